@@ -1,0 +1,49 @@
+# make up runs railwatch on this machine; make test passes the tests. Both build .venv from requirements.lock.
+PYTHON ?= python3.11
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: up test check soak bench lock format generate clean help
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found; set PYTHON to a Python 3.11 or newer" >&2; exit 3; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+up: $(STAMP) ## everything under one supervisor; a simulated node where NVML finds no GPU
+	@exec $(BIN)/railwatch up $(ARGS)
+
+test: $(STAMP) ## all tests that need no GPU
+	$(BIN)/python -m pytest -m "not soak" $(ARGS)
+
+check: $(STAMP) ## format, lint, types, import contracts, generated references
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m railwatch.generate --check
+
+soak: $(STAMP) ## minutes-long suites
+	$(BIN)/python -m pytest -m soak $(ARGS)
+
+bench: $(STAMP) ## every benchmark, side by side
+	$(BIN)/python -m bench all
+
+format: $(STAMP) ## format and fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+generate: $(STAMP) ## rewrite the generated references
+	$(BIN)/python -m railwatch.generate
+
+lock: ## resolve requirements.lock anew (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --extra dev pyproject.toml -o requirements.lock
+
+clean: ## remove what was built here
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The node: collectors, sampler, ring, edge guard, actuators, spool and uplink."""

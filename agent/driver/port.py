@@ -1,0 +1,99 @@
+"""What the agent needs of a GPU driver, in the agent's words.
+
+`agent.driver.nvml` fills these ports with NVIDIA's library; the simulator fills them from its plant where no
+library can be built. All methods raise the errors of `telemetry.errors` and nothing of the vendor's.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from telemetry.frames import FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuIdentity:
+    """What a GPU is; it does not change while the GPU stays in its slot.
+
+    `pci` is written ``0000:3b:00.0`` in lower case; `driver_version` as the driver gives it, ``580.95.05``.
+    """
+
+    uuid: str
+    index: int
+    name: str
+    pci: str
+    serial: str | None
+    driver_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverEvent:
+    """An Xid that the driver reported; `uuid` is None where it could not say for which GPU."""
+
+    uuid: str | None
+    code: int
+
+
+class GpuReader(Protocol):
+    """Reads every GPU at once into arrays that the caller owns, so a tick allocates nothing.
+
+    Columns are the NVML signals of the catalogue for the rate class, in catalogue order:
+    ``signals_of(EntityKind.GPU, source=Source.NVML, rate=...)``. NaN stands for absent. A GPU that is lost gives a
+    row of NaN and does not disturb its siblings. TransientError where nothing could be read at all.
+    """
+
+    def gpus(self) -> tuple[GpuIdentity, ...]:
+        """Give the GPUs in driver order; the rows of the arrays follow it."""
+        ...
+
+    def read_fast(self, values: FloatArray) -> None:
+        """Fill ``(n_gpus, n_fast_signals)``."""
+        ...
+
+    def read_slow(self, values: FloatArray) -> None:
+        """Fill ``(n_gpus, n_slow_signals)``."""
+        ...
+
+
+class GpuEvents(Protocol):
+    """Waits for what the driver reports by itself."""
+
+    def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
+        """Give what came within the time-out, at least nothing.
+
+        Raises
+        ------
+        DeviceLostError
+            A GPU is lost and the driver answers every wait at once: back off.
+        """
+        ...
+
+
+class ClockKnob(Protocol):
+    """The one setting that the clock cap moves: the highest SM clock of a GPU.
+
+    `name` says which setting of the driver it is, for the journal.
+    """
+
+    name: str
+
+    def supported_mhz(self, uuid: str) -> tuple[float, ...]:
+        """Give the clocks that can be set, ascending."""
+        ...
+
+    def read_mhz(self, uuid: str) -> float | None:
+        """Give the setting in force, None where it is unset or the driver cannot tell."""
+        ...
+
+    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
+        """Set it, None to unset; the caller reads it back.
+
+        Raises
+        ------
+        NotPermittedError
+            This process may not change clocks.
+        NotSupportedError
+            The part has no such setting.
+        DeviceLostError
+            The GPU no longer answers.
+        """
+        ...

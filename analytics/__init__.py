@@ -1,0 +1,1 @@
+"""From samples to meaning: pure detectors, event fusion, connectivity and incidents."""

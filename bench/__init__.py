@@ -1,0 +1,1 @@
+"""Reproducible measurements, each side by side with what else a user could run."""

@@ -1,0 +1,1 @@
+"""The front door: command line, configuration, and the one place where the parts are wired together."""

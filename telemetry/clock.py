@@ -1,0 +1,51 @@
+"""The clock port: monotonic time for intervals, UTC for stamps.
+
+The core never reads a clock; it gets `now_s` or `now_ns` from the shell, which holds a `Clock`.
+"""
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+NS_PER_S = 1_000_000_000
+
+
+class Clock(Protocol):
+    """Time as the shell sees it."""
+
+    def monotonic_s(self) -> float:
+        """Seconds since an arbitrary start; never goes back."""
+        ...
+
+    def utc_ns(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC; may step."""
+        ...
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        """Return at that monotonic time, or at once if it has passed."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def monotonic_s(self) -> float:
+        """Seconds since an arbitrary start."""
+        return time.monotonic()  # noqa: TID251 -- the one real clock
+
+    def utc_ns(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC."""
+        return time.time_ns()  # noqa: TID251 -- the one real clock
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        """Return at that monotonic time, or at once if it has passed."""
+        delay_s = monotonic_s - time.monotonic()  # noqa: TID251 -- the one real clock
+        if delay_s > 0:
+            time.sleep(delay_s)  # noqa: TID251 -- the one real clock
+
+
+def iso_utc(time_ns: int) -> str:
+    """Give a UTC stamp in ISO 8601 with microseconds, as in ``2026-01-31T12:00:00.000000Z``."""
+    whole_s, rest_ns = divmod(time_ns, NS_PER_S)
+    stamp = datetime.fromtimestamp(whole_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{stamp}.{rest_ns // 1000:06d}Z"

@@ -1,0 +1,138 @@
+"""YAML documents checked against pydantic models, with every problem reported at once by file, line and key."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from telemetry.errors import ConfigError, Problem
+
+Model = TypeVar("Model", bound=BaseModel)
+Lines = dict[tuple[str | int, ...], int]
+
+# What pydantic calls an error, in words that say what would have been right.
+_EXPECTED = {
+    "extra_forbidden": "one of the known keys",
+    "missing": "a value; the key is required",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "keys and values",
+    "model_type": "keys and values",
+    "model_attributes_type": "keys and values",
+}
+
+
+def read_yaml(text: str, *, where: str) -> tuple[Any, Lines]:
+    """Parse one YAML document.
+
+    Returns
+    -------
+    The plain data, and for each key path the line on which it stands, counted from 1.
+
+    Raises
+    ------
+    ConfigError
+        The text is not YAML, holds several documents, or names a key twice.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as err:
+        mark = err.problem_mark
+        line = None if mark is None else mark.line + 1
+        raise ConfigError([_problem(where, line, "(document)", err.problem or "not YAML", "YAML")]) from err
+    except yaml.YAMLError as err:  # a byte that no YAML may hold
+        raise ConfigError([_problem(where, None, "(document)", str(err).splitlines()[0], "YAML")]) from err
+    lines: Lines = {}
+    problems: list[Problem] = []
+    if node is None:
+        return {}, lines
+    _walk(node, (), lines, problems, where)
+    if problems:
+        raise ConfigError(problems)
+    return yaml.safe_load(text), lines
+
+
+def check_document(model: type[Model], data: Any, *, where: str, lines: Mapping[tuple[str | int, ...], int]) -> Model:
+    """Validate plain data against a model; ConfigError with every problem where it does not fit."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as err:
+        raise ConfigError(problems_of(err, where=where, lines=lines)) from err
+
+
+def load_document(model: type[Model], path: Path) -> Model:
+    """Read and validate one YAML file.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, is not YAML or does not fit the model.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as err:
+        reason = err.strerror if isinstance(err, OSError) and err.strerror else "not UTF-8 text"
+        raise ConfigError([_problem(str(path), None, "(file)", reason, "a readable YAML file")]) from err
+    data, lines = read_yaml(text, where=str(path))
+    return check_document(model, data, where=str(path), lines=lines)
+
+
+def problems_of(err: ValidationError, *, where: str, lines: Mapping[tuple[str | int, ...], int]) -> tuple[Problem, ...]:
+    """Turn what pydantic found into problems, each at the line of the nearest key that the document has."""
+    problems = []
+    for detail in err.errors(include_url=False):
+        path = tuple(detail["loc"])
+        kind, context = detail["type"], detail.get("ctx", {})
+        if kind == "value_error":
+            expected, found = str(context["error"]), f"got {detail['input']!r}"
+        elif kind == "missing":
+            expected, found = _EXPECTED[kind], "missing"
+        elif kind == "extra_forbidden":
+            expected, found = _EXPECTED[kind], "unknown key"
+        else:
+            wanted = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+            expected, found = _EXPECTED.get(kind, wanted), f"got {detail['input']!r}"
+        problems.append(_problem(where, _line(path, lines), _dotted(path), found, expected))
+    return tuple(problems)
+
+
+def _problem(where: str, line: int | None, key: str, found: str, expected: str) -> Problem:
+    return Problem(where=where, line=line, key=key, found=found, expected=expected)
+
+
+def _dotted(path: tuple[str | int, ...]) -> str:
+    dotted = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return dotted.removeprefix(".") or "(document)"
+
+
+def _line(path: tuple[str | int, ...], lines: Mapping[tuple[str | int, ...], int]) -> int | None:
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path)
+
+
+def _walk(node: yaml.Node, path: tuple[str | int, ...], lines: Lines, problems: list[Problem], where: str) -> None:
+    lines.setdefault(path, node.start_mark.line + 1)
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*path, key.value)
+            line = key.start_mark.line + 1
+            if here in lines:
+                problems.append(
+                    _problem(where, line, _dotted(here), "the key stands twice", f"it once, line {lines[here]}")
+                )
+                continue
+            lines[here] = line
+            _walk(value, here, lines, problems, where)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            _walk(value, (*path, index), lines, problems, where)

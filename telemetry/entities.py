@@ -1,0 +1,82 @@
+"""What has signals, and how those things hang together."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class EntityKind(StrEnum):
+    """A kind of thing that has signals; also the name of its measurement in the store."""
+
+    NODE = "node"
+    GPU = "gpu"
+    SUPPLY = "supply"
+    FAN = "fan"
+    LINK = "link"
+    NUMA = "numa"
+    JOB = "job"
+    AGENT = "agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entity:
+    """One thing that has signals.
+
+    Parameters
+    ----------
+    kind
+        What kind of thing it is.
+    key
+        Unique within its kind for ever: the UUID of a GPU, the name of a supply, the host name of a node.
+    name
+        What people call it on a page: ``gpu2``, ``psu0``.
+    tags
+        Labels that may change while the key stays, such as the PCI address and the slot.
+    """
+
+    kind: EntityKind
+    key: str
+    name: str
+    tags: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def id(self) -> str:
+        """``kind:key``, unique over all kinds."""
+        return f"{self.kind}:{self.key}"
+
+    def tag(self, name: str) -> str | None:
+        """Give the value of one tag, None where it has no such tag."""
+        return dict(self.tags).get(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """Who feeds whom: directed edges ``(parent id, child id)``, such as supply to GPU or node to supply."""
+
+    entities: tuple[Entity, ...]
+    edges: tuple[tuple[str, str], ...] = ()
+    _by_id: dict[str, Entity] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Index the entities and refuse an edge to a stranger."""
+        by_id = {entity.id: entity for entity in self.entities}
+        for edge in self.edges:
+            for end in edge:
+                if end not in by_id:
+                    raise ValueError(f"topology edge {edge} names {end}, which is not an entity")
+        object.__setattr__(self, "_by_id", by_id)
+
+    def entity(self, entity_id: str) -> Entity:
+        """Give the entity with that id; KeyError where there is none."""
+        return self._by_id[entity_id]
+
+    def of_kind(self, kind: EntityKind) -> tuple[Entity, ...]:
+        """Give the entities of one kind, in their declared order."""
+        return tuple(entity for entity in self.entities if entity.kind is kind)
+
+    def parents(self, entity_id: str) -> tuple[Entity, ...]:
+        """Give what feeds or holds this entity."""
+        return tuple(self._by_id[parent] for parent, child in self.edges if child == entity_id)
+
+    def children(self, entity_id: str) -> tuple[Entity, ...]:
+        """Give what this entity feeds or holds."""
+        return tuple(self._by_id[child] for parent, child in self.edges if parent == entity_id)

@@ -1,0 +1,1 @@
+"""Frames, rollups and records as InfluxDB line protocol."""

@@ -1,0 +1,277 @@
+"""The records of the loop: events, findings, incidents, decisions, actions and outcomes.
+
+Each is immutable; a change is a new record with the same `id` and a later `time_ns`. `to_json` gives the one form in
+which they are printed, journalled and sent; `from_json` reads it back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from telemetry.clock import iso_utc
+
+
+class Severity(StrEnum):
+    """How bad it is."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """0 for info, 2 for critical."""
+        return list(Severity).index(self)
+
+
+class Health(StrEnum):
+    """How an entity does; a lost sensor is unknown, never healthy."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    UNHEALTHY = "unhealthy"
+    UNKNOWN = "unknown"
+
+
+class Mode(StrEnum):
+    """How far an action class may go: say nothing, propose, or do."""
+
+    OBSERVE = "observe"
+    RECOMMEND = "recommend"
+    ENFORCE = "enforce"
+
+
+class EventKind(StrEnum):
+    """What happened at a moment."""
+
+    XID = "xid"
+    SXID = "sxid"
+    BUS_DROP = "bus_drop"
+    AER = "aer"
+    COLLECTOR = "collector"
+    KERNEL_GAP = "kernel_gap"
+
+
+class Cause(StrEnum):
+    """The cause hypothesis of a finding."""
+
+    SUPPLY_SAG = "supply_sag"
+    POWER_BRAKE = "power_brake"
+    HW_SLOWDOWN = "hw_slowdown"
+    THERMAL_MARGIN = "thermal_margin"
+    THERMAL_INTERFACE = "thermal_interface"
+    GPU_LOST = "gpu_lost"
+    GPU_ERROR = "gpu_error"
+    FABRIC_ERROR = "fabric_error"
+    SENSOR_LOST = "sensor_lost"
+
+
+class FindingStatus(StrEnum):
+    """Where a finding stands in its life."""
+
+    RAISED = "raised"
+    UPDATED = "updated"
+    CLEARED = "cleared"
+
+
+class IncidentState(StrEnum):
+    """Where an incident stands: mitigated is symptom gone while an action of ours holds it down."""
+
+    OPEN = "open"
+    MITIGATED = "mitigated"
+    CLOSED = "closed"
+
+
+class Verdict(StrEnum):
+    """What becomes of a decision."""
+
+    EXECUTE = "execute"
+    RECOMMEND = "recommend"
+    OBSERVE = "observe"
+    REFUSE = "refuse"
+
+
+class ActionState(StrEnum):
+    """Where an action stands."""
+
+    APPLIED = "applied"
+    RENEWED = "renewed"
+    RELAXED = "relaxed"
+    EXPIRED = "expired"
+    RELEASED = "released"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One number that a person can check."""
+
+    name: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A moment: an Xid, a bus drop, a PCIe error.
+
+    `sources` names every source that told of it, so that one event told twice stays one event. `entity_id` is None
+    where the device is not known here.
+    """
+
+    id: str
+    time_ns: int
+    kind: EventKind
+    entity_id: str | None
+    code: int | None
+    severity: Severity
+    message: str
+    sources: tuple[str, ...]
+    pci: str | None = None
+    pid: int | None = None
+    process: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a detector says of one entity, with the numbers that say so.
+
+    `score` runs from 0 to 1: how far beyond its limit the evidence lies. `since_ns` is when the condition began.
+    """
+
+    id: str
+    time_ns: int
+    since_ns: int
+    detector: str
+    cause: Cause
+    entity_id: str
+    status: FindingStatus
+    severity: Severity
+    score: float
+    summary: str
+    evidence: tuple[Evidence, ...]
+
+    def number(self, name: str) -> float | None:
+        """Give the value of one piece of evidence, None where there is none of that name."""
+        return next((item.value for item in self.evidence if item.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """Findings on one root entity, from opening to closing.
+
+    `impact_gpu_hours` is the expected loss in GPU-hours if nothing is done. `affected` lists every entity with a
+    finding in it.
+    """
+
+    id: str
+    time_ns: int
+    opened_ns: int
+    closed_ns: int | None
+    cause: Cause
+    entity_id: str
+    affected: tuple[str, ...]
+    state: IncidentState
+    severity: Severity
+    impact_gpu_hours: float
+    summary: str
+    findings: tuple[Finding, ...]
+
+    def number(self, name: str) -> float | None:
+        """Give the newest value of one piece of evidence over its findings, None where there is none."""
+        for finding in sorted(self.findings, key=lambda item: item.time_ns, reverse=True):
+            value = finding.number(name)
+            if value is not None:
+                return value
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A rule's output for one incident, and what the rails made of it."""
+
+    id: str
+    time_ns: int
+    rule: str
+    incident_id: str
+    action: str
+    targets: tuple[str, ...]
+    clock_mhz: float | None
+    lease_s: float | None
+    mode: Mode
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """A reversible change to one knob of one entity.
+
+    `found`, `wanted` and `read_back` are the setting before, the one asked for and the one read afterwards, in the
+    unit of the knob; None where the knob was unset.
+    """
+
+    id: str
+    time_ns: int
+    decision_id: str
+    incident_id: str
+    knob: str
+    entity_id: str
+    unit: str
+    found: float | None
+    wanted: float | None
+    read_back: float | None
+    state: ActionState
+    mode: Mode
+    lease_until_ns: int | None
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Whether an action helped: one measured quantity before and after. `helped` is None while nobody can tell."""
+
+    id: str
+    time_ns: int
+    incident_id: str
+    decision_id: str
+    measure: str
+    unit: str
+    before: float | None
+    after: float | None
+    helped: bool | None
+    summary: str
+
+
+Record = Event | Finding | Incident | Decision | Action | Outcome
+RECORD_TYPES: dict[str, type[Record]] = {
+    "event": Event,
+    "finding": Finding,
+    "incident": Incident,
+    "decision": Decision,
+    "action": Action,
+    "outcome": Outcome,
+}
+_TYPE_NAMES = {record_type: name for name, record_type in RECORD_TYPES.items()}
+_ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in RECORD_TYPES.items()}
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """Give a record as JSON types: ``time`` in ISO 8601, ``type``, and every field under its own name."""
+    return {"time": iso_utc(record.time_ns), "type": _TYPE_NAMES[type(record)], **asdict(record)}
+
+
+def from_json(fields: Mapping[str, Any]) -> Record:
+    """Read what `to_json` gave; ValueError where the type is unknown or a field does not fit."""
+    name = fields.get("type")
+    if name not in _ADAPTERS:
+        raise ValueError(f"record type {name!r}, expected one of {', '.join(RECORD_TYPES)}")
+    record: Record = _ADAPTERS[name].validate_python(
+        {key: value for key, value in fields.items() if key not in ("time", "type")}
+    )
+    return record
