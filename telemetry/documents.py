@@ -30,6 +30,8 @@ _EXPECTED = {
     "model_attributes_type": "keys and values",
 }
 
+_SECRET_KEYS = frozenset({"password", "token"})
+
 
 def read_yaml(text: str, *, where: str) -> tuple[Any, Lines]:
     """Parse one YAML document.
@@ -93,20 +95,28 @@ def problems_of(err: ValidationError, *, where: str, lines: Mapping[tuple[str | 
         path = tuple(detail["loc"])
         kind, context = detail["type"], detail.get("ctx", {})
         if kind == "value_error":
-            expected, found = str(context["error"]), f"got {detail['input']!r}"
+            expected, found = str(context["error"]), _found(path, detail["input"])
         elif kind == "missing":
             expected, found = _EXPECTED[kind], "missing"
         elif kind == "extra_forbidden":
             expected, found = _EXPECTED[kind], "unknown key"
         else:
             wanted = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-            expected, found = _EXPECTED.get(kind, wanted), f"got {detail['input']!r}"
+            expected, found = _EXPECTED.get(kind, wanted), _found(path, detail["input"])
         problems.append(_problem(where, _line(path, lines), _dotted(path), found, expected))
     return tuple(problems)
 
 
 def _problem(where: str, line: int | None, key: str, found: str, expected: str) -> Problem:
     return Problem(where=where, line=line, key=key, found=found, expected=expected)
+
+
+def _found(path: tuple[str | int, ...], value: object) -> str:
+    if path and path[-1] in _SECRET_KEYS:
+        return "what stands there does not fit"
+    if isinstance(value, dict | BaseModel):
+        return "the keys do not fit together"
+    return f"got {value!r}"
 
 
 def _dotted(path: tuple[str | int, ...]) -> str:

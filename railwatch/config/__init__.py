@@ -1,0 +1,1 @@
+"""Configuration: the models, where values come from, and the references generated from them."""

@@ -1,0 +1,117 @@
+"""Where configuration comes from: defaults, then a YAML file, then environment variables."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from railwatch.config.models import Config
+from telemetry.documents import Lines, problems_of, read_yaml
+from telemetry.errors import ConfigError, Problem
+
+PREFIX = "RAILWATCH_"
+# Read by other parts: the state file of a simulated driver, and the recordings that tests use.
+RESERVED = ("RAILWATCH_PLANT", "RAILWATCH_DATA")
+
+
+def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
+    """Read the configuration.
+
+    Parameters
+    ----------
+    path
+        A YAML file; None for none.
+    environ
+        Variables such as ``RAILWATCH_STORE__URL`` (section and key, joined by two underscores) or
+        ``RAILWATCH_DATA_DIR`` win over the file; values are read as YAML scalars.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of the file and the environment.
+    """
+    where, lines = "(environment)", Lines()
+    data: Any = {}
+    if path is not None:
+        where = str(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as err:
+            reason = err.strerror if isinstance(err, OSError) and err.strerror else "not UTF-8 text"
+            problem = Problem(where=where, line=None, key="(file)", found=reason, expected="a readable YAML file")
+            raise ConfigError([problem]) from err
+        data, lines = read_yaml(text, where=where)
+    if not isinstance(data, dict):
+        problem = Problem(
+            where=where, line=1, key="(document)", found="not keys and values", expected="keys and values"
+        )
+        raise ConfigError([problem])
+    problems: list[Problem] = []
+    from_environment = _overlay(data, environ, problems)
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as err:
+        for problem in problems_of(err, where=where, lines=lines):
+            variable = from_environment.get(problem.key)
+            problems.append(
+                problem
+                if variable is None
+                else Problem(where=variable, line=None, key=problem.key, found=problem.found, expected=problem.expected)
+            )
+        raise ConfigError(problems) from err
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def _overlay(data: dict[str, Any], environ: Mapping[str, str], problems: list[Problem]) -> dict[str, str]:
+    """Put the variables into `data`; give which dotted key came from which variable."""
+    origin: dict[str, str] = {}
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX) or variable in RESERVED:
+            continue
+        keys = variable.removeprefix(PREFIX).lower().split("__")
+        if not _known(keys):
+            problems.append(
+                Problem(
+                    where=variable,
+                    line=None,
+                    key=".".join(keys),
+                    found="unknown variable",
+                    expected="RAILWATCH_SECTION__KEY of a known key",
+                )
+            )
+            continue
+        try:
+            value = yaml.safe_load(environ[variable])
+        except yaml.YAMLError:
+            value = environ[variable]
+        target = data
+        for key in keys[:-1]:
+            inner = target.setdefault(key, {})
+            if not isinstance(inner, dict):
+                break  # the file's own problem is reported by the model
+            target = inner
+        else:
+            target[keys[-1]] = value
+            origin[".".join(keys)] = variable
+    return origin
+
+
+def _known(keys: list[str]) -> bool:
+    model: type[BaseModel] = Config
+    for position, key in enumerate(keys):
+        field = model.model_fields.get(key)
+        if field is None:
+            return False
+        last = position == len(keys) - 1
+        annotation = field.annotation
+        is_section = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        if last:
+            return not is_section
+        if not is_section:
+            return False
+        model = annotation  # type: ignore[assignment]  # narrowed by is_section
+    return False

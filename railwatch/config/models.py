@@ -1,0 +1,202 @@
+"""What can be configured, with its defaults and bounds.
+
+The sample file and the reference are generated from these models: a field's description and default are all there
+is to write.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from telemetry.durations import DurationS, SizeBytes
+from telemetry.records import Mode
+
+
+class Section(BaseModel):
+    """What every section shares: unknown keys are refused, values do not change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _at_least(least_s: float, words: str) -> AfterValidator:
+    def check(value_s: float) -> float:
+        if value_s < least_s:
+            raise ValueError(f"at least {words}")
+        return value_s
+
+    return AfterValidator(check)
+
+
+def _web_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("an address such as http://127.0.0.1:8086")
+    return text.rstrip("/")
+
+
+UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
+
+
+class SourceUse(StrEnum):
+    """Whether a source of samples is read."""
+
+    AUTO = "auto"
+    OFF = "off"
+
+
+class StoreKind(StrEnum):
+    """Where samples go."""
+
+    EMBEDDED = "embedded"
+    INFLUXDB1 = "influxdb1"
+    INFLUXDB2 = "influxdb2"
+
+
+class ActionMode(StrEnum):
+    """How far an action class may go; auto is enforce on a simulated node and observe on real hardware."""
+
+    AUTO = "auto"
+    OBSERVE = "observe"
+    RECOMMEND = "recommend"
+    ENFORCE = "enforce"
+
+    def resolve(self, *, simulated: bool) -> Mode:
+        """Say what it means on this node."""
+        if self is ActionMode.AUTO:
+            return Mode.ENFORCE if simulated else Mode.OBSERVE
+        return Mode(self.value)
+
+
+class Node(Section):
+    """What this node is called."""
+
+    name: str = Field(
+        default="", max_length=200, description="Name of this node in every record; empty takes the host name."
+    )
+
+
+class Sampling(Section):
+    """How often the sensors are read."""
+
+    fast_hz: float = Field(default=20.0, ge=1, le=1000, description="Reads per second of the fast group.")
+    slow_hz: float = Field(default=1.0, ge=0.01, le=10, description="Reads per second of the slow group.")
+    ring: Annotated[DurationS, _at_least(10, "10s")] = Field(
+        default=120.0, description="How much full-rate history is kept in memory."
+    )
+    deadline: Annotated[DurationS, _at_least(0.1, "100ms")] = Field(
+        default=2.0,
+        description="A read that takes longer counts as hung; its source is set aside and tried again later.",
+    )
+
+
+class Sources(Section):
+    """Which sources of samples are read, and where they are."""
+
+    nvml: SourceUse = Field(default=SourceUse.AUTO, description="NVIDIA's driver library.")
+    hwmon: SourceUse = Field(default=SourceUse.AUTO, description="Voltages and currents of the kernel's hwmon sensors.")
+    pci: SourceUse = Field(default=SourceUse.AUTO, description="Presence and error counters of the GPUs' PCI devices.")
+    host: SourceUse = Field(default=SourceUse.AUTO, description="CPU and memory of the host.")
+    kernel_log: SourceUse = Field(default=SourceUse.AUTO, description="Driver lines of the kernel log.")
+    sysfs: UserPath = Field(default=Path("/sys"), description="Where sysfs is mounted.")
+    kmsg: UserPath = Field(default=Path("/dev/kmsg"), description="The kernel log device.")
+
+
+class Store(Section):
+    """Where samples and records are kept."""
+
+    kind: StoreKind = Field(
+        default=StoreKind.EMBEDDED,
+        description="`embedded` needs no server; `influxdb1` writes to /write, `influxdb2` to /api/v2/write.",
+    )
+    url: Annotated[str, AfterValidator(_web_url)] | None = Field(
+        default=None, description="Address of the server, such as http://127.0.0.1:8086."
+    )
+    database: str = Field(default="railwatch", min_length=1, description="Database (1.x).")
+    username: str | None = Field(default=None, description="User (1.x).")
+    password: str | None = Field(default=None, description="Password (1.x); better given as an environment variable.")
+    org: str = Field(default="railwatch", min_length=1, description="Organisation (2.x).")
+    bucket: str = Field(
+        default="railwatch",
+        min_length=1,
+        description="Bucket (2.x); rollups go to the bucket of this name + `-rollup`.",
+    )
+    token: str | None = Field(default=None, description="Token (2.x); better given as an environment variable.")
+    basic_auth: bool = Field(
+        default=False, description="Send the token `user:password` as basic authentication (VictoriaMetrics)."
+    )
+    raw_retention: Annotated[DurationS, _at_least(3600, "1h")] = Field(
+        default=7 * 86400.0, description="How long full-rate samples are kept."
+    )
+    rollup_retention: Annotated[DurationS, _at_least(3600, "1h")] = Field(
+        default=365 * 86400.0, description="How long one-second rollups are kept."
+    )
+    embedded_max: SizeBytes = Field(
+        default=4 << 30, ge=16 << 20, description="Size bound of the embedded store; the oldest samples go first."
+    )
+    spool_max: SizeBytes = Field(
+        default=256 << 20, ge=1 << 20, description="Size bound of what waits on disk while the server is away."
+    )
+
+    @model_validator(mode="after")
+    def _server_has_an_address(self) -> Self:
+        if self.kind is not StoreKind.EMBEDDED and self.url is None:
+            raise ValueError(f"store.url, since store.kind is {self.kind.value}")
+        return self
+
+
+class Actions(Section):
+    """How far each class of action may go."""
+
+    clock_cap: ActionMode = Field(
+        default=ActionMode.AUTO,
+        description="Capping GPU clocks: `auto` enforces on a simulated node and observes on real hardware.",
+    )
+    notify: ActionMode = Field(default=ActionMode.AUTO, description="Telling people.")
+
+
+class Rules(Section):
+    """Which policies decide."""
+
+    builtin: bool = Field(default=True, description="Use the policies that come with railwatch.")
+    dirs: tuple[UserPath, ...] = Field(
+        default=(), description="Folders of further policy files; a policy with the id of a built-in one replaces it."
+    )
+
+
+class Page(Section):
+    """The built-in page and API."""
+
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
+    port: int = Field(default=8470, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    token: str | None = Field(
+        default=None, min_length=16, description="Required where `host` is not a loopback address."
+    )
+
+    @model_validator(mode="after")
+    def _open_address_has_a_token(self) -> Self:
+        if self.host not in ("127.0.0.1", "::1", "localhost") and self.token is None:
+            raise ValueError("page.token, since page.host is not a loopback address")
+        return self
+
+
+def default_data_dir() -> Path:
+    """Give the folder for state where nobody names one."""
+    return Path("~/.local/state/railwatch").expanduser()
+
+
+class Config(Section):
+    """Everything that can be configured."""
+
+    data_dir: UserPath = Field(
+        default_factory=default_data_dir, description="Folder for the store, the spool and the journals."
+    )
+    node: Node = Node()
+    sampling: Sampling = Sampling()
+    sources: Sources = Sources()
+    store: Store = Store()
+    actions: Actions = Actions()
+    rules: Rules = Rules()
+    page: Page = Page()

@@ -1,0 +1,55 @@
+"""What every process of a node does alike: say when it is ready, stop when told, and never outlive its supervisor.
+
+The protocol with the supervisor is one line of JSON on standard output, ``{"ready": {...}}`` or
+``{"failed": "why"}``; after that standard output stays silent. SIGTERM asks for a clean stop, and so does the end of
+standard input, which the supervisor holds open for as long as it lives.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from railwatch.session import Session
+from telemetry.errors import ConfigError, EnvironmentLacksError
+
+Ready = Callable[[dict[str, Any]], None]
+Main = Callable[[Session, threading.Event, Ready], None]
+
+
+def run_child(main: Main) -> None:
+    """Run one process of the node whose session folder is the first argument; does not return."""
+    logging.basicConfig(
+        level=os.environ.get("RAILWATCH_LOG_LEVEL", "WARNING"),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to order the stop
+    threading.Thread(target=_stop_when_orphaned, args=(stop,), name="orphan-watch", daemon=True).start()
+    try:
+        main(Session.load(Path(sys.argv[1])), stop, _say_ready)
+    except (EnvironmentLacksError, ConfigError) as err:
+        _say({"failed": str(err)})
+        sys.exit(3)
+    sys.exit(0)
+
+
+def _stop_when_orphaned(stop: threading.Event) -> None:
+    while os.read(0, 4096):
+        pass
+    stop.set()
+
+
+def _say_ready(facts: dict[str, Any]) -> None:
+    _say({"ready": facts})
+
+
+def _say(line: dict[str, Any]) -> None:
+    os.write(1, json.dumps(line).encode() + b"\n")

@@ -1,0 +1,96 @@
+"""One run of railwatch on one node: what the supervisor decided and every process of the run has to know."""
+
+import hashlib
+import json
+import socket
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from railwatch.config.models import Config
+from telemetry.entities import Entity, EntityKind
+
+FILE_NAME = "session.json"
+
+
+class DriverKind(StrEnum):
+    """Where GPU values come from."""
+
+    NVML = "nvml"
+    PLANT = "plant"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What every process of a run has to know; plain data, written to the run folder.
+
+    `run_dir` lives in memory where the machine has a memory file system, since the ring is written many times a
+    second. `source` is the sentence that says where the values come from.
+    """
+
+    run_dir: Path
+    config_json: str
+    driver: DriverKind
+    source: str
+    simulated: bool
+    scenario: str | None = None
+    plant_node: str | None = None
+    seed: int = 1
+    library_dir: str | None = None
+    state_file: str | None = None
+    sysfs: str = "/sys"
+    kmsg: str = "/dev/kmsg"
+    started_ns: int = 0
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return Config.model_validate_json(self.config_json)
+
+    @property
+    def node(self) -> Entity:
+        """The node as an entity."""
+        name = self.config.node.name or socket.gethostname()
+        return Entity(kind=EntityKind.NODE, key=name, name=name)
+
+    @property
+    def ring_path(self) -> Path:
+        """The shared ring."""
+        return self.run_dir / "ring"
+
+    @property
+    def actuator_socket(self) -> Path:
+        """Where the actuator listens."""
+        return self.run_dir / "actuator.sock"
+
+    @property
+    def journal_dir(self) -> Path:
+        """Where the journals of records lie."""
+        return self.config.data_dir / "journal"
+
+    def save(self) -> None:
+        """Write it into the run folder."""
+        fields = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
+        (self.run_dir / FILE_NAME).write_text(json.dumps(fields), encoding="utf-8")
+
+    @classmethod
+    def load(cls, run_dir: Path) -> "Session":
+        """Read it from the run folder."""
+        fields = json.loads((run_dir / FILE_NAME).read_text(encoding="utf-8"))
+        fields["run_dir"] = Path(fields["run_dir"])
+        fields["driver"] = DriverKind(fields["driver"])
+        return cls(**fields)
+
+    def on_plant(self, *, library_dir: str | None, state_file: str, sysfs: str, kmsg: str) -> "Session":
+        """Give the session with the paths of a served plant filled in."""
+        return replace(self, library_dir=library_dir, state_file=state_file, sysfs=sysfs, kmsg=kmsg)
+
+
+def run_dir_of(data_dir: Path) -> Path:
+    """Give the run folder that belongs to a data folder: one run at a time a data folder."""
+    memory = Path("/dev/shm")  # noqa: S108 -- the kernel's memory file system, in a folder only we can enter
+    if not memory.is_dir():
+        return data_dir / "run"
+    digest = hashlib.blake2b(str(data_dir.resolve()).encode(), digest_size=6).hexdigest()
+    return memory / f"railwatch-{digest}"

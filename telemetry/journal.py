@@ -1,0 +1,105 @@
+"""Append-only journals of records: one writing process a file, any number of readers, nothing lost by a kill.
+
+A record is one JSON line, handed to the kernel in one write before the caller goes on: it survives the death of the
+writer. Readers follow with a position of their own and see only whole lines.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from telemetry.errors import EnvironmentLacksError
+from telemetry.records import Record, from_json, to_json
+
+logger = logging.getLogger(__name__)
+
+# A journal of 16 MiB holds about 20,000 records; one generation behind it is kept for slow readers.
+ROTATE_BYTES = 16 << 20
+OLD_SUFFIX = ".old"
+
+
+class JournalWriter:
+    """Appends records to one file; rotates it when it is opened too long."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists() and path.stat().st_size > ROTATE_BYTES:
+                path.replace(path.with_name(path.name + OLD_SUFFIX))
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        except OSError as err:
+            raise EnvironmentLacksError(f"{path}: {err.strerror}; expected a journal that can be written") from err
+        self._end_torn_line()
+        self.lost = 0
+
+    def _end_torn_line(self) -> None:
+        size = os.fstat(self._descriptor).st_size
+        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+            os.write(self._descriptor, b"\n")
+
+    def append(self, record: Record) -> None:
+        """Write one record; what cannot be written is counted in `lost` and logged."""
+        line = json.dumps(to_json(record), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        try:
+            os.write(self._descriptor, line)
+        except OSError as err:
+            if self.lost == 0:
+                logger.error("journal cannot be written", extra={"path": str(self._path), "reason": err.strerror})  # noqa: TRY400 -- a full disk needs no traceback
+            self.lost += 1
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+class JournalReader:
+    """Follows one journal from a position; `position` is ``(inode, offset)`` and can be kept between runs."""
+
+    def __init__(self, path: Path, position: tuple[int, int] | None = None) -> None:
+        self._path = path
+        self._inode, self._offset = position or (0, 0)
+        self.unreadable = 0
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Where the next read begins."""
+        return self._inode, self._offset
+
+    def skip_to_end(self) -> None:
+        """Read only what is appended from now on."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return
+        self._inode, self._offset = status.st_ino, status.st_size
+
+    def read(self) -> Iterator[Record]:
+        """Give the whole records that were appended since the last read; a line that is no record is counted."""
+        old = self._path.with_name(self._path.name + OLD_SUFFIX)
+        try:
+            inode = self._path.stat().st_ino
+        except FileNotFoundError:
+            return
+        if self._inode not in (0, inode):
+            if old.exists() and old.stat().st_ino == self._inode:
+                yield from self._read_file(old)
+            self._offset = 0
+        self._inode = inode
+        yield from self._read_file(self._path)
+
+    def _read_file(self, path: Path) -> Iterator[Record]:
+        with path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # the writer is in the middle of it
+                self._offset += len(line)
+                if line == b"\n":
+                    continue
+                try:
+                    yield from_json(json.loads(line))
+                except ValueError:
+                    self.unreadable += 1

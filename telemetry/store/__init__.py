@@ -1,0 +1,1 @@
+"""Where samples and records are kept: one port, an embedded store and a reader of InfluxDB."""

@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from railwatch.config.loading import load_config
+from railwatch.config.models import ActionMode, Config, StoreKind
+from railwatch.config.reference import reference_markdown, sample_yaml
+from telemetry.errors import ConfigError
+from telemetry.records import Mode
+
+
+def problems(text: str, tmp_path: Path, **environ: str) -> list[str]:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, environ)
+    return [str(problem).replace(str(path), "FILE") for problem in caught.value.problems]
+
+
+def test_without_a_file_the_defaults_hold() -> None:
+    assert load_config(None, {}) == Config()
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text("store: {kind: influxdb1, url: 'http://one:8086'}\n")
+    config = load_config(path, {"RAILWATCH_STORE__URL": "http://two:8086", "RAILWATCH_SAMPLING__FAST_HZ": "50"})
+    assert config.store.kind is StoreKind.INFLUXDB1
+    assert config.store.url == "http://two:8086"
+    assert config.sampling.fast_hz == 50
+
+
+def test_every_problem_of_file_and_environment_is_reported_at_once(tmp_path: Path) -> None:
+    found = problems(
+        "sampling:\n  fast_hz: 0\n  ring: 120\nstor:\n  kind: embedded\npage:\n  host: 0.0.0.0\n",
+        tmp_path,
+        RAILWATCH_SAMPLING__SLOW_HZ="often",
+        RAILWATCH_STORE__KIMD="embedded",
+    )
+    assert sorted(found) == [
+        "FILE:2: sampling.fast_hz: got 0; expected greater than or equal to 1",
+        "FILE:3: sampling.ring: got 120; expected a duration with its unit, such as 200ms, 30s, 10m, 1h or 7d",
+        "FILE:4: stor: unknown key; expected one of the known keys",
+        "FILE:6: page: the keys do not fit together; expected page.token, since page.host is not a loopback address",
+        "RAILWATCH_SAMPLING__SLOW_HZ: sampling.slow_hz: got 'often'; expected a number",
+        "RAILWATCH_STORE__KIMD: store.kimd: unknown variable; expected RAILWATCH_SECTION__KEY of a known key",
+    ]
+
+
+def test_a_server_needs_an_address(tmp_path: Path) -> None:
+    (found,) = problems("store:\n  kind: influxdb1\n", tmp_path)
+    assert found == "FILE:1: store: the keys do not fit together; expected store.url, since store.kind is influxdb1"
+
+
+def test_a_file_that_holds_a_list_is_refused(tmp_path: Path) -> None:
+    assert problems("- a\n", tmp_path) == ["FILE:1: (document): not keys and values; expected keys and values"]
+
+
+def test_the_sample_file_uncommented_is_the_default_configuration() -> None:
+    keys = [line.replace("#", "", 1) for line in sample_yaml().splitlines() if line.lstrip()[:2] != "# " and line]
+    assert Config.model_validate(yaml.safe_load("\n".join(keys))) == Config()
+
+
+def test_the_reference_names_every_key() -> None:
+    page = reference_markdown()
+    for section, field in Config.model_fields.items():
+        assert section in page
+        for key in getattr(field.annotation, "model_fields", {}):
+            assert f"`{section}.{key}`" in page
+
+
+def test_auto_enforces_on_a_simulated_node_only() -> None:
+    assert ActionMode.AUTO.resolve(simulated=True) is Mode.ENFORCE
+    assert ActionMode.AUTO.resolve(simulated=False) is Mode.OBSERVE
+    assert ActionMode.RECOMMEND.resolve(simulated=True) is Mode.RECOMMEND
+
+
+def test_the_configuration_survives_json_unchanged() -> None:
+    config = load_config(None, {"RAILWATCH_SAMPLING__RING": "90s", "RAILWATCH_STORE__SPOOL_MAX": "5MiB"})
+    assert Config.model_validate_json(config.model_dump_json()) == config

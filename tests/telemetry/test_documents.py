@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+from telemetry.documents import load_document, read_yaml
+from telemetry.durations import DurationS, SizeBytes, format_duration, format_size, parse_duration_s, parse_size_bytes
+from telemetry.errors import ConfigError
+
+
+class Inner(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    hold: DurationS = 1.0
+    share: float = Field(default=0.5, ge=0, le=1)
+    token: str | None = Field(default=None, min_length=8)
+
+
+class Outer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    inner: Inner = Inner()
+    steps: tuple[Inner, ...] = ()
+
+
+def problems_in(tmp_path: Path, text: str) -> list[str]:
+    path = tmp_path / "file.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_document(Outer, path)
+    return [str(problem).removeprefix(f"{path}:") for problem in caught.value.problems]
+
+
+def test_every_problem_is_reported_with_its_line_and_key(tmp_path: Path) -> None:
+    found = problems_in(
+        tmp_path, "inner:\n  hold: 30\n  share: 1.5\n  colour: red\nsteps:\n  - hold: 1s\n  - share: x\n"
+    )
+    assert found == [
+        "1: name: missing; expected a value; the key is required",
+        "2: inner.hold: got 30; expected a duration with its unit, such as 200ms, 30s, 10m, 1h or 7d",
+        "3: inner.share: got 1.5; expected less than or equal to 1",
+        "4: inner.colour: unknown key; expected one of the known keys",
+        "7: steps[1].share: got 'x'; expected a number",
+    ]
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    assert problems_in(tmp_path, "name: a\nname: b\n") == ["2: name: the key stands twice; expected it once, line 1"]
+
+
+def test_text_that_is_not_yaml_names_the_line(tmp_path: Path) -> None:
+    (found,) = problems_in(tmp_path, "name: [1\ninner: x\n")
+    assert found.startswith("2: (document): ")
+
+
+def test_a_secret_is_never_repeated(tmp_path: Path) -> None:
+    (found,) = problems_in(tmp_path, "name: a\ninner:\n  token: hunter2\n")
+    assert "hunter2" not in found
+    assert found.startswith("3: inner.token: ")
+
+
+def test_a_missing_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no\.yaml: \(file\): No such file or directory; expected a readable YAML"):
+        load_document(Outer, tmp_path / "no.yaml")
+
+
+def test_an_empty_document_is_an_empty_mapping() -> None:
+    assert read_yaml("", where="x") == ({}, {})
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("200ms", 0.2), ("30s", 30.0), ("1.5h", 5400.0), ("7d", 604800.0)])
+def test_durations_carry_their_unit(text: str, seconds: float) -> None:
+    assert parse_duration_s(text) == pytest.approx(seconds)
+    assert parse_duration_s(format_duration(seconds)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["30", "s", "-3s", "3 weeks", "", 30, None])
+def test_a_duration_without_a_known_unit_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="a duration with its unit"):
+        parse_duration_s(text)
+
+
+def test_sizes_carry_their_unit() -> None:
+    class Sized(BaseModel):
+        size: SizeBytes
+
+    assert Sized.model_validate({"size": "64MiB"}).size == 64 << 20
+    assert format_size(64 << 20) == "64MiB"
+    with pytest.raises(ValueError, match="a size with its unit"):
+        parse_size_bytes("64MB")
