@@ -1,0 +1,132 @@
+"""The rows of the two code tables, read once from the package.
+
+`xid.csv` covers Xid codes, `sxid.csv` NVSwitch SXid codes; both have the columns of `XidEntry`, causes separated by
+``|``. Every row names its source. The Xid table is NVIDIA's catalogue for Ampere and newer; `explanation` adds what
+differs on older GPUs.
+"""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+
+from telemetry.records import EventKind, Severity
+
+
+class Gravity(StrEnum):
+    """The catalogue's own scale: what an error of this code costs.
+
+    It says more than `telemetry.records.Severity`, which has three steps; `severity_of` maps one to the other.
+    """
+
+    INFO = "info"
+    APP = "app"
+    WARN = "warn"
+    RESET = "reset"
+    FATAL = "fatal"
+    DEPENDS = "depends"
+    UNUSED = "unused"
+
+
+# A lost process is worth a look but leaves the GPU usable: warning. A GPU that must be reset or replaced does no work
+# until someone acts: critical. Where the line itself decides, the code alone is a warning.
+_SEVERITIES: Mapping[Gravity, Severity] = {
+    Gravity.INFO: Severity.INFO,
+    Gravity.UNUSED: Severity.INFO,
+    Gravity.APP: Severity.WARNING,
+    Gravity.WARN: Severity.WARNING,
+    Gravity.DEPENDS: Severity.WARNING,
+    Gravity.RESET: Severity.CRITICAL,
+    Gravity.FATAL: Severity.CRITICAL,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XidEntry:
+    """One code of the catalogue.
+
+    Parameters
+    ----------
+    kind
+        ``xid`` for a GPU code, ``sxid`` for an NVSwitch code.
+    mnemonic
+        NVIDIA's own name for it, empty where none is published.
+    category
+        The part of the GPU or switch: engine, memory-ecc, nvlink, pcie ...
+    causes
+        Where NVIDIA's table looks for the cause: hw, driver, app, sysmem, bus, thermal, fb (framebuffer).
+    gravity
+        What it costs, on the catalogue's scale.
+    """
+
+    kind: EventKind
+    code: int
+    name: str
+    mnemonic: str
+    category: str
+    causes: tuple[str, ...]
+    gravity: Gravity
+    action: str
+    source: str
+
+    @property
+    def severity(self) -> Severity:
+        """The gravity on the three-step scale of records."""
+        return severity_of(self.gravity)
+
+
+def severity_of(gravity: Gravity) -> Severity:
+    """Give the three-step severity of a step on the catalogue's scale."""
+    return _SEVERITIES[gravity]
+
+
+def xid(code: int) -> XidEntry | None:
+    """Give the entry of an Xid code, None where the catalogue has no such code."""
+    return _xid_table().get(code)
+
+
+def sxid(code: int) -> XidEntry | None:
+    """Give the entry of an NVSwitch SXid code, None where the catalogue has no such code."""
+    return _sxid_table().get(code)
+
+
+def xids() -> tuple[XidEntry, ...]:
+    """Give every Xid entry, by code."""
+    return tuple(_xid_table().values())
+
+
+def sxids() -> tuple[XidEntry, ...]:
+    """Give every SXid entry, by code."""
+    return tuple(_sxid_table().values())
+
+
+@cache
+def _xid_table() -> Mapping[int, XidEntry]:
+    return _read("xid.csv", EventKind.XID)
+
+
+@cache
+def _sxid_table() -> Mapping[int, XidEntry]:
+    return _read("sxid.csv", EventKind.SXID)
+
+
+def _read(file_name: str, kind: EventKind) -> Mapping[int, XidEntry]:
+    text = files("analytics.catalogue").joinpath(file_name).read_text(encoding="utf-8")
+    entries = (_entry(row, kind) for row in csv.DictReader(text.splitlines()))
+    return {entry.code: entry for entry in sorted(entries, key=lambda entry: entry.code)}
+
+
+def _entry(row: Mapping[str, str], kind: EventKind) -> XidEntry:
+    return XidEntry(
+        kind=kind,
+        code=int(row["code"]),
+        name=row["name"],
+        mnemonic=row["mnemonic"],
+        category=row["category"],
+        causes=tuple(row["causes"].split("|")) if row["causes"] else (),
+        gravity=Gravity(row["severity"]),
+        action=row["action"],
+        source=row["source"],
+    )

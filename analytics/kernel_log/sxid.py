@@ -1,0 +1,114 @@
+"""SXid lines: errors of an NVSwitch, with the lines of detail that follow them.
+
+Forms, from open-gpu-kernel-modules `error_nvswitch.h` and `common_nvswitch.h`, and from the Fabric Manager's log::
+
+    nvidia-nvswitchN: SXid (PCI:dddd:bb:dd.f): CCCCC, Fatal|Non-fatal, Link NN MSG[ (First)]
+    nvidia-nvswitchN: SXid (PCI:dddd:bb:dd.f): CCCCC, Severity S Engine instance EE Sub-engine instance SS
+    nvidia-nvswitchN: SXid (PCI:dddd:bb:dd.f): CCCCC, Data {0x..., ...}
+    detected NVSwitch fatal|non-fatal error CCCCC on fid F on NVSwitch pci bus id dddddddd:bb:dd.f physical id I port P
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from analytics import catalogue
+from analytics.kernel_log.address import ADDRESS, normal_address
+from analytics.kernel_log.events import MESSAGE_MAX_CHARS, REACH_LINES, KernelEvent
+from analytics.kernel_log.xid import link_of, says_fatal
+from telemetry.records import EventKind, Severity
+
+PATTERNS: Mapping[str, re.Pattern[str]] = {
+    "sxid": re.compile(
+        r"\bSXid\s{0,8}\(\s{0,4}(?:PCI:)?(?P<pci>[0-9a-f:.]{5,24})\s{0,4}\)[\s:]{0,8}(?P<code>\d{1,5})(?!\w)",
+        re.IGNORECASE,
+    ),
+    "sxid_of_fabric_manager": re.compile(
+        r"\bdetected NVSwitch (?P<word>(?:non-)?fatal) error (?P<code>\d{1,5})\b"
+        rf"(?:[^:]{{0,64}}pci bus id (?P<pci>{ADDRESS})(?:\D{{0,16}}\d{{1,3}} port (?P<port>\d{{1,3}}))?)?",
+        re.IGNORECASE,
+    ),
+}
+_FOLLOW_UP = re.compile(r"(?:Severity (?P<severity>\d)\b|Data\b)", re.IGNORECASE)
+# NVSWITCH_ERROR_SEVERITY_FATAL in ctrl_dev_nvswitch.h; 0 is non-fatal.
+_SEVERITY_FATAL = 1
+_REPORTS_MAX = 64
+
+
+class SwitchReports:
+    """Ties the follow-up lines of an SXid to the line they belong to."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[str | None, int | None], KernelEvent] = OrderedDict()
+
+    def read(self, line: int, text: str) -> Iterator[KernelEvent]:
+        """Give an event for each SXid in a line, with what is known of its report."""
+        matches = list(PATTERNS["sxid"].finditer(text))
+        for index, match in enumerate(matches):
+            pci = normal_address(match["pci"])
+            if pci is None:
+                continue
+            end = matches[index + 1].start() if index + 1 < len(matches) else len(text)
+            message = text[match.end() : end].strip(" ,\t\"'`")[:MESSAGE_MAX_CHARS]
+            yield self._report(line, pci, int(match["code"]), message)
+        told = PATTERNS["sxid_of_fabric_manager"].search(text)
+        if told is not None:
+            port = told["port"]
+            yield _event(
+                line=line,
+                pci=normal_address(told["pci"]) if told["pci"] else None,
+                code=int(told["code"]),
+                message=told[0],
+                fatal=told["word"].lower() == "fatal",
+                link=None if port is None else int(port),
+            )
+
+    def _report(self, line: int, pci: str, code: int, message: str) -> KernelEvent:
+        follow_up = _FOLLOW_UP.match(message)
+        if follow_up is None:
+            event = _event(
+                line=line, pci=pci, code=code, message=message, fatal=says_fatal(message), link=link_of(message)
+            )
+        else:
+            event = self._continued(line, pci, code, message)
+            if event.fatal is None and follow_up["severity"] is not None:
+                event = _graded(replace(event, fatal=int(follow_up["severity"]) == _SEVERITY_FATAL))
+        self._open[pci, code] = event
+        self._open.move_to_end((pci, code))
+        if len(self._open) > _REPORTS_MAX:
+            self._open.popitem(last=False)
+        return event
+
+    def _continued(self, line: int, pci: str, code: int, message: str) -> KernelEvent:
+        parent = self._open.get((pci, code))
+        if parent is None or not 0 <= line - parent.line <= REACH_LINES:
+            return _event(line=line, pci=pci, code=code, message=message, fatal=None, link=None)
+        return replace(parent, line=line, message=message)
+
+
+def _event(*, line: int, pci: str | None, code: int, message: str, fatal: bool | None, link: int | None) -> KernelEvent:
+    return _graded(
+        KernelEvent(
+            kind=EventKind.SXID,
+            line=line,
+            report_line=line,
+            message=message,
+            severity=Severity.WARNING,
+            code=code,
+            pci=pci,
+            fatal=fatal,
+            link=link,
+        )
+    )
+
+
+def _graded(event: KernelEvent) -> KernelEvent:
+    """Give the event with the severity its own word asks for, else the catalogue's; unknown codes are warnings."""
+    entry = None if event.code is None else catalogue.sxid(event.code)
+    severity = Severity.WARNING if entry is None else entry.severity
+    if event.fatal is True:
+        severity = Severity.CRITICAL
+    elif event.fatal is False and severity is Severity.CRITICAL:
+        severity = Severity.WARNING
+    return replace(event, severity=severity)
