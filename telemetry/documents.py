@@ -1,6 +1,6 @@
 """YAML documents checked against pydantic models, with every problem reported at once by file, line and key."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,6 +11,10 @@ from telemetry.errors import ConfigError, Problem
 
 Model = TypeVar("Model", bound=BaseModel)
 Lines = dict[tuple[str | int, ...], int]
+
+# No document of railwatch comes near; aliases that refer to aliases would otherwise grow without end.
+_DEPTH_MAX = 32
+_KEYS_MAX = 20_000
 
 # What pydantic calls an error, in words that say what would have been right.
 _EXPECTED = {
@@ -43,16 +47,9 @@ def read_yaml(text: str, *, where: str) -> tuple[Any, Lines]:
     Raises
     ------
     ConfigError
-        The text is not YAML, holds several documents, or names a key twice.
+        The text is not YAML, holds several documents, names a key twice, or grows beyond what a person writes.
     """
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as err:
-        mark = err.problem_mark
-        line = None if mark is None else mark.line + 1
-        raise ConfigError([_problem(where, line, "(document)", err.problem or "not YAML", "YAML")]) from err
-    except yaml.YAMLError as err:  # a byte that no YAML may hold
-        raise ConfigError([_problem(where, None, "(document)", str(err).splitlines()[0], "YAML")]) from err
+    node = _reading(lambda: yaml.compose(text, Loader=yaml.SafeLoader), where)
     lines: Lines = {}
     problems: list[Problem] = []
     if node is None:
@@ -60,7 +57,7 @@ def read_yaml(text: str, *, where: str) -> tuple[Any, Lines]:
     _walk(node, (), lines, problems, where)
     if problems:
         raise ConfigError(problems)
-    return yaml.safe_load(text), lines
+    return _reading(lambda: yaml.safe_load(text), where), lines
 
 
 def check_document(model: type[Model], data: Any, *, where: str, lines: Mapping[tuple[str | int, ...], int]) -> Model:
@@ -107,6 +104,21 @@ def problems_of(err: ValidationError, *, where: str, lines: Mapping[tuple[str | 
     return tuple(problems)
 
 
+def _reading(read: Callable[[], Any], where: str) -> Any:
+    try:
+        return read()
+    except yaml.MarkedYAMLError as err:
+        mark = err.problem_mark
+        line = None if mark is None else mark.line + 1
+        raise ConfigError([_problem(where, line, "(document)", err.problem or "not YAML", "YAML")]) from err
+    except yaml.YAMLError as err:  # a byte that no YAML may hold
+        raise ConfigError([_problem(where, None, "(document)", str(err).splitlines()[0], "YAML")]) from err
+    except RecursionError as err:
+        raise ConfigError([_problem(where, None, "(document)", "nested too deeply", "YAML")]) from err
+    except ValueError as err:  # a date that no calendar has
+        raise ConfigError([_problem(where, None, "(document)", str(err), "YAML")]) from err
+
+
 def _problem(where: str, line: int | None, key: str, found: str, expected: str) -> Problem:
     return Problem(where=where, line=line, key=key, found=found, expected=expected)
 
@@ -131,18 +143,32 @@ def _line(path: tuple[str | int, ...], lines: Mapping[tuple[str | int, ...], int
 
 
 def _walk(node: yaml.Node, path: tuple[str | int, ...], lines: Lines, problems: list[Problem], where: str) -> None:
-    lines.setdefault(path, node.start_mark.line + 1)
+    here = node.start_mark.line + 1
+    if len(path) > _DEPTH_MAX or len(lines) > _KEYS_MAX:
+        if not problems:
+            most = f"at most {_KEYS_MAX} keys in {_DEPTH_MAX} levels, aliases counted where they are used"
+            problems.append(_problem(where, here, _dotted(path[:4]), "too large", most))
+        return
+    lines.setdefault(path, here)
     if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            here = (*path, key.value)
-            line = key.start_mark.line + 1
-            if here in lines:
-                problems.append(
-                    _problem(where, line, _dotted(here), "the key stands twice", f"it once, line {lines[here]}")
-                )
-                continue
-            lines[here] = line
-            _walk(value, here, lines, problems, where)
+        for pair in node.value:
+            _walk_pair(pair, path, lines, problems, where)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             _walk(value, (*path, index), lines, problems, where)
+
+
+def _walk_pair(
+    pair: tuple[yaml.Node, yaml.Node], path: tuple[str | int, ...], lines: Lines, problems: list[Problem], where: str
+) -> None:
+    key, value = pair
+    line = key.start_mark.line + 1
+    if not isinstance(key, yaml.ScalarNode):
+        problems.append(_problem(where, line, _dotted(path), "a key that is no text", "text before the colon"))
+        return
+    here = (*path, key.value)
+    if here in lines:
+        problems.append(_problem(where, line, _dotted(here), "the key stands twice", f"it once, line {lines[here]}"))
+        return
+    lines[here] = line
+    _walk(value, here, lines, problems, where)

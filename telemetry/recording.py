@@ -1,0 +1,272 @@
+"""Recordings: samples and records of a stretch of time in one file, Parquet or CSV, in long form.
+
+Columns: ``time_ns, kind, entity, signal, value, text``. A row is
+
+- a sample: `kind` an entity kind, `entity` its key, `value` empty where the signal turned absent;
+- a record: `kind` a record type, `signal` what it is of (``xid``), `value` its code or score, `text` the whole as JSON;
+- a line of the kernel log: `kind` ``kernel_line``, `text` the line;
+- a tick: `kind` ``tick``, `entity` the name of a table of which nothing changed at that time.
+
+Only what changes stands in the file; `Recording.frames` gives held values back. Tables, topology and what else is known
+stand in the Parquet metadata, in CSV in a comment line (``# railwatch {...}``). A foreign file needs none of that: its
+tables are then made from its rows, one per entity kind.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Topology
+from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
+from telemetry.frames import Frame, TableSpec
+from telemetry.recording_files import MAX_PROBLEMS, Header, RowWriter, open_writer, read_header, read_rows, refuse
+from telemetry.recording_rows import (
+    KERNEL_LINE,
+    KINDS,
+    SAMPLE_KINDS,
+    TICK,
+    FrameRows,
+    KernelLine,
+    Place,
+    Rows,
+    Samples,
+    frames_of_samples,
+    in_order,
+    moment_rows,
+    record_of_row,
+    tables_of_places,
+)
+from telemetry.records import Record
+from telemetry.store.chunks import entity_from_json, spec_from_json, spec_to_json
+
+FORMAT = 1
+SUFFIXES = (".parquet", ".csv")
+# Rows that are put in order and written at once: a Parquet row group of about a megabyte.
+_GROUP_ROWS = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingMeta:
+    """What a recording says about itself; None where a foreign file does not say."""
+
+    node: str | None = None
+    simulated: bool | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recording:
+    """A recording read into memory: about 20 bytes a row.
+
+    `records` and `kernel_lines` are in order of time.
+    """
+
+    path: Path
+    topology: Topology
+    meta: RecordingMeta
+    tables: tuple[TableSpec, ...]
+    records: tuple[Record, ...]
+    kernel_lines: tuple[KernelLine, ...]
+    samples: Samples = field(repr=False)
+
+    def frames(self, *, window_ns: int = NS_PER_S) -> Iterator[Frame]:
+        """Give the frames in order of time, one per table and window, with values held from row to row.
+
+        What the first row of a table knew counts as fresh, whenever it was measured.
+        """
+        return frames_of_samples(self.samples, self.tables, window_ns=window_ns)
+
+    @property
+    def span_ns(self) -> tuple[int, int] | None:
+        """The first and the last time of a sample, None where there is none."""
+        times_ns = self.samples.time_ns
+        return (int(times_ns[0]), int(times_ns[-1])) if len(times_ns) else None
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a name that is neither Parquet nor CSV with a ConfigError."""
+    if path.suffix not in SUFFIXES:
+        raise refuse(path, row=None, key="(name)", found=f"ends in {path.suffix!r}", expected=" or ".join(SUFFIXES))
+
+
+def write_recording(
+    path: Path,
+    frames: Iterable[Frame],
+    *,
+    topology: Topology,
+    meta: RecordingMeta,
+    records: Sequence[Record] = (),
+    kernel_lines: Sequence[KernelLine] = (),
+) -> int:
+    """Write a recording and give its number of rows; a file that is not complete never gets the name.
+
+    `frames` come ascending in time per table, tables mixed as they like, each table with the same columns throughout.
+
+    Raises
+    ------
+    ConfigError
+        The name ends in neither ``.parquet`` nor ``.csv``.
+    EnvironmentLacksError
+        The file cannot be written.
+    """
+    check_suffix(path)
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        writer = open_writer(draft, suffix=path.suffix)
+        tables: dict[str, TableSpec] = {}
+        count = _write_frames(writer, frames, tables)
+        moments = in_order([moment_rows(records, kernel_lines)])
+        if len(moments):
+            writer.write(moments)
+        header: Header = {
+            "format": FORMAT,
+            "node": meta.node,
+            "simulated": meta.simulated,
+            "config": dict(meta.config),
+            "tables": [json.loads(spec_to_json(spec)) for spec in tables.values()],
+            "topology": {
+                "entities": [asdict(entity) for entity in topology.entities],
+                "edges": topology.edges,
+            },
+        }
+        writer.close(header)
+        draft.replace(path)
+    except OSError as err:
+        draft.unlink(missing_ok=True)
+        raise EnvironmentLacksError(f"{path}: cannot be written: {err.strerror or err}") from err
+    return count + len(moments)
+
+
+def read_recording(path: Path) -> Recording:
+    """Read a recording, ours or a foreign one in the same columns.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read or used; names file, row and column, at most `MAX_PROBLEMS` at once.
+    """
+    check_suffix(path)
+    if not path.is_file():
+        raise refuse(path, row=None, key="(file)", found="no such file", expected="a recording")
+    try:
+        header = read_header(path)
+        reading = _Reading(path)
+        for number, rows in read_rows(path):
+            reading.take(number, rows)
+    except OSError as err:
+        raise refuse(path, row=None, key="(file)", found=err.strerror or str(err), expected="a recording") from err
+    return reading.recording(header)
+
+
+def _write_frames(writer: RowWriter, frames: Iterable[Frame], tables: dict[str, TableSpec]) -> int:
+    rows_of: dict[str, FrameRows] = {}
+    waiting: list[Rows] = []
+    count = waiting_rows = 0
+    for frame in frames:
+        name = frame.spec.name
+        if tables.setdefault(name, frame.spec) != frame.spec:
+            raise ValueError(f"table {name} changed its columns within a recording")
+        part = rows_of.setdefault(name, FrameRows(frame.spec)).rows(frame)
+        waiting.append(part)
+        waiting_rows += len(part)
+        if waiting_rows >= _GROUP_ROWS:
+            writer.write(in_order(waiting))
+            count += waiting_rows
+            waiting, waiting_rows = [], 0
+    if waiting_rows:
+        writer.write(in_order(waiting))
+    return count + waiting_rows
+
+
+class _Reading:
+    """Gathers the rows of a file and every problem with them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[Place, int] = {}
+        self._parts: list[tuple[Any, Any, Any]] = []
+        self._records: list[Record] = []
+        self._kernel_lines: list[KernelLine] = []
+        self._problems: list[Problem] = []
+
+    def take(self, number: int, rows: Rows) -> None:
+        """Check and keep a batch whose first row is `number`."""
+        places = self._places
+        triples = zip(rows.kind.tolist(), rows.entity.tolist(), rows.signal.tolist(), strict=True)
+        codes = np.array([places.setdefault(triple, len(places)) for triple in triples], dtype=np.int32)
+        named = list(places)
+        is_sample = np.array([self._is_sample(place) for place in named], dtype=bool)[codes]
+        for row in np.flatnonzero(~is_sample).tolist():
+            self._moment(number + row, rows, row, named[codes[row]])
+            if len(self._problems) >= MAX_PROBLEMS:
+                break
+        if self._problems:
+            raise ConfigError(self._problems)
+        self._parts.append((rows.time_ns[is_sample], codes[is_sample], rows.value[is_sample]))
+
+    def recording(self, header: Header) -> Recording:
+        """Give what was gathered, with what the header says about it."""
+        empty = (np.array([], dtype=np.int64), np.array([], dtype=np.int32), np.array([]))
+        times_ns, codes, values = (np.concatenate(columns) for columns in zip(empty, *self._parts, strict=True))
+        order = np.argsort(times_ns, kind="stable")
+        tables, topology, meta = self._header(header)
+        return Recording(
+            path=self._path,
+            topology=topology,
+            meta=meta,
+            tables=tables,
+            records=tuple(sorted(self._records, key=lambda record: record.time_ns)),
+            kernel_lines=tuple(sorted(self._kernel_lines, key=lambda line: line.time_ns)),
+            samples=Samples(
+                time_ns=times_ns[order], place=codes[order], value=values[order], places=tuple(self._places)
+            ),
+        )
+
+    @staticmethod
+    def _is_sample(place: Place) -> bool:
+        kind, entity, signal = place
+        return kind == TICK or (kind in SAMPLE_KINDS and bool(entity) and bool(signal))
+
+    def _moment(self, number: int, rows: Rows, row: int, place: Place) -> None:
+        kind, entity, _ = place
+        text = rows.text[row]
+        if kind == KERNEL_LINE:
+            self._kernel_lines.append(KernelLine(time_ns=int(rows.time_ns[row]), text=text or ""))
+        elif kind in SAMPLE_KINDS:
+            self._flaw(number, "signal" if entity else "entity", "empty", "a name")
+        elif kind not in KINDS:
+            self._flaw(number, "kind", f"got {kind!r}", "one of " + ", ".join(sorted(KINDS)))
+        else:
+            try:
+                self._records.append(record_of_row(int(rows.time_ns[row]), place, float(rows.value[row]), text))
+            except ValueError as err:
+                self._flaw(number, "text", str(err).splitlines()[0], f"a {kind} as JSON")
+
+    def _flaw(self, number: int, key: str, found: str, expected: str) -> None:
+        self._problems.append(Problem(where=str(self._path), line=number, key=key, found=found, expected=expected))
+
+    def _header(self, header: Header) -> tuple[tuple[TableSpec, ...], Topology, RecordingMeta]:
+        if not header:
+            tables = tables_of_places(tuple(self._places))
+            entities = tuple({entity.id: entity for spec in tables for entity in spec.entities}.values())
+            return tables, Topology(entities=entities), RecordingMeta()
+        if header.get("format") != FORMAT:
+            found = f"format {header.get('format')}"
+            raise refuse(self._path, row=None, key="(header)", found=found, expected=f"format {FORMAT}")
+        try:
+            tables = tuple(spec_from_json(json.dumps(spec)) for spec in header["tables"])
+            topology = Topology(
+                entities=tuple(entity_from_json(entity) for entity in header["topology"]["entities"]),
+                edges=tuple((parent, child) for parent, child in header["topology"]["edges"]),
+            )
+            meta = RecordingMeta(node=header["node"], simulated=header["simulated"], config=header["config"])
+        except (KeyError, TypeError, ValueError) as err:
+            raise refuse(
+                self._path, row=None, key="(header)", found=repr(err), expected="what railwatch wrote"
+            ) from err
+        return tables, topology, meta

@@ -1,0 +1,266 @@
+"""Rows in long form in Parquet and CSV files; every flaw of a file is a `Problem` with its row and column."""
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+
+from telemetry.errors import ConfigError, Problem
+from telemetry.recording_rows import Rows
+
+COLUMNS = ("time_ns", "kind", "entity", "signal", "value", "text")
+REQUIRED = COLUMNS[:-1]
+# A file of another kind has a flaw in every row: the first ones tell.
+MAX_PROBLEMS = 20
+
+_METADATA_KEY = b"railwatch"
+_COMMENT = "# railwatch "
+_BATCH_ROWS = 65_536
+
+Header = dict[str, Any]
+
+
+class RowWriter(Protocol):
+    """Takes rows batch by batch; the header may grow until `close`."""
+
+    def write(self, rows: Rows) -> None:
+        """Append rows."""
+        ...
+
+    def close(self, header: Header) -> None:
+        """Write what is known of the rows and end the file."""
+        ...
+
+
+def refuse(path: Path, *, row: int | None, key: str, found: str, expected: str) -> ConfigError:
+    """Give the error for one flaw of a file."""
+    return ConfigError([Problem(where=str(path), line=row, key=key, found=found, expected=expected)])
+
+
+class ParquetWriter:
+    """Long rows as Parquet, zstd, the header in the metadata."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa  # noqa: PLC0415 -- loaded by the first recording, not by every agent
+        import pyarrow.parquet as pq  # noqa: PLC0415 -- likewise
+
+        self._pa = pa
+        types = (pa.int64(), pa.string(), pa.string(), pa.string(), pa.float64(), pa.string())
+        self._schema = pa.schema(list(zip(COLUMNS, types, strict=True)))
+        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
+
+    def write(self, rows: Rows) -> None:
+        """Append rows as one row group; NaN becomes null."""
+        columns = [
+            self._pa.array(getattr(rows, name), type=self._schema.field(name).type, from_pandas=True)
+            for name in COLUMNS
+        ]
+        self._writer.write_table(self._pa.Table.from_arrays(columns, schema=self._schema))
+
+    def close(self, header: Header) -> None:
+        """Write the header into the metadata and end the file."""
+        self._writer.add_key_value_metadata({_METADATA_KEY: json.dumps(header).encode()})
+        self._writer.close()
+
+
+class CsvWriter:
+    """Long rows as CSV; the header comes last, in a comment line."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: IO[str] = path.open("w", encoding="utf-8", newline="")
+        self._writer = csv.writer(self._file, lineterminator="\n")
+        self._writer.writerow(COLUMNS)
+
+    def write(self, rows: Rows) -> None:
+        """Append rows; NaN becomes an empty cell."""
+        columns = (getattr(rows, name).tolist() for name in COLUMNS)
+        for time_ns, kind, entity, signal, value, text in zip(*columns, strict=True):
+            shown = "" if math.isnan(value) else repr(value)
+            # One row is one line, so that a row number is a line number and a comment is a comment.
+            line = "" if text is None else " ".join(text.splitlines())
+            self._writer.writerow((time_ns, kind, entity, signal, shown, line))
+
+    def close(self, header: Header) -> None:
+        """Write the header and end the file."""
+        self._file.write(f"{_COMMENT}{json.dumps(header)}\n")
+        self._file.close()
+
+
+def open_writer(path: Path, *, suffix: str) -> RowWriter:
+    """Give the writer for a suffix, ``.parquet`` or ``.csv``."""
+    return ParquetWriter(path) if suffix == ".parquet" else CsvWriter(path)
+
+
+def read_header(path: Path) -> Header:
+    """Give what the file says about itself, empty for a foreign file."""
+    text: str | bytes | None
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            text = next((line.removeprefix(_COMMENT) for line in lines if line.startswith(_COMMENT)), None)
+    else:
+        text = (_parquet(path).metadata.metadata or {}).get(_METADATA_KEY)
+    if text is None:
+        return {}
+    try:
+        header = json.loads(text)
+    except ValueError as err:
+        raise refuse(path, row=None, key="(header)", found="not JSON", expected="what railwatch wrote") from err
+    if not isinstance(header, dict):
+        raise refuse(path, row=None, key="(header)", found="not an object", expected="what railwatch wrote")
+    return header
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, Rows]]:
+    """Give batches of rows, each with the number of its first row: lines of a CSV file, rows of a Parquet file."""
+    return _csv_rows(path) if path.suffix == ".csv" else _parquet_rows(path)
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 -- loaded by the first recording, not by every agent
+    import pyarrow.parquet as pq  # noqa: PLC0415 -- likewise
+
+    try:
+        return pq.ParquetFile(path)
+    except pa.ArrowInvalid as err:
+        raise refuse(path, row=None, key="(file)", found="not Parquet", expected="a Parquet file") from err
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Rows]]:
+    import pyarrow as pa  # noqa: PLC0415 -- loaded by the first recording, not by every agent
+
+    file = _parquet(path)
+    _check_columns(path, file.schema_arrow.names, row=None)
+    types = dict.fromkeys(("kind", "entity", "signal", "text"), pa.string()) | {
+        "time_ns": pa.int64(),
+        "value": pa.float64(),
+    }
+    number = 1
+    try:
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+            columns = {}
+            for name in batch.schema.names:
+                columns[name] = _cast(path, batch.column(name), types[name], name, number)
+            text = columns.get("text", pa.nulls(len(batch), pa.string()))
+            nulls = columns["time_ns"].null_count
+            if nulls:
+                row = number + columns["time_ns"].is_null().to_pylist().index(True)
+                raise refuse(path, row=row, key="time_ns", found="empty", expected="nanoseconds since 1970 UTC")
+            yield (
+                number,
+                Rows(
+                    time_ns=columns["time_ns"].to_numpy(zero_copy_only=False),
+                    kind=_texts(columns["kind"]),
+                    entity=_texts(columns["entity"]),
+                    signal=_texts(columns["signal"]),
+                    value=columns["value"].to_numpy(zero_copy_only=False).astype(np.float64),
+                    text=text.to_numpy(zero_copy_only=False),
+                ),
+            )
+            number += len(batch)
+    except (pa.ArrowInvalid, OSError) as err:
+        reason = str(err).splitlines()[0]
+        raise refuse(path, row=number, key="(row group)", found=reason, expected="an intact Parquet file") from err
+
+
+def _texts(column: Any) -> Any:
+    return column.fill_null("").to_numpy(zero_copy_only=False)
+
+
+def _cast(path: Path, column: Any, kind: Any, name: str, number: int) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 -- loaded by the first recording, not by every agent
+
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as err:
+        raise refuse(path, row=number, key=name, found=f"column of {column.type}", expected=f"{kind}") from err
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, Rows]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as source:
+            yield from _csv_batches(path, source)
+    except UnicodeDecodeError as err:
+        raise refuse(path, row=None, key="(file)", found="not UTF-8 text", expected="a CSV file") from err
+    except csv.Error as err:
+        raise refuse(path, row=None, key="(file)", found=str(err), expected="a CSV file") from err
+
+
+def _csv_batches(path: Path, source: IO[str]) -> Iterator[tuple[int, Rows]]:
+    names: list[str] | None = None
+    cells: list[tuple[int, Mapping[str, str]]] = []
+    for number, line in enumerate(source, start=1):
+        if line.startswith("#") or not line.strip():
+            continue
+        row = next(csv.reader([line]))
+        if names is None:
+            names = [name.strip() for name in row]
+            _check_columns(path, names, row=number)
+            continue
+        if len(row) != len(names):
+            raise refuse(path, row=number, key="(row)", found=f"{len(row)} cells", expected=f"{len(names)}")
+        cells.append((number, dict(zip(names, row, strict=True))))
+        if len(cells) == _BATCH_ROWS:
+            yield _csv_batch(path, cells)
+            cells = []
+    if names is None:
+        raise refuse(path, row=None, key="(file)", found="empty", expected="columns " + ", ".join(REQUIRED))
+    if cells:
+        yield _csv_batch(path, cells)
+
+
+def _csv_batch(path: Path, cells: list[tuple[int, Mapping[str, str]]]) -> tuple[int, Rows]:
+    problems: list[Problem] = []
+    times_ns: list[int] = []
+    values: list[float] = []
+    for number, row in cells:
+        try:
+            times_ns.append(_stamp(row["time_ns"]))
+        except ValueError:
+            problems.append(_cell(path, number, row, "time_ns", "nanoseconds since 1970 UTC, a whole number"))
+        try:
+            values.append(_value(row["value"]))
+        except ValueError:
+            problems.append(_cell(path, number, row, "value", "a number, or nothing"))
+        if len(problems) >= MAX_PROBLEMS:
+            break
+    if problems:
+        raise ConfigError(problems)
+    texts = {
+        name: np.array([row.get(name, "") for _, row in cells], dtype=object)
+        for name in ("kind", "entity", "signal", "text")
+    }
+    texts["text"][texts["text"] == ""] = None
+    return cells[0][0], Rows(time_ns=np.array(times_ns, dtype=np.int64), value=np.array(values), **texts)
+
+
+def _cell(path: Path, number: int, row: Mapping[str, str], key: str, expected: str) -> Problem:
+    return Problem(where=str(path), line=number, key=key, found=f"got {row[key]!r}", expected=expected)
+
+
+def _stamp(text: str) -> int:
+    time_ns = int(text)
+    if not 0 <= time_ns < 1 << 63:
+        raise ValueError("outside of 64 bit")
+    return time_ns
+
+
+def _value(text: str) -> float:
+    return float(text) if text.strip() else math.nan
+
+
+def _check_columns(path: Path, names: list[str], *, row: int | None) -> None:
+    problems = [
+        Problem(where=str(path), line=row, key=name, found="missing", expected="columns " + ", ".join(REQUIRED))
+        for name in REQUIRED
+        if name not in names
+    ] + [
+        Problem(where=str(path), line=row, key=name, found="unknown column", expected="one of " + ", ".join(COLUMNS))
+        for name in names
+        if name not in COLUMNS
+    ]
+    if problems:
+        raise ConfigError(problems)

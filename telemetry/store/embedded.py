@@ -1,0 +1,218 @@
+"""The store that needs no server: one SQLite file, chunks of whole tables, raw for days and rollups for a year.
+
+One process writes; any number read at the same time. A chunk is one transaction, so a killed writer leaves only whole
+ones behind. Small chunks are merged once a minute's worth of them stands, which halves their size.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from telemetry.entities import EntityKind
+from telemetry.errors import TransientError
+from telemetry.frames import Frame, TableSpec
+from telemetry.store.chunks import decode_chunk, encode_chunk, spec_from_json, spec_to_json
+from telemetry.store.merge import merge_frames, newest_values
+from telemetry.store.port import Resolution
+from telemetry.store.sqlite import open_database, open_read_only, size_bytes, transaction
+
+FILE_NAME = "samples.sqlite"
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS spec (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, columns TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS chunk (
+  id INTEGER PRIMARY KEY, resolution TEXT NOT NULL, spec_id INTEGER NOT NULL REFERENCES spec (id),
+  first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL, merged INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS chunk_by_time ON chunk (resolution, last_ns, first_ns);
+CREATE INDEX IF NOT EXISTS chunk_unmerged ON chunk (resolution, spec_id) WHERE NOT merged
+"""
+_NS_PER_S = 1_000_000_000
+_DAY_NS = 86_400 * _NS_PER_S
+# Measured on realistic sensor data: 1.29 bytes a value in chunks of 1 s, 1.18 in chunks of 60 s.
+_MERGE_CHUNKS = 60
+# How many chunks go at once when the file has outgrown its bound; together with the bound it keeps deletes rare.
+_TRIM_CHUNKS = 64
+# Looking for what is too old or too much: once in so many writes, about every minute.
+_TRIM_WRITES = 128
+_END_NS = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedRetention:
+    """How long the embedded store keeps what, and how large its file may grow; the oldest raw samples go first.
+
+    The defaults are proposals: eight GPUs at 100 Hz make about 2 GB a day of raw samples.
+    """
+
+    raw_ns: int = 7 * _DAY_NS
+    rollup_ns: int = 400 * _DAY_NS
+    max_bytes: int = 4 << 30
+
+
+class EmbeddedReader:
+    """Reads the embedded store, from the writing process or from any other, while it is written."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE_NAME
+        self._lock = threading.Lock()
+        self._connection = open_read_only(self._path, version=_VERSION)
+
+    def series(
+        self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, resolution: Resolution
+    ) -> Frame:
+        """Give the signals of every entity of one kind over ``[start_ns, stop_ns)``; see the port."""
+        with self._lock:
+            frames = list(_frames(self._connection, resolution, start_ns, stop_ns, kind))
+        wanted = set(signals)
+        return merge_frames(kind, signals, [frame for frame in frames if wanted.intersection(frame.spec.signals)])
+
+    def latest(self, kind: EntityKind, *, since_ns: int) -> Frame:
+        """Give the newest known value of every signal as one row or none; see the port."""
+        with self._lock:
+            return newest_values(kind, list(_frames(self._connection, Resolution.ROLLUP, since_ns, _END_NS, kind)))
+
+    def frames(self, *, start_ns: int, stop_ns: int, resolution: Resolution = Resolution.RAW) -> Iterator[Frame]:
+        """Give whole frames as they were written, held rows included, in order of time: what a recording is made of."""
+        with contextlib.closing(open_read_only(self._path, version=_VERSION)) as connection:
+            yield from _frames(connection, resolution, start_ns, stop_ns, None)
+
+    def size_bytes(self) -> int:
+        """Give the bytes that hold data."""
+        with self._lock:
+            return size_bytes(self._connection)
+
+    def close(self) -> None:
+        """Let the file go."""
+        with self._lock:
+            self._connection.close()
+
+
+class EmbeddedStore:
+    """Writes the embedded store; one process at a time.
+
+    Every method may be called from any thread. Each call is one transaction: kept as a whole or, with TransientError
+    (a full disk), not at all.
+    """
+
+    def __init__(self, directory: Path, *, retention: EmbeddedRetention | None = None) -> None:
+        self._retention = retention or EmbeddedRetention()
+        self._lock = threading.Lock()
+        self._connection = open_database(directory / FILE_NAME, schema=_SCHEMA, version=_VERSION)
+        self._spec_ids: dict[TableSpec, int] = {}
+        self._writes = 0
+
+    def write_raw(self, frames: Sequence[Frame]) -> None:
+        """Keep frames as they came from the sampler."""
+        self._write(Resolution.RAW, frames)
+
+    def write_rollups(self, frames: Sequence[Frame]) -> None:
+        """Keep frames from `telemetry.rollup`."""
+        self._write(Resolution.ROLLUP, frames)
+
+    def close(self) -> None:
+        """Let the file go; what was written stays."""
+        with self._lock:
+            self._connection.close()
+
+    def _write(self, resolution: Resolution, frames: Sequence[Frame]) -> None:
+        with self._lock:
+            fresh_ids: dict[TableSpec, int] = {}
+            with transaction(self._connection, "embedded store: samples not kept"):
+                for frame in frames:
+                    if len(frame):
+                        spec_id = self._spec_id(frame.spec, fresh_ids)
+                        self._insert(resolution, spec_id, frame, merged=False)
+                        self._merge(resolution, spec_id, frame.spec)
+                self._writes += 1
+                if self._writes % _TRIM_WRITES == 0:
+                    self._trim()
+            self._spec_ids |= fresh_ids
+
+    def _spec_id(self, spec: TableSpec, fresh_ids: dict[TableSpec, int]) -> int:
+        known = self._spec_ids.get(spec) or fresh_ids.get(spec)
+        if known is not None:
+            return known
+        columns = spec_to_json(spec)
+        self._connection.execute("INSERT OR IGNORE INTO spec (kind, columns) VALUES (?, ?)", (spec.kind, columns))
+        (found,) = self._connection.execute("SELECT id FROM spec WHERE columns = ?", (columns,)).fetchone()
+        fresh_ids[spec] = int(found)
+        return fresh_ids[spec]
+
+    def _insert(self, resolution: Resolution, spec_id: int, frame: Frame, *, merged: bool) -> None:
+        self._connection.execute(
+            "INSERT INTO chunk (resolution, spec_id, first_ns, last_ns, merged, body) VALUES (?, ?, ?, ?, ?, ?)",
+            (resolution, spec_id, int(frame.time_ns.min()), int(frame.time_ns.max()), merged, encode_chunk(frame)),
+        )
+
+    def _merge(self, resolution: Resolution, spec_id: int, spec: TableSpec) -> None:
+        key = (resolution, spec_id)
+        rows = self._connection.execute(
+            "SELECT id, body FROM chunk WHERE resolution = ? AND spec_id = ? AND NOT merged ORDER BY first_ns, id", key
+        ).fetchall()
+        if len(rows) < _MERGE_CHUNKS:
+            return
+        parts = [decode_chunk(spec, body) for _, body in rows]
+        whole = Frame(
+            spec=spec,
+            time_ns=np.concatenate([part.time_ns for part in parts]),
+            values=np.concatenate([part.values for part in parts]),
+            fresh=np.concatenate([part.fresh for part in parts]),
+        )
+        self._connection.executemany("DELETE FROM chunk WHERE id = ?", [(row_id,) for row_id, _ in rows])
+        self._insert(resolution, spec_id, whole, merged=True)
+
+    def _trim(self) -> None:
+        for resolution, keep_ns in (
+            (Resolution.RAW, self._retention.raw_ns),
+            (Resolution.ROLLUP, self._retention.rollup_ns),
+        ):
+            # Age counts from the newest sample, so a machine that was off for a week loses nothing at start.
+            self._connection.execute(
+                "DELETE FROM chunk WHERE resolution = ?1 AND last_ns < (SELECT max(last_ns) FROM chunk) - ?2",
+                (resolution, keep_ns),
+            )
+        while size_bytes(self._connection) > self._retention.max_bytes:
+            gone = self._connection.execute(
+                "DELETE FROM chunk WHERE id IN"
+                " (SELECT id FROM chunk ORDER BY resolution = 'rollup', last_ns LIMIT ?) RETURNING id",
+                (_TRIM_CHUNKS,),
+            ).fetchall()
+            if not gone:
+                break
+        self._connection.execute("DELETE FROM spec WHERE id NOT IN (SELECT spec_id FROM chunk)")
+        self._spec_ids.clear()
+        # Whole pages go back to the file system, a few at a time.
+        self._connection.execute("PRAGMA incremental_vacuum(1024)").fetchall()
+
+
+def _frames(
+    connection: sqlite3.Connection, resolution: Resolution, start_ns: int, stop_ns: int, kind: EntityKind | None
+) -> Iterator[Frame]:
+    specs: dict[int, TableSpec] = {}
+    try:
+        rows = connection.execute(
+            "SELECT spec_id, columns, body FROM chunk JOIN spec ON spec.id = spec_id"
+            " WHERE resolution = ? AND last_ns >= ? AND first_ns < ? AND kind = ifnull(?, kind)"
+            " ORDER BY first_ns, chunk.id",
+            (resolution, start_ns, stop_ns, kind),
+        )
+        for spec_id, columns, body in rows:
+            spec = specs.setdefault(spec_id, spec_from_json(columns)) if spec_id not in specs else specs[spec_id]
+            frame = decode_chunk(spec, body)
+            inside = (frame.time_ns >= start_ns) & (frame.time_ns < stop_ns)
+            if inside.all():
+                yield frame
+            elif inside.any():
+                yield Frame(
+                    spec=spec,
+                    time_ns=frame.time_ns[inside],
+                    values=frame.values[inside],
+                    fresh=frame.fresh[inside],
+                )
+    except sqlite3.Error as err:
+        raise TransientError(f"embedded store: cannot be read now: {err}") from err

@@ -1,0 +1,101 @@
+"""InfluxQL over HTTP, the one query language that InfluxDB 1.x, 2.x, 3.x and Grafana share."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import urllib3
+
+from telemetry.errors import NotPermittedError, TransientError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QlSeries:
+    """One series of an answer; times are in ns, an empty text stands for a tag that a series lacks."""
+
+    name: str
+    tags: dict[str, str]
+    columns: tuple[str, ...]
+    rows: list[list[Any]]
+
+
+class InfluxQl:
+    """Runs statements on one server; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        username: str | None = None,
+        password: str | None = None,
+        token: str | None = None,
+        timeout_s: float = 10.0,
+    ) -> None:
+        headers: dict[str, str] = {}
+        if token is not None:
+            headers["Authorization"] = f"Token {token}"
+        elif username is not None:
+            headers.update(urllib3.make_headers(basic_auth=f"{username}:{password or ''}"))
+        self._url = f"{url.rstrip('/')}/query"
+        self._pool = urllib3.PoolManager(maxsize=2, headers=headers)
+        self._timeout_s = timeout_s
+
+    def query(
+        self, statement: str, *, database: str | None = None, allow: tuple[str, ...] = ()
+    ) -> tuple[QlSeries, ...]:
+        """Run statements and give all series of their results.
+
+        A 1.x server answers 200 with the error inside the result; an error that holds one of `allow` is none.
+
+        Raises
+        ------
+        NotPermittedError
+            The account is unknown or may not do this.
+        TransientError
+            The server cannot be reached, is in trouble, or refuses the statement.
+        """
+        fields = {"q": statement, "epoch": "ns"} | ({} if database is None else {"db": database})
+        try:
+            answer = self._pool.request("POST", self._url, fields=fields, timeout=self._timeout_s, retries=False,
+                                        encode_multipart=False)  # fmt: skip
+        except urllib3.exceptions.HTTPError as err:
+            raise TransientError(f"{self._url}: not reached: {err}") from err
+        text = answer.data.decode(errors="replace")
+        if answer.status in (401, 403):
+            raise NotPermittedError(f"{self._url}: HTTP {answer.status}: {text.strip()[:300]}")
+        if answer.status != 200:
+            raise TransientError(f"{self._url}: HTTP {answer.status}: {text.strip()[:300]}")
+        try:
+            results = json.loads(text)["results"]
+        except (ValueError, KeyError, TypeError) as err:
+            raise TransientError(f"{self._url}: the answer is not that of an InfluxQL server") from err
+        for result in results:
+            error = result.get("error")
+            if error is not None and not any(words in error for words in allow):
+                raise TransientError(f"{self._url}: {error}")
+        return tuple(_series(series) for result in results for series in result.get("series", ()))
+
+    def close(self) -> None:
+        """Let connections go."""
+        self._pool.clear()
+
+
+def quoted(name: str) -> str:
+    """Give an identifier as InfluxQL writes it."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def text_literal(text: str) -> str:
+    """Give a text as InfluxQL writes it."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"
+
+
+def _series(fields: dict[str, Any]) -> QlSeries:
+    return QlSeries(
+        name=fields.get("name", ""),
+        tags=fields.get("tags", {}),
+        columns=tuple(fields["columns"]),
+        rows=fields.get("values", []),
+    )

@@ -1,0 +1,148 @@
+"""Every version of every record in one SQLite file beside the agent, whether or not a server keeps the samples."""
+
+import json
+import re
+import sqlite3
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from telemetry.errors import TransientError
+from telemetry.records import Record, from_json, to_json
+from telemetry.store.sqlite import open_database, open_read_only, transaction
+
+FILE_NAME = "records.sqlite"
+_VERSION = 1
+# `version` keeps everything that was said, `record` the newest of each; both carry the whole JSON.
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS version (
+  position INTEGER PRIMARY KEY AUTOINCREMENT, type TEXT NOT NULL, id TEXT NOT NULL, time_ns INTEGER NOT NULL,
+  body TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS version_by_id ON version (id, position);
+CREATE INDEX IF NOT EXISTS version_by_time ON version (time_ns);
+CREATE TABLE IF NOT EXISTS record (
+  type TEXT NOT NULL, id TEXT NOT NULL, time_ns INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (type, id));
+CREATE INDEX IF NOT EXISTS record_by_time ON record (time_ns);
+CREATE INDEX IF NOT EXISTS record_by_id ON record (id)
+"""
+# A proposal: at a kilobyte each this bounds the file near 300 MB, years of a node that is not on fire.
+MAX_VERSIONS = 200_000
+# How many go at once when there are too many, so that it happens rarely.
+_TRIM_SHARE = 0.1
+_FIELD_NAME = re.compile(r"[a-z_]+")
+
+
+class RecordFile:
+    """The records of one data directory; several processes may append and read at the same time.
+
+    Every method may be called from any thread.
+
+    Parameters
+    ----------
+    read_only
+        For commands that only look: the file must be there, and nothing is created.
+    """
+
+    def __init__(self, directory: Path, *, read_only: bool = False, max_versions: int = MAX_VERSIONS) -> None:
+        path = directory / FILE_NAME
+        self._lock = threading.Lock()
+        self._max_versions = max_versions
+        self._connection = (
+            open_read_only(path, version=_VERSION)
+            if read_only
+            else open_database(path, schema=_SCHEMA, version=_VERSION)
+        )
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Keep records, all or none."""
+        rows = []
+        for record in records:
+            body = to_json(record)
+            rows.append((body["type"], record.id, record.time_ns, json.dumps(body, separators=(",", ":"))))
+        with self._lock, transaction(self._connection, "records not kept"):
+            self._connection.executemany("INSERT INTO version (type, id, time_ns, body) VALUES (?, ?, ?, ?)", rows)
+            # What comes later is newer, even where the clock was stepped back in between.
+            self._connection.executemany(
+                "INSERT INTO record (type, id, time_ns, body) VALUES (?, ?, ?, ?) ON CONFLICT (type, id)"
+                " DO UPDATE SET time_ns = excluded.time_ns, body = excluded.body",
+                rows,
+            )
+            self._trim()
+
+    def find(
+        self,
+        record_type: str | None = None,
+        *,
+        since_ns: int = 0,
+        limit: int = 100,
+        where: Mapping[str, str] | None = None,
+    ) -> tuple[Record, ...]:
+        """Give newest versions, newest first; see the port. ValueError for a field name that cannot be one."""
+        clauses = ["time_ns >= ?"]
+        arguments: list[str | int] = [since_ns]
+        if record_type is not None:
+            clauses.append("type = ?")
+            arguments.append(record_type)
+        for name, wanted in (where or {}).items():
+            if not _FIELD_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not the name of a field of a record")
+            clauses.append(f"CAST(json_extract(body, '$.{name}') AS TEXT) = ?")
+            arguments.append(wanted)
+        condition = " AND ".join(clauses)
+        return self._read(
+            # The names in the condition are checked above, the values are bound.
+            f"SELECT body FROM record WHERE {condition} ORDER BY time_ns DESC, rowid DESC LIMIT ?",  # noqa: S608
+            *arguments,
+            limit,
+        )
+
+    def get(self, record_id: str) -> Record | None:
+        """Give the newest version of a record, None where no record has this id."""
+        found = self._read("SELECT body FROM record WHERE id = ? ORDER BY time_ns DESC LIMIT 1", record_id)
+        return found[0] if found else None
+
+    def history(self, record_id: str) -> tuple[Record, ...]:
+        """Give every kept version of a record, oldest first."""
+        return self._read("SELECT body FROM version WHERE id = ? ORDER BY position", record_id)
+
+    def between(self, start_ns: int, stop_ns: int) -> tuple[Record, ...]:
+        """Give every version said in ``[start_ns, stop_ns)`` in the order in which it was said, for a recording."""
+        return self._read(
+            "SELECT body FROM version WHERE time_ns >= ? AND time_ns < ? ORDER BY position", start_ns, stop_ns
+        )
+
+    def after(self, position: int, *, limit: int = 1000) -> tuple[int, tuple[Record, ...]]:
+        """Give what was appended after a position, and the position to ask for next; 0 is the beginning."""
+        rows = self._rows(
+            "SELECT position, body FROM version WHERE position > ? ORDER BY position LIMIT ?", position, limit
+        )
+        reached = int(rows[-1][0]) if rows else position
+        return reached, tuple(from_json(json.loads(body)) for _, body in rows)
+
+    def close(self) -> None:
+        """Let the file go; what was appended stays."""
+        with self._lock:
+            self._connection.close()
+
+    def _read(self, statement: str, *arguments: str | int) -> tuple[Record, ...]:
+        return tuple(from_json(json.loads(body)) for (body,) in self._rows(statement, *arguments))
+
+    def _rows(self, statement: str, *arguments: str | int) -> list[tuple[Any, ...]]:
+        with self._lock:
+            try:
+                return self._connection.execute(statement, arguments).fetchall()
+            except sqlite3.Error as err:
+                raise TransientError(f"records: cannot be read now: {err}") from err
+
+    def _trim(self) -> None:
+        first, last = self._connection.execute("SELECT min(position), max(position) FROM version").fetchone()
+        if last is None or last - first < self._max_versions:
+            return
+        oldest_kept = last - int(self._max_versions * (1 - _TRIM_SHARE)) + 1
+        # An incident that is still open keeps its newest version, however old.
+        self._connection.execute("DELETE FROM version WHERE position < ?", (oldest_kept,))
+        self._connection.execute(
+            "DELETE FROM record WHERE NOT EXISTS (SELECT 1 FROM version WHERE version.id = record.id)"
+            " AND NOT (type = 'incident' AND json_extract(body, '$.state') <> 'closed')"
+        )

@@ -1,0 +1,64 @@
+"""A store on loopback that answers what a test tells it to, and remembers what it was sent."""
+
+import contextlib
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+Decide = Callable[[bytes], tuple[int, str]]
+
+
+@dataclass(slots=True)
+class StubStore:
+    """`decide` gives status and text for the body of a write; queries are always answered with an empty result."""
+
+    url: str = ""
+    decide: Decide = lambda _body: (204, "")
+    headers: dict[str, str] = field(default_factory=dict)
+    requests: list[tuple[str, bytes]] = field(default_factory=list)
+    stored: list[bytes] = field(default_factory=list)
+
+    def lines(self) -> list[bytes]:
+        return b"".join(self.stored).splitlines()
+
+
+@contextlib.contextmanager
+def stub_store() -> Iterator[StubStore]:
+    store = StubStore()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            path = urllib.parse.urlsplit(self.path).path
+            status, text = 200, '{"results":[]}'
+            if path.endswith("/write"):
+                store.requests.append((self.path, body))
+                status, text = store.decide(body)
+                if status == 204:
+                    store.stored.append(body)
+            payload = text.encode()
+            self.send_response(status)
+            for name, value in store.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    store.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield store
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
