@@ -1,0 +1,298 @@
+"""The power-cooling balance of one node: computing, the power that feeds it, the heat it makes, and what was done."""
+
+from typing import Any
+
+from grafana_foundation_sdk.builders import dashboard as dashboard_builders
+from grafana_foundation_sdk.models import dashboard, units
+
+from dashboards.grafana.influxql import (
+    DATASOURCE,
+    DATASOURCE_TYPE,
+    AnnotationTarget,
+    Target,
+    annotation,
+    column,
+    growth,
+    in_range,
+    over_time,
+    select,
+    source,
+    summed,
+)
+from dashboards.grafana.panels import Limit, chart, figure, reasons_timeline, record_table
+from telemetry.entities import EntityKind
+
+UID = "railwatch-balance"
+NAME = "power-cooling-balance"
+
+# 12 V less 5 %, the tolerance of ATX12V and EPS12V at the load's end (Intel Desktop Platform Form Factors Power Supply
+# design guide, "DC output voltage regulation").
+_RAIL = Limit(value=11.40, bad_below=True)
+# A proposal: within 5 K of slowdown a step of load or of inlet air costs clocks.
+_MARGIN = Limit(value=5.0, bad_below=True)
+_GPU, _SUPPLY, _NODE = EntityKind.GPU, EntityKind.SUPPLY, EntityKind.NODE
+_EACH = "$tag_name"
+
+
+def balance_dashboard() -> dict[str, Any]:
+    """Give the dashboard as the JSON that Grafana imports."""
+    builder = (
+        dashboard_builders.Dashboard("railwatch: power-cooling balance of a node")
+        .uid(UID)
+        .description("Rails, power, clocks and heat of one node, with incidents and what was done about them.")
+        .tags(["railwatch"])
+        .refresh("5s")
+        .time("now-15m", "now")
+        .timezone("browser")
+        .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
+        .readonly()
+    )
+    for variable in _variables():
+        builder.with_variable(variable)
+    for name, colour, query in _annotations():
+        builder.annotation(_annotation(name, colour, query))
+    for number, panel in enumerate((*_figures(), *_power(), *_computing(), *_cooling(), *_records()), start=1):
+        builder.with_panel(panel.id(number))
+    plain: dict[str, Any] = _plain(builder.build())
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_json"):
+        return _plain(value.to_json())
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _variables() -> tuple[Any, ...]:
+    tag_values = 'SHOW TAG VALUES FROM "gpu" WITH KEY = '
+    queries = (
+        ("node", "Node", f'{tag_values}"node"'),
+        ("simulated", "Simulated", f'{tag_values}"simulated" WHERE "node" =~ /^$node$/'),
+    )
+    return (
+        dashboard_builders.DatasourceVariable("datasource").label("InfluxDB").type(DATASOURCE_TYPE),
+        *(
+            dashboard_builders.QueryVariable(name)
+            .label(label)
+            .datasource(DATASOURCE)
+            .query(query)
+            .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
+            .sort(dashboard.VariableSort.ALPHABETICAL_ASC)
+            for name, label, query in queries
+        ),
+    )
+
+
+def _annotations() -> tuple[tuple[str, str, str], ...]:
+    return (
+        ("Incidents", "red", annotation("incident")),
+        ("Actions", "blue", annotation("action")),
+        ("Events", "orange", annotation("event")),
+    )
+
+
+def _annotation(name: str, colour: str, query: str) -> Any:
+    builder = dashboard_builders.AnnotationQuery().name(name).datasource(DATASOURCE).enable(True).icon_color(colour)  # noqa: FBT003
+    builder.build().target = AnnotationTarget(query=query)
+    return builder
+
+
+def _figures() -> tuple[Any, ...]:
+    lowest = in_range(_SUPPLY, f"min({column(_SUPPLY, 'voltage_v', 'min')})")
+    highest = in_range(_SUPPLY, f"max({column(_SUPPLY, 'current_a', 'max')})")
+    hottest = in_range(_GPU, f"max({column(_GPU, 'gpu_temp_c', 'max')})")
+    slowest = in_range(_GPU, f"min({column(_GPU, 'sm_clock_mhz', 'min')})")
+    return (
+        figure(
+            "Lowest 12 V",
+            units.Volt,
+            Target(query=lowest),
+            description="Lowest voltage of any supply in the range; the limit is 11.40 V.",
+            decimals=2,
+            limit=_RAIL,
+        ),
+        figure(
+            "Highest supply current",
+            units.Ampere,
+            Target(query=highest),
+            description="Highest current of any supply in the range.",
+            decimals=1,
+        ),
+        figure(
+            "GPU power",
+            units.Watt,
+            Target(query=summed(_GPU, "power_w"), alias="all GPUs"),
+            description="Sum over the GPUs of the node, newest value.",
+            decimals=0,
+        ),
+        figure(
+            "Hottest GPU",
+            units.Celsius,
+            Target(query=hottest),
+            description="Highest die temperature in the range.",
+            decimals=0,
+        ),
+        figure(
+            "Lowest SM clock",
+            units.MegahertzRotation,
+            Target(query=slowest),
+            description="Lowest SM clock of any GPU in the range.",
+            decimals=0,
+        ),
+        figure(
+            "GPU energy",
+            units.Joule,
+            Target(query=growth(_GPU, "energy_j")),
+            description="Energy of all GPUs over the range, from their own counters.",
+            decimals=1,
+        ),
+    )
+
+
+def _power() -> tuple[Any, ...]:
+    voltage = over_time(_SUPPLY, f"min({column(_SUPPLY, 'voltage_v', 'min')})")
+    current = over_time(_SUPPLY, f"max({column(_SUPPLY, 'current_a', 'max')})")
+    power = over_time(_GPU, f"mean({column(_GPU, 'power_w', 'mean')})")
+    energy = over_time(_GPU, f"non_negative_difference(last({column(_GPU, 'energy_j', 'last')}))")
+    return (
+        chart(
+            "12 V, lowest",
+            units.Volt,
+            Target(query=voltage, alias=_EACH),
+            description="Lowest voltage of every supply in each step; below 11.40 V the GPUs may fall off the bus.",
+            decimals=3,
+            limit=_RAIL,
+        ),
+        chart(
+            "Supply current, highest",
+            units.Ampere,
+            Target(query=current, alias=_EACH),
+            description="Highest current of every supply in each step.",
+            decimals=1,
+            floor=0,
+        ),
+        chart(
+            "GPU power",
+            units.Watt,
+            Target(query=power, alias=_EACH),
+            description="Mean board power, stacked over the GPUs.",
+            decimals=0,
+            stacked=True,
+            floor=0,
+        ),
+        chart(
+            "GPU energy per step",
+            units.Joule,
+            Target(query=energy, alias=_EACH),
+            description="Energy of every GPU in each step, from its own counter.",
+            decimals=1,
+            stacked=True,
+            floor=0,
+        ),
+    )
+
+
+def _computing() -> tuple[Any, ...]:
+    clock = over_time(_GPU, f"min({column(_GPU, 'sm_clock_mhz', 'min')})")
+    busy = over_time(_GPU, f"mean({column(_GPU, 'gpu_util_ratio', 'mean')})")
+    reasons = over_time(_GPU, f"max({column(_GPU, 'throttle_reasons', 'any')})")
+    held = tuple(
+        Target(
+            query=over_time(_GPU, f"non_negative_derivative(last({column(_GPU, signal, 'last')}), 1s)"),
+            alias=f"{_EACH} {word}",
+            ref=ref,
+        )
+        for ref, signal, word in (
+            ("A", "power_violation_s", "power"),
+            ("B", "thermal_violation_s", "heat"),
+            ("C", "power_brake_s", "power brake"),
+        )
+    )
+    return (
+        chart(
+            "SM clock, lowest",
+            units.MegahertzRotation,
+            Target(query=clock, alias=_EACH),
+            description="Lowest SM clock of every GPU in each step.",
+            decimals=0,
+        ),
+        chart(
+            "GPU busy",
+            units.PercentUnit,
+            Target(query=busy, alias=_EACH),
+            description="Share of time in which a kernel ran.",
+            decimals=0,
+            floor=0,
+        ),
+        reasons_timeline(
+            "Held back by",
+            Target(query=reasons, alias=_EACH),
+            description="The gravest reason for which the clocks of each GPU were held back within the step.",
+        ),
+        chart(
+            "Time held back",
+            units.PercentUnit,
+            *held,
+            description="Share of time below the wanted clock, from the driver's own counters.",
+            decimals=1,
+            floor=0,
+        ),
+    )
+
+
+def _cooling() -> tuple[Any, ...]:
+    die = over_time(_GPU, f"max({column(_GPU, 'gpu_temp_c', 'max')})")
+    room = over_time(_GPU, f"min({column(_GPU, 'slowdown_temp_c', 'last')}) - max({column(_GPU, 'gpu_temp_c', 'max')})")
+    inlet = over_time(_NODE, f"mean({column(_NODE, 'inlet_temp_c', 'mean')})")
+    fan = over_time(_GPU, f"mean({column(_GPU, 'fan_ratio', 'mean')})")
+    return (
+        chart(
+            "GPU temperature",
+            units.Celsius,
+            Target(query=die, alias=_EACH),
+            description="Highest die temperature of every GPU in each step.",
+            decimals=0,
+        ),
+        chart(
+            "Margin to thermal slowdown",
+            units.Kelvin,
+            Target(query=room, alias=_EACH),
+            description="How far every GPU is from the temperature at which the hardware cuts its clocks.",
+            decimals=0,
+            limit=_MARGIN,
+        ),
+        chart(
+            "Inlet air",
+            units.Celsius,
+            Target(query=inlet, alias=_EACH),
+            description="Air temperature at the inlet, where the node has such a sensor.",
+            decimals=1,
+        ),
+        chart(
+            "GPU fans",
+            units.PercentUnit,
+            Target(query=fan, alias=_EACH),
+            description="Intended fan speed; passive boards have none.",
+            decimals=0,
+            floor=0,
+        ),
+    )
+
+
+def _records() -> tuple[Any, ...]:
+    incidents = select('"title", "text", "severity", "impact_gpu_hours"', source("incident"))
+    actions = select('"title", "entity", "found", "wanted", "read_back", "unit", "text"', source("action"))
+    return (
+        record_table(
+            "Incidents", Target(query=incidents, table=True), description="Every change of every incident in the range."
+        ),
+        record_table(
+            "Actions",
+            Target(query=actions, table=True),
+            description="What was found, what was set, and what was read back.",
+        ),
+    )

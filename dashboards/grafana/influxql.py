@@ -1,0 +1,113 @@
+"""InfluxQL as Grafana's data source carries it: targets of panels, annotations and variables, and the text in them."""
+
+from dataclasses import dataclass
+
+from grafana_foundation_sdk.models import dashboard
+
+from telemetry.entities import EntityKind
+from telemetry.rollup import statistics_of
+
+DATASOURCE_TYPE = "influxdb"
+# Always the variable at the top of the dashboard, so that it works with any data source of that type.
+DATASOURCE = dashboard.DataSourceRef(type_val=DATASOURCE_TYPE, uid="${datasource}")
+# The retention policy of the one-second rollups and of the records (`agent.uplink`).
+POLICY = "rollup"
+# Which node, and whether its values come from a simulation: never the two in one picture.
+SCOPE = '"node" =~ /^$node$/ AND "simulated" =~ /^$simulated$/ AND $timeFilter'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One query of a panel; the SDK has no model for it, and takes anything that builds and gives JSON."""
+
+    query: str
+    alias: str = ""
+    ref: str = "A"
+    table: bool = False
+
+    def build(self) -> "Target":
+        """Give itself, as the SDK's builders do."""
+        return self
+
+    def to_json(self) -> dict[str, object]:
+        """Give the JSON that the InfluxDB data source stores for a query written as text."""
+        return {
+            "refId": self.ref,
+            "datasource": DATASOURCE.to_json(),
+            "query": self.query,
+            "rawQuery": True,
+            "resultFormat": "table" if self.table else "time_series",
+            "alias": self.alias,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationTarget:
+    """The query of an annotation, and which of its columns are title, text and tags."""
+
+    query: str
+
+    def to_json(self) -> dict[str, object]:
+        """Give the JSON that the InfluxDB data source stores for an annotation."""
+        return {
+            "refId": "Anno",
+            "datasource": DATASOURCE.to_json(),
+            "fromAnnotations": True,
+            "rawQuery": True,
+            "textEditor": True,
+            "query": self.query,
+            "titleColumn": "title",
+            "textColumn": "text",
+            "tagsColumn": "tags",
+        }
+
+
+def column(kind: EntityKind, signal: str, statistic: str) -> str:
+    """Give the quoted field of one statistic of a signal; ValueError where no rollup has it."""
+    kept = statistics_of(kind, signal)
+    if statistic not in kept:
+        raise ValueError(f"{kind}.{signal} is rolled up as {', '.join(kept)}, not as {statistic}")
+    return f'"{signal}_{statistic}"'
+
+
+def source(measurement: str) -> str:
+    """Give the quoted measurement in the rollup policy."""
+    return f'"{POLICY}"."{measurement}"'
+
+
+def select(expression: str, source: str, *, group: str = "", scope: str = SCOPE) -> str:
+    """Give one statement; `source` is quoted already, or a statement in brackets."""
+    return " ".join(part for part in ("SELECT", expression, "FROM", source, "WHERE", scope, group) if part)
+
+
+def over_time(kind: EntityKind, expression: str, *, by: str = "name") -> str:
+    """Ask for an expression over time, one series for every value of a tag."""
+    return select(expression, source(kind), group=f'GROUP BY time($__interval), "{by}" fill(null)')
+
+
+def in_range(kind: EntityKind, expression: str) -> str:
+    """Ask for one value over the whole range and all entities of a kind."""
+    return select(expression, source(kind))
+
+
+def growth(kind: EntityKind, signal: str) -> str:
+    """Ask by how much a counter grew over the whole range, summed over all entities of a kind."""
+    counter = column(kind, signal, "last")
+    each = select(f'last({counter}) - first({counter}) AS "each"', source(kind), group='GROUP BY "name"')
+    # The rows within stand at the edge of the range, so no second filter by time.
+    return select('sum("each")', f"({each})", scope='"each" >= 0')
+
+
+def summed(kind: EntityKind, signal: str) -> str:
+    """Ask for the sum over all entities of a kind, of their means over time."""
+    each = select(
+        f'mean({column(kind, signal, "mean")}) AS "each"',
+        source(kind),
+        group='GROUP BY time($__interval), "name" fill(none)',
+    )
+    return select('sum("each")', f"({each})", scope="$timeFilter", group="GROUP BY time($__interval) fill(null)")
+
+
+def annotation(measurement: str) -> str:
+    """Ask for the records of one kind, as title, text and tags."""
+    return select('"title", "text", "tags"', source(measurement))

@@ -1,0 +1,193 @@
+"""The live stream: server-sent events of one watcher, from its history to what happens now."""
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dashboards.page.columns import NS_PER_MS, PAGE_SIGNALS, Table, table_json, table_of, whole_buckets
+from dashboards.page.freshness import STALE_AFTER_S, with_freshness
+from dashboards.page.source import NodeStatus, PageSource, Records
+from dashboards.page.words import words
+from telemetry.clock import NS_PER_S, Clock
+from telemetry.entities import Topology
+from telemetry.errors import RailwatchError
+from telemetry.frames import Frame
+from telemetry.records import Record, to_json
+from telemetry.signals import signals_of
+
+# A person sees a record within one turn and a smooth line at two turns a frame.
+TURN_S = 0.1
+TURNS_PER_SAMPLES = 2
+TURNS_PER_STATUS = 10
+
+# How far back a table that was not there before is read: two turns of status, so that nothing is missed.
+NEWCOMER_S = 2.0
+
+# Two minutes at 0.1 s are 2400 points a line at most, more than a screen has columns; older ones come by the second.
+LIVE_BUCKET_S = 0.1
+OLD_BUCKET_S = 1.0
+RECENT_S = 120.0
+
+
+@dataclass(slots=True)
+class Cursor:
+    """Where one watcher stands: the newest row it has of each table, and the records it has seen."""
+
+    since_ns: dict[str, int]
+    records_version: int
+
+
+def message(event: str, data: Mapping[str, Any]) -> bytes:
+    """Write one server-sent event."""
+    return f"event: {event}\ndata: {json.dumps(data, separators=(',', ':'), allow_nan=False)}\n\n".encode()
+
+
+def status_json(status: NodeStatus, now_ns: int) -> dict[str, Any]:
+    """Give the status as the page and the API have it."""
+    return asdict(with_freshness(status, now_ns))
+
+
+def record_json(record: Record) -> dict[str, Any]:
+    """Give a record in the one form in which it is printed; a number that is not finite becomes null."""
+    plain: dict[str, Any] = _finite(to_json(record))
+    return plain
+
+
+def records_json(records: Records) -> dict[str, Any]:
+    """Give all records, each kind newest first."""
+    return {
+        "version": records.version,
+        "incidents": [record_json(record) for record in records.incidents],
+        "decisions": [record_json(record) for record in records.decisions],
+        "actions": [record_json(record) for record in records.actions],
+        "outcomes": [record_json(record) for record in records.outcomes],
+        "events": [record_json(record) for record in records.events],
+    }
+
+
+def entities_json(topology: Topology) -> list[dict[str, Any]]:
+    """Give every entity with what feeds it and what it can measure."""
+    return [
+        {
+            "id": entity.id,
+            "kind": str(entity.kind),
+            "key": entity.key,
+            "name": entity.name,
+            "tags": dict(entity.tags),
+            "parents": [parent.id for parent in topology.parents(entity.id)],
+            "signals": [
+                {"name": item.name, "unit": item.unit, "meaning": item.meaning} for item in signals_of(entity.kind)
+            ],
+        }
+        for entity in topology.entities
+    ]
+
+
+def hello(source: PageSource, clock: Clock, history_s: float) -> tuple[bytes, Cursor]:
+    """Give the first message: everything the page needs to draw itself, and where the watcher stands after it."""
+    records = source.records()
+    topology = source.topology()
+    status = source.status()
+    frames = source.history(history_s)
+    now_ns = clock.utc_ns()
+    cursor = Cursor(since_ns={}, records_version=records.version)
+    tables = _tables(_advance(frames, cursor, now_ns), now_ns)
+    data = {
+        "now_ms": now_ns // NS_PER_MS,
+        "status": status_json(status, now_ns),
+        "entities": entities_json(topology),
+        "stale_after_s": STALE_AFTER_S,
+        "words": asdict(words()),
+        "records": records_json(records),
+        "tables": [table_json(table) for table in tables],
+    }
+    return message("hello", data), cursor
+
+
+def turn(source: PageSource, clock: Clock, cursor: Cursor, number: int) -> list[bytes]:
+    """Give what is new since the last turn; moves the cursor."""
+    messages = []
+    records = source.records()
+    if records.version != cursor.records_version:
+        cursor.records_version = records.version
+        messages.append(message("records", records_json(records)))
+    if number % TURNS_PER_SAMPLES == 0:
+        frames = [*source.updates(cursor.since_ns)]
+        if number % TURNS_PER_STATUS == 0:  # a table may get its first row long after the watcher came
+            frames += [frame for frame in source.history(NEWCOMER_S) if frame.spec.name not in cursor.since_ns]
+        now_ns = clock.utc_ns()
+        tables = [table_json(table) for table in _tables(_advance(frames, cursor, now_ns), now_ns)]
+        messages.append(message("samples", {"now_ms": now_ns // NS_PER_MS, "tables": tables}))
+    if number % TURNS_PER_STATUS == 0:
+        now_ns = clock.utc_ns()
+        status = status_json(source.status(), now_ns)
+        messages.append(message("status", {"now_ms": now_ns // NS_PER_MS, "status": status}))
+    return messages
+
+
+async def stream(source: PageSource, clock: Clock, closing: asyncio.Event, *, history_s: float) -> AsyncIterator[bytes]:
+    """Give the messages of one watcher until the page closes; the source is read in a worker thread."""
+    cursor: Cursor | None = None
+    number = 0
+    yield b"retry: 1000\n\n"
+    while not closing.is_set():
+        try:
+            if cursor is None:
+                first, cursor = await asyncio.to_thread(hello, source, clock, history_s)
+                yield first
+            else:
+                for part in await asyncio.to_thread(turn, source, clock, cursor, number):
+                    yield part
+        except RailwatchError as err:
+            yield message("away", {"now_ms": clock.utc_ns() // NS_PER_MS, "problem": str(err)})
+            await _pause(closing, 1.0)
+        number += 1
+        await _pause(closing, TURN_S)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+async def _pause(closing: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await closing.wait()
+    except TimeoutError:
+        return
+
+
+def _advance(frames: Sequence[Frame], cursor: Cursor, now_ns: int) -> list[Frame]:
+    """Keep the rows whose buckets have ended, and move the cursor behind them."""
+    ready = []
+    for frame in frames:
+        whole = whole_buckets(frame, now_ns=now_ns, bucket_ns=round(LIVE_BUCKET_S * NS_PER_S))
+        if len(whole):
+            cursor.since_ns[frame.spec.name] = int(whole.time_ns[-1])
+            ready.append(whole)
+        else:
+            cursor.since_ns.setdefault(frame.spec.name, int(frame.time_ns[0]) - 1 if len(frame) else 0)
+    return ready
+
+
+def _tables(frames: Sequence[Frame], now_ns: int) -> list[Table]:
+    """Give the page's columns: by the second where older than two minutes, finer after that."""
+    recent_ns = now_ns - round(RECENT_S * NS_PER_S)
+    tables = []
+    for frame in frames:
+        split = int(frame.time_ns.searchsorted(recent_ns))
+        for part, bucket_s in ((frame.rows(0, split), OLD_BUCKET_S), (frame.rows(split, len(frame)), LIVE_BUCKET_S)):
+            if len(part):
+                table = table_of(part, bucket_s=bucket_s, signals=PAGE_SIGNALS.get(frame.spec.kind, ()))
+                if table is not None:
+                    tables.append(table)
+    return tables

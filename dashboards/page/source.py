@@ -1,0 +1,148 @@
+"""What the page needs of the node, in the page's words: one port, and the shapes that come through it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from telemetry.entities import Topology
+from telemetry.frames import Frame
+from telemetry.records import Action, Decision, Event, Health, Incident, Mode, Outcome
+
+# 12 V less 5 %: the DC tolerance of ATX12V and of EPS12V at the load's end (Intel Desktop Platform Form Factors Power
+# Supply design guide, table "DC output voltage regulation": +11.40 V minimum).
+RAIL_LIMIT_V = 11.40
+
+
+class StoreState(StrEnum):
+    """How the store of record does."""
+
+    EMBEDDED = "embedded"
+    SENDING = "sending"
+    AWAY = "away"
+    REFUSED = "refused"
+
+
+class CollectorState(StrEnum):
+    """How one source of samples does; the four kinds of absence stay apart."""
+
+    WORKING = "working"
+    MISSING = "missing"
+    NOT_PERMITTED = "not_permitted"
+    NOT_SUPPORTED = "not_supported"
+    FAILED = "failed"
+    STALE = "stale"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionMode:
+    """How far one class of actions may go, such as ``clock_cap`` in enforce."""
+
+    action: str
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    """Where samples go and what waits on disk.
+
+    `name` is what a person calls it: ``InfluxDB 1.x at http://db:8086`` or ``embedded store``. `behind_s` is the age
+    of the oldest point that waits, None where nothing waits.
+    """
+
+    name: str
+    state: StoreState
+    detail: str = ""
+    spool_bytes: int = 0
+    spool_limit_bytes: int | None = None
+    behind_s: float | None = None
+    sent_points: int = 0
+    dropped_points: int = 0
+    refused_points: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplerStatus:
+    """How the sampler does; `last_sample_ns` is None where none ever came, `age_s` is filled by the page."""
+
+    rate_hz: float
+    last_sample_ns: int | None
+    overruns: int = 0
+    detail: str = ""
+    age_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectorStatus:
+    """How one source of samples does, and how to get it where it is missing."""
+
+    name: str
+    state: CollectorState
+    detail: str = ""
+    how_to_get: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """The node in one look.
+
+    `source` says where values come from: ``simulated node v100x4, scenario psu-sag`` or ``4 GPUs through NVML``.
+    `modes` begins with the class of actions that touches hardware; the page shows its mode as the node's.
+    """
+
+    node: str
+    version: str
+    simulated: bool
+    source: str
+    uptime_s: float
+    health: Health
+    health_reason: str
+    modes: tuple[ActionMode, ...]
+    store: StoreStatus
+    sampler: SamplerStatus
+    collectors: tuple[CollectorStatus, ...] = ()
+    rail_limit_v: float = RAIL_LIMIT_V
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """The newest version of every recent record, each kind newest first.
+
+    `version` changes whenever anything else in it does, so the page knows what to send without comparing. Incidents
+    that are open and actions in force are always among them, however old.
+    """
+
+    version: int
+    incidents: tuple[Incident, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    actions: tuple[Action, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+class PageSource(Protocol):
+    """One node as the page reads it.
+
+    Called from worker threads, several at once, some ten times a second and watcher. A method that cannot answer now
+    raises `telemetry.errors.TransientError`; the page then says so and asks again.
+    """
+
+    def status(self) -> NodeStatus:
+        """Give how the node does now."""
+        ...
+
+    def topology(self) -> Topology:
+        """Give what has signals and who feeds whom."""
+        ...
+
+    def history(self, seconds: float) -> tuple[Frame, ...]:
+        """Give the last so many seconds, one frame a table; tables without rows may be left out."""
+        ...
+
+    def updates(self, since_ns: Mapping[str, int]) -> tuple[Frame, ...]:
+        """Give the rows of each named table that are later than its time; tables without new rows may be left out."""
+        ...
+
+    def records(self) -> Records:
+        """Give the recent records."""
+        ...

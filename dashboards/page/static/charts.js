@@ -1,0 +1,208 @@
+// The charts: one a supply, one a group of GPU signals, drawn by ECharts out of an installed wheel.
+
+import { byId, element, setText } from "./dom.js";
+import { quantity } from "./format.js";
+import { markLines } from "./marks.js";
+import { frame, furnished, levelStyle, valueAxis } from "./plots.js";
+import * as samples from "./samples.js";
+import { nowMs, state } from "./stream.js";
+
+const GROUPS = [
+  { id: "power", title: "GPU power", signal: "power_w", unit: "W" },
+  { id: "clock", title: "SM clock", signal: "sm_clock_mhz", unit: "MHz", step: "end" },
+  { id: "heat", title: "GPU temperature", signal: "gpu_temp_c", unit: "°C" },
+];
+const WINDOWS_S = [60, 120, 600];
+const NEAR_SLOWDOWN_K = 20; // the slowdown line joins the picture once the hottest die is this close
+
+let echarts = null;
+let charts = []; // { card, plot, lines: [{ entity, signal, ... }], draw }
+
+let windowS = Number(localStorage.getItem("window_s")) || 60;
+/** Give a colour of the style sheet, light or dark as the page is. */
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+const onScreen = new Set();
+const observer = new IntersectionObserver((entries) => {
+  for (const entry of entries) onScreen[entry.isIntersecting ? "add" : "delete"](entry.target);
+});
+
+/** Load ECharts; where it is missing the page says so and goes on with its tables. */
+export async function loadCharts() {
+  try {
+    ({ echarts } = await import("/static/echarts/index.js"));
+  } catch {
+    const note = byId("no-charts");
+    note.hidden = false;
+    setText(
+      note,
+      "Charts need the ECharts build that the nicegui package ships, and it is not installed here. The tables below carry the same readings.",
+    );
+  }
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", layOutCharts);
+  addEventListener("resize", () => charts.forEach(({ plot }) => plot.resize()));
+  drawWindows();
+}
+
+function drawWindows() {
+  const choice = (seconds) => {
+    const radio = element("input", { type: "radio", name: "window", value: seconds, checked: seconds === windowS });
+    radio.addEventListener("change", () => {
+      windowS = seconds;
+      localStorage.setItem("window_s", seconds);
+      drawCharts();
+    });
+    return element("label", {}, radio, element("span", {}, `${seconds / 60} min`));
+  };
+  const field = document.querySelector(".windows");
+  field.replaceChildren(field.firstElementChild, ...WINDOWS_S.map(choice));
+}
+
+/** Build the charts for the entities there are. */
+export function layOutCharts() {
+  if (!echarts || !state.status) return;
+  charts.forEach(({ plot }) => plot.dispose());
+  observer.disconnect();
+  onScreen.clear();
+  const supplies = state.entities.filter((entity) => entity.kind === "supply");
+  const gpus = state.entities.filter((entity) => entity.kind === "gpu");
+  charts = [
+    ...supplies.map((supply) => supplyChart(supply)),
+    ...(gpus.length ? GROUPS.map((group) => gpuChart(group, gpus)) : []),
+  ];
+  document.querySelector("#charts .grid").replaceChildren(...charts.map(({ card }) => card));
+  for (const chart of charts) {
+    const holder = chart.card.querySelector(".plot");
+    chart.plot = echarts.init(holder, null, { renderer: "canvas" });
+    chart.plot.group = "node";
+    chart.plot.setOption(chart.option);
+    observer.observe(chart.card);
+    onScreen.add(chart.card);
+  }
+  echarts.connect("node");
+  drawCharts();
+}
+
+/** Draw what is on the screen; nothing while the tab is hidden. */
+export function drawCharts() {
+  if (document.hidden || !echarts) return;
+  const now = nowMs();
+  const marks = markLines(now - windowS * 1000, now, colour);
+  for (const chart of charts) if (onScreen.has(chart.card)) drawChart(chart, now, marks);
+}
+
+function drawChart(chart, now, marks) {
+  const start = now - windowS * 1000;
+  const data = chart.lines.map((line) => samples.since(line.entity.id, line.signal, start));
+  const series = chart.lines.map((line, index) => ({ id: line.id, data: data[index] }));
+  series[0].markLine = { data: [...chart.levels(data), ...marks] };
+  chart.plot.setOption(
+    { xAxis: { min: start, max: now, interval: windowS * 250 }, yAxis: chart.scales(data), series },
+    { lazyUpdate: true },
+  );
+  chart.lines.forEach((line) =>
+    setText(line.value, quantity(samples.latest(line.entity.id, line.signal, now, state.staleAfterMs), line.unit)),
+  );
+}
+
+function supplyChart(supply) {
+  const limit = state.status.rail_limit_v;
+  const lines = [
+    {
+      entity: supply,
+      signal: "voltage_v",
+      unit: "V",
+      name: "voltage",
+      colour: colour("series-0"),
+      width: 1.2,
+      axis: 0,
+    },
+    {
+      entity: supply,
+      signal: "current_a",
+      unit: "A",
+      name: "current",
+      colour: colour("series-quiet"),
+      width: 1,
+      axis: 1,
+      area: true,
+    },
+  ];
+  const option = frame(colour, lines);
+  option.grid.right = 44;
+  option.yAxis = [
+    valueAxis(colour, "V", 1),
+    { ...valueAxis(colour, "A", 0), position: "right", splitLine: { show: false } },
+  ];
+  return {
+    ...furnished(`chart-${supply.key}`, `${supply.name} · voltage and current`, lines, option),
+    levels: () => [{ yAxis: limit, name: `limit ${quantity(limit, "V")}`, ...levelStyle(colour) }],
+    scales: ([volts, amps]) => {
+      const [low, high] = [rounded(least(volts, limit) - 0.04, -0.2), rounded(most(volts, 12.1) + 0.04, 0.2)];
+      // Both axes get the same number of intervals, so that one set of lines serves them; the current stays below.
+      const intervals = Math.round((high - low) / 0.2);
+      const amperes = niceStep((most(amps, 10) * 1.5) / intervals);
+      return [
+        { min: low, max: high, interval: 0.2 },
+        { min: 0, max: amperes * intervals, interval: amperes },
+      ];
+    },
+  };
+}
+
+function gpuChart(group, gpus) {
+  const lines = gpus.map((gpu, index) => ({
+    entity: gpu,
+    signal: group.signal,
+    unit: group.unit,
+    name: gpu.name,
+    colour: colour(`series-${index % 8}`),
+    dash: index < 8 ? "solid" : [5, 3],
+    width: 1.2,
+    axis: 0,
+    step: group.step,
+  }));
+  const option = frame(colour, lines);
+  option.yAxis = [valueAxis(colour, group.unit, 0)];
+  const slowdown = () =>
+    least(
+      gpus.map((gpu) => [0, samples.latest(gpu.id, "slowdown_temp_c", nowMs(), Infinity)]),
+      Infinity,
+    );
+  const near = (data) =>
+    group.id === "heat" && Number.isFinite(slowdown()) && most(data.flat(), 0) > slowdown() - NEAR_SLOWDOWN_K;
+  const bounds = {
+    power: (data) => [{ min: 0, max: rounded(most(data.flat(), 50) * 1.05, 50) }],
+    clock: (data) => [{ min: 0, max: rounded(most(data.flat(), 500) * 1.05, 250) }],
+    heat: (data) => [
+      {
+        min: rounded(least(data.flat(), 60) - 2, -10),
+        max: rounded(Math.max(most(data.flat(), 40), near(data) ? slowdown() : 0) + 2, 10),
+      },
+    ],
+  };
+  return {
+    ...furnished(`chart-${group.id}`, group.title, lines, option),
+    levels: (data) =>
+      near(data) ? [{ yAxis: slowdown(), name: `slowdown ${quantity(slowdown(), "°C")}`, ...levelStyle(colour) }] : [],
+    scales: bounds[group.id],
+  };
+}
+
+const numbers = (points) => points.map(([, value]) => value).filter((value) => value !== null && value !== undefined);
+const least = (points, otherwise) => numbers(points).reduce((best, value) => Math.min(best, value), otherwise);
+const most = (points, otherwise) => numbers(points).reduce((best, value) => Math.max(best, value), otherwise);
+
+/** Round up to a step, or down to a negative one, without the dust of binary fractions. */
+function rounded(value, step) {
+  const size = Math.abs(step);
+  const count = step > 0 ? Math.ceil(value / size) : Math.floor(value / size);
+  return Number((count * size).toFixed(6));
+}
+
+/** Give the least of 1, 2, 5, 10, 20, ... that is not below a value. */
+function niceStep(value) {
+  const decade = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((factor) => factor * decade).find((step) => step >= value);
+}

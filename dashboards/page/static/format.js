@@ -1,0 +1,61 @@
+// Numbers, units and times as people read them. Absent is "unknown", never 0.
+
+export const UNKNOWN = "unknown";
+const DECIMALS = { V: 2, A: 1, W: 0, MHz: 0, "°C": 0, K: 1, Ω: 4, s: 1, ratio: 2, GB: 1 };
+
+/** Give value and unit apart, converted to what a screen shows: percent, milliohm, MiB. */
+export function shown(value, unit, decimals) {
+  if (value === null || value === undefined || Number.isNaN(value)) return { text: UNKNOWN, unit: "" };
+  if (unit === "ratio") return { text: (value * 100).toFixed(decimals ?? 0), unit: "%" };
+  if (unit === "ohm" || unit === "Ω") return { text: (value * 1000).toFixed(decimals ?? 2), unit: "mΩ" };
+  if (unit === "B") return bytes(value);
+  const digits = decimals ?? DECIMALS[unit] ?? (Number.isInteger(value) ? 0 : 2);
+  return { text: value.toFixed(digits), unit };
+}
+
+/** Give value and unit as one text with a narrow no-break space between. */
+export function quantity(value, unit, decimals) {
+  const { text, unit: suffix } = shown(value, unit, decimals);
+  return suffix ? `${text}\u202f${suffix}` : text;
+}
+
+export function bytes(count) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let power = 0;
+  let rest = count;
+  while (rest >= 1024 && power < units.length - 1) [rest, power] = [rest / 1024, power + 1];
+  return { text: rest.toFixed(power && rest < 100 ? 1 : 0), unit: units[power] };
+}
+
+/** 75 -> "1:15", 3700 -> "1:01:40". */
+export function countdown(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const two = (number) => String(number).padStart(2, "0");
+  return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+}
+
+/** 12 -> "12 s", 240 -> "4 min", 7300 -> "2 h". */
+export function duration(seconds) {
+  if (seconds < 99.5) return `${Math.round(seconds)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86400)} d`;
+}
+
+const CLOCK = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
+});
+export const clockTime = (ms) => CLOCK.format(ms);
+export const nsToMs = (ns) => ns / 1e6;
+
+/** source_resistance_ohm -> "Source resistance": for evidence that has no words of its own yet. */
+export function humanised(name) {
+  const bare = name.replace(/_(v|a|w|c|s|ohm|mhz|ratio|bytes)$/, "").replaceAll("_", " ");
+  return capitalised(bare);
+}
+
+export const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,0 +1,201 @@
+// The readings of now: the big figures, and the tables that carry the same without a chart.
+
+import { byId, element, setText } from "./dom.js";
+import { UNKNOWN, quantity, shown } from "./format.js";
+import * as samples from "./samples.js";
+import { nowMs, state } from "./stream.js";
+
+const RECENT_MS = 5_000; // a training step lasts about a second: its dip stays readable this long
+
+const ofKind = (kind) => state.entities.filter((entity) => entity.kind === kind);
+const read = (entity, signal) => samples.latest(entity.id, signal, nowMs(), state.staleAfterMs);
+
+/** Give the lowest voltage of the last seconds; null once the newest is stale. */
+const lowestVoltage = (supply) =>
+  read(supply, "voltage_v") === null ? null : samples.lowest(supply.id, "voltage_v", nowMs(), RECENT_MS);
+
+/** Build the frames of figures and tables for the entities there are. */
+export function layOutReadings() {
+  const supplies = ofKind("supply").map((supply) => card(`figure-${supply.key}`, `${supply.name} · lowest of 5 s`));
+  byId("figures").replaceChildren(
+    ...supplies,
+    card("figure-power", "GPU power, mean of 5 s"),
+    card("figure-hottest", "Hottest GPU"),
+    card("figure-clock", "Lowest SM clock"),
+  );
+  byId("readings").querySelector(".body").replaceChildren(gpuTable(), supplyTable());
+  drawReadings();
+}
+
+function card(id, label) {
+  return element(
+    "div",
+    { class: "figure", id },
+    element("p", { class: "label" }, label),
+    element("p", { class: "value" }, element("span", { class: "number" }), element("span", { class: "unit" })),
+    element("p", { class: "sub" }),
+  );
+}
+
+function table(id, caption, heads, entities) {
+  const row = (entity) =>
+    element(
+      "tr",
+      { "data-entity": entity.id },
+      element("th", { scope: "row" }, entity.name),
+      heads.slice(1).map((head) => element("td", { class: head.class })),
+    );
+  return element(
+    "div",
+    { class: "scroll" },
+    element(
+      "table",
+      { id },
+      element("caption", { class: "unseen" }, caption),
+      element(
+        "thead",
+        {},
+        element(
+          "tr",
+          {},
+          heads.map((head) => element("th", { scope: "col", class: head.class }, head.text)),
+        ),
+      ),
+      element("tbody", {}, entities.map(row)),
+    ),
+  );
+}
+
+const number = (text, extra = "") => ({ text, class: `number ${extra}`.trim() });
+
+function gpuTable() {
+  const heads = [
+    { text: "GPU" },
+    number("Power"),
+    number("Limit", "wide"),
+    number("SM clock"),
+    number("Die"),
+    number("To slowdown", "wide"),
+    number("Busy", "wide"),
+    { text: "Held back by" },
+  ];
+  return table("gpus", "GPUs now", heads, ofKind("gpu"));
+}
+
+function supplyTable() {
+  const heads = [
+    { text: "Supply" },
+    number("Voltage"),
+    number("Lowest of 5 s"),
+    number("Current"),
+    number("Limit", "wide"),
+  ];
+  return table("supplies", "Supplies now", heads, ofKind("supply"));
+}
+
+export function drawReadings() {
+  if (!state.status) return;
+  drawFigures();
+  for (const gpu of ofKind("gpu")) fillRow(gpu, gpuCells(gpu));
+  for (const supply of ofKind("supply")) fillRow(supply, supplyCells(supply));
+}
+
+function fillRow(entity, texts) {
+  const row = byId("readings").querySelector(`tr[data-entity="${CSS.escape(entity.id)}"]`);
+  row?.querySelectorAll("td").forEach((cell, index) => {
+    setText(cell, texts[index]);
+    cell.classList.toggle("unknown", texts[index] === UNKNOWN);
+  });
+}
+
+function gpuCells(gpu) {
+  return [
+    quantity(read(gpu, "power_w"), "W"),
+    quantity(read(gpu, "power_limit_w"), "W"),
+    quantity(read(gpu, "sm_clock_mhz"), "MHz"),
+    quantity(read(gpu, "gpu_temp_c"), "°C"),
+    quantity(margin(gpu), "K", 0),
+    quantity(read(gpu, "gpu_util_ratio"), "ratio"),
+    heldBack(gpu),
+  ];
+}
+
+function supplyCells(supply) {
+  return [
+    quantity(read(supply, "voltage_v"), "V"),
+    quantity(lowestVoltage(supply), "V"),
+    quantity(read(supply, "current_a"), "A"),
+    quantity(state.status.rail_limit_v, "V"),
+  ];
+}
+
+function margin(gpu) {
+  const [now, limit] = [read(gpu, "gpu_temp_c"), read(gpu, "slowdown_temp_c")];
+  return now === null || limit === null ? null : limit - now;
+}
+
+function heldBack(gpu) {
+  const bits = read(gpu, "throttle_reasons");
+  if (bits === null) return read(gpu, "pci_present") === 0 ? "off the bus" : UNKNOWN;
+  const names = Object.entries(state.words.throttle_bits).filter(([bit]) => Math.floor(bits / bit) % 2 === 1);
+  return names.map(([, name]) => name).join(", ") || "nothing";
+}
+
+function drawFigures() {
+  const limit = state.status.rail_limit_v;
+  for (const supply of ofKind("supply")) {
+    const least = lowestVoltage(supply);
+    const low = least !== null && least < limit;
+    const load = quantity(read(supply, "current_a"), "A");
+    const sub = low ? `below the ${quantity(limit, "V")} limit · ${load}` : `limit ${quantity(limit, "V")} · ${load}`;
+    fill(`figure-${supply.key}`, shown(least, "V"), sub, low);
+  }
+  const gpus = ofKind("gpu");
+  drawPower(gpus);
+  const [hottest, temp] = extreme(gpus, "gpu_temp_c", (a, b) => a > b);
+  const room = hottest && margin(hottest);
+  fill(
+    "figure-hottest",
+    shown(temp, "°C"),
+    joined(hottest?.name, room !== null && room !== undefined && `${room.toFixed(0)} K to slowdown`),
+    room !== null && room <= 5,
+  );
+  const [slowest, clock] = extreme(gpus, "sm_clock_mhz", (a, b) => a < b);
+  const why = slowest && heldBack(slowest);
+  fill(
+    "figure-clock",
+    shown(clock, "MHz"),
+    joined(slowest?.name, why && why !== "nothing" && why !== UNKNOWN && why),
+    false,
+  );
+}
+
+/** The sum over the GPUs that answer; how many do stands beside it. */
+function drawPower(gpus) {
+  const known = gpus.filter((gpu) => read(gpu, "power_w") !== null);
+  const means = known.map((gpu) => samples.mean(gpu.id, "power_w", nowMs(), RECENT_MS));
+  const total = known.length ? means.reduce((sum, value) => sum + value, 0) : null;
+  const partly = known.length > 0 && known.length < gpus.length;
+  fill("figure-power", shown(total, "W"), `${known.length} of ${gpus.length} GPUs read`, partly);
+}
+
+function extreme(entities, signal, better) {
+  let [who, best] = [null, null];
+  for (const entity of entities) {
+    const value = read(entity, signal);
+    if (value !== null && (best === null || better(value, best))) [who, best] = [entity, value];
+  }
+  return [who, best];
+}
+
+const joined = (...parts) => parts.filter(Boolean).join(" · ");
+
+function fill(id, { text, unit }, sub, alarming) {
+  const holder = byId(id);
+  if (!holder) return;
+  setText(holder.querySelector(".number"), text);
+  setText(holder.querySelector(".unit"), unit);
+  setText(holder.querySelector(".sub"), sub);
+  holder.classList.toggle("alarming", alarming);
+  holder.classList.toggle("unknown", text === UNKNOWN);
+}

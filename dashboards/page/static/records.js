@@ -1,0 +1,269 @@
+// Incidents with their evidence, the actions in force with their leases, and what happened lately.
+
+import { byId, element, setText } from "./dom.js";
+import { UNKNOWN, clockTime, countdown, duration, humanised, nsToMs, quantity } from "./format.js";
+import { nowMs, state } from "./stream.js";
+
+const MOST_CLOSED = 8;
+const MOST_LINES = 40;
+const VERDICTS = { execute: "Decision", recommend: "Recommendation", observe: "Would act", refuse: "Refused" };
+let announced = null; // ids told to screen readers; null until the first drawing
+
+const nameOf = (id) => state.entities.find((entity) => entity.id === id)?.name ?? id ?? "the node";
+const inForce = (action) => state.words.in_force.includes(action.state);
+const titleOf = (incident) => state.words.causes[incident.cause]?.[0] ?? humanised(incident.cause);
+const knobOf = (action) => state.words.knobs[action.knob] ?? humanised(action.knob);
+
+/** A stamp that shows local time and tells UTC to who asks. */
+const stamp = (ns) =>
+  element(
+    "time",
+    { datetime: new Date(nsToMs(ns)).toISOString(), title: new Date(nsToMs(ns)).toISOString() },
+    clockTime(nsToMs(ns)),
+  );
+
+export function drawRecords() {
+  if (!state.words) return;
+  const { incidents, actions } = state.records;
+  const active = incidents.filter((incident) => incident.state !== "closed");
+  const closed = incidents.filter((incident) => incident.state === "closed").slice(0, MOST_CLOSED);
+  fill("incidents", [...active.map(incidentCard), closed.length && closedList(closed)], "No incident is open.");
+  fill("actions", groups(actions.filter(inForce)).map(actionCard), "Nothing is set by railwatch.");
+  fill("log", [logList()], "");
+  setText(byId("incidents-title"), active.length ? `Incidents · ${active.length} active` : "Incidents");
+  announce(active);
+  drawLeases();
+}
+
+function fill(id, children, otherwise) {
+  const kept = children.filter(Boolean);
+  const body = byId(id).querySelector(".body");
+  const openDetails = [...body.querySelectorAll("details[open]")].map((item) => item.dataset.key);
+  body.replaceChildren(...(kept.length ? kept : [element("p", { class: "quiet" }, otherwise)]));
+  for (const item of body.querySelectorAll("details")) item.open = openDetails.includes(item.dataset.key);
+}
+
+function incidentCard(incident) {
+  const finding = [...incident.findings].sort((a, b) => b.time_ns - a.time_ns)[0];
+  return element(
+    "article",
+    { class: `incident ${incident.severity}`, id: `incident-${incident.id}`, "data-state": incident.state },
+    element(
+      "header",
+      {},
+      element("h3", {}, titleOf(incident)),
+      element("span", { class: "badge severity" }, incident.severity),
+      element("span", { class: "badge" }, state.words.incident_states[incident.state] ?? incident.state),
+    ),
+    element("p", { class: "summary" }, incident.summary),
+    element("p", { class: "dim" }, state.words.causes[incident.cause]?.[1] ?? ""),
+    finding?.evidence.length ? evidenceTable(finding.evidence) : null,
+    answer(incident),
+    element(
+      "p",
+      { class: "foot dim" },
+      "opened ",
+      stamp(incident.opened_ns),
+      ` · ${[...new Set([incident.entity_id, ...incident.affected])].map(nameOf).join(", ")}`,
+      incident.impact_gpu_hours ? ` · about ${incident.impact_gpu_hours.toPrecision(2)} GPU-hours at stake` : "",
+    ),
+  );
+}
+
+function evidenceTable(evidence) {
+  const row = (item) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, state.words.evidence[item.name] ?? humanised(item.name)),
+      element("td", { class: "number" }, quantity(item.value, item.unit, item.unit === "V" ? 3 : undefined)),
+    );
+  return element(
+    "table",
+    { class: "evidence" },
+    element("caption", { class: "unseen" }, "Evidence"),
+    element("tbody", {}, evidence.map(row)),
+  );
+}
+
+/** What was decided about an incident, and whether it helped. */
+function answer(incident) {
+  const decision = state.records.decisions.find((item) => item.incident_id === incident.id);
+  const outcome = state.records.outcomes.find((item) => item.incident_id === incident.id);
+  if (!decision && !outcome) return null;
+  const helped = { true: "helped", false: "did not help", null: "too early to tell" };
+  return element(
+    "ul",
+    { class: "answer" },
+    decision &&
+      element(
+        "li",
+        {},
+        element(
+          "strong",
+          {},
+          { execute: "Acted: ", recommend: "Would act: ", observe: "Observed: ", refuse: "Refused: " }[
+            decision.verdict
+          ] ?? "",
+        ),
+        decisionText(decision),
+      ),
+    outcome && element("li", {}, element("strong", {}, "Outcome: "), `${outcome.summary} — ${helped[outcome.helped]}`),
+  );
+}
+
+function decisionText(decision) {
+  const where = decision.targets.map(nameOf).join(", ");
+  const cap = decision.clock_mhz === null ? "" : ` at ${quantity(decision.clock_mhz, "MHz")}`;
+  return `${(state.words.knobs[decision.action] ?? humanised(decision.action)).toLowerCase()}${cap}${where && ` on ${where}`}. ${decision.reason}`;
+}
+
+function closedList(incidents) {
+  const line = (incident) =>
+    element(
+      "li",
+      { id: `incident-${incident.id}`, class: incident.severity, "data-state": incident.state },
+      stamp(incident.opened_ns),
+      " ",
+      element("strong", {}, titleOf(incident)),
+      ` · ${nameOf(incident.entity_id)} · ${incident.summary}`,
+      incident.closed_ns ? ` · lasted ${duration((incident.closed_ns - incident.opened_ns) / 1e9)}` : "",
+    );
+  return element(
+    "details",
+    { class: "closed", "data-key": "closed" },
+    element("summary", {}, `Closed · ${incidents.length}`),
+    element("ul", {}, incidents.map(line)),
+  );
+}
+
+/** Actions that say the same of several GPUs become one card. */
+function groups(actions) {
+  const sets = new Map();
+  for (const action of actions) {
+    const key = [action.incident_id, action.knob, action.found, action.wanted, action.read_back, action.state].join(
+      "|",
+    );
+    sets.set(key, [...(sets.get(key) ?? []), action]);
+  }
+  return [...sets.values()];
+}
+
+function actionCard(actions) {
+  const [first] = actions;
+  const leases = actions.map((action) => action.lease_until_ns).filter((ns) => ns !== null);
+  const step = (word, value, kind) =>
+    element(
+      "div",
+      { class: kind },
+      element("dt", {}, word),
+      element("dd", {}, value === null ? (kind === "found" ? "not set" : UNKNOWN) : quantity(value, first.unit)),
+    );
+  return element(
+    "article",
+    { class: "action", "data-state": first.state },
+    element(
+      "header",
+      {},
+      element("h3", {}, `${knobOf(first)} · ${span(actions.map((action) => nameOf(action.entity_id)).sort())}`),
+      element("span", { class: "badge" }, state.words.action_states[first.state]),
+    ),
+    element(
+      "dl",
+      { class: "steps" },
+      step("found", first.found, "found"),
+      step("set", first.wanted, "set"),
+      step("read back", first.read_back, first.read_back === first.wanted ? "same" : "differs"),
+    ),
+    element("p", { class: "dim" }, first.reason),
+    element(
+      "p",
+      { class: "foot dim" },
+      leases.length
+        ? ["lease ", element("span", { class: "lease", "data-until-ms": nsToMs(Math.min(...leases)) })]
+        : "no lease",
+      ` · ${first.mode} · by ${first.owner} · `,
+      element("a", { href: `#incident-${first.incident_id}` }, "incident"),
+    ),
+  );
+}
+
+/** gpu0, gpu1, gpu2, gpu3 -> "gpu0–gpu3", where they follow each other. */
+function span(names) {
+  const numbers = names.map((name) => /^(.*?)(\d+)$/.exec(name));
+  const follows =
+    names.length > 2 &&
+    numbers.every(
+      (match, index) => match && match[1] === numbers[0][1] && Number(match[2]) === Number(numbers[0][2]) + index,
+    );
+  return follows ? `${names[0]}–${names[names.length - 1]}` : names.join(", ");
+}
+
+export function drawLeases() {
+  for (const lease of document.querySelectorAll(".lease")) {
+    const left = (Number(lease.dataset.untilMs) - nowMs()) / 1000;
+    setText(lease, left > 0 ? `${countdown(left)} left` : "ended");
+  }
+}
+
+function logList() {
+  const { events, decisions, actions, outcomes, incidents } = state.records;
+  const lines = [
+    ...events.map((event) => [
+      event.time_ns,
+      event.severity,
+      [state.words.events[event.kind] ?? event.kind, event.code ?? ""].join(" ").trim(),
+      `${event.entity_id ? `${nameOf(event.entity_id)}: ` : ""}${event.message}`,
+    ]),
+    ...incidents.map((incident) => [
+      incident.opened_ns,
+      incident.severity,
+      "Incident",
+      `${titleOf(incident)} at ${nameOf(incident.entity_id)}`,
+    ]),
+    ...incidents
+      .filter((incident) => incident.closed_ns)
+      .map((incident) => [
+        incident.closed_ns,
+        "info",
+        "Closed",
+        `${titleOf(incident)} at ${nameOf(incident.entity_id)}`,
+      ]),
+    ...decisions.map((decision) => [decision.time_ns, "info", VERDICTS[decision.verdict], decisionText(decision)]),
+    ...groups(actions).map((set) => [
+      set[0].time_ns,
+      "info",
+      "Action",
+      `${knobOf(set[0])} ${state.words.action_states[set[0].state]} on ${span(set.map((action) => nameOf(action.entity_id)).sort())}: ${quantity(set[0].found, set[0].unit)} → ${quantity(set[0].wanted, set[0].unit)}`,
+    ]),
+    ...outcomes.map((outcome) => [outcome.time_ns, "info", "Outcome", outcome.summary]),
+  ];
+  if (!lines.length) return element("p", { class: "quiet" }, "Nothing yet.");
+  lines.sort((a, b) => b[0] - a[0]);
+  return element(
+    "ol",
+    { class: "log" },
+    lines
+      .slice(0, MOST_LINES)
+      .map(([ns, severity, kind, text]) =>
+        element(
+          "li",
+          { class: severity },
+          stamp(ns),
+          element("span", { class: "kind" }, kind),
+          element("span", { class: "text" }, text),
+        ),
+      ),
+  );
+}
+
+function announce(active) {
+  const ids = active.map((incident) => incident.id);
+  const fresh = announced === null ? [] : active.filter((incident) => !announced.has(incident.id));
+  announced = new Set(ids);
+  if (fresh.length)
+    setText(
+      byId("announce"),
+      fresh.map((incident) => `New incident: ${titleOf(incident)}. ${incident.summary}`).join(" "),
+    );
+}

@@ -1,0 +1,81 @@
+// The samples the page holds: per series the points of the last ten minutes, as ECharts wants them.
+
+const KEEP_MS = 600_000;
+const GAP_MS = 3_000; // a silence this long is drawn as a gap, not as a line across it
+
+const series = new Map(); // "entity signal" -> { unit, points: [[ms, value], ...] }
+const newestMs = new Map(); // table -> ms of its newest row
+const keyOf = (entity, signal) => `${entity} ${signal}`;
+
+export function clear() {
+  series.clear();
+  newestMs.clear();
+}
+
+/** Add what one message brought; rows that are here already are left out. */
+export function add(tables, nowMs) {
+  for (const table of tables) {
+    const last = newestMs.get(table.table) ?? 0;
+    const start = table.time_ms.findIndex((ms) => ms > last);
+    if (start < 0) continue;
+    for (const column of table.series) append(column, table.time_ms, start, nowMs - KEEP_MS);
+    newestMs.set(table.table, table.time_ms[table.time_ms.length - 1]);
+  }
+}
+
+function append(column, times, start, oldestMs) {
+  const key = keyOf(column.entity, column.signal);
+  let held = series.get(key);
+  if (!held) series.set(key, (held = { unit: column.unit, points: [] }));
+  const { points } = held;
+  for (let row = start; row < times.length; row += 1) {
+    const before = points.length ? points[points.length - 1][0] : times[row];
+    if (times[row] - before > GAP_MS) points.push([before + 1, null]);
+    points.push([times[row], column.values[row]]);
+  }
+  if (points.length && points[0][0] < oldestMs - 30_000) points.splice(0, firstAfter(points, oldestMs));
+}
+
+function firstAfter(points, ms) {
+  let [low, high] = [0, points.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (points[middle][0] < ms) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Give the points of one series since a time, one more before it so that the line enters from the edge. */
+export function since(entity, signal, ms) {
+  const held = series.get(keyOf(entity, signal));
+  return held ? held.points.slice(Math.max(0, firstAfter(held.points, ms) - 1)) : [];
+}
+
+/** Give the newest value, null where it is absent or older than the limit. */
+export function latest(entity, signal, nowMs, staleMs) {
+  const points = series.get(keyOf(entity, signal))?.points;
+  if (!points?.length) return null;
+  const [ms, value] = points[points.length - 1];
+  return nowMs - ms > staleMs ? null : value;
+}
+
+/** Give the lowest value of the last so many ms, null where there is none. */
+export function lowest(entity, signal, nowMs, spanMs) {
+  let least = null;
+  for (const [ms, value] of since(entity, signal, nowMs - spanMs)) {
+    if (ms >= nowMs - spanMs && value !== null && (least === null || value < least)) least = value;
+  }
+  return least;
+}
+
+/** Give the mean of the last so many ms, null where there is no value. */
+export function mean(entity, signal, nowMs, spanMs) {
+  const values = since(entity, signal, nowMs - spanMs).filter(([ms, value]) => ms >= nowMs - spanMs && value !== null);
+  return values.length ? values.reduce((sum, [, value]) => sum + value, 0) / values.length : null;
+}
+
+/** Give the time of the newest row of any table, null before the first. */
+export function newest() {
+  return newestMs.size ? Math.max(...newestMs.values()) : null;
+}

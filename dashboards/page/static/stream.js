@@ -1,0 +1,82 @@
+// The connection to the node: server-sent events in, the page's state out. Knows no element of the page.
+
+import * as samples from "./samples.js";
+
+export const state = {
+  status: null,
+  entities: [],
+  words: null,
+  records: { incidents: [], decisions: [], actions: [], outcomes: [], events: [] },
+  staleAfterMs: 3000,
+  connection: "connecting", // connecting | live | reconnecting | away
+  problem: "",
+};
+
+let offsetMs = Date.now() - performance.now(); // the node's clock over ours
+let heardAt = null;
+
+/** The node's time now, in ms, going on while the connection is away. */
+export const nowMs = () => performance.now() + offsetMs;
+
+/** Seconds since the node was last heard, null before the first time. */
+export const silenceS = () => (heardAt === null ? null : (performance.now() - heardAt) / 1000);
+
+const SILENT_MS = 4000; // the node speaks five times a second
+
+/** Connect and stay connected; `on` holds a function per message: hello, samples, records, status, connection. */
+export function connect(on) {
+  const events = new EventSource("/api/v1/live");
+  const heard = (data) => {
+    heardAt = performance.now();
+    offsetMs = data.now_ms - heardAt;
+  };
+  const become = (connection, problem = "") => {
+    if (state.connection === connection && state.problem === problem) return;
+    Object.assign(state, { connection, problem });
+    on.connection();
+  };
+  const listen = (name, take) => events.addEventListener(name, (event) => take(JSON.parse(event.data)));
+
+  listen("hello", (data) => {
+    heard(data);
+    samples.clear();
+    samples.add(data.tables, data.now_ms);
+    Object.assign(state, {
+      status: data.status,
+      entities: data.entities,
+      words: data.words,
+      records: data.records,
+      staleAfterMs: data.stale_after_s * 1000,
+    });
+    become("live");
+    on.hello();
+  });
+  listen("samples", (data) => {
+    heard(data);
+    samples.add(data.tables, data.now_ms);
+    become("live");
+    on.samples();
+  });
+  listen("records", (data) => {
+    state.records = data;
+    on.records();
+  });
+  listen("status", (data) => {
+    heard(data);
+    state.status = data.status;
+    on.status();
+  });
+  listen("away", (data) => {
+    heard(data);
+    become("away", data.problem);
+  });
+  events.onerror = () => {
+    become("reconnecting");
+    // The browser gives up after an answer such as 401 or 503; ask again from the start.
+    if (events.readyState === EventSource.CLOSED) setTimeout(() => connect(on), 3000);
+  };
+  const watch = setInterval(() => {
+    if (events.readyState === EventSource.CLOSED) clearInterval(watch);
+    else if (heardAt !== null && performance.now() - heardAt > SILENT_MS) become("reconnecting");
+  }, 500);
+}

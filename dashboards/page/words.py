@@ -1,0 +1,149 @@
+"""Plain words for what the records name in code: causes, evidence, modes, states. Sent to the page once."""
+
+from dataclasses import dataclass
+
+from telemetry.records import ActionState, Cause, EventKind, IncidentState, Mode
+
+MODES: dict[Mode, str] = {
+    Mode.OBSERVE: "only watches; nothing is changed",
+    Mode.RECOMMEND: "says what it would do; nothing is changed",
+    Mode.ENFORCE: "acts by itself; every change is reversible",
+}
+
+CAUSES: dict[Cause, tuple[str, str]] = {
+    Cause.SUPPLY_SAG: (
+        "12 V sags under load",
+        "The rail falls below its limit while the GPUs draw current: a joint, a connector or an overloaded supply.",
+    ),
+    Cause.POWER_BRAKE: (
+        "Power brake",
+        "The server's own hardware told the GPU to cut its power at once; look at the supply side.",
+    ),
+    Cause.HW_SLOWDOWN: (
+        "Hardware slowdown",
+        "The GPU halved its clocks by itself or more, and neither heat nor the power brake explains it.",
+    ),
+    Cause.THERMAL_MARGIN: (
+        "Close to thermal slowdown",
+        "The die is within a few degrees of the temperature at which the hardware cuts its clocks.",
+    ),
+    Cause.THERMAL_INTERFACE: (
+        "Hotter than its siblings",
+        "At the same power this GPU runs hotter than its siblings: thermal interface, mounting torque or airflow.",
+    ),
+    Cause.GPU_LOST: ("GPU lost", "This GPU no longer answers while its siblings do."),
+    Cause.GPU_ERROR: ("GPU error", "The driver reported an error of this GPU."),
+    Cause.FABRIC_ERROR: ("Fabric error", "An NVSwitch or a link between GPUs reported an error."),
+    Cause.SENSOR_LOST: ("Sensor lost", "A source of samples went quiet, so nothing can be said of what it measured."),
+}
+
+INCIDENT_STATES: dict[IncidentState, str] = {
+    IncidentState.OPEN: "open",
+    IncidentState.MITIGATED: "held down by an action",
+    IncidentState.CLOSED: "closed",
+}
+
+ACTION_STATES: dict[ActionState, str] = {
+    ActionState.APPLIED: "in force",
+    ActionState.RENEWED: "in force, renewed",
+    ActionState.RELAXED: "in force, relaxed",
+    ActionState.EXPIRED: "lease ended",
+    ActionState.RELEASED: "released",
+    ActionState.REFUSED: "refused",
+    ActionState.FAILED: "failed",
+}
+IN_FORCE = frozenset({ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED})
+
+EVENTS: dict[EventKind, str] = {
+    EventKind.XID: "Xid",
+    EventKind.SXID: "SXid",
+    EventKind.BUS_DROP: "Fell off the bus",
+    EventKind.AER: "PCIe error",
+    EventKind.COLLECTOR: "Collector",
+    EventKind.KERNEL_GAP: "Kernel log gap",
+}
+
+# Knobs of actions and verbs of decisions.
+KNOBS = {
+    "application_clock": "Application clock",
+    "locked_clock": "Locked clock",
+    "clock_cap": "Clock cap",
+    "clock_relax": "Relax the clock cap",
+    "clock_release": "Release the clock cap",
+    "notify": "Notification",
+}
+
+EVIDENCE = {
+    "limit_v": "Limit",
+    "minimum_v": "Lowest voltage",
+    "depth_v": "Depth below the limit",
+    "dips": "Dips",
+    "window_s": "Counted over",
+    "duration_s": "Duration",
+    "open_circuit_v": "Voltage without load",
+    "open_circuit_low_v": "… at least",
+    "open_circuit_high_v": "… at most",
+    "source_resistance_ohm": "Source resistance",
+    "source_resistance_low_ohm": "… at least",
+    "source_resistance_high_ohm": "… at most",
+    "correlation": "Correlation of voltage and current",
+    "current_high_a": "Current under load",
+    "current_low_a": "Current between steps",
+    "excess_c": "Above its siblings",
+    "excess_c_per_w": "… for each watt",
+    "limit_c": "Limit",
+    "theta_ratio": "Thermal resistance against its siblings'",
+    "sibling_median_c": "Median of its siblings",
+    "power_w": "Power",
+    "gpu_temp_c": "Die temperature",
+    "slowdown_temp_c": "Slowdown temperature",
+    "margin_c": "Margin to slowdown",
+    "least_margin_c": "Least margin to slowdown",
+    "slowed_s": "Time slowed down",
+    "brake_s": "Time under the brake",
+    "brakes": "Brakes",
+    "silent_s": "Silent for",
+    "siblings": "Siblings",
+    "siblings_answering": "Siblings that answer",
+    "count": "Times",
+}
+
+# Clock event reasons that a person should see (nvml.h, nvmlClocksEventReason*); idle, settings and sync boost are
+# states of normal work.
+THROTTLE_BITS: dict[int, str] = {
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x20: "software thermal",
+    0x40: "hardware thermal",
+    0x80: "power brake",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """Every table above, as the browser gets it."""
+
+    modes: dict[str, str]
+    causes: dict[str, tuple[str, str]]
+    incident_states: dict[str, str]
+    action_states: dict[str, str]
+    in_force: tuple[str, ...]
+    events: dict[str, str]
+    knobs: dict[str, str]
+    evidence: dict[str, str]
+    throttle_bits: dict[str, str]
+
+
+def words() -> Words:
+    """Give all plain words, keyed by the names that records and samples carry."""
+    return Words(
+        modes={str(mode): meaning for mode, meaning in MODES.items()},
+        causes={str(cause): both for cause, both in CAUSES.items()},
+        incident_states={str(state): word for state, word in INCIDENT_STATES.items()},
+        action_states={str(state): word for state, word in ACTION_STATES.items()},
+        in_force=tuple(sorted(str(state) for state in IN_FORCE)),
+        events={str(kind): word for kind, word in EVENTS.items()},
+        knobs=dict(KNOBS),
+        evidence=dict(EVIDENCE),
+        throttle_bits={str(bit): word for bit, word in THROTTLE_BITS.items()},
+    )

@@ -1,0 +1,134 @@
+import json
+from typing import Any
+
+import pytest
+
+from dashboards.page.live import TURNS_PER_STATUS, hello, turn
+from telemetry.clock import NS_PER_S
+from telemetry.errors import TransientError
+from tests.dashboards.fakes import FakeSource, Story, xid_event
+from tests.dashboards.page.clocks import START_NS, StandingClock
+
+TURN_S = 0.1
+
+
+def read(message: bytes) -> tuple[str, dict[str, Any]]:
+    event, data, rest = message.decode().split("\n", 2)
+    assert rest == "\n"
+    return event.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+
+
+def points(tables: list[dict[str, Any]]) -> dict[str, list[int]]:
+    times: dict[str, list[int]] = {}
+    for table in tables:
+        times.setdefault(table["table"], []).extend(table["time_ms"])
+    return times
+
+
+class Watch:
+    """One watcher of a node 58 s after its start."""
+
+    def __init__(self, story: Story | None = None) -> None:
+        self.clock = StandingClock(START_NS + 58 * NS_PER_S)
+        self.source = FakeSource(clock=self.clock, started_ns=START_NS, story=story or Story())
+        self.number = 0
+        first, self.cursor = hello(self.source, self.clock, 600)
+        self.event, self.hello = read(first)
+
+    def turns(self, count: int) -> list[tuple[str, dict[str, Any]]]:
+        messages = []
+        for _ in range(count):
+            self.clock.advance(TURN_S)
+            messages += [read(part) for part in turn(self.source, self.clock, self.cursor, self.number)]
+            self.number += 1
+        return messages
+
+
+def test_the_first_message_has_all_a_page_needs() -> None:
+    watch = Watch()
+    assert watch.event == "hello"
+    assert watch.hello["status"]["node"] == "box-17"
+    assert watch.hello["words"]["modes"]["enforce"]
+    assert watch.hello["stale_after_s"] == 3.0
+    assert len(watch.hello["entities"]) == 8
+    assert {table["table"] for table in watch.hello["tables"]} == {"supply", "gpu_fast", "gpu_slow", "host", "agent"}
+
+
+def test_history_and_live_rows_join_without_a_gap_or_a_repeat() -> None:
+    watch = Watch()
+    times = points(watch.hello["tables"])
+    for event, data in watch.turns(40):
+        if event == "samples":
+            for table, more in points(data["tables"]).items():
+                times[table] += more
+    for table, period_ms in (("supply", 50), ("gpu_fast", 50), ("gpu_slow", 1000)):
+        steps = {after - before for before, after in zip(times[table], times[table][1:], strict=False)}
+        assert steps == {period_ms}, table
+
+
+def test_samples_come_five_times_a_second_even_when_there_are_none() -> None:
+    watch = Watch(Story(silent_s=58))
+    watch.turns(20)
+    silent = [data for event, data in watch.turns(10) if event == "samples"]
+    assert len(silent) == 5
+    assert all(data["tables"] == [] for data in silent)
+
+
+def test_records_come_in_the_very_turn_they_change_and_only_then() -> None:
+    watch = Watch()
+    assert [event for event, _ in watch.turns(19) if event == "records"] == []
+    ((event, data), *_) = watch.turns(2)
+    assert event == "records"
+    assert data["incidents"][0]["id"] == "i-1"
+    watch.source.extra_events.append(xid_event(watch.clock.now_ns))
+    assert [event for event, _ in watch.turns(3)].count("records") == 1
+
+
+def test_status_comes_every_second_and_tells_of_silence() -> None:
+    watch = Watch(Story(silent_s=58))
+    statuses = [data["status"] for event, data in watch.turns(TURNS_PER_STATUS * 5) if event == "status"]
+    assert len(statuses) == 5
+    assert statuses[0]["health"] == "healthy"
+    assert statuses[-1]["health"] == "unknown"
+
+
+def test_old_history_is_thinned_to_seconds_and_recent_is_not() -> None:
+    clock = StandingClock(START_NS + 600 * NS_PER_S)
+    first, _ = hello(FakeSource(clock=clock, started_ns=START_NS), clock, 600)
+    old, recent = (table for table in read(first)[1]["tables"] if table["table"] == "supply")
+    assert len(old["time_ms"]) <= 2 * 481
+    assert len(recent["time_ms"]) == 120 * 20
+
+
+def test_no_number_on_the_wire_is_not_a_number() -> None:
+    watch = Watch(Story(lost_gpu3_s=58.2, incident_s=58.5))
+    messages = watch.turns(20)
+    rows = [table for event, data in messages if event == "samples" for table in data["tables"]]
+    lost = [series for table in rows for series in table["series"] if series["signal"] == "power_w"]
+    assert lost[-1]["values"][-1] is None
+    assert lost[0]["values"][-1] is not None
+    evidence = next(data for event, data in messages if event == "records")["incidents"][0]["findings"][0]["evidence"]
+    assert evidence[-1]["value"] is None
+
+
+def test_a_source_that_is_away_raises_its_own_error() -> None:
+    watch = Watch()
+    watch.source.failing = True
+    with pytest.raises(TransientError):
+        watch.turns(1)
+
+
+def test_a_table_that_gets_its_first_row_later_is_followed_from_there() -> None:
+    clock = StandingClock(START_NS + 100_000_000)
+    source = FakeSource(clock=clock, started_ns=START_NS)
+    first, cursor = hello(source, clock, 600)
+    times = points(read(first)[1]["tables"])
+    assert set(times) == {"supply", "gpu_fast"}
+    for number in range(60):
+        clock.advance(TURN_S)
+        for event, data in map(read, turn(source, clock, cursor, number)):
+            if event == "samples":
+                for table, more in points(data["tables"]).items():
+                    times.setdefault(table, []).extend(more)
+    assert set(times) == {"supply", "gpu_fast", "gpu_slow", "host", "agent"}
+    assert [ms - START_NS // 1_000_000 for ms in times["gpu_slow"]] == [1000, 2000, 3000, 4000, 5000]

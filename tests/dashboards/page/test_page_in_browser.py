@@ -1,0 +1,181 @@
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from dashboards.page.app import create_app, echarts_dir
+from dashboards.page.server import PageServer, bind
+from telemetry.clock import NS_PER_S, SystemClock
+from telemetry.records import Mode
+from tests.browser import chromium
+from tests.dashboards.fakes import FakeSource, Story, xid_event
+
+pytestmark = pytest.mark.integration
+WITHIN_S = 15
+
+
+@contextmanager
+def page_of(source: FakeSource, *, echarts: Path | None, token: str | None = None) -> Iterator[str]:
+    server = PageServer(create_app(source, clock=source.clock, echarts=echarts, token=token), bind("127.0.0.1", 0))
+    server.start()
+    try:
+        yield server.url
+    finally:
+        server.stop()
+
+
+def node(*, up_s: float, story: Story | None = None, mode: Mode = Mode.ENFORCE, simulated: bool = True) -> FakeSource:
+    clock = SystemClock()
+    return FakeSource(
+        clock=clock,
+        started_ns=clock.utc_ns() - round(up_s * NS_PER_S),
+        story=story or Story(),
+        mode=mode,
+        simulated=simulated,
+    )
+
+
+def text(browser: WebDriver, selector: str) -> str:
+    return browser.find_element(By.CSS_SELECTOR, selector).text
+
+
+def wait(browser: WebDriver, is_so: Callable[[WebDriver], bool]) -> None:
+    WebDriverWait(browser, WITHIN_S, poll_frequency=0.1, ignored_exceptions=None).until(is_so)
+
+
+def see(browser: WebDriver, selector: str, words: str) -> None:
+    wait(browser, lambda shown: any(words in item.text for item in shown.find_elements(By.CSS_SELECTOR, selector)))
+
+
+def open_page(browser: WebDriver, url: str) -> None:
+    browser.get(url)
+    wait(browser, lambda shown: bool(shown.execute_script("return document.documentElement.dataset.ready === 'true'")))
+
+
+def complaints(browser: WebDriver) -> list[str]:
+    return [
+        entry["message"]
+        for entry in browser.get_log("browser")  # type: ignore[no-untyped-call]
+        if entry["level"] == "SEVERE"
+    ]
+
+
+def painted_pixels(browser: WebDriver, selector: str) -> int:
+    """Count the pixels of a chart that are not blank."""
+    count: int = browser.execute_script(
+        "const canvas = document.querySelector(arguments[0] + ' canvas');"
+        "const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;"
+        "let count = 0; for (let i = 3; i < data.length; i += 4) if (data[i]) count += 1; return count;",
+        selector,
+    )
+    return count
+
+
+def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen() -> None:
+    source = node(up_s=57, story=Story(release_s=67))
+    with page_of(source, echarts=echarts_dir()) as url, chromium(1280, 900) as browser:
+        open_page(browser, url)
+        assert text(browser, "#node") == "box-17"
+        assert text(browser, "#simulated") == "SIMULATED"
+        assert "ENFORCE" in text(browser, "#mode")
+        assert "reversible" in text(browser, "#mode")
+        see(browser, "#figure-psu0", "below the 11.40\u202fV limit")
+        see(browser, "#incidents .incident.critical", "11.31 V, limit 11.40 V")
+        see(browser, "#incidents .evidence", "Source resistance 13.30\u202fmΩ")
+        see(browser, "#actions .action", "found\n1380\u202fMHz\nset\n1057\u202fMHz\nread back\n1057\u202fMHz")
+        see(browser, "#actions .lease", "29:")
+        wait(browser, lambda shown: "below" not in text(shown, "#figure-psu0"))
+        assert float(text(browser, "#figure-psu0 .number")) > 11.4
+        see(browser, "#incidents .badge", "held down by an action")
+        see(browser, "#incidents .answer", "helped")
+        see(browser, "#actions", "Nothing is set by railwatch.")
+        see(browser, "#log", "released")
+        for chart in ("#chart-psu0", "#chart-psu1", "#chart-power", "#chart-clock", "#chart-heat"):
+            assert painted_pixels(browser, chart) > 2000, chart
+        told = browser.find_element(By.ID, "announce").get_property("textContent")
+        assert "New incident: 12 V sags under load." in str(told)
+        assert complaints(browser) == []
+
+
+def test_values_turn_unknown_when_the_sampler_dies_and_come_back() -> None:
+    source = node(up_s=20, story=Story(silent_s=21))
+    with page_of(source, echarts=echarts_dir()) as url, chromium(1280, 900) as browser:
+        open_page(browser, url)
+        see(browser, "#figure-psu0 .number", ".")
+        see(browser, "#notice", "No new samples for")
+        see(browser, "#figure-psu0 .number", "unknown")
+        see(browser, "#gpus tr[data-entity] td", "unknown")
+        see(browser, "#health", "Unknown")
+        source.story = Story()
+        see(browser, "#figure-psu0 .unit", "V")
+        wait(browser, lambda shown: not shown.find_element(By.ID, "notice").is_displayed())
+
+
+def test_a_lost_gpu_reads_unknown_and_never_zero() -> None:
+    source = node(up_s=20, story=Story(lost_gpu3_s=5))
+    source.extra_events.append(xid_event(source.clock.utc_ns()))
+    with page_of(source, echarts=echarts_dir()) as url, chromium(1280, 900) as browser:
+        open_page(browser, url)
+        see(browser, "#figure-power .sub", "3 of 4 GPUs read")
+        rows = browser.find_elements(By.CSS_SELECTOR, "#gpus tbody tr")
+        assert "unknown" in rows[3].text
+        assert "0 W" not in rows[3].text.replace("\u202f", " ").replace("100 W", "")
+        assert "unknown" not in rows[0].text
+        see(browser, "#log", "Xid 79")
+
+
+def test_without_a_connection_the_page_says_so_and_finds_back() -> None:
+    source = node(up_s=20)
+    app = create_app(source, clock=source.clock, echarts=echarts_dir())
+    first = PageServer(app, bind("127.0.0.1", 0))
+    first.start()
+    with chromium(1280, 900) as browser:
+        open_page(browser, first.url)
+        see(browser, "#connection", "Live")
+        port = int(first.url.rstrip("/").rpartition(":")[2])
+        first.stop()
+        see(browser, "#connection", "Reconnecting")
+        see(browser, "#notice", "reconnecting")
+        again = create_app(source, clock=source.clock, echarts=echarts_dir())
+        second = PageServer(again, bind("127.0.0.1", port))
+        second.start()
+        try:
+            see(browser, "#connection", "Live")
+        finally:
+            second.stop()
+
+
+def test_without_the_echarts_build_the_page_says_so_and_keeps_its_tables() -> None:
+    with page_of(node(up_s=20), echarts=None) as url, chromium(1280, 900) as browser:
+        open_page(browser, url)
+        see(browser, "#no-charts", "nicegui")
+        see(browser, "#supplies tbody", "11.")
+
+
+def test_a_phone_sees_everything_without_scrolling_sideways() -> None:
+    with page_of(node(up_s=90), echarts=echarts_dir()) as url, chromium(390, 844, dark=True) as browser:
+        open_page(browser, url)
+        see(browser, "#actions .action", "1057")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+
+
+def test_a_real_node_in_observe_says_so() -> None:
+    source = node(up_s=20, mode=Mode.OBSERVE, simulated=False)
+    with page_of(source, echarts=echarts_dir()) as url, chromium(1280, 900) as browser:
+        open_page(browser, url)
+        assert not browser.find_element(By.ID, "simulated").is_displayed()
+        assert "OBSERVE\nclock cap only watches; nothing is changed" in text(browser, "#mode")
+
+
+def test_a_token_in_the_address_opens_the_page_and_leaves_the_address() -> None:
+    token = "made-up-token"  # noqa: S105 -- a made-up token
+    with page_of(node(up_s=20), echarts=echarts_dir(), token=token) as url, chromium(1280, 900) as browser:
+        browser.get(url)
+        assert "a token is needed" in browser.page_source
+        open_page(browser, f"{url}?token={token}")
+        assert browser.current_url == url
+        see(browser, "#figure-psu0 .unit", "V")
