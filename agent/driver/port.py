@@ -4,33 +4,12 @@
 library can be built. All methods raise the errors of `telemetry.errors` and nothing of the vendor's.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from telemetry.frames import FloatArray
+from telemetry.gpu import DriverEvent, GpuIdentity
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuIdentity:
-    """What a GPU is; it does not change while the GPU stays in its slot.
-
-    `pci` is written ``0000:3b:00.0`` in lower case; `driver_version` as the driver gives it, ``580.95.05``.
-    """
-
-    uuid: str
-    index: int
-    name: str
-    pci: str
-    serial: str | None
-    driver_version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverEvent:
-    """An Xid that the driver reported; `uuid` is None where it could not say for which GPU."""
-
-    uuid: str | None
-    code: int
+__all__ = ["ClockKnob", "DriverEvent", "GpuEvents", "GpuIdentity", "GpuReader"]
 
 
 class GpuReader(Protocol):
@@ -71,10 +50,12 @@ class GpuEvents(Protocol):
 class ClockKnob(Protocol):
     """The one setting that the clock cap moves: the highest SM clock of a GPU.
 
-    `name` says which setting of the driver it is, for the journal.
+    `name` says which setting of the driver it is, for the journal; `readable` whether a getter shows what was set, so
+    that a write can be confirmed.
     """
 
     name: str
+    readable: bool
 
     def supported_mhz(self, uuid: str) -> tuple[float, ...]:
         """Give the clocks that can be set, ascending."""

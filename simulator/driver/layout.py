@@ -1,0 +1,193 @@
+"""The shared state of a simulated node, declared once; the C header of the driver library is generated from it.
+
+Three parts with one writer each, so nobody locks:
+
+- `fixed` never changes once the file exists;
+- `readings` is written by the plant: it fills the bank that readers do not look at, then raises `sequence`, whose
+  lowest bit names the bank to read. A reader whose copy saw no change of `sequence` holds one moment, not two;
+- `request` holds what setters asked for, each a naturally aligned word, so it is never seen half-written. The plant
+  obeys it and getters show it.
+"""
+
+import numpy as np
+
+MAGIC = 0x5257_504C_414E_5431  # "RWPLANT1"
+LAYOUT_VERSION = 1
+MAX_GPUS = 16
+MAX_CLOCKS = 256
+EVENT_SLOTS = 64
+SAMPLE_SLOTS = 128
+STATE_VARIABLE = "RAILWATCH_PLANT"
+
+# Values of `reading.lost`.
+LOST = 1
+LOST_AND_TOLD = 2
+# Features that parts have or lack, as bits of `fixed.features`.
+FEATURE_TLIMIT = 1
+FEATURE_LOCKED_CLOCKS = 2
+
+FIXED = np.dtype(
+    [
+        ("uuid", "S96"),
+        ("name", "S96"),
+        ("serial", "S32"),
+        ("pci_domain", "u4"),
+        ("pci_bus", "u4"),
+        ("pci_device", "u4"),
+        ("pci_device_id", "u4"),
+        ("pci_subsystem_id", "u4"),
+        ("minor_number", "u4"),
+        ("brand", "u4"),
+        ("architecture", "u4"),
+        ("cuda_major", "i4"),
+        ("cuda_minor", "i4"),
+        ("core_count", "u4"),
+        ("memory_bus_bits", "u4"),
+        ("nvlink_count", "u4"),
+        ("features", "u4"),
+        ("memory_total_bytes", "u8"),
+        ("memory_reserved_bytes", "u8"),
+        ("bar1_total_bytes", "u8"),
+        ("power_min_mw", "u4"),
+        ("power_max_mw", "u4"),
+        ("power_default_mw", "u4"),
+        ("shutdown_c", "u4"),
+        ("slowdown_c", "u4"),
+        ("memory_max_c", "u4"),
+        ("gpu_max_c", "u4"),
+        ("tlimit_shutdown_c", "i4"),
+        ("tlimit_slowdown_c", "i4"),
+        ("tlimit_memory_max_c", "i4"),
+        ("tlimit_gpu_max_c", "i4"),
+        ("pcie_generation_max", "u4"),
+        ("pcie_width_max", "u4"),
+        ("default_sm_clock_mhz", "u4"),
+        ("max_sm_clock_mhz", "u4"),
+        ("mem_clock_mhz", "u4"),
+        ("max_video_clock_mhz", "u4"),
+        ("clock_count", "u4"),
+        ("clocks_mhz", "u4", (MAX_CLOCKS,)),  # descending, as the driver lists them
+    ],
+    align=True,
+)
+READING = np.dtype(
+    [
+        ("sensor_time_us", "i8"),  # UTC; when the power sensor last updated
+        ("energy_mj", "u8"),
+        ("power_mw", "u4"),
+        ("sm_clock_mhz", "u4"),
+        ("mem_clock_mhz", "u4"),
+        ("video_clock_mhz", "u4"),
+        ("gpu_temp_c", "i4"),
+        ("hbm_temp_c", "i4"),
+        ("gpu_util_percent", "u4"),
+        ("mem_util_percent", "u4"),
+        ("event_reasons", "u8"),
+        ("memory_used_bytes", "u8"),
+        ("power_violation_ns", "u8"),
+        ("thermal_violation_ns", "u8"),
+        ("sw_thermal_ns", "u8"),
+        ("hw_thermal_ns", "u8"),
+        ("power_brake_ns", "u8"),
+        ("ecc_corrected", "u8"),
+        ("ecc_uncorrected", "u8"),
+        ("ecc_corrected_aggregate", "u8"),
+        ("ecc_uncorrected_aggregate", "u8"),
+        ("pcie_replays", "u4"),
+        ("pcie_generation", "u4"),
+        ("pcie_width", "u4"),
+        ("pcie_tx_kib_s", "u4"),
+        ("pcie_rx_kib_s", "u4"),
+        ("lost", "u4"),  # 0 present, LOST off the bus, LOST_AND_TOLD once the driver has reported it
+    ],
+    align=True,
+)
+REQUEST = np.dtype(
+    [
+        ("power_limit_mw", "u4"),
+        ("persistence", "u4"),
+        ("app_sm_clock_mhz", "u4"),
+        ("app_clock_is_set", "u4"),  # 0: default in force, the GPU boosts beyond it
+        ("locked_clocks", "u8"),  # minimum MHz << 32 | maximum MHz; 0: not locked
+    ],
+    align=True,
+)
+EVENT = np.dtype([("kind", "u8"), ("data", "u8"), ("gpu", "u4")], align=True)
+SAMPLE = np.dtype([("time_us", "u8"), ("power_mw", "u4"), ("sm_clock_mhz", "u4")], align=True)
+STATE = np.dtype(
+    [
+        ("magic", "u8"),
+        ("layout_version", "u4"),
+        ("gpu_count", "u4"),
+        ("driver_version", "S80"),
+        ("nvml_version", "S80"),
+        ("cuda_version", "i4"),
+        ("clocks_unrestricted", "u4"),  # 1: applications clocks may be set without being root
+        ("fixed", FIXED, (MAX_GPUS,)),
+        ("request", REQUEST, (MAX_GPUS,)),
+        ("sequence", "u8"),
+        ("time_us", "i8", (2,)),
+        ("readings", READING, (2, MAX_GPUS)),
+        ("event_count", "u8"),
+        ("events", EVENT, (EVENT_SLOTS,)),
+        ("sample_count", "u8", (MAX_GPUS,)),
+        ("samples", SAMPLE, (MAX_GPUS, SAMPLE_SLOTS)),
+        ("wake", "u4"),  # futex word, raised with each event
+    ],
+    align=True,
+)
+
+_C_TYPES = {"u4": "uint32_t", "u8": "uint64_t", "i4": "int32_t", "i8": "int64_t"}
+_STRUCTS = {"fixed": FIXED, "reading": READING, "request": REQUEST, "event": EVENT, "sample": SAMPLE, "state": STATE}
+
+
+def c_header() -> str:
+    """Give the C header of the state, with assertions that the compiler lays it out as NumPy does."""
+    lines = [
+        "/* Generated from simulator/driver/layout.py. */",
+        "#ifndef PLANT_LAYOUT_H",
+        "#define PLANT_LAYOUT_H",
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        f"#define PLANT_MAGIC 0x{MAGIC:016x}ULL",
+        f"#define PLANT_LAYOUT_VERSION {LAYOUT_VERSION}u",
+        f"#define PLANT_MAX_GPUS {MAX_GPUS}u",
+        f"#define PLANT_EVENT_SLOTS {EVENT_SLOTS}u",
+        f"#define PLANT_SAMPLE_SLOTS {SAMPLE_SLOTS}u",
+        f'#define PLANT_VARIABLE "{STATE_VARIABLE}"',
+        f"#define PLANT_LOST_AND_TOLD {LOST_AND_TOLD}u",
+        f"#define PLANT_FEATURE_TLIMIT {FEATURE_TLIMIT}u",
+        f"#define PLANT_FEATURE_LOCKED_CLOCKS {FEATURE_LOCKED_CLOCKS}u",
+    ]
+    for name, dtype in _STRUCTS.items():
+        lines += _c_struct(name, dtype)
+    return "\n".join([*lines, "#endif", ""])
+
+
+def offset_bytes(dtype: np.dtype[np.void], field: str) -> int:
+    """Give where a field stands in its record."""
+    if dtype.fields is None:
+        raise ValueError("only a record has fields")
+    return int(dtype.fields[field][1])
+
+
+def _c_struct(name: str, dtype: np.dtype[np.void]) -> list[str]:
+    body = [f"    {_c_field(field, dtype[field])};" for field in dtype.names or ()]
+    checks = [
+        f"_Static_assert(offsetof(plant_{name}_t, {field}) == {offset_bytes(dtype, field)}, "
+        f'"plant_{name}_t.{field} is not where NumPy puts it");'
+        for field in dtype.names or ()
+    ]
+    size = f'_Static_assert(sizeof(plant_{name}_t) == {dtype.itemsize}, "plant_{name}_t has another size");'
+    return ["typedef struct {", *body, f"}} plant_{name}_t;", *checks, size]
+
+
+def _c_field(name: str, dtype: np.dtype[np.generic]) -> str:
+    element, shape = dtype.subdtype or (dtype, ())
+    dimensions = "".join(f"[{length}]" for length in shape)
+    if element.kind == "S":
+        return f"char {name}[{element.itemsize}]{dimensions}"
+    if element.names:
+        struct = next(key for key, value in _STRUCTS.items() if value == element)
+        return f"plant_{struct}_t {name}{dimensions}"
+    return f"{_C_TYPES[element.str[1:]]} {name}{dimensions}"

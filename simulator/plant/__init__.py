@@ -1,0 +1,1 @@
+"""The physics of a node, in steps of one millisecond, all GPUs at once."""

@@ -1,0 +1,124 @@
+"""What sets the clock of each GPU: settings, power cap, heat and power brake."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from telemetry.frames import FloatArray, MaskArray
+
+# Clock event reasons, nvml.h.
+REASON_IDLE = 0x1
+REASON_APPLICATION_CLOCKS = 0x2
+REASON_POWER_CAP = 0x4
+REASON_HW_SLOWDOWN = 0x8
+REASON_SW_THERMAL = 0x20
+REASON_HW_THERMAL = 0x40
+REASON_POWER_BRAKE = 0x80
+
+# Assumptions, tuned to what `-pl 200` does on the part (blbadger.github.io/gpu-server: the average obeys, each step
+# still begins with a peak above 300 W, 13 to 15 % slower).
+CAP_PERIOD_MS = 20
+CAP_MEMORY_MS = 200
+CAP_GAIN_MHZ_PER_W = 1.5
+CAP_RECOVERY_MHZ = 22.5
+# Assumptions: heat takes 15 MHz per 100 ms and gives it back as slowly; the hardware halves the clock.
+THERMAL_MHZ_PER_MS = 0.15
+SLOWDOWN_RATIO = 0.5
+HYSTERESIS_K = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockLimits:
+    """What a part can do and where it protects itself."""
+
+    supported_mhz: FloatArray  # ascending
+    software_slowdown_c: float
+    hardware_slowdown_c: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Settings:
+    """What a user asked for, per GPU; infinite where there is no cap.
+
+    `app_clock_mhz` and `locked_mhz` both limit the clock; only the first is told as a clock event reason.
+    """
+
+    power_limit_w: FloatArray
+    app_clock_mhz: FloatArray
+    locked_mhz: FloatArray
+    locked_min_mhz: FloatArray
+
+
+class ClockGovernor:
+    """The clocks over time.
+
+    Attributes
+    ----------
+    clock_mhz, reasons
+        The clock in force and why it is no higher, as NVML bits; shape ``(n_gpus,)``.
+    """
+
+    def __init__(self, limits: ClockLimits, n_gpus: int, *, power_w: FloatArray) -> None:
+        self._limits = limits
+        self._max_mhz = float(limits.supported_mhz[-1])
+        self._filtered_w = power_w.copy()
+        self._window_w = np.zeros(n_gpus)
+        self._window_ms = 0
+        self._power_cap_mhz = np.full(n_gpus, self._max_mhz)
+        self._thermal_cap_mhz = np.full(n_gpus, self._max_mhz)
+        self._hot = np.zeros(n_gpus, dtype=np.bool_)
+        self.clock_mhz = np.full(n_gpus, self._max_mhz)
+        self.reasons: npt.NDArray[np.uint64] = np.zeros(n_gpus, dtype=np.uint64)
+
+    def observe(self, n_ms: int, power_w: FloatArray, limit_w: FloatArray) -> None:
+        """Take the mean power of the last `n_ms` into the power-cap loop, which acts every 20 ms.
+
+        The loop sees filtered power, so it lets the clock recover while gradients are exchanged, and every
+        computing phase begins at full height: a power cap bounds the average and not the peak.
+        """
+        self._window_w += power_w * n_ms
+        self._window_ms += n_ms
+        if self._window_ms < CAP_PERIOD_MS:
+            return
+        mean_w = self._window_w / self._window_ms
+        self._filtered_w += (mean_w - self._filtered_w) * (self._window_ms / CAP_MEMORY_MS)
+        over_w = self._filtered_w - limit_w
+        change_mhz = np.minimum(-CAP_GAIN_MHZ_PER_W * over_w, CAP_RECOVERY_MHZ)
+        lowest_mhz = self._limits.supported_mhz[0]
+        self._power_cap_mhz = np.clip(self._power_cap_mhz + change_mhz, lowest_mhz, self._max_mhz)
+        self._window_w[:] = 0.0
+        self._window_ms = 0
+
+    def decide(self, n_ms: int, settings: Settings, *, temp_c: FloatArray, brake: MaskArray, idle: MaskArray) -> None:
+        """Set the clocks and the reasons for the next `n_ms`."""
+        limits = self._limits
+        step_mhz = THERMAL_MHZ_PER_MS * n_ms
+        too_warm = temp_c >= limits.software_slowdown_c
+        cool = temp_c < limits.software_slowdown_c - HYSTERESIS_K
+        cap_mhz = self._thermal_cap_mhz + np.where(too_warm, -step_mhz, np.where(cool, step_mhz, 0.0))
+        self._thermal_cap_mhz = np.clip(cap_mhz, limits.supported_mhz[0], self._max_mhz)
+        hot_at_c = np.where(self._hot, limits.hardware_slowdown_c - HYSTERESIS_K, limits.hardware_slowdown_c)
+        self._hot = temp_c >= hot_at_c
+        asked_mhz = np.minimum(np.minimum(settings.app_clock_mhz, settings.locked_mhz), self._max_mhz)
+        self._power_cap_mhz = np.minimum(self._power_cap_mhz, asked_mhz)  # no wind-up above what is allowed
+        wanted_mhz = np.minimum(asked_mhz, np.minimum(self._power_cap_mhz, self._thermal_cap_mhz))
+        slowed = self._hot | brake
+        wanted_mhz = np.where(slowed, wanted_mhz * SLOWDOWN_RATIO, wanted_mhz)
+        wanted_mhz = np.where(idle, np.minimum(np.maximum(settings.locked_min_mhz, 0.0), asked_mhz), wanted_mhz)
+        self.clock_mhz = self._quantised(wanted_mhz)
+        self.reasons = (
+            np.where(idle, REASON_IDLE, 0)
+            | np.where(~idle & (settings.app_clock_mhz <= wanted_mhz), REASON_APPLICATION_CLOCKS, 0)
+            | np.where(~idle & (self._power_cap_mhz < asked_mhz), REASON_POWER_CAP, 0)
+            | np.where(~idle & (self._thermal_cap_mhz < asked_mhz), REASON_SW_THERMAL, 0)
+            | np.where(slowed, REASON_HW_SLOWDOWN, 0)
+            | np.where(self._hot, REASON_HW_THERMAL, 0)
+            | np.where(brake, REASON_POWER_BRAKE, 0)
+        ).astype(np.uint64)
+
+    def _quantised(self, wanted_mhz: FloatArray) -> FloatArray:
+        table = self._limits.supported_mhz
+        index = np.maximum(np.searchsorted(table, wanted_mhz + 1e-6, side="right") - 1, 0)
+        quantised: FloatArray = table[index]
+        return quantised

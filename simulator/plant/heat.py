@@ -1,0 +1,43 @@
+"""Heat of each GPU: the die on its interface, the interface on its heat sink."""
+
+from dataclasses import dataclass
+
+from telemetry.frames import FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatModel:
+    """Two heat capacities in a row.
+
+    ``C_die dT/dt = P - (T - T_sink) / (junction + interface)`` and
+    ``C_sink dT_sink/dt = (T - T_sink) / (junction + interface) - (T_sink - T_in) / heatsink``.
+    """
+
+    junction_k_per_w: float
+    heatsink_k_per_w: float
+    die_j_per_k: float
+    heatsink_j_per_k: float
+
+
+class Heat:
+    """Temperatures over time, shape ``(n_gpus,)``; starts in balance at the given power."""
+
+    def __init__(
+        self, model: HeatModel, *, power_w: FloatArray, interface_k_per_w: FloatArray, air_c: FloatArray
+    ) -> None:
+        self._model = model
+        self.heatsink_c: FloatArray = air_c + power_w * model.heatsink_k_per_w
+        self.die_c: FloatArray = self.heatsink_c + power_w * (model.junction_k_per_w + interface_k_per_w)
+
+    @property
+    def memory_c(self) -> FloatArray:
+        """Give the temperature of the memory: assumed half-way between die and heat sink, which it shares."""
+        return 0.5 * (self.die_c + self.heatsink_c)
+
+    def advance(self, n_s: float, *, power_w: FloatArray, interface_k_per_w: FloatArray, air_c: FloatArray) -> None:
+        """Move on by a time that is short against the die's own (0.4 s or more on the parts known here)."""
+        model = self._model
+        through_w = (self.die_c - self.heatsink_c) / (model.junction_k_per_w + interface_k_per_w)
+        away_w = (self.heatsink_c - air_c) / model.heatsink_k_per_w
+        self.die_c = self.die_c + n_s * (power_w - through_w) / model.die_j_per_k
+        self.heatsink_c = self.heatsink_c + n_s * (through_w - away_w) / model.heatsink_j_per_k

@@ -1,0 +1,89 @@
+"""From a node file to the parameters of each part of the physics."""
+
+import numpy as np
+
+from simulator.node import NodeFile
+from simulator.plant.clocks import ClockLimits
+from simulator.plant.heat import HeatModel
+from simulator.plant.load import TrainingModel
+from simulator.plant.power import PowerModel
+from simulator.plant.sensors import PowerSensorModel, ShuntMonitorModel
+from simulator.plant.supply import SupplyModel
+
+
+def power_model(node: NodeFile) -> PowerModel:
+    """Give the power curve."""
+    curve = node.gpu.power
+    return PowerModel(
+        idle_w=curve.idle_w,
+        base_w=curve.base_w,
+        dynamic_w=curve.dynamic_w,
+        leakage_per_k=curve.leakage_per_k,
+        voltage_floor=curve.voltage_floor,
+        voltage_knee=curve.voltage_knee,
+        max_clock_mhz=node.gpu.clocks.max_mhz,
+    )
+
+
+def training_model(node: NodeFile) -> TrainingModel:
+    """Give the training job."""
+    job = node.load
+    return TrainingModel(
+        step_ms=job.step_ms,
+        exchange_share=job.exchange_share,
+        jitter=job.jitter,
+        skew_ms=job.skew_ms,
+        exchange_level=job.exchange_level,
+        stall_level=job.stall_level,
+        clock_bound_share=job.clock_bound_share,
+        reference_mhz=node.gpu.clocks.max_mhz,
+    )
+
+
+def clock_limits(node: NodeFile) -> ClockLimits:
+    """Give the clocks and where heat takes them away."""
+    return ClockLimits(
+        supported_mhz=np.array(node.gpu.clocks.supported_mhz, dtype=np.float64),
+        software_slowdown_c=node.gpu.temperature_c.gpu_max,
+        hardware_slowdown_c=node.gpu.temperature_c.slowdown,
+    )
+
+
+def heat_model(node: NodeFile) -> HeatModel:
+    """Give the way of the heat."""
+    path = node.gpu.heat
+    return HeatModel(
+        junction_k_per_w=path.junction_k_per_w,
+        heatsink_k_per_w=path.heatsink_k_per_w,
+        die_j_per_k=path.die_j_per_k,
+        heatsink_j_per_k=path.heatsink_j_per_k,
+    )
+
+
+def supply_model(node: NodeFile) -> SupplyModel:
+    """Give the rail."""
+    supply = node.supply
+    return SupplyModel(
+        bus_ohm=supply.bus_mohm / 1000.0,
+        transient_ohm=supply.transient_mohm / 1000.0,
+        transient_ms=supply.transient_ms,
+    )
+
+
+def sensor_model(node: NodeFile) -> PowerSensorModel:
+    """Give the boards' power sensors."""
+    sensor = node.gpu.sensor
+    return PowerSensorModel(
+        period_ms=sensor.period_ms,
+        window_ms=sensor.window_ms,
+        gain_error=sensor.gain_error,
+        quantum_w=sensor.quantum_w,
+    )
+
+
+def shunt_model(node: NodeFile) -> ShuntMonitorModel:
+    """Give the rail's shunt monitors."""
+    supply = node.supply
+    return ShuntMonitorModel(
+        window_ms=supply.sensor_window_ms, noise_v=supply.sensor_noise_v, noise_a=supply.sensor_noise_a
+    )

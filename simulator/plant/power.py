@@ -1,0 +1,40 @@
+"""Power of a GPU from its clock, its load and its temperature."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from telemetry.frames import FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerModel:
+    """Static, base and switching power.
+
+    ``P = [idle + (base - idle) u] (1 + k (T - 50)) + dynamic u (f / f_max) v(f)**2`` where the core voltage ``v``,
+    as a share of its highest, stays at a floor up to a knee of the clock and rises linearly beyond.
+
+    Parameters
+    ----------
+    voltage_knee
+        Share of the highest clock from which the voltage rises.
+    """
+
+    idle_w: float
+    base_w: float
+    dynamic_w: float
+    leakage_per_k: float
+    voltage_floor: float
+    voltage_knee: float
+    max_clock_mhz: float
+
+    def voltage_ratio(self, clock_mhz: FloatArray) -> FloatArray:
+        """Give the core voltage at a clock as a share of the highest."""
+        beyond = (clock_mhz / self.max_clock_mhz - self.voltage_knee) / (1.0 - self.voltage_knee)
+        return self.voltage_floor + (1.0 - self.voltage_floor) * np.maximum(beyond, 0.0)
+
+    def power_w(self, clock_mhz: FloatArray, level: FloatArray, temp_c: FloatArray) -> FloatArray:
+        """Give the power; the arguments broadcast, `level` runs from 0 (idle) to 1."""
+        static = (self.idle_w + (self.base_w - self.idle_w) * level) * (1.0 + self.leakage_per_k * (temp_c - 50.0))
+        switching = self.dynamic_w * level * (clock_mhz / self.max_clock_mhz) * self.voltage_ratio(clock_mhz) ** 2
+        return static + switching

@@ -1,0 +1,138 @@
+"""The in-process driver behind the agent's ports, and against the driver library over the same state."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.driver.port import ClockKnob, GpuEvents, GpuReader
+from simulator.inprocess import PlantDriver
+from simulator.node import load_node
+from telemetry.entities import EntityKind
+from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError
+from telemetry.frames import FloatArray
+from telemetry.signals import RateClass, Source, signals_of
+from tests.simulator.driver.remote_nvml import environment_of, remote_nvml
+from tests.simulator.hand_clock import HandClock
+from tests.simulator.served_plant import served_plant
+
+NODE = load_node("v100x4")
+FAST = [signal.name for signal in signals_of(EntityKind.GPU, source=Source.NVML, rate=RateClass.FAST)]
+SLOW = [signal.name for signal in signals_of(EntityKind.GPU, source=Source.NVML, rate=RateClass.SLOW)]
+
+
+def read(driver: PlantDriver) -> dict[str, FloatArray]:
+    fast, slow = np.empty((4, len(FAST))), np.empty((4, len(SLOW)))
+    driver.read_fast(fast)
+    driver.read_slow(slow)
+    columns = zip([*FAST, *SLOW], [*fast.T, *slow.T], strict=True)
+    return dict(columns)
+
+
+def test_it_fills_the_three_ports_of_the_agent(tmp_path: Path) -> None:
+    with served_plant(tmp_path) as plant:
+        driver = PlantDriver(plant.served.state, HandClock())
+        reader: GpuReader = driver
+        events: GpuEvents = driver
+        knob: ClockKnob = driver
+        assert len(reader.gpus()) == 4
+        assert events.wait(0.0) == ()
+        assert knob.name == "application_clock"
+
+
+def test_it_names_the_gpus_as_the_driver_does(tmp_path: Path) -> None:
+    with served_plant(tmp_path) as plant:
+        gpus = PlantDriver(plant.served.state, HandClock()).gpus()
+    assert [gpu.pci for gpu in gpus] == [slot.pci for slot in NODE.gpu.slots]
+    assert gpus[1].uuid == NODE.gpu_uuid(1)
+    assert (gpus[1].index, gpus[1].name, gpus[1].driver_version) == (1, "Tesla V100-SXM2-16GB", "580.95.05")
+
+
+def test_columns_stand_in_catalogue_order_and_what_the_part_lacks_is_nan(tmp_path: Path) -> None:
+    with served_plant(tmp_path) as plant:
+        plant.advance(1000)
+        values = read(PlantDriver(plant.served.state, HandClock()))
+        np.testing.assert_allclose(values["power_w"], plant.plant.sensed_power_w, atol=0.001)
+        np.testing.assert_array_equal(values["sm_clock_mhz"], plant.plant.clock_mhz)
+    absent = {name for name, column in values.items() if np.isnan(column).any()}
+    assert absent == {"fan_ratio"}
+    assert values["power_limit_w"].tolist() == [300.0] * 4
+    assert values["slowdown_temp_c"].tolist() == [87.0] * 4
+    assert values["memory_total_bytes"].tolist() == [float(16 << 30)] * 4
+
+
+def test_it_says_what_the_driver_library_says(tmp_path: Path, library_dir: Path) -> None:
+    with served_plant(tmp_path, scenario="power-brake") as plant:
+        plant.advance(11_000)
+        values = read(PlantDriver(plant.served.state, HandClock()))
+        with remote_nvml(environment_of(plant.served.state, library_dir)) as nvml:
+            nvml.call("nvmlInit")
+            for index in range(4):
+                gpu = nvml.gpu(index)
+                told = {
+                    "power_w": nvml.call("nvmlDeviceGetPowerUsage", gpu) / 1000,
+                    "sm_clock_mhz": nvml.call("nvmlDeviceGetClockInfo", gpu, 1),
+                    "throttle_reasons": nvml.call("nvmlDeviceGetCurrentClocksEventReasons", gpu),
+                    "energy_j": nvml.call("nvmlDeviceGetTotalEnergyConsumption", gpu) / 1000,
+                    "gpu_temp_c": nvml.call("nvmlDeviceGetTemperature", gpu, 0),
+                    "hbm_temp_c": nvml.call("nvmlDeviceGetFieldValues", gpu, [82])[0]["value"]["uiVal"],
+                    "memory_used_bytes": nvml.call("nvmlDeviceGetMemoryInfo", gpu)["used"],
+                    "app_clock_mhz": nvml.call("nvmlDeviceGetApplicationsClock", gpu, 0),
+                    "power_brake_s": nvml.call("nvmlDeviceGetFieldValues", gpu, [271])[0]["value"]["ullVal"] / 1e9,
+                }
+                assert {name: values[name][index] for name in told} == pytest.approx(told)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change settings, as on hardware")
+def test_the_clock_is_set_shown_obeyed_and_given_back(tmp_path: Path) -> None:
+    with served_plant(tmp_path) as plant:
+        knob = PlantDriver(plant.served.state, HandClock())
+        uuid = NODE.gpu_uuid(2)
+        assert knob.read_mhz(uuid) is None
+        assert knob.supported_mhz(uuid)[-1] == 1530.0
+        knob.write_mhz(uuid, 1005.0)
+        plant.advance(100)
+        assert knob.read_mhz(uuid) == 1005.0
+        assert plant.plant.clock_mhz.tolist() == [1530.0, 1530.0, 1005.0, 1530.0]
+        knob.write_mhz(uuid, None)
+        assert knob.read_mhz(uuid) is None
+        plant.advance(2000)
+        assert plant.plant.clock_mhz[2] > 1290.0
+        with pytest.raises(NotSupportedError, match="1000 MHz is not a supported clock"):
+            knob.write_mhz(uuid, 1000.0)
+
+
+def test_a_process_that_may_not_write_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served_plant(tmp_path, clocks_unrestricted=False) as plant:
+        monkeypatch.setattr(os, "geteuid", lambda: 1000)
+        knob = PlantDriver(plant.served.state, HandClock())
+        with pytest.raises(NotPermittedError):
+            knob.write_mhz(NODE.gpu_uuid(0), 1005.0)
+
+
+def test_a_lost_gpu_is_a_row_of_nan_and_its_siblings_go_on(tmp_path: Path) -> None:
+    with served_plant(tmp_path, scenario="bus-drop") as plant:
+        driver = PlantDriver(plant.served.state, HandClock())
+        plant.advance(15_000)
+        power_w = read(driver)["power_w"]
+        assert np.isnan(power_w).tolist() == [False, False, False, True]
+        with pytest.raises(DeviceLostError):
+            driver.read_mhz(NODE.gpu_uuid(3))
+        with pytest.raises(DeviceLostError):
+            driver.write_mhz(NODE.gpu_uuid(3), None)
+
+
+def test_the_xid_comes_once_and_then_every_wait_ends_at_once(tmp_path: Path) -> None:
+    with served_plant(tmp_path, scenario="bus-drop") as plant:
+        clock = HandClock()
+        driver = PlantDriver(plant.served.state, clock)
+        assert driver.wait(1.0) == ()
+        assert clock.now_s == pytest.approx(101.0)
+        plant.advance(15_000)
+        (event,) = driver.wait(1.0)
+        assert (event.uuid, event.code) == (NODE.gpu_uuid(3), 79)
+        with pytest.raises(DeviceLostError):
+            driver.wait(1.0)
+        assert clock.now_s == pytest.approx(101.0)
+        assert PlantDriver(plant.served.state, HandClock())._take_events() == ()
