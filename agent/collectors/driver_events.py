@@ -1,0 +1,56 @@
+"""Xids that the driver reports by itself, as events."""
+
+from collections.abc import Callable
+
+from agent.driver.port import GpuEvents, GpuIdentity
+from telemetry.clock import Clock
+from telemetry.records import Event, EventKind, Severity
+
+# The driver gives 999 where it does not know the Xid (nvml.h, NVML_EVENT_XID_CRITICAL_ERROR data).
+_UNKNOWN_XID = 999
+
+
+class DriverEvents:
+    """An event source over `GpuEvents`. A lost GPU raises DeviceLostError, upon which the caller backs off."""
+
+    name = "driver_events"
+
+    def __init__(
+        self,
+        events: GpuEvents,
+        gpus: tuple[GpuIdentity, ...],
+        *,
+        clock: Clock,
+        severity_of: Callable[[int], Severity] = lambda _: Severity.WARNING,
+    ) -> None:
+        self._events = events
+        self._pci = {gpu.uuid: gpu.pci for gpu in gpus}
+        self._clock = clock
+        self._severity_of = severity_of
+        self._count = 0
+
+    def open(self) -> None:
+        """Nothing to open: the driver registers at the first wait."""
+
+    def close(self) -> None:
+        """Nothing to close: the driver belongs to the caller."""
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Give the Xids that came within the time-out."""
+        return tuple(self._event(event.uuid, event.code) for event in self._events.wait(timeout_s))
+
+    def _event(self, uuid: str | None, code: int) -> Event:
+        time_ns = self._clock.utc_ns()
+        self._count += 1
+        words = "an Xid that the driver cannot name" if code == _UNKNOWN_XID else f"Xid {code}"
+        return Event(
+            id=f"xid:{uuid or 'unknown'}:{code}:{time_ns}:{self._count}",
+            time_ns=time_ns,
+            kind=EventKind.XID,
+            entity_id=None if uuid is None else f"gpu:{uuid}",
+            code=code,
+            severity=self._severity_of(code),
+            message=f"The driver reported {words}",
+            sources=("nvml",),
+            pci=None if uuid is None else self._pci.get(uuid),
+        )

@@ -1,0 +1,211 @@
+"""The kernel's log as a source of events: every record of the kernel itself, in order, gaps counted.
+
+Record format and errors of ``/dev/kmsg`` are those of Documentation/ABI/testing/dev-kmsg in the Linux kernel. A plain
+file with the same records, one a line, is read the same way.
+"""
+
+import errno
+import logging
+import os
+import stat
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from telemetry.clock import NS_PER_S, Clock
+from telemetry.records import Event, EventKind, Severity
+
+logger = logging.getLogger(__name__)
+
+_READ_BYTES = 8192  # one record of the device is at most 1 KiB of text and its dictionary
+_POLL_S = 0.05
+_MAX_RECORDS_PER_POLL = 1000
+_MAX_LINE_BYTES = 64 << 10
+# A file may carry the stamps of another machine or another boot; those of the device are always ours.
+_BELIEVABLE_AGE_NS = 60 * NS_PER_S
+_NS_PER_US = 1000
+
+
+class Start(StrEnum):
+    """Where reading begins when the log is opened for the first time."""
+
+    BEGINNING = "beginning"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelLine:
+    """One record: its text, when it was logged, and its number, None where the record is malformed."""
+
+    time_ns: int
+    sequence: int | None
+    text: str
+
+
+class LineParser(Protocol):
+    """Makes events of kernel lines."""
+
+    @property
+    def unparsed(self) -> int:
+        """Driver lines so far that no pattern fits."""
+        ...
+
+    def parse(self, line: KernelLine) -> tuple[Event, ...]:
+        """Give the events that this line tells of or completes; mostly none. Never raises."""
+        ...
+
+
+class KernelLog:
+    """An event source over a kernel log.
+
+    Only facility 0 counts: root can write records of any other facility into the log, and a forged Xid must not move
+    a clock. A record that does not have the format is passed on as text and counted.
+
+    Attributes
+    ----------
+    malformed, gaps, records_lost
+        Records without the format; times that records were overwritten before they were read; how many were.
+    """
+
+    name = "kernel_log"
+
+    def __init__(self, path: Path, *, node: str, parser: LineParser, clock: Clock, start: Start = Start.END) -> None:
+        self._path = path
+        self._node = node
+        self._parser = parser
+        self._clock = clock
+        self._start = start
+        self._fd: int | None = None
+        self._is_device = False
+        self._sequence: int | None = None
+        self._opened_before = False
+        self._offset_bytes = 0
+        self._partial = b""
+        self.malformed = 0
+        self.gaps = 0
+        self.records_lost = 0
+
+    @property
+    def unparsed(self) -> int:
+        """Driver lines that no pattern fits, and records without the format."""
+        return self._parser.unparsed + self.malformed
+
+    def open(self) -> None:
+        """Open the log; after the first time reading goes on behind the last record that was read."""
+        self.close()
+        fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._fd = fd
+        self._is_device = stat.S_ISCHR(os.fstat(fd).st_mode)
+        self._partial = b""
+        if not self._opened_before and self._start is Start.END:
+            end = os.lseek(fd, 0, os.SEEK_END)
+            self._offset_bytes = 0 if self._is_device else end
+        self._opened_before = True
+
+    def close(self) -> None:
+        """Let the log go; closing twice is harmless."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Wait up to the time-out for records and give the events they tell of."""
+        end_s = self._clock.monotonic_s() + timeout_s
+        while True:
+            records = self._records()
+            events = tuple(event for record in records for event in self._record(record))
+            now_s = self._clock.monotonic_s()
+            if records or now_s >= end_s:
+                return events
+            self._clock.sleep_until(min(end_s, now_s + _POLL_S))
+
+    def _records(self) -> list[bytes]:
+        """Read what there is now."""
+        if self._fd is None:
+            self.open()
+        if self._fd is None:
+            return []
+        return self._device_records(self._fd) if self._is_device else self._file_records(self._fd)
+
+    def _device_records(self, fd: int) -> list[bytes]:
+        records: list[bytes] = []
+        while len(records) < _MAX_RECORDS_PER_POLL:
+            try:
+                records.append(os.read(fd, _READ_BYTES))
+            except BlockingIOError:
+                break
+            except OSError as err:
+                if err.errno == errno.EINVAL:  # longer than the buffer: the kernel has moved on behind it
+                    self.malformed += 1
+                elif err.errno != errno.EPIPE:  # overwritten: goes on at the oldest there is; the numbers show the gap
+                    raise
+        return records
+
+    def _file_records(self, fd: int) -> list[bytes]:
+        """Read whole lines behind the last one; a file that shrank or was replaced is read from its beginning."""
+        status = os.fstat(fd)
+        if status.st_nlink == 0 or status.st_size < self._offset_bytes:
+            self._offset_bytes, self._partial, self._sequence = 0, b"", None
+            if status.st_nlink == 0:
+                self.close()
+                return []
+        chunk = os.pread(fd, _READ_BYTES * 16, self._offset_bytes)
+        self._offset_bytes += len(chunk)
+        *lines, self._partial = (self._partial + chunk).split(b"\n")
+        if len(self._partial) > _MAX_LINE_BYTES:
+            lines.append(self._partial)
+            self._partial = b""
+        return lines
+
+    def _record(self, record: bytes) -> list[Event]:
+        """Take one record apart: ``priority,sequence,microseconds,flags;text``, then lines that begin with a space."""
+        if not record.strip() or record.startswith(b" "):
+            return []
+        head, separator, rest = record.partition(b";")
+        text = (rest if separator else record).split(b"\n", 1)[0].decode("utf-8", errors="replace")
+        fields = head.split(b",")
+        try:
+            priority, sequence, logged_us = int(fields[0]), int(fields[1]), int(fields[2])
+        except (ValueError, IndexError):
+            self.malformed += 1
+            whole = record.decode("utf-8", errors="replace").rstrip()
+            return list(self._parser.parse(KernelLine(time_ns=self._clock.utc_ns(), sequence=None, text=whole)))
+        events: list[Event] = []
+        if self._sequence is not None:
+            if sequence <= self._sequence:
+                return []
+            if sequence > self._sequence + 1:
+                events += self._gap(sequence - self._sequence - 1)
+        self._sequence = sequence
+        if priority >> 3 == 0:
+            line = KernelLine(time_ns=self._time_ns(logged_us), sequence=sequence, text=text)
+            events += self._parser.parse(line)
+        return events
+
+    def _time_ns(self, logged_us: int) -> int:
+        """Turn a record's microseconds since boot into UTC."""
+        now_ns = self._clock.utc_ns()
+        age_ns = round(self._clock.monotonic_s() * NS_PER_S) - logged_us * _NS_PER_US
+        if not self._is_device and not 0 <= age_ns <= _BELIEVABLE_AGE_NS:
+            return now_ns
+        return now_ns - max(0, age_ns)
+
+    def _gap(self, records: int) -> list[Event]:
+        """Count a gap and tell of it."""
+        self.gaps += 1
+        self.records_lost += records
+        time_ns = self._clock.utc_ns()
+        logger.warning("%d records of the kernel log were overwritten before they were read", records)
+        return [
+            Event(
+                id=f"kernel_gap:{self._node}:{time_ns}",
+                time_ns=time_ns,
+                kind=EventKind.KERNEL_GAP,
+                entity_id=f"node:{self._node}",
+                code=None,
+                severity=Severity.WARNING,
+                message=f"{records} records of the kernel log were overwritten before they were read",
+                sources=(self.name,),
+            )
+        ]

@@ -1,0 +1,70 @@
+"""The ports of the node's sources: collectors of samples and sources of events."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.records import Event
+from telemetry.signals import RateClass
+
+
+class Collector(Protocol):
+    """Reads the newest values of one table.
+
+    The sampler calls it from one thread at a time; only after a hang may a second thread enter `read` while the first
+    is still stuck in it. What is absent is NaN. An exception says that nothing could be read.
+    """
+
+    name: str
+    spec: TableSpec
+    rate: RateClass
+
+    def open(self) -> None:
+        """Get ready to read; may be called again after `close` or a failed `open`."""
+        ...
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_entities, n_signals)`` in place, every cell of it."""
+        ...
+
+    def close(self) -> None:
+        """Let everything go; closing twice is harmless."""
+        ...
+
+
+class EventSource(Protocol):
+    """Gives what happened since it was asked last."""
+
+    name: str
+
+    def open(self) -> None:
+        """Get ready; may be called again after `close` or a failed `open`."""
+        ...
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Wait up to the time-out and give what came, oldest first."""
+        ...
+
+    def close(self) -> None:
+        """Let everything go; closing twice is harmless."""
+        ...
+
+
+class SourceState(StrEnum):
+    """Whether a source can be used here. A missing source is no error."""
+
+    WORKING = "working"
+    MISSING = "missing"
+    NOT_PERMITTED = "not_permitted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStatus:
+    """What doctor and the page say of one source; `how_to_get` is empty where nothing is missing."""
+
+    name: str
+    state: SourceState
+    detail: str
+    how_to_get: str = ""

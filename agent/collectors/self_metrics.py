@@ -1,0 +1,89 @@
+"""What the sampling process costs and how well it keeps time: the agent's own signals."""
+
+from collections.abc import Callable
+
+import psutil
+
+from agent.accounts import Accounts
+from telemetry.clock import Clock
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.signals import RateClass
+
+# The signals of the catalogue that the sampling process knows; spool and uplink are the service's to tell.
+_SIGNALS = (
+    "cpu_ratio",
+    "resident_bytes",
+    "tick_late_p99_s",
+    "driver_s",
+    "ticks",
+    "overruns",
+    "updates_kept",
+    "collector_errors",
+    "collector_hangs",
+    "oldest_signal_age_s",
+    "kernel_lines_unparsed",
+)
+
+
+class SelfMetrics:
+    """One row: the sampling process."""
+
+    name = "agent"
+    rate = RateClass.SLOW
+
+    def __init__(self, node: str, accounts: Accounts, clock: Clock) -> None:
+        self.spec = TableSpec(
+            name=self.name,
+            kind=EntityKind.AGENT,
+            entities=(Entity(kind=EntityKind.AGENT, key=node, name=node),),
+            signals=_SIGNALS,
+        )
+        self._accounts = accounts
+        self._clock = clock
+        self._process: psutil.Process | None = None
+        self._last_s = 0.0
+        self._last_cpu_s = 0.0
+
+    def open(self) -> None:
+        """Start the interval over which processor use is measured."""
+        self._process = psutil.Process()
+        self._last_s = self._clock.monotonic_s()
+        self._last_cpu_s = _cpu_s(self._process)
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(1, n_signals)``."""
+        if self._process is None:
+            self.open()
+        process = self._process or psutil.Process()
+        now_s, cpu_s = self._clock.monotonic_s(), _cpu_s(process)
+        elapsed_s = now_s - self._last_s
+        accounts = self._accounts
+        values[0] = (
+            (cpu_s - self._last_cpu_s) / elapsed_s if elapsed_s > 0 else float("nan"),
+            process.memory_info().rss,
+            _or_nan(accounts.take_late_p99_s),
+            _or_nan(accounts.driver_s),
+            accounts.ticks,
+            accounts.overruns,
+            accounts.updates_kept,
+            accounts.collector_errors,
+            accounts.collector_hangs,
+            _or_nan(accounts.oldest_age_s),
+            _or_nan(accounts.kernel_lines_unparsed),
+        )
+        self._last_s, self._last_cpu_s = now_s, cpu_s
+
+    def close(self) -> None:
+        """Nothing to close."""
+        self._process = None
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
+
+
+def _or_nan(ask: Callable[[], float | None] | None) -> float:
+    value = None if ask is None else ask()
+    return float("nan") if value is None else value

@@ -1,0 +1,34 @@
+"""What each driver call costs, counted as it happens."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class CallCost:
+    """How often one call was made and what it took. Mutable: a read adds to it without allocating."""
+
+    count: int = 0
+    total_s: float = 0.0
+    max_s: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one call."""
+        self.count += 1
+        self.total_s += seconds
+        if seconds > self.max_s:  # noqa: PLR1730 -- max() costs three times as much, and this runs per call
+            self.max_s = seconds
+
+
+class CallCosts:
+    """The costs by name of the call. Threads may add to different names; a lost count among them is harmless."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, CallCost] = {}
+
+    def of(self, name: str) -> CallCost:
+        """Give the cost of one call, at zero the first time."""
+        return self.by_name.setdefault(name, CallCost())
+
+    def total_s(self) -> float:
+        """Give the seconds spent inside the driver so far."""
+        return sum(cost.total_s for cost in list(self.by_name.values()))

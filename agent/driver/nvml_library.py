@@ -1,0 +1,294 @@
+"""NVIDIA's management library behind railwatch's words: the only module that imports `pynvml`.
+
+Return codes are those of ``nvmlReturn_t`` in ``nvml.h``. They are translated here, once, by what the caller must do.
+"""
+
+import contextlib
+import ctypes
+import logging
+import re
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any
+
+import pynvml
+
+from agent.driver.call_costs import CallCosts
+from agent.driver.port import GpuIdentity
+from telemetry.clock import Clock
+from telemetry.errors import (
+    ActionRefusedError,
+    DeviceLostError,
+    EnvironmentLacksError,
+    NotPermittedError,
+    NotSupportedError,
+    RailwatchError,
+    TransientError,
+)
+
+logger = logging.getLogger(__name__)
+
+CLOCK_GRAPHICS = 0
+CLOCK_MEMORY = 2
+
+_UNINITIALIZED, _NOT_FOUND, _DRIVER_NOT_LOADED, _TIMEOUT = 1, 6, 9, 10
+NOT_LOADED_CODES = frozenset({_UNINITIALIZED, _DRIVER_NOT_LOADED})
+# Invalid argument, not supported, not found, function not found, vGPU ECC, version mismatch, deprecated, reset type:
+# this driver or board will give the same answer for ever.
+_NEVER_CODES = frozenset({2, 3, 6, 13, 22, 25, 26, 30})
+# Insufficient power, lost, reset required, GPU not found: the device is out until somebody mends it.
+_LOST_CODES = frozenset({8, 15, 16, 28})
+_NO_PERMISSION, _FUNCTION_MISSING, _FREQUENCY_NOT_SUPPORTED = 4, 13, 24
+# Library missing, library and kernel module of different versions: nothing works until the installation is mended.
+_INSTALLATION_CODES = frozenset({12, 18})
+_XID_CRITICAL = 0x8
+_MAX_EVENTS_PER_WAIT = 64
+
+
+class Answer(StrEnum):
+    """What asking for one value came to."""
+
+    WORKING = "working"
+    NOT_SUPPORTED = "not_supported"
+    FUNCTION_MISSING = "function_missing"
+    NOT_PERMITTED = "not_permitted"
+    LOST = "lost"
+    FAILED = "failed"
+
+
+def answer_of(code: int) -> Answer:
+    """Sort a return code by what it means for asking again."""
+    if code == 0:
+        return Answer.WORKING
+    if code == _FUNCTION_MISSING:
+        return Answer.FUNCTION_MISSING
+    if code in _NEVER_CODES:
+        return Answer.NOT_SUPPORTED
+    if code == _NO_PERMISSION:
+        return Answer.NOT_PERMITTED
+    return Answer.LOST if code in _LOST_CODES else Answer.FAILED
+
+
+def error_of(code: int, what: str) -> RailwatchError:
+    """Give the error that a return code stands for; `what` says what was being done."""
+    message = f"{what}: NVML {code}: {_words(code)}"
+    if code in _NEVER_CODES:
+        return NotSupportedError(message)
+    if code in _LOST_CODES:
+        return DeviceLostError(message)
+    if code == _NO_PERMISSION:
+        return NotPermittedError(message)
+    if code == _FREQUENCY_NOT_SUPPORTED:
+        return ActionRefusedError(message)
+    if code in _INSTALLATION_CODES:
+        return EnvironmentLacksError(message)
+    return TransientError(message)
+
+
+@contextlib.contextmanager
+def nvml_errors(what: str) -> Iterator[None]:
+    """Raise in railwatch's words what the vendor's library raises inside."""
+    try:
+        yield
+    except pynvml.NVMLError as err:
+        raise error_of(int(err.value), what) from err
+
+
+class NvmlLibrary:
+    """The loaded library: who is there, their handles, and calls with their costs.
+
+    Attributes
+    ----------
+    gpus
+        The GPUs that answered at opening, in driver order. Their rows keep this order whatever happens later.
+    lost_at_open
+        How many GPUs the driver counts but could not open.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.costs = CallCosts()
+        try:
+            with nvml_errors("load NVML"):
+                pynvml.nvmlInit()
+        except NotPermittedError:
+            raise
+        except RailwatchError as err:
+            raise EnvironmentLacksError(f"{err}; is the NVIDIA driver installed and loaded?") from err
+        with nvml_errors("read the driver version"):
+            self.driver_version: str = pynvml.nvmlSystemGetDriverVersion()
+        self._handles: dict[str, Any] = {}
+        self.lost_at_open = 0
+        self.gpus = self._identify_all()
+        self._open = True
+
+    def close(self) -> None:
+        """Let the driver go; closing twice is harmless."""
+        if self._open:
+            self._open = False
+            with contextlib.suppress(pynvml.NVMLError):
+                pynvml.nvmlShutdown()
+
+    def function(self, name: str) -> Callable[..., int] | None:
+        """Give the C function of that name, None where this driver has none. It returns the code and raises nothing."""
+        try:
+            found: Callable[..., int] = getattr(pynvml.nvmlLib, name)
+        except AttributeError:
+            return None
+        return found
+
+    def handle(self, uuid: str) -> Any:
+        """Give the handle that was good last; ValueError where no such GPU was there at opening."""
+        try:
+            return self._handles[uuid]
+        except KeyError:
+            raise ValueError(f"no GPU {uuid} was found when the driver was opened") from None
+
+    def find(self, uuid: str) -> Any:
+        """Look a GPU up anew, after it was lost or the driver was reloaded.
+
+        Raises
+        ------
+        DeviceLostError
+            It is not back.
+        """
+        try:
+            handle = self._look_up(uuid)
+        except NotSupportedError as err:  # "not found" of a look-up: it is gone
+            raise DeviceLostError(str(err)) from err
+        self._handles[uuid] = handle
+        return handle
+
+    def ask(self, name: str, uuid: str, *arguments: Any) -> Any:
+        """Call one function of pynvml for one GPU, count its cost and translate its errors."""
+        handle = self.handle(uuid)
+        started_s = self.clock.monotonic_s()
+        try:
+            with nvml_errors(f"{name} on {uuid}"):
+                return getattr(pynvml, name)(handle, *arguments)
+        finally:
+            self.costs.of(name).add(self.clock.monotonic_s() - started_s)
+
+    def event_set(self, uuids: tuple[str, ...]) -> Any | None:
+        """Make an event set that hears Xids of these GPUs; None where none of them can report any."""
+        with nvml_errors("make an event set"):
+            events = pynvml.nvmlEventSetCreate()
+        registered = 0
+        for uuid in uuids:
+            try:
+                if self.ask("nvmlDeviceGetSupportedEventTypes", uuid) & _XID_CRITICAL:
+                    self.ask("nvmlDeviceRegisterEvents", uuid, _XID_CRITICAL, events)
+                    registered += 1
+            except RailwatchError as err:
+                logger.info("the driver reports no events of a GPU: %s", err, extra={"gpu": uuid})
+        if registered:
+            return events
+        self.free_event_set(events)
+        return None
+
+    def free_event_set(self, events: Any) -> None:
+        """Give an event set back; a driver that is gone has none to take."""
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlEventSetFree(events)
+
+    def wait_events(self, events: Any, timeout_s: float) -> list[tuple[str | None, int]]:
+        """Wait for Xids: ``(uuid, code)``, the UUID None where the driver could not say whose. Empty on time-out.
+
+        Raises
+        ------
+        DeviceLostError
+            A GPU of the set is lost; every further wait on this set answers so at once.
+        """
+        found: list[tuple[str | None, int]] = []
+        remaining_ms = max(0, round(timeout_s * 1000))
+        while len(found) < _MAX_EVENTS_PER_WAIT:
+            try:
+                with nvml_errors("wait for events"):
+                    data = pynvml.nvmlEventSetWait_v2(events, remaining_ms)
+            except TransientError as err:
+                if isinstance(err.__cause__, pynvml.NVMLError) and err.__cause__.value == _TIMEOUT:
+                    break
+                raise
+            except DeviceLostError:
+                if found:  # tell of what came first; the next wait raises again
+                    break
+                raise
+            if data.eventType & _XID_CRITICAL:
+                found.append((self._owner(data.device), int(data.eventData)))
+            remaining_ms = 0
+        return found
+
+    def _owner(self, device: Any) -> str | None:
+        try:
+            with nvml_errors("identify the GPU of an event"):
+                uuid: str = pynvml.nvmlDeviceGetUUID(device)
+        except RailwatchError:
+            return self._owner_by_address(device)
+        return uuid
+
+    def _owner_by_address(self, device: Any) -> str | None:
+        """Recognise a GPU by its handle: lost, it does not tell its UUID, but the pointer is still what it was."""
+        wanted = _pointer(device)
+        return next((uuid for uuid, handle in self._handles.items() if _pointer(handle) == wanted), None)
+
+    def _look_up(self, uuid: str) -> Any:
+        try:
+            with nvml_errors(f"find {uuid}"):
+                return pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        except TransientError as err:
+            if not isinstance(err.__cause__, pynvml.NVMLError) or err.__cause__.value not in NOT_LOADED_CODES:
+                raise
+        with nvml_errors("load NVML again"):
+            pynvml.nvmlInit()
+        with nvml_errors(f"find {uuid}"):
+            return pynvml.nvmlDeviceGetHandleByUUID(uuid)
+
+    def _identify_all(self) -> tuple[GpuIdentity, ...]:
+        with nvml_errors("count the GPUs"):
+            count: int = pynvml.nvmlDeviceGetCount()
+        found = []
+        for index in range(count):
+            try:
+                found.append(self._identify(index))
+            except RailwatchError as err:
+                self.lost_at_open += 1
+                logger.warning("a GPU that the driver counts does not answer: %s", err, extra={"gpu_index": index})
+        return tuple(found)
+
+    def _identify(self, index: int) -> GpuIdentity:
+        with nvml_errors(f"identify GPU {index}"):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            uuid = pynvml.nvmlDeviceGetUUID(handle)
+            name = pynvml.nvmlDeviceGetName(handle)
+            pci = normal_pci(_text(pynvml.nvmlDeviceGetPciInfo(handle).busId))
+        try:
+            with nvml_errors(f"read the serial number of GPU {index}"):
+                serial = pynvml.nvmlDeviceGetSerial(handle)
+        except RailwatchError:
+            serial = None
+        self._handles[uuid] = handle
+        return GpuIdentity(
+            uuid=uuid, index=index, name=name, pci=pci, serial=serial, driver_version=self.driver_version
+        )
+
+
+def normal_pci(bus_id: str) -> str:
+    """Write a PCI address as the kernel does: NVML's ``00000000:3B:00.0`` is ``0000:3b:00.0``."""
+    match = re.fullmatch(r"([0-9a-fA-F]+):([0-9a-fA-F]+):([0-9a-fA-F]+)\.([0-7])", bus_id)
+    if match is None:
+        return bus_id.lower()
+    domain, bus, device = (int(part, 16) for part in match.groups()[:3])
+    return f"{domain:04x}:{bus:02x}:{device:02x}.{match[4]}"
+
+
+def _pointer(handle: Any) -> int | None:
+    """Give the address that an opaque handle is; None for a null handle."""
+    return ctypes.cast(handle, ctypes.c_void_p).value
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _words(code: int) -> str:
+    return str(pynvml.NVMLError(code))

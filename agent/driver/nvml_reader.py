@@ -1,0 +1,265 @@
+"""Reads one rate class of signals from every GPU into an array, without allocating and without exceptions.
+
+For each GPU a plan is made once: which call answers which column. What a GPU does not support is never asked again;
+a GPU that is lost costs nothing until it is looked for anew, once a second.
+"""
+
+import ctypes
+import itertools
+import logging
+import math
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from agent.driver.call_costs import CallCost
+from agent.driver.nvml_fields import FieldBuffer
+from agent.driver.nvml_library import NOT_LOADED_CODES, Answer, NvmlLibrary, answer_of, error_of
+from agent.driver.nvml_signals import FieldSource, ScalarSource, Source, Want
+from telemetry.errors import RailwatchError
+from telemetry.frames import FloatArray
+
+logger = logging.getLogger(__name__)
+
+_WORDS = {"I": ctypes.c_uint32, "i": ctypes.c_int32, "Q": ctypes.c_uint64}
+_LOOK_AGAIN_AFTER_S = 1.0
+_WORTH_ASKING = (Answer.WORKING, Answer.FAILED)
+_FIELDS_FUNCTION = "nvmlDeviceGetFieldValues"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """How one signal of one GPU is read, or why it is not."""
+
+    signal: str
+    source: str
+    answer: Answer
+    code: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Query:
+    """A scalar source bound to one GPU: everything the call needs, made beforehand."""
+
+    source: ScalarSource
+    call: Callable[..., int]
+    arguments: tuple[Any, ...]
+    words: Any
+    outputs: tuple[tuple[int, int, float], ...]
+    cost: CallCost
+
+
+@dataclass(slots=True, kw_only=True)
+class _Gpu:
+    """One row: its plan while it answers, and when to look for it while it does not."""
+
+    uuid: str
+    lost: bool = True
+    look_again_s: float = 0.0
+    queries: tuple[_Query, ...] = ()
+    fields: tuple[FieldSource, ...] = ()
+    field_outputs: tuple[tuple[int, float], ...] = ()
+    field_arguments: tuple[Any, ...] = ()
+    buffer: FieldBuffer
+
+
+class SignalReader:
+    """All GPUs of a library against the signals of one rate class.
+
+    Attributes
+    ----------
+    routes
+        By UUID and signal, how each is read; for doctor.
+    """
+
+    def __init__(self, library: NvmlLibrary, wants: tuple[Want, ...], signals: tuple[str, ...]) -> None:
+        self._library = library
+        self._wants = wants
+        self._column = {name: column for column, name in enumerate(signals)}
+        self._now = library.clock.monotonic_s
+        self._read_fields = library.function(_FIELDS_FUNCTION)
+        self._fields_cost = library.costs.of(_FIELDS_FUNCTION)
+        n_fields = sum(isinstance(source, FieldSource) for want in wants for source in want)
+        self._gpus = tuple(_Gpu(uuid=gpu.uuid, buffer=FieldBuffer(n_fields)) for gpu in library.gpus)
+        # Cells are set one by one through `array`, which costs a third of a NumPy element, then copied all at once.
+        self._width = len(signals)
+        self._nothing = array("d", [math.nan] * (len(self._gpus) * self._width))
+        self._cells = array("d", self._nothing)
+        self._seen: FloatArray = np.frombuffer(self._cells).reshape(len(self._gpus), self._width)
+        self.routes: dict[tuple[str, str], Route] = {}
+        for gpu in self._gpus:
+            self._plan(gpu)
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_gpus, n_signals)``; NaN where a GPU or a signal is absent.
+
+        Raises
+        ------
+        TransientError
+            The driver is not loaded any more, so nothing could be read.
+        """
+        self._cells[:] = self._nothing
+        unloaded = 0
+        for row, gpu in enumerate(self._gpus):
+            if gpu.lost and not self._found_again(gpu):
+                continue
+            start = row * self._width
+            code = self._read_gpu(gpu, start)
+            if code:
+                self._cells[start : start + self._width] = self._nothing[: self._width]
+                self._lose(gpu, code)
+                unloaded = code if code in NOT_LOADED_CODES else unloaded
+        values[...] = self._seen
+        if unloaded and all(gpu.lost for gpu in self._gpus):
+            raise error_of(unloaded, "read the GPUs")
+
+    def _read_gpu(self, gpu: _Gpu, start: int) -> int:
+        """Make one GPU's calls into the cells from `start` on; a code other than 0 means that the GPU is lost."""
+        cells, now = self._cells, self._now
+        if gpu.field_arguments:
+            before_s = now()
+            code = self._read_fields(*gpu.field_arguments)  # type: ignore[misc]  # None has no field arguments
+            self._fields_cost.add(now() - before_s)
+            code = self._take_fields(gpu, start) if code == 0 else code
+            if code and _is_lost(code):
+                return code
+        for query in gpu.queries:
+            before_s = now()
+            code = query.call(*query.arguments)
+            query.cost.add(now() - before_s)
+            if code == 0:
+                words = query.words
+                for word, column, factor in query.outputs:
+                    cells[start + column] = words[word] * factor
+            elif _is_lost(code):
+                return code
+            else:
+                self._query_failed(gpu, query, code)
+        return 0
+
+    def _take_fields(self, gpu: _Gpu, start: int) -> int:
+        """Take what the batched call answered; give the code of the worst failure, 0 where there was none."""
+        answers = gpu.buffer.answers()
+        failed = False
+        for (code, value), (column, factor) in zip(answers, gpu.field_outputs, strict=True):
+            if code == 0:
+                self._cells[start + column] = value * factor
+            else:
+                failed = True
+        if not failed:
+            return 0
+        codes = [code for code, _ in answers]
+        lost = next((code for code in codes if _is_lost(code)), 0)
+        if not lost:
+            self._fields_failed(gpu, codes)
+        return lost
+
+    def _query_failed(self, gpu: _Gpu, query: _Query, code: int) -> None:
+        """Stop asking what will never be answered; what may work next time is asked again."""
+        answer = answer_of(code)
+        if answer is not Answer.FAILED:
+            gpu.queries = tuple(other for other in gpu.queries if other is not query)
+            logger.info("%s is no longer asked of %s: %s", query.source.name, gpu.uuid, answer)
+        self._note(gpu, query.source, answer, code)
+
+    def _fields_failed(self, gpu: _Gpu, codes: list[int]) -> None:
+        """Stop asking for fields that will never be answered; `codes` go with the GPU's fields one to one."""
+        for source, code in zip(gpu.fields, codes, strict=True):
+            answer = answer_of(code)
+            if self.routes[gpu.uuid, source.signal].answer is not answer:
+                logger.info("%s of %s: %s", source.name, gpu.uuid, answer)
+                self._note(gpu, source, answer, code)
+        worth = [answer_of(code) in _WORTH_ASKING for code in codes]
+        if not all(worth):
+            gpu.fields = tuple(itertools.compress(gpu.fields, worth))
+            self._lay_out_fields(gpu)
+
+    def _lose(self, gpu: _Gpu, code: int) -> None:
+        gpu.lost = True
+        gpu.look_again_s = self._now() + _LOOK_AGAIN_AFTER_S
+        logger.warning("%s does not answer any more (NVML code %d)", gpu.uuid, code)
+
+    def _found_again(self, gpu: _Gpu) -> bool:
+        """Look for a lost GPU where it is time to; True once it answers."""
+        now_s = self._now()
+        if now_s < gpu.look_again_s:
+            return False
+        gpu.look_again_s = now_s + _LOOK_AGAIN_AFTER_S
+        try:
+            self._library.find(gpu.uuid)
+        except RailwatchError:
+            return False
+        self._plan(gpu)
+        if not gpu.lost:
+            logger.info("%s answers again", gpu.uuid)
+        return not gpu.lost
+
+    def _plan(self, gpu: _Gpu) -> None:
+        """Try every source once and keep the first that answers for each want."""
+        handle = self._library.handle(gpu.uuid)
+        gpu.lost = False
+        codes = self._try_fields(handle)
+        queries: list[_Query] = []
+        chosen_fields: list[FieldSource] = []
+        for want in self._wants:
+            for source in want:
+                query = self._bind(source, handle) if isinstance(source, ScalarSource) else None
+                if isinstance(source, FieldSource):
+                    code = codes[source.field_id]
+                else:
+                    code = 13 if query is None else query.call(*query.arguments)
+                answer = answer_of(code)
+                self._note(gpu, source, answer, code)
+                gpu.lost = gpu.lost or _is_lost(code)
+                if answer in _WORTH_ASKING:
+                    if isinstance(source, FieldSource):
+                        chosen_fields.append(source)
+                    elif query is not None:
+                        queries.append(query)
+                    break
+        gpu.queries, gpu.fields = tuple(queries), tuple(chosen_fields)
+        self._lay_out_fields(gpu)
+
+    def _try_fields(self, handle: Any) -> dict[int, int]:
+        """Ask for every field id that any want names; give the return code of each."""
+        wanted = [source.field_id for want in self._wants for source in want if isinstance(source, FieldSource)]
+        if self._read_fields is None:
+            return dict.fromkeys(wanted, 13)
+        buffer = FieldBuffer(len(wanted))
+        buffer.lay_out(tuple(wanted))
+        code = self._read_fields(handle, len(wanted), buffer.address)
+        if code:
+            return dict.fromkeys(wanted, code)
+        return {field: answer[0] for field, answer in zip(wanted, buffer.answers(), strict=True)}
+
+    def _bind(self, source: ScalarSource, handle: Any) -> _Query | None:
+        call = self._library.function(source.function)
+        if call is None:
+            return None
+        words = (_WORDS[source.word] * len(source.preset))(*source.preset)
+        return _Query(
+            source=source,
+            call=call,
+            arguments=(handle, *source.arguments, words),
+            words=words,
+            outputs=tuple((word, self._column[signal], factor) for word, signal, factor in source.outputs),
+            cost=self._library.costs.of(source.name),
+        )
+
+    def _lay_out_fields(self, gpu: _Gpu) -> None:
+        """Prepare the batched call of one GPU after its plan changed."""
+        gpu.buffer.lay_out(tuple(field.field_id for field in gpu.fields))
+        gpu.field_outputs = tuple((self._column[field.signal], field.factor) for field in gpu.fields)
+        asked = (self._library.handle(gpu.uuid), len(gpu.fields), gpu.buffer.address)
+        gpu.field_arguments = asked if gpu.fields else ()
+
+    def _note(self, gpu: _Gpu, source: Source, answer: Answer, code: int) -> None:
+        for _, signal, _ in source.outputs:
+            self.routes[gpu.uuid, signal] = Route(signal=signal, source=source.name, answer=answer, code=code)
+
+
+def _is_lost(code: int) -> bool:
+    return code in NOT_LOADED_CODES or answer_of(code) is Answer.LOST

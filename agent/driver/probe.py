@@ -1,0 +1,148 @@
+"""What a driver answers here, at what cost, and how often its sensors update: reads only, for doctor and the docs."""
+
+import itertools
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from agent.driver.nvml import NvmlDriver, gpu_signals
+from agent.driver.nvml_library import Answer
+from agent.driver.port import GpuReader
+from telemetry.clock import Clock
+from telemetry.signals import RateClass
+
+# What the agent may call beyond reading signals; looked up, never called.
+_CONTROL_FUNCTIONS = (
+    "nvmlDeviceSetApplicationsClocks",
+    "nvmlDeviceResetApplicationsClocks",
+    "nvmlDeviceSetGpuLockedClocks",
+    "nvmlDeviceResetGpuLockedClocks",
+    "nvmlEventSetWait_v2",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalProbe:
+    """One signal of one GPU: whether it can be read and through what. `value` is None where it cannot."""
+
+    uuid: str
+    signal: str
+    source: str
+    answer: Answer
+    code: int
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallProbe:
+    """One driver call: how often it was made and what it cost."""
+
+    name: str
+    count: int
+    mean_s: float
+    max_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverProbe:
+    """Everything `probe` found; `functions` says which control functions the library has."""
+
+    driver_version: str
+    signals: tuple[SignalProbe, ...]
+    calls: tuple[CallProbe, ...]
+    functions: tuple[tuple[str, bool], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdatePeriod:
+    """How often one signal of one GPU changed while it was polled.
+
+    `period_s` is the median time between two changes, None with fewer than three. A sensor that measures the same
+    value twice looks slower than it is, so measure under a changing load.
+    """
+
+    uuid: str
+    signal: str
+    polls: int
+    changes: int
+    period_s: float | None
+    shortest_s: float | None
+
+
+def probe(driver: NvmlDriver, *, rounds: int = 5) -> DriverProbe:
+    """Read every signal a few times and tell what came."""
+    values: dict[tuple[str, str], float] = {}
+    for rate, read in ((RateClass.FAST, driver.read_fast), (RateClass.SLOW, driver.read_slow)):
+        names = gpu_signals(rate)
+        array = np.full((len(driver.gpus()), len(names)), np.nan)
+        for _ in range(rounds):
+            read(array)
+        for row, gpu in enumerate(driver.gpus()):
+            values |= {(gpu.uuid, name): float(array[row, column]) for column, name in enumerate(names)}
+    signals = tuple(
+        SignalProbe(
+            uuid=uuid,
+            signal=route.signal,
+            source=route.source,
+            answer=route.answer,
+            code=route.code,
+            value=_present(values[uuid, route.signal]),
+        )
+        for uuid, route in driver.routes
+    )
+    calls = tuple(
+        CallProbe(name=name, count=cost.count, mean_s=cost.total_s / cost.count, max_s=cost.max_s)
+        for name, cost in sorted(driver.costs.by_name.items())
+        if cost.count
+    )
+    functions = tuple((name, driver.library.function(name) is not None) for name in _CONTROL_FUNCTIONS)
+    return DriverProbe(driver_version=driver.driver_version, signals=signals, calls=calls, functions=functions)
+
+
+def measure_update_period(
+    reader: GpuReader, clock: Clock, *, rate: RateClass, duration_s: float, poll_s: float = 0.002
+) -> tuple[UpdatePeriod, ...]:
+    """Poll all signals of a rate class and time their changes.
+
+    The poll must be several times faster than the sensor: the power sensor of a V100 updates every 20 ms, that of an
+    A100 or H100 every 100 ms (Yang, Adamek and Armour, SC24, arXiv 2312.02741). Polling takes the driver's lock, so
+    keep `duration_s` to seconds.
+    """
+    names = gpu_signals(rate)
+    now = np.full((len(reader.gpus()), len(names)), np.nan)
+    before = now.copy()
+    read = reader.read_fast if rate is RateClass.FAST else reader.read_slow
+    changes: dict[tuple[int, int], list[float]] = {}
+    polls = 0
+    end_s = clock.monotonic_s() + duration_s
+    while (at_s := clock.monotonic_s()) < end_s:
+        read(now)
+        if polls:
+            for row, column in np.argwhere((now != before) & ~np.isnan(now) & ~np.isnan(before)):
+                changes.setdefault((int(row), int(column)), []).append(at_s)
+        before[:] = now
+        polls += 1
+        clock.sleep_until(at_s + poll_s)
+    return tuple(
+        _period(gpu.uuid, name, polls, changes.get((row, column), []))
+        for row, gpu in enumerate(reader.gpus())
+        for column, name in enumerate(names)
+    )
+
+
+def _period(uuid: str, signal: str, polls: int, times_s: list[float]) -> UpdatePeriod:
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times_s)]
+    enough = len(gaps) >= 2
+    return UpdatePeriod(
+        uuid=uuid,
+        signal=signal,
+        polls=polls,
+        changes=len(times_s),
+        period_s=median(gaps) if enough else None,
+        shortest_s=min(gaps) if enough else None,
+    )
+
+
+def _present(value: float) -> float | None:
+    return None if np.isnan(value) else value

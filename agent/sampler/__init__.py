@@ -1,0 +1,1 @@
+"""The sampler: when collectors read, and what happens when they cannot."""

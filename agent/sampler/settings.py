@@ -1,0 +1,54 @@
+"""How the sampler paces and supervises its collectors."""
+
+from dataclasses import dataclass
+
+from telemetry.signals import RateClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """One rate class.
+
+    Parameters
+    ----------
+    rate_hz
+        Ticks a second.
+    stale_after_s
+        Age of the last good read at which values stop being held and become absent.
+    hung_after_s
+        A read that takes longer is given up and its thread replaced.
+    """
+
+    rate_hz: float
+    stale_after_s: float
+    hung_after_s: float
+
+    @property
+    def period_s(self) -> float:
+        """Seconds from tick to tick."""
+        return 1.0 / self.rate_hz
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplerSettings:
+    """Paces and back-off.
+
+    A fast read answers in microseconds to milliseconds, so one second without an answer is a hang. Driver calls of the
+    slow class were seen to take over 45 s on a GPU that produces ECC errors (github.com/NVIDIA/DCGM issue 313); five
+    seconds tell that from a slow one. `most_stuck_threads` bounds what a driver that never answers can pile up.
+    """
+
+    fast: Pace = Pace(rate_hz=20.0, stale_after_s=1.0, hung_after_s=1.0)
+    slow: Pace = Pace(rate_hz=1.0, stale_after_s=5.0, hung_after_s=5.0)
+    backoff_first_s: float = 0.5
+    backoff_most_s: float = 30.0
+    most_stuck_threads: int = 3
+    watch_every_s: float = 0.1
+
+    def pace(self, rate: RateClass) -> Pace:
+        """Give the pace of a rate class."""
+        return self.fast if rate is RateClass.FAST else self.slow
+
+    def backoff_s(self, failures: int) -> float:
+        """Give the wait after that many failures in a row: doubled each time, up to the most."""
+        return min(self.backoff_most_s, self.backoff_first_s * 2.0 ** min(failures - 1, 30))

@@ -1,0 +1,257 @@
+"""One collector, its thread, and what happens when it raises or hangs."""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from agent.accounts import Accounts
+from agent.collectors.port import Collector
+from agent.ring import RingTable
+from agent.sampler.keeper import RowKeeper
+from agent.sampler.schedule import Schedule
+from agent.sampler.settings import SamplerSettings
+from telemetry.clock import Clock
+from telemetry.frames import FloatArray
+from telemetry.signals import RateClass
+
+logger = logging.getLogger(__name__)
+
+# How long a stop may have to wait for a sleeping thread.
+_LONGEST_SLEEP_S = 0.2
+
+
+class WorkerState(StrEnum):
+    """How a collector does."""
+
+    STARTING = "starting"
+    WORKING = "working"
+    FAILING = "failing"
+    HUNG = "hung"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """What the page says of one collector; `age_s` is None while nothing was read yet."""
+
+    name: str
+    state: WorkerState
+    detail: str
+    errors: int
+    hangs: int
+    age_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notices:
+    """Whom a worker tells, from its own thread; neither may block or raise.
+
+    `on_rows` gets the name of the table that has a new row, `on_state` the worker's new state and why.
+    """
+
+    on_rows: Callable[[str], None]
+    on_state: Callable[[WorkerStatus], None]
+
+
+class Worker:
+    """Reads one collector on its schedule in a thread of its own.
+
+    A read that raises is counted and tried again after a back-off; rows go on coming meanwhile, first with the last
+    values, without values once those are stale. A read that hangs is given up by `watch`, which another thread calls:
+    the stuck thread is abandoned and, after a back-off, replaced. What an abandoned thread reads later is thrown away.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        table: RingTable,
+        *,
+        clock: Clock,
+        settings: SamplerSettings,
+        accounts: Accounts,
+        notices: Notices,
+    ) -> None:
+        self.collector = collector
+        self._clock = clock
+        self._settings = settings
+        self._accounts = accounts
+        self._notices = notices
+        self._pace = settings.pace(collector.rate)
+        self._is_fast = collector.rate is RateClass.FAST
+        self._keeper = RowKeeper(table)
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        # Which thread may write: the one that was started last. Raised, it retires the thread that runs now.
+        self._generation = 0
+        self._thread: threading.Thread | None = None
+        self._stuck: list[threading.Thread] = []
+        self._busy_since_s: float | None = None
+        self._replace_at_s = 0.0
+        self._retry_at_s = 0.0
+        self._last_good_s: float | None = None
+        self._last_row_s = 0.0
+        self._failures = 0
+        self._open = False
+        self._state = WorkerState.STARTING
+        self._detail = ""
+        self._errors = 0
+        self._hangs = 0
+
+    @property
+    def name(self) -> str:
+        """The collector's name."""
+        return self.collector.name
+
+    def status(self) -> WorkerStatus:
+        """Give how the collector does now."""
+        last_good_s = self._last_good_s
+        return WorkerStatus(
+            name=self.name,
+            state=self._state,
+            detail=self._detail,
+            errors=self._errors,
+            hangs=self._hangs,
+            age_s=None if last_good_s is None else self._clock.monotonic_s() - last_good_s,
+        )
+
+    def start(self, start_s: float) -> None:
+        """Start the thread; its first tick is due at that monotonic time."""
+        self._generation += 1
+        schedule = Schedule(period_s=self._pace.period_s, start_s=start_s)
+        thread = threading.Thread(
+            target=self._run, args=(self._generation, schedule), name=f"collect-{self.name}", daemon=True
+        )
+        self._thread = thread
+        thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """End the thread and close the collector; a thread that is stuck in a read is left behind."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                logger.warning("collector %s does not end; its thread is left behind", self.name)
+                return
+        if not any(thread.is_alive() for thread in self._stuck):
+            self.collector.close()
+
+    def watch(self) -> None:
+        """Give up a read that hangs, and go on without it. Called by the watchdog every now and then."""
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            busy_since_s = self._busy_since_s
+            if busy_since_s is not None and now_s - busy_since_s > self._pace.hung_after_s:
+                self._retire(now_s)
+            if self._state is not WorkerState.HUNG:
+                return
+            row_due = now_s - self._last_row_s >= self._pace.period_s
+            if row_due:
+                self._row_without_reading(now_s)
+            self._stuck = [thread for thread in self._stuck if thread.is_alive()]
+            room = len(self._stuck) < self._settings.most_stuck_threads
+            replace = self._thread is None and room and now_s >= self._replace_at_s
+        if row_due:
+            self._notices.on_rows(self.collector.spec.name)
+        if replace and not self._stopping.is_set():
+            self.start(now_s)
+
+    def _retire(self, now_s: float) -> None:
+        """Abandon the running thread; under the lock."""
+        self._generation += 1
+        self._busy_since_s = None
+        if self._thread is not None:
+            self._stuck.append(self._thread)
+            self._thread = None
+        self._failures += 1
+        self._hangs += 1
+        self._accounts.collector_hangs += 1
+        self._replace_at_s = now_s + self._settings.backoff_s(self._failures)
+        self._change(WorkerState.HUNG, f"no answer within {self._pace.hung_after_s:g} s")
+
+    def _run(self, generation: int, schedule: Schedule) -> None:
+        values = np.full(self.collector.spec.shape, np.nan)
+        while self._sleep_until(schedule.deadline_s) and generation == self._generation:
+            now_s = self._clock.monotonic_s()
+            if self._is_fast:
+                self._accounts.tick(now_s - schedule.deadline_s)
+            due = now_s >= self._retry_at_s
+            if not (self._read(generation, now_s, values) if due else self._hold(generation, now_s)):
+                return
+            self._notices.on_rows(self.collector.spec.name)
+            missed = schedule.advance(self._clock.monotonic_s())
+            if missed and self._is_fast:
+                self._accounts.overruns += missed
+
+    def _sleep_until(self, deadline_s: float) -> bool:
+        """Wait for a tick in short naps; False once the worker is being stopped."""
+        while not self._stopping.is_set():
+            now_s = self._clock.monotonic_s()
+            if now_s >= deadline_s:
+                return True
+            self._clock.sleep_until(min(deadline_s, now_s + _LONGEST_SLEEP_S))
+        return False
+
+    def _read(self, generation: int, now_s: float, values: FloatArray) -> bool:
+        """Read and keep one row; False where this thread was retired meanwhile."""
+        stamp_ns = self._clock.utc_ns()
+        self._busy_since_s = now_s
+        error: Exception | None = None
+        try:
+            if not self._open:
+                self.collector.open()
+                self._open = True
+            self.collector.read(values)
+        except Exception as err:  # noqa: BLE001 -- the supervisor of collectors: whatever it is, the others go on
+            error = err
+        with self._lock:
+            if generation != self._generation:
+                return False
+            self._busy_since_s = None
+            if error is None:
+                self._accounts.updates_kept += self._keeper.keep(stamp_ns, values)
+                self._last_good_s = now_s
+                if self._state is not WorkerState.WORKING:
+                    self._recovered()
+            else:
+                self._failed(now_s, error)
+                self._row_without_reading(now_s)
+        return True
+
+    def _hold(self, generation: int, now_s: float) -> bool:
+        with self._lock:
+            if generation != self._generation:
+                return False
+            self._row_without_reading(now_s)
+        return True
+
+    def _row_without_reading(self, now_s: float) -> None:
+        """Append a row of what is held, or of nothing once it is stale; under the lock."""
+        time_ns = self._clock.utc_ns()
+        self._last_row_s = now_s
+        if self._last_good_s is not None and now_s - self._last_good_s <= self._pace.stale_after_s:
+            self._keeper.hold(time_ns)
+        else:
+            self._keeper.give_up(time_ns)
+
+    def _failed(self, now_s: float, error: Exception) -> None:
+        self._failures += 1
+        self._errors += 1
+        self._accounts.collector_errors += 1
+        self._retry_at_s = now_s + self._settings.backoff_s(self._failures)
+        if self._state is not WorkerState.FAILING:
+            logger.warning("collector %s fails", self.name, exc_info=error)
+        self._change(WorkerState.FAILING, f"{type(error).__name__}: {error}")
+
+    def _recovered(self) -> None:
+        self._failures = 0
+        self._change(WorkerState.WORKING, "")
+
+    def _change(self, state: WorkerState, detail: str) -> None:
+        """Take a new state and tell of it; a state that lasts is told of once."""
+        changed = state is not self._state
+        self._state, self._detail = state, detail
+        if changed:
+            self._notices.on_state(self.status())

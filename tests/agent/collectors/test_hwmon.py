@@ -1,0 +1,175 @@
+"""Rails found by label or by reading, and read through descriptors that stay open."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.collectors.attribute_file import AttributeFile
+from agent.collectors.host import Host
+from agent.collectors.hwmon import Hwmon
+from agent.collectors.hwmon_tree import find_inlet, find_rails
+from tests.agent.collectors.sysfs import two_supplies, write
+
+HWMON = "class/hwmon/hwmon0"
+
+
+def _keys(root: Path) -> list[str]:
+    return [rail.key for rail in find_rails(root)]
+
+
+def test_labelled_rails_give_volts_and_amperes_of_each_supply(tmp_path: Path) -> None:
+    two_supplies(tmp_path)
+    collector = Hwmon(tmp_path)
+    values = np.empty(collector.spec.shape)
+    collector.read(values)
+    assert [entity.key for entity in collector.spec.entities] == ["psu0", "psu1"]
+    assert values == pytest.approx(np.array([[12.000, 45.500], [12.001, 45.501]]))
+
+
+def test_a_new_value_in_the_same_file_is_seen_at_the_next_read(tmp_path: Path) -> None:
+    two_supplies(tmp_path)
+    collector = Hwmon(tmp_path)
+    values = np.empty(collector.spec.shape)
+    collector.read(values)
+    write(tmp_path, {f"{HWMON}/in0_input": "11310"})
+    collector.read(values)
+    assert values[0, 0] == pytest.approx(11.31)
+
+
+def test_a_server_supply_over_pmbus_is_its_output_not_its_input(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            f"{HWMON}/name": "ibmcffps",
+            f"{HWMON}/in1_input": "230000",
+            f"{HWMON}/in1_label": "vin",
+            f"{HWMON}/in2_input": "12250",
+            f"{HWMON}/in2_label": "vout1",
+            f"{HWMON}/curr1_input": "4100",
+            f"{HWMON}/curr1_label": "iin",
+            f"{HWMON}/curr2_input": "77000",
+            f"{HWMON}/curr2_label": "iout1",
+        },
+    )
+    collector = Hwmon(tmp_path)
+    values = np.empty(collector.spec.shape)
+    collector.read(values)
+    assert values == pytest.approx(np.array([[12.25, 77.0]]))
+
+
+def test_an_ina_without_labels_is_found_by_its_reading(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            f"{HWMON}/name": "ina226",
+            f"{HWMON}/in0_input": "3",
+            f"{HWMON}/in1_input": "12104",
+            f"{HWMON}/curr1_input": "30500",
+        },
+    )
+    (rail,) = find_rails(tmp_path)
+    assert rail.key == "ina226"
+    assert rail.voltage.name == "in1_input"
+    assert rail.current is not None
+
+
+def test_three_channels_of_one_chip_are_three_rails(tmp_path: Path) -> None:
+    files = {f"{HWMON}/name": "ina3221"}
+    for channel in (1, 2, 3):
+        files |= {
+            f"{HWMON}/in{channel}_input": "12000",
+            f"{HWMON}/in{channel}_label": f"feed{channel} +12V",
+            f"{HWMON}/curr{channel}_input": str(channel * 1000),
+        }
+    write(tmp_path, files)
+    collector = Hwmon(tmp_path)
+    values = np.empty(collector.spec.shape)
+    collector.read(values)
+    assert _keys(tmp_path) == ["feed1", "feed2", "feed3"]
+    assert list(values[:, 1]) == pytest.approx([1.0, 2.0, 3.0])
+
+
+def test_a_mainboard_chip_gives_only_the_voltage_that_is_labelled_12_v(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            f"{HWMON}/name": "nct6798",
+            f"{HWMON}/in0_input": "12096",
+            f"{HWMON}/in1_input": "11980",
+            f"{HWMON}/in1_label": "+12V",
+            f"{HWMON}/in2_input": "5040",
+            f"{HWMON}/in2_label": "+5V",
+        },
+    )
+    (rail,) = find_rails(tmp_path)
+    assert (rail.voltage.name, rail.current) == ("in1_input", None)
+
+
+def test_two_chips_with_one_label_get_two_keys_that_do_not_depend_on_hwmon_numbers(tmp_path: Path) -> None:
+    for number, place in ((5, "1-0040"), (4, "1-0041")):
+        device = f"class/hwmon/hwmon{number}"
+        write(tmp_path, {f"{device}/name": "ina228", f"{device}/in0_input": "12000", f"{device}/in0_label": "12V"})
+        (tmp_path / "devices" / place).mkdir(parents=True)
+        (tmp_path / device / "device").symlink_to(tmp_path / "devices" / place)
+    assert _keys(tmp_path) == ["ina228", "ina228-1-0041-0"]
+
+
+def test_a_sagging_labelled_rail_is_still_a_rail_at_start(tmp_path: Path) -> None:
+    two_supplies(tmp_path)
+    write(tmp_path, {f"{HWMON}/in0_input": "9400"})
+    assert _keys(tmp_path) == ["psu0", "psu1"]
+
+
+def test_the_inlet_is_read_by_the_host_collector(tmp_path: Path) -> None:
+    two_supplies(tmp_path)
+    assert find_inlet(tmp_path) is not None
+    host = Host("node0", tmp_path)
+    values = np.empty(host.spec.shape)
+    host.open()
+    host.read(values)
+    assert values[0, host.spec.signals.index("inlet_temp_c")] == pytest.approx(22.25)
+    assert np.isnan(values[0, host.spec.signals.index("cpu_util_ratio")]), "the first read has no interval"
+    host.read(values)
+    assert 0 <= values[0, host.spec.signals.index("cpu_util_ratio")] <= 1
+    host.close()
+
+
+def test_no_hwmon_at_all_is_no_rails(tmp_path: Path) -> None:
+    assert find_rails(tmp_path) == ()
+    assert find_inlet(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", ["", "n/a\n", "\0\0\0"])
+def test_what_is_not_a_number_is_absent(tmp_path: Path, content: str) -> None:
+    (tmp_path / "in0_input").write_text(content)
+    assert np.isnan(AttributeFile(tmp_path / "in0_input").read())
+
+
+def test_a_shorter_number_over_a_longer_one_is_not_misread(tmp_path: Path) -> None:
+    (tmp_path / "curr1_input").write_bytes(b"998\n10\n")
+    assert AttributeFile(tmp_path / "curr1_input").read() == 998
+
+
+def test_a_file_that_was_replaced_is_found_again_after_a_while(tmp_path: Path) -> None:
+    path = tmp_path / "in0_input"
+    path.write_text("12000\n")
+    attribute = AttributeFile(path)
+    assert attribute.read() == 12000
+    path.unlink()
+    assert np.isnan(attribute.read())
+    path.write_text("11000\n")
+    readings = [attribute.read() for _ in range(30)]
+    assert readings[-1] == 11000
+    attribute.close()
+    attribute.close()
+
+
+def test_descriptors_do_not_leak(tmp_path: Path) -> None:
+    two_supplies(tmp_path)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    collector = Hwmon(tmp_path)
+    for _ in range(3):
+        collector.read(np.empty(collector.spec.shape))
+        collector.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

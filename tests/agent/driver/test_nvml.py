@@ -1,0 +1,293 @@
+"""The NVML adapter through the real pynvml and a real library, over GPUs whose readings the test sets."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pynvml
+import pytest
+
+from agent.driver.nvml import NvmlDriver, gpu_signals
+from agent.driver.nvml_knobs import ApplicationClockKnob, LockedClockKnob, choose_knob
+from agent.driver.nvml_library import Answer
+from agent.driver.port import DriverEvent
+from agent.driver.probe import measure_update_period, probe
+from simulator.driver.layout import LOST_AND_TOLD
+from telemetry.errors import DeviceLostError, EnvironmentLacksError, NotPermittedError, NotSupportedError
+from telemetry.frames import FloatArray
+from telemetry.signals import RateClass
+from tests.agent.driver.plant_file import PlantFile, plant_driver
+from tests.agent.fakes import FakeClock
+
+FAST = gpu_signals(RateClass.FAST)
+SLOW = gpu_signals(RateClass.SLOW)
+POWER = FAST.index("power_w")
+
+
+def _uuid(index: int) -> str:
+    return f"GPU-00000000-0000-0000-0000-{index:012d}"
+
+
+def _fast(driver: NvmlDriver) -> FloatArray:
+    values = np.zeros((len(driver.gpus()), len(FAST)))
+    driver.read_fast(values)
+    return values
+
+
+def _slow(driver: NvmlDriver) -> FloatArray:
+    values = np.zeros((len(driver.gpus()), len(SLOW)))
+    driver.read_slow(values)
+    return values
+
+
+class Overridden:
+    """The vendor's library with some functions replaced; None for a function that this driver does not have."""
+
+    def __init__(self, real: Any, functions: dict[str, Callable[..., int] | None]) -> None:
+        self._real = real
+        self.functions = functions
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.functions:
+            if self.functions[name] is None:
+                raise AttributeError(name)
+            return self.functions[name]
+        return getattr(self._real, name)
+
+
+@pytest.fixture
+def override(monkeypatch: pytest.MonkeyPatch, plant: PlantFile) -> Callable[..., Overridden]:
+    def patch(**functions: Callable[..., int] | None) -> Overridden:
+        pynvml.nvmlInit()
+        library = Overridden(pynvml.nvmlLib, functions)
+        pynvml.nvmlShutdown()
+        monkeypatch.setattr(pynvml, "nvmlLib", library)
+        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+        return library
+
+    return patch
+
+
+def test_gpus_are_identified_with_kernel_style_addresses(plant: PlantFile) -> None:
+    with NvmlDriver() as driver:
+        second = driver.gpus()[1]
+    assert (second.uuid, second.index, second.pci) == (_uuid(1), 1, "0000:3c:00.0")
+    assert (second.driver_version, second.serial) == ("580.95.05", "0320000000001")
+
+
+def test_fast_and_slow_readings_arrive_in_catalogue_units(plant: PlantFile) -> None:
+    plant.set(2, power_mw=287_650, sm_clock_mhz=1057, event_reasons=0x88, gpu_temp_c=71, power_brake_ns=1_500_000_000)
+    with NvmlDriver() as driver:
+        fast = dict(zip(FAST, _fast(driver)[2], strict=True))
+        slow = dict(zip(SLOW, _slow(driver)[2], strict=True))
+    assert fast["power_w"] == pytest.approx(287.65)
+    assert fast["sm_clock_mhz"] == 1057
+    assert fast["gpu_util_ratio"] == pytest.approx(0.97)
+    assert fast["throttle_reasons"] == 0x88
+    assert slow["energy_j"] == pytest.approx(12345.678)
+    assert slow["gpu_temp_c"] == 71
+    assert slow["power_brake_s"] == pytest.approx(1.5)
+    assert slow["hw_thermal_s"] == pytest.approx(3.0)
+    assert slow["power_limit_w"] == 300
+    assert slow["memory_total_bytes"] == 16 << 30
+    assert np.isnan(slow["fan_ratio"]), "an SXM board has no fan"
+
+
+@pytest.mark.parametrize(("driver_version", "brake_s"), [("570.211.01", None), ("580.65.06", 2.0), ("580.95.05", 2.0)])
+def test_the_power_brake_counter_is_found_under_every_driver_branch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_version: str, brake_s: float | None
+) -> None:
+    with (
+        plant_driver(tmp_path, monkeypatch, driver_version=driver_version),
+        NvmlDriver() as driver,
+    ):
+        value = _slow(driver)[0, SLOW.index("power_brake_s")]
+    assert np.isnan(value) if brake_s is None else value == brake_s
+
+
+def test_a_lost_gpu_is_a_row_of_nan_and_its_siblings_do_not_notice(plant: PlantFile) -> None:
+    clock = FakeClock()
+    with NvmlDriver(clock) as driver:
+        before = _fast(driver)
+        plant.set(1, lost=1)
+        after = _fast(driver)
+        assert np.isnan(after[1]).all()
+        assert np.array_equal(np.delete(after, 1, 0), np.delete(before, 1, 0))
+        assert np.isnan(_slow(driver)[1]).all()
+        plant.set(1, lost=0, power_mw=99_000)
+        assert np.isnan(_fast(driver)[1]).all(), "it is looked for once a second, not at every tick"
+        clock.advance(1.1)
+        assert _fast(driver)[1, POWER] == 99.0
+
+
+def test_a_gpu_that_is_lost_at_the_start_is_counted(plant: PlantFile) -> None:
+    plant.set(0, lost=1)
+    with NvmlDriver() as driver:
+        assert [gpu.index for gpu in driver.gpus()] == [1, 2, 3]
+        assert driver.library.lost_at_open == 1
+
+
+def test_without_a_driver_the_error_names_what_is_missing(plant: PlantFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAILWATCH_PLANT")
+    with pytest.raises(EnvironmentLacksError, match="is the NVIDIA driver installed"):
+        NvmlDriver()
+
+
+def test_what_the_driver_lacks_is_read_another_way(plant: PlantFile, override: Callable[..., Overridden]) -> None:
+    override(nvmlDeviceGetFieldValues=None, nvmlDeviceGetCurrentClocksEventReasons=None, nvmlDeviceGetTemperatureV=None)
+    plant.set(0, event_reasons=0x40)
+    with NvmlDriver() as driver:
+        fast, slow = _fast(driver)[0], _slow(driver)[0]
+        routes = {(uuid, route.signal): route for uuid, route in driver.routes}
+    assert fast[POWER] == 150.0
+    assert fast[FAST.index("throttle_reasons")] == 0x40
+    assert slow[SLOW.index("energy_j")] == pytest.approx(12345.678)
+    assert slow[SLOW.index("gpu_temp_c")] == 45
+    assert routes[_uuid(0), "power_w"].source == "nvmlDeviceGetPowerUsage"
+    assert routes[_uuid(0), "hbm_temp_c"].answer is Answer.FUNCTION_MISSING
+
+
+@pytest.mark.parametrize(("code", "calls_more"), [(3, 0), (4, 0), (999, 4)])
+def test_what_is_not_supported_is_not_asked_again_but_what_failed_is(
+    override: Callable[..., Overridden], code: int, calls_more: int
+) -> None:
+    calls = []
+    answer = 0
+
+    def utilisation(*arguments: Any) -> int:
+        calls.append(arguments)
+        return answer
+
+    override(nvmlDeviceGetUtilizationRates=utilisation)
+    with NvmlDriver() as driver:
+        _fast(driver)
+        answer = code
+        assert np.isnan(_fast(driver)[0, FAST.index("gpu_util_ratio")])
+        assert _fast(driver)[0, POWER] == 150.0
+        calls.clear()
+        _fast(driver)
+    assert len(calls) == calls_more
+
+
+def test_a_batched_call_that_fails_whole_costs_its_columns_only(override: Callable[..., Overridden]) -> None:
+    library = override()
+    with NvmlDriver() as driver:
+        library.functions["nvmlDeviceGetFieldValues"] = lambda *_: 999
+        driver._fast._read_fields = library.nvmlDeviceGetFieldValues
+        values = _fast(driver)
+    assert np.isnan(values[:, POWER]).all()
+    assert (values[:, FAST.index("sm_clock_mhz")] == 1530).all()
+
+
+def test_xids_are_heard_with_their_gpu(plant: PlantFile) -> None:
+    with NvmlDriver() as driver:
+        assert driver.wait(0.0) == ()
+        plant.xid(1, 31)
+        plant.xid(3, 48)
+        assert driver.wait(0.5) == (DriverEvent(uuid=_uuid(1), code=31), DriverEvent(uuid=_uuid(3), code=48))
+        assert driver.wait(0.01) == ()
+
+
+def test_after_a_loss_the_siblings_go_on_being_heard(plant: PlantFile) -> None:
+    with NvmlDriver() as driver:
+        driver.wait(0.0)
+        plant.xid(1, 79)
+        plant.set(1, lost=LOST_AND_TOLD)
+        assert driver.wait(0.5) == (DriverEvent(uuid=_uuid(1), code=79),)
+        with pytest.raises(DeviceLostError):
+            driver.wait(0.5)
+        assert driver.wait(0.0) == ()
+        plant.xid(2, 31)
+        assert driver.wait(0.5) == (DriverEvent(uuid=_uuid(2), code=31),)
+
+
+def test_an_applications_clock_is_set_read_back_and_reset(plant: PlantFile) -> None:
+    with NvmlDriver() as driver:
+        knob = choose_knob(driver.library, _uuid(0))
+        assert isinstance(knob, ApplicationClockKnob)
+        # The default of 1290 MHz does not hold the clock down, so it reads as unset and is never set.
+        assert knob.read_mhz(_uuid(0)) is None
+        assert knob.supported_mhz(_uuid(0))[-1] == 1530
+        assert 1290 not in knob.supported_mhz(_uuid(0))
+        knob.write_mhz(_uuid(0), 1065)
+        assert knob.read_mhz(_uuid(0)) == 1065
+        assert knob.read_mhz(_uuid(1)) is None
+        knob.write_mhz(_uuid(0), None)
+        assert knob.read_mhz(_uuid(0)) is None
+        assert int(plant.state.record["request"][0]["app_clock_is_set"]) == 0
+
+
+def test_a_gpu_without_applications_clocks_gets_locked_clocks_which_cannot_be_read(
+    plant: PlantFile, override: Callable[..., Overridden]
+) -> None:
+    override(nvmlDeviceGetApplicationsClock=None, nvmlDeviceSetApplicationsClocks=None)
+    with NvmlDriver() as driver:
+        knob = choose_knob(driver.library, _uuid(0))
+        assert isinstance(knob, LockedClockKnob)
+        knob.write_mhz(_uuid(0), 1065)
+        assert int(plant.state.record["request"][0]["locked_clocks"]) == (135 << 32 | 1065)
+        assert knob.read_mhz(_uuid(0)) is None
+        knob.write_mhz(_uuid(0), None)
+        assert int(plant.state.record["request"][0]["locked_clocks"]) == 0
+
+
+def test_a_gpu_without_any_clock_setting_is_refused(override: Callable[..., Overridden]) -> None:
+    override(nvmlDeviceSetApplicationsClocks=None, nvmlDeviceSetGpuLockedClocks=None)
+    with NvmlDriver() as driver, pytest.raises(NotSupportedError, match="neither"):
+        choose_knob(driver.library, _uuid(0))
+
+
+def test_a_write_without_the_permission_and_one_to_a_lost_gpu_say_so(
+    plant: PlantFile, override: Callable[..., Overridden]
+) -> None:
+    override(nvmlDeviceSetApplicationsClocks=lambda *_: 4)
+    with NvmlDriver() as driver:
+        knob = ApplicationClockKnob(driver.library)
+        with pytest.raises(NotPermittedError):
+            knob.write_mhz(_uuid(0), 1065)
+        plant.set(1, lost=1)
+        with pytest.raises(DeviceLostError):
+            knob.read_mhz(_uuid(1))
+        with pytest.raises(ValueError, match="no GPU GPU-unknown"):
+            knob.read_mhz("GPU-unknown")
+
+
+def test_the_cost_of_every_call_is_counted(plant: PlantFile) -> None:
+    with NvmlDriver() as driver:
+        for _ in range(3):
+            _fast(driver)
+        cost = driver.costs.by_name["nvmlDeviceGetClockInfo(1)"]
+        assert cost.count == 12
+        assert 0 < cost.max_s <= cost.total_s <= driver.costs.total_s()
+
+
+def test_a_probe_tells_what_works_at_what_cost_and_touches_no_setting(plant: PlantFile) -> None:
+    before = plant.state.record["request"].copy()
+    with NvmlDriver() as driver:
+        found = probe(driver)
+    by_signal = {(signal.uuid, signal.signal): signal for signal in found.signals}
+    assert by_signal[_uuid(0), "power_w"].value == 150.0
+    assert by_signal[_uuid(0), "fan_ratio"].answer is Answer.NOT_SUPPORTED
+    assert by_signal[_uuid(0), "fan_ratio"].value is None
+    assert {signal for _, signal in by_signal} == {*FAST, *SLOW}
+    assert all(call.count and call.mean_s > 0 for call in found.calls)
+    assert ("nvmlDeviceSetApplicationsClocks", True) in found.functions
+    assert np.array_equal(plant.state.record["request"], before)
+
+
+def test_the_update_period_of_a_sensor_is_measured_by_its_changes(plant: PlantFile) -> None:
+    clock = FakeClock()
+    sleep_until = clock.sleep_until
+
+    def sleep(monotonic_s: float) -> None:
+        sleep_until(monotonic_s)
+        plant.set(0, power_mw=int(clock.monotonic_s() / 0.02) % 1000 * 1000)
+
+    clock.sleep_until = sleep  # type: ignore[method-assign]  # time passes for the plant as well
+    with NvmlDriver(clock) as driver:
+        periods = measure_update_period(driver, clock, rate=RateClass.FAST, duration_s=1.0)
+    power = next(p for p in periods if p.signal == "power_w" and p.uuid == _uuid(0))
+    steady = next(p for p in periods if p.signal == "sm_clock_mhz" and p.uuid == _uuid(0))
+    assert power.period_s == pytest.approx(0.02, abs=0.0021)
+    assert (steady.changes, steady.period_s) == (0, None)

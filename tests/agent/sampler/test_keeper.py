@@ -1,0 +1,63 @@
+"""Each distinct update once, against a plain oracle."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.ring import Ring, RingTable
+from agent.sampler.keeper import RowKeeper
+from telemetry.entities import Topology
+from tests.agent.fakes import gpu_fast_spec
+
+
+def _table(folder: Path) -> RingTable:
+    ring = Ring.create(
+        folder / "ring",
+        [gpu_fast_spec(1)],
+        node="node0",
+        topology=Topology(entities=()),
+        simulated=True,
+        rows={"gpu_fast": 64},
+    )
+    return ring.tables["gpu_fast"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(readings=st.lists(st.sampled_from([150.0, 151.0, math.nan, 0.0, -0.0]), max_size=40))
+def test_a_value_is_fresh_exactly_when_it_differs_from_the_one_before(
+    readings: list[float], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    table = _table(tmp_path_factory.mktemp("ring"))
+    keeper = RowKeeper(table)
+    row = np.full(table.spec.shape, 7.0)
+    kept = 0
+    expected = []
+    last = math.nan
+    for number, reading in enumerate(readings):
+        row[0, 0] = reading
+        kept += keeper.keep(number, row)
+        both_absent = math.isnan(reading) and math.isnan(last)
+        expected.append(not both_absent and reading != last)
+        last = reading
+    frame = table.read(0).frame
+    assert list(frame.fresh[:, 0, 0]) == expected
+    assert np.array_equal(frame.values[:, 0, 0], np.array(readings), equal_nan=True)
+    fresh_numbers = sum(fresh and not math.isnan(reading) for fresh, reading in zip(expected, readings, strict=True))
+    assert kept == fresh_numbers + (5 if readings else 0), "the other five signals are new once"
+
+
+def test_held_rows_bring_nothing_new_and_given_up_ones_bring_absence_once(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    keeper = RowKeeper(table)
+    keeper.keep(1, np.full(table.spec.shape, 5.0))
+    keeper.hold(2)
+    keeper.give_up(3)
+    keeper.give_up(4)
+    keeper.keep(5, np.full(table.spec.shape, 5.0))
+    frame = table.read(0).frame
+    assert [bool(fresh) for fresh in frame.fresh[:, 0, 0]] == [True, False, True, False, True]
+    assert list(np.isnan(frame.values[:, 0, 0])) == [False, False, True, True, False]

@@ -1,0 +1,301 @@
+"""The sampler with real threads over fake collectors: nobody waits for a collector that raises or hangs."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.accounts import Accounts
+from agent.collectors.driver_events import DriverEvents
+from agent.collectors.self_metrics import SelfMetrics
+from agent.driver.port import DriverEvent
+from agent.ring import Ring
+from agent.sampler.sampler import Sampler, make_ring
+from agent.sampler.settings import Pace, SamplerSettings
+from agent.sampler.worker import WorkerState
+from telemetry.clock import SystemClock
+from telemetry.entities import EntityKind
+from telemetry.errors import DeviceLostError
+from telemetry.frames import TableSpec
+from telemetry.records import Event, EventKind, Severity
+from tests.agent.fakes import FakeCollector, FakeGpuEvents, gpu_entities, gpu_identities, node_topology
+
+CLOCK = SystemClock()
+SETTINGS = SamplerSettings(
+    fast=Pace(rate_hz=100.0, stale_after_s=0.25, hung_after_s=0.25),
+    slow=Pace(rate_hz=20.0, stale_after_s=0.25, hung_after_s=0.25),
+    backoff_first_s=0.05,
+    backoff_most_s=0.2,
+    watch_every_s=0.02,
+)
+
+
+def _spec(name: str) -> TableSpec:
+    return TableSpec(name=name, kind=EntityKind.GPU, entities=gpu_entities(2), signals=("power_w", "sm_clock_mhz"))
+
+
+def _wait(condition: Callable[[], object], *, within_s: float = 5.0) -> None:
+    """Return as soon as it holds; fail where it does not within the limit."""
+    end_s = CLOCK.monotonic_s() + within_s
+    while not condition():
+        assert CLOCK.monotonic_s() < end_s, "it did not come true in time"
+        CLOCK.sleep_until(CLOCK.monotonic_s() + 0.005)
+
+
+class Node:
+    """Two collectors under one sampler: `bad` is the one that tests disturb, `good` its neighbour."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bad = FakeCollector(_spec("bad"), name="bad")
+        self.good = FakeCollector(_spec("good"), name="good")
+        self.accounts = Accounts()
+        self.events: list[Event] = []
+        self.rows: list[str] = []
+        self.release = threading.Event()
+        self.ring: Ring = make_ring(
+            folder / "ring",
+            [self.bad, self.good],
+            SETTINGS,
+            node="node0",
+            topology=node_topology(2),
+            simulated=True,
+            seconds=10,
+        )
+        self.sampler = Sampler(
+            self.ring,
+            [self.bad, self.good],
+            clock=CLOCK,
+            settings=SETTINGS,
+            accounts=self.accounts,
+            on_rows=self.rows.append,
+            on_events=self.events.extend,
+        )
+
+    def hang(self) -> None:
+        self.release.wait(10)
+
+    def state(self) -> WorkerState:
+        return self.sampler.statuses()[0].state
+
+    def messages(self) -> list[str]:
+        return [event.message for event in self.events]
+
+    def last(self, table: str) -> float:
+        ring_table = self.ring.tables[table]
+        frame = ring_table.read(max(0, ring_table.count - 1)).frame
+        return float(frame.values[-1, 0, 0])
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path)
+    yield made
+    made.release.set()
+    made.sampler.stop()
+    made.ring.close()
+
+
+def test_rows_come_at_the_pace_and_each_update_is_fresh_once(node: Node) -> None:
+    node.good.reading[:] = 150.0
+    node.sampler.start()
+    _wait(lambda: node.ring.tables["good"].count >= 20)
+    node.good.reading[0, 0] = 151.0
+    count = node.ring.tables["good"].count
+    _wait(lambda: node.ring.tables["good"].count >= count + 10)
+    frame = node.ring.tables["good"].read(0).frame
+    assert int(frame.fresh[:, 0, 0].sum()) == 2
+    assert int(frame.fresh[:, 1, 1].sum()) == 1
+    gaps_s = np.diff(frame.time_ns) / 1e9
+    assert np.median(gaps_s) == pytest.approx(0.01, abs=0.002)
+    assert set(node.rows) == {"good", "bad"}
+    assert node.accounts.ticks >= 60
+    assert node.accounts.updates_kept == 4 + 4 + 1
+    assert node.events == [], "a collector that works is no news"
+
+
+def test_a_collector_that_raises_is_counted_told_of_once_and_tried_again(node: Node) -> None:
+    def fail() -> None:
+        raise OSError("no such sensor")
+
+    node.sampler.start()
+    _wait(lambda: node.bad.reads > 3)
+    node.bad.reading[:] = 5.0
+    node.bad.before_read = fail
+    _wait(lambda: node.accounts.collector_errors >= 3)
+    assert node.state() is WorkerState.FAILING
+    assert node.messages() == ["Collector bad is failing: OSError: no such sensor"]
+    assert node.events[0].kind is EventKind.COLLECTOR
+    good = node.good.reads
+    _wait(lambda: node.good.reads > good + 5)
+    node.bad.before_read = lambda: None
+    _wait(lambda: node.state() is WorkerState.WORKING)
+    assert node.messages()[1:] == ["Collector bad works again"]
+    assert node.events[1].severity is Severity.INFO
+    assert node.last("bad") == 5.0
+
+
+def test_while_it_fails_values_are_held_and_then_absent(node: Node) -> None:
+    def fail() -> None:
+        raise OSError("gone")
+
+    node.bad.reading[:] = 5.0
+    node.sampler.start()
+    _wait(lambda: node.ring.tables["bad"].count > 3)
+    node.bad.before_read = fail
+    _wait(lambda: np.isnan(node.last("bad")))
+    frame = node.ring.tables["bad"].read(0).frame
+    values, fresh = frame.values[:, 0, 0], frame.fresh[:, 0, 0]
+    absent = int(np.flatnonzero(np.isnan(values))[0])
+    held_s = (frame.time_ns[absent] - frame.time_ns[0]) / 1e9
+    assert held_s >= SETTINGS.fast.stale_after_s
+    assert (values[:absent] == 5.0).all()
+    assert list(np.flatnonzero(fresh)) == [0, absent]
+
+
+def test_a_collector_that_hangs_is_given_up_replaced_and_its_neighbour_never_waits(node: Node) -> None:
+    node.bad.reading[:] = 5.0
+    node.sampler.start()
+    _wait(lambda: node.bad.reads > 3)
+    node.bad.before_read = node.hang
+    _wait(lambda: node.state() is WorkerState.HUNG)
+    _wait(lambda: np.isnan(node.last("bad")))
+    _wait(lambda: node.accounts.collector_hangs >= 2)
+    frame = node.ring.tables["good"].read(0).frame
+    assert np.diff(frame.time_ns).max() / 1e9 < 0.2, "the neighbour waited for the one that hangs"
+    node.bad.before_read = lambda: None
+    node.bad.reading[:] = 6.0
+    _wait(lambda: node.state() is WorkerState.WORKING)
+    node.release.set()
+    count = node.ring.tables["bad"].count
+    _wait(lambda: node.ring.tables["bad"].count > count + 10)
+    assert node.last("bad") == 6.0
+    assert node.messages() == ["Collector bad is hung: no answer within 0.25 s", "Collector bad works again"]
+
+
+def test_threads_that_are_stuck_do_not_pile_up(node: Node) -> None:
+    node.bad.before_read = node.hang
+    before = threading.active_count()
+    node.sampler.start()
+    _wait(lambda: node.accounts.collector_hangs >= SETTINGS.most_stuck_threads)
+    hangs = node.accounts.collector_hangs
+    CLOCK.sleep_until(CLOCK.monotonic_s() + 0.6)
+    assert node.accounts.collector_hangs == hangs
+    assert threading.active_count() <= before + SETTINGS.most_stuck_threads + 2
+    assert node.ring.tables["bad"].count > 10, "readers go on seeing rows, without values"
+
+
+def test_what_a_thread_brings_after_it_was_given_up_is_thrown_away(node: Node) -> None:
+    def hang_then_fail() -> None:
+        node.bad.before_read = lambda: None
+        node.hang()
+        raise OSError("far too late")
+
+    node.bad.reading[:] = 5.0
+    node.sampler.start()
+    _wait(lambda: node.bad.reads > 3)
+    threads = threading.active_count()
+    node.bad.before_read = hang_then_fail
+    _wait(lambda: node.accounts.collector_hangs == 1)
+    _wait(lambda: node.state() is WorkerState.WORKING)
+    node.release.set()
+    _wait(lambda: threading.active_count() == threads)
+    assert node.accounts.collector_errors == 0
+    assert node.state() is WorkerState.WORKING
+    assert len(node.messages()) == 2
+
+
+def test_stopping_ends_every_thread_and_closes_every_collector(node: Node) -> None:
+    before = threading.active_count()
+    node.sampler.start()
+    _wait(lambda: node.good.reads > 2)
+    started_s = CLOCK.monotonic_s()
+    node.sampler.stop()
+    assert CLOCK.monotonic_s() - started_s < 1.0
+    assert threading.active_count() == before
+    assert (node.good.closed, node.bad.closed) == (1, 1)
+
+
+def test_a_collector_that_cannot_be_opened_is_opened_again_later(node: Node) -> None:
+    attempts = []
+
+    def stubborn() -> None:
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise FileNotFoundError("not yet")
+
+    node.bad.open = stubborn  # type: ignore[method-assign]  # the fake is told to fail
+    node.sampler.start()
+    _wait(lambda: node.bad.reads > 0)
+    assert len(attempts) == 3
+
+
+def test_events_of_the_driver_arrive_and_a_lost_gpu_backs_off(tmp_path: Path) -> None:
+    gpus = gpu_identities(1)
+    lost = DeviceLostError("gone")
+    batches: list[tuple[DriverEvent, ...] | Exception] = [(DriverEvent(uuid=gpus[0].uuid, code=79),), *[lost] * 3]
+    driver = FakeGpuEvents(batches)
+    wait, idle = driver.wait, threading.Event()
+
+    def blocking_wait(timeout_s: float) -> tuple[DriverEvent, ...]:
+        if not driver.batches:
+            idle.wait(0.05)
+        return wait(timeout_s)
+
+    driver.wait = blocking_wait  # type: ignore[method-assign]  # a driver that waits as long as it was asked to
+    collector = FakeCollector(_spec("good"), name="good")
+    ring = make_ring(
+        tmp_path / "ring", [collector], SETTINGS, node="node0", topology=node_topology(2), simulated=True, seconds=5
+    )
+    events: list[Event] = []
+    sampler = Sampler(
+        ring,
+        [collector],
+        clock=CLOCK,
+        settings=SETTINGS,
+        accounts=Accounts(),
+        on_events=events.extend,
+        event_sources=[DriverEvents(driver, gpus, clock=CLOCK)],
+    )
+    sampler.start()
+    try:
+        _wait(lambda: not driver.batches)
+        _wait(lambda: sampler.statuses()[1].state is WorkerState.WORKING)
+        _wait(lambda: len(events) == 3)
+    finally:
+        idle.set()
+        sampler.stop()
+    assert [event.kind for event in events] == [EventKind.XID, EventKind.COLLECTOR, EventKind.COLLECTOR]
+    assert sampler.statuses()[1].errors == 3
+
+
+def test_the_agent_tells_of_its_own_cost(tmp_path: Path) -> None:
+    accounts = Accounts(driver_s=lambda: 1.25)
+    collector = FakeCollector(_spec("good"), name="good")
+    own = SelfMetrics("node0", accounts, CLOCK)
+    ring = make_ring(
+        tmp_path / "ring",
+        [collector, own],
+        SETTINGS,
+        node="node0",
+        topology=node_topology(2),
+        simulated=True,
+        seconds=5,
+    )
+    sampler = Sampler(ring, [collector, own], clock=CLOCK, settings=SETTINGS, accounts=accounts)
+    sampler.start()
+    try:
+        _wait(lambda: ring.tables["agent"].count > 5)
+    finally:
+        sampler.stop()
+    frame = ring.tables["agent"].read(0).frame
+    told = dict(zip(frame.spec.signals, frame.values[-1, 0], strict=True))
+    assert told["driver_s"] == 1.25
+    assert told["ticks"] > 5
+    assert told["updates_kept"] >= 4
+    assert told["resident_bytes"] > 1 << 20
+    assert 0 <= told["cpu_ratio"] < 4
+    assert 0 <= told["tick_late_p99_s"] < 1
+    assert 0 <= told["oldest_signal_age_s"] < 1
+    assert np.isnan(told["kernel_lines_unparsed"]), "no kernel log is read"
