@@ -1,0 +1,1 @@
+"""Detectors: frames and events in, findings out. One detector a file; `analytics.detectors.build` lists them."""

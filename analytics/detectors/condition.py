@@ -1,0 +1,177 @@
+"""A condition on every entity at once: set and clear levels, hold times, and when it is worth telling.
+
+One row costs a few array operations on ``(n_entities,)``, and next to nothing while no entity is near its limit.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from telemetry.clock import NS_PER_S
+from telemetry.frames import FloatArray, MaskArray, TimeArray
+
+IndexArray = npt.NDArray[np.intp]
+
+# Rows that lie further apart than this leave a hole: nobody knows what the value did meanwhile.
+GAP_NS = 5 * NS_PER_S
+# A finding that gets worse is told again at most this often. EEMUA 191 asks for few alarms; a rule needs to see
+# within seconds whether its answer helped.
+TELL_EVERY_NS = 5 * NS_PER_S
+
+_NONE: IndexArray = np.empty(0, dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Changes:
+    """Which entities have something to tell at this row, by index."""
+
+    raised: IndexArray
+    updated: IndexArray
+    cleared: IndexArray
+
+    @property
+    def some(self) -> bool:
+        """Whether any entity has."""
+        return bool(self.raised.size or self.updated.size or self.cleared.size)
+
+
+NO_CHANGES = Changes(raised=_NONE, updated=_NONE, cleared=_NONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holds:
+    """How long the evidence must last to set a condition, and to clear it."""
+
+    set_ns: int
+    clear_ns: int
+
+    @staticmethod
+    def of_seconds(*, set_s: float, clear_s: float) -> "Holds":
+        """Give the holds for times in seconds."""
+        return Holds(set_ns=round(set_s * NS_PER_S), clear_ns=round(clear_s * NS_PER_S))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Conditions:
+    """Where a condition stands, each array of shape ``(n_entities,)``.
+
+    `running` marks entities on which evidence for a change lasts since `phase_ns`, seen for `held_ns` of that time:
+    towards set where `active` is False, towards clear where it is True. `judged` says whether the last row had a value.
+    """
+
+    active: MaskArray
+    running: MaskArray
+    judged: MaskArray
+    since_ns: TimeArray
+    phase_ns: TimeArray
+    held_ns: TimeArray
+    told_ns: TimeArray
+    told_badness: FloatArray
+    busy: bool = False
+
+    @staticmethod
+    def idle(n_entities: int) -> "Conditions":
+        """Give the condition that holds on no entity."""
+        no = np.zeros(n_entities, dtype=np.bool_)
+        never = np.zeros(n_entities, dtype=np.int64)
+        return Conditions(
+            active=no,
+            running=no,
+            judged=no,
+            since_ns=never,
+            phase_ns=never,
+            held_ns=never,
+            told_ns=never,
+            told_badness=np.zeros(n_entities),
+        )
+
+    @property
+    def engaged(self) -> MaskArray:
+        """Give where the condition holds or is about to."""
+        return self.active | self.running
+
+
+def elapsed_ns(last_ns: int | None, now_ns: int) -> int:
+    """Give the time since the row before, 0 across a hole, a first row, or a clock that was set back."""
+    if last_ns is None or not 0 < now_ns - last_ns <= GAP_NS:
+        return 0
+    return now_ns - last_ns
+
+
+def judge(
+    conditions: Conditions,
+    *,
+    now_ns: int,
+    elapsed_ns: int,
+    over: MaskArray,
+    under: MaskArray,
+    seen: MaskArray,
+    holds: Holds,
+    permit: MaskArray | None = None,
+    at_once: MaskArray | None = None,
+) -> tuple[Conditions, Changes]:
+    """Move every entity by one row of evidence.
+
+    Parameters
+    ----------
+    over, under, seen
+        Evidence for the condition, evidence against it, and where there was a value at all. A value that is neither
+        over nor under stands in the hysteresis band: it stops a hold from running in either direction. Where nothing
+        was seen, nothing moves and no time counts.
+    permit
+        Where the condition may be set at all; everywhere by default.
+    at_once
+        Where it is set without any hold; a part of `over`.
+    """
+    if not conditions.busy and not over.any():
+        return conditions, NO_CHANGES
+    active = conditions.active
+    towards = np.where(active, under, over)
+    starts = towards & ~conditions.running
+    counts = towards & conditions.running & conditions.judged
+    held_ns = np.where(starts, 0, conditions.held_ns + np.where(counts, elapsed_ns, 0))
+    phase_ns = np.where(starts, now_ns, conditions.phase_ns)
+    due = towards & (held_ns >= np.where(active, holds.clear_ns, holds.set_ns))
+    if at_once is not None:
+        due |= at_once & ~active
+    if permit is not None:
+        due &= permit | active
+    raised, cleared = due & ~active, due & active
+    after = replace(
+        conditions,
+        active=active ^ due,
+        running=(towards | (conditions.running & ~seen)) & ~due,
+        judged=seen,
+        since_ns=np.where(raised, phase_ns, conditions.since_ns),
+        phase_ns=phase_ns,
+        held_ns=np.where(due, 0, held_ns),
+    )
+    changes = NO_CHANGES
+    if due.any():
+        changes = Changes(raised=np.flatnonzero(raised), updated=_NONE, cleared=np.flatnonzero(cleared))
+    return replace(after, busy=bool(after.engaged.any())), changes
+
+
+def tell(
+    conditions: Conditions, changes: Changes, *, now_ns: int, over: MaskArray, badness: FloatArray
+) -> tuple[Conditions, Changes]:
+    """Add the entities whose evidence got worse by one whole step of `badness` since it was told last.
+
+    Only at a row that is itself evidence, so that an update says that the condition is there now.
+    """
+    if not conditions.busy:
+        return conditions, changes
+    due = now_ns - conditions.told_ns >= TELL_EVERY_NS
+    worse = conditions.active & over & due & (badness >= conditions.told_badness + 1)
+    worse[changes.raised] = False
+    told = worse.copy()
+    told[changes.raised] = True
+    if not told.any():
+        return conditions, changes
+    after = replace(
+        conditions,
+        told_ns=np.where(told, now_ns, conditions.told_ns),
+        told_badness=np.where(told, badness, conditions.told_badness),
+    )
+    return after, replace(changes, updated=np.flatnonzero(worse))

@@ -1,0 +1,163 @@
+"""Errors that the driver tells as events: Xid, SXid and bus drops become findings that last while they recur.
+
+Events are expected fused (`analytics.fusion`): one that comes again under its `id` knows more and is not counted again.
+Events of severity info (an application's own fault) stay events: they ask nobody to act.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from analytics.detectors.condition import TELL_EVERY_NS
+from analytics.detectors.limits import GpuErrorLimits
+from analytics.detectors.wording import evidence, finding_id
+from analytics.fusion import is_bus_loss
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind, Topology
+from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, Severity
+
+_JUDGED = frozenset({EventKind.XID, EventKind.SXID, EventKind.BUS_DROP})
+_XID_NVLINK = 74  # NVLink error: the fabric between GPUs (NVIDIA Xid catalogue)
+_MAX_STREAKS = 4096
+_MAX_IDS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streak:
+    """One error on one entity, from its first telling until it was quiet long enough."""
+
+    key: tuple[str, Cause, int | None]
+    since_ns: int
+    last_ns: int
+    count: int
+    told_ns: int
+    told_count: int
+    event: Event
+    severity: Severity
+    recent_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuErrorsState:
+    """Errors that are not over, in the order in which they began."""
+
+    streaks: tuple[Streak, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuErrors:
+    """Raises `Cause.GPU_LOST` for a bus drop or Xid 79, `FABRIC_ERROR` for SXid and Xid 74, else `GPU_ERROR`."""
+
+    limits: GpuErrorLimits
+    name: str = "gpu_errors"
+
+    def start(self) -> GpuErrorsState:
+        """Give the state before the first event."""
+        return GpuErrorsState()
+
+    def step(
+        self, state: GpuErrorsState, events: Sequence[Event], now_ns: int, topology: Topology
+    ) -> tuple[GpuErrorsState, tuple[Finding, ...]]:
+        """Judge events, and clear what was quiet for long enough up to `now_ns`."""
+        streaks = {streak.key: streak for streak in state.streaks}
+        findings: list[Finding] = []
+        for event in events:
+            if event.kind not in _JUDGED or event.severity is Severity.INFO:
+                continue
+            entity_id = event.entity_id or _only_node(topology)
+            if entity_id is None:
+                continue
+            key = _key(event, entity_id)
+            before = streaks.get(key)
+            after = _begun(event, key) if before is None else _continued(before, event)
+            if before is None or _worth_telling(before, after):
+                after = replace(after, told_ns=event.time_ns, told_count=after.count)
+                status = FindingStatus.RAISED if before is None else FindingStatus.UPDATED
+                findings.append(self._word(after, status, event.time_ns, topology))
+            streaks[key] = after
+        for key, streak in tuple(streaks.items()):
+            if now_ns - streak.last_ns >= self.limits.clear_after_s * NS_PER_S or len(streaks) > _MAX_STREAKS:
+                findings.append(self._word(streak, FindingStatus.CLEARED, now_ns, topology))
+                del streaks[key]
+        return GpuErrorsState(streaks=tuple(streaks.values())), tuple(findings)
+
+    def _word(self, streak: Streak, status: FindingStatus, time_ns: int, topology: Topology) -> Finding:
+        entity_id, cause, _ = streak.key
+        event, seconds = streak.event, (streak.last_ns - streak.since_ns) / NS_PER_S
+        name = next((entity.name for entity in topology.entities if entity.id == entity_id), entity_id)
+        often = f", {streak.count} times in {seconds:.0f} s" if streak.count > 1 else ""
+        what = f"{_named(event)} on {name}{often}"
+        summary = (
+            f"{what}: {event.message} (told by {', '.join(event.sources)})"
+            if status is not FindingStatus.CLEARED
+            else f"{what}; not told again for {(time_ns - streak.last_ns) / NS_PER_S:.0f} s"
+        )
+        return Finding(
+            id=finding_id(f"{self.name}.{event.kind}.{streak.key[2]}", entity_id, streak.since_ns)
+            if cause is not Cause.GPU_LOST
+            else finding_id(f"{self.name}.bus_loss", entity_id, streak.since_ns),
+            time_ns=time_ns,
+            since_ns=streak.since_ns,
+            detector=self.name,
+            cause=cause,
+            entity_id=entity_id,
+            status=status,
+            severity=streak.severity,
+            score=(streak.severity.rank + 1) / len(Severity),
+            summary=summary,
+            evidence=evidence(
+                ("code", float("nan") if event.code is None else event.code, ""),
+                ("count", streak.count, ""),
+                ("sources", len(event.sources), ""),
+                ("window_s", seconds, "s"),
+            ),
+        )
+
+
+def _key(event: Event, entity_id: str) -> tuple[str, Cause, int | None]:
+    if is_bus_loss(event):
+        return entity_id, Cause.GPU_LOST, None
+    fabric = event.kind is EventKind.SXID or event.code == _XID_NVLINK
+    return entity_id, Cause.FABRIC_ERROR if fabric else Cause.GPU_ERROR, event.code
+
+
+def _only_node(topology: Topology) -> str | None:
+    nodes = topology.of_kind(EntityKind.NODE)
+    return nodes[0].id if len(nodes) == 1 else None
+
+
+def _begun(event: Event, key: tuple[str, Cause, int | None]) -> Streak:
+    return Streak(
+        key=key,
+        since_ns=event.time_ns,
+        last_ns=event.time_ns,
+        count=1,
+        told_ns=event.time_ns,
+        told_count=1,
+        event=event,
+        severity=event.severity,
+        recent_ids=(event.id,),
+    )
+
+
+def _continued(streak: Streak, event: Event) -> Streak:
+    again = event.id in streak.recent_ids
+    return replace(
+        streak,
+        last_ns=max(streak.last_ns, event.time_ns),
+        count=streak.count + (not again),
+        event=event,
+        severity=max(streak.severity, event.severity, key=lambda severity: severity.rank),
+        recent_ids=streak.recent_ids if again else (*streak.recent_ids, event.id)[-_MAX_IDS:],
+    )
+
+
+def _worth_telling(before: Streak, after: Streak) -> bool:
+    knows_more = before.event.code is None and after.event.code is not None
+    counted_up = after.count > before.told_count and after.last_ns - before.told_ns >= TELL_EVERY_NS
+    return knows_more or counted_up or after.severity is not before.severity
+
+
+def _named(event: Event) -> str:
+    if event.kind is EventKind.BUS_DROP:
+        return "bus drop"
+    return f"{'SXid' if event.kind is EventKind.SXID else 'Xid'} {event.code}"

@@ -1,0 +1,115 @@
+"""Lost GPU, told by structure: its values vanished, a sibling's did not.
+
+A detached GPU shows hardly any drift beforehand; the collapse of its metrics is the signal (GWDG study, arXiv
+2603.28781). Where all GPUs fall silent together it is the driver or the collector, and `sensor_lost` says unknown.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.connectivity import Siblings
+from analytics.detectors.columns import optional
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge
+from analytics.detectors.limits import GpuLostLimits
+from analytics.detectors.structure import Presence, structural_loss
+from analytics.detectors.wording import Statement, evidence, word
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GpuLostState:
+    """What is carried from row to row."""
+
+    last_ns: int | None
+    conditions: Conditions
+    presence: Presence
+    siblings: Siblings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuLost:
+    """Raises `Cause.GPU_LOST`.
+
+    Set at once where the PCI device is gone too, else after the hold. A GPU that is alone in its node needs the PCI
+    device's word (or an Xid, see `gpu_errors`): without siblings nothing tells a lost GPU from a dead driver.
+    """
+
+    limits: GpuLostLimits
+    name: str = "gpu_lost"
+    kind: EntityKind = EntityKind.GPU
+    signals: tuple[str, ...] = ("power_w", "sm_clock_mhz")
+
+    def start(self, spec: TableSpec) -> GpuLostState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        return GpuLostState(
+            last_ns=None,
+            conditions=Conditions.idle(size),
+            presence=Presence.never(size),
+            siblings=Siblings.unknown(),
+        )
+
+    def step(self, state: GpuLostState, frame: Frame, topology: Topology) -> tuple[GpuLostState, tuple[Finding, ...]]:
+        """Judge the rows of a frame; a GPU that was never seen cannot vanish."""
+        core = frame.values[:, :, [frame.spec.signals.index(name) for name in self.signals]]
+        silent: MaskArray = np.all(np.isnan(core), axis=2)
+        temps_c, pci = optional(frame, "gpu_temp_c"), optional(frame, "pci_present")
+        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        findings: list[Finding] = []
+        for row, now_ns in enumerate(frame.time_ns.tolist()):
+            presence = state.presence.after(silent[row])
+            loss = structural_loss(presence, state.siblings.groups, pci[row])
+            off_bus = loss.off_bus
+            conditions, changes = judge(
+                state.conditions,
+                now_ns=now_ns,
+                elapsed_ns=elapsed_ns(state.last_ns, now_ns),
+                over=loss.lost,
+                under=~presence.silent,
+                seen=loss.lost | ~presence.silent,
+                holds=Holds.of_seconds(set_s=self.limits.hold_s, clear_s=self.limits.clear_after_s),
+                # A temperature that still stands comes from the slow table and may be older than the loss: wait for it.
+                permit=np.isnan(temps_c[row]) | off_bus,
+                at_once=loss.lost & off_bus,
+            )
+            state = replace(state, last_ns=now_ns, conditions=conditions, presence=presence)
+            if changes.some:
+                findings.extend(self._word(state, changes, now_ns, frame.spec.entities, pci[row]))
+        return state, tuple(findings)
+
+    def _word(
+        self, state: GpuLostState, changes: Changes, now_ns: int, entities: tuple[Entity, ...], pci: FloatArray
+    ) -> tuple[Finding, ...]:
+        groups, present = state.siblings.groups, ~state.presence.silent
+
+        def say(index: int, status: FindingStatus) -> Statement:
+            kin = groups == groups[index]
+            siblings, answering = int(kin.sum()) - 1, int((kin & present).sum()) - int(present[index])
+            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+            name = entities[index].name
+            bus = {0.0: ", and its PCI device is gone", 1.0: ", its PCI device is still listed"}.get(
+                float(pci[index]), ""
+            )
+            summary = (
+                f"{name} is lost: none of its values for {seconds:.1f} s, while {answering} of {siblings} siblings "
+                f"answer{bus}"
+                if status is not FindingStatus.CLEARED
+                else f"{name} answers again for {self.limits.clear_after_s:g} s"
+            )
+            return Statement(
+                severity=Severity.CRITICAL,
+                score=1.0,
+                summary=summary,
+                evidence=evidence(
+                    ("silent_s", seconds if status is not FindingStatus.CLEARED else 0.0, "s"),
+                    ("siblings", siblings, ""),
+                    ("siblings_answering", answering, ""),
+                    ("pci_present", float(pci[index]), ""),
+                ),
+            )
+
+        return tuple(word(self.name, Cause.GPU_LOST, entities, state.conditions, changes, now_ns=now_ns, say=say))

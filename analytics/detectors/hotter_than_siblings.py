@@ -1,0 +1,171 @@
+"""Hotter than its siblings: a GPU whose heat leaves it worse than theirs does.
+
+Compared is the thermal resistance theta = (T - T_inlet) / P, each GPU's against the median of the others of its node,
+so that load, inlet air and fan speed cancel out: they move all siblings alike, a bad thermal interface moves one. The
+excess in kelvin at the power drawn is given beside the ratio. It needs at least two comparable siblings.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.connectivity import Siblings, sibling_median
+from analytics.detectors import throttle_reasons
+from analytics.detectors.columns import bits_set, optional
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, tell
+from analytics.detectors.limits import HotterThanSiblingsLimits
+from analytics.detectors.warm_means import WarmMeans, add_row
+from analytics.detectors.wording import Statement, evidence, word
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+_MIN_SIBLINGS = 2
+# Temperatures come once a second and in whole kelvin; judging oftener tells nothing new.
+_JUDGE_EVERY_NS = NS_PER_S
+# Siblings that hardly warm above the inlet say nothing about how well heat leaves them.
+_MIN_RISE_C = 5.0
+# 30 % over the siblings is the far end of the score, the level that physics-based estimators call severe.
+_WORST_RATIO = 1.30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Comparison:
+    """Every GPU beside its siblings, each array of shape ``(n_gpus,)``; NaN where it cannot be compared.
+
+    `sibling_c` is what the GPU would have at its own power if heat left it as it leaves its siblings.
+    """
+
+    ratio: FloatArray
+    excess_c: FloatArray
+    sibling_c: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HotterThanSiblingsState:
+    """What is carried from row to row."""
+
+    judged_ns: int | None
+    conditions: Conditions
+    means: WarmMeans
+    siblings: Siblings
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotterThanSiblings:
+    """Raises `Cause.THERMAL_INTERFACE`; see `HotterThanSiblingsLimits`."""
+
+    limits: HotterThanSiblingsLimits
+    name: str = "hotter_than_siblings"
+    kind: EntityKind = EntityKind.GPU
+    signals: tuple[str, ...] = ("gpu_temp_c", "power_w")
+
+    def start(self, spec: TableSpec) -> HotterThanSiblingsState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        unknown = np.full(size, np.nan)
+        return HotterThanSiblingsState(
+            judged_ns=None,
+            conditions=Conditions.idle(size),
+            means=WarmMeans.empty(size),
+            siblings=Siblings.unknown(),
+            comparison=Comparison(ratio=unknown, excess_c=unknown, sibling_c=unknown),
+        )
+
+    def step(
+        self, state: HotterThanSiblingsState, frame: Frame, topology: Topology
+    ) -> tuple[HotterThanSiblingsState, tuple[Finding, ...]]:
+        """Judge the rows of a frame, once a second of their time."""
+        temps_c, powers_w = frame.signal("gpu_temp_c"), frame.signal("power_w")
+        flags, limits_w = optional(frame, "throttle_reasons"), optional(frame, "power_limit_w")
+        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        findings: list[Finding] = []
+        for row, now_ns in enumerate(frame.time_ns.tolist()):
+            means = add_row(
+                state.means,
+                now_ns=now_ns,
+                temp_c=temps_c[row],
+                power_w=powers_w[row],
+                cooled=bits_set(flags[row], throttle_reasons.COOLING),
+                smoothing_s=self.limits.smoothing_s,
+            )
+            state = replace(state, means=means)
+            if state.judged_ns is not None and 0 <= now_ns - state.judged_ns < _JUDGE_EVERY_NS:
+                continue
+            state, changes = self._judge(state, now_ns, limits_w[row])
+            if changes.some:
+                findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+        return state, tuple(findings)
+
+    def _judge(
+        self, state: HotterThanSiblingsState, now_ns: int, power_limit_w: FloatArray
+    ) -> tuple[HotterThanSiblingsState, Changes]:
+        limits = self.limits
+        comparison = self._compare(state, now_ns, power_limit_w)
+        ratio, excess_c = comparison.ratio, comparison.excess_c
+        passed_ns = 0 if state.judged_ns is None else max(now_ns - state.judged_ns, 0)
+        over = (ratio > limits.ratio) & (excess_c > limits.excess_c)
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=now_ns,
+            elapsed_ns=min(passed_ns, 2 * _JUDGE_EVERY_NS),
+            over=over,
+            under=(ratio < limits.clear_ratio) | (excess_c < limits.clear_excess_c),
+            seen=~np.isnan(ratio),
+            holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
+        )
+        badness = np.where(np.isnan(excess_c), 0.0, excess_c) / limits.clear_excess_c
+        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
+        return replace(state, judged_ns=now_ns, conditions=conditions, comparison=comparison), changes
+
+    def _compare(self, state: HotterThanSiblingsState, now_ns: int, power_limit_w: FloatArray) -> Comparison:
+        limits, means = self.limits, state.means
+        gate_w = np.where(np.isnan(power_limit_w), limits.min_power_w, limits.min_power_ratio * power_limit_w)
+        loaded = (means.observed_s >= limits.settle_s) & (means.power_w > gate_w)
+        theta = np.where(loaded, (means.temp_c - limits.inlet_c) / means.power_w, np.nan)
+        free = ~means.cooled_within(now_ns, limits.smoothing_s)
+        others = sibling_median(np.where(free, theta, np.nan), state.siblings.groups, min_siblings=_MIN_SIBLINGS)
+        rise_c = others * means.power_w
+        usable = rise_c >= _MIN_RISE_C
+        ratio = np.where(usable, theta / np.where(usable, others, 1.0), np.nan)
+        return Comparison(
+            ratio=ratio,
+            excess_c=np.where(usable, means.temp_c - limits.inlet_c - rise_c, np.nan),
+            sibling_c=np.where(usable, limits.inlet_c + rise_c, np.nan),
+        )
+
+    def _word(
+        self, state: HotterThanSiblingsState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
+    ) -> tuple[Finding, ...]:
+        def say(index: int, status: FindingStatus) -> Statement:
+            power_w, temp_c = float(state.means.power_w[index]), float(state.means.temp_c[index])
+            excess_c, ratio = float(state.comparison.excess_c[index]), float(state.comparison.ratio[index])
+            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+            name = entities[index].name
+            summary = (
+                f"{name} is {excess_c:.0f} K hotter than its siblings would be at its {power_w:.0f} W "
+                f"({temp_c:.0f} °C, thermal resistance {ratio:.2f} times theirs), for {seconds:.0f} s"
+                if status is not FindingStatus.CLEARED
+                else f"{name} is as warm as its siblings at its {power_w:.0f} W ({temp_c:.0f} °C)"
+            )
+            return Statement(
+                severity=Severity.WARNING,
+                score=(ratio - 1.0) / (_WORST_RATIO - 1.0),
+                summary=summary,
+                evidence=evidence(
+                    ("excess_c", excess_c, "K"),
+                    ("limit_c", self.limits.excess_c, "K"),
+                    ("sibling_median_c", float(state.comparison.sibling_c[index]), "°C"),
+                    ("gpu_temp_c", temp_c, "°C"),
+                    ("power_w", power_w, "W"),
+                    ("theta_ratio", ratio, "ratio"),
+                    ("excess_c_per_w", excess_c / power_w, "K/W"),
+                    ("duration_s", seconds, "s"),
+                ),
+            )
+
+        return tuple(
+            word(self.name, Cause.THERMAL_INTERFACE, entities, state.conditions, changes, now_ns=now_ns, say=say)
+        )

@@ -1,0 +1,116 @@
+"""Hardware slowdown that neither a power brake nor heat explains.
+
+Bit 0x8 of the clock event reasons says that the hardware cut the clocks to a half or less: for heat, for an external
+power brake, or because the power draw itself was too high and the fast trigger engaged (nvml.h). The first two have
+bits and findings of their own; what is left is said here.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analytics.detectors import throttle_reasons
+from analytics.detectors.columns import bits_set, optional
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.limits import HwSlowdownLimits
+from analytics.detectors.wording import Statement, evidence, word
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+_EXPLAINED = throttle_reasons.SW_THERMAL | throttle_reasons.HW_THERMAL | throttle_reasons.HW_POWER_BRAKE
+# Temperatures come in steps of 1 K, so one step below the slowdown temperature may already be it.
+_TEMP_STEP_C = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HwSlowdownState:
+    """What is carried from row to row; `slowed_s` has shape ``(n_gpus,)`` and counts since the condition began."""
+
+    last_ns: int | None
+    conditions: Conditions
+    slowed_s: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HwSlowdown:
+    """Raises `Cause.HW_SLOWDOWN`."""
+
+    limits: HwSlowdownLimits
+    name: str = "hw_slowdown"
+    kind: EntityKind = EntityKind.GPU
+    signals: tuple[str, ...] = ("throttle_reasons",)
+
+    def start(self, spec: TableSpec) -> HwSlowdownState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        return HwSlowdownState(last_ns=None, conditions=Conditions.idle(size), slowed_s=np.zeros(size))
+
+    def step(
+        self, state: HwSlowdownState, frame: Frame, topology: Topology
+    ) -> tuple[HwSlowdownState, tuple[Finding, ...]]:
+        """Judge the rows of a frame; temperatures are used where the table has them."""
+        del topology
+        flags = frame.signal("throttle_reasons")
+        temps_c, slowdowns_c = optional(frame, "gpu_temp_c"), optional(frame, "slowdown_temp_c")
+        clocks_mhz = optional(frame, "sm_clock_mhz")
+        findings: list[Finding] = []
+        for row, now_ns in enumerate(frame.time_ns.tolist()):
+            slowed = bits_set(flags[row], throttle_reasons.HW_SLOWDOWN) & ~bits_set(flags[row], _EXPLAINED)
+            if slowed.any():
+                slowed &= ~(temps_c[row] >= slowdowns_c[row] - _TEMP_STEP_C)
+            state, changes = self._judge(state, now_ns, slowed, ~np.isnan(flags[row]))
+            if changes.some:
+                findings.extend(self._word(state, changes, now_ns, frame.spec.entities, clocks_mhz[row]))
+        return state, tuple(findings)
+
+    def _judge(
+        self, state: HwSlowdownState, now_ns: int, slowed: MaskArray, seen: MaskArray
+    ) -> tuple[HwSlowdownState, Changes]:
+        passed_ns = elapsed_ns(state.last_ns, now_ns)
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=now_ns,
+            elapsed_ns=passed_ns,
+            over=slowed,
+            under=seen & ~slowed,
+            seen=seen,
+            holds=Holds.of_seconds(set_s=self.limits.hold_s, clear_s=self.limits.clear_after_s),
+        )
+        slowed_s = state.slowed_s
+        if conditions.busy or state.conditions.busy:
+            engaged = state.conditions.engaged
+            slowed_s = np.where(engaged, slowed_s + np.where(slowed, passed_ns / NS_PER_S, 0.0), 0.0)
+        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=slowed, badness=slowed_s)
+        return HwSlowdownState(last_ns=now_ns, conditions=conditions, slowed_s=slowed_s), changes
+
+    def _word(
+        self,
+        state: HwSlowdownState,
+        changes: Changes,
+        now_ns: int,
+        entities: tuple[Entity, ...],
+        clock_mhz: FloatArray,
+    ) -> tuple[Finding, ...]:
+        def say(index: int, status: FindingStatus) -> Statement:
+            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+            slowed_s, name = float(state.slowed_s[index]), entities[index].name
+            summary = (
+                f"{name} is slowed by its hardware for {slowed_s:.1f} s of the last {seconds:.1f} s, "
+                "and neither a power brake nor heat explains it"
+                if status is not FindingStatus.CLEARED
+                else f"{name} was not slowed by its hardware for {self.limits.clear_after_s:g} s"
+            )
+            return Statement(
+                severity=Severity.WARNING,
+                score=slowed_s / max(seconds, 1.0),
+                summary=summary,
+                evidence=evidence(
+                    ("slowed_s", slowed_s, "s"),
+                    ("window_s", seconds, "s"),
+                    ("sm_clock_mhz", float(clock_mhz[index]), "MHz"),
+                ),
+            )
+
+        return tuple(word(self.name, Cause.HW_SLOWDOWN, entities, state.conditions, changes, now_ns=now_ns, say=say))

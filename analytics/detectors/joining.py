@@ -1,0 +1,102 @@
+"""Several tables of one kind as one: each row holds the newest value of every table, so a detector sees all signals.
+
+A table has one writer and a rate of its own (fast, slow, bus). Rows are joined by time: one joined row per row of any
+table, the others' values held. What is stale is NaN already, the tables' writers see to that.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.connectivity import GroupArray
+from telemetry.frames import FloatArray, Frame, TableSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Placement:
+    """Where the columns of one table stand in the joined one; `picked` are its columns that stand there."""
+
+    table: str
+    rows: GroupArray
+    columns: GroupArray
+    picked: GroupArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JoinState:
+    """The joined table, and the newest values, shape ``(n_entities, n_signals)``; NaN before the first."""
+
+    spec: TableSpec
+    placements: tuple[Placement, ...]
+    values: FloatArray
+    last_ns: int
+
+
+def start_join(specs: Sequence[TableSpec]) -> JoinState:
+    """Give the join of tables of one kind. A signal that two tables have is taken from the first.
+
+    Raises
+    ------
+    ValueError
+        There is no table, or they are of several kinds.
+    """
+    kinds = {spec.kind for spec in specs}
+    if len(kinds) != 1:
+        raise ValueError(f"a join needs tables of one kind, got {sorted(kinds)}")
+    every = [entity for spec in specs for entity in spec.entities]
+    by_id = {entity.id: entity for entity in reversed(every)}
+    places = {key: place for place, key in enumerate(dict.fromkeys(entity.id for entity in every))}
+    columns = tuple(dict.fromkeys(name for spec in specs for name in spec.signals))
+    joined = TableSpec(
+        name=f"{specs[0].kind}_joined",
+        kind=specs[0].kind,
+        entities=tuple(by_id[key] for key in places),
+        signals=columns,
+    )
+    taken: set[tuple[str, frozenset[str]]] = set()
+    placements = []
+    for spec in specs:
+        own = frozenset(entity.id for entity in spec.entities)
+        free = [name for name in spec.signals if not any(name == other and own & ids for other, ids in taken)]
+        taken |= {(name, own) for name in free}
+        placements.append(
+            Placement(
+                table=spec.name,
+                rows=np.array([places[entity.id] for entity in spec.entities], dtype=np.intp),
+                columns=np.array([columns.index(name) for name in free], dtype=np.intp),
+                picked=np.array([spec.signals.index(name) for name in free], dtype=np.intp),
+            )
+        )
+    return JoinState(spec=joined, placements=tuple(placements), values=np.full(joined.shape, np.nan), last_ns=0)
+
+
+def join(state: JoinState, frames: Sequence[Frame]) -> tuple[JoinState, Frame]:
+    """Join the new rows of any of the tables; frames of other tables are left aside.
+
+    A row that is older than what was joined before becomes known now, so it stands at the time joined last.
+    """
+    parts = [
+        (placement, frame, np.maximum(frame.time_ns, state.last_ns))
+        for placement in state.placements
+        for frame in frames
+        if frame.spec.name == placement.table and len(frame)
+    ]
+    times_ns = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *(times for _, _, times in parts)]))
+    shape = (len(times_ns), *state.spec.shape)
+    values = np.broadcast_to(state.values, shape).copy()
+    fresh = np.zeros(shape, dtype=np.bool_)
+    for placement, frame, own_ns in parts:
+        if not placement.picked.size:
+            continue
+        latest = np.searchsorted(own_ns, times_ns, side="right") - 1
+        first = int(np.searchsorted(times_ns, own_ns[0]))
+        held = latest[first:]
+        cells = np.ix_(np.arange(first, len(times_ns)), placement.rows, placement.columns)
+        values[cells] = frame.values[:, :, placement.picked][held]
+        new = (own_ns[held] == times_ns[first:])[:, np.newaxis, np.newaxis]
+        fresh[cells] = frame.fresh[:, :, placement.picked][held] & new
+    joined = Frame(spec=state.spec, time_ns=times_ns, values=values, fresh=fresh)
+    if not len(times_ns):
+        return state, joined
+    return replace(state, values=values[-1].copy(), last_ns=int(times_ns[-1])), joined

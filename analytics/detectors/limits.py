@@ -1,0 +1,195 @@
+"""Every limit of the detectors, with the source of its default.
+
+The classes are plain frozen dataclasses for the detectors; as fields of a configuration model pydantic reads them with
+durations such as ``10s`` and refuses unknown keys.
+"""
+
+from dataclasses import dataclass, field
+
+from pydantic import ConfigDict
+
+from telemetry.durations import DurationS
+
+_STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RailSagLimits:
+    """When a 12 V rail counts as sagging.
+
+    Parameters
+    ----------
+    minimum_v
+        11.40 V: 12 V less 5 % at the load's end, static in the ATX12V Power Supply Design Guide 2.2 (table 2) and
+        static and dynamic in Intel's server supply specifications (S2400/P4000 TPS).
+    clear_above_v
+        50 mV higher: five times the 9.7 mV that remain about a straight line on a real 12 V feed (A100 square wave,
+        Oxford GPU_Power_Benchmark).
+    at_once_below_v
+        50 mV lower: too deep to be noise, raised on the first sample. Field report of a four-V100 node: GPUs fall off
+        between 11.2 and 11.4 V (blbadger.github.io/gpu-server).
+    hold_s
+        Time below `minimum_v` in one stretch before a shallower dip counts: three samples at 20 Hz.
+    clear_after_s
+        Quiet time without a dip. A training step lasts about a second, so ten steps must pass without one.
+    memory_s
+        Memory of the source estimate: some training steps, because a sag is answered from the path as it is now.
+    """
+
+    minimum_v: float = 11.40
+    clear_above_v: float = 11.45
+    at_once_below_v: float = 11.35
+    hold_s: DurationS = 0.1
+    clear_after_s: DurationS = 10.0
+    memory_s: DurationS = 4.0
+
+    __pydantic_config__ = _STRICT
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not 0 < self.at_once_below_v <= self.minimum_v <= self.clear_above_v:
+            raise ValueError("at_once_below_v <= minimum_v <= clear_above_v, all above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerBrakeLimits:
+    """When a power brake is over: it is raised at once, and stays until no brake was seen for this long.
+
+    Ten seconds are ten training steps of about a second: a brake that comes back every step stays one finding.
+    """
+
+    clear_after_s: DurationS = 10.0
+
+    __pydantic_config__ = _STRICT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HwSlowdownLimits:
+    """When hardware slowdown without brake or heat counts.
+
+    `hold_s` spans several sensor periods, because the bits that explain it (0x40, 0x80) may follow one update later:
+    sensors update every 20 ms on V100 and every 100 ms on A100 (Yang et al., SC'24, arXiv 2312.02741).
+    """
+
+    hold_s: DurationS = 0.3
+    clear_after_s: DurationS = 10.0
+
+    __pydantic_config__ = _STRICT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThermalMarginLimits:
+    """How near the slowdown temperature a GPU may come.
+
+    V100 SXM2 reports 83 °C as its highest operating and 87 °C as its slowdown temperature (``nvidia-smi -q``): 4 K.
+    `set_below_c` warns one sensor step (1 K) before that, `clear_above_c` lies another 4 K off.
+    """
+
+    set_below_c: float = 5.0
+    clear_above_c: float = 9.0
+    critical_below_c: float = 1.0
+    hold_s: DurationS = 5.0
+    clear_after_s: DurationS = 10.0
+
+    __pydantic_config__ = _STRICT
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not self.critical_below_c <= self.set_below_c <= self.clear_above_c:
+            raise ValueError("critical_below_c <= set_below_c <= clear_above_c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotterThanSiblingsLimits:
+    """When a GPU is hotter than its siblings for the power it draws.
+
+    Parameters
+    ----------
+    ratio, clear_ratio
+        Thermal resistance over the median of the siblings. Assumption, tuned on simulated thermal interfaces: a
+        mis-torqued V100 cold plate (+0.055 K/W on 0.115 K/W) gives 1.48, healthy siblings stay within 1.05.
+    excess_c, clear_excess_c
+        Floor in kelvin, so that 1 K steps of the sensor and slots that breathe their neighbours' warm air (up to
+        2.5 K, assumption) do not count, however small the power.
+    min_power_ratio, min_power_w
+        Power from which heat tells of the interface and not of the slot: 40 % of the limit in force, or 120 W (40 %
+        of a V100's 300 W) where the limit is unknown.
+    inlet_c
+        Assumed air temperature; 25 °C lies in the range that ASHRAE TC 9.9 recommends (18 to 27 °C). An error of 10 K
+        moves the ratio of a healthy GPU not at all and that of a bad one by a tenth.
+    smoothing_s, settle_s
+        Time constant of the means, about ten training steps, and the data needed before the first judgement.
+    """
+
+    ratio: float = 1.12
+    clear_ratio: float = 1.06
+    excess_c: float = 5.0
+    clear_excess_c: float = 3.0
+    min_power_ratio: float = 0.4
+    min_power_w: float = 120.0
+    inlet_c: float = 25.0
+    smoothing_s: DurationS = 10.0
+    settle_s: DurationS = 12.0
+    hold_s: DurationS = 6.0
+    clear_after_s: DurationS = 30.0
+
+    __pydantic_config__ = _STRICT
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not (1.0 <= self.clear_ratio <= self.ratio and 0.0 <= self.clear_excess_c <= self.excess_c):
+            raise ValueError("1 <= clear_ratio <= ratio and 0 <= clear_excess_c <= excess_c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuLostLimits:
+    """How long a GPU may be silent while a sibling answers: 1 s of a promise of 2 s from loss to incident.
+
+    Structural collapse is the signal of a detached GPU, not drift (GWDG study, arXiv 2603.28781).
+    """
+
+    hold_s: DurationS = 1.0
+    clear_after_s: DurationS = 5.0
+
+    __pydantic_config__ = _STRICT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensorLostLimits:
+    """How long one signal may be absent in a stretch before its entity counts as unknown: five periods at 1 Hz.
+
+    At least three samples in any case, because lone ones go missing in healthy telemetry (0.1 to 1 % assumed).
+    """
+
+    hold_s: DurationS = 5.0
+    clear_after_s: DurationS = 5.0
+
+    __pydantic_config__ = _STRICT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuErrorLimits:
+    """How long after its last telling an error counts as over.
+
+    Ten minutes: the span before a failure in which Meta's cluster study attributes a cause (arXiv 2410.21680).
+    """
+
+    clear_after_s: DurationS = 600.0
+
+    __pydantic_config__ = _STRICT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectorLimits:
+    """The limits of all detectors."""
+
+    rail_sag: RailSagLimits = field(default_factory=RailSagLimits)
+    power_brake: PowerBrakeLimits = field(default_factory=PowerBrakeLimits)
+    hw_slowdown: HwSlowdownLimits = field(default_factory=HwSlowdownLimits)
+    thermal_margin: ThermalMarginLimits = field(default_factory=ThermalMarginLimits)
+    hotter_than_siblings: HotterThanSiblingsLimits = field(default_factory=HotterThanSiblingsLimits)
+    gpu_lost: GpuLostLimits = field(default_factory=GpuLostLimits)
+    sensor_lost: SensorLostLimits = field(default_factory=SensorLostLimits)
+    gpu_errors: GpuErrorLimits = field(default_factory=GpuErrorLimits)
+
+    __pydantic_config__ = _STRICT

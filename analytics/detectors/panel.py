@@ -1,0 +1,93 @@
+"""All detectors side by side over the tables of a node or a fleet: frames and events in, findings out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from analytics.detectors.build import AnyDetector, AnyEventDetector, build_detectors, build_event_detectors
+from analytics.detectors.joining import JoinState, join, start_join
+from analytics.detectors.limits import DetectorLimits
+from telemetry.entities import EntityKind, Topology
+from telemetry.frames import Frame, TableSpec
+from telemetry.records import Event, Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PanelState:
+    """The joined tables by kind, and the state of each detector, None for one whose signals no table has."""
+
+    joins: tuple[tuple[EntityKind, JoinState], ...]
+    detectors: tuple[Any, ...]
+    event_detectors: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """Runs the detectors, each on the joined table of its kind."""
+
+    detectors: tuple[AnyDetector, ...]
+    event_detectors: tuple[AnyEventDetector, ...]
+
+    @staticmethod
+    def build(limits: DetectorLimits) -> "Panel":
+        """Build a panel of all detectors."""
+        return Panel(detectors=build_detectors(limits), event_detectors=build_event_detectors(limits))
+
+    def start(self, specs: Sequence[TableSpec]) -> PanelState:
+        """Give the state before the first row of these tables."""
+        kinds = tuple(dict.fromkeys(spec.kind for spec in specs))
+        joins = tuple((kind, start_join([spec for spec in specs if spec.kind is kind])) for kind in kinds)
+        by_kind = {kind: joined.spec for kind, joined in joins}
+        return PanelState(
+            joins=joins,
+            detectors=tuple(
+                detector.start(by_kind[detector.kind]) if _can_judge(detector, by_kind) else None
+                for detector in self.detectors
+            ),
+            event_detectors=tuple(detector.start() for detector in self.event_detectors),
+        )
+
+    def idle(self, state: PanelState) -> tuple[str, ...]:
+        """Name the detectors that no table gives the signals they need."""
+        return tuple(
+            detector.name for detector, own in zip(self.detectors, state.detectors, strict=True) if own is None
+        )
+
+    def step(
+        self, state: PanelState, frames: Sequence[Frame], topology: Topology
+    ) -> tuple[PanelState, tuple[Finding, ...]]:
+        """Judge the new rows of any of the tables; findings in order of time."""
+        joins, joined = [], {}
+        for kind, held in state.joins:
+            after, frame = join(held, frames)
+            joins.append((kind, after))
+            if len(frame):
+                joined[kind] = frame
+        states: list[Any] = []
+        findings: list[Finding] = []
+        for detector, own in zip(self.detectors, state.detectors, strict=True):
+            if own is None or detector.kind not in joined:
+                states.append(own)
+                continue
+            after_own, found = detector.step(own, joined[detector.kind], topology)
+            states.append(after_own)
+            findings.extend(found)
+        findings.sort(key=lambda finding: finding.time_ns)
+        return replace(state, joins=tuple(joins), detectors=tuple(states)), tuple(findings)
+
+    def step_events(
+        self, state: PanelState, events: Sequence[Event], now_ns: int, topology: Topology
+    ) -> tuple[PanelState, tuple[Finding, ...]]:
+        """Judge events, fused, and that none came, up to `now_ns`."""
+        states: list[Any] = []
+        findings: list[Finding] = []
+        for detector, own in zip(self.event_detectors, state.event_detectors, strict=True):
+            after, found = detector.step(own, events, now_ns, topology)
+            states.append(after)
+            findings.extend(found)
+        return replace(state, event_detectors=tuple(states)), tuple(findings)
+
+
+def _can_judge(detector: AnyDetector, by_kind: dict[EntityKind, TableSpec]) -> bool:
+    spec = by_kind.get(detector.kind)
+    return spec is not None and set(detector.signals) <= set(spec.signals)

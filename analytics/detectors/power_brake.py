@@ -1,0 +1,150 @@
+"""Power brake: the platform told the GPU to cut its clocks because the supply is in trouble.
+
+Two witnesses: bit 0x80 of the clock event reasons, which polling can miss, and the driver's counter of braked time,
+which cannot be missed but comes at the slow rate and not from every part.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.detectors import throttle_reasons
+from analytics.detectors.columns import bits_set, optional
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.limits import PowerBrakeLimits
+from analytics.detectors.wording import Statement, evidence, word
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PowerBrakeState:
+    """What is carried from row to row; arrays of shape ``(n_gpus,)``.
+
+    `counter_s` is the counter's last known value, NaN before the first. `polled_s` and `counted_s` are the braked time
+    that each witness saw since the condition began, `times` how often the bit came on or the counter moved anew.
+    """
+
+    last_ns: int | None
+    conditions: Conditions
+    counter_s: FloatArray
+    braked: MaskArray
+    polled_s: FloatArray
+    counted_s: FloatArray
+    times: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerBrake:
+    """Raises `Cause.POWER_BRAKE` at the first sign, so that a braked GPU is never silent."""
+
+    limits: PowerBrakeLimits
+    name: str = "power_brake"
+    kind: EntityKind = EntityKind.GPU
+    signals: tuple[str, ...] = ("throttle_reasons",)
+
+    def start(self, spec: TableSpec) -> PowerBrakeState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        zero = np.zeros(size)
+        return PowerBrakeState(
+            last_ns=None,
+            conditions=Conditions.idle(size),
+            counter_s=np.full(size, np.nan),
+            braked=np.zeros(size, dtype=np.bool_),
+            polled_s=zero,
+            counted_s=zero,
+            times=zero,
+        )
+
+    def step(
+        self, state: PowerBrakeState, frame: Frame, topology: Topology
+    ) -> tuple[PowerBrakeState, tuple[Finding, ...]]:
+        """Judge the rows of a frame. A counter that goes back was reset and says nothing."""
+        del topology
+        flags, counters_s = frame.signal("throttle_reasons"), optional(frame, "power_brake_s")
+        findings: list[Finding] = []
+        for row, now_ns in enumerate(frame.time_ns.tolist()):
+            state, changes = self._judge(state, now_ns, flags[row], counters_s[row])
+            if changes.some:
+                findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+        return state, tuple(findings)
+
+    def _judge(
+        self, state: PowerBrakeState, now_ns: int, flags: FloatArray, counter_s: FloatArray
+    ) -> tuple[PowerBrakeState, Changes]:
+        passed_ns = elapsed_ns(state.last_ns, now_ns)
+        polled = bits_set(flags, throttle_reasons.HW_POWER_BRAKE)
+        # NaN on either side compares as False: no growth known.
+        grew_s = np.where(counter_s > state.counter_s, counter_s - state.counter_s, 0.0)
+        over = polled | (grew_s > 0)
+        seen = ~(np.isnan(flags) & np.isnan(counter_s))
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=now_ns,
+            elapsed_ns=passed_ns,
+            over=over,
+            under=seen & ~over,
+            seen=seen,
+            holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
+        )
+        if conditions.busy or state.conditions.busy:
+            state = _count(state, passed_ns / NS_PER_S, polled, grew_s)
+        state = replace(
+            state,
+            last_ns=now_ns,
+            counter_s=np.where(np.isnan(counter_s), state.counter_s, counter_s),
+            braked=np.where(np.isnan(flags), state.braked, polled),
+        )
+        conditions, changes = tell(
+            conditions,
+            changes,
+            now_ns=now_ns,
+            over=over,
+            badness=state.times + np.maximum(state.polled_s, state.counted_s),
+        )
+        return replace(state, conditions=conditions), changes
+
+    def _word(
+        self, state: PowerBrakeState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
+    ) -> tuple[Finding, ...]:
+        def say(index: int, status: FindingStatus) -> Statement:
+            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+            braked_s = float(max(state.polled_s[index], state.counted_s[index]))
+            times = int(state.times[index])
+            often = f"{times} time{'s' if times != 1 else ''} in {seconds:.1f} s"
+            name = entities[index].name
+            summary = (
+                f"{name} is under hardware power brake: {often}, {braked_s:.2f} s braked so far"
+                if status is not FindingStatus.CLEARED
+                else f"{name} saw no power brake for {self.limits.clear_after_s:g} s; before: {often}, {braked_s:.2f} s"
+            )
+            return Statement(
+                # The platform pulls this line only when the supply is past its limit.
+                severity=Severity.CRITICAL,
+                score=braked_s / max(seconds, 1.0),
+                summary=summary,
+                evidence=evidence(
+                    ("brake_s", braked_s, "s"),
+                    ("polled_brake_s", float(state.polled_s[index]), "s"),
+                    ("counted_brake_s", float(state.counted_s[index]), "s"),
+                    ("brakes", times, ""),
+                    ("window_s", seconds, "s"),
+                ),
+            )
+
+        return tuple(word(self.name, Cause.POWER_BRAKE, entities, state.conditions, changes, now_ns=now_ns, say=say))
+
+
+def _count(state: PowerBrakeState, passed_s: float, polled: MaskArray, grew_s: FloatArray) -> PowerBrakeState:
+    """Add up where the condition holds; elsewhere start afresh."""
+    held = state.conditions.active
+    begins = (polled & ~state.braked) | ((grew_s > 0) & ~polled & ~held)
+    return replace(
+        state,
+        polled_s=np.where(held, state.polled_s, 0.0) + np.where(polled & state.braked, passed_s, 0.0),
+        counted_s=np.where(held, state.counted_s, 0.0) + grew_s,
+        times=np.where(held, state.times, 0.0) + begins,
+    )

@@ -1,0 +1,227 @@
+"""Rail sag: the voltage at the load's end falls below what the load is specified for.
+
+A training job draws its plateau once per step, so a weak path dips about once a second. The finding stays raised while
+dips recur and clears after a quiet time. Beside the dips it carries what the supply path is made of, as far as voltage
+and current tell.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.detectors.columns import optional
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.limits import RailSagLimits
+from analytics.detectors.wording import Statement, evidence, word
+from analytics.supply.thevenin import Moments, SupplyEstimate, add_sample, estimate
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+# Half of 12 V: no load that still computes draws a rail down there, so a lone reading below is a failed conversion
+# until it lasts.
+_IMPLAUSIBLE_BELOW_V = 6.0
+# -10 %, which ATX12V allows its second rail at peak load: the far end of the score.
+_WORST_V = 10.80
+# A minimum this much deeper is worth telling again; about the noise of one sample (9.7 mV, see RailSagLimits).
+_DEEPER_V = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dips:
+    """The dips since the condition began, each array of shape ``(n_supplies,)``.
+
+    `recent_v` is the minimum since the finding was last told, `quiet_v` the minimum since the last dip.
+    """
+
+    below: MaskArray
+    start_ns: TimeArray
+    count: FloatArray
+    longest_s: FloatArray
+    minimum_v: FloatArray
+    recent_v: FloatArray
+    quiet_v: FloatArray
+
+    @staticmethod
+    def none(n_supplies: int) -> "Dips":
+        """Give what holds before the first dip."""
+        zero, high = np.zeros(n_supplies), np.full(n_supplies, np.inf)
+        return Dips(
+            below=np.zeros(n_supplies, dtype=np.bool_),
+            start_ns=np.zeros(n_supplies, dtype=np.int64),
+            count=zero,
+            longest_s=zero,
+            minimum_v=high,
+            recent_v=high,
+            quiet_v=high,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RailSagState:
+    """What is carried from row to row."""
+
+    last_ns: int | None
+    conditions: Conditions
+    dips: Dips
+    moments: Moments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RailSag:
+    """Raises `Cause.SUPPLY_SAG` on supplies; see `RailSagLimits` for the levels."""
+
+    limits: RailSagLimits
+    name: str = "rail_sag"
+    kind: EntityKind = EntityKind.SUPPLY
+    signals: tuple[str, ...] = ("voltage_v",)
+
+    def start(self, spec: TableSpec) -> RailSagState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        return RailSagState(
+            last_ns=None, conditions=Conditions.idle(size), dips=Dips.none(size), moments=Moments.empty(size)
+        )
+
+    def step(self, state: RailSagState, frame: Frame, topology: Topology) -> tuple[RailSagState, tuple[Finding, ...]]:
+        """Judge the rows of a frame. A missing current costs the source estimate, not the sag."""
+        del topology
+        voltages_v, currents_a = frame.signal("voltage_v"), optional(frame, "current_a")
+        # A conversion that repeats one of its two values is still a new pair.
+        pair = [place for place, name in enumerate(frame.spec.signals) if name in ("voltage_v", "current_a")]
+        fresh: MaskArray = np.any(frame.fresh[:, :, pair], axis=2)
+        findings: list[Finding] = []
+        for row, now_ns in enumerate(frame.time_ns.tolist()):
+            passed_ns = elapsed_ns(state.last_ns, now_ns)
+            moments = add_sample(
+                state.moments,
+                elapsed_ns=passed_ns,
+                voltage_v=voltages_v[row],
+                current_a=currents_a[row],
+                fresh=fresh[row],
+                memory_s=self.limits.memory_s,
+            )
+            state, changes = self._judge(replace(state, moments=moments), now_ns, passed_ns, voltages_v[row])
+            if changes.some:
+                findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+                state = _told(state, changes)
+        return state, tuple(findings)
+
+    def _judge(
+        self, state: RailSagState, now_ns: int, passed_ns: int, voltage_v: FloatArray
+    ) -> tuple[RailSagState, Changes]:
+        limits = self.limits
+        over = voltage_v < limits.minimum_v
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=now_ns,
+            elapsed_ns=passed_ns,
+            over=over,
+            under=voltage_v > limits.clear_above_v,
+            seen=~np.isnan(voltage_v),
+            holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
+            at_once=(voltage_v < limits.at_once_below_v) & (voltage_v > _IMPLAUSIBLE_BELOW_V),
+        )
+        dips = state.dips
+        if conditions.busy or state.conditions.busy:
+            dips = _count(dips, now_ns, voltage_v, over, kept=state.conditions.engaged)
+        badness = dips.count + np.where(dips.count > 0, limits.minimum_v - dips.minimum_v, 0.0) / _DEEPER_V
+        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
+        return replace(state, last_ns=now_ns, conditions=conditions, dips=dips), changes
+
+    def _word(
+        self, state: RailSagState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
+    ) -> tuple[Finding, ...]:
+        def say(index: int, status: FindingStatus) -> Statement:
+            return self._say(state, index, status, now_ns, entities[index])
+
+        return tuple(word(self.name, Cause.SUPPLY_SAG, entities, state.conditions, changes, now_ns=now_ns, say=say))
+
+    def _say(self, state: RailSagState, index: int, status: FindingStatus, now_ns: int, entity: Entity) -> Statement:
+        limit_v, dips = self.limits.minimum_v, state.dips
+        source = estimate(state.moments, index)
+        minimum_v, count = float(dips.minimum_v[index]), int(dips.count[index])
+        seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+        if status is FindingStatus.CLEARED:
+            summary = (
+                f"12 V at {entity.name} is back: at least {dips.quiet_v[index]:.2f} V for "
+                f"{self.limits.clear_after_s:g} s, was down to {minimum_v:.2f} V"
+            )
+        else:
+            times = f"{count} dip{'s' if count != 1 else ''} in {seconds:.1f} s"
+            summary = (
+                f"12 V at {entity.name} under load down to {minimum_v:.2f} V, limit {limit_v:.2f} V, {times}; "
+                f"{_path_in_words(source)}"
+            )
+        return Statement(
+            severity=Severity.CRITICAL if minimum_v < self.limits.at_once_below_v else Severity.WARNING,
+            score=(limit_v - minimum_v) / (limit_v - _WORST_V),
+            summary=summary,
+            evidence=evidence(
+                ("limit_v", limit_v, "V"),
+                ("minimum_v", minimum_v, "V"),
+                ("recent_minimum_v", float(dips.recent_v[index]), "V"),
+                ("recovered_minimum_v", float(dips.quiet_v[index]), "V"),
+                ("depth_v", limit_v - minimum_v, "V"),
+                ("duration_s", float(dips.longest_s[index]), "s"),
+                ("dips", count, ""),
+                ("window_s", seconds, "s"),
+                *_path_in_numbers(source, state.moments, index),
+            ),
+        )
+
+
+def _path_in_words(source: SupplyEstimate) -> str:
+    if source.source_resistance_ohm is None:
+        return f"source resistance not known: {source.identifiability}"
+    return f"source resistance {source.source_resistance_ohm * 1e3:.1f} mohm"
+
+
+def _path_in_numbers(source: SupplyEstimate, moments: Moments, index: int) -> tuple[tuple[str, float, str], ...]:
+    rows: list[tuple[str, float, str]] = []
+    if source.correlation is not None:
+        rows.append(("correlation", source.correlation, ""))
+    if source.open_circuit_v is not None and source.open_circuit_bounds_v is not None:
+        low_v, high_v = source.open_circuit_bounds_v
+        rows += [
+            ("open_circuit_v", source.open_circuit_v, "V"),
+            ("open_circuit_low_v", low_v, "V"),
+            ("open_circuit_high_v", high_v, "V"),
+        ]
+    if source.source_resistance_ohm is not None and source.source_resistance_bounds_ohm is not None:
+        low_ohm, high_ohm = source.source_resistance_bounds_ohm
+        rows += [
+            ("source_resistance_ohm", source.source_resistance_ohm, "ohm"),
+            ("source_resistance_low_ohm", low_ohm, "ohm"),
+            ("source_resistance_high_ohm", high_ohm, "ohm"),
+            ("current_high_a", float(moments.high_a[index]), "A"),
+            ("current_low_a", float(moments.low_a[index]), "A"),
+        ]
+    return tuple(rows)
+
+
+def _count(dips: Dips, now_ns: int, voltage_v: FloatArray, over: MaskArray, *, kept: MaskArray) -> Dips:
+    """Count on where the condition held or was about to before this row; elsewhere start afresh."""
+    seen = ~np.isnan(voltage_v)
+    in_dip = dips.below & kept
+    begins = over & ~in_dip
+    start_ns = np.where(begins, now_ns, dips.start_ns)
+    lasted_s = np.where(over | (in_dip & seen), (now_ns - start_ns) / NS_PER_S, 0.0)
+    lowest_v = np.where(seen, voltage_v, np.inf)
+    return Dips(
+        below=np.where(seen, over, in_dip),
+        start_ns=start_ns,
+        count=np.where(kept, dips.count, 0.0) + begins,
+        longest_s=np.maximum(np.where(kept, dips.longest_s, 0.0), lasted_s),
+        minimum_v=np.minimum(np.where(kept, dips.minimum_v, np.inf), np.where(over, voltage_v, np.inf)),
+        recent_v=np.minimum(np.where(kept, dips.recent_v, np.inf), lowest_v),
+        quiet_v=np.where(over, np.inf, np.minimum(np.where(kept, dips.quiet_v, np.inf), lowest_v)),
+    )
+
+
+def _told(state: RailSagState, changes: Changes) -> RailSagState:
+    recent_v = state.dips.recent_v.copy()
+    recent_v[changes.raised] = np.inf
+    recent_v[changes.updated] = np.inf
+    return replace(state, dips=replace(state.dips, recent_v=recent_v))

@@ -1,0 +1,178 @@
+"""Lost sensor: signals that were there are absent, so the health of their entity is unknown, never healthy.
+
+One finding per entity, however many of its signals are gone. A GPU that vanished alone is `gpu_lost`'s and not said
+twice.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.connectivity import Siblings
+from analytics.detectors.columns import optional
+from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.limits import SensorLostLimits
+from analytics.detectors.structure import Presence, structural_loss
+from analytics.detectors.wording import Statement, evidence, word
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+# What the other detectors live on. The rest may come and go with the part and the driver.
+GPU_SIGNALS = ("power_w", "sm_clock_mhz", "throttle_reasons", "gpu_temp_c")
+SUPPLY_SIGNALS = ("voltage_v", "current_a")
+# A GPU that gives none of these is silent altogether, see `gpu_lost`.
+_GPU_CORE = ("power_w", "sm_clock_mhz", "gpu_temp_c")
+
+
+# A lone sample goes missing in healthy telemetry, in one signal or in another: only a stretch of one signal counts.
+_MIN_ROWS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Absence:
+    """Which watched signals are absent and for how long in one stretch, shape ``(n_entities, n_watched)``.
+
+    `whole` says that all of them were heard and none is absent, so that the next quiet row costs one comparison.
+    """
+
+    heard: MaskArray
+    rows: TimeArray
+    lasted_ns: TimeArray
+    whole: bool
+
+    @staticmethod
+    def never_heard(n_entities: int, n_watched: int) -> "Absence":
+        """Give what holds before the first row; a signal that was never heard is not absent."""
+        zero = np.zeros((n_entities, n_watched), dtype=np.int64)
+        return Absence(heard=zero > 0, rows=zero, lasted_ns=zero, whole=False)
+
+    def after(self, missing: MaskArray, passed_ns: int) -> "Absence":
+        """Give what holds after a row in which these were missing."""
+        none_missing = not missing.any()
+        if self.whole and none_missing:
+            return self
+        heard = self.heard | ~missing
+        gone = heard & missing
+        return Absence(
+            heard=heard,
+            rows=np.where(gone, self.rows + 1, 0),
+            lasted_ns=np.where(gone & (self.rows > 0), self.lasted_ns + passed_ns, 0),
+            whole=none_missing,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SensorLostState:
+    """What is carried from row to row."""
+
+    last_ns: int | None
+    conditions: Conditions
+    absence: Absence
+    presence: Presence
+    siblings: Siblings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensorLost:
+    """Raises `Cause.SENSOR_LOST` on one kind of entity; watches those of `watched` that the table has."""
+
+    limits: SensorLostLimits
+    name: str
+    kind: EntityKind
+    watched: tuple[str, ...]
+    signals: tuple[str, ...] = ()
+
+    def start(self, spec: TableSpec) -> SensorLostState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        watched = sum(name in spec.signals for name in self.watched)
+        return SensorLostState(
+            last_ns=None,
+            conditions=Conditions.idle(size),
+            absence=Absence.never_heard(size, watched),
+            presence=Presence.never(size),
+            siblings=Siblings.unknown(),
+        )
+
+    def step(
+        self, state: SensorLostState, frame: Frame, topology: Topology
+    ) -> tuple[SensorLostState, tuple[Finding, ...]]:
+        """Judge the rows of a frame; a signal that was never there is not lost."""
+        names = tuple(name for name in self.watched if name in frame.spec.signals)
+        missing = np.isnan(frame.values[:, :, [frame.spec.signals.index(name) for name in names]])
+        core = [names.index(name) for name in _GPU_CORE if self.kind is EntityKind.GPU and name in names]
+        pci = optional(frame, "pci_present")
+        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        findings: list[Finding] = []
+        for row, now_ns in enumerate(frame.time_ns.tolist()):
+            presence, lost = state.presence, np.zeros(len(frame.spec.entities), dtype=np.bool_)
+            if core:
+                presence = presence.after(np.all(missing[row][:, core], axis=1))
+                lost = structural_loss(presence, state.siblings.groups, pci[row]).lost
+            state, changes = self._judge(replace(state, presence=presence), now_ns, missing[row], lost)
+            if changes.some:
+                findings.extend(self._word(state, changes, now_ns, frame.spec.entities, names=names))
+        return state, tuple(findings)
+
+    def _judge(
+        self, state: SensorLostState, now_ns: int, missing: MaskArray, lost: MaskArray
+    ) -> tuple[SensorLostState, Changes]:
+        passed_ns = elapsed_ns(state.last_ns, now_ns)
+        absence = state.absence.after(missing, passed_ns)
+        if absence is state.absence and not state.conditions.busy:
+            return replace(state, last_ns=now_ns), NO_CHANGES
+        hold_ns = round(self.limits.hold_s * NS_PER_S)
+        late = (absence.rows >= _MIN_ROWS) & (absence.lasted_ns >= hold_ns)
+        over = np.any(late, axis=1) & ~lost
+        known = np.any(absence.heard, axis=1)
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=now_ns,
+            elapsed_ns=passed_ns,
+            over=over,
+            under=~np.any(absence.rows > 0, axis=1) & known,
+            seen=known & ~lost,
+            # The hold has run in `late` already, signal by signal.
+            holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
+        )
+        if changes.raised.size:
+            since_ns = conditions.since_ns.copy()
+            since_ns[changes.raised] = now_ns - absence.lasted_ns[changes.raised].max(axis=1)
+            conditions = replace(conditions, since_ns=since_ns)
+        badness: FloatArray = late.sum(axis=1).astype(np.float64)
+        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
+        return replace(state, last_ns=now_ns, conditions=conditions, absence=absence), changes
+
+    def _word(
+        self,
+        state: SensorLostState,
+        changes: Changes,
+        now_ns: int,
+        entities: tuple[Entity, ...],
+        *,
+        names: tuple[str, ...],
+    ) -> tuple[Finding, ...]:
+        def say(index: int, status: FindingStatus) -> Statement:
+            rows = state.absence.rows[index].tolist()
+            missing = [name for name, absent in zip(names, rows, strict=True) if absent]
+            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+            name = entities[index].name
+            summary = (
+                f"no reading of {', '.join(missing)} from {name} for {seconds:.1f} s; its health is unknown"
+                if status is not FindingStatus.CLEARED
+                else f"all readings of {name} are back for {self.limits.clear_after_s:g} s"
+            )
+            return Statement(
+                severity=Severity.WARNING,
+                score=len(missing) / len(names),
+                summary=summary,
+                evidence=evidence(
+                    ("signals_lost", len(missing), ""),
+                    ("signals_watched", len(names), ""),
+                    ("silent_s", seconds if missing else 0.0, "s"),
+                ),
+            )
+
+        return tuple(word(self.name, Cause.SENSOR_LOST, entities, state.conditions, changes, now_ns=now_ns, say=say))

@@ -1,0 +1,42 @@
+"""Which entities fell silent, and whether alone or all together."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analytics.connectivity import GroupArray, any_sibling
+from telemetry.frames import FloatArray, MaskArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Presence:
+    """Who was ever heard, and who is silent now; arrays of shape ``(n_entities,)``."""
+
+    heard: MaskArray
+    silent: MaskArray
+
+    @staticmethod
+    def never(n_entities: int) -> "Presence":
+        """Give what holds before the first row."""
+        return Presence(heard=np.zeros(n_entities, dtype=np.bool_), silent=np.ones(n_entities, dtype=np.bool_))
+
+    def after(self, silent: MaskArray) -> "Presence":
+        """Give what holds after a row in which these were silent."""
+        return Presence(heard=self.heard | ~silent, silent=silent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Loss:
+    """Who is lost by structure, and whose PCI device is gone."""
+
+    lost: MaskArray
+    off_bus: MaskArray
+
+
+def structural_loss(presence: Presence, groups: GroupArray, pci_present: FloatArray) -> Loss:
+    """Give who vanished while a sibling answers, or whose PCI device is gone too; NaN there says nothing."""
+    gone = presence.heard & presence.silent
+    if not gone.any():
+        return Loss(lost=gone, off_bus=gone)
+    off_bus = gone & (pci_present == 0)
+    return Loss(lost=(gone & any_sibling(~presence.silent, groups)) | off_bus, off_bus=off_bus)

@@ -1,0 +1,114 @@
+"""Thermal margin: how far a GPU is from the temperature at which its hardware slows it down."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.limits import ThermalMarginLimits
+from analytics.detectors.wording import Statement, evidence, word
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ThermalMarginState:
+    """What is carried from row to row; arrays of shape ``(n_gpus,)``.
+
+    `least_c` is the smallest margin since the condition began, infinite before.
+    """
+
+    last_ns: int | None
+    conditions: Conditions
+    least_c: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThermalMargin:
+    """Raises `Cause.THERMAL_MARGIN`. Parts that report no slowdown temperature are not judged."""
+
+    limits: ThermalMarginLimits
+    name: str = "thermal_margin"
+    kind: EntityKind = EntityKind.GPU
+    signals: tuple[str, ...] = ("gpu_temp_c", "slowdown_temp_c")
+
+    def start(self, spec: TableSpec) -> ThermalMarginState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        return ThermalMarginState(last_ns=None, conditions=Conditions.idle(size), least_c=np.full(size, np.inf))
+
+    def step(
+        self, state: ThermalMarginState, frame: Frame, topology: Topology
+    ) -> tuple[ThermalMarginState, tuple[Finding, ...]]:
+        """Judge the rows of a frame."""
+        del topology
+        temps_c, slowdowns_c = frame.signal("gpu_temp_c"), frame.signal("slowdown_temp_c")
+        findings: list[Finding] = []
+        for row, now_ns in enumerate(frame.time_ns.tolist()):
+            state, changes = self._judge(state, now_ns, slowdowns_c[row] - temps_c[row])
+            if changes.some:
+                findings.extend(
+                    self._word(
+                        state, changes, now_ns, frame.spec.entities, temp_c=temps_c[row], slowdown_c=slowdowns_c[row]
+                    )
+                )
+        return state, tuple(findings)
+
+    def _judge(
+        self, state: ThermalMarginState, now_ns: int, margin_c: FloatArray
+    ) -> tuple[ThermalMarginState, Changes]:
+        limits = self.limits
+        over = margin_c < limits.set_below_c
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=now_ns,
+            elapsed_ns=elapsed_ns(state.last_ns, now_ns),
+            over=over,
+            under=margin_c > limits.clear_above_c,
+            seen=~np.isnan(margin_c),
+            holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
+        )
+        least_c = state.least_c
+        if conditions.busy or state.conditions.busy:
+            least_c = np.fmin(np.where(state.conditions.engaged, least_c, np.inf), margin_c)
+        badness = np.where(np.isfinite(least_c), limits.set_below_c - least_c, 0.0)
+        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
+        return replace(state, last_ns=now_ns, conditions=conditions, least_c=least_c), changes
+
+    def _word(
+        self,
+        state: ThermalMarginState,
+        changes: Changes,
+        now_ns: int,
+        entities: tuple[Entity, ...],
+        *,
+        temp_c: FloatArray,
+        slowdown_c: FloatArray,
+    ) -> tuple[Finding, ...]:
+        def say(index: int, status: FindingStatus) -> Statement:
+            least_c, name = float(state.least_c[index]), entities[index].name
+            here_c, limit_c = float(temp_c[index]), float(slowdown_c[index])
+            seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+            summary = (
+                f"{name} is at {here_c:.0f} °C, {limit_c - here_c:.0f} K below its slowdown temperature of "
+                f"{limit_c:.0f} °C, for {seconds:.0f} s"
+                if status is not FindingStatus.CLEARED
+                else f"{name} is back at {here_c:.0f} °C, {limit_c - here_c:.0f} K below its slowdown temperature"
+            )
+            return Statement(
+                severity=Severity.CRITICAL if least_c <= self.limits.critical_below_c else Severity.WARNING,
+                score=1.0 - least_c / self.limits.clear_above_c,
+                summary=summary,
+                evidence=evidence(
+                    ("margin_c", limit_c - here_c, "K"),
+                    ("least_margin_c", least_c, "K"),
+                    ("gpu_temp_c", here_c, "°C"),
+                    ("slowdown_temp_c", limit_c, "°C"),
+                    ("limit_c", self.limits.set_below_c, "K"),
+                    ("duration_s", seconds, "s"),
+                ),
+            )
+
+        return tuple(word(self.name, Cause.THERMAL_MARGIN, entities, state.conditions, changes, now_ns=now_ns, say=say))

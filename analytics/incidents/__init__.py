@@ -1,0 +1,1 @@
+"""Incidents: findings gathered on the entity that explains them, from opening to closing."""

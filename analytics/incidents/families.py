@@ -1,0 +1,44 @@
+"""Families of causes: within one, a cause may explain another, so both belong to one incident."""
+
+from telemetry.records import Cause, Finding
+
+# In each family from the root towards what follows from it: a rail that sags makes the platform pull the brake, a brake
+# slows the hardware; a bad interface eats the thermal margin; a GPU that is off the bus goes on to report other errors.
+FAMILIES: tuple[tuple[Cause, ...], ...] = (
+    (Cause.SUPPLY_SAG, Cause.POWER_BRAKE, Cause.HW_SLOWDOWN),
+    (Cause.THERMAL_INTERFACE, Cause.THERMAL_MARGIN),
+    (Cause.GPU_LOST, Cause.GPU_ERROR),
+    (Cause.FABRIC_ERROR,),
+    (Cause.SENSOR_LOST,),
+)
+ELECTRICAL = 0
+_FAMILY = {cause: number for number, family in enumerate(FAMILIES) for cause in family}
+_RANK = {cause: rank for family in FAMILIES for rank, cause in enumerate(family)}
+
+
+def family_of(cause: Cause) -> int:
+    """Give the number of a cause's family."""
+    return _FAMILY[cause]
+
+
+def rank_of(cause: Cause) -> int:
+    """Give how far a cause stands from the root of its family, 0 at the root."""
+    return _RANK[cause]
+
+
+def explains(cause: Cause, other: Cause) -> bool:
+    """Say whether a cause at a parent accounts for another at its child."""
+    return family_of(cause) == family_of(other) and rank_of(cause) <= rank_of(other)
+
+
+def points_to_parent(cause: Cause) -> bool:
+    """Say whether siblings with this cause point to what they share.
+
+    A bad thermal interface is told by comparison with the siblings, so it names the part itself, be it on two of them.
+    """
+    return cause is not Cause.THERMAL_INTERFACE
+
+
+def finding_key(finding: Finding) -> str:
+    """Give what stays the same when a finding is raised anew: its id without the time at which it began."""
+    return finding.id.rpartition(":")[0] or finding.id

@@ -1,0 +1,1 @@
+"""What a supply path is made of, told from its own voltage and current."""

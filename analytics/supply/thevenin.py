@@ -1,0 +1,242 @@
+"""Open-circuit voltage and source resistance of supply paths, from their own voltage and current.
+
+The model is V = E - R I + e. Weighted least squares with exponential forgetting, over all supplies at once. An estimate
+is given only where the load moved enough to tell R from E, and where V follows I: voltage and current that were not
+taken together can turn the sign of R (a skew of 50 ms on a 100 ms square wave does).
+
+Forgetting and its range: Vahidi, Stefanopoulou and Peng, "Recursive least squares with forgetting for online estimation
+of vehicle mass and road grade", Vehicle System Dynamics 43(1), 2005.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from telemetry.clock import NS_PER_S
+from telemetry.frames import FloatArray, MaskArray, TimeArray
+
+# A change of current below 1 A, or 3 % of the largest current seen, moves V by less than the 9 mV that remain about
+# the line on real 12 V feeds (Oxford GPU_Power_Benchmark): the slope would be noise.
+MIN_SPREAD_A = 1.0
+MIN_SPREAD_RATIO = 0.03
+MIN_CORRELATION = 0.9
+MIN_SAMPLES = 30.0
+# A supply recovers from a load step within 20 ms (same recordings), so samples closer than that share their error.
+INDEPENDENT_AFTER_S = 0.02
+# Time constant of the high-pass: two training steps of about a second. At slow sampling a mean takes in at least four
+# samples and the memory at least 32, so that a 1 Hz sensor can be judged at all.
+LOCAL_S = 2.0
+MAX_LOCAL_SHARE = 0.25
+MIN_KEEP = 1.0 - 1.0 / 32.0
+Z_95 = 1.96  # two-sided 95 % of the normal distribution
+
+
+class Identifiability(StrEnum):
+    """Whether an estimate can be given, or why not."""
+
+    IDENTIFIED = "identified"
+    TOO_FEW_SAMPLES = "too few samples"
+    LOAD_TOO_STEADY = "the load is too steady"
+    NOT_CORRELATED = "voltage does not follow current"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyEstimate:
+    """What is known of one supply path. The four numbers and bounds are None unless it is identified."""
+
+    identifiability: Identifiability
+    open_circuit_v: float | None
+    open_circuit_bounds_v: tuple[float, float] | None
+    source_resistance_ohm: float | None
+    source_resistance_bounds_ohm: tuple[float, float] | None
+    correlation: float | None
+    spread_a: float | None
+    samples: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Moments:
+    """Weighted moments of current and voltage about their local means, each of shape ``(n_supplies,)``.
+
+    `mean_a` and `mean_v` are the local means, `offset_a` and `offset_v` what lies off them on average: a local mean
+    lags behind a drift by a constant, which must not count as spread.
+    `weight` and `weight_squares` are sums of the weights and their squares, `independent` the weighted count of samples
+    that share no error with the one before, `age_ns` the time since the last sample. `high_a` and `low_a` are the
+    envelope of the current, which falls back to the mean with the same memory.
+    """
+
+    weight: FloatArray
+    weight_squares: FloatArray
+    independent: FloatArray
+    age_ns: TimeArray
+    mean_a: FloatArray
+    mean_v: FloatArray
+    offset_a: FloatArray
+    offset_v: FloatArray
+    spread_aa: FloatArray
+    spread_av: FloatArray
+    spread_vv: FloatArray
+    high_a: FloatArray
+    low_a: FloatArray
+    max_a: FloatArray
+
+    @staticmethod
+    def empty(n_supplies: int) -> "Moments":
+        """Give the moments of no sample."""
+        zero = np.zeros(n_supplies)
+        return Moments(
+            weight=zero,
+            weight_squares=zero,
+            independent=zero,
+            age_ns=np.zeros(n_supplies, dtype=np.int64),
+            mean_a=zero,
+            mean_v=zero,
+            offset_a=zero,
+            offset_v=zero,
+            spread_aa=zero,
+            spread_av=zero,
+            spread_vv=zero,
+            high_a=zero,
+            low_a=zero,
+            max_a=zero,
+        )
+
+
+def add_sample(
+    moments: Moments,
+    *,
+    elapsed_ns: int,
+    voltage_v: FloatArray,
+    current_a: FloatArray,
+    fresh: MaskArray,
+    memory_s: float,
+) -> Moments:
+    """Add one sample per supply where it is fresh and both values are known; `elapsed_ns` is since the last call.
+
+    Both values pass the same high-pass, which V = E - R I survives with the same R, so that a path that ages while it
+    is watched, or an E that drifts, does not blur the slope. Mean and spread are updated after West, CACM 22(9), 1979.
+    """
+    age_ns = moments.age_ns + elapsed_ns
+    used = fresh & np.isfinite(voltage_v) & np.isfinite(current_a)
+    if not used.any():
+        return replace(moments, age_ns=age_ns)
+    age_s = age_ns / NS_PER_S
+    keep = np.where(used, np.maximum(np.exp(-age_s / memory_s), MIN_KEEP), 1.0)
+    local = _local_means(moments, used, age_s, voltage_v=voltage_v, current_a=current_a)
+    weight = moments.weight * keep + used
+    gain = used / np.maximum(weight, 1e-300)
+    delta_a = np.where(used, current_a - local.mean_a - moments.offset_a, 0.0)
+    delta_v = np.where(used, voltage_v - local.mean_v - moments.offset_v, 0.0)
+    part = moments.weight * keep * gain
+    shown_a = np.where(used, current_a, local.mean_a)
+    kept_swing = np.where(moments.weight == 0, 0.0, keep)
+    return replace(
+        local,
+        weight=weight,
+        weight_squares=moments.weight_squares * keep * keep + used,
+        independent=moments.independent * keep + used * np.minimum(age_s / INDEPENDENT_AFTER_S, 1.0),
+        age_ns=np.where(used, 0, age_ns),
+        offset_a=moments.offset_a + gain * delta_a,
+        offset_v=moments.offset_v + gain * delta_v,
+        spread_aa=moments.spread_aa * keep + part * delta_a * delta_a,
+        spread_av=moments.spread_av * keep + part * delta_a * delta_v,
+        spread_vv=moments.spread_vv * keep + part * delta_v * delta_v,
+        high_a=np.maximum(local.mean_a + (moments.high_a - local.mean_a) * kept_swing, shown_a),
+        low_a=np.minimum(local.mean_a + (moments.low_a - local.mean_a) * kept_swing, shown_a),
+        max_a=np.maximum(moments.max_a, shown_a),
+    )
+
+
+def _local_means(
+    moments: Moments, used: MaskArray, age_s: FloatArray, *, voltage_v: FloatArray, current_a: FloatArray
+) -> Moments:
+    share = np.minimum(1.0 - np.exp(-age_s / LOCAL_S), MAX_LOCAL_SHARE)
+    share = np.where(moments.weight == 0, 1.0, share)
+    return replace(
+        moments,
+        mean_a=np.where(used, moments.mean_a + share * (current_a - moments.mean_a), moments.mean_a),
+        mean_v=np.where(used, moments.mean_v + share * (voltage_v - moments.mean_v), moments.mean_v),
+    )
+
+
+def moments_of_window(time_s: FloatArray, voltage_v: FloatArray, current_a: FloatArray) -> Moments:
+    """Give the moments of one whole window, all samples weighing alike.
+
+    `time_s` has shape ``(n_times,)``, the others ``(n_times, n_supplies)``; a sample with a NaN is left out.
+    """
+    used = np.isfinite(voltage_v) & np.isfinite(current_a)
+    weight = used.sum(axis=0).astype(np.float64)
+    divisor = np.maximum(weight, 1.0)
+    mean_a = np.where(used, current_a, 0.0).sum(axis=0) / divisor
+    mean_v = np.where(used, voltage_v, 0.0).sum(axis=0) / divisor
+    delta_a = np.where(used, current_a - mean_a, 0.0)
+    delta_v = np.where(used, voltage_v - mean_v, 0.0)
+    gaps_s = np.diff(time_s, prepend=time_s[:1])[:, np.newaxis]
+    spans = np.minimum(gaps_s, INDEPENDENT_AFTER_S) / INDEPENDENT_AFTER_S
+    return Moments(
+        weight=weight,
+        weight_squares=weight,
+        independent=np.where(used, spans, 0.0).sum(axis=0),
+        age_ns=np.zeros(len(weight), dtype=np.int64),
+        mean_a=mean_a,
+        mean_v=mean_v,
+        offset_a=np.zeros_like(mean_a),
+        offset_v=np.zeros_like(mean_v),
+        spread_aa=(delta_a * delta_a).sum(axis=0),
+        spread_av=(delta_a * delta_v).sum(axis=0),
+        spread_vv=(delta_v * delta_v).sum(axis=0),
+        high_a=np.where(used, current_a, mean_a).max(axis=0),
+        low_a=np.where(used, current_a, mean_a).min(axis=0),
+        max_a=np.where(used, current_a, mean_a).max(axis=0),
+    )
+
+
+def estimate(moments: Moments, index: int) -> SupplyEstimate:
+    """Give the estimate for one supply with 95 % bounds, or why there is none."""
+    weight = float(moments.weight[index])
+    squares = float(moments.weight_squares[index])
+    samples = weight * weight / squares if squares > 0 else 0.0
+    # Fewer independent samples than samples where they lie closer together than the supply's own recovery.
+    independent = samples * float(moments.independent[index]) / weight if weight > 0 else 0.0
+    if independent < MIN_SAMPLES:
+        return _unknown(Identifiability.TOO_FEW_SAMPLES, samples=samples)
+    aa, av, vv = (float(part[index]) for part in (moments.spread_aa, moments.spread_av, moments.spread_vv))
+    spread_a = math.sqrt(aa / weight)
+    if spread_a <= max(MIN_SPREAD_A, MIN_SPREAD_RATIO * float(moments.max_a[index])):
+        return _unknown(Identifiability.LOAD_TOO_STEADY, samples=samples, spread_a=spread_a)
+    correlation = av / math.sqrt(aa * vv) if vv > 0 else 0.0
+    if correlation > -MIN_CORRELATION:
+        return _unknown(Identifiability.NOT_CORRELATED, samples=samples, spread_a=spread_a, correlation=correlation)
+    resistance_ohm = -av / aa
+    mean_a = float(moments.mean_a[index])
+    open_circuit_v = float(moments.mean_v[index]) + resistance_ohm * mean_a
+    noise_vv = max(vv - av * av / aa, 0.0) / weight * independent / (independent - 2)
+    sd_ohm = math.sqrt(noise_vv / (independent * spread_a * spread_a))
+    sd_v = math.sqrt(noise_vv / independent * (1 + (mean_a / spread_a) ** 2))
+    return SupplyEstimate(
+        identifiability=Identifiability.IDENTIFIED,
+        open_circuit_v=open_circuit_v,
+        open_circuit_bounds_v=(open_circuit_v - Z_95 * sd_v, open_circuit_v + Z_95 * sd_v),
+        source_resistance_ohm=resistance_ohm,
+        source_resistance_bounds_ohm=(max(resistance_ohm - Z_95 * sd_ohm, 0.0), resistance_ohm + Z_95 * sd_ohm),
+        correlation=correlation,
+        spread_a=spread_a,
+        samples=samples,
+    )
+
+
+def _unknown(
+    why: Identifiability, *, samples: float, spread_a: float | None = None, correlation: float | None = None
+) -> SupplyEstimate:
+    return SupplyEstimate(
+        identifiability=why,
+        open_circuit_v=None,
+        open_circuit_bounds_v=None,
+        source_resistance_ohm=None,
+        source_resistance_bounds_ohm=None,
+        correlation=correlation,
+        spread_a=spread_a,
+        samples=samples,
+    )

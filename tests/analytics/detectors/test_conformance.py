@@ -1,0 +1,176 @@
+"""What every detector must keep to, over the visible tuple."""
+
+import pickle
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analytics.detectors.build import DETECTORS, EVENT_DETECTORS, AnyDetector
+from analytics.detectors.limits import DetectorLimits
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import Frame
+from telemetry.records import EventKind, Finding
+from telemetry.signals import signals_of
+from tests.analytics.scenes import START_NS, event_of, fleet_of, frame_of, gpu, node_of, supply
+
+ALL = tuple(build(DetectorLimits()) for build in DETECTORS)
+by_name = pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
+TOPOLOGY = node_of(4, 2)
+MEMBERS = {
+    EntityKind.GPU: tuple(gpu(number) for number in range(4)),
+    EntityKind.SUPPLY: (supply(0), supply(1)),
+}
+
+
+def eventful(kind: EntityKind, *, seed: int = 1, rows: int = 400, members: tuple[Entity, ...] = ()) -> Frame:
+    """Make a table in which every limit is crossed now and then, with gaps."""
+    rng = np.random.default_rng(seed)
+    members = members or MEMBERS[kind]
+    shape = (rows, len(members))
+    slow = np.repeat(rng.random((rows // 20 + 1, len(members))), 20, axis=0)[:rows]
+    level = {
+        "voltage_v": 11.2 + slow * 0.9,
+        "current_a": 80.0 - slow * 50.0,
+        "throttle_reasons": np.where(slow < 0.1, 0x88, np.where(slow < 0.2, 0x8, 0.0)),
+        "power_brake_s": np.cumsum(slow < 0.1, axis=0) * 0.05,
+        "gpu_temp_c": np.round(55 + 5 * slow) + np.where(np.arange(len(members)) == 0, 25.0, 0.0),
+        "slowdown_temp_c": np.full(shape, 87.0),
+        "power_w": np.full(shape, 250.0),
+        "sm_clock_mhz": np.full(shape, 1400.0),
+        "pci_present": np.ones(shape),
+    }
+    names = [signal.name for signal in signals_of(kind) if signal.name in level]
+    gaps = np.repeat(rng.random((rows // 40 + 1, len(members))) < 0.25, 40, axis=0)[:rows]
+    columns = {name: np.where(gaps & (name != "pci_present"), np.nan, level[name]) for name in names}
+    return frame_of(kind, members, columns, rate_hz=5.0)
+
+
+def run(detector: AnyDetector, *frames: Frame, topology: Topology = TOPOLOGY) -> tuple[Any, tuple[Finding, ...]]:
+    state = detector.start(frames[0].spec)
+    findings: list[Finding] = []
+    for frame in frames:
+        state, found = detector.step(state, frame, topology)
+        findings.extend(found)
+    return state, tuple(findings)
+
+
+@by_name
+def test_it_has_something_to_say_about_an_eventful_table(detector: AnyDetector) -> None:
+    assert any(run(detector, eventful(detector.kind, seed=seed))[1] for seed in range(20))
+
+
+@by_name
+def test_no_input_is_mutated(detector: AnyDetector) -> None:
+    frame = eventful(detector.kind)
+    state, _ = run(detector, frame.rows(0, 200))
+    for array in (frame.values, frame.fresh, frame.time_ns):
+        array.flags.writeable = False
+    before = pickle.dumps(state)
+    detector.step(state, frame.rows(200, 400), TOPOLOGY)
+    assert pickle.dumps(state) == before
+
+
+@by_name
+@pytest.mark.parametrize("cut", [1, 57, 200, 399])
+def test_a_frame_in_two_parts_gives_the_findings_of_one(detector: AnyDetector, cut: int) -> None:
+    for seed in range(5):
+        frame = eventful(detector.kind, seed=seed)
+        assert run(detector, frame.rows(0, cut), frame.rows(cut, 400))[1] == run(detector, frame)[1]
+
+
+@by_name
+def test_the_same_input_gives_the_same_findings_from_a_copied_state(detector: AnyDetector) -> None:
+    frame = eventful(detector.kind)
+    state, _ = run(detector, frame.rows(0, 200))
+    copied = pickle.loads(pickle.dumps(state))  # noqa: S301 -- made a line above
+    rest = frame.rows(200, 400)
+    assert detector.step(state, rest, TOPOLOGY)[1] == detector.step(copied, rest, TOPOLOGY)[1]
+
+
+@by_name
+def test_the_order_of_entities_does_not_matter(detector: AnyDetector) -> None:
+    for seed in range(5):
+        frame = eventful(detector.kind, seed=seed)
+        turned = Frame(
+            spec=replace(frame.spec, entities=frame.spec.entities[::-1]),
+            time_ns=frame.time_ns,
+            values=frame.values[:, ::-1],
+            fresh=frame.fresh[:, ::-1],
+        )
+        assert sorted(map(repr, run(detector, turned)[1])) == sorted(map(repr, run(detector, frame)[1]))
+
+
+@by_name
+def test_nan_everywhere_is_silent(detector: AnyDetector) -> None:
+    frame = eventful(detector.kind)
+    empty = replace(frame, values=np.full_like(frame.values, np.nan))
+    assert run(detector, empty)[1] == ()
+
+
+@by_name
+def test_each_finding_is_raised_before_it_is_updated_and_cleared_at_most_once(detector: AnyDetector) -> None:
+    for seed in range(5):
+        lives: dict[str, str] = {}
+        for finding in run(detector, eventful(detector.kind, seed=seed))[1]:
+            lives[finding.id] = lives.get(finding.id, "") + finding.status[0]
+            assert 0.0 <= finding.score <= 1.0
+            assert all(np.isfinite(item.value) for item in finding.evidence)
+        assert all(re.fullmatch("ru*c?", life) for life in lives.values())
+
+
+@by_name
+def test_memory_does_not_grow_with_time(detector: AnyDetector) -> None:
+    frame = eventful(detector.kind)
+    state, _ = run(detector, frame)
+    early = len(pickle.dumps(state))
+    for lap in range(1, 6):
+        later = replace(frame, time_ns=frame.time_ns + lap * 80 * NS_PER_S)
+        state, _ = detector.step(state, later, TOPOLOGY)
+    assert len(pickle.dumps(state)) <= early * 1.1
+
+
+@by_name
+def test_a_clock_that_is_set_back_does_no_harm(detector: AnyDetector) -> None:
+    frame = eventful(detector.kind)
+    run(detector, frame, replace(frame, time_ns=frame.time_ns - 3600 * NS_PER_S))
+
+
+@by_name
+def test_a_healthy_stretch_is_silent_for_ten_thousand_entities(detector: AnyDetector) -> None:
+    topology = fleet_of(1250, 8)
+    if detector.kind is EntityKind.GPU:
+        members = topology.of_kind(EntityKind.GPU)
+    else:
+        members = tuple(supply(number) for number in range(10_000))
+    rng = np.random.default_rng(5)
+    shape = (30, 10_000)
+    level = {
+        "voltage_v": 12.0 + rng.normal(0, 0.01, shape),
+        "current_a": 40 + rng.normal(0, 5, shape),
+        "throttle_reasons": np.zeros(shape),
+        "gpu_temp_c": np.round(55 + rng.normal(0, 1, shape)),
+        "slowdown_temp_c": np.full(shape, 87.0),
+        "power_w": 250 + rng.normal(0, 5, shape),
+        "sm_clock_mhz": np.full(shape, 1400.0),
+    }
+    columns = {signal.name: level[signal.name] for signal in signals_of(detector.kind) if signal.name in level}
+    assert run(detector, frame_of(detector.kind, members, columns, rate_hz=1.0), topology=topology)[1] == ()
+
+
+def test_event_detectors_are_bounded_deterministic_and_keep_their_state() -> None:
+    events = [
+        event_of(at_s=number * 0.01, code=number % 300, entity_id=f"gpu:GPU-{number % 4}", kind=EventKind.XID)
+        for number in range(20_000)
+    ]
+    for build in EVENT_DETECTORS:
+        detector = build(DetectorLimits())
+        state = detector.start()
+        before = pickle.dumps(state)
+        first = detector.step(state, events, START_NS + 200 * NS_PER_S, TOPOLOGY)
+        assert pickle.dumps(state) == before
+        assert first[1] == detector.step(detector.start(), events, START_NS + 200 * NS_PER_S, TOPOLOGY)[1]
+        assert len(first[0].streaks) <= 4096

@@ -1,0 +1,100 @@
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from analytics.detectors.hotter_than_siblings import HotterThanSiblings
+from analytics.detectors.limits import HotterThanSiblingsLimits, ThermalMarginLimits
+from analytics.detectors.thermal_margin import ThermalMargin
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+from tests.analytics.scenes import START_NS, frame_of, gpu, node_of
+
+NAN = float("nan")
+# Resistance from die to air of a healthy V100 plus a mis-torqued plate, K/W.
+THETA = np.array([0.115, 0.117, 0.170, 0.119])
+
+
+def margins(temps_c: list[float], slowdown_c: float = 87.0) -> tuple[Finding, ...]:
+    columns = {"gpu_temp_c": np.array(temps_c), "slowdown_temp_c": np.full(len(temps_c), slowdown_c)}
+    frame = frame_of(EntityKind.GPU, (gpu(0),), columns, rate_hz=1.0)
+    detector = ThermalMargin(limits=ThermalMarginLimits())
+    return detector.step(detector.start(frame.spec), frame, node_of())[1]
+
+
+@pytest.mark.parametrize(
+    ("temps_c", "slowdown_c", "raised"),
+    [
+        ([60.0] * 20, 87.0, False),
+        ([82.0] * 20, 87.0, False),  # 5 K is not below 5 K
+        ([83.0] * 20, 87.0, True),
+        ([83.0, 83.0, 79.0] * 10, 87.0, False),  # never long enough
+        ([83.0] * 20, NAN, False),  # a part that reports no slowdown temperature
+        ([NAN] * 20, 87.0, False),
+    ],
+)
+def test_thermal_margin_truth_table(temps_c: list[float], slowdown_c: float, *, raised: bool) -> None:
+    assert bool(margins(temps_c, slowdown_c)) is raised
+
+
+def test_thermal_margin_has_hysteresis_and_gets_critical_at_the_slowdown_temperature() -> None:
+    findings = margins([83.0] * 8 + [86.0] * 8 + [80.0] * 30 + [77.0] * 15)
+    assert [finding.status for finding in findings] == [
+        FindingStatus.RAISED,
+        FindingStatus.UPDATED,
+        FindingStatus.CLEARED,
+    ]
+    assert findings[0].severity is Severity.WARNING
+    assert findings[1].severity is Severity.CRITICAL
+    assert findings[1].number("margin_c") == 1.0
+
+
+def four_gpus(
+    *, theta: npt.ArrayLike = THETA, power_w: npt.ArrayLike = 250.0, seconds: int = 60, flags: npt.ArrayLike = 0
+) -> tuple[Finding, ...]:
+    rows = seconds * 5
+    powers_w = np.broadcast_to(np.asarray(power_w, dtype=np.float64), (rows, 4)).copy()
+    # Between training steps the power falls; temperatures are whole kelvin.
+    powers_w[::5] *= 0.6
+    mean_w = powers_w.mean(axis=0)
+    temps_c = np.broadcast_to(np.round(24.0 + np.asarray(theta) * mean_w), (rows, 4))
+    frame = frame_of(
+        EntityKind.GPU,
+        tuple(gpu(number) for number in range(4)),
+        {
+            "gpu_temp_c": temps_c,
+            "power_w": powers_w,
+            "throttle_reasons": np.broadcast_to(np.asarray(flags, dtype=np.float64), (rows, 4)),
+        },
+        rate_hz=5.0,
+    )
+    detector = HotterThanSiblings(limits=HotterThanSiblingsLimits())
+    return detector.step(detector.start(frame.spec), frame, node_of())[1]
+
+
+def test_one_bad_interface_is_told_within_thirty_seconds_with_the_excess() -> None:
+    findings = four_gpus()
+    assert [finding.entity_id for finding in findings] == ["gpu:GPU-2"]
+    finding = findings[0]
+    assert finding.cause is Cause.THERMAL_INTERFACE
+    assert (finding.time_ns - START_NS) / NS_PER_S < 30
+    assert finding.number("excess_c") == pytest.approx((0.170 - 0.117) * 230, abs=2.5)
+    assert finding.number("theta_ratio") == pytest.approx(1.45, abs=0.12)
+    assert finding.number("power_w") == pytest.approx(230, abs=10)
+
+
+@pytest.mark.parametrize(
+    ("theta", "power_w", "flags"),
+    [
+        ([0.115, 0.117, 0.121, 0.119], 250.0, 0),  # healthy
+        ([0.170, 0.172, 0.171, 0.169], 250.0, 0),  # all warm: inlet or fans, not one interface
+        (THETA, 60.0, 0),  # hardly loaded: says nothing
+        (THETA, [250.0, NAN, 250.0, NAN], 0),  # one sibling is no comparison
+        (THETA, 250.0, [0x20, 0x20, 0x0, 0x20]),  # siblings whose clocks were cut look cool
+        ([0.115, 0.117, 0.119, 0.118], [150.0, 150.0, 300.0, 150.0], 0),  # works harder, not worse
+    ],
+)
+def test_nothing_is_told_where_nothing_can_be_compared(
+    theta: npt.ArrayLike, power_w: npt.ArrayLike, flags: npt.ArrayLike
+) -> None:
+    assert four_gpus(theta=theta, power_w=power_w, flags=flags) == ()

@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+
+from analytics.detectors.limits import RailSagLimits
+from analytics.detectors.rail_sag import RailSag
+from telemetry.entities import EntityKind
+from telemetry.frames import Frame
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+from tests.analytics.scenes import frame_of, node_of, supply, training_load
+
+TOPOLOGY = node_of()
+NAN = float("nan")
+
+
+def run(*frames: Frame) -> tuple[Finding, ...]:
+    detector = RailSag(limits=RailSagLimits())
+    state = detector.start(frames[0].spec)
+    findings: list[Finding] = []
+    for frame in frames:
+        state, found = detector.step(state, frame, TOPOLOGY)
+        findings.extend(found)
+    return tuple(findings)
+
+
+def rail(volts: object, amps: object = None, *, start_s: float = 0.0) -> Frame:
+    columns = {"voltage_v": np.asarray(volts, dtype=np.float64)}
+    if amps is not None:
+        columns["current_a"] = np.asarray(amps, dtype=np.float64)
+    return frame_of(EntityKind.SUPPLY, (supply(0),), columns, start_s=start_s)
+
+
+def statuses(findings: tuple[Finding, ...]) -> list[FindingStatus]:
+    return [finding.status for finding in findings]
+
+
+@pytest.mark.parametrize(
+    ("volts", "raised"),
+    [
+        ([12.0] * 40, False),
+        ([11.41] * 40, False),  # low, but not below the limit
+        ([12.0, 11.39, 12.0] * 10, False),  # shallow and shorter than the hold
+        ([12.0, 11.39, 11.39, 11.39, 12.0], True),  # shallow, 100 ms
+        ([12.0, 11.34, 12.0], True),  # deep: at once
+        ([12.0, 0.0, 12.0], False),  # one failed conversion
+        ([12.0, 0.0, 0.0, 0.0], True),  # it lasts: the rail is dead
+        ([NAN] * 40, False),
+        ([12.0, 11.39, NAN, NAN, NAN, NAN, 12.0], False),  # a gap holds nothing
+        ([12.0, 11.39, NAN, 11.39, 11.39, 11.39], True),
+    ],
+)
+def test_it_is_raised_below_the_limit_and_only_there(volts: list[float], *, raised: bool) -> None:
+    findings = run(rail(volts))
+    assert bool(findings) is raised
+    assert all(finding.cause is Cause.SUPPLY_SAG for finding in findings)
+
+
+def test_a_load_that_dips_every_step_is_one_finding_with_counted_dips() -> None:
+    volts = training_load(20.0, low=12.0, high=11.30)
+    findings = run(rail(volts))
+    assert statuses(findings)[0] is FindingStatus.RAISED
+    assert set(statuses(findings)[1:]) == {FindingStatus.UPDATED}
+    assert len({finding.id for finding in findings}) == 1
+    last = findings[-1]
+    assert last.number("minimum_v") == pytest.approx(11.30)
+    assert last.number("dips") == pytest.approx(15, abs=5)
+    assert last.number("duration_s") == pytest.approx(0.7, abs=0.06)
+    assert last.number("depth_v") == pytest.approx(0.10)
+    assert last.severity is Severity.CRITICAL
+
+
+def test_updates_come_at_most_every_five_seconds() -> None:
+    findings = run(rail(training_load(60.0, low=12.0, high=11.30)))
+    gaps_ns = np.diff([finding.time_ns for finding in findings])
+    assert len(findings) > 5
+    assert gaps_ns.min() >= 5_000_000_000
+
+
+def test_it_clears_once_after_a_quiet_time_and_says_what_the_rail_came_back_to() -> None:
+    volts = np.concatenate([training_load(5.0, low=12.0, high=11.30), np.full(240, 11.62)])
+    findings = run(rail(volts))
+    assert statuses(findings)[-1] is FindingStatus.CLEARED
+    assert statuses(findings).count(FindingStatus.CLEARED) == 1
+    cleared = findings[-1]
+    assert cleared.number("recovered_minimum_v") == pytest.approx(11.62)
+    assert cleared.number("minimum_v") == pytest.approx(11.30)
+    assert "11.62 V" in cleared.summary
+
+
+def test_a_rail_in_the_hysteresis_band_stays_raised() -> None:
+    volts = np.concatenate([np.full(10, 11.30), np.full(400, 11.43)])
+    assert FindingStatus.CLEARED not in statuses(run(rail(volts)))
+
+
+def test_a_gap_does_not_clear_it() -> None:
+    volts = np.concatenate([np.full(10, 11.30), np.full(400, NAN)])
+    assert FindingStatus.CLEARED not in statuses(run(rail(volts)))
+
+
+def test_a_dip_soon_after_clearing_is_a_new_finding_with_its_own_numbers() -> None:
+    volts = np.concatenate([np.full(10, 11.20), np.full(240, 12.0), np.full(10, 11.33)])
+    findings = run(rail(volts))
+    first, again = findings[0], findings[-1]
+    assert again.status is FindingStatus.RAISED
+    assert again.id != first.id
+    assert again.number("minimum_v") == pytest.approx(11.33)
+    assert again.number("dips") == 1
+
+
+def test_the_source_estimate_stands_in_the_evidence_and_in_the_words() -> None:
+    rng = np.random.default_rng(7)
+    amps = training_load(30.0, low=25.0, high=75.0) + rng.normal(0, 0.3, 600)
+    volts = 12.30 - 0.0139 * amps + rng.normal(0, 0.004, 600)
+    findings = run(rail(volts, amps))
+    last = findings[-1]
+    assert last.number("source_resistance_ohm") == pytest.approx(0.0139, rel=0.02)
+    assert last.number("open_circuit_v") == pytest.approx(12.30, abs=0.02)
+    assert last.number("current_high_a") == pytest.approx(75.0, abs=2.0)
+    assert last.number("current_low_a") == pytest.approx(25.0, abs=2.0)
+    correlation = last.number("correlation")
+    assert correlation is not None
+    assert correlation < -0.9
+    assert "source resistance 13.9 mohm" in last.summary
+
+
+def test_without_a_current_the_sag_is_told_and_the_source_is_said_to_be_unknown() -> None:
+    last = run(rail(training_load(3.0, low=12.0, high=11.30)))[-1]
+    assert last.number("source_resistance_ohm") is None
+    assert "not known" in last.summary
+
+
+def test_levels_in_the_wrong_order_are_refused() -> None:
+    with pytest.raises(ValueError, match="minimum_v"):
+        RailSagLimits(minimum_v=11.5, clear_above_v=11.4)
+
+
+def test_summary_reads_as_a_sentence_of_numbers() -> None:
+    summary = run(rail(training_load(12.0, low=12.0, high=11.31)))[-1].summary
+    assert summary.startswith("12 V at psu0 under load down to 11.31 V, limit 11.40 V, ")
+    assert " dips in " in summary

@@ -1,0 +1,318 @@
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analytics.incidents.book import BookSettings, IncidentBook
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Topology
+from telemetry.records import Cause, Evidence, Finding, FindingStatus, Incident, IncidentState, Severity
+from tests.analytics.scenes import START_NS, fleet_of, node_of
+
+TOPOLOGY = node_of(4, 2)
+DETECTOR = {
+    Cause.SUPPLY_SAG: "rail_sag",
+    Cause.POWER_BRAKE: "power_brake",
+    Cause.HW_SLOWDOWN: "hw_slowdown",
+    Cause.THERMAL_INTERFACE: "hotter_than_siblings",
+    Cause.THERMAL_MARGIN: "thermal_margin",
+    Cause.GPU_LOST: "gpu_lost",
+    Cause.GPU_ERROR: "gpu_errors.xid.48",
+    Cause.SENSOR_LOST: "gpu_sensor_lost",
+    Cause.FABRIC_ERROR: "gpu_errors.xid.74",
+}
+
+
+def at(seconds: float) -> int:
+    return START_NS + round(seconds * NS_PER_S)
+
+
+def finding(
+    cause: Cause,
+    entity_id: str,
+    *,
+    at_s: float = 0.0,
+    since_s: float | None = None,
+    status: FindingStatus = FindingStatus.RAISED,
+    severity: Severity = Severity.WARNING,
+    detector: str | None = None,
+) -> Finding:
+    since_ns, name = at(at_s if since_s is None else since_s), detector or DETECTOR[cause]
+    return Finding(
+        id=f"{name}:{entity_id}:{since_ns}",
+        time_ns=at(at_s),
+        since_ns=since_ns,
+        detector=name,
+        cause=cause,
+        entity_id=entity_id,
+        status=status,
+        severity=severity,
+        score=0.5,
+        summary=f"{cause} on {entity_id}",
+        evidence=(Evidence(name="minimum_v", value=11.3, unit="V"),),
+    )
+
+
+def cleared(one: Finding, *, at_s: float) -> Finding:
+    return replace(one, time_ns=at(at_s), status=FindingStatus.CLEARED)
+
+
+SAG = finding(Cause.SUPPLY_SAG, "supply:psu0")
+GPUS = [f"gpu:GPU-{number}" for number in range(4)]
+
+
+class Told:
+    """A book, and the newest record of every incident that it gave."""
+
+    def __init__(self, book: IncidentBook | None = None, topology: Topology = TOPOLOGY) -> None:
+        self.book = book or IncidentBook()
+        self.topology = topology
+        self.newest: dict[str, Incident] = {}
+
+    def step(self, *findings: Finding, at_s: float = 0.0) -> tuple[Incident, ...]:
+        out = self.book.step(findings, at(at_s), self.topology)
+        self.newest |= {incident.id: incident for incident in out}
+        return out
+
+    @property
+    def open(self) -> list[Incident]:
+        return [incident for incident in self.newest.values() if incident.state is not IncidentState.CLOSED]
+
+
+def test_a_finding_opens_an_incident_that_closes_once_after_its_quiet_time() -> None:
+    told = Told()
+    (opened,) = told.step(SAG)
+    assert (opened.state, opened.cause, opened.entity_id) == (IncidentState.OPEN, Cause.SUPPLY_SAG, "supply:psu0")
+    told.step(cleared(SAG, at_s=20), at_s=20)
+    assert told.step(at_s=79) == ()
+    (closed,) = told.step(at_s=80)
+    assert (closed.id, closed.state, closed.closed_ns) == (opened.id, IncidentState.CLOSED, at(80))
+    assert told.step(at_s=81) == ()
+    assert told.book.incidents == ()
+
+
+def test_a_symptom_that_an_action_holds_down_is_mitigated_and_never_closes_while_it_does() -> None:
+    told = Told()
+    (opened,) = told.step(SAG)
+    assert told.book.note_claim(opened.id, in_force=True, now_ns=at(1))[0].state is IncidentState.OPEN
+    (mitigated,) = told.step(cleared(SAG, at_s=20), at_s=20)
+    assert mitigated.state is IncidentState.MITIGATED
+    assert "held down by an action" in mitigated.summary
+    assert told.step(at_s=4000) == ()
+    told.book.note_claim(opened.id, in_force=False, now_ns=at(5000))
+    assert told.step(at_s=5059) == ()
+    assert told.step(at_s=5060)[0].state is IncidentState.CLOSED
+
+
+def test_a_symptom_that_returns_reopens_the_incident_it_belongs_to() -> None:
+    told = Told()
+    (opened,) = told.step(SAG)
+    told.book.note_claim(opened.id, in_force=True, now_ns=at(1))
+    told.step(cleared(SAG, at_s=20), at_s=20)
+    (again,) = told.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=100), at_s=100)
+    assert (again.id, again.state) == (opened.id, IncidentState.OPEN)
+
+
+def test_a_lost_gpu_its_xid_and_its_bus_drop_are_one_incident() -> None:
+    told = Told()
+    told.step(finding(Cause.GPU_LOST, GPUS[2], detector="gpu_errors.bus_loss", severity=Severity.CRITICAL))
+    told.step(finding(Cause.GPU_LOST, GPUS[2], at_s=1.1), at_s=1.1)
+    told.step(finding(Cause.GPU_ERROR, GPUS[2], at_s=2), at_s=2)
+    (incident,) = told.open
+    assert (incident.cause, incident.entity_id) == (Cause.GPU_LOST, GPUS[2])
+    assert len(incident.findings) == 3
+    assert "no electrical evidence" in incident.summary
+
+
+def test_a_lost_gpu_beside_a_sag_says_so_and_both_incidents_stand() -> None:
+    told = Told()
+    told.step(SAG)
+    told.step(finding(Cause.GPU_LOST, GPUS[2], at_s=3), at_s=3)
+    lost = next(incident for incident in told.open if incident.cause is Cause.GPU_LOST)
+    assert len(told.open) == 2
+    assert "electrical evidence in i-" in lost.summary
+
+
+def test_errors_of_the_peers_do_not_hide_which_gpu_was_lost() -> None:
+    told = Told()
+    errors = [finding(Cause.GPU_ERROR, entity_id, at_s=1) for entity_id in (GPUS[0], GPUS[1])]
+    told.step(*errors, at_s=1)
+    told.step(finding(Cause.GPU_LOST, GPUS[2], at_s=2), at_s=2)
+    assert {(one.cause, one.entity_id) for one in told.open} == {
+        (Cause.GPU_ERROR, "node:box"),
+        (Cause.GPU_LOST, GPUS[2]),
+    }
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_brakes_on_siblings_point_to_what_they_share_if_they_began_together(*, together: bool) -> None:
+    told = Told()
+    told.step(finding(Cause.POWER_BRAKE, GPUS[0]))
+    late_s = 30.0 if together else 500.0
+    told.step(finding(Cause.POWER_BRAKE, GPUS[1], at_s=late_s), at_s=late_s)
+    roots = {incident.entity_id for incident in told.open}
+    assert roots == ({"node:box"} if together else {GPUS[0], GPUS[1]})
+
+
+def test_brakes_on_gpus_of_one_supply_point_to_the_supply() -> None:
+    told = Told(topology=node_of(4, 1))
+    told.step(*(finding(Cause.POWER_BRAKE, entity_id) for entity_id in GPUS))
+    (incident,) = told.open
+    assert incident.entity_id == "supply:psu0"
+    assert incident.affected == tuple(GPUS)
+
+
+def test_two_rails_of_one_bus_that_sag_together_are_one_incident_of_the_node() -> None:
+    told = Told()
+    (opened,) = told.step(SAG)
+    (joined,) = told.step(finding(Cause.SUPPLY_SAG, "supply:psu1", at_s=0.05), at_s=0.05)
+    assert joined.id == opened.id
+    assert joined.entity_id == "node:box"
+    assert joined.affected == ("supply:psu0", "supply:psu1")
+
+
+def test_a_sag_accounts_for_the_brakes_on_the_gpus_that_it_feeds_in_either_order() -> None:
+    brakes = [finding(Cause.POWER_BRAKE, entity_id, at_s=1) for entity_id in GPUS[:2]]
+    before, after = Told(), Told()
+    before.step(SAG)
+    before.step(*brakes, at_s=1)
+    after.step(brakes[0], at_s=1)
+    after.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=2), at_s=2)
+    for told in (before, after):
+        (incident,) = told.open
+        assert (incident.cause, incident.entity_id) == (Cause.SUPPLY_SAG, "supply:psu0")
+
+
+def test_incidents_that_turn_out_to_be_one_are_merged_and_the_claimed_one_goes_on() -> None:
+    told = Told()
+    told.step(finding(Cause.POWER_BRAKE, GPUS[0]))
+    told.step(finding(Cause.POWER_BRAKE, GPUS[1], at_s=500), at_s=500)
+    claimed = next(one for one in told.open if one.entity_id == GPUS[1])
+    told.book.note_claim(claimed.id, in_force=True, now_ns=at(501))
+    told.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=502), at_s=502)
+    (incident,) = told.open
+    assert incident.id == claimed.id
+    gone = next(one for one in told.newest.values() if one.state is IncidentState.CLOSED)
+    assert f"merged into {claimed.id}" in gone.summary
+
+
+def test_a_bad_interface_names_the_part_even_when_two_have_one() -> None:
+    told = Told()
+    told.step(*(finding(Cause.THERMAL_INTERFACE, entity_id) for entity_id in GPUS[:2]))
+    assert {incident.entity_id for incident in told.open} == set(GPUS[:2])
+    told.step(finding(Cause.THERMAL_MARGIN, GPUS[0], at_s=5), at_s=5)
+    assert len(told.open) == 2
+
+
+def test_severity_is_the_worst_ever_and_impact_grows_with_it() -> None:
+    told = Told()
+    (mild,) = told.step(SAG)
+    (worse,) = told.step(replace(SAG, severity=Severity.CRITICAL, status=FindingStatus.UPDATED, time_ns=at(6)), at_s=6)
+    assert worse.severity is Severity.CRITICAL
+    # Four GPUs, 35 minutes, one in ten and one in two.
+    assert mild.impact_gpu_hours == pytest.approx(4 * 35 / 60 * 0.1)
+    assert worse.impact_gpu_hours == pytest.approx(4 * 35 / 60 * 0.5)
+    (lost,) = told.step(finding(Cause.GPU_LOST, GPUS[0], at_s=7), at_s=7)
+    assert lost.impact_gpu_hours == pytest.approx(35 / 60)
+
+
+def test_it_survives_a_restart_and_knows_its_incident_again() -> None:
+    told = Told()
+    (opened,) = told.step(SAG)
+    told.book.note_claim(opened.id, in_force=True, now_ns=at(1))
+    stored = json.loads(json.dumps(told.book.snapshot()))
+    restored = Told(IncidentBook.restore(stored, now_ns=at(30)))
+    assert restored.book.incidents == told.book.incidents
+    (again,) = restored.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=35), at_s=35)
+    assert again.id == opened.id
+    assert restored.step(at_s=200) == ()
+    assert restored.book.incidents[0].state is IncidentState.OPEN
+
+
+def test_what_is_not_told_again_after_a_restart_counts_as_cleared() -> None:
+    told = Told()
+    told.step(SAG)
+    restored = Told(IncidentBook.restore(told.book.snapshot(), now_ns=at(30)))
+    assert restored.step(at_s=149) == ()
+    (after,) = restored.step(at_s=150)
+    assert after.findings[0].status is FindingStatus.CLEARED
+    assert "not seen again since the restart" in after.summary
+    assert restored.step(at_s=210)[0].state is IncidentState.CLOSED
+
+
+def test_a_snapshot_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="version"):
+        IncidentBook.restore({"version": 99, "cases": []}, now_ns=0)
+    with pytest.raises(ValueError, match="cases"):
+        IncidentBook.restore({"version": 1, "cases": [{}]}, now_ns=0)
+
+
+def test_a_full_book_counts_what_it_does_not_take_in() -> None:
+    told = Told(IncidentBook(BookSettings(max_open=2)), fleet_of(5, 1))
+    told.step(*(finding(Cause.THERMAL_MARGIN, f"gpu:GPU-{number}") for number in range(5)))
+    assert len(told.open) == 2
+    assert told.book.refused == 3
+
+
+def test_a_storm_over_a_fleet_is_one_incident_a_node() -> None:
+    topology = fleet_of(200, 8)
+    told = Told(topology=topology)
+    told.step(*(finding(Cause.SENSOR_LOST, f"gpu:GPU-{number}") for number in range(1600)))
+    assert len(told.open) == 200
+    assert all(len(incident.affected) == 8 for incident in told.open)
+    assert all("and 3 more" in incident.summary for incident in told.open)
+
+
+CAUSES = [Cause.SUPPLY_SAG, Cause.POWER_BRAKE, Cause.THERMAL_MARGIN, Cause.GPU_LOST, Cause.GPU_ERROR, Cause.SENSOR_LOST]
+MOVES = st.lists(
+    st.tuples(
+        st.sampled_from(CAUSES),
+        st.sampled_from([*GPUS, "supply:psu0", "supply:psu1"]),
+        st.sampled_from(["raise", "clear", "claim", "release"]),
+        st.integers(1, 100),
+    ),
+    max_size=40,
+)
+
+
+@given(moves=MOVES, cut=st.integers(0, 40))
+def test_any_history_keeps_its_promises_and_a_snapshot_changes_nothing(
+    moves: list[tuple[Cause, str, str, int]], cut: int
+) -> None:
+    told, copy = Told(), Told()
+    since: dict[tuple[Cause, str], float] = {}
+    now_s = 0.0
+    for number, (cause, entity_id, move, wait_s) in enumerate(moves):
+        now_s += wait_s
+        if number == cut:
+            # No finding is active without being told again, so only the confirmation deadline could differ.
+            settings = BookSettings(confirm_s=1e9)
+            stored = json.loads(json.dumps(copy.book.snapshot()))
+            copy.book = IncidentBook.restore(stored, now_ns=at(now_s), settings=settings)
+            copy.step(at_s=now_s - wait_s)
+        findings: tuple[Finding, ...] = ()
+        for one in (told, copy):
+            incidents = one.book.incidents
+            if move in ("claim", "release") and incidents:
+                picked = incidents[wait_s % len(incidents)].id
+                one.book.note_claim(picked, in_force=move == "claim", now_ns=at(now_s))
+        if move == "raise" and (cause, entity_id) not in since:
+            since[cause, entity_id] = now_s
+            findings = (finding(cause, entity_id, at_s=now_s),)
+        elif move == "clear" and (cause, entity_id) in since:
+            begun = since.pop((cause, entity_id))
+            findings = (finding(cause, entity_id, at_s=now_s, since_s=begun, status=FindingStatus.CLEARED),)
+        assert told.step(*findings, at_s=now_s) == copy.step(*findings, at_s=now_s)
+        held = {
+            (one.cause, one.entity_id)
+            for incident in told.book.incidents
+            for one in incident.findings
+            if one.status is not FindingStatus.CLEARED
+        }
+        assert held == set(since)
+        for incident in told.book.incidents:
+            active = any(one.status is not FindingStatus.CLEARED for one in incident.findings)
+            assert not active or incident.state is IncidentState.OPEN
+            assert incident.closed_ns is None
