@@ -1,0 +1,64 @@
+"""What the engine is told of the node besides incidents: what each GPU draws and what each supply shows.
+
+The caller fills it from the last seconds of samples. None stands for what it does not know.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuState:
+    """One GPU that answers; a lost one is left out.
+
+    Parameters
+    ----------
+    supported_mhz
+        The clocks that can be set, ascending.
+    clock_mhz
+        The clock at which it drew `power_high_w`.
+    power_high_w, power_low_w
+        Its power in the high and the low phase of the load, over the window of the supply's currents.
+    """
+
+    entity_id: str
+    max_clock_mhz: float
+    supported_mhz: tuple[float, ...]
+    clock_mhz: float | None = None
+    power_high_w: float | None = None
+    power_low_w: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyState:
+    """One supply path now, as far as it can be identified; `rules.two_level` fills it from the last seconds.
+
+    Parameters
+    ----------
+    minimum_v
+        The lowest voltage of the last seconds, since the last change of a clock.
+    current_high_a, current_low_a
+        Its current in the high and the low phase of the load, over the window of the GPUs' powers.
+    """
+
+    entity_id: str
+    minimum_v: float | None = None
+    open_circuit_v: float | None = None
+    source_resistance_ohm: float | None = None
+    current_high_a: float | None = None
+    current_low_a: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """All GPUs and supplies of one node at one moment."""
+
+    gpus: tuple[GpuState, ...]
+    supplies: tuple[SupplyState, ...] = ()
+
+    def gpu(self, entity_id: str) -> GpuState | None:
+        """Give one GPU, None where it does not answer."""
+        return next((gpu for gpu in self.gpus if gpu.entity_id == entity_id), None)
+
+    def supply(self, entity_id: str) -> SupplyState | None:
+        """Give one supply, None where nothing is known of it."""
+        return next((supply for supply in self.supplies if supply.entity_id == entity_id), None)

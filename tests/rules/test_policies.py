@@ -1,0 +1,113 @@
+"""The policies that come with railwatch, their schema, and the runner of their cases."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+import rules
+from rules.conditions import FACTS
+from rules.document import policy_schema, policy_schema_text
+from rules.loading import builtin_policy_files, load_builtin_policies, load_policies
+from rules.policy import Expectation, Policy, PolicyStatus, Verb
+from rules.rails import ModesSettings, RailsSettings
+from rules.testing import run_case, run_cases
+from telemetry.records import Cause
+
+POLICIES = {policy.id: policy for policy in load_builtin_policies()}
+
+
+def test_every_policy_has_the_name_of_its_file() -> None:
+    assert sorted(POLICIES) == sorted(path.stem for path in builtin_policy_files())
+    assert set(POLICIES) == {
+        "supply-sag-clock-cap",
+        "power-brake-clock-cap",
+        "thermal-interface-clock-cap",
+        "thermal-margin-clock-cap",
+        "gpu-lost-notify",
+        "gpu-error-notify",
+    }
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_every_case_of_every_policy_passes(policy: Policy) -> None:
+    for result in run_cases([policy]):
+        assert result.passed, f"{result.where}: {result.case}: {result.problems}"
+
+
+@pytest.mark.parametrize("path", builtin_policy_files(), ids=lambda path: path.stem)
+def test_every_policy_fits_the_schema_for_editors(path: Path) -> None:
+    jsonschema.Draft202012Validator.check_schema(policy_schema())
+    jsonschema.validate(yaml.safe_load(path.read_text(encoding="utf-8")), policy_schema())
+
+
+def test_the_schema_refuses_what_the_loader_refuses() -> None:
+    document = yaml.safe_load(builtin_policy_files()[0].read_text(encoding="utf-8"))
+    for change in ({"colour": "red"}, {"status": "new"}, {"then": {"action": "notify", "cooldown": 10}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**document, **change}, policy_schema())
+
+
+def test_the_committed_schema_is_in_step() -> None:
+    committed = Path(str(rules.__file__)).parent / "policy.schema.json"
+    assert committed.read_text(encoding="utf-8") == policy_schema_text()
+    json.loads(policy_schema_text())
+
+
+def test_only_caps_on_a_supply_reach_beyond_the_gpu_at_fault() -> None:
+    reach = {name: policy.then.target for name, policy in POLICIES.items() if policy.then.target is not None}
+    assert reach == {
+        "supply-sag-clock-cap": "all_gpus_of_supply",
+        "power-brake-clock-cap": "all_gpus_of_supply",
+        "thermal-interface-clock-cap": "this_gpu",
+        "thermal-margin-clock-cap": "this_gpu",
+    }
+
+
+@pytest.mark.parametrize("cause", [cause for cause in Cause if cause is not Cause.SENSOR_LOST])
+def test_every_cause_but_a_silent_sensor_has_an_answer(cause: Cause) -> None:
+    assert any(f"'{cause.value}'" in policy.when.source for policy in POLICIES.values())
+
+
+def test_a_deprecated_policy_is_still_tested() -> None:
+    policy = replace(POLICIES["gpu-lost-notify"], status=PolicyStatus.DEPRECATED)
+    assert all(result.passed for result in run_cases([policy]))
+
+
+def test_a_case_that_expects_something_else_says_what_came() -> None:
+    policy = POLICIES["thermal-margin-clock-cap"]
+    case = policy.cases[0]
+    (expected,) = case.expect
+    for wrong, words in (
+        (replace(expected, clock_mhz=1000.0), "at 1000 MHz after 0 s, got clock_cap for 1 at 1297.5 MHz"),
+        (replace(expected, targets=4), "clock_cap for 4"),
+        (replace(expected, at_s=9.0), "after 9 s"),
+    ):
+        result = run_case(policy, replace(case, expect=(wrong,)))
+        assert not result.passed
+        assert words in result.problems[0]
+    quiet = run_case(policy, replace(case, expect=()))
+    assert "expected nothing more" in quiet.problems[0]
+    extra = Expectation(at_s=0.0, action=Verb.NOTIFY, targets=None, clock_mhz=None)
+    missing = run_case(policy, replace(case, expect=(*case.expect, extra)))
+    assert missing.problems == ("expected notify after 0 s, got nothing",)
+
+
+def test_the_reference_names_every_key_every_fact_and_every_rail() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
+    schema = policy_schema()
+    keys = {key for definition in schema["$defs"].values() for key in definition.get("properties", {})}
+    rails = set(RailsSettings.model_fields) | set(ModesSettings.model_fields)
+    for name in keys | set(schema["properties"]) | set(FACTS) | rails:
+        assert re.search(rf"\b{name}\b", page), f"{name} is not in docs/reference/policy.md"
+
+
+def test_the_example_of_the_reference_loads_and_passes(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
+    example = tmp_path / "example.yaml"
+    example.write_text(page.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+    assert all(result.passed for result in run_cases(load_policies([example])))
