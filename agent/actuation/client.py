@@ -1,0 +1,113 @@
+"""Asks the actuator process, from a process that may not touch the hardware itself."""
+
+import socket
+import threading
+from dataclasses import asdict
+from pathlib import Path
+
+from agent.actuation.protocol import make_request, read_answer, request_line
+from agent.actuation.request import CapRequest
+from telemetry.errors import ActionRefusedError, TransientError
+from telemetry.records import Action
+
+RECEIVE_BYTES = 64 << 10
+
+
+class ActuatorClient:
+    """The clock cap at the other end of a socket, with the same verbs; any thread may use it.
+
+    Connects when it is first used and again after a failure. A verb that timed out may have been carried out: all
+    of them can be said again.
+
+    Raises
+    ------
+    TransientError
+        From every verb, where the actuator is away or did not answer within `timeout_s`.
+    ActionRefusedError
+        From every verb, where the request was not understood; nothing was changed.
+    """
+
+    def __init__(self, socket_path: Path, *, timeout_s: float = 1.0) -> None:
+        self._socket_path = socket_path
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._connection: socket.socket | None = None
+
+    def apply(self, request: CapRequest) -> tuple[Action, ...]:
+        """Cap the GPUs of a request."""
+        return self._ask(do="apply", **asdict(request))
+
+    def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
+        """Begin the leases of an incident anew."""
+        return self._ask(do="renew", incident_id=incident_id, lease_s=lease_s)
+
+    def release(self, incident_id: str, *, entity_id: str, reason: str) -> tuple[Action, ...]:
+        """Give up an incident's claim on one GPU."""
+        return self._ask(do="release", incident_id=incident_id, entity_id=entity_id, reason=reason)
+
+    def release_incident(self, incident_id: str, *, reason: str, bar: bool = False) -> tuple[Action, ...]:
+        """Give up every claim of an incident; with `bar` it may not cap those GPUs again."""
+        return self._ask(do="release_incident", incident_id=incident_id, reason=reason, bar=bar)
+
+    def release_all(self, *, reason: str) -> tuple[Action, ...]:
+        """Give up every claim."""
+        return self._ask(do="release_all", reason=reason)
+
+    def in_force(self) -> tuple[Action, ...]:
+        """Give the newest action of every claim that is in force."""
+        return self._ask(do="list")
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._disconnect()
+
+    def _ask(self, **fields: object) -> tuple[Action, ...]:
+        try:
+            request = make_request(**fields)
+        except ValueError as err:
+            raise ActionRefusedError(str(err)) from err
+        with self._lock:
+            try:
+                line = self._exchange(request_line(request))
+            except OSError as err:
+                self._disconnect()
+                reason = "no answer in time" if isinstance(err, TimeoutError) else str(err)
+                raise TransientError(f"actuator at {self._socket_path}: {reason}") from err
+        answer = read_answer(line)
+        if isinstance(answer, str):
+            raise ActionRefusedError(answer)
+        return answer
+
+    def _exchange(self, line: bytes) -> bytes:
+        connection = self._connected()
+        try:
+            connection.sendall(line)
+        except (BrokenPipeError, ConnectionResetError):  # it was started again since: nothing of this was read
+            self._disconnect()
+            connection = self._connected()
+            connection.sendall(line)
+        received = bytearray()
+        while not received.endswith(b"\n"):
+            part = connection.recv(RECEIVE_BYTES)
+            if not part:
+                raise ConnectionResetError("it closed the connection")
+            received += part
+        return bytes(received)
+
+    def _connected(self) -> socket.socket:
+        if self._connection is None:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.settimeout(self._timeout_s)
+            try:
+                connection.connect(str(self._socket_path))
+            except OSError:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,384 @@
+"""The clock cap: the one actuator, and everything it does can be taken back.
+
+Each change reads the knob, journals what is there and what will be, writes only a difference, reads back and reports
+one `Action`. Claims of several incidents rest on one knob (`claims`); what somebody else set is left alone.
+One thread owns an actuator.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from agent.actuation.claims import Claim, Claims, claim_of, next_deadline_s, overdue, with_claim, without_claim
+from agent.actuation.hold import GpuTarget, Hold, HoldKey
+from agent.actuation.journal import HoldJournal
+from agent.actuation.limits import ClockCapSettings, bounded_claim
+from agent.actuation.report import action_id, action_of, mhz_text
+from agent.actuation.request import CapRequest
+from agent.driver.port import ClockKnob
+from telemetry.clock import Clock
+from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, RailwatchError
+from telemetry.records import Action, ActionState, Mode
+
+logger = logging.getLogger(__name__)
+
+CHANGED_BY_OTHERS = "changed by someone else; left as is"
+# Pairs of GPU and incident that may not cap again; one incident is one entry per GPU, so this is months of them.
+BARRED_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """A hold with its claims as they should become, and how to report it when the knob has followed."""
+
+    hold: Hold
+    earlier: Hold | None
+    in_force: float | None
+    state: ActionState
+    reason: str
+
+    @property
+    def writes(self) -> bool:
+        """Whether the hardware has to be touched."""
+        return self.hold.must_write(self.in_force)
+
+
+# A change to be made, or what came of it where it ended before that.
+_Planned = _Change | tuple[Action, ...]
+
+
+class ClockCapActuator:
+    """Caps GPU clocks for incidents and undoes it.
+
+    Parameters
+    ----------
+    knob
+        The setting that is moved.
+    journal
+        Where found settings are kept before a write; the actuator's own.
+    sink
+        Gets every `Action`, also those that nobody asked for: an expiry, a GPU that came back.
+    """
+
+    def __init__(
+        self,
+        knob: ClockKnob,
+        journal: HoldJournal,
+        clock: Clock,
+        *,
+        sink: Callable[[Action], None],
+        settings: ClockCapSettings | None = None,
+    ) -> None:
+        self._knob = knob
+        self._journal = journal
+        self._clock = clock
+        self._sink = sink
+        self._settings = settings or ClockCapSettings()
+        self._holds: dict[HoldKey, Hold] = {}
+        self._supported: dict[str, tuple[float, ...]] = {}
+        self._barred: dict[tuple[str, str], str] = {}
+        self._latest: dict[str, Action] = {}
+
+    def recover(self, *, run_id: str) -> tuple[Action, ...]:
+        """Deal with what the journal says is still held: once, before anything else.
+
+        The claims of this same run (the process died and was started again) are taken over with what is left of
+        their leases. Those of an earlier run are released: the clocks go back to what that run found.
+        """
+        actions: list[Action] = []
+        now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
+        for left_by, hold in self._journal.leftovers(now_s=now_s, now_ns=now_ns):
+            if hold.knob != self._knob.name:
+                reason = f"set through {hold.knob}, which this run does not use; found was {mhz_text(hold.found)}"
+                actions += self._carry_out([(self._report(hold, hold.subject, ActionState.FAILED, reason),)])
+                continue
+            self._holds[hold.key] = hold
+            if not hold.claims:
+                actions += self._retry(hold, quiet=False)
+            elif left_by == run_id:
+                actions += self._adopt(hold.key, hold.claims)
+            else:
+                actions += self._release_gpu(hold.key, reason="left by a run that ended without releasing it")
+        return tuple(actions)
+
+    def apply(self, request: CapRequest) -> tuple[Action, ...]:
+        """Cap the GPUs of a request; gives one action per GPU, in order.
+
+        An incident that already has a claim changes it, to a lower or a higher clock.
+        """
+        for gpu in request.gpus:
+            other_mode = self._holds.get((gpu.uuid, request.mode is not Mode.ENFORCE))
+            claim = claim_of(other_mode.claims, request.incident_id) if other_mode else None
+            if other_mode and claim:
+                self._carry_out([self._plan_release(other_mode, claim, f"goes on in mode {request.mode}")])
+        return self._carry_out(self._plan_cap(request, gpu) for gpu in request.gpus)
+
+    def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
+        """Begin the leases of an incident anew and check that its caps are in force; nothing where it has none."""
+        now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
+        planned = []
+        for hold in list(self._holds.values()):
+            claim = claim_of(hold.claims, incident_id)
+            if claim is None:
+                continue
+            fresh = claim.leased(lease_s, now_s=now_s, now_ns=now_ns)
+            state = ActionState.RENEWED if fresh.effective_mhz <= claim.effective_mhz else ActionState.RELAXED
+            planned.append(self._plan(hold, with_claim(hold.claims, fresh), fresh, state, claim.reason))
+        return self._carry_out(planned)
+
+    def release(self, incident_id: str, *, entity_id: str, reason: str) -> tuple[Action, ...]:
+        """Give up an incident's claim on one GPU."""
+        return self._release_where(
+            lambda hold, claim: hold.target.entity_id == entity_id and claim.incident_id == incident_id, reason=reason
+        )
+
+    def release_incident(self, incident_id: str, *, reason: str, bar: bool = False) -> tuple[Action, ...]:
+        """Give up every claim of an incident; with `bar` it may not cap those GPUs again, because a person said so."""
+        if bar:
+            for hold in self._holds.values():
+                if claim_of(hold.claims, incident_id):
+                    self._bar(hold, incident_id, reason)
+        return self._release_where(lambda _, claim: claim.incident_id == incident_id, reason=reason)
+
+    def release_all(self, *, reason: str) -> tuple[Action, ...]:
+        """Give up every claim, so that every GPU is back where it was found."""
+        late = [hold.key for hold in self._holds.values() if not hold.claims]
+        actions = list(self._release_where(lambda _hold, _claim: True, reason=reason))
+        for key in late:
+            actions += self._retry(self._holds[key])
+        return tuple(actions)
+
+    def tick(self) -> tuple[Action, ...]:
+        """End the leases that have run out and try again what is owed; cheap where nothing is due."""
+        now_s = self._clock.monotonic_s()
+        actions: list[Action] = []
+        for key in list(self._holds):
+            hold = self._holds[key]
+            if hold.owed and hold.retry_at_s <= now_s:
+                actions += self._retry(hold)
+            while (current := self._holds.get(key)) and (ended := overdue(current.claims, now_s)):
+                actions += self._carry_out([self._plan_expiry(current, ended[0])])
+        self._journal.compact()
+        return tuple(actions)
+
+    def next_wake_s(self) -> float | None:
+        """Give the monotonic time at which `tick` has something to do, None where it has nothing."""
+        deadlines = [next_deadline_s(hold.claims) for hold in self._holds.values()]
+        retries = [hold.retry_at_s for hold in self._holds.values() if hold.owed]
+        return min([deadline for deadline in deadlines if deadline is not None] + retries, default=None)
+
+    def in_force(self) -> tuple[Action, ...]:
+        """Give the newest action of every claim that is in force, or that could not be taken back yet."""
+        ids = [action_id(claim, hold) for hold in self._holds.values() for claim in hold.claims or (hold.subject,)]
+        return tuple(self._latest[action_id] for action_id in ids if action_id in self._latest)
+
+    # What a change would be: reads the knob, writes nothing.
+
+    def _plan_cap(self, request: CapRequest, gpu: GpuTarget) -> _Planned:
+        enforcing = request.mode is Mode.ENFORCE
+        hold = self._holds.get((gpu.uuid, enforcing))
+        draft = request.claim(clock_mhz=request.clock_mhz, safe_clock_mhz=request.clock_mhz, reason=request.reason)
+        stranger = Hold.begin(gpu, knob=self._knob.name, found=None, claim=draft, enforcing=enforcing)
+        barred = self._barred.get((gpu.uuid, request.incident_id))
+        if barred is not None:
+            return (self._report(stranger, draft, ActionState.REFUSED, barred),)
+        try:
+            if gpu.uuid not in self._supported:
+                self._supported[gpu.uuid] = self._knob.supported_mhz(gpu.uuid)
+            now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
+            claim = bounded_claim(request, self._supported[gpu.uuid], self._settings, now_s=now_s, now_ns=now_ns)
+            found = None if hold else self._knob.read_mhz(gpu.uuid)
+        except (NotPermittedError, NotSupportedError, ValueError) as err:
+            return (self._report(stranger, draft, ActionState.REFUSED, str(err)),)
+        except RailwatchError as err:
+            return (self._report(stranger, draft, ActionState.FAILED, str(err)),)
+        if hold is None:
+            begun = Hold.begin(gpu, knob=self._knob.name, found=found, claim=claim, enforcing=enforcing)
+            return _Change(hold=begun, earlier=None, in_force=found, state=ActionState.APPLIED, reason=claim.reason)
+        earlier = claim_of(hold.claims, request.incident_id)
+        looser = earlier is not None and claim.effective_mhz > earlier.effective_mhz
+        state = ActionState.RELAXED if looser else ActionState.APPLIED
+        planned = self._plan(hold, with_claim(hold.claims, claim), claim, state, claim.reason)
+        if isinstance(planned, tuple) and earlier is None and hold.key not in self._holds:
+            self._publish(planned)  # somebody else set the clock under the older claims: a new incident begins there
+            return self._plan_cap(request, gpu)
+        return planned
+
+    def _plan_release(self, hold: Hold, claim: Claim, reason: str) -> _Planned:
+        rest = without_claim(hold.claims, claim.incident_id)
+        noted = f"{reason}; other claims remain" if rest else reason
+        return self._plan(hold, rest, claim, ActionState.RELEASED, noted)
+
+    def _plan_expiry(self, hold: Hold, claim: Claim) -> _Planned:
+        ended = claim.expired()
+        reason = f"the lease of {claim.lease_s:g} s ran out and the cause is unresolved: safe clock"
+        return self._plan(hold, with_claim(hold.claims, ended), ended, ActionState.EXPIRED, reason)
+
+    def _plan(self, hold: Hold, claims: Claims, subject: Claim, state: ActionState, reason: str) -> _Planned:
+        """Read the knob and say what the change would be; the end of the hold where somebody else has set it."""
+        changed = replace(hold, claims=claims, subject=subject)
+        try:
+            in_force = self._knob.read_mhz(hold.target.uuid)
+        except RailwatchError as err:
+            return (self._owe(changed, str(err), lost=isinstance(err, DeviceLostError)),)
+        if not hold.is_ours(in_force) and not (hold.lost and claims):
+            return self._give_up(hold, in_force)
+        return _Change(hold=changed, earlier=hold, in_force=in_force, state=state, reason=reason)
+
+    # What happens.
+
+    def _carry_out(self, planned: Iterable[_Planned], *, quiet: bool = False) -> tuple[Action, ...]:
+        """Journal all changes, write all knobs, then read each back; `quiet` keeps failures in."""
+        plans = list(planned)
+        changes = [plan for plan in plans if isinstance(plan, _Change)]
+        trouble = self._journal_ahead(changes)
+        held_back = {id(change) for change in changes if trouble is not None and change.writes and change.hold.claims}
+        errors = {id(change): self._touch(change) for change in changes if id(change) not in held_back}
+        actions: list[Action] = []
+        for plan in plans:
+            if not isinstance(plan, _Change):
+                actions += plan
+            elif id(plan) in held_back:
+                actions.append(self._owe(plan.hold, f"the journal cannot be written: {trouble}", lost=False))
+            else:
+                actions.append(self._land(plan, errors[id(plan)]))
+        told = tuple(action for action in actions if not (quiet and action.state is ActionState.FAILED))
+        self._publish(told)
+        return told
+
+    def _journal_ahead(self, changes: Sequence[_Change]) -> str | None:
+        """Journal what is about to be written; gives why not, where that failed."""
+        try:
+            self._journal.append([change.hold.aiming(change.in_force) for change in changes if change.writes])
+        except OSError as err:
+            return err.strerror or str(err)
+        return None
+
+    def _touch(self, change: _Change) -> RailwatchError | None:
+        """Move the knob where it has to be moved; gives what the driver said against it."""
+        if change.writes:
+            try:
+                self._knob.write_mhz(change.hold.target.uuid, change.hold.setting)
+            except RailwatchError as err:
+                return err
+        return None
+
+    def _land(self, change: _Change, error: RailwatchError | None) -> Action:
+        """Read back what was written and report it."""
+        hold, subject = change.hold.aiming(change.in_force), change.hold.subject
+        if not change.writes:
+            self._keep(hold.landed(change.in_force))
+            dry = "" if hold.enforcing else "nothing written: "
+            return self._report(hold, subject, change.state, dry + change.reason, change.in_force)
+        try:
+            if error is not None:
+                raise error
+            read_back = self._read_back(hold)
+        except (NotPermittedError, NotSupportedError) as err:
+            if change.state is not ActionState.APPLIED or (change.earlier and change.earlier.owed):
+                return self._owe(hold, str(err), lost=False)
+            self._keep(change.earlier or replace(hold.landed(change.in_force), claims=()))
+            return self._report(hold, subject, ActionState.REFUSED, str(err), change.in_force)
+        except RailwatchError as err:
+            return self._owe(hold, str(err), lost=isinstance(err, DeviceLostError))
+        if hold.confirms(read_back, readable=self._knob.readable):
+            self._keep(hold.landed(read_back))
+            return self._report(hold, subject, change.state, change.reason, read_back)
+        reason = f"read back {mhz_text(read_back)}, wanted {mhz_text(hold.wanted)}"
+        return self._owe(replace(hold.landed(read_back), tries=hold.tries), reason, lost=False, read_back=read_back)
+
+    def _read_back(self, hold: Hold) -> float | None:
+        """Read what was written; write it a second time where it did not take."""
+        uuid = hold.target.uuid
+        read_back = self._knob.read_mhz(uuid)
+        if not hold.confirms(read_back, readable=self._knob.readable):
+            self._knob.write_mhz(uuid, hold.wanted)
+            read_back = self._knob.read_mhz(uuid)
+        return read_back
+
+    def _retry(self, hold: Hold, *, quiet: bool = True) -> tuple[Action, ...]:
+        """Try an owed write again; says something when it is done, or when somebody else has set the clock."""
+        state = ActionState.APPLIED if claim_of(hold.claims, hold.subject.incident_id) else ActionState.RELEASED
+        plan = self._plan(hold, hold.claims, hold.subject, state, f"done late: {hold.subject.reason}")
+        return self._carry_out([plan], quiet=quiet)
+
+    def _adopt(self, key: HoldKey, claims: Claims) -> tuple[Action, ...]:
+        actions: list[Action] = []
+        for claim in claims:
+            hold = self._holds.get(key)
+            if hold is not None:
+                plan = self._plan(hold, hold.claims, claim, ActionState.RENEWED, "taken over after a restart")
+                actions += self._carry_out([plan])
+        return tuple(actions)
+
+    def _release_gpu(self, key: HoldKey, *, reason: str) -> tuple[Action, ...]:
+        return self._release_where(lambda hold, _: hold.key == key, reason=reason)
+
+    def _release_where(self, chosen: Callable[[Hold, Claim], bool], *, reason: str) -> tuple[Action, ...]:
+        """Release the claims that were chosen, one of each GPU at a time."""
+        actions: list[Action] = []
+        while True:
+            pairs = [
+                (hold, claim)
+                for hold in self._holds.values()
+                if (claim := next((claim for claim in hold.claims if chosen(hold, claim)), None))
+            ]
+            if not pairs:
+                return tuple(actions)
+            actions += self._carry_out([self._plan_release(hold, claim, reason) for hold, claim in pairs])
+
+    def _give_up(self, hold: Hold, in_force: float | None) -> tuple[Action, ...]:
+        """End a hold whose knob somebody else has set; its incidents may not cap that GPU again."""
+        ended = replace(hold, claims=()).landed(in_force)
+        self._keep(ended)
+        for claim in hold.claims:
+            self._bar(hold, claim.incident_id, CHANGED_BY_OTHERS)
+        return tuple(
+            self._report(ended, claim, ActionState.RELEASED, CHANGED_BY_OTHERS, in_force)
+            for claim in hold.claims or (hold.subject,)
+        )
+
+    def _owe(self, hold: Hold, reason: str, *, lost: bool, read_back: float | None = None) -> Action:
+        """Keep a hold whose write could not be done, to be tried again."""
+        retry_at_s = self._clock.monotonic_s() + self._settings.pause_s(hold.tries)
+        self._keep(hold.owing(retry_at_s=retry_at_s, lost=lost))
+        return self._report(hold, hold.subject, ActionState.FAILED, reason, read_back)
+
+    def _bar(self, hold: Hold, incident_id: str, reason: str) -> None:
+        self._barred[hold.target.uuid, incident_id] = reason
+        while len(self._barred) > BARRED_MAX:
+            self._barred.pop(next(iter(self._barred)))
+
+    def _keep(self, hold: Hold) -> None:
+        """Remember a hold, or forget it where nothing rests on it any more."""
+        if hold.is_over:
+            self._holds.pop(hold.key, None)
+            for claim in (*hold.claims, hold.subject):
+                self._latest.pop(action_id(claim, hold), None)
+        else:
+            self._holds[hold.key] = hold
+        if not hold.enforcing:
+            return
+        try:
+            self._journal.append([hold])
+        except OSError as err:
+            # The entry before the write is there or the write did not happen: a restart can still undo it.
+            logger.error("clock cap journal cannot be written", extra={"reason": err.strerror})  # noqa: TRY400 -- a full disk needs no traceback
+
+    def _report(
+        self, hold: Hold, claim: Claim, state: ActionState, reason: str, read_back: float | None = None
+    ) -> Action:
+        time_ns = self._clock.utc_ns()
+        action = action_of(hold, claim, state, reason=reason, read_back=read_back, time_ns=time_ns)
+        if state is ActionState.RELEASED or hold.key not in self._holds:
+            self._latest.pop(action.id, None)
+        elif state is not ActionState.REFUSED:
+            self._latest[action.id] = action
+        return action
+
+    def _publish(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            level = logging.WARNING if action.state in (ActionState.FAILED, ActionState.REFUSED) else logging.INFO
+            extra = {"state": action.state, "entity": action.entity_id, "wanted_mhz": action.wanted}
+            logger.log(level, "clock cap of %s %s: %s", action.entity_id, action.state, action.reason, extra=extra)
+            self._sink(action)

@@ -1,0 +1,60 @@
+"""A knob that outlives the process which moves it, and the actuator process that the tests kill.
+
+Run as a module with the folder and the id of the run.
+"""
+
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from agent.actuation.limits import ClockCapSettings
+from agent.actuation.server import serve_actuator
+from telemetry.clock import SystemClock
+from telemetry.journal import JournalWriter
+from tests.agent.fakes import V100_CLOCKS_MHZ
+
+
+class FileKnob:
+    """One file a GPU with the clock in force."""
+
+    name = "application_clock"
+    readable = True
+    readable = True
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def supported_mhz(self, uuid: str) -> tuple[float, ...]:
+        return V100_CLOCKS_MHZ
+
+    def read_mhz(self, uuid: str) -> float | None:
+        setting: float | None = json.loads((self._folder / uuid).read_text())
+        return setting
+
+    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
+        (self._folder / uuid).write_text(json.dumps(clock_mhz))
+
+
+def main() -> None:
+    folder, run_id = Path(sys.argv[1]), sys.argv[2]
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    records = JournalWriter(folder / "records")
+    serve_actuator(
+        lambda: FileKnob(folder),
+        folder / "run" / "actuator.sock",
+        folder / "state",
+        records.append,
+        SystemClock(),
+        settings=ClockCapSettings(),
+        run_id=run_id,
+        stop=stop,
+        ready=lambda: print("ready", flush=True),  # noqa: T201 -- the test waits for it
+    )
+    records.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""An actuator on a fake knob with a real journal, as the tests of this folder use it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.actuation.clock_cap import ClockCapActuator
+from agent.actuation.hold import GpuTarget
+from agent.actuation.journal import HoldJournal
+from agent.actuation.limits import ClockCapSettings
+from agent.actuation.request import CapRequest
+from telemetry.records import Action, Mode
+from tests.agent.fakes import FakeClock, FakeClockKnob, gpu_entities
+
+GPUS = tuple(GpuTarget(entity_id=entity.id, uuid=entity.key) for entity in gpu_entities(4))
+UUID = GPUS[0].uuid
+
+
+def cap(
+    clock_mhz: float = 1057.0,
+    *,
+    incident: str = "i-1",
+    gpus: tuple[GpuTarget, ...] = GPUS[:1],
+    lease_s: float = 120.0,
+    mode: Mode = Mode.ENFORCE,
+    safe_clock_mhz: float | None = None,
+) -> CapRequest:
+    """A request that is right in everything a test does not name."""
+    return CapRequest(
+        incident_id=incident,
+        decision_id=f"d-{incident}",
+        gpus=gpus,
+        clock_mhz=clock_mhz,
+        safe_clock_mhz=safe_clock_mhz,
+        lease_s=lease_s,
+        owner="rule:supply-sag",
+        mode=mode,
+        reason="the rail sags",
+    )
+
+
+@dataclass
+class Rig:
+    """One run of an actuator; `restart` is the next run over the same knob and folder."""
+
+    state_dir: Path
+    knob: FakeClockKnob = field(default_factory=FakeClockKnob)
+    clock: FakeClock = field(default_factory=FakeClock)
+    run_id: str = "run-1"
+    told: list[Action] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self.journal = HoldJournal(self.state_dir, run_id=self.run_id)
+        self.actuator = ClockCapActuator(
+            self.knob, self.journal, self.clock, sink=self.told.append, settings=ClockCapSettings()
+        )
+        self.recovered = self.actuator.recover(run_id=self.run_id)
+
+    def restart(self, *, run_id: str) -> None:
+        """Drop the actuator as a kill does, and start another one."""
+        self.journal.close()
+        self.run_id = run_id
+        self.start()
+
+    @property
+    def in_force(self) -> float | None:
+        return self.knob.settings[UUID]

@@ -1,0 +1,106 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.actuation.journal import FILE_NAME, HoldJournal
+from telemetry.errors import EnvironmentLacksError
+from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
+from tests.agent.fakes import FakeClockKnob
+
+
+class WatchingKnob(FakeClockKnob):
+    """Reads the journal file at the moment of each write to the hardware."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.journalled: list[dict[str, object]] = []
+
+    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
+        lines = [json.loads(line) for line in self.path.read_bytes().splitlines()]
+        self.journalled.append(next(line for line in reversed(lines) if line["uuid"] == uuid))
+        super().write_mhz(uuid, clock_mhz)
+
+
+def test_what_was_found_and_what_will_be_stand_in_the_journal_before_the_hardware_is_written(tmp_path: Path) -> None:
+    knob = WatchingKnob(tmp_path / FILE_NAME)
+    rig = Rig(tmp_path, knob=knob)
+    rig.actuator.apply(cap(gpus=GPUS))
+    assert [line["uuid"] for line in knob.journalled] == [gpu.uuid for gpu in GPUS]
+    assert all((line["found"], line["wanted"], line["settled"]) == (1530.0, 1057.0, False) for line in knob.journalled)
+
+
+def test_a_journal_torn_at_any_byte_restores_what_was_found(tmp_path: Path) -> None:
+    knob = FakeClockKnob()
+    rig = Rig(tmp_path / "whole", knob=knob)
+    rig.actuator.apply(cap(1200.0))
+    rig.actuator.apply(cap(1057.0, incident="i-2"))
+    rig.journal.close()
+    data = (tmp_path / "whole" / FILE_NAME).read_bytes()
+    first_cap_is_whole = data.index(b"\n") + 1
+    for cut in range(first_cap_is_whole, len(data), 37):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        (folder / FILE_NAME).write_bytes(data[:cut])
+        # A write follows its journal entry, so the newest whole entry says what is in force.
+        newest = json.loads(data[:cut].splitlines(keepends=True)[data[:cut].count(b"\n") - 1])
+        knob.settings[UUID] = newest["wanted"]
+        torn = Rig(folder, knob=knob, run_id="the next run")
+        assert knob.settings[UUID] == 1530.0
+        torn.restart(run_id="the run after")
+        assert not torn.recovered
+        torn.journal.close()
+
+
+def test_a_kill_between_the_journal_and_the_write_restores_what_was_found(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.actuator.apply(cap())
+    lines = (tmp_path / FILE_NAME).read_bytes().splitlines(keepends=True)
+    for in_force in (1530.0, 1057.0):
+        rig.journal.close()
+        (tmp_path / FILE_NAME).write_bytes(lines[0])
+        rig.knob.settings[UUID] = in_force
+        rig.start()
+        rig.restart(run_id="the next run")
+        assert rig.in_force == 1530.0
+
+
+def test_lines_that_cannot_be_read_are_counted_and_the_others_hold(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.actuator.apply(cap())
+    rig.journal.close()
+    path = tmp_path / FILE_NAME
+    path.write_bytes(b"\x00\xff\n" + path.read_bytes() + b'{"uuid": 3}\n{"run')
+    rig.run_id = "the next run"
+    rig.start()
+    assert rig.journal.unreadable == 3
+    assert rig.in_force == 1530.0
+
+
+def test_the_journal_stays_short_however_long_it_runs(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.actuator.apply(cap(gpus=GPUS))
+    for _ in range(500):
+        rig.actuator.renew("i-1", lease_s=120.0)
+        rig.actuator.tick()
+    assert (tmp_path / FILE_NAME).stat().st_size < 300 << 10
+    rig.restart(run_id="the next run")
+    assert set(rig.knob.settings.values()) == {1530.0}
+    assert (tmp_path / FILE_NAME).stat().st_size < 64 << 10
+    rig.restart(run_id="the run after")
+    assert (tmp_path / FILE_NAME).stat().st_size == 0
+
+
+def test_a_second_writer_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    journal = HoldJournal(tmp_path, run_id="a")
+    with pytest.raises(EnvironmentLacksError, match="another process"):
+        HoldJournal(tmp_path, run_id="b")
+    journal.close()
+    HoldJournal(tmp_path, run_id="b").close()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EnvironmentLacksError, match=r"clock_cap\.journal"):
+        HoldJournal(tmp_path / "file" / "state", run_id="a")

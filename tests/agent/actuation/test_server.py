@@ -1,0 +1,265 @@
+import contextlib
+import json
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.actuation.client import ActuatorClient
+from agent.actuation.limits import ClockCapSettings
+from agent.actuation.protocol import REQUEST_BYTES_MAX
+from agent.actuation.server import serve_actuator
+from telemetry.clock import SystemClock
+from telemetry.errors import ActionRefusedError, EnvironmentLacksError, TransientError
+from telemetry.journal import JournalReader
+from telemetry.records import Action, ActionState
+from tests.agent.actuation.file_knob import FileKnob
+from tests.agent.actuation.rig import GPUS, UUID, cap
+from tests.agent.fakes import FakeClockKnob
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@contextlib.contextmanager
+def served(folder: Path, knob: FakeClockKnob) -> Iterator[tuple[ActuatorClient, list[Action]]]:
+    """An actuator in a thread of this process, and a client of it."""
+    told: list[Action] = []
+    stop, ready = threading.Event(), threading.Event()
+    path = folder / "run" / "actuator.sock"
+    thread = threading.Thread(
+        target=serve_actuator,
+        args=(lambda: knob, path, folder / "state", told.append, SystemClock()),
+        kwargs={"settings": ClockCapSettings(), "run_id": "run", "stop": stop, "ready": ready.set},
+    )
+    thread.start()
+    assert ready.wait(5.0)
+    client = ActuatorClient(path)
+    try:
+        yield client, told
+    finally:
+        client.close()
+        stop.set()
+        thread.join(5.0)
+        assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def process(folder: Path, run_id: str) -> Iterator[tuple[ActuatorClient, "subprocess.Popen[str]"]]:
+    """An actuator in a process of its own; killed at the end if it still runs."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.agent.actuation.file_knob", str(folder), run_id],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        text=True,
+    )
+    client = ActuatorClient(folder / "run" / "actuator.sock")
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        yield client, child
+    finally:
+        client.close()
+        child.kill()
+        child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    knob = FileKnob(tmp_path)
+    for gpu in GPUS:
+        knob.write_mhz(gpu.uuid, 1530.0)
+    return tmp_path
+
+
+def settings_of(folder: Path) -> set[float | None]:
+    return {FileKnob(folder).read_mhz(gpu.uuid) for gpu in GPUS}
+
+
+def test_every_verb_does_over_the_socket_what_it_does_here(tmp_path: Path) -> None:
+    knob = FakeClockKnob()
+    with served(tmp_path, knob) as (client, told):
+        applied = client.apply(cap(gpus=GPUS))
+        assert [action.state for action in applied] == [ActionState.APPLIED] * 4
+        assert client.in_force() == applied
+        assert [action.state for action in client.renew("i-1", lease_s=60.0)] == [ActionState.RENEWED] * 4
+        assert len(client.release("i-1", entity_id=GPUS[3].entity_id, reason="innocent")) == 1
+        client.apply(cap(1005.0, incident="i-2"))
+        assert len(client.release_incident("i-2", reason="over", bar=True)) == 1
+        assert client.apply(cap(1005.0, incident="i-2"))[0].state is ActionState.REFUSED
+        assert len(client.release_all(reason="end")) == 3
+        assert client.in_force() == ()
+        assert told[:4] == list(applied)
+    assert set(knob.settings.values()) == {1530.0}
+
+
+def test_only_this_user_may_open_the_socket_and_it_is_gone_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "actuator.sock"
+    with served(tmp_path, FakeClockKnob()):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not path.exists()
+
+
+def apply_line(gpus: list[dict[str, str]]) -> bytes:
+    fields = {"incident_id": "i", "decision_id": "d", "clock_mhz": 1057, "lease_s": 60, "owner": "o", "reason": ""}
+    return json.dumps({"do": "apply", "gpus": gpus, "mode": "enforce", **fields}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"not json\n",
+        b'{"do": "reset"}\n',
+        b'{"do": "release_all"}\n',
+        b'{"do": "list", "and": "more"}\n',
+        b'{"do": "renew", "incident_id": "i", "lease_s": -1}\n',
+        b'{"do": "renew", "incident_id": "i", "lease_s": NaN}\n',
+        apply_line([]),
+        apply_line([{"entity_id": "gpu:a", "uuid": "a"}] * 2),
+        apply_line([{"entity_id": "gpu:a", "uuid": str(n)} for n in range(65)]),
+    ],
+)
+def test_a_bad_request_gets_one_line_and_changes_nothing(tmp_path: Path, line: bytes) -> None:
+    knob = FakeClockKnob()
+    with served(tmp_path, knob) as (client, _), socket.socket(socket.AF_UNIX) as raw:
+        client.apply(cap())
+        raw.settimeout(2.0)
+        raw.connect(str(tmp_path / "run" / "actuator.sock"))
+        raw.sendall(line)
+        answer = raw.recv(4096)
+        assert answer.startswith(b'{"refused": ')
+        assert answer.count(b"\n") == 1
+        assert len(client.in_force()) == 1
+        raw.sendall(b'{"do": "list"}\n')
+        assert raw.recv(65536).startswith(b'{"actions":[')
+    assert knob.writes == [(UUID, 1057.0), (UUID, 1530.0)]
+
+
+def test_a_request_without_end_is_cut_off(tmp_path: Path) -> None:
+    with served(tmp_path, FakeClockKnob()) as (client, _), socket.socket(socket.AF_UNIX) as raw:
+        raw.settimeout(2.0)
+        raw.connect(str(tmp_path / "run" / "actuator.sock"))
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            raw.sendall(b"x" * (3 * REQUEST_BYTES_MAX))
+        with contextlib.suppress(ConnectionResetError):
+            assert raw.recv(4096).startswith(b'{"refused": "request: longer than')
+        assert client.in_force() == ()
+
+
+def test_a_half_request_and_a_client_that_hangs_up_disturb_nobody(tmp_path: Path) -> None:
+    with served(tmp_path, FakeClockKnob()) as (client, _):
+        for _attempt in range(40):
+            with socket.socket(socket.AF_UNIX) as raw:
+                raw.connect(str(tmp_path / "run" / "actuator.sock"))
+                raw.sendall(b'{"do": "li')
+        assert client.in_force() == ()
+
+
+def test_a_defect_in_one_action_is_counted_and_ends_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    knob = FakeClockKnob()
+    with served(tmp_path, knob) as (client, _):
+        client.apply(cap())
+        knob.errors[GPUS[1].uuid] = ZeroDivisionError("a defect")
+        with pytest.raises(TransientError, match="the actuator failed"):
+            client.apply(cap(gpus=GPUS[1:2], incident="i-2"))
+        assert "a request failed" in caplog.text
+        assert len(client.in_force()) == 1
+
+
+def test_a_request_that_is_not_allowed_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    with pytest.raises(ActionRefusedError, match="lease_s"):
+        ActuatorClient(tmp_path / "nobody.sock").renew("i-1", lease_s=1e9)
+
+
+def test_an_actuator_that_is_away_or_silent_is_transient(tmp_path: Path) -> None:
+    client = ActuatorClient(tmp_path / "nobody.sock", timeout_s=0.05)
+    with pytest.raises(TransientError, match=r"nobody\.sock"):
+        client.in_force()
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "nobody.sock"))
+        silent.listen()
+        with pytest.raises(TransientError, match="no answer in time"):
+            client.in_force()
+    client.close()
+
+
+def test_a_client_finds_an_actuator_that_was_started_again(tmp_path: Path) -> None:
+    knob = FakeClockKnob()
+    with served(tmp_path, knob) as (first, _):
+        client = ActuatorClient(tmp_path / "run" / "actuator.sock")
+        assert client.in_force() == first.in_force()
+    with pytest.raises(TransientError):
+        client.in_force()
+    with served(tmp_path, knob):
+        assert client.in_force() == ()
+    client.close()
+
+
+def test_a_lease_runs_out_by_the_actuators_own_clock(tmp_path: Path) -> None:
+    knob = FakeClockKnob()
+    expired = threading.Event()
+    with served(tmp_path, knob) as (client, told):
+        client.apply(cap(1200.0, lease_s=0.05))
+        for _ in range(100):
+            if told[-1].state is ActionState.EXPIRED:
+                break
+            expired.wait(0.02)
+        assert told[-1].state is ActionState.EXPIRED
+        assert knob.settings[UUID] == 1005.0
+
+
+def test_a_path_that_no_socket_can_have_is_named_and_the_folder_is_free_again(tmp_path: Path) -> None:
+    for _attempt in range(2):
+        with pytest.raises(EnvironmentLacksError, match="socket"):
+            serve_actuator(
+                FakeClockKnob,
+                tmp_path / ("x" * 200),
+                tmp_path / "state",
+                lambda _: None,
+                SystemClock(),
+                settings=ClockCapSettings(),
+                run_id="run",
+                stop=threading.Event(),
+            )
+
+
+def test_a_killed_actuator_restores_on_the_next_run(folder: Path) -> None:
+    with process(folder, "run-1") as (client, child):
+        client.apply(cap(gpus=GPUS))
+        child.kill()
+        child.wait()
+        assert settings_of(folder) == {1057.0}
+    with process(folder, "run-2") as (client, _):
+        assert settings_of(folder) == {1530.0}
+        assert client.in_force() == ()
+    states = [record.state for record in JournalReader(folder / "records").read() if isinstance(record, Action)]
+    assert states == [ActionState.APPLIED] * 4 + [ActionState.RELEASED] * 4
+
+
+def test_a_killed_actuator_that_is_started_again_in_the_same_run_keeps_the_caps(folder: Path) -> None:
+    with process(folder, "run-1") as (client, child):
+        client.apply(cap(gpus=GPUS))
+        child.kill()
+        child.wait()
+    with process(folder, "run-1") as (client, child):
+        assert [action.state for action in client.in_force()] == [ActionState.RENEWED] * 4
+        assert settings_of(folder) == {1057.0}
+        child.terminate()
+        assert child.wait(5.0) == 0
+    assert settings_of(folder) == {1530.0}
+
+
+def test_an_actuator_that_is_told_to_stop_releases_every_cap_first(folder: Path) -> None:
+    with process(folder, "run-1") as (client, child):
+        client.apply(cap(gpus=GPUS))
+        child.terminate()
+        assert child.wait(5.0) == 0
+        assert settings_of(folder) == {1530.0}
