@@ -3,7 +3,7 @@
 import hashlib
 import json
 import socket
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -81,10 +81,6 @@ class Session:
         fields["run_dir"] = Path(fields["run_dir"])
         fields["driver"] = DriverKind(fields["driver"])
         return cls(**fields)
-
-    def on_plant(self, *, library_dir: str | None, state_file: str, sysfs: str, kmsg: str) -> "Session":
-        """Give the session with the paths of a served plant filled in."""
-        return replace(self, library_dir=library_dir, state_file=state_file, sysfs=sysfs, kmsg=kmsg)
 
 
 def run_dir_of(data_dir: Path) -> Path:

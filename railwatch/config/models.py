@@ -84,7 +84,7 @@ class Sampling(Section):
     fast_hz: float = Field(default=20.0, ge=1, le=1000, description="Reads per second of the fast group.")
     slow_hz: float = Field(default=1.0, ge=0.01, le=10, description="Reads per second of the slow group.")
     ring: Annotated[DurationS, _at_least(10, "10s")] = Field(
-        default=120.0, description="How much full-rate history is kept in memory."
+        default=600.0, description="How much full-rate history is kept in memory."
     )
     deadline: Annotated[DurationS, _at_least(0.1, "100ms")] = Field(
         default=2.0,

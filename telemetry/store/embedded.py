@@ -114,6 +114,15 @@ class EmbeddedStore:
         """Keep frames from `telemetry.rollup`."""
         self._write(Resolution.ROLLUP, frames)
 
+    def newest_raw_ns(self, spec: TableSpec) -> int | None:
+        """Give the time of the newest raw row kept of a table, None where there is none."""
+        with self._lock:
+            (newest,) = self._connection.execute(
+                "SELECT max(last_ns) FROM chunk JOIN spec ON spec.id = spec_id WHERE resolution = ? AND columns = ?",
+                (Resolution.RAW, spec_to_json(spec)),
+            ).fetchone()
+        return None if newest is None else int(newest)
+
     def close(self) -> None:
         """Let the file go; what was written stays."""
         with self._lock:

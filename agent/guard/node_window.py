@@ -1,0 +1,93 @@
+"""The last seconds of a node as the rules want them: what each GPU draws at which clock, what each supply shows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rules.node import GpuState, NodeState, SupplyState
+from rules.two_level import supply_state
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.frames import FloatArray, Frame
+
+# Three training steps of about a second: both phases of the load are in it, and a path that changes within seconds is
+# seen as it is now.
+WINDOW_S = 3.0
+# The two phases of a load that alternates, without its single spikes.
+HIGH_PERCENTILE = 90.0
+LOW_PERCENTILE = 10.0
+
+
+@dataclass(slots=True)
+class NodeWindow:
+    """Keeps the newest rows of the tables with GPU power and with supply voltage.
+
+    `supported_mhz` gives the clocks that can be set, by GPU UUID; a GPU that is not in it is left out of the state.
+    Nothing from before the last change of a clock counts.
+    """
+
+    supported_mhz: Mapping[str, tuple[float, ...]]
+    _frames: dict[str, list[Frame]] = field(default_factory=dict)
+    _clock_changed_ns: int = 0
+
+    def feed(self, frame: Frame) -> None:
+        """Take in new rows; tables with neither power nor voltage are left aside."""
+        if not len(frame) or not {"power_w", "voltage_v"} & set(frame.spec.signals):
+            return
+        kept = self._frames.setdefault(frame.spec.name, [])
+        kept.append(frame)
+        oldest_ns = max(int(frame.time_ns[-1]) - int(WINDOW_S * NS_PER_S), self._clock_changed_ns)
+        while kept and int(kept[0].time_ns[-1]) < oldest_ns:
+            kept.pop(0)
+
+    def note_clock_change(self, now_ns: int) -> None:
+        """Learn that clocks were changed."""
+        self._clock_changed_ns = now_ns
+
+    def state(self) -> NodeState:
+        """Give the node over the last seconds."""
+        gpus: list[GpuState] = []
+        supplies: list[SupplyState] = []
+        for frames in self._frames.values():
+            if not frames:
+                continue
+            if frames[0].spec.kind is EntityKind.GPU:
+                gpus += self._gpus(frames)
+            elif frames[0].spec.kind is EntityKind.SUPPLY:
+                supplies += self._supplies(frames)
+        return NodeState(gpus=tuple(gpus), supplies=tuple(supplies))
+
+    def _gpus(self, frames: Sequence[Frame]) -> list[GpuState]:
+        power_w, clock_mhz = self._column(frames, "power_w"), self._column(frames, "sm_clock_mhz")
+        found = []
+        for index, entity in enumerate(frames[0].spec.entities):
+            supported = self.supported_mhz.get(entity.key, ())
+            known = np.isfinite(power_w[:, index]) & np.isfinite(clock_mhz[:, index])
+            if not supported or np.isnan(frames[-1].signal("power_w")[-1, index]):
+                continue
+            own_w = power_w[known, index]
+            found.append(
+                GpuState(
+                    entity_id=entity.id,
+                    max_clock_mhz=supported[-1],
+                    supported_mhz=supported,
+                    clock_mhz=float(clock_mhz[known, index].max()) if own_w.size else None,
+                    power_high_w=float(np.percentile(own_w, HIGH_PERCENTILE)) if own_w.size else None,
+                    power_low_w=float(np.percentile(own_w, LOW_PERCENTILE)) if own_w.size else None,
+                )
+            )
+        return found
+
+    def _supplies(self, frames: Sequence[Frame]) -> list[SupplyState]:
+        voltage_v = self._column(frames, "voltage_v")
+        current_a = self._column(frames, "current_a")
+        return [
+            supply_state(entity.id, voltage_v[:, index].tolist(), current_a[:, index].tolist())
+            for index, entity in enumerate(frames[0].spec.entities)
+        ]
+
+    def _column(self, frames: Sequence[Frame], name: str) -> FloatArray:
+        values = np.concatenate([frame.signal(name) for frame in frames])
+        time_ns = np.concatenate([frame.time_ns for frame in frames])
+        return values[time_ns >= self._clock_changed_ns]

@@ -1,0 +1,192 @@
+"""Did it help: the symptom before an action against the symptom after it.
+
+Pure: rows and decisions in, outcomes out. A verdict falls `VERIFY_S` after the action, over the rows since
+`SETTLE_S`, so that the step the GPUs were in when the cap came does not count.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.frames import FloatArray, Frame
+from telemetry.records import Cause, Decision, Incident, Outcome
+
+SETTLE_S = 2.0
+# An action that shows nothing within half a minute did not work; a dozen training steps show a rail's new plateau.
+VERIFY_S = 12.0
+THERMAL_VERIFY_S = 30.0
+POWER_BRAKE_BIT = 0x80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """The quantity that tells whether a cause was answered.
+
+    `evidence` names the value before in the incident, None where it has none; `limit` names the evidence that holds
+    the limit, or is the limit itself.
+    """
+
+    kind: EntityKind
+    signal: str
+    unit: str
+    words: str
+    higher_is_better: bool
+    evidence: str | None
+    limit: str | float | None
+    verify_s: float
+
+
+MEASURES = {
+    Cause.SUPPLY_SAG: Measure(
+        kind=EntityKind.SUPPLY,
+        signal="voltage_v",
+        unit="V",
+        words="lowest voltage",
+        higher_is_better=True,
+        evidence="minimum_v",
+        limit="limit_v",
+        verify_s=VERIFY_S,
+    ),
+    Cause.THERMAL_INTERFACE: Measure(
+        kind=EntityKind.GPU,
+        signal="gpu_temp_c",
+        unit="°C",
+        words="highest temperature",
+        higher_is_better=False,
+        evidence="temperature_c",
+        limit=None,
+        verify_s=THERMAL_VERIFY_S,
+    ),
+    Cause.THERMAL_MARGIN: Measure(
+        kind=EntityKind.GPU,
+        signal="gpu_temp_c",
+        unit="°C",
+        words="highest temperature",
+        higher_is_better=False,
+        evidence="temperature_c",
+        limit=None,
+        verify_s=THERMAL_VERIFY_S,
+    ),
+    Cause.POWER_BRAKE: Measure(
+        kind=EntityKind.GPU,
+        signal="throttle_reasons",
+        unit="ratio",
+        words="share of time under the power brake",
+        higher_is_better=False,
+        evidence=None,
+        limit=0.0,
+        verify_s=VERIFY_S,
+    ),
+}
+
+
+@dataclass(slots=True)
+class _Watch:
+    incident: Incident
+    decision: Decision
+    measure: Measure
+    before: float | None
+    begun_ns: int
+    values: list[float]
+
+
+class OutcomeTracker:
+    """Follows each executed decision until it can say whether it helped."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str, _Watch] = {}
+
+    def begin(self, incident: Incident, decision: Decision, now_ns: int) -> None:
+        """Start to watch after an action was applied; one watch an incident, so a tighter cap starts anew."""
+        measure = MEASURES.get(incident.cause)
+        if measure is None:
+            return
+        before = None if measure.evidence is None else incident.number(measure.evidence)
+        earlier = self._watches.get(incident.id)
+        if earlier is not None:
+            before = earlier.before
+        self._watches[incident.id] = _Watch(incident, decision, measure, before, now_ns, [])
+
+    def feed(self, frame: Frame) -> None:
+        """Take in new rows."""
+        for watch in self._watches.values():
+            measure = watch.measure
+            if frame.spec.kind is not measure.kind or measure.signal not in frame.spec.signals:
+                continue
+            settled = frame.time_ns >= watch.begun_ns + int(SETTLE_S * NS_PER_S)
+            columns = _columns(frame, watch.incident)
+            if columns and settled.any():
+                watch.values.append(_worst(frame.signal(measure.signal)[settled][:, columns], measure))
+
+    def step(self, now_ns: int) -> tuple[Outcome, ...]:
+        """Give the outcomes that fell due."""
+        due = [
+            incident_id
+            for incident_id, watch in self._watches.items()
+            if now_ns >= watch.begun_ns + int(watch.measure.verify_s * NS_PER_S)
+        ]
+        return tuple(_outcome(self._watches.pop(incident_id), now_ns) for incident_id in due)
+
+    def forget(self, incident_ids: Sequence[str]) -> None:
+        """Drop the watches of incidents that closed before their verdict."""
+        for incident_id in incident_ids:
+            self._watches.pop(incident_id, None)
+
+
+def _columns(frame: Frame, incident: Incident) -> list[int]:
+    wanted = {incident.entity_id, *incident.affected}
+    chosen = [index for index, entity in enumerate(frame.spec.entities) if entity.id in wanted]
+    return chosen or list(range(len(frame.spec.entities)))
+
+
+def _worst(values: FloatArray, measure: Measure) -> float:
+    known = values[np.isfinite(values)]
+    if known.size == 0:
+        return math.nan
+    if measure.signal == "throttle_reasons":
+        return float(np.mean((known.astype(np.int64) & POWER_BRAKE_BIT) != 0))
+    return float(known.min() if measure.higher_is_better else known.max())
+
+
+def _outcome(watch: _Watch, now_ns: int) -> Outcome:
+    measure, incident = watch.measure, watch.incident
+    known = [value for value in watch.values if not math.isnan(value)]
+    after: float | None = None
+    if known:
+        if measure.signal == "throttle_reasons":
+            after = sum(known) / len(known)
+        else:
+            after = min(known) if measure.higher_is_better else max(known)
+    limit = incident.number(measure.limit) if isinstance(measure.limit, str) else measure.limit
+    helped = _helped(watch.before, after, limit, higher_is_better=measure.higher_is_better)
+    verdict = {True: "it helped", False: "it did not help", None: "nobody can tell"}[helped]
+    return Outcome(
+        id=f"outcome:{watch.decision.id}",
+        time_ns=now_ns,
+        incident_id=incident.id,
+        decision_id=watch.decision.id,
+        measure=measure.signal,
+        unit=measure.unit,
+        before=watch.before,
+        after=None if after is None else round(after, 3),
+        helped=helped,
+        summary=f"{measure.words} {_said(watch.before, measure)} before, {_said(after, measure)} after: {verdict}",
+    )
+
+
+def _helped(before: float | None, after: float | None, limit: float | None, *, higher_is_better: bool) -> bool | None:
+    if after is None:
+        return None
+    if limit is not None:
+        return after >= limit if higher_is_better else after <= limit
+    if before is None:
+        return None
+    return after > before if higher_is_better else after < before
+
+
+def _said(value: float | None, measure: Measure) -> str:
+    return "unknown" if value is None else f"{value:.2f} {measure.unit}".replace(" ratio", "")

@@ -1,0 +1,83 @@
+"""``railwatch actions``: what was changed on the hardware, and taking it back."""
+
+from typing import Annotated
+
+import typer
+
+from agent.actuation.client import ActuatorClient
+from agent.guard.pipeline import IN_FORCE
+from railwatch.cli.output import print_json, print_table
+from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
+from telemetry.clock import iso_utc
+from telemetry.records import Action, to_json
+
+app = typer.Typer(no_args_is_help=True, help="What was changed on the hardware, and taking it back.")
+
+
+@app.command(name="list", epilog="Example: railwatch actions list --in-force")
+def list_command(
+    in_force: Annotated[bool, typer.Option("--in-force", help="Only what stands now.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 50,
+    data_dir: DataDir = None,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List actions: what was found, what was set, what was read back, until when."""
+    records = open_records(data_dir_of(config_file, data_dir))
+    found = [item for item in records.find("action", limit=limit) if isinstance(item, Action)]
+    records.close()
+    _show([item for item in found if not in_force or item.state in IN_FORCE], as_json=as_json)
+
+
+@app.command(epilog="Example: railwatch actions release i-7f2a7a248c")
+def release(
+    incident_id: Annotated[str | None, typer.Argument(metavar="INCIDENT", help="Whose actions to take back.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Take back every action.")] = False,
+    data_dir: DataDir = None,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Take actions back: settings go to what was found, and the incident gets no new action until it closes."""
+    if (incident_id is None) is not everything:
+        raise typer.BadParameter("name one INCIDENT or --all")
+    session = live_session(data_dir_of(config_file, data_dir))
+    client = ActuatorClient(session.actuator_socket)
+    reason = "taken back by hand"
+    held = {action.incident_id for action in client.in_force()}
+    wanted = held if everything else {incident_id} & held
+    if not everything and not wanted:
+        typer.echo(f"{incident_id}: no action in force", err=True)
+        raise typer.Exit(1)
+    released = [
+        action
+        for name in sorted(filter(None, wanted))
+        for action in client.release_incident(name, reason=reason, bar=True)
+    ]
+    client.close()
+    _show(released, as_json=as_json)
+
+
+def _show(actions: list[Action], *, as_json: bool) -> None:
+    if as_json:
+        for action in actions:
+            print_json(to_json(action))
+        return
+    rows = [
+        (
+            iso_utc(action.time_ns)[:19],
+            action.state.value,
+            action.entity_id,
+            action.knob,
+            f"{_mhz(action.found)} → {_mhz(action.wanted)} (read {_mhz(action.read_back)}) {action.unit}",
+            "" if action.lease_until_ns is None else iso_utc(action.lease_until_ns)[11:19],
+            action.incident_id,
+            action.reason,
+        )
+        for action in actions
+    ]
+    columns = ("time (UTC)", "state", "entity", "knob", "found → set", "lease until", "incident", "reason")
+    print_table("actions", columns, rows)
+
+
+def _mhz(value: float | None) -> str:
+    return "unset" if value is None else f"{value:g}"

@@ -1,0 +1,46 @@
+"""``railwatch config``: check, show or start a configuration file."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from railwatch.cli.output import print_json, print_problems
+from railwatch.config.loading import load_config
+from railwatch.config.reference import sample_yaml
+from telemetry.errors import ConfigError
+
+app = typer.Typer(no_args_is_help=True, help="Check, show or start a configuration file.")
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+
+
+@app.command(epilog="Example: railwatch config check /etc/railwatch.yaml")
+def check(file: Annotated[Path, typer.Argument(help="The YAML file.")], as_json: JsonFlag = False) -> None:
+    """Report every problem of a configuration file with its line, key and what was expected."""
+    try:
+        load_config(file, os.environ)
+    except ConfigError as err:
+        print_problems(err.problems, as_json=as_json)
+        raise typer.Exit(2) from err
+    if as_json:
+        print_json({"file": str(file), "ok": True})
+    else:
+        typer.echo(f"{file}: no problems")
+
+
+@app.command(epilog="Example: railwatch config sample > railwatch.yaml")
+def sample() -> None:
+    """Print a file with every key at its default, commented out."""
+    typer.echo(sample_yaml(), nl=False)
+
+
+@app.command(epilog="Example: RAILWATCH_SAMPLING__FAST_HZ=50 railwatch config show")
+def show(file: Annotated[Path | None, typer.Option("--config", help="The YAML file.")] = None) -> None:
+    """Print the configuration in force as JSON: defaults, file and environment together, secrets left out."""
+    fields = load_config(file, os.environ).model_dump(mode="json")
+    for section, key in (("store", "password"), ("store", "token"), ("page", "token")):
+        if fields[section][key] is not None:
+            fields[section][key] = "***"
+    print_json(fields)

@@ -1,0 +1,90 @@
+"""``railwatch incidents``: what was found, and the numbers that say so."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from railwatch.cli.output import SEVERITY_STYLE, describe, print_json, print_table
+from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, open_records
+from telemetry.clock import iso_utc
+from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record, to_json
+
+app = typer.Typer(no_args_is_help=True, help="What was found, and the numbers that say so.")
+
+
+@app.command(name="list", epilog="Example: railwatch incidents list --open --json")
+def list_command(
+    only_open: Annotated[bool, typer.Option("--open", help="Only what is not closed.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 50,
+    data_dir: DataDir = None,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List incidents, newest first."""
+    records = open_records(data_dir_of(config_file, data_dir))
+    found = [item for item in records.find("incident", limit=limit) if isinstance(item, Incident)]
+    records.close()
+    found = [item for item in found if not only_open or item.state is not IncidentState.CLOSED]
+    if as_json:
+        for incident in found:
+            print_json(to_json(incident))
+        return
+    rows = [
+        (
+            incident.id,
+            iso_utc(incident.opened_ns)[:19],
+            incident.state.value,
+            incident.severity.value,
+            incident.cause.value,
+            f"{incident.impact_gpu_hours:.1f}",
+            incident.summary,
+        )
+        for incident in found
+    ]
+    print_table("incidents", ("id", "opened (UTC)", "state", "severity", "cause", "GPU-hours", "summary"), rows)
+
+
+@app.command(epilog="Example: railwatch incidents show i-7f2a7a248c")
+def show(
+    incident_id: Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or its beginning.")],
+    data_dir: DataDir = None,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show one incident: its evidence, what was decided and done, and whether it helped."""
+    records = open_records(data_dir_of(config_file, data_dir))
+    matches = [item for item in records.find("incident", limit=1000) if item.id.startswith(incident_id)]
+    if len(matches) != 1 or not isinstance(matches[0], Incident):
+        records.close()
+        typer.echo(f"incident {incident_id}: {len(matches)} found; expected the id of one", err=True)
+        raise typer.Exit(1)
+    incident = matches[0]
+    linked = _linked(records.between(incident.opened_ns, 1 << 62), incident.id)
+    records.close()
+    if as_json:
+        for record in (incident, *linked):
+            print_json(to_json(record))
+        return
+    console = Console(highlight=False)
+    style = SEVERITY_STYLE[incident.severity]
+    console.print(
+        f"[{style}]{incident.severity.value} {incident.cause.value}[/]  {incident.id}  {incident.state.value}"
+    )
+    console.print(escape(incident.summary), soft_wrap=True)
+    for finding in incident.findings:
+        rows = [(item.name, f"{item.value:.6g}", item.unit) for item in finding.evidence]
+        print_table(
+            f"{finding.detector} on {finding.entity_id} ({finding.status.value})", ("evidence", "value", "unit"), rows
+        )
+    for record in linked:
+        console.print(f"[dim]{iso_utc(record.time_ns)[11:19]}[/]  {describe(record)}", soft_wrap=True)
+
+
+def _linked(records: tuple[Record, ...], incident_id: str) -> list[Record]:
+    return [
+        record
+        for record in sorted(records, key=lambda item: item.time_ns)
+        if isinstance(record, Decision | Action | Outcome) and record.incident_id == incident_id
+    ]

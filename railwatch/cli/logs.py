@@ -1,0 +1,75 @@
+"""``railwatch logs``: what a kernel log tells of GPUs, switches and their bus."""
+
+import gzip
+import io
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TextIO, cast
+
+import typer
+
+from analytics.catalogue import sxid, xid
+from analytics.kernel_log import KernelLogParser, scan, to_fields
+from railwatch.cli.output import print_json
+from telemetry.errors import ConfigError, Problem
+
+app = typer.Typer(no_args_is_help=True, help="Read kernel logs.")
+
+STDIN = Path("-")
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+@app.command(name="scan", epilog="Example: journalctl -k | railwatch logs scan - --json")
+def scan_command(
+    file: Annotated[Path, typer.Argument(help="A kernel log as text, gzip too; - reads standard input.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event.")] = False,
+) -> None:
+    """List every Xid, SXid, bus drop and PCIe error line of a kernel log; lines count from 1."""
+    parser = KernelLogParser()
+    counts: Counter[str] = Counter()
+    with _opened(file) as lines:
+        for event in scan(_whole(lines, file), parser):
+            fields = to_fields(event)
+            counts[fields["kind"]] += 1
+            if as_json:
+                print_json(fields)
+            else:
+                typer.echo(_sentence(fields))
+    if not as_json:
+        found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
+        typer.echo(f"{file}: {found}; {parser.unparsed_count} driver lines not understood", err=True)
+
+
+def _sentence(fields: dict[str, Any]) -> str:
+    code = fields["code"]
+    entry = None if code is None else (sxid(code) if fields["kind"] == "sxid" else xid(code))
+    parts = [f"{fields['line']:>7}", f"{fields['kind']:<8}", f"{'' if code is None else code!s:<6}"]
+    parts.append(f"{fields['pci'] or 'address unknown':<14}")
+    who = "" if fields["pid"] is None else f"pid {fields['pid']} {fields['process'] or ''}".strip()
+    what = entry.name if entry is not None else fields.get("message", "")
+    return "  ".join(part for part in (*parts, who, what) if part)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """Open a log for reading; a byte that is no UTF-8 is kept as an escape, so that no line is lost."""
+    try:
+        raw = sys.stdin.buffer if path == STDIN else path.open("rb")
+    except OSError as err:
+        problem = Problem(where=str(path), line=None, key="(file)", found=err.strerror or "", expected="a kernel log")
+        raise ConfigError([problem]) from err
+    with raw:
+        packed = cast("io.BufferedReader", raw).peek(2)[:2] == GZIP_MAGIC
+        stream = gzip.open(raw) if packed else raw  # noqa: SIM115 -- closed with raw
+        yield io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def _whole(lines: TextIO, path: Path) -> Iterator[str]:
+    try:
+        yield from lines
+    except (gzip.BadGzipFile, EOFError, OSError) as err:
+        problem = Problem(where=str(path), line=None, key="(file)", found=str(err), expected="a log that can be read")
+        raise ConfigError([problem]) from err

@@ -1,0 +1,36 @@
+"""Where a command finds a run: its data folder, its run folder, its records."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from railwatch.config.loading import load_config
+from railwatch.session import FILE_NAME, Session, run_dir_of
+from telemetry.errors import EnvironmentLacksError
+from telemetry.store.records import RecordFile
+
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Data folder of the run, as given to railwatch up.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="Configuration file of the run.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+
+
+def data_dir_of(config_file: Path | None, data_dir: Path | None) -> Path:
+    """Give the data folder: the one named, or the configuration's."""
+    return data_dir.absolute() if data_dir is not None else load_config(config_file, os.environ).data_dir
+
+
+def open_records(data_dir: Path) -> RecordFile:
+    """Open the records of a data folder for reading; EnvironmentLacksError where none were ever kept."""
+    if not (data_dir / "records").is_dir():
+        raise EnvironmentLacksError(f"{data_dir}: no records there; expected the data folder of a run")
+    return RecordFile(data_dir / "records", read_only=True)
+
+
+def live_session(data_dir: Path) -> Session:
+    """Give the run that uses a data folder now; EnvironmentLacksError where none does."""
+    run_dir = run_dir_of(data_dir)
+    if not (run_dir / FILE_NAME).exists():
+        raise EnvironmentLacksError(f"{data_dir}: no railwatch runs on this data folder; start one with railwatch up")
+    return Session.load(run_dir)

@@ -1,0 +1,154 @@
+"""``railwatch up``: everything on one node under one supervisor."""
+
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from railwatch import __version__
+from railwatch.cli.output import describe, print_json
+from railwatch.config.loading import load_config
+from railwatch.config.models import Config
+from railwatch.run import NodeRun, Wanted
+from telemetry.clock import Clock, SystemClock, iso_utc
+from telemetry.durations import parse_duration_s
+from telemetry.records import Action, ActionState, Event, Record, to_json
+
+# How often the records are looked at for the terminal: what people read as at once.
+LOOK_S = 0.1
+IN_FORCE = (ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.EXPIRED)
+
+
+def seconds(text: str) -> float:
+    """Read a duration from the command line."""
+    try:
+        return parse_duration_s(text)
+    except ValueError as err:
+        raise typer.BadParameter(f"got {text!r}; expected {err}") from err
+
+
+def up(
+    simulate: Annotated[
+        str | None, typer.Option("--simulate", metavar="NODE", help="Simulate this node even where there are GPUs.")
+    ] = None,
+    scenario: Annotated[str | None, typer.Option(help="What happens to the simulated node.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 1,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder for store, spool and journals.")] = None,
+    run_for: Annotated[
+        float | None, typer.Option("--for", parser=seconds, metavar="DURATION", help="Stop by itself: 60s, 10m.")
+    ] = None,
+    config_file: Annotated[Path | None, typer.Option("--config", help="Configuration file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Records as JSON lines on standard output.")] = False,
+) -> None:
+    """Run everything on this node: agent, guard, store and page.
+
+    Uses the GPUs that NVML finds, else simulates a node and says so. Ctrl-C releases every cap, flushes and ends.
+    """
+    config = _with_options(load_config(config_file, os.environ), port=port, data_dir=data_dir)
+    clock = SystemClock()
+    run = NodeRun(config, Wanted(plant_node=simulate, scenario=scenario, seed=seed), clock)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    teller = _Teller(clock, as_json=as_json)
+    teller.say(f"railwatch {__version__}: {run.source}")
+    teller.say(_mode_line(config, simulated=run.simulated))
+    end_s = None if run_for is None else clock.monotonic_s() + run_for
+    address = run.start()
+    try:
+        teller.say(f"page: {address}")
+        teller.say(f"data: {config.data_dir}   (Ctrl-C stops and releases every cap)")
+        while not stop.is_set() and (end_s is None or clock.monotonic_s() < end_s):
+            teller.tell(run.watch())
+            stop.wait(LOOK_S)
+    finally:
+        teller.say("stopping: releasing caps, flushing")
+        troubles = run.stop()
+        teller.tell(run.records())
+    teller.summary(run, troubles)
+    if troubles:
+        raise typer.Exit(1)
+
+
+def _with_options(config: Config, *, port: int | None, data_dir: Path | None) -> Config:
+    if port is not None:
+        config = config.model_copy(update={"page": config.page.model_copy(update={"port": port})})
+    if data_dir is not None:
+        config = config.model_copy(update={"data_dir": data_dir.absolute()})
+    return config
+
+
+def _mode_line(config: Config, *, simulated: bool) -> str:
+    mode = config.actions.clock_cap.resolve(simulated=simulated).value
+    meaning = {
+        "observe": "nothing is changed on the hardware",
+        "recommend": "nothing is changed on the hardware; what would be done is said",
+        "enforce": "clocks are capped when a rule says so, and restored at the end",
+    }[mode]
+    return f"mode: {mode} ({meaning})"
+
+
+class _Teller:
+    """Says what happens: JSON lines for programs, words for people, and counts for the summary."""
+
+    def __init__(self, clock: Clock, *, as_json: bool) -> None:
+        self._clock = clock
+        self._as_json = as_json
+        # In JSON mode standard output carries records and nothing else.
+        self._console = Console(stderr=as_json, highlight=False)
+        self._counts: Counter[str] = Counter()
+        self._incidents: set[str] = set()
+        self._in_force: set[tuple[str, str]] = set()
+
+    def say(self, sentence: str) -> None:
+        self._console.print(sentence, soft_wrap=True)
+
+    def tell(self, records: Any) -> None:
+        for record in records:
+            self._count(record)
+            if self._as_json:
+                print_json(to_json(record))
+            elif not isinstance(record, Event):
+                stamp = iso_utc(record.time_ns)[11:19]
+                self._console.print(f"[dim]{stamp}[/]  {describe(record)}", soft_wrap=True)
+
+    def _count(self, record: Record) -> None:
+        fields = type(record).__name__.lower()
+        self._counts[fields] += 1
+        if fields == "incident":
+            self._incidents.add(record.id)
+        if isinstance(record, Action):
+            key = (record.incident_id, record.entity_id)
+            if record.state in IN_FORCE:
+                self._in_force.add(key)
+            elif record.state is ActionState.RELEASED:
+                self._in_force.discard(key)
+
+    def summary(self, run: NodeRun, troubles: dict[str, Any]) -> None:
+        fields = {
+            "time": iso_utc(self._clock.utc_ns()),
+            "type": "summary",
+            "source": run.source,
+            "simulated": run.simulated,
+            "incidents": len(self._incidents),
+            "findings": self._counts["finding"],
+            "decisions": self._counts["decision"],
+            "actions": self._counts["action"],
+            "outcomes": self._counts["outcome"],
+            "caps_left": len(self._in_force),
+            "troubles": troubles,
+        }
+        if self._as_json:
+            print_json(fields)
+            return
+        left = "no cap left behind" if not self._in_force else f"{len(self._in_force)} caps could not be released"
+        self.say(f"ended: {len(self._incidents)} incidents, {self._counts['action']} action records, {left}")
+        for name, trouble in troubles.items():
+            sys.stderr.write(f"railwatch: {name}: {trouble}\n")

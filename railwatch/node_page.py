@@ -1,0 +1,214 @@
+"""The node as the page reads it: samples out of the ring, records out of the record file, states out of the run."""
+
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agent.guard.pipeline import IN_FORCE
+from agent.ring import Ring, RingTable
+from dashboards.page.source import (
+    ActionMode,
+    CollectorState,
+    CollectorStatus,
+    NodeStatus,
+    Records,
+    SamplerStatus,
+)
+from railwatch import __version__
+from railwatch.keeping import Keeper
+from railwatch.processes.sampler import SOURCES_FILE, WORKERS_FILE
+from railwatch.session import Session
+from telemetry.clock import NS_PER_S, Clock
+from telemetry.entities import EntityKind, Topology
+from telemetry.errors import EnvironmentLacksError, TransientError
+from telemetry.frames import Frame
+from telemetry.records import (
+    Action,
+    Decision,
+    Event,
+    Health,
+    Incident,
+    IncidentState,
+    Outcome,
+    Record,
+    Severity,
+)
+from telemetry.store.records import RecordFile
+
+# How many records of a kind the page gets; those that are open or in force come on top, however old.
+RECENT = 50
+# The kinds without which nothing can be said of the node.
+WATCHED = (EntityKind.GPU, EntityKind.SUPPLY)
+# A table without a row for this many of its periods is stale.
+STALE_S = 3.0
+# A watcher is mostly some tenths of a second behind.
+FIRST_LOOK_ROWS = 8
+
+
+class NodePage:
+    """A `PageSource` over one run."""
+
+    def __init__(self, session: Session, records: RecordFile, keeper: Keeper, clock: Clock) -> None:
+        self._session = session
+        self._config = session.config
+        self._records_file = records
+        self._keeper = keeper
+        self._clock = clock
+        self._started_s = clock.monotonic_s()
+        self._lock = threading.Lock()
+        self._ring: Ring | None = None
+        self._version = 0
+        self._recent: Records | None = None
+
+    def note_records(self) -> None:
+        """Learn that records were added."""
+        with self._lock:
+            self._version += 1
+
+    def status(self) -> NodeStatus:
+        """Give how the node does now."""
+        records = self.records()
+        last_ns = self._last_sample_ns()
+        collectors = self._collectors()
+        health, reason = self._health(records, last_ns, collectors)
+        modes = self._config.actions
+        return NodeStatus(
+            node=self._session.node.name,
+            version=__version__,
+            simulated=self._session.simulated,
+            source=self._session.source,
+            uptime_s=self._clock.monotonic_s() - self._started_s,
+            health=health,
+            health_reason=reason,
+            modes=tuple(
+                ActionMode(action=name, mode=mode.resolve(simulated=self._session.simulated))
+                for name, mode in (("clock_cap", modes.clock_cap), ("notify", modes.notify))
+            ),
+            store=self._keeper.status(),
+            sampler=SamplerStatus(rate_hz=self._config.sampling.fast_hz, last_sample_ns=last_ns),
+            collectors=collectors,
+        )
+
+    def topology(self) -> Topology:
+        """Give what has signals and who feeds whom."""
+        return self._attached().topology
+
+    def history(self, seconds: float) -> tuple[Frame, ...]:
+        """Give the last so many seconds out of the ring."""
+        since_ns = self._clock.utc_ns() - int(seconds * NS_PER_S)
+        return self.updates(dict.fromkeys(self._attached().tables, since_ns))
+
+    def updates(self, since_ns: Mapping[str, int]) -> tuple[Frame, ...]:
+        """Give the rows of each named table that are later than its time."""
+        frames = []
+        tables = self._attached().tables
+        for name, after_ns in since_ns.items():
+            table = tables.get(name)
+            if table is None:
+                continue
+            frame = table.read(self._row_before(table, after_ns)).frame
+            first = int(np.searchsorted(frame.time_ns, after_ns, side="right"))
+            if first < len(frame):
+                frames.append(frame.rows(first, len(frame)))
+        return tuple(frames)
+
+    def _row_before(self, table: RingTable, after_ns: int) -> int:
+        """Give a row number at or before that time, so that a watcher who asks often copies little."""
+        oldest, newest = max(0, table.count - table.rows), table.count
+        step = FIRST_LOOK_ROWS
+        while newest - step > oldest:
+            looked = table.read(newest - step, 1).frame
+            if not len(looked) or int(looked.time_ns[0]) <= after_ns:
+                return newest - step
+            step *= 4
+        return oldest
+
+    def records(self) -> Records:
+        """Give the recent records; read anew only when some were added."""
+        with self._lock:
+            version = self._version
+            if self._recent is not None and self._recent.version == version:
+                return self._recent
+        found = {kind: self._find(kind) for kind in ("incident", "decision", "action", "outcome", "event")}
+        recent = Records(
+            version=version,
+            incidents=tuple(item for item in found["incident"] if isinstance(item, Incident)),
+            decisions=tuple(item for item in found["decision"] if isinstance(item, Decision)),
+            actions=tuple(item for item in found["action"] if isinstance(item, Action)),
+            outcomes=tuple(item for item in found["outcome"] if isinstance(item, Outcome)),
+            events=tuple(item for item in found["event"] if isinstance(item, Event)),
+        )
+        with self._lock:
+            self._recent = recent
+        return recent
+
+    def _find(self, kind: str) -> tuple[Record, ...]:
+        # A simulated node starts anew with each run; what an earlier plant went through is not its past.
+        since_ns = self._session.started_ns if self._session.simulated else 0
+        recent = {record.id: record for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT)}
+        live: tuple[str, ...] = ()
+        if kind == "incident":
+            live = (IncidentState.OPEN.value, IncidentState.MITIGATED.value)
+        elif kind == "action":
+            live = tuple(state.value for state in IN_FORCE)
+        for state in live:
+            for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT, where={"state": state}):
+                recent.setdefault(record.id, record)
+        return tuple(sorted(recent.values(), key=lambda record: record.time_ns, reverse=True))
+
+    def _attached(self) -> Ring:
+        with self._lock:
+            if self._ring is None or not self._ring.current:
+                try:
+                    self._ring = Ring.attach(self._session.ring_path)
+                except EnvironmentLacksError as err:
+                    raise TransientError(str(err)) from err
+            return self._ring
+
+    def _last_sample_ns(self) -> int | None:
+        """Give when the slowest of the fast sources last had a row; the host's own values do not count for the node."""
+        tables = [table for table in self._attached().tables.values() if table.spec.kind in WATCHED]
+        newest = []
+        for table in tables:
+            frame = table.read(max(0, table.count - 1)).frame
+            if len(frame):
+                newest.append(int(frame.time_ns[-1]))
+        return min(newest) if newest and len(newest) == len(tables) else None
+
+    def _collectors(self) -> tuple[CollectorStatus, ...]:
+        workers = {row["name"]: row for row in _read(self._session.run_dir / WORKERS_FILE)}
+        found = []
+        for row in _read(self._session.run_dir / SOURCES_FILE):
+            worker = workers.get(row["name"])
+            state, detail = CollectorState(row["state"]), row["detail"]
+            if worker is not None and worker["state"] in ("failing", "hung"):
+                state, detail = CollectorState.FAILED, worker["detail"]
+            found.append(CollectorStatus(name=row["name"], state=state, detail=detail, how_to_get=row["how_to_get"]))
+        return tuple(found)
+
+    def _health(
+        self, records: Records, last_ns: int | None, collectors: tuple[CollectorStatus, ...]
+    ) -> tuple[Health, str]:
+        if last_ns is None or self._clock.utc_ns() - last_ns > STALE_S * NS_PER_S:
+            return Health.UNKNOWN, "no new samples"
+        live = [item for item in records.incidents if item.state is not IncidentState.CLOSED]
+        if live:
+            worst = max(live, key=lambda item: (item.state is IncidentState.OPEN, item.severity.rank))
+            bad = worst.severity is Severity.CRITICAL and worst.state is IncidentState.OPEN
+            return (Health.UNHEALTHY if bad else Health.DEGRADED), worst.summary
+        failed = [item.name for item in collectors if item.state is CollectorState.FAILED]
+        if failed:
+            return Health.UNKNOWN, f"no answer from {', '.join(failed)}"
+        return Health.HEALTHY, "no incident is open"
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    try:
+        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return rows

@@ -1,0 +1,40 @@
+"""What the pipeline of a node is made of: its policies, rails and limits out of the configuration, its topology."""
+
+from collections.abc import Sequence
+
+from agent.guard.pipeline import PipelineSettings
+from railwatch.config.models import Config
+from rules.loading import load_builtin_policies, load_policies
+from rules.policy import ActionClass, Policy
+from rules.rails import Rails
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import TableSpec
+
+
+def policies_of(config: Config) -> tuple[Policy, ...]:
+    """Load the policies in force: the user's own, and the built-in ones that none of them replaces."""
+    own = load_policies(config.rules.dirs) if config.rules.dirs else ()
+    if not config.rules.builtin:
+        return own
+    replaced = {policy.id for policy in own}
+    return (*own, *(policy for policy in load_builtin_policies() if policy.id not in replaced))
+
+
+def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:
+    """Give what the guard judges and decides by."""
+    modes = {
+        ActionClass.CLOCK_CAP: config.actions.clock_cap.resolve(simulated=simulated),
+        ActionClass.NOTIFY: config.actions.notify.resolve(simulated=simulated),
+    }
+    return PipelineSettings(policies=policies_of(config), rails=Rails(modes=modes))
+
+
+def topology_of(node: Entity, specs: Sequence[TableSpec]) -> Topology:
+    """Give who feeds whom: the node holds its supplies and GPUs, and every supply is taken to feed every GPU."""
+    found = {entity.id: entity for spec in specs for entity in spec.entities}
+    found[node.id] = node
+    supplies = [entity for entity in found.values() if entity.kind is EntityKind.SUPPLY]
+    gpus = [entity for entity in found.values() if entity.kind is EntityKind.GPU]
+    held = [(node.id, part.id) for part in (*supplies, *gpus)]
+    fed = [(supply.id, gpu.id) for supply in supplies for gpu in gpus]
+    return Topology(entities=tuple(found.values()), edges=(*held, *fed))

@@ -1,0 +1,41 @@
+"""The plant process: the simulated node, in real time."""
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+from railwatch.processes.child import Ready, run_child
+from railwatch.session import Session
+from simulator.node import load_node
+from simulator.scenario import load_scenario
+from simulator.serve import PlantServer, library_for
+from telemetry.clock import SystemClock
+
+
+def main(session: Session, stop: Event, ready: Ready) -> None:
+    """Serve the session's node and scenario until told to stop."""
+    if session.plant_node is None or session.scenario is None:
+        raise ValueError("the session names no plant")
+    library, why = library_for(Path("~/.cache/railwatch").expanduser())
+    node = load_node(session.plant_node)
+    scenario = load_scenario(session.scenario, node)
+    server = PlantServer(node, scenario, seed=session.seed, run_dir=session.run_dir / "plant", clock=SystemClock())
+    served = replace(server.served, library_dir=library)
+    try:
+        ready(
+            {
+                "library_dir": None if library is None else str(library),
+                "why_in_process": "" if library is not None else f"read in process, since there is {why}",
+                "state_file": str(served.state),
+                "sysfs": str(served.sysfs_root),
+                "kmsg": str(served.kernel_log),
+                "environ": served.environment,
+            }
+        )
+        server.run(stop.is_set)
+    finally:
+        server.close()
+
+
+if __name__ == "__main__":
+    run_child(main)

@@ -1,0 +1,197 @@
+"""The sampling process: collectors, ring and edge guard. It needs no store, no page and no network."""
+
+import json
+import logging
+from pathlib import Path
+from threading import Event as Flag
+from threading import Thread
+
+from agent.accounts import Accounts
+from agent.actuation.client import ActuatorClient
+from agent.collectors.build import CollectorSettings, build_collectors, kernel_log_status
+from agent.collectors.driver_events import DriverEvents
+from agent.collectors.driver_lines import DriverLines
+from agent.collectors.kernel_log import KernelLog
+from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
+from agent.guard.guard import Guard
+from agent.guard.pipeline import Pipeline
+from agent.ring import Ring
+from agent.sampler.sampler import Sampler, make_ring, settle_process
+from agent.sampler.settings import Pace, SamplerSettings
+from analytics.catalogue import xid
+from railwatch.config.models import Config, SourceUse
+from railwatch.driver import OpenDriver, open_driver
+from railwatch.pipeline import pipeline_settings, topology_of
+from railwatch.processes.child import Ready, run_child
+from railwatch.session import Session
+from telemetry.clock import Clock, SystemClock
+from telemetry.entities import EntityKind
+from telemetry.journal import JournalWriter
+from telemetry.records import Event, Severity
+
+logger = logging.getLogger(__name__)
+
+SOURCES_FILE = "sources.json"
+WORKERS_FILE = "workers.json"
+CLOCKS_FILE = "clocks.json"
+STATUS_EVERY_S = 1.0
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def main(session: Session, stop: Flag, ready: Ready) -> None:
+    """Sample and guard until told to stop."""
+    clock, config = SystemClock(), session.config
+    driver = open_driver(session, clock)
+    accounts = Accounts()
+    if driver.nvml is not None:
+        accounts.driver_s = driver.nvml.costs.total_s
+    collectors, sources = _collectors(session, config, driver, accounts, clock)
+    event_sources = _event_sources(session, config, driver, accounts, clock)
+    sources += (kernel_log_status(Path(session.kmsg)),)
+    settings = _settings(config)
+    topology = topology_of(session.node, [collector.spec for collector in collectors])
+    ring = make_ring(
+        session.ring_path,
+        collectors,
+        settings,
+        node=session.node.key,
+        topology=topology,
+        simulated=session.simulated,
+        seconds=config.sampling.ring,
+    )
+    journal = JournalWriter(session.journal_dir / "guard.jsonl")
+    actuator = ActuatorClient(session.actuator_socket)
+    # A simulated node starts anew with each run, and its incidents with it.
+    kept = (session.run_dir if session.simulated else config.data_dir) / "guard.json"
+    supported_mhz = driver.supported_mhz()
+    (session.run_dir / CLOCKS_FILE).write_text(json.dumps(supported_mhz), encoding="utf-8")
+    pipeline = _pipeline(session, ring, supported_mhz)
+    guard = Guard(ring.tables, pipeline, actuator, journal, clock, snapshot_path=kept)
+    sampler = Sampler(
+        ring,
+        collectors,
+        clock=clock,
+        settings=settings,
+        accounts=accounts,
+        on_rows=lambda _: guard.wake(),
+        on_events=lambda events: _tell(guard, events),
+        event_sources=event_sources,
+    )
+    guarding = Thread(target=guard.run, args=(stop,), name="guard", daemon=True)
+    settle_process()
+    sampler.start()
+    guarding.start()
+    ready({"gpus": len(driver.gpus), "tables": list(ring.tables)})
+    _write(session.run_dir / SOURCES_FILE, [_status_fields(status) for status in sources])
+    while not stop.wait(STATUS_EVERY_S):
+        _write(session.run_dir / WORKERS_FILE, [_worker_fields(status) for status in sampler.statuses()])
+    guarding.join(2.0)
+    sampler.stop()
+    actuator.close()
+    journal.close()
+    ring.close()
+
+
+def _tell(guard: Guard, events: tuple[Event, ...]) -> None:
+    for event in events:
+        guard.tell(event)
+
+
+def _collectors(
+    session: Session, config: Config, driver: OpenDriver, accounts: Accounts, clock: Clock
+) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
+    wanted = {
+        EntityKind.SUPPLY: config.sources.hwmon,
+        EntityKind.NODE: config.sources.host,
+    }
+    built = build_collectors(
+        CollectorSettings(
+            node=session.node.key,
+            clock=clock,
+            accounts=accounts,
+            reader=driver.reader,
+            why_no_reader=driver.why,
+            sysfs_root=Path(session.sysfs),
+        )
+    )
+    collectors: list[Collector] = []
+    statuses: list[SourceStatus] = []
+    for part in built:
+        off = part.collector is not None and (
+            wanted.get(part.collector.spec.kind) is SourceUse.OFF
+            or (part.collector.name == "pci" and config.sources.pci is SourceUse.OFF)
+        )
+        if off:
+            statuses.append(
+                SourceStatus(name=part.status.name, state=SourceState.MISSING, detail="switched off by configuration")
+            )
+            continue
+        statuses.append(part.status)
+        if part.collector is not None:
+            collectors.append(part.collector)
+    return collectors, tuple(statuses)
+
+
+def _event_sources(
+    session: Session, config: Config, driver: OpenDriver, accounts: Accounts, clock: Clock
+) -> tuple[EventSource, ...]:
+    found: list[EventSource] = []
+    if driver.events is not None:
+        found.append(DriverEvents(driver.events, driver.gpus, clock=clock, severity_of=_severity_of))
+    path = Path(session.kmsg)
+    if config.sources.kernel_log is SourceUse.AUTO and kernel_log_status(path).state is SourceState.WORKING:
+        log = f"kmsg:{BOOT_ID.read_text().strip()[:8]}" if BOOT_ID.exists() else "kmsg"
+        lines = KernelLog(path, node=session.node.key, parser=DriverLines(driver.gpus, log=log), clock=clock)
+        accounts.kernel_lines_unparsed = lambda: lines.unparsed
+        found.append(lines)
+    return tuple(found)
+
+
+def _severity_of(code: int) -> Severity:
+    entry = xid(code)
+    return Severity.WARNING if entry is None else entry.severity
+
+
+def _settings(config: Config) -> SamplerSettings:
+    sampling = config.sampling
+    fast_s, slow_s = 1.0 / sampling.fast_hz, 1.0 / sampling.slow_hz
+    return SamplerSettings(
+        fast=Pace(
+            rate_hz=sampling.fast_hz, stale_after_s=max(1.0, 5 * fast_s), hung_after_s=max(sampling.deadline, fast_s)
+        ),
+        slow=Pace(
+            rate_hz=sampling.slow_hz, stale_after_s=max(5.0, 3 * slow_s), hung_after_s=max(5.0, sampling.deadline)
+        ),
+    )
+
+
+def _pipeline(session: Session, ring: Ring, supported_mhz: dict[str, tuple[float, ...]]) -> Pipeline:
+    specs = [table.spec for table in ring.tables.values()]
+    settings = pipeline_settings(session.config, simulated=session.simulated)
+    pipeline = Pipeline(specs, ring.topology, settings, supported_mhz=supported_mhz)
+    for name in pipeline.idle_detectors:
+        logger.info("detector %s has nothing to judge: no source gives its signals", name)
+    return pipeline
+
+
+def _status_fields(status: SourceStatus) -> dict[str, str]:
+    return {
+        "name": status.name,
+        "state": status.state.value,
+        "detail": status.detail,
+        "how_to_get": status.how_to_get,
+    }
+
+
+def _worker_fields(status: object) -> dict[str, object]:
+    return {name: getattr(status, name) for name in ("name", "state", "detail", "errors", "hangs", "age_s")}
+
+
+def _write(path: Path, rows: list[dict[str, str]] | list[dict[str, object]]) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(rows), encoding="utf-8")
+    fresh.replace(path)
+
+
+if __name__ == "__main__":
+    run_child(main)

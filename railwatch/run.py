@@ -1,0 +1,197 @@
+"""One run of everything on one node: choose the source of values, start the processes, watch, stop in order."""
+
+import fcntl
+import logging
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from railwatch.config.models import Config, SourceUse
+from railwatch.probe import probe_nvml
+from railwatch.session import DriverKind, Session, run_dir_of
+from railwatch.supervisor import ChildSpec, Supervisor
+from telemetry.clock import Clock
+from telemetry.errors import EnvironmentLacksError
+from telemetry.journal import JournalReader
+from telemetry.records import Record
+
+logger = logging.getLogger(__name__)
+
+# What a start without GPUs simulates.
+DEFAULT_NODE = "v100x4"
+DEFAULT_SCENARIO = "healthy"
+# One journal a writing process.
+JOURNALS = ("guard", "actuator")
+# Whoever decides stops first; the actuator then restores what it found; the service stores the last of it.
+STOP_ORDER = ("sampler", "actuator", "service", "plant")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the user asked of a run; `plant_node` None takes real GPUs where there are any."""
+
+    plant_node: str | None = None
+    scenario: str | None = None
+    seed: int = 1
+
+
+def choose_source(wanted: Wanted) -> tuple[DriverKind, str, Wanted]:
+    """Decide between real GPUs and a simulated node; gives the driver, the sentence that says so, and what runs."""
+    if wanted.plant_node is None and wanted.scenario is None:
+        found = probe_nvml()
+        if found.gpus:
+            sentence = f"{found.gpus} GPU{'s' if found.gpus > 1 else ''} through NVML, driver {found.driver_version}"
+            return DriverKind.NVML, sentence, wanted
+        why = f" ({found.why})"
+    else:
+        why = ""
+    wanted = replace(wanted, plant_node=wanted.plant_node or DEFAULT_NODE, scenario=wanted.scenario or DEFAULT_SCENARIO)
+    sentence = f"simulated node {wanted.plant_node}, scenario {wanted.scenario}{why}"
+    return DriverKind.NVML, sentence, wanted
+
+
+class NodeRun:
+    """Everything on one node, from start to clean end."""
+
+    def __init__(self, config: Config, wanted: Wanted, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._cleanup = ExitStack()
+        driver, self.source, self._wanted = choose_source(wanted)
+        self.simulated = self._wanted.plant_node is not None
+        if config.sources.nvml is SourceUse.OFF and not self.simulated:
+            driver = DriverKind.NONE
+        self._driver = driver
+        self._supervisor: Supervisor | None = None
+        self._readers: tuple[JournalReader, ...] = ()
+
+    def start(self) -> str:
+        """Start every process and give the address of the page.
+
+        Raises
+        ------
+        EnvironmentLacksError
+            A port is in use, a folder cannot be written, another run uses the data folder, a process cannot run.
+        """
+        try:
+            return self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> str:
+        config = self._config
+        _claim_folder(config.data_dir, self._cleanup)
+        _check_port(config.page.host, config.page.port)
+        run_dir = run_dir_of(config.data_dir)
+        _make_run_dir(run_dir, self._cleanup)
+        session = Session(
+            run_dir=run_dir,
+            config_json=config.model_dump_json(),
+            driver=self._driver,
+            source=self.source,
+            simulated=self.simulated,
+            scenario=self._wanted.scenario,
+            plant_node=self._wanted.plant_node,
+            seed=self._wanted.seed,
+            sysfs=str(config.sources.sysfs),
+            kmsg=str(config.sources.kmsg),
+            started_ns=self._clock.utc_ns(),
+        )
+        session.save()
+        self._readers = tuple(JournalReader(session.journal_dir / f"{name}.jsonl") for name in JOURNALS)
+        for reader in self._readers:
+            reader.skip_to_end()
+        supervisor = self._supervisor = Supervisor(run_dir, self._clock)
+        environ = dict(os.environ)
+        if self.simulated:
+            served = supervisor.start(_child("plant", environ, start_timeout_s=30.0))
+            session = _on_plant(session, served)
+            session.save()
+            self.source = session.source
+            environ |= served["environ"]
+        supervisor.start(_child("actuator", environ))
+        supervisor.start(_child("sampler", environ))
+        facts = supervisor.start(_child("service", environ))
+        address: str = facts["address"]
+        return address
+
+    def watch(self) -> Iterator[Record]:
+        """Start again what died, and give the records written since the last look, in order of time."""
+        if self._supervisor is not None:
+            self._supervisor.watch()
+        yield from self.records()
+
+    def records(self) -> Iterator[Record]:
+        """Give the records written since the last look, in order of time."""
+        fresh = [record for reader in self._readers for record in reader.read()]
+        yield from sorted(fresh, key=lambda record: record.time_ns)
+
+    def stop(self) -> dict[str, Any]:
+        """Stop everything in order; gives what went wrong on the way, empty when nothing did."""
+        troubles: dict[str, Any] = {}
+        if self._supervisor is not None:
+            for name in STOP_ORDER:
+                status = self._supervisor.stop(name)
+                if status not in (0, None):
+                    troubles[name] = status
+            self._supervisor.stop_all()
+            if self._supervisor.restarts:
+                troubles["restarts"] = self._supervisor.restarts
+        self._cleanup.close()
+        return troubles
+
+
+def _child(name: str, environ: dict[str, str], *, start_timeout_s: float = 15.0) -> ChildSpec:
+    return ChildSpec(name=name, module=f"railwatch.processes.{name}", environ=environ, start_timeout_s=start_timeout_s)
+
+
+def _on_plant(session: Session, served: dict[str, Any]) -> Session:
+    compiled = served["library_dir"] is not None
+    source = session.source if compiled else f"{session.source}; {served['why_in_process']}"
+    return replace(
+        session,
+        driver=DriverKind.NVML if compiled else DriverKind.PLANT,
+        source=source,
+        library_dir=served["library_dir"],
+        state_file=served["state_file"],
+        sysfs=served["sysfs"],
+        kmsg=served["kmsg"],
+    )
+
+
+def _claim_folder(folder: Path, cleanup: ExitStack) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("a+")
+    except OSError as err:
+        raise EnvironmentLacksError(f"{folder}: {err.strerror}; expected a data folder that can be written") from err
+    cleanup.callback(lock.close)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as err:
+        raise EnvironmentLacksError(f"{folder}: another railwatch runs on this data folder") from err
+
+
+def _check_port(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as err:
+            raise EnvironmentLacksError(f"{host}:{port}: {err.strerror}; expected a free port for the page") from err
+
+
+def _make_run_dir(run_dir: Path, cleanup: ExitStack) -> None:
+    try:
+        shutil.rmtree(run_dir, ignore_errors=True)  # what a killed run left behind; its lock is gone
+        run_dir.mkdir(mode=0o700, parents=True)
+    except OSError as err:
+        raise EnvironmentLacksError(f"{run_dir}: {err.strerror}; expected a run folder that can be written") from err
+    cleanup.callback(shutil.rmtree, run_dir, ignore_errors=True)
