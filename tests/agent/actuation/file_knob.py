@@ -21,7 +21,6 @@ class FileKnob:
 
     name = "application_clock"
     readable = True
-    readable = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

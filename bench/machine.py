@@ -1,0 +1,38 @@
+"""The machine that a benchmark ran on, as far as it matters for its numbers."""
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+# What the measured paths lean on, ours and the others'.
+PACKAGES = ("numpy", "nvidia-ml-py", "nvitop", "influxdb-client", "pydantic", "urllib3")
+
+
+def describe_machine() -> dict[str, object]:
+    """Give processor, cores, kernel, Python and the versions of what is measured."""
+    return {
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0)),
+        "load_1m": os.getloadavg()[0],
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "packages": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Give the name of the processor, its architecture where the kernel does not tell."""
+    for line in cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else ():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return value.strip()
+    return platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,22 @@
+"""Every benchmark there is."""
+
+from bench import agent_cost, ingest, reaction
+from bench.rows import Benchmark
+
+BENCHMARKS: tuple[Benchmark, ...] = (
+    Benchmark(
+        name="agent_cost",
+        summary="CPU and memory of the sampler on 8 GPUs, beside a plain pynvml loop and nvitop",
+        run=agent_cost.run,
+    ),
+    Benchmark(
+        name="reaction",
+        summary="from the sample that crosses the limit to the clock-cap call, through guard and actuator process",
+        run=reaction.run,
+    ),
+    Benchmark(
+        name="ingest",
+        summary="values per client CPU second into a real InfluxDB, beside influxdb-client Points",
+        run=ingest.run,
+    ),
+)

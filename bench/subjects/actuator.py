@@ -1,0 +1,59 @@
+"""The actuator process of the reaction benchmark: the real one, on a knob that notes when it is called."""
+
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from agent.actuation.limits import ClockCapSettings
+from agent.actuation.server import serve_actuator
+from bench.subjects.stamps import CLOCKS_MHZ, Stamps
+from telemetry.clock import Clock, SystemClock
+
+
+class StampedKnob:
+    """Clocks in memory; every call that sets one is noted before it is done."""
+
+    name = "application_clock"
+    readable = True
+
+    def __init__(self, stamps: Stamps, clock: Clock) -> None:
+        self._stamps = stamps
+        self._clock = clock
+        self._settings: dict[str, float | None] = {}
+
+    def supported_mhz(self, uuid: str) -> tuple[float, ...]:  # noqa: ARG002 -- the port's signature
+        """Give the clocks of a V100."""
+        return CLOCKS_MHZ
+
+    def read_mhz(self, uuid: str) -> float | None:
+        """Give what was set last."""
+        return self._settings.get(uuid, CLOCKS_MHZ[-1])
+
+    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
+        """Note the time and set it."""
+        self._stamps.add(self._clock.monotonic_s())
+        self._settings[uuid] = clock_mhz
+
+
+def main() -> None:
+    """Serve until SIGTERM."""
+    folder, clock = Path(sys.argv[1]), SystemClock()
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stamps = Stamps(folder / "stamps")
+    serve_actuator(
+        lambda: StampedKnob(stamps, clock),
+        folder / "actuator.sock",
+        folder / "state",
+        lambda _: None,
+        clock,
+        settings=ClockCapSettings(),
+        run_id="bench",
+        stop=stop,
+        ready=lambda: print("ready", flush=True),
+    )
+
+
+if __name__ == "__main__":
+    main()

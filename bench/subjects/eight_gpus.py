@@ -1,0 +1,70 @@
+"""A plant of eight GPUs, served in real time by a process of its own. Run as a module with the run folder."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.cores import other_core, pin
+from simulator.driver.build import build_driver
+from simulator.node import NodeFile, load_node
+from simulator.scenario import load_scenario
+from simulator.serve import Served, describe, serve
+from telemetry.clock import SystemClock
+from telemetry.errors import EnvironmentLacksError
+
+GPUS = 8
+SEED = 1
+
+
+def eight_gpu_node() -> NodeFile:
+    """Give the four-GPU node twice over: eight slots on four supplies."""
+    fields = json.loads(load_node("v100x4").model_dump_json())
+    gpu, supply = fields["gpu"], fields["supply"]
+    gpu["slots"] = [{**slot, "pci": f"0000:{0x1A + n:02x}:00.0"} for n, slot in enumerate(gpu["slots"] * 2)]
+    supply["units"] = [{**unit, "name": f"psu{n}"} for n, unit in enumerate(supply["units"] * 2)]
+    return NodeFile.model_validate({**fields, "name": "v100x8"})
+
+
+@contextlib.contextmanager
+def served_plant(folder: Path) -> Iterator[Served]:
+    """Serve the plant until the block ends, with the driver library built beside it.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        There is no C compiler, or the plant did not start.
+    """
+    library_dir = build_driver(folder / "driver")
+    node = eight_gpu_node()
+    run_dir = folder / "plant"
+    with subprocess.Popen(
+        [sys.executable, "-m", "bench.subjects.eight_gpus", str(run_dir)], stdout=subprocess.PIPE
+    ) as child:
+        try:
+            if child.stdout is None or child.stdout.readline() != b"ready\n":
+                raise EnvironmentLacksError("the simulated node did not start")
+            scenario = load_scenario("healthy", node)
+            yield describe(node, scenario, seed=SEED, run_dir=run_dir, library_dir=library_dir)
+        finally:
+            child.terminate()
+
+
+def main() -> None:
+    """Serve until SIGTERM."""
+    pin(other_core())
+    node = eight_gpu_node()
+    serve(
+        node,
+        load_scenario("healthy", node),
+        seed=SEED,
+        run_dir=Path(sys.argv[1]),
+        clock=SystemClock(),
+        ready=lambda: print("ready", flush=True),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""What `agent_cost` measures, one subject a process. Run as a module with the task as JSON."""
+
+import gc
+import json
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.cores import pin
+from telemetry.clock import Clock, SystemClock
+
+WARM_UP_S = 1.5
+# Those that read what the plain loop reads.
+GPU_COLLECTORS = ("gpu_fast", "gpu_slow")
+
+
+def measure(clock: Clock, measured_s: float, *, ticks: Callable[[], int], driver_s: Callable[[], float | None]) -> None:
+    """Let the subject run and print what it took, its start left out."""
+    clock.sleep_until(clock.monotonic_s() + WARM_UP_S)
+    gc.collect()
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    began_s, began_ticks, began_driver_s = clock.monotonic_s(), ticks(), driver_s()
+    clock.sleep_until(began_s + measured_s)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    ended_driver_s = driver_s()
+    cost = {
+        "wall_s": clock.monotonic_s() - began_s,
+        "cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "resident_mib": psutil.Process().memory_info().rss / 2**20,
+        "ticks": ticks() - began_ticks,
+        "driver_s": None if began_driver_s is None or ended_driver_s is None else ended_driver_s - began_driver_s,
+    }
+    print(json.dumps(cost), flush=True)
+
+
+class PacedLoop:
+    """Does the same thing at a rate, on an absolute schedule; skips what it cannot keep up with."""
+
+    def __init__(self, clock: Clock, rate_hz: float, fast: Callable[[], None], slow: Callable[[], None]) -> None:
+        self._clock = clock
+        self._rate_hz = rate_hz
+        self._fast = fast
+        self._slow = slow
+        self.ticks = 0
+
+    def run(self, until_s: float) -> None:
+        """Run `fast` at the rate and `slow` once a second until that monotonic time."""
+        period_s = 1.0 / self._rate_hz
+        due_s = slow_due_s = self._clock.monotonic_s()
+        while due_s < until_s:
+            self._clock.sleep_until(due_s)
+            self._fast()
+            self.ticks += 1
+            if due_s >= slow_due_s:
+                self._slow()
+                slow_due_s += 1.0
+            now_s = self._clock.monotonic_s()
+            due_s += period_s * max(1, round((now_s - due_s) / period_s + 0.5))
+
+
+def run_loop(task: dict[str, Any], fast: Callable[[], None], slow: Callable[[], None]) -> None:
+    """Measure a plain loop in this thread, the warm-up left out."""
+    clock = SystemClock()
+    warm_up = PacedLoop(clock, task["rate_hz"], fast, slow)
+    warm_up.run(clock.monotonic_s() + WARM_UP_S)
+    gc.collect()
+    loop = PacedLoop(clock, task["rate_hz"], fast, slow)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    began_s = clock.monotonic_s()
+    loop.run(began_s + task["measured_s"])
+    wall_s = clock.monotonic_s() - began_s
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cost = {
+        "wall_s": wall_s,
+        "cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "resident_mib": psutil.Process().memory_info().rss / 2**20,
+        "ticks": loop.ticks,
+        "driver_s": None,
+    }
+    print(json.dumps(cost), flush=True)
+
+
+def agent(task: dict[str, Any]) -> None:
+    """Run the agent's sampler with every collector that the node gives, or the GPU ones alone, writing its ring."""
+    from agent.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own
+    from agent.collectors.build import CollectorSettings, build_collectors  # noqa: PLC0415
+    from agent.driver.nvml import NvmlDriver  # noqa: PLC0415
+    from agent.sampler.sampler import Sampler, make_ring, settle_process  # noqa: PLC0415
+    from agent.sampler.settings import Pace, SamplerSettings  # noqa: PLC0415
+    from telemetry.entities import Topology  # noqa: PLC0415
+
+    clock = SystemClock()
+    driver = NvmlDriver(clock)
+    accounts = Accounts(driver_s=driver.costs.total_s)
+    settings = SamplerSettings(fast=Pace(rate_hz=task["rate_hz"], stale_after_s=1.0, hung_after_s=1.0))
+    sysfs_root = Path(task["sysfs_root"])
+    built = build_collectors(
+        CollectorSettings(node="bench", clock=clock, accounts=accounts, reader=driver, sysfs_root=sysfs_root)
+    )
+    kept = GPU_COLLECTORS if task["subject"] == "agent_gpus" else tuple(part.status.name for part in built)
+    collectors = [part.collector for part in built if part.collector is not None and part.status.name in kept]
+    path = Path(task["folder"]) / f"ring-{task['subject']}-{task['rate_hz']:g}"
+    ring = make_ring(path, collectors, settings, node="bench", topology=Topology(entities=()), simulated=True)
+    sampler = Sampler(ring, collectors, clock=clock, settings=settings, accounts=accounts)
+    settle_process()
+    sampler.start()
+    table = ring.tables["gpu_fast"]
+    measure(clock, task["measured_s"], ticks=lambda: table.count, driver_s=driver.costs.total_s)
+    sampler.stop()
+    driver.close()
+    ring.close()
+
+
+def pynvml_loop(task: dict[str, Any]) -> None:
+    """Read the same NVML values the way the library's own examples do, and keep nothing."""
+    import pynvml  # noqa: PLC0415 -- what the agent is compared with
+
+    pynvml.nvmlInit()
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    fields = [
+        pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION,
+        pynvml.NVML_FI_DEV_MEMORY_TEMP,
+        pynvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER,
+        pynvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL,
+        pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL,
+        pynvml.NVML_FI_DEV_PERF_POLICY_POWER,
+        pynvml.NVML_FI_DEV_PERF_POLICY_THERMAL,
+    ]
+
+    def fast() -> None:
+        for handle in handles:
+            pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
+            pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)
+            pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)
+            pynvml.nvmlDeviceGetUtilizationRates(handle)
+            pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+
+    def slow() -> None:
+        for handle in handles:
+            pynvml.nvmlDeviceGetFieldValues(handle, fields)
+            pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)
+            pynvml.nvmlDeviceGetTemperatureThreshold(handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
+            pynvml.nvmlDeviceGetTemperatureThreshold(handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN)
+            pynvml.nvmlDeviceGetEnforcedPowerLimit(handle)
+            pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM)
+            pynvml.nvmlDeviceGetApplicationsClock(handle, pynvml.NVML_CLOCK_GRAPHICS)
+            pynvml.nvmlDeviceGetMemoryInfo(handle)
+            pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)
+            pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle)
+
+    run_loop(task, fast, slow)
+    pynvml.nvmlShutdown()
+
+
+def nvitop(task: dict[str, Any]) -> None:
+    """Take nvitop's snapshot of every device."""
+    from nvitop import Device  # noqa: PLC0415 -- what the agent is compared with
+
+    devices = Device.all()
+
+    def snapshots() -> None:
+        for device in devices:
+            device.as_snapshot()
+
+    run_loop(task, snapshots, lambda: None)
+
+
+SUBJECTS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "agent": agent,
+    "agent_gpus": agent,
+    "pynvml": pynvml_loop,
+    "nvitop": nvitop,
+}
+
+
+def main() -> None:
+    """Measure the subject that the task names, on its core."""
+    task = json.loads(sys.argv[1])
+    pin(task["core"])
+    SUBJECTS[task["subject"]](task)
+
+
+if __name__ == "__main__":
+    main()

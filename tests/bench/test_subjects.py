@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import pytest
+
+from bench import agent_cost, ingest, reaction
+from bench.subjects.eight_gpus import GPUS, eight_gpu_node, served_plant
+from bench.subjects.sampling import PacedLoop
+from bench.subjects.stamps import Stamps
+from bench.subjects.writing import bench_frame, parts
+from simulator.driver.build import find_compiler
+from telemetry.errors import TransientError
+from tests.agent.fakes import FakeClock
+from tests.services import require
+
+
+def test_a_paced_loop_keeps_its_schedule_and_skips_what_it_missed() -> None:
+    clock = FakeClock(monotonic_s=0.0)
+    ran_s: list[float] = []
+
+    def slow_at_first() -> None:
+        ran_s.append(round(clock.monotonic_s(), 6))
+        clock.advance(0.025 if len(ran_s) == 1 else 0.001)
+
+    loop = PacedLoop(clock, 100.0, slow_at_first, lambda: None)
+    loop.run(0.06)
+    assert ran_s == [0.0, 0.03, 0.04, 0.05]
+    assert loop.ticks == 4
+
+
+def test_the_node_of_the_benchmark_has_eight_gpus_with_addresses_of_their_own() -> None:
+    node = eight_gpu_node()
+    assert node.gpu_count == GPUS
+    assert len({slot.pci for slot in node.gpu.slots}) == GPUS
+
+
+def test_shares_are_of_the_measured_time_and_the_driver_is_taken_off() -> None:
+    cost = agent_cost.Cost(wall_s=10.0, cpu_s=0.5, resident_mib=50.0, ticks=1000, driver_s=0.2)
+    assert cost.core_share == pytest.approx(0.05)
+    assert cost.over_driver_share == pytest.approx(0.03)
+    assert cost.core_ms_per_tick == pytest.approx(0.5)
+    rows = agent_cost.rows_of(dict.fromkeys(agent_cost.SUBJECTS, cost), suffix="_20hz")
+    assert {"core_share_20hz", "over_driver_share_20hz", "resident_mib_20hz"} <= {row.name for row in rows}
+
+
+def test_the_frame_to_be_written_is_cut_without_loss() -> None:
+    frame = bench_frame(1300, 1_769_860_800 * 10**9)
+    cut = list(parts(frame))
+    assert sum(len(part) for part in cut) == 1300
+    assert all(len(part) * 8 <= 5000 for part in cut)
+
+
+def test_stamps_are_seen_by_another_process_that_maps_them(tmp_path: Path) -> None:
+    writer, clock = Stamps(tmp_path / "stamps", create=True), FakeClock()
+    reader = Stamps(tmp_path / "stamps")
+    writer.add(7.0)
+    writer.add(8.0)
+    assert reader.wait_for(2, clock, 1.0) == 8.0
+    with pytest.raises(TransientError):
+        reader.wait_for(3, clock, 0.01)
+    writer.clear()
+    with pytest.raises(TransientError):
+        reader.wait_for(1, clock, 0.01)
+    writer.close()
+    reader.close()
+
+
+def test_reaction_is_measured_through_guard_and_actuator(tmp_path: Path) -> None:
+    with reaction.actuator(tmp_path) as (client, stamps):
+        taken_ms = [reaction.episode(tmp_path, number, client, stamps) for number in range(2)]
+    assert all(0.0 < taken < 1000.0 for taken in taken_ms)
+
+
+def test_the_sampler_and_a_plain_loop_can_be_measured(tmp_path: Path) -> None:
+    if find_compiler() is None:
+        pytest.skip("no C compiler on this machine")
+    with served_plant(tmp_path) as served:
+        for name, ticks in (("agent", 10), ("pynvml", 10)):
+            cost = agent_cost.measure(name, 20.0, 1.0, served=served, folder=tmp_path)
+            assert cost.ticks > ticks
+            assert 0.0 < cost.core_share < 1.0
+            assert cost.resident_mib > 1.0
+
+
+@pytest.mark.integration
+def test_what_the_writers_sent_is_what_the_server_holds() -> None:
+    require("influxd")
+    rows = {row.name: row for row in ingest.run(times=200)}
+    assert rows["values_per_cpu_s"].ratio is not None
+    assert rows["values_per_cpu_s"].ratio > 1.0
