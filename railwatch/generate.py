@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dashboards.grafana import generated_files
 from railwatch.config.reference import reference_markdown, sample_yaml
+from rules.document import policy_schema_text
 from telemetry.signals import CATALOGUE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,6 +42,7 @@ def _own_files() -> Mapping[Path, str]:
         Path("docs/reference/configuration.md"): reference_markdown(),
         Path("docs/reference/signals.md"): signals_markdown(),
         Path("docs/reference/railwatch.sample.yaml"): sample_yaml(),
+        Path("rules/policy.schema.json"): policy_schema_text(),
     }
 
 

@@ -6,7 +6,6 @@ from agent.guard.pipeline import PipelineSettings
 from railwatch.config.models import Config
 from rules.loading import load_builtin_policies, load_policies
 from rules.policy import ActionClass, Policy
-from rules.rails import Rails
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import TableSpec
 
@@ -26,7 +25,9 @@ def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:
         ActionClass.CLOCK_CAP: config.actions.clock_cap.resolve(simulated=simulated),
         ActionClass.NOTIFY: config.actions.notify.resolve(simulated=simulated),
     }
-    return PipelineSettings(policies=policies_of(config), rails=Rails(modes=modes))
+    return PipelineSettings(
+        policies=policies_of(config), rails=config.rails.rails(modes), limits=config.detectors, book=config.incidents
+    )
 
 
 def topology_of(node: Entity, specs: Sequence[TableSpec]) -> Topology:

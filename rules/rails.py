@@ -71,21 +71,11 @@ class Breaker:
     reason: str
 
 
-class ModesSettings(BaseModel):
-    """How far each action class may go: observe, recommend or enforce."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    clock_cap: Mode = Field(default=Mode.OBSERVE, description="GPU clock caps")
-    notify: Mode = Field(default=Mode.OBSERVE, description="messages to people")
-
-
 class RailsSettings(BaseModel):
     """The rails as they stand in a configuration file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    modes: ModesSettings = Field(default=ModesSettings(), description="mode per action class")
     approval: tuple[ActionClass, ...] = Field(default=(), description="action classes that need a person's approval")
     actions_per_hour: Annotated[int, Field(ge=1, le=3600)] = Field(
         default=6, description="new actions per class and node"
@@ -109,10 +99,10 @@ class RailsSettings(BaseModel):
         default=3, description="failed decisions in a row, before the breaker trips"
     )
 
-    def rails(self) -> Rails:
-        """Give them as the engine uses them."""
+    def rails(self, modes: Mapping[ActionClass, Mode]) -> Rails:
+        """Give them as the engine uses them, with how far each action class may go."""
         return Rails(
-            modes={ActionClass.CLOCK_CAP: self.modes.clock_cap, ActionClass.NOTIFY: self.modes.notify},
+            modes=modes,
             approval=frozenset(self.approval),
             actions_per_hour=self.actions_per_hour,
             capped_gpus_max=self.capped_gpus_max,

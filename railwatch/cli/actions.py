@@ -1,12 +1,15 @@
 """``railwatch actions``: what was changed on the hardware, and taking it back."""
 
+from itertools import groupby
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
 from agent.actuation.client import ActuatorClient
 from agent.guard.pipeline import IN_FORCE
-from railwatch.cli.output import print_json, print_table
+from railwatch.cli.output import describe, print_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
 from telemetry.clock import iso_utc
 from telemetry.records import Action, to_json
@@ -62,22 +65,13 @@ def _show(actions: list[Action], *, as_json: bool) -> None:
         for action in actions:
             print_json(to_json(action))
         return
-    rows = [
-        (
-            iso_utc(action.time_ns)[:19],
-            action.state.value,
-            action.entity_id,
-            action.knob,
-            f"{_mhz(action.found)} → {_mhz(action.wanted)} (read {_mhz(action.read_back)}) {action.unit}",
-            "" if action.lease_until_ns is None else iso_utc(action.lease_until_ns)[11:19],
-            action.incident_id,
-            action.reason,
-        )
-        for action in actions
-    ]
-    columns = ("time (UTC)", "state", "entity", "knob", "found → set", "lease until", "incident", "reason")
-    print_table("actions", columns, rows)
-
-
-def _mhz(value: float | None) -> str:
-    return "unset" if value is None else f"{value:g}"
+    console = Console(highlight=False)
+    for _, same in groupby(actions, key=lambda action: (action.decision_id, action.state, describe(action))):
+        alike = list(same)
+        first = alike[0]
+        lease = "" if first.lease_until_ns is None else f"  lease until {iso_utc(first.lease_until_ns)[11:19]}Z"
+        who = ", ".join(action.entity_id.removeprefix("gpu:")[:12] for action in alike)
+        console.print(f"{iso_utc(first.time_ns)[:19]}Z  {describe(first)}{lease}", soft_wrap=True)
+        console.print(f"    {first.incident_id}  {who}  [dim]{escape(first.reason)}[/]", soft_wrap=True)
+    if not actions:
+        console.print("no actions")

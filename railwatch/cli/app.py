@@ -2,10 +2,12 @@
 
 import os
 import sys
+from typing import Annotated
 
 import typer
-from click.exceptions import Abort
+from typer.exceptions import Abort, TyperException
 
+from railwatch import __version__
 from railwatch.cli import actions, config, dashboards, explain, incidents, logs, rules, simulate
 from railwatch.cli.doctor import doctor
 from railwatch.cli.record import record
@@ -17,8 +19,24 @@ app = typer.Typer(
     name="railwatch",
     no_args_is_help=True,
     add_completion=False,
-    help="Watches the power, heat and bus of GPU nodes, says what is about to fail, and acts before it does.",
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"railwatch {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """Watch the power, heat and bus of GPU nodes, say what is about to fail, and act before it does."""
+
+
 app.command(epilog="Example: railwatch up --simulate v100x4 --scenario psu-sag --for 60s")(up)
 app.command(epilog="Example: railwatch doctor --measure 10s --json")(doctor)
 app.command(epilog="Example: railwatch record --duration 60s --out incident.parquet")(record)
@@ -39,19 +57,33 @@ for name, commands in (
 def main() -> None:
     """Run the command line; exit status 0 done, 1 the answer is no, 2 wrong use, 3 the environment lacks something."""
     try:
-        app(standalone_mode=True)
+        sys.exit(app(standalone_mode=False))
+    except TyperException as err:
+        _complain_of_use(err)
     except ConfigError as err:
         for problem in err.problems:
             sys.stderr.write(f"railwatch: {problem}\n")
         sys.exit(2)
     except EnvironmentLacksError as err:
-        sys.stderr.write(f"railwatch: {err}\n")
-        sys.exit(3)
+        _complain(str(err), 3)
     except RailwatchError as err:
-        sys.stderr.write(f"railwatch: {err}\n")
-        sys.exit(1)
+        _complain(str(err), 1)
     except BrokenPipeError:  # whoever read our output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (Abort, KeyboardInterrupt):
         sys.exit(130)
+
+
+def _complain_of_use(err: TyperException) -> None:
+    """Say in one line what was wrong with the command line; a command without its sub-command has shown its help."""
+    context = getattr(err, "ctx", None)
+    message = " ".join(str(getattr(err, "format_message", err.__str__)()).split())
+    if not message or type(err).__name__ == "NoArgsIsHelpError":
+        sys.exit(2)
+    _complain(message if context is None else f"{message} (see {context.command_path} --help)", 2)
+
+
+def _complain(message: str, status: int) -> None:
+    sys.stderr.write(f"railwatch: {message}\n")
+    sys.exit(status)

@@ -33,11 +33,11 @@ MARKS = {
 
 def doctor(
     measure: Annotated[
-        float,
+        float | None,
         typer.Option(
             parser=seconds, metavar="DURATION", help="Poll the GPUs this long to see how often sensors update."
         ),
-    ] = 0.0,
+    ] = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -57,7 +57,7 @@ def doctor(
     rows = [*_sources(session, driver, clock), *_abilities(driver)]
     if driver.nvml is not None:
         rows += _probe_rows(driver.nvml)
-        if measure > 0:
+        if measure is not None:
             rows += _period_rows(driver.nvml, clock, measure)
     if as_json:
         for row in rows:
@@ -70,7 +70,7 @@ def doctor(
 
 
 # Without one of these there is nothing to watch.
-CORE = ("gpu_fast", "hwmon")
+CORE = ("gpu_fast", "supply")
 
 
 def _sources(session: Session, driver: OpenDriver, clock: SystemClock) -> list[dict[str, Any]]:

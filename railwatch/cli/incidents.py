@@ -31,19 +31,18 @@ def list_command(
         for incident in found:
             print_json(to_json(incident))
         return
-    rows = [
-        (
-            incident.id,
-            iso_utc(incident.opened_ns)[:19],
-            incident.state.value,
-            incident.severity.value,
-            incident.cause.value,
-            f"{incident.impact_gpu_hours:.1f}",
-            incident.summary,
+    console = Console(highlight=False)
+    for incident in found:
+        style = SEVERITY_STYLE[incident.severity]
+        console.print(
+            f"{incident.id}  {iso_utc(incident.opened_ns)[:19]}Z  [bold]{incident.state.value}[/]  "
+            f"[{style}]{incident.severity.value} {incident.cause.value}[/]  "
+            f"{incident.impact_gpu_hours:.1f} GPU-hours at stake",
+            soft_wrap=True,
         )
-        for incident in found
-    ]
-    print_table("incidents", ("id", "opened (UTC)", "state", "severity", "cause", "GPU-hours", "summary"), rows)
+        console.print(f"    {escape(incident.summary)}", soft_wrap=True)
+    if not found:
+        console.print("no incidents")
 
 
 @app.command(epilog="Example: railwatch incidents show i-7f2a7a248c")

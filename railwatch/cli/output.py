@@ -40,7 +40,7 @@ def print_problems(problems: Sequence[Problem], *, as_json: bool) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table for people."""
-    table = Table(title=title, title_justify="left", header_style="bold", expand=False)
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
@@ -61,7 +61,7 @@ def describe(record: Record) -> str:
             return f"[magenta]decision {record.verdict.value}[/]  {escape(record.reason)}  [dim]rule {record.rule}[/]"
         case Action():
             change = f"{_setting(record.found)} → {_setting(record.wanted)}, read back {_setting(record.read_back)}"
-            return f"[green]action {record.state.value}[/]  {record.entity_id} {record.knob} {change} {record.unit}"
+            return f"[green]action {record.state.value}[/]  {record.knob} {change} {record.unit}"
         case Outcome():
             return f"[blue]outcome[/]  {escape(record.summary)}"
         case Event():

@@ -38,7 +38,7 @@ def list_command(config_file: ConfigFile = None, as_json: JsonFlag = False) -> N
 
 
 @app.command(name="test", epilog="Example: railwatch rules test my-rules/ --json")
-def test_command(
+def run_policy_cases(
     paths: Annotated[
         list[Path] | None, typer.Argument(help="Policy files or folders; none tests the built-in ones.")
     ] = None,

@@ -5,6 +5,8 @@ import signal
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +17,10 @@ from railwatch import __version__
 from railwatch.cli.output import describe, print_json
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
-from railwatch.run import NodeRun, Wanted
+from railwatch.pipeline import policies_of
+from railwatch.run import DEFAULT_NODE, DEFAULT_SCENARIO, NodeRun, Wanted
+from simulator.node import load_node
+from simulator.scenario import load_scenario
 from telemetry.clock import Clock, SystemClock, iso_utc
 from telemetry.durations import parse_duration_s
 from telemetry.records import Action, ActionState, Event, Record, to_json
@@ -52,6 +57,9 @@ def up(
     Uses the GPUs that NVML finds, else simulates a node and says so. Ctrl-C releases every cap, flushes and ends.
     """
     config = _with_options(load_config(config_file, os.environ), port=port, data_dir=data_dir)
+    policies_of(config)  # what is wrong with them is said before anything starts
+    if simulate is not None or scenario is not None:
+        load_scenario(scenario or DEFAULT_SCENARIO, load_node(simulate or DEFAULT_NODE))
     clock = SystemClock()
     run = NodeRun(config, Wanted(plant_node=simulate, scenario=scenario, seed=seed), clock)
     stop = threading.Event()
@@ -61,8 +69,11 @@ def up(
     teller.say(f"railwatch {__version__}: {run.source}")
     teller.say(_mode_line(config, simulated=run.simulated))
     end_s = None if run_for is None else clock.monotonic_s() + run_for
+    source = run.source
     address = run.start()
     try:
+        if run.source != source:
+            teller.say(run.source)
         teller.say(f"page: {address}")
         teller.say(f"data: {config.data_dir}   (Ctrl-C stops and releases every cap)")
         while not stop.is_set() and (end_s is None or clock.monotonic_s() < end_s):
@@ -110,14 +121,20 @@ class _Teller:
     def say(self, sentence: str) -> None:
         self._console.print(sentence, soft_wrap=True)
 
-    def tell(self, records: Any) -> None:
-        for record in records:
+    def tell(self, records: Iterable[Record]) -> None:
+        told = list(records)
+        for record in told:
             self._count(record)
             if self._as_json:
                 print_json(to_json(record))
-            elif not isinstance(record, Event):
-                stamp = iso_utc(record.time_ns)[11:19]
-                self._console.print(f"[dim]{stamp}[/]  {describe(record)}", soft_wrap=True)
+        if self._as_json:
+            return
+        # What happens to several GPUs alike in one moment is one line.
+        for words, same in groupby((record for record in told if not isinstance(record, Event)), key=describe):
+            alike = list(same)
+            stamp = iso_utc(alike[0].time_ns)[11:19]
+            times = f"  [dim]({len(alike)} GPUs)[/]" if len(alike) > 1 else ""
+            self._console.print(f"[dim]{stamp}[/]  {words}{times}", soft_wrap=True)
 
     def _count(self, record: Record) -> None:
         fields = type(record).__name__.lower()

@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from analytics.detectors.limits import DetectorLimits
+from analytics.incidents.book import BookSettings
+from rules.rails import RailsSettings
 from telemetry.durations import DurationS, SizeBytes
 from telemetry.records import Mode
 
@@ -197,6 +200,9 @@ class Config(Section):
     sampling: Sampling = Sampling()
     sources: Sources = Sources()
     store: Store = Store()
+    detectors: DetectorLimits = DetectorLimits()
+    incidents: BookSettings = BookSettings()
     actions: Actions = Actions()
+    rails: RailsSettings = RailsSettings()
     rules: Rules = Rules()
     page: Page = Page()

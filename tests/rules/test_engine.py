@@ -43,7 +43,7 @@ def test_nothing_is_enforced_by_default() -> None:
     assert decision.verdict is Verdict.OBSERVE
     assert decision.mode is Mode.OBSERVE
     assert engine.claims == ()
-    assert RailsSettings().rails() == Rails(modes=Rails().modes)
+    assert RailsSettings().rails(Rails().modes) == Rails(modes=Rails().modes)
 
 
 def test_an_enforced_cap_is_decided_once_and_held() -> None:

@@ -14,7 +14,7 @@ from rules.conditions import FACTS
 from rules.document import policy_schema, policy_schema_text
 from rules.loading import builtin_policy_files, load_builtin_policies, load_policies
 from rules.policy import Expectation, Policy, PolicyStatus, Verb
-from rules.rails import ModesSettings, RailsSettings
+from rules.rails import RailsSettings
 from rules.testing import run_case, run_cases
 from telemetry.records import Cause
 
@@ -101,7 +101,7 @@ def test_the_reference_names_every_key_every_fact_and_every_rail() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "policy.md").read_text(encoding="utf-8")
     schema = policy_schema()
     keys = {key for definition in schema["$defs"].values() for key in definition.get("properties", {})}
-    rails = set(RailsSettings.model_fields) | set(ModesSettings.model_fields)
+    rails = set(RailsSettings.model_fields)
     for name in keys | set(schema["properties"]) | set(FACTS) | rails:
         assert re.search(rf"\b{name}\b", page), f"{name} is not in docs/reference/policy.md"
 
