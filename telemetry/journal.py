@@ -23,8 +23,9 @@ OLD_SUFFIX = ".old"
 class JournalWriter:
     """Appends records to one file; rotates it when it is opened too long."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, simulated: bool | None = None) -> None:
         self._path = path
+        self._simulated = simulated
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and path.stat().st_size > ROTATE_BYTES:
@@ -42,7 +43,10 @@ class JournalWriter:
 
     def append(self, record: Record) -> None:
         """Write one record; what cannot be written is counted in `lost` and logged."""
-        line = json.dumps(to_json(record), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        line = (
+            json.dumps(to_json(record, simulated=self._simulated), separators=(",", ":"), allow_nan=False).encode()
+            + b"\n"
+        )
         try:
             os.write(self._descriptor, line)
         except OSError as err:

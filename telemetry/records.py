@@ -249,6 +249,8 @@ class Outcome:
 
 
 Record = Event | Finding | Incident | Decision | Action | Outcome
+# What stands in the JSON form beside the record's own fields.
+_ABOUT = ("time", "type", "simulated")
 RECORD_TYPES: dict[str, type[Record]] = {
     "event": Event,
     "finding": Finding,
@@ -261,9 +263,15 @@ _TYPE_NAMES = {record_type: name for name, record_type in RECORD_TYPES.items()}
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in RECORD_TYPES.items()}
 
 
-def to_json(record: Record) -> dict[str, Any]:
-    """Give a record as JSON types: ``time`` in ISO 8601, ``type``, and every field under its own name."""
-    return {"time": iso_utc(record.time_ns), "type": _TYPE_NAMES[type(record)], **asdict(record)}
+def to_json(record: Record, *, simulated: bool | None = None) -> dict[str, Any]:
+    """Give a record as JSON types: ``time`` in ISO 8601, ``type``, and every field under its own name.
+
+    Where it is known whether the record comes from a simulated node, ``simulated`` says so.
+    """
+    head: dict[str, Any] = {"time": iso_utc(record.time_ns), "type": _TYPE_NAMES[type(record)]}
+    if simulated is not None:
+        head["simulated"] = simulated
+    return {**head, **asdict(record)}
 
 
 def from_json(fields: Mapping[str, Any]) -> Record:
@@ -271,7 +279,5 @@ def from_json(fields: Mapping[str, Any]) -> Record:
     name = fields.get("type")
     if name not in _ADAPTERS:
         raise ValueError(f"record type {name!r}, expected one of {', '.join(RECORD_TYPES)}")
-    record: Record = _ADAPTERS[name].validate_python(
-        {key: value for key, value in fields.items() if key not in ("time", "type")}
-    )
+    record: Record = _ADAPTERS[name].validate_python({key: value for key, value in fields.items() if key not in _ABOUT})
     return record

@@ -19,6 +19,8 @@ from telemetry.errors import ConfigError, Problem
 app = typer.Typer(no_args_is_help=True, help="Read kernel logs.")
 
 STDIN = Path("-")
+# Of the driver lines that nobody understands, the last few are shown as they stand.
+SHOWN = 5
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -39,6 +41,8 @@ def scan_command(
             else:
                 typer.echo(_sentence(fields))
     if not as_json:
+        for number, text in parser.unparsed[-SHOWN:]:
+            typer.echo(f"{number:>7}  not understood: {text}", err=True)
         found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
         typer.echo(f"{file}: {found}; {parser.unparsed_count} driver lines not understood", err=True)
 

@@ -65,7 +65,7 @@ def up(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    teller = _Teller(clock, as_json=as_json)
+    teller = _Teller(clock, simulated=run.simulated, as_json=as_json)
     teller.say(f"railwatch {__version__}: {run.source}")
     teller.say(_mode_line(config, simulated=run.simulated))
     end_s = None if run_for is None else clock.monotonic_s() + run_for
@@ -109,8 +109,9 @@ def _mode_line(config: Config, *, simulated: bool) -> str:
 class _Teller:
     """Says what happens: JSON lines for programs, words for people, and counts for the summary."""
 
-    def __init__(self, clock: Clock, *, as_json: bool) -> None:
+    def __init__(self, clock: Clock, *, simulated: bool, as_json: bool) -> None:
         self._clock = clock
+        self._simulated = simulated
         self._as_json = as_json
         # In JSON mode standard output carries records and nothing else.
         self._console = Console(stderr=as_json, highlight=False)
@@ -126,7 +127,7 @@ class _Teller:
         for record in told:
             self._count(record)
             if self._as_json:
-                print_json(to_json(record))
+                print_json(to_json(record, simulated=self._simulated))
         if self._as_json:
             return
         # What happens to several GPUs alike in one moment is one line.

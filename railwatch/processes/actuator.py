@@ -48,7 +48,7 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
 
     # A simulated node ends with its run, and so do the settings that its journal speaks of.
     state_dir = (session.run_dir if session.simulated else session.config.data_dir) / "actuator"
-    journal = JournalWriter(session.journal_dir / "actuator.jsonl")
+    journal = JournalWriter(session.journal_dir / "actuator.jsonl", simulated=session.simulated)
     try:
         serve_actuator(
             knob,

@@ -15,7 +15,7 @@ from railwatch.node_page import NodePage
 from railwatch.processes.child import Ready, run_child
 from railwatch.run import JOURNALS
 from railwatch.session import Session
-from telemetry.clock import Clock, SystemClock
+from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import Frame, TableSpec
@@ -29,7 +29,9 @@ logger = logging.getLogger(__name__)
 # Records reach the page this fast; samples go to the store once a second.
 LOOK_S = 0.1
 KEEP_EVERY_S = 1.0
-KEEP_NS = 1_000_000_000
+# Records that wait for a record file that cannot be written; beyond that the oldest are counted and dropped, though
+# the journals have them for longer.
+MAX_UNWRITTEN = 10_000
 
 
 class Service:
@@ -44,12 +46,15 @@ class Service:
         self._ring: Ring | None = None
         self._next: dict[str, int] = {}
         self._rollups: dict[str, Rollup] = {}
-        self._kept_ns: dict[str, int | None] = {}
+        self._kept_ns: dict[str, int] = {}
         self._readers = tuple(
             JournalReader(session.journal_dir / f"{name}.jsonl", _position(session, name)) for name in JOURNALS
         )
+        self._unwritten: list[Record] = []
         self._waiting: list[Record] = []
+        self._trouble = ""
         self._rows_lost = 0
+        self.records_lost = 0
         agent = Entity(kind=EntityKind.AGENT, key=session.node.key, name=session.node.name)
         self._own = TableSpec(
             name="service",
@@ -61,23 +66,37 @@ class Service:
     def follow_journals(self) -> None:
         """Take in new records."""
         fresh = sorted((record for reader in self._readers for record in reader.read()), key=lambda r: r.time_ns)
-        if not fresh:
+        self._waiting += fresh
+        self._unwritten += fresh
+        if not self._unwritten:
             return
         try:
-            self._records.append(fresh)
-        except TransientError as err:
-            logger.error("records not kept in the record file: %s", err)  # noqa: TRY400 -- the journals still have them
-        self._waiting += fresh
-        for name, reader in zip(JOURNALS, self._readers, strict=True):
-            _keep_position(self._session, name, reader.position)
+            self._records.append(self._unwritten)
+            self._unwritten = []
+            for name, reader in zip(JOURNALS, self._readers, strict=True):
+                _keep_position(self._session, name, reader.position)
+        except (TransientError, OSError) as err:
+            self._hold_back(str(err))
+        else:
+            self._trouble = ""
         self._page.note_records()
+
+    def _hold_back(self, trouble: str) -> None:
+        """Say once that records cannot be written, and keep as many as fit for the next try."""
+        if not self._trouble:
+            logger.error("records not kept in the record file: %s", trouble)
+        self._trouble = trouble
+        surplus = len(self._unwritten) - MAX_UNWRITTEN
+        if surplus > 0:
+            self.records_lost += surplus
+            del self._unwritten[:surplus]
 
     def keep(self, *, at_end: bool = False) -> None:
         """Take new rows and waiting records to the store."""
         raw, rollups = self._rows()
         now_ns = self._clock.utc_ns()
         if at_end:
-            rollups += [frame for rollup in self._rollups.values() if len(frame := rollup.flush(now_ns + KEEP_NS))]
+            rollups += self._flush()
         raw.append(self._own_frame(now_ns))
         self._keeper.keep(raw, rollups, self._waiting)
         self._waiting = []
@@ -85,37 +104,51 @@ class Service:
     def _rows(self) -> tuple[list[Frame], list[Frame]]:
         raw: list[Frame] = []
         rollups: list[Frame] = []
+        if self._ring is not None and not self._ring.current:
+            self._drain(raw, rollups)  # the last rows of a ring that another one has replaced
         if self._ring is None or not self._ring.current:
-            self._attach()
-        if self._ring is None:
-            return raw, rollups
-        for name, table in self._ring.tables.items():
+            rollups += self._attach()
+        self._drain(raw, rollups)
+        return raw, rollups
+
+    def _drain(self, raw: list[Frame], rollups: list[Frame]) -> None:
+        for name, table in ({} if self._ring is None else self._ring.tables).items():
+            kept_ns = self._kept_ns.pop(name, None)  # only what was in the ring already can have been kept before
             while True:
-                read = table.read(self._next[name])
+                # A table that counts anew was started anew.
+                since = self._next[name] if self._next[name] <= table.count else 0
+                read = table.read(since)
                 self._next[name] = read.next
                 self._rows_lost += read.lost
                 if not len(read.frame):
                     break
-                kept_ns = self._kept_ns.get(name)
-                first = 0 if kept_ns is None else int(np.searchsorted(read.frame.time_ns, kept_ns, side="right"))
-                frame = read.frame.rows(first, len(read.frame))
-                raw.append(frame)
-                done = self._rollups[name].feed(frame)
+                raw.append(_later(read.frame, kept_ns))
+                # A rollup that was not complete is made from its whole second.
+                done = self._rollups[name].feed(_later(read.frame, None if kept_ns is None else _second_of(kept_ns)))
                 if len(done):
                     rollups.append(done)
-        self._kept_ns.clear()  # only what was in the ring already can have been kept before
-        return raw, rollups
 
-    def _attach(self) -> None:
-        """Find the ring; rows that an earlier service process did not get to store are in it still."""
+    def _attach(self) -> list[Frame]:
+        """Find the ring; rows that an earlier service process did not get to store are in it still.
+
+        Gives the last rollups of the ring before.
+        """
         try:
             self._ring = Ring.attach(self._session.ring_path)
         except EnvironmentLacksError:
-            return  # the sampler is being started again
+            return []  # the sampler is being started again
+        left = self._flush()
         tables = self._ring.tables
         self._next = {name: max(0, table.count - table.rows) for name, table in tables.items()}
-        self._kept_ns = {name: self._keeper.newest_ns(table.spec) for name, table in tables.items()}
+        newest_ns = {name: self._keeper.newest_ns(table.spec) for name, table in tables.items()}
+        self._kept_ns = {name: kept_ns for name, kept_ns in newest_ns.items() if kept_ns is not None}
         self._rollups = {name: Rollup(table.spec) for name, table in tables.items()}
+        return left
+
+    def _flush(self) -> list[Frame]:
+        """Give the second that is open in every table."""
+        end_ns = self._clock.utc_ns() + NS_PER_S
+        return [frame for rollup in self._rollups.values() if len(frame := rollup.flush(end_ns))]
 
     def _own_frame(self, now_ns: int) -> Frame:
         status = self._keeper.status()
@@ -127,6 +160,17 @@ class Service:
             values=values,
             fresh=np.ones(values.shape, dtype=np.bool_),
         )
+
+
+def _later(frame: Frame, time_ns: int | None) -> Frame:
+    """Give the rows after a time, all where there is none."""
+    first = 0 if time_ns is None else int(np.searchsorted(frame.time_ns, time_ns, side="right"))
+    return frame.rows(first, len(frame))
+
+
+def _second_of(time_ns: int) -> int:
+    """Give the last nanosecond before the second that a time lies in."""
+    return time_ns - time_ns % NS_PER_S - 1
 
 
 def _position_file(session: Session, name: str) -> Path:
@@ -152,7 +196,7 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
     """Store and serve until told to stop, then flush."""
     clock, config = SystemClock(), session.config
     sock = bind(config.page.host, config.page.port)
-    records = RecordFile(config.data_dir / "records")
+    records = RecordFile(config.data_dir / "records", simulated=session.simulated)
     keeper = open_keeper(config, node=session.node.key, simulated=session.simulated, clock=clock)
     page = NodePage(session, records, keeper, clock)
     app = create_app(page, clock=clock, token=config.page.token, version=__version__, echarts=echarts_dir())

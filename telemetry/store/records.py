@@ -42,11 +42,21 @@ class RecordFile:
     ----------
     read_only
         For commands that only look: the file must be there, and nothing is created.
+    simulated
+        Whether what is appended comes from a simulated node; it stands beside each record.
     """
 
-    def __init__(self, directory: Path, *, read_only: bool = False, max_versions: int = MAX_VERSIONS) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        read_only: bool = False,
+        max_versions: int = MAX_VERSIONS,
+        simulated: bool | None = None,
+    ) -> None:
         path = directory / FILE_NAME
         self._lock = threading.Lock()
+        self._simulated = simulated
         self._max_versions = max_versions
         self._connection = (
             open_read_only(path, version=_VERSION)
@@ -58,7 +68,7 @@ class RecordFile:
         """Keep records, all or none."""
         rows = []
         for record in records:
-            body = to_json(record)
+            body = to_json(record, simulated=self._simulated)
             rows.append((body["type"], record.id, record.time_ns, json.dumps(body, separators=(",", ":"))))
         with self._lock, transaction(self._connection, "records not kept"):
             self._connection.executemany("INSERT INTO version (type, id, time_ns, body) VALUES (?, ?, ?, ?)", rows)

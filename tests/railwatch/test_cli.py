@@ -1,0 +1,281 @@
+import gzip
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from railwatch.cli import main
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import Frame, TableSpec
+from telemetry.recording import RecordingMeta, write_recording
+
+Run = Callable[..., tuple[int, str, str]]
+
+KERNEL_LOG = """\
+[    1.0] Linux version 6.1.0
+[   12.3] NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus.
+[   12.4] NVRM: Xid (PCI:0000:3b:00): banana
+[   12.5] nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 28 sourcetrack timeout error (First)
+"""
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["railwatch", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    for variable in [name for name in os.environ if name.startswith("RAILWATCH_")]:
+        monkeypatch.delenv(variable)
+    return call
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nonsense",), "No such command 'nonsense'"),
+        (("up", "--for", "5"), "--for': got '5'; expected a duration with its unit"),
+        (("up", "--port", "99999"), "--port"),
+        (("up", "--scenario", "nonsense"), "got 'nonsense'; expected bus-drop, healthy"),
+        (("up", "--simulate", "nonsense"), "got 'nonsense'; expected v100x4"),
+        (("explain", "xid", "seventy"), "code"),
+        (("actions", "release"), "name one INCIDENT or --all"),
+        (("replay", "no.csv"), "no.csv: (file): no such file; expected a recording"),
+        (("record", "--out", "x.txt"), "expected .parquet or .csv"),
+        (("logs", "scan", "no.log"), "no.log: (file): No such file or directory; expected a kernel log"),
+        (("config", "check", "no.yaml"), "no.yaml: (file): No such file or directory"),
+        (("rules", "test", "no-such-folder"), "no-such-folder: (file): No such file or directory"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(run: Run, arguments: tuple[str, ...], words: str) -> None:
+    status, out, err = run(*arguments)
+    assert status == 2
+    assert out == ""
+    (line,) = err.splitlines()
+    assert words in line
+
+
+@pytest.mark.parametrize("command", ["incidents list", "incidents show i-1", "actions list", "actions release --all"])
+def test_a_data_folder_without_a_run_is_named_and_status_3(run: Run, tmp_path: Path, command: str) -> None:
+    status, out, err = run(*command.split(), "--data-dir", str(tmp_path / "none"))
+    assert (status, out) == (3, "")
+    assert str(tmp_path / "none") in err
+
+
+def test_a_command_without_its_subcommand_shows_its_help(run: Run) -> None:
+    status, out, err = run("incidents")
+    assert status == 2
+    assert "List incidents, newest first" in out + err
+
+
+def test_the_version_is_shown(run: Run) -> None:
+    status, out, _ = run("--version")
+    assert status == 0
+    assert out.startswith("railwatch 0.")
+
+
+def test_an_xid_is_explained(run: Run) -> None:
+    status, out, _ = run("explain", "xid", "79", "--json")
+    (fields,) = objects(out)
+    assert status == 0
+    assert (fields["code"], fields["severity"], fields["category"]) == (79, "critical", "pcie")
+    assert "drain" in fields["action"]
+    assert "fell off the bus" in run("explain", "xid", "79")[1]
+
+
+def test_a_code_that_nobody_knows_is_status_1(run: Run) -> None:
+    status, out, err = run("explain", "sxid", "99999")
+    assert (status, out, err) == (1, "", "SXid 99999 is not in the catalogue\n")
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_a_kernel_log_is_scanned(run: Run, tmp_path: Path, packed: bool) -> None:  # noqa: FBT001
+    path = tmp_path / "kern.log"
+    path.write_bytes(gzip.compress(KERNEL_LOG.encode()) if packed else KERNEL_LOG.encode())
+    status, out, _ = run("logs", "scan", str(path), "--json")
+    xid, sxid = objects(out)
+    assert status == 0
+    assert (
+        xid.items()
+        >= {
+            "kind": "xid",
+            "code": 79,
+            "pci": "0000:3b:00",
+            "pid": 4711,
+            "process": "python3",
+            "line": 2,
+        }.items()
+    )
+    assert (sxid["kind"], sxid["code"], sxid["pci"], sxid["line"]) == ("sxid", 24007, "0000:c3:00.0", 4)
+    _, _, err = run("logs", "scan", str(path))
+    kept, summary = err.splitlines()
+    assert kept.endswith(" 3  not understood: [   12.4] NVRM: Xid (PCI:0000:3b:00): banana")
+    assert summary == f"{path}: 1 sxid, 1 xid; 1 driver lines not understood"
+
+
+def test_a_kernel_log_is_read_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(KERNEL_LOG.encode()))))  # type: ignore[type-var]
+    status, out, _ = run("logs", "scan", "-", "--json")
+    assert status == 0
+    assert [fields["code"] for fields in objects(out)] == [79, 24007]
+
+
+def test_a_damaged_gzip_file_is_named(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "kern.log.gz"
+    path.write_bytes(gzip.compress(KERNEL_LOG.encode())[:-12])
+    status, _, err = run("logs", "scan", str(path), "--json")
+    assert status == 2
+    assert str(path) in err
+
+
+def test_a_configuration_is_checked_with_every_problem(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text(
+        "sampling:\n  fast_hz: 0\n  rings: 2m\nstore:\n  raw_retention: 7\ndetectors:\n  rail_sag:\n    minimum_v: 13\n"
+    )
+    status, out, err = run("config", "check", str(path))
+    assert (status, out) == (2, "")
+    assert [line.split(";")[0] for line in err.splitlines()] == [
+        f"{path}:2: sampling.fast_hz: got 0",
+        f"{path}:3: sampling.rings: unknown key",
+        f"{path}:5: store.raw_retention: got 7",
+        f"{path}:7: detectors.rail_sag: the keys do not fit together",
+    ]
+    status, out, _ = run("config", "check", str(path), "--json")
+    assert status == 2
+    assert [fields["line"] for fields in objects(out)] == [2, 3, 5, 7]
+    path.write_text("sampling: {fast_hz: 50}\n")
+    assert run("config", "check", str(path))[0] == 0
+
+
+def test_the_configuration_in_force_is_shown_without_secrets(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAILWATCH_STORE__PASSWORD", "hunter2hunter2")
+    monkeypatch.setenv("RAILWATCH_SAMPLING__FAST_HZ", "50")
+    status, out, _ = run("config", "show")
+    (fields,) = objects(out)
+    assert status == 0
+    assert fields["sampling"]["fast_hz"] == 50
+    assert fields["store"]["password"] == "***"
+    assert "hunter2" not in out
+
+
+def test_the_sample_configuration_is_accepted(run: Run, tmp_path: Path) -> None:
+    _, sample, _ = run("config", "sample")
+    path = tmp_path / "railwatch.yaml"
+    path.write_text(sample)
+    assert run("config", "check", str(path))[0] == 0
+
+
+def test_the_builtin_policies_pass_their_own_cases(run: Run) -> None:
+    status, out, _ = run("rules", "test", "--json")
+    rows = objects(out)
+    assert status == 0
+    assert rows
+    assert all(row["passed"] for row in rows)
+    listed = {row["id"] for row in objects(run("rules", "list", "--json")[1])}
+    assert listed == {row["policy"] for row in rows}
+
+
+def test_a_policy_with_problems_is_named_by_file_line_and_key(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("id: bad\nwhen: incident.colour == 'red'\nthen: {action: explode}\n")
+    status, _, err = run("rules", "test", str(tmp_path))
+    assert status == 2
+    assert f"{tmp_path}/bad.yaml:2: when: " in err
+    assert f"{tmp_path}/bad.yaml:3: then.action: " in err
+
+
+def test_nodes_scenarios_and_dashboards_are_listed(run: Run, tmp_path: Path) -> None:
+    names = {row["name"] for row in objects(run("simulate", "list", "--json")[1])}
+    assert names >= {"v100x4", "healthy", "psu-sag", "hot-gpu", "bus-drop", "power-brake"}
+    (dashboard,) = objects(run("dashboards", "list", "--json")[1])
+    assert dashboard["panels"] > 0
+    status, out, _ = run("dashboards", "export", str(tmp_path / "grafana"))
+    assert status == 0
+    assert json.loads(Path(out.strip()).read_text())["title"] == dashboard["title"]
+
+
+def test_doctor_on_a_machine_without_gpu_says_what_is_missing(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAILWATCH_SOURCES__SYSFS", str(tmp_path))
+    status, out, _ = run("doctor", "--json")
+    rows = {(row["kind"], row["name"]): row for row in objects(out)}
+    assert status == 1
+    assert rows["source", "gpu_fast"]["state"] == "missing"
+    assert rows["source", "gpu_fast"]["how_to_get"]
+    assert rows["source", "node"]["state"] == "working"
+
+
+def sagging_recording(path: Path) -> None:
+    """Two minutes of a supply whose load steps each second; from half time on it sags below 11.40 V."""
+    supply = Entity(kind=EntityKind.SUPPLY, key="psu0", name="psu0")
+    spec = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=(supply,), signals=("voltage_v", "current_a"))
+    time_s = np.arange(0, 120, 0.05)
+    current_a = np.where(time_s % 1 < 0.7, 80.0, 40.0)
+    resistance_ohm = np.where(time_s < 60, 0.005, 0.014)
+    values = np.stack([12.3 - resistance_ohm * current_a, current_a], axis=1)[:, np.newaxis, :]
+    frame = Frame(
+        spec=spec,
+        time_ns=1_700_000_000_000_000_000 + (time_s * 1e9).astype(np.int64),
+        values=values,
+        fresh=np.ones(values.shape, dtype=bool),
+    )
+    write_recording(
+        path, [frame], topology=Topology(entities=(supply,)), meta=RecordingMeta(node="box", simulated=True)
+    )
+
+
+@pytest.mark.parametrize("name", ["sag.parquet", "sag.csv"])
+def test_a_recording_is_replayed_the_same_every_time(run: Run, tmp_path: Path, name: str) -> None:
+    sagging_recording(tmp_path / name)
+    status, first, _ = run("replay", str(tmp_path / name), "--json")
+    assert status == 0
+    assert run("replay", str(tmp_path / name), "--json")[1] == first
+    records = objects(first)
+    finding = next(record for record in records if record["type"] == "finding")
+    assert (finding["cause"], finding["entity_id"]) == ("supply_sag", "supply:psu0")
+    assert 59.9e9 < finding["time_ns"] - 1_700_000_000e9 < 61.5e9
+    assert {"incident", "decision"} <= {record["type"] for record in records}
+
+
+def test_a_foreign_table_in_long_form_is_replayed_too(run: Run, tmp_path: Path) -> None:
+    rows = ["time_ns,kind,entity,signal,value"]
+    for tick in range(200):
+        stamp = 1_700_000_000_000_000_000 + tick * 50_000_000
+        volts = 12.0 if tick < 100 else 11.2
+        rows.append(f"{stamp},supply,psu0,voltage_v,{volts + tick % 3 * 0.001:.3f}")
+    path = tmp_path / "foreign.csv"
+    path.write_text("\n".join(rows) + "\n")
+    status, out, _ = run("replay", str(path), "--json")
+    assert status == 0
+    assert [record["type"] for record in objects(out)][:2] == ["finding", "incident"]
+
+
+def test_replay_can_decide_by_other_rules(run: Run, tmp_path: Path) -> None:
+    sagging_recording(tmp_path / "sag.parquet")
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    (rules / "tell.yaml").write_text(
+        "id: tell-me\nstatus: experimental\nwhy: to know\nsource: [a person]\nwhen: incident.cause == 'supply_sag'\n"
+        "then: {action: notify, cooldown: 1m}\n"
+        "cases:\n"
+        "  - {name: tells, incident: {cause: supply_sag, severity: warning, entity_kind: supply},"
+        " expect: {action: notify}}\n"
+        "  - {name: quiet, incident: {cause: gpu_lost, severity: warning, entity_kind: gpu}, expect: none}\n"
+    )
+    status, out, err = run("replay", str(tmp_path / "sag.parquet"), "--rules", str(rules), "--json")
+    assert status == 0, err
+    assert {record["rule"] for record in objects(out) if record["type"] == "decision"} == {"tell-me"}
