@@ -216,6 +216,7 @@ class Ring:
         """Let the memory go when its last view does, and the writer's lock at once. Closing twice is harmless."""
         self.tables = {}
         if self._lock_fd is not None:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)  # the map holds a copy of the descriptor, and lives on in views
             os.close(self._lock_fd)
             self._lock_fd = None
         with contextlib.suppress(BufferError):  # a frame may still look into it

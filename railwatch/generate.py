@@ -9,7 +9,9 @@ from itertools import groupby
 from pathlib import Path
 
 from dashboards.grafana import generated_files
+from railwatch.cli_reference import cli_markdown
 from railwatch.config.reference import reference_markdown, sample_yaml
+from railwatch.record_reference import records_markdown
 from rules.document import policy_schema_text
 from telemetry.signals import CATALOGUE
 
@@ -42,6 +44,8 @@ def _own_files() -> Mapping[Path, str]:
         Path("docs/reference/configuration.md"): reference_markdown(),
         Path("docs/reference/signals.md"): signals_markdown(),
         Path("docs/reference/railwatch.sample.yaml"): sample_yaml(),
+        Path("docs/reference/cli.md"): cli_markdown(),
+        Path("docs/reference/records.md"): records_markdown(),
         Path("rules/policy.schema.json"): policy_schema_text(),
     }
 

@@ -109,8 +109,9 @@ class EmbeddedKeeper:
         del records
         rows = sum(len(frame) for frame in raw)
         try:
-            self._store.write_raw(raw)
+            # Raw rows say what is kept: after a kill in between, the rollups are made once more and found again.
             self._store.write_rollups(rollups)
+            self._store.write_raw(raw)
         except TransientError as err:
             self._errors += 1
             self._dropped += rows

@@ -43,8 +43,9 @@ from telemetry.store.records import RecordFile
 RECENT = 50
 # The kinds without which nothing can be said of the node.
 WATCHED = (EntityKind.GPU, EntityKind.SUPPLY)
-# A table without a row for this many of its periods is stale.
+# A source that gave no row for this long is stale, or for this many periods where those are longer.
 STALE_S = 3.0
+STALE_PERIODS = 3.0
 # A watcher is mostly some tenths of a second behind.
 FIRST_LOOK_ROWS = 8
 
@@ -170,8 +171,12 @@ class NodePage:
             return self._ring
 
     def _last_sample_ns(self) -> int | None:
-        """Give when the slowest of the fast sources last had a row; the host's own values do not count for the node."""
-        tables = [table for table in self._attached().tables.values() if table.spec.kind in WATCHED]
+        """Give when the source that is furthest behind last had a row; the host's own values do not count."""
+        try:
+            ring = self._attached()
+        except TransientError:
+            return None
+        tables = [table for table in ring.tables.values() if table.spec.kind in WATCHED]
         newest = []
         for table in tables:
             frame = table.read(max(0, table.count - 1)).frame
@@ -193,7 +198,9 @@ class NodePage:
     def _health(
         self, records: Records, last_ns: int | None, collectors: tuple[CollectorStatus, ...]
     ) -> tuple[Health, str]:
-        if last_ns is None or self._clock.utc_ns() - last_ns > STALE_S * NS_PER_S:
+        slowest_s = 1.0 / min(self._config.sampling.fast_hz, self._config.sampling.slow_hz)
+        stale_ns = max(STALE_S, STALE_PERIODS * slowest_s) * NS_PER_S
+        if last_ns is None or self._clock.utc_ns() - last_ns > stale_ns:
             return Health.UNKNOWN, "no new samples"
         live = [item for item in records.incidents if item.state is not IncidentState.CLOSED]
         if live:

@@ -30,16 +30,14 @@ class ProbeAnswer:
     why: str
 
 
-def probe_nvml() -> ProbeAnswer:
-    """Ask NVML for its GPUs, at most `PROBE_TIMEOUT_S`."""
+def probe_nvml(timeout_s: float = PROBE_TIMEOUT_S) -> ProbeAnswer:
+    """Ask NVML for its GPUs, and give up after the time-out."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM], capture_output=True, timeout=PROBE_TIMEOUT_S, check=False
-        )
+        done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:
-        return ProbeAnswer(gpus=0, driver_version=None, why=f"NVML did not answer within {PROBE_TIMEOUT_S:.0f} s")
+        return ProbeAnswer(gpus=0, driver_version=None, why=f"NVML did not answer within {timeout_s:g} s")
     if done.returncode != 0:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         return ProbeAnswer(gpus=0, driver_version=None, why=f"NVML probe failed: {' '.join(last)}")
-    answer = json.loads(done.stdout)
+    answer = json.loads(done.stdout.splitlines()[-1])  # a driver library may print something of its own before
     return ProbeAnswer(gpus=answer["gpus"], driver_version=answer["driver"], why=answer["why"])

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from railwatch.config.models import Config, SourceUse
 from railwatch.probe import probe_nvml
@@ -119,6 +120,7 @@ class NodeRun:
         supervisor.start(_child("sampler", environ))
         facts = supervisor.start(_child("service", environ))
         address: str = facts["address"]
+        _keep_port(session, address).save()  # a service that is started again is found where it was
         return address
 
     def watch(self) -> Iterator[Record]:
@@ -149,6 +151,12 @@ class NodeRun:
 
 def _child(name: str, environ: dict[str, str], *, start_timeout_s: float = 15.0) -> ChildSpec:
     return ChildSpec(name=name, module=f"railwatch.processes.{name}", environ=environ, start_timeout_s=start_timeout_s)
+
+
+def _keep_port(session: Session, address: str) -> Session:
+    config = session.config
+    page = config.page.model_copy(update={"port": urlsplit(address).port})
+    return replace(session, config_json=config.model_copy(update={"page": page}).model_dump_json())
 
 
 def _on_plant(session: Session, served: dict[str, Any]) -> Session:

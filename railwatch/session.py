@@ -72,7 +72,9 @@ class Session:
     def save(self) -> None:
         """Write it into the run folder."""
         fields = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
-        (self.run_dir / FILE_NAME).write_text(json.dumps(fields), encoding="utf-8")
+        fresh = self.run_dir / f"{FILE_NAME}.new"
+        fresh.write_text(json.dumps(fields), encoding="utf-8")
+        fresh.replace(self.run_dir / FILE_NAME)  # a process that starts again meanwhile reads the one or the other
 
     @classmethod
     def load(cls, run_dir: Path) -> "Session":

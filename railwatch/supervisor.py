@@ -1,7 +1,8 @@
 """Starts, watches and stops the processes of a node, in order.
 
-A process that dies is started again with a growing pause; the others do not notice. The end is in the reverse order
-of dependence, given by the caller: whoever decides stops first, whoever acts undoes its acts, whoever stores flushes.
+A process that dies, or is not ready in time, is started again with a growing pause; the others do not notice. The
+end is in the reverse order of dependence, given by the caller: whoever decides stops first, whoever acts undoes its
+acts, whoever stores flushes.
 """
 
 import json
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,9 @@ class _Child:
     spec: ChildSpec
     process: subprocess.Popen[bytes]
     started_s: float
-    facts: dict[str, Any] = field(default_factory=dict)
-    pause_s: float = FIRST_PAUSE_S
+    said: queue.Queue[bytes]
+    is_ready: bool = False
+    pause_s: float = 0.0
     restart_at_s: float | None = None
 
 
@@ -66,21 +68,31 @@ class Supervisor:
         """
         child = self._spawn(spec)
         self._children[spec.name] = child
-        child.facts = self._await_ready(child)
-        return child.facts
+        try:
+            line = child.said.get(timeout=spec.start_timeout_s)
+            facts = _facts(child, line)
+        except queue.Empty:
+            self._give_up(spec.name)
+            raise EnvironmentLacksError(f"process {spec.name}: not ready within {spec.start_timeout_s:.0f} s") from None
+        except EnvironmentLacksError:
+            self._give_up(spec.name)
+            raise
+        child.is_ready = True
+        return facts
 
     def watch(self) -> tuple[str, ...]:
-        """Look once at every process, start again what died; gives the names of those that died since."""
+        """Look once at every process, start again what died; gives the names of those that died since.
+
+        It waits for none of them: one that was started again says that it is ready while the others are looked at.
+        """
         died = []
         now_s = self._clock.monotonic_s()
         for name, child in self._children.items():
             status = child.process.poll()
             if status is None:
-                continue
-            if child.restart_at_s is None:
-                settled = now_s - child.started_s > SETTLED_S
-                child.pause_s = FIRST_PAUSE_S if settled else min(child.pause_s * 2, LONGEST_PAUSE_S)
-                child.restart_at_s = now_s + child.pause_s
+                self._see_ready(child, now_s)
+            elif child.restart_at_s is None:
+                self._schedule(child, now_s)
                 died.append(name)
                 logger.error("process %s ended with status %s; it starts again in %.1f s", name, status, child.pause_s)
             elif now_s >= child.restart_at_s:
@@ -109,15 +121,40 @@ class Supervisor:
         for name in reversed(list(self._children)):
             self.stop(name)
 
+    def _schedule(self, child: _Child, now_s: float) -> None:
+        settled = now_s - child.started_s > SETTLED_S
+        doubled_s = min(2.0 * child.pause_s, LONGEST_PAUSE_S)
+        child.pause_s = FIRST_PAUSE_S if settled else max(doubled_s, FIRST_PAUSE_S)
+        child.restart_at_s = now_s + child.pause_s
+
     def _restart(self, child: _Child) -> None:
         _close_pipes(child.process)
         self.restarts += 1
         fresh = self._spawn(child.spec)
-        child.process, child.started_s, child.restart_at_s = fresh.process, fresh.started_s, None
+        child.process, child.started_s, child.said = fresh.process, fresh.started_s, fresh.said
+        child.is_ready, child.restart_at_s = False, None
+
+    def _see_ready(self, child: _Child, now_s: float) -> None:
+        """Take what a process says that was started again; one that says nothing in time is killed."""
+        if child.is_ready:
+            return
         try:
-            child.facts = self._await_ready(child)
-        except EnvironmentLacksError:
-            logger.exception("process %s could not be started again", child.spec.name)
+            _facts(child, child.said.get_nowait())
+            child.is_ready = True
+        except queue.Empty:
+            if now_s - child.started_s > child.spec.start_timeout_s:
+                logger.error("process %s is not ready within %.0f s", child.spec.name, child.spec.start_timeout_s)  # noqa: TRY400 -- the traceback says nothing
+                child.process.kill()
+        except EnvironmentLacksError as err:
+            logger.error("process %s cannot run: %s", child.spec.name, err)  # noqa: TRY400 -- the reason says it all
+            child.process.kill()
+
+    def _give_up(self, name: str) -> None:
+        """Leave nothing of a process that did not come up."""
+        child = self._children.pop(name)
+        child.process.kill()
+        child.process.wait()
+        _close_pipes(child.process)
 
     def _spawn(self, spec: ChildSpec) -> _Child:
         process = subprocess.Popen(
@@ -127,30 +164,30 @@ class Supervisor:
             env=dict(spec.environ),
             start_new_session=True,
         )
-        return _Child(spec=spec, process=process, started_s=self._clock.monotonic_s())
+        said: queue.Queue[bytes] = queue.Queue()
+        threading.Thread(target=_first_line, args=(process, said), daemon=True).start()
+        return _Child(spec=spec, process=process, started_s=self._clock.monotonic_s(), said=said)
 
-    def _await_ready(self, child: _Child) -> dict[str, Any]:
-        lines: queue.Queue[bytes] = queue.Queue()
-        pipe = child.process.stdout
-        if pipe is None:
-            raise ValueError(f"process {child.spec.name} has no standard output")
-        threading.Thread(target=lambda: lines.put(pipe.readline()), daemon=True).start()
-        try:
-            line = lines.get(timeout=child.spec.start_timeout_s)
-        except queue.Empty:
-            child.process.kill()
-            raise EnvironmentLacksError(
-                f"process {child.spec.name}: not ready within {child.spec.start_timeout_s:.0f} s"
-            ) from None
-        if not line:
-            status = child.process.wait()
-            raise EnvironmentLacksError(f"process {child.spec.name}: ended with status {status} before it was ready")
+
+def _first_line(process: subprocess.Popen[bytes], said: queue.Queue[bytes]) -> None:
+    if process.stdout is not None:
+        said.put(process.stdout.readline())
+
+
+def _facts(child: _Child, line: bytes) -> dict[str, Any]:
+    """Read what a process said first; EnvironmentLacksError where it cannot run."""
+    name = child.spec.name
+    if not line:
+        status = child.process.wait()
+        raise EnvironmentLacksError(f"process {name}: ended with status {status} before it was ready")
+    try:
         said: dict[str, Any] = json.loads(line)
-        if "failed" in said:
-            child.process.wait()
-            raise EnvironmentLacksError(said["failed"])
-        facts: dict[str, Any] = said["ready"]
-        return facts
+    except ValueError:
+        raise EnvironmentLacksError(f"process {name}: said {line[:80]!r} instead of being ready") from None
+    if "failed" in said:
+        raise EnvironmentLacksError(said["failed"])
+    facts: dict[str, Any] = said["ready"]
+    return facts
 
 
 def _close_pipes(process: subprocess.Popen[bytes]) -> None:

@@ -23,6 +23,7 @@ from telemetry.records import Action, ActionState, Mode
 logger = logging.getLogger(__name__)
 
 CHANGED_BY_OTHERS = "changed by someone else; left as is"
+LEFT_BEHIND = "left by a run that ended without releasing it"
 # Pairs of GPU and incident that may not cap again; one incident is one entry per GPU, so this is months of them.
 BARRED_MAX = 1024
 
@@ -98,7 +99,7 @@ class ClockCapActuator:
             elif left_by == run_id:
                 actions += self._adopt(hold.key, hold.claims)
             else:
-                actions += self._release_gpu(hold.key, reason="left by a run that ended without releasing it")
+                actions += self._release_gpu(hold.key, reason=LEFT_BEHIND)
         return tuple(actions)
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:

@@ -38,6 +38,8 @@ from telemetry.records import Action
 
 logger = logging.getLogger(__name__)
 
+# The reason of a release that nobody asked for but the end of this process.
+ACTUATOR_STOPS = "the actuator stops"
 # The guard, the service, a person's command; the rest is margin.
 CONNECTIONS_MAX = 32
 # How many may knock while a driver call is under way.
@@ -246,7 +248,7 @@ def serve_actuator(
             server.run(stop)
         finally:
             server.close()
-            actuator.release_all(reason="the actuator stops")
+            actuator.release_all(reason=ACTUATOR_STOPS)
     finally:
         journal.close()
 

@@ -38,8 +38,9 @@ class NvmlDriver:
     def __init__(self, clock: Clock | None = None) -> None:
         self.library = NvmlLibrary(clock or SystemClock())
         counters = throttle_counter_ids(self.library.driver_version)
-        self._fast = SignalReader(self.library, FAST, gpu_signals(RateClass.FAST))
-        self._slow = SignalReader(self.library, slow_wants(counters), gpu_signals(RateClass.SLOW))
+        told: dict[str, SignalReader] = {}
+        self._fast = SignalReader(self.library, FAST, gpu_signals(RateClass.FAST), told_lost=told)
+        self._slow = SignalReader(self.library, slow_wants(counters), gpu_signals(RateClass.SLOW), told_lost=told)
         self._events: Any | None = None
 
     def __enter__(self) -> Self:

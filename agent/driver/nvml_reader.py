@@ -73,9 +73,22 @@ class SignalReader:
     ----------
     routes
         By UUID and signal, how each is read; for doctor.
+
+    Parameters
+    ----------
+    told_lost
+        UUIDs whose loss is in the log; shared by the readers of one driver, so that a loss is told once.
     """
 
-    def __init__(self, library: NvmlLibrary, wants: tuple[Want, ...], signals: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        library: NvmlLibrary,
+        wants: tuple[Want, ...],
+        signals: tuple[str, ...],
+        *,
+        told_lost: dict[str, "SignalReader"] | None = None,
+    ) -> None:
+        self._told_lost = {} if told_lost is None else told_lost
         self._library = library
         self._wants = wants
         self._column = {name: column for column, name in enumerate(signals)}
@@ -180,7 +193,8 @@ class SignalReader:
     def _lose(self, gpu: _Gpu, code: int) -> None:
         gpu.lost = True
         gpu.look_again_s = self._now() + _LOOK_AGAIN_AFTER_S
-        logger.warning("%s does not answer any more (NVML code %d)", gpu.uuid, code)
+        if self._told_lost.setdefault(gpu.uuid, self) is self:  # one step even with two threads
+            logger.warning("%s does not answer any more (NVML code %d)", gpu.uuid, code)
 
     def _found_again(self, gpu: _Gpu) -> bool:
         """Look for a lost GPU where it is time to; True once it answers."""
@@ -193,7 +207,7 @@ class SignalReader:
         except RailwatchError:
             return False
         self._plan(gpu)
-        if not gpu.lost:
+        if not gpu.lost and self._told_lost.pop(gpu.uuid, None) is not None:
             logger.info("%s answers again", gpu.uuid)
         return not gpu.lost
 

@@ -5,20 +5,20 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from agent.actuation.hold import GpuTarget
-from agent.actuation.request import CapRequest
+from agent.actuation.clock_cap import LEFT_BEHIND
+from agent.actuation.server import ACTUATOR_STOPS
+from agent.guard.orders import CapActuator, Orders
 from agent.guard.pipeline import Pipeline, Step
 from agent.ring import RingTable
-from rules.policy import Verb
 from telemetry.clock import Clock
-from telemetry.entities import EntityKind
-from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.frames import Frame
-from telemetry.records import Action, Decision, Event, Mode, Record, Verdict
+from telemetry.journal import JournalReader
+from telemetry.records import Action, ActionState, Event, Incident, Mode, Record
 
 logger = logging.getLogger(__name__)
 
@@ -26,25 +26,12 @@ logger = logging.getLogger(__name__)
 IDLE_WAKE_S = 0.25
 # Events that wait for the guard; a storm beyond that is counted, not kept.
 MAX_EVENTS = 10_000
-# Leases are renewed four times before they run out.
-RENEWALS_PER_LEASE = 4
-OWNER = "railwatch"
-
-
-class CapActuator(Protocol):
-    """Whoever moves clocks: the actuator process through its client, or a fake."""
-
-    def apply(self, request: CapRequest) -> tuple[Action, ...]:
-        """Cap the GPUs of a request."""
-        ...
-
-    def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
-        """Begin the leases of an incident anew."""
-        ...
-
-    def release(self, incident_id: str, *, entity_id: str, reason: str) -> tuple[Action, ...]:
-        """Give up an incident's claim on one GPU."""
-        ...
+# How often the actuator's journal is looked at: for a lease of minutes and a person's word that is at once.
+JOURNAL_EVERY_S = 1.0
+# Actions that were heard of lately, so that the journal does not tell them twice.
+MAX_HEARD = 1024
+# The actuator let go because it ended: the cause is still there and no person said anything.
+OF_ITSELF = frozenset({ACTUATOR_STOPS, LEFT_BEHIND})
 
 
 class RecordSink(Protocol):
@@ -62,6 +49,9 @@ class Guard:
     ----------
     snapshot_path
         Where the open incidents and the claims are kept for a restart.
+    actions_path
+        The actuator's journal: there stands what nobody here asked for, a release by a person or a lease that ran
+        out. None follows no journal.
     """
 
     def __init__(
@@ -73,20 +63,28 @@ class Guard:
         clock: Clock,
         *,
         snapshot_path: Path,
+        actions_path: Path | None = None,
     ) -> None:
         self._tables = tuple(tables.values())
         self._next = {table.spec.name: table.count for table in self._tables}
         self._pipeline = pipeline
-        self._actuator = actuator
+        self._orders = Orders(actuator, pipeline.engine, clock)
         self._sink = sink
         self._clock = clock
         self._snapshot_path = snapshot_path
+        self._actions_path = actions_path
+        self._journal: JournalReader | None = None
+        self._look_at_s = 0.0
+        self._heard: dict[tuple[str, int, ActionState], None] = {}
         self._events: queue.Queue[Event] = queue.Queue(MAX_EVENTS)
         self._rows = threading.Event()
-        self._renew_at_s: dict[str, float] = {}
-        self._unheard: list[tuple[Decision, float]] = []
+        self._step_failures = 0
         self.events_dropped = 0
-        self.failures = 0
+
+    @property
+    def failures(self) -> int:
+        """Steps and orders that failed for a reason that nobody foresaw; the log has the tracebacks."""
+        return self._step_failures + self._orders.failures
 
     def wake(self) -> None:
         """Tell it that rows came; any thread may."""
@@ -102,14 +100,14 @@ class Guard:
 
     def run(self, stop: threading.Event) -> None:
         """Guard until told to stop. A step that fails is counted and logged, and the next one goes on."""
-        self._restore()
+        self.restore()
         while not stop.is_set():
             self._rows.wait(IDLE_WAKE_S)
             self._rows.clear()
             try:
                 self.step()
             except Exception:  # supervisor of the pipeline: a defect in one detector must not end the guard
-                self.failures += 1
+                self._step_failures += 1
                 logger.exception("guard step failed")
 
     def step(self) -> Step:
@@ -117,21 +115,49 @@ class Guard:
         now_ns = self._clock.utc_ns()
         step = self._pipeline.step(self._new_rows(), self._new_events(), now_ns)
         # The act first: writing records down can wait the microseconds that a sagging rail cannot.
-        actions = [action for decision in step.to_execute for action in self._carry_out(decision)]
-        actions += self._try_again()
-        changed = self._pipeline.note_actions(actions, now_ns)
+        actions = [action for decision in step.to_execute for action in self._orders.carry_out(decision)]
+        actions += (*self._orders.catch_up(), *self._orders.renew())
+        if any(action.state is ActionState.REFUSED for action in actions):
+            self._look_at_s = 0.0  # a person may have taken back what was to be made stricter
+        journalled = self._read_journal()
+        changed = self._hear((*journalled, *actions), now_ns)
         for record in (*step.records, *changed):
             self._sink.append(record)
-        self._renew()
-        if step.incidents or step.decisions or changed:
+        if step.incidents or step.decisions or changed or journalled:
             self._save()
         return step
+
+    def restore(self) -> None:
+        """Go on from the last snapshot: what happened to its caps since, then those that the rules still want."""
+        now_ns = self._clock.utc_ns()
+        position: tuple[int, int] | None = None
+        try:
+            state = json.loads(self._snapshot_path.read_text(encoding="utf-8"))
+            self._pipeline.restore(state, now_ns)
+            position = _position(state)
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError) as err:
+            logger.warning("open incidents of the last run cannot be read: %s", err)
+        if self._actions_path is not None:
+            self._journal = JournalReader(self._actions_path, position)
+            if position is None:
+                self._journal.skip_to_end()
+        for record in self._hear(self._read_journal(), now_ns):
+            self._sink.append(record)
+        # The cause outlives a restart, the setting may not have.
+        self._orders.owe_all(reason="still wanted after a restart")
+        for record in self._hear(self._orders.catch_up(), now_ns):
+            self._sink.append(record)
 
     def _new_rows(self) -> list[Frame]:
         frames = []
         for table in self._tables:
-            read = table.read(self._next[table.spec.name])
-            self._next[table.spec.name] = read.next
+            name = table.spec.name
+            # A table that counts anew was started anew.
+            since = self._next[name] if self._next[name] <= table.count else 0
+            read = table.read(since)
+            self._next[name] = read.next
             if len(read.frame):
                 frames.append(read.frame)
         return frames
@@ -144,107 +170,68 @@ class Guard:
             except queue.Empty:
                 return events
 
-    def _carry_out(self, decision: Decision) -> tuple[Action, ...]:
+    def _read_journal(self) -> tuple[Action, ...]:
+        """Give the actions in the actuator's journal that were not heard of yet."""
+        now_s = self._clock.monotonic_s()
+        if self._journal is None or now_s < self._look_at_s:
+            return ()
+        self._look_at_s = now_s + JOURNAL_EVERY_S
         try:
-            if decision.action == Verb.CLOCK_RELEASE:
-                return tuple(
-                    action
-                    for target in decision.targets
-                    for action in self._actuator.release(decision.incident_id, entity_id=target, reason=decision.reason)
-                )
-            return self._actuator.apply(_request(decision, safe_mhz=self._safe_mhz(decision)))
-        except TransientError as err:
-            logger.error("actuator did not answer; the decision is tried again", extra={"reason": str(err)})  # noqa: TRY400 -- expected while it starts again
-            self._unheard.append((decision, self._clock.monotonic_s()))
-        except (ActionRefusedError, ValueError) as err:
-            logger.error("actuator refused", extra={"decision": decision.id, "reason": str(err)})  # noqa: TRY400 -- the reason says it all
-        return ()
+            found = tuple(record for record in self._journal.read() if isinstance(record, Action))
+        except OSError as err:
+            logger.warning("the actuator's journal cannot be read: %s", err)
+            return ()
+        return tuple(action for action in found if _key(action) not in self._heard)
 
-    def _safe_mhz(self, decision: Decision) -> float | None:
-        claims = self._pipeline.engine.claims
-        return next((claim.safe_mhz for claim in claims if claim.decision_id == decision.id), None)
+    def _hear(self, actions: Sequence[Action], now_ns: int) -> tuple[Incident, ...]:
+        """Learn what became of caps; gives the incidents whose state that changes."""
+        taken_back: dict[str, None] = {}
+        noted: list[Action] = []
+        for action in actions:
+            self._heard[_key(action)] = None
+            claims = self._orders.wanted(action.incident_id, action.entity_id)
+            if not claims or action.mode is not Mode.ENFORCE:
+                noted.append(action)
+            elif action.state is ActionState.EXPIRED:  # only because nobody renewed it, and we are back
+                self._orders.renew_now(action.incident_id)
+            elif action.state is not ActionState.RELEASED:
+                noted.append(action)
+            elif action.reason in OF_ITSELF:
+                self._orders.owe([(action.incident_id, action.entity_id)], reason="the actuator had let go of it")
+            else:
+                taken_back[action.incident_id] = None
+                noted += (replace(action, decision_id=claim.decision_id) for claim in claims)
+        for key in tuple(self._heard)[: max(0, len(self._heard) - MAX_HEARD)]:
+            del self._heard[key]
+        changed = self._pipeline.note_actions(noted, now_ns)
+        self._bar(taken_back)
+        return changed
 
-    def _try_again(self) -> list[Action]:
-        """Say again what a dead actuator did not hear; all its verbs can be said twice."""
-        now_s = self._clock.monotonic_s()
-        due = [decision for decision, asked_s in self._unheard if now_s - asked_s >= IDLE_WAKE_S]
-        self._unheard = [pair for pair in self._unheard if now_s - pair[1] < IDLE_WAKE_S]
-        return [action for decision in due for action in self._carry_out(decision)]
-
-    def _renew(self) -> None:
-        now_s = self._clock.monotonic_s()
-        claims = {claim.incident_id: claim.lease_s for claim in self._pipeline.engine.claims}
-        for incident_id, lease_s in claims.items():
-            due_s = self._renew_at_s.setdefault(incident_id, now_s + lease_s / RENEWALS_PER_LEASE)
-            if now_s < due_s:
-                continue
-            self._renew_at_s[incident_id] = now_s + lease_s / RENEWALS_PER_LEASE
-            try:
-                self._actuator.renew(incident_id, lease_s=lease_s)
-            except (TransientError, ActionRefusedError) as err:
-                logger.warning("lease not renewed", extra={"incident": incident_id, "reason": str(err)})
-        for over in self._renew_at_s.keys() - claims.keys():
-            del self._renew_at_s[over]
+    def _bar(self, incident_ids: Iterable[str]) -> None:
+        for incident_id in incident_ids:
+            self._pipeline.engine.bar(incident_id, who="a person")
+            logger.warning("a person took the action on %s back; it gets no new one", incident_id)
 
     def _save(self) -> None:
-        text = json.dumps(self._pipeline.snapshot())
+        state = self._pipeline.snapshot()
+        if self._journal is not None:
+            state["journal"] = list(self._journal.position)
         fresh = self._snapshot_path.with_suffix(".new")
         try:
-            fresh.write_text(text, encoding="utf-8")
+            fresh.write_text(json.dumps(state), encoding="utf-8")
             os.replace(fresh, self._snapshot_path)  # noqa: PTH105 -- the same thing, said as what it is: atomic
         except OSError as err:
-            logger.error("incidents cannot be kept for a restart", extra={"reason": err.strerror})  # noqa: TRY400 -- a full disk needs no traceback
-
-    def _restore(self) -> None:
-        try:
-            state = json.loads(self._snapshot_path.read_text(encoding="utf-8"))
-            self._pipeline.restore(state, self._clock.utc_ns())
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError, KeyError, TypeError) as err:
-            logger.warning("open incidents of the last run cannot be read", extra={"reason": str(err)})
-            return
-        self._reassert()
-
-    def _reassert(self) -> None:
-        """Set again the caps that the rules still want: the cause outlives a restart, the setting did not."""
-        now_ns = self._clock.utc_ns()
-        for claim in self._pipeline.engine.claims:
-            for clock_mhz in sorted({clock for _, clock in claim.clocks}):
-                decision = Decision(
-                    id=claim.decision_id,
-                    time_ns=now_ns,
-                    rule=claim.policy_id,
-                    incident_id=claim.incident_id,
-                    action=Verb.CLOCK_CAP,
-                    targets=tuple(gpu for gpu, clock in claim.clocks if clock == clock_mhz),
-                    clock_mhz=clock_mhz,
-                    lease_s=claim.lease_s,
-                    mode=claim.mode,
-                    verdict=Verdict.EXECUTE,
-                    reason="still wanted after a restart",
-                )
-                self._pipeline.note_actions(self._carry_out(decision), now_ns)
+            logger.error("incidents cannot be kept for a restart: %s", err.strerror)  # noqa: TRY400 -- a full disk needs no traceback
 
 
-def _request(decision: Decision, *, safe_mhz: float | None) -> CapRequest:
-    if decision.clock_mhz is None or decision.lease_s is None:
-        raise ValueError(f"decision {decision.id} names no clock or no lease")
-    return CapRequest(
-        incident_id=decision.incident_id,
-        decision_id=decision.id,
-        gpus=tuple(GpuTarget(entity_id=target, uuid=_uuid(target)) for target in decision.targets),
-        clock_mhz=decision.clock_mhz,
-        safe_clock_mhz=safe_mhz,
-        lease_s=decision.lease_s,
-        owner=OWNER,
-        mode=Mode.ENFORCE,
-        reason=decision.reason,
-    )
+def _key(action: Action) -> tuple[str, int, ActionState]:
+    return action.id, action.time_ns, action.state
 
 
-def _uuid(entity_id: str) -> str:
-    kind, _, key = entity_id.partition(":")
-    if kind != EntityKind.GPU:
-        raise ValueError(f"{entity_id} is no GPU, so it has no clock to cap")
-    return key
+def _position(state: Mapping[str, object]) -> tuple[int, int] | None:
+    """Give where in the actuator's journal a snapshot stood, None where it followed none."""
+    match state.get("journal"):
+        case [int(inode), int(offset)]:
+            return inode, offset
+        case _:
+            return None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from analytics.detectors.columns import optional
 from rules.node import GpuState, NodeState, SupplyState
 from rules.two_level import supply_state
 from telemetry.clock import NS_PER_S
@@ -36,6 +37,10 @@ class NodeWindow:
         if not len(frame) or not {"power_w", "voltage_v"} & set(frame.spec.signals):
             return
         kept = self._frames.setdefault(frame.spec.name, [])
+        first_ns = int(frame.time_ns[0])
+        if kept and first_ns < int(kept[-1].time_ns[-1]):  # the wall clock was set back: what was is not comparable
+            kept.clear()
+            self._clock_changed_ns = min(self._clock_changed_ns, first_ns)
         kept.append(frame)
         oldest_ns = max(int(frame.time_ns[-1]) - int(WINDOW_S * NS_PER_S), self._clock_changed_ns)
         while kept and int(kept[0].time_ns[-1]) < oldest_ns:
@@ -88,6 +93,7 @@ class NodeWindow:
         ]
 
     def _column(self, frames: Sequence[Frame], name: str) -> FloatArray:
-        values = np.concatenate([frame.signal(name) for frame in frames])
+        """Give a signal since the last change of a clock; NaN where the table does not have it."""
+        values = np.concatenate([optional(frame, name) for frame in frames])
         time_ns = np.concatenate([frame.time_ns for frame in frames])
         return values[time_ns >= self._clock_changed_ns]

@@ -1,7 +1,7 @@
 """Did it help: the symptom before an action against the symptom after it.
 
-Pure: rows and decisions in, outcomes out. A verdict falls `VERIFY_S` after the action, over the rows since
-`SETTLE_S`, so that the step the GPUs were in when the cap came does not count.
+Pure: rows and decisions in, outcomes out. A verdict falls `verify_s` after the action, over the rows since `settle_s`,
+so that the step the GPUs were in when the cap came does not count, nor the heat that they had stored.
 """
 
 import math
@@ -15,11 +15,13 @@ from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
 from telemetry.records import Cause, Decision, Incident, Outcome
 
+# A dozen training steps of about a second show a rail's new plateau; the two in which the cap came do not count.
 SETTLE_S = 2.0
-# An action that shows nothing within half a minute did not work; a dozen training steps show a rail's new plateau.
 VERIFY_S = 12.0
+# A heat sink gives its heat off within tens of seconds, so only the last third of half a minute counts. Own choice.
+THERMAL_SETTLE_S = 20.0
 THERMAL_VERIFY_S = 30.0
-POWER_BRAKE_BIT = 0x80
+POWER_BRAKE_BIT = 0x80  # hardware power brake (nvmlClocksEventReasons, nvml.h)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,7 @@ class Measure:
     higher_is_better: bool
     evidence: str | None
     limit: str | float | None
+    settle_s: float
     verify_s: float
 
 
@@ -49,6 +52,7 @@ MEASURES = {
         higher_is_better=True,
         evidence="minimum_v",
         limit="limit_v",
+        settle_s=SETTLE_S,
         verify_s=VERIFY_S,
     ),
     Cause.THERMAL_INTERFACE: Measure(
@@ -57,8 +61,9 @@ MEASURES = {
         unit="°C",
         words="highest temperature",
         higher_is_better=False,
-        evidence="temperature_c",
+        evidence="gpu_temp_c",
         limit=None,
+        settle_s=THERMAL_SETTLE_S,
         verify_s=THERMAL_VERIFY_S,
     ),
     Cause.THERMAL_MARGIN: Measure(
@@ -67,8 +72,9 @@ MEASURES = {
         unit="°C",
         words="highest temperature",
         higher_is_better=False,
-        evidence="temperature_c",
+        evidence="gpu_temp_c",
         limit=None,
+        settle_s=THERMAL_SETTLE_S,
         verify_s=THERMAL_VERIFY_S,
     ),
     Cause.POWER_BRAKE: Measure(
@@ -79,6 +85,7 @@ MEASURES = {
         higher_is_better=False,
         evidence=None,
         limit=0.0,
+        settle_s=SETTLE_S,
         verify_s=VERIFY_S,
     ),
 }
@@ -91,7 +98,9 @@ class _Watch:
     measure: Measure
     before: float | None
     begun_ns: int
-    values: list[float]
+    rows: int = 0
+    worst: float = math.nan
+    braked: int = 0
 
 
 class OutcomeTracker:
@@ -109,7 +118,7 @@ class OutcomeTracker:
         earlier = self._watches.get(incident.id)
         if earlier is not None:
             before = earlier.before
-        self._watches[incident.id] = _Watch(incident, decision, measure, before, now_ns, [])
+        self._watches[incident.id] = _Watch(incident, decision, measure, before, now_ns)
 
     def feed(self, frame: Frame) -> None:
         """Take in new rows."""
@@ -117,10 +126,10 @@ class OutcomeTracker:
             measure = watch.measure
             if frame.spec.kind is not measure.kind or measure.signal not in frame.spec.signals:
                 continue
-            settled = frame.time_ns >= watch.begun_ns + int(SETTLE_S * NS_PER_S)
+            settled = frame.time_ns >= watch.begun_ns + int(measure.settle_s * NS_PER_S)
             columns = _columns(frame, watch.incident)
-            if columns and settled.any():
-                watch.values.append(_worst(frame.signal(measure.signal)[settled][:, columns], measure))
+            values = frame.signal(measure.signal)[settled][:, columns]
+            _take(watch, values[np.isfinite(values)])
 
     def step(self, now_ns: int) -> tuple[Outcome, ...]:
         """Give the outcomes that fell due."""
@@ -138,29 +147,29 @@ class OutcomeTracker:
 
 
 def _columns(frame: Frame, incident: Incident) -> list[int]:
+    """Give what the incident is about; everything of the kind where it is about another kind altogether."""
     wanted = {incident.entity_id, *incident.affected}
-    chosen = [index for index, entity in enumerate(frame.spec.entities) if entity.id in wanted]
-    return chosen or list(range(len(frame.spec.entities)))
+    named = any(name.startswith(f"{frame.spec.kind}:") for name in wanted)
+    return [index for index, entity in enumerate(frame.spec.entities) if entity.id in wanted or not named]
 
 
-def _worst(values: FloatArray, measure: Measure) -> float:
-    known = values[np.isfinite(values)]
+def _take(watch: _Watch, known: FloatArray) -> None:
     if known.size == 0:
-        return math.nan
-    if measure.signal == "throttle_reasons":
-        return float(np.mean((known.astype(np.int64) & POWER_BRAKE_BIT) != 0))
-    return float(known.min() if measure.higher_is_better else known.max())
+        return
+    watch.rows += known.size
+    if watch.measure.signal == "throttle_reasons":
+        watch.braked += int(np.count_nonzero(known.astype(np.int64) & POWER_BRAKE_BIT))
+    elif watch.measure.higher_is_better:
+        watch.worst = float(np.fmin(watch.worst, known.min()))
+    else:
+        watch.worst = float(np.fmax(watch.worst, known.max()))
 
 
 def _outcome(watch: _Watch, now_ns: int) -> Outcome:
     measure, incident = watch.measure, watch.incident
-    known = [value for value in watch.values if not math.isnan(value)]
     after: float | None = None
-    if known:
-        if measure.signal == "throttle_reasons":
-            after = sum(known) / len(known)
-        else:
-            after = min(known) if measure.higher_is_better else max(known)
+    if watch.rows:
+        after = watch.braked / watch.rows if measure.signal == "throttle_reasons" else watch.worst
     limit = incident.number(measure.limit) if isinstance(measure.limit, str) else measure.limit
     helped = _helped(watch.before, after, limit, higher_is_better=measure.higher_is_better)
     verdict = {True: "it helped", False: "it did not help", None: "nobody can tell"}[helped]

@@ -12,7 +12,7 @@ from agent.guard.outcomes import OutcomeTracker
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
 from analytics.fusion import FusionState, fuse
-from analytics.incidents.book import IncidentBook
+from analytics.incidents.book import BookSettings, IncidentBook
 from rules.engine import Engine
 from rules.policy import Policy, Verb
 from rules.rails import Rails
@@ -26,12 +26,15 @@ from telemetry.records import (
     Finding,
     Incident,
     IncidentState,
+    Mode,
     Outcome,
     Record,
     Verdict,
 )
 
 IN_FORCE = frozenset({ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.EXPIRED})
+# What may have moved a clock; a renewed lease moves none.
+MOVED = frozenset({ActionState.APPLIED, ActionState.RELAXED, ActionState.EXPIRED, ActionState.RELEASED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,7 @@ class PipelineSettings:
     policies: tuple[Policy, ...]
     rails: Rails
     limits: DetectorLimits = field(default_factory=DetectorLimits)
+    book: BookSettings = field(default_factory=BookSettings)
 
 
 class Pipeline:
@@ -91,12 +95,14 @@ class Pipeline:
         self._panel = Panel.build(settings.limits)
         self._panel_state = self._panel.start(specs)
         self._fusion = FusionState()
-        self._book = IncidentBook()
+        self._book_settings = settings.book
+        self._book = IncidentBook(settings.book)
         self._engine = Engine(settings.policies, rails=settings.rails, topology=topology)
         self._window = NodeWindow(supported_mhz)
         self._outcomes = OutcomeTracker()
         self._in_force: dict[str, set[str]] = {}
-        self._by_decision: dict[str, tuple[Incident, Decision]] = {}
+        # By incident: its newest cap, whose outcome is watched once it is applied.
+        self._awaited: dict[str, tuple[Incident, Decision]] = {}
         self._incidents: dict[str, Incident] = {}
 
     @property
@@ -122,10 +128,12 @@ class Pipeline:
         for incident in incidents:
             self._keep(incident)
         decisions: tuple[Decision, ...] = ()
-        if incidents or self._incidents:
+        if incidents or self._incidents or self._engine.claims:
             decisions = self._engine.step(incidents, self._window.state(), now_ns)
         for decision in decisions:
-            self._by_decision[decision.id] = (self._incidents[decision.incident_id], decision)
+            about = self._incidents.get(decision.incident_id)
+            if about is not None and decision.action == Verb.CLOCK_CAP and decision.verdict is Verdict.EXECUTE:
+                self._awaited[about.id] = (about, decision)
         outcomes = self._outcomes.step(now_ns)
         self._drop_closed(incidents)
         return Step(events=events, findings=findings, incidents=incidents, decisions=decisions, outcomes=outcomes)
@@ -134,18 +142,19 @@ class Pipeline:
         """Learn what became of decisions; gives the incidents whose state that changes."""
         changed: list[Incident] = []
         for action in actions:
+            if action.mode is not Mode.ENFORCE:
+                continue
             self._engine.note_action(action)
             held = self._in_force.setdefault(action.incident_id, set())
             before = bool(held)
             if action.state in IN_FORCE:
                 held.add(action.entity_id)
-                self._window.note_clock_change(now_ns)
             elif action.state is ActionState.RELEASED:
                 held.discard(action.entity_id)
+            if action.state in MOVED:
                 self._window.note_clock_change(now_ns)
-            if action.state is ActionState.APPLIED and action.decision_id in self._by_decision:
-                incident, decision = self._by_decision.pop(action.decision_id)
-                self._outcomes.begin(incident, decision, now_ns)
+            if action.state is ActionState.APPLIED:
+                self._begin_outcome(action, now_ns)
             if bool(held) != before:
                 changed += self._book.note_claim(action.incident_id, in_force=bool(held), now_ns=now_ns)
             if not held:
@@ -154,16 +163,26 @@ class Pipeline:
             self._keep(incident)
         return tuple(changed)
 
+    def _begin_outcome(self, action: Action, now_ns: int) -> None:
+        incident, decision = self._awaited.get(action.incident_id, (None, None))
+        if incident is not None and decision is not None and decision.id == action.decision_id:
+            del self._awaited[action.incident_id]
+            self._outcomes.begin(incident, decision, now_ns)
+
     def snapshot(self) -> dict[str, Any]:
         """Give what has to survive a restart, as JSON types."""
         return {"book": self._book.snapshot(), "engine": self._engine.snapshot()}
 
     def restore(self, state: Mapping[str, Any], now_ns: int) -> None:
-        """Go on from a snapshot; ValueError where it is none, and nothing is changed then."""
-        book = IncidentBook.restore(state["book"], now_ns=now_ns)
+        """Go on from a snapshot; ValueError where it is none, and nothing is changed then.
+
+        No action counts as in force until `note_actions` tells of it again: a restart may have undone it.
+        """
+        book = IncidentBook.restore(state["book"], now_ns=now_ns, settings=self._book_settings)
         self._engine.restore(state["engine"])
         self._book = book
         for incident in book.incidents:
+            book.note_claim(incident.id, in_force=False, now_ns=now_ns)
             self._keep(incident)
 
     def _keep(self, incident: Incident) -> None:
@@ -174,7 +193,4 @@ class Pipeline:
         self._outcomes.forget(closed)
         for incident_id in closed:
             self._incidents.pop(incident_id, None)
-        if closed:
-            self._by_decision = {
-                name: pair for name, pair in self._by_decision.items() if pair[0].id not in set(closed)
-            }
+            self._awaited.pop(incident_id, None)

@@ -8,7 +8,7 @@ from agent.collectors.port import EventSource
 from agent.sampler.settings import SamplerSettings
 from agent.sampler.worker import WorkerState, WorkerStatus
 from telemetry.clock import Clock
-from telemetry.errors import DeviceLostError
+from telemetry.errors import DeviceLostError, RailwatchError
 from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
@@ -115,7 +115,8 @@ class EventPump:
 
     def _failed(self, error: Exception) -> None:
         self._errors += 1
-        if self._state is not WorkerState.FAILING:
+        # What the ports may raise is told in one line by whoever hears of the change of state.
+        if self._state is not WorkerState.FAILING and not isinstance(error, RailwatchError):
             logger.warning("event source %s fails", self.source.name, exc_info=error)
         self._change(WorkerState.FAILING, f"{type(error).__name__}: {error}")
 

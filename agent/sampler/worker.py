@@ -15,6 +15,7 @@ from agent.sampler.keeper import RowKeeper
 from agent.sampler.schedule import Schedule
 from agent.sampler.settings import SamplerSettings
 from telemetry.clock import Clock
+from telemetry.errors import RailwatchError
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass
 
@@ -241,7 +242,8 @@ class Worker:
         self._errors += 1
         self._accounts.collector_errors += 1
         self._retry_at_s = now_s + self._settings.backoff_s(self._failures)
-        if self._state is not WorkerState.FAILING:
+        # What the ports may raise is told in one line by whoever hears of the change of state.
+        if self._state is not WorkerState.FAILING and not isinstance(error, RailwatchError):
             logger.warning("collector %s fails", self.name, exc_info=error)
         self._change(WorkerState.FAILING, f"{type(error).__name__}: {error}")
 

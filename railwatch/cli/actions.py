@@ -1,5 +1,6 @@
 """``railwatch actions``: what was changed on the hardware, and taking it back."""
 
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Annotated
 
@@ -28,8 +29,10 @@ def list_command(
     """List actions: what was found, what was set, what was read back, until when."""
     records = open_records(data_dir_of(config_file, data_dir))
     found = [item for item in records.find("action", limit=limit) if isinstance(item, Action)]
+    found = [item for item in found if not in_force or item.state in IN_FORCE]
+    simulated = {action.id: records.simulated(action.id) for action in found}
     records.close()
-    _show([item for item in found if not in_force or item.state in IN_FORCE], as_json=as_json)
+    _show(found, simulated, as_json=as_json)
 
 
 @app.command(epilog="Example: railwatch actions release i-7f2a7a248c")
@@ -57,13 +60,13 @@ def release(
         for action in client.release_incident(name, reason=reason, bar=True)
     ]
     client.close()
-    _show(released, as_json=as_json)
+    _show(released, {action.id: session.simulated for action in released}, as_json=as_json)
 
 
-def _show(actions: list[Action], *, as_json: bool) -> None:
+def _show(actions: list[Action], simulated: Mapping[str, bool | None], *, as_json: bool) -> None:
     if as_json:
         for action in actions:
-            print_json(to_json(action))
+            print_json(to_json(action, simulated=simulated[action.id]))
         return
     console = Console(highlight=False)
     for _, same in groupby(actions, key=lambda action: (action.decision_id, action.state, describe(action))):

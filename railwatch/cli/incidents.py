@@ -25,11 +25,12 @@ def list_command(
     """List incidents, newest first."""
     records = open_records(data_dir_of(config_file, data_dir))
     found = [item for item in records.find("incident", limit=limit) if isinstance(item, Incident)]
-    records.close()
     found = [item for item in found if not only_open or item.state is not IncidentState.CLOSED]
+    simulated = {incident.id: records.simulated(incident.id) for incident in found}
+    records.close()
     if as_json:
         for incident in found:
-            print_json(to_json(incident))
+            print_json(to_json(incident, simulated=simulated[incident.id]))
         return
     console = Console(highlight=False)
     for incident in found:
@@ -61,10 +62,11 @@ def show(
         raise typer.Exit(1)
     incident = matches[0]
     linked = _linked(records.between(incident.opened_ns, 1 << 62), incident.id)
+    simulated = records.simulated(incident.id)
     records.close()
     if as_json:
         for record in (incident, *linked):
-            print_json(to_json(record))
+            print_json(to_json(record, simulated=simulated))
         return
     console = Console(highlight=False)
     style = SEVERITY_STYLE[incident.severity]

@@ -52,7 +52,7 @@ def replay(
     for record in _records(pipeline, read):
         counts[type(record).__name__.lower()] += 1
         if as_json:
-            print_json(to_json(record))
+            print_json(to_json(record, simulated=read.meta.simulated))
         else:
             console.print(f"[dim]{iso_utc(record.time_ns)[11:19]}[/]  {describe(record)}", soft_wrap=True)
     if not as_json:

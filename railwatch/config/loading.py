@@ -12,8 +12,8 @@ from telemetry.documents import Lines, problems_of, read_yaml
 from telemetry.errors import ConfigError, Problem
 
 PREFIX = "RAILWATCH_"
-# Read by other parts: the state file of a simulated driver, and the recordings that tests use.
-RESERVED = ("RAILWATCH_PLANT", "RAILWATCH_DATA")
+# Read by other parts: the state file of a simulated driver, how much is logged, and the recordings that tests use.
+RESERVED = ("RAILWATCH_PLANT", "RAILWATCH_LOG_LEVEL", "RAILWATCH_DATA")
 
 
 def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
@@ -60,7 +60,7 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
                 if variable is None
                 else Problem(where=variable, line=None, key=problem.key, found=problem.found, expected=problem.expected)
             )
-        raise ConfigError(problems) from err
+        raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0)) from err
     if problems:
         raise ConfigError(problems)
     return config

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -26,6 +27,7 @@ from railwatch.processes.child import Ready, run_child
 from railwatch.session import Session
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
+from telemetry.frames import TableSpec
 from telemetry.journal import JournalWriter
 from telemetry.records import Event, Severity
 
@@ -59,14 +61,22 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
         simulated=session.simulated,
         seconds=config.sampling.ring,
     )
-    journal = JournalWriter(session.journal_dir / "guard.jsonl")
+    journal = JournalWriter(session.journal_dir / "guard.jsonl", simulated=session.simulated)
     actuator = ActuatorClient(session.actuator_socket)
     # A simulated node starts anew with each run, and its incidents with it.
     kept = (session.run_dir if session.simulated else config.data_dir) / "guard.json"
     supported_mhz = driver.supported_mhz()
     (session.run_dir / CLOCKS_FILE).write_text(json.dumps(supported_mhz), encoding="utf-8")
     pipeline = _pipeline(session, ring, supported_mhz)
-    guard = Guard(ring.tables, pipeline, actuator, journal, clock, snapshot_path=kept)
+    guard = Guard(
+        ring.tables,
+        pipeline,
+        actuator,
+        journal,
+        clock,
+        snapshot_path=kept,
+        actions_path=session.journal_dir / "actuator.jsonl",
+    )
     sampler = Sampler(
         ring,
         collectors,
@@ -128,8 +138,16 @@ def _collectors(
             continue
         statuses.append(part.status)
         if part.collector is not None:
+            if session.simulated:
+                part.collector.spec = _marked(part.collector.spec)
             collectors.append(part.collector)
     return collectors, tuple(statuses)
+
+
+def _marked(spec: TableSpec) -> TableSpec:
+    """Tag every entity as simulated, so that no store and no recording can take it for a real one."""
+    tag = ("simulated", "true")
+    return replace(spec, entities=tuple(replace(entity, tags=(*entity.tags, tag)) for entity in spec.entities))
 
 
 def _event_sources(
@@ -189,8 +207,11 @@ def _worker_fields(status: object) -> dict[str, object]:
 
 def _write(path: Path, rows: list[dict[str, str]] | list[dict[str, object]]) -> None:
     fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(rows), encoding="utf-8")
-    fresh.replace(path)
+    try:
+        fresh.write_text(json.dumps(rows), encoding="utf-8")
+        fresh.replace(path)
+    except OSError as err:
+        logger.warning("%s cannot be written: %s; the page shows old states", path, err.strerror)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ KEEP_EVERY_S = 1.0
 # Records that wait for a record file that cannot be written; beyond that the oldest are counted and dropped, though
 # the journals have them for longer.
 MAX_UNWRITTEN = 10_000
+END_OF_TIME_NS = 1 << 62
 
 
 class Service:
@@ -146,9 +147,8 @@ class Service:
         return left
 
     def _flush(self) -> list[Frame]:
-        """Give the second that is open in every table."""
-        end_ns = self._clock.utc_ns() + NS_PER_S
-        return [frame for rollup in self._rollups.values() if len(frame := rollup.flush(end_ns))]
+        """Give the second that is open in every table, wherever the wall clock stands by now."""
+        return [frame for rollup in self._rollups.values() if len(frame := rollup.flush(END_OF_TIME_NS))]
 
     def _own_frame(self, now_ns: int) -> Frame:
         status = self._keeper.status()

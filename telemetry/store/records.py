@@ -112,6 +112,11 @@ class RecordFile:
         found = self._read("SELECT body FROM record WHERE id = ? ORDER BY time_ns DESC LIMIT 1", record_id)
         return found[0] if found else None
 
+    def simulated(self, record_id: str) -> bool | None:
+        """Say whether a record comes from a simulated node, None where that was not written beside it."""
+        rows = self._rows("SELECT json_extract(body, '$.simulated') FROM record WHERE id = ?", record_id)
+        return None if not rows or rows[0][0] is None else bool(rows[0][0])
+
     def history(self, record_id: str) -> tuple[Record, ...]:
         """Give every kept version of a record, oldest first."""
         return self._read("SELECT body FROM version WHERE id = ? ORDER BY position", record_id)

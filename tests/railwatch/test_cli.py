@@ -127,7 +127,7 @@ def test_a_kernel_log_is_scanned(run: Run, tmp_path: Path, packed: bool) -> None
 
 
 def test_a_kernel_log_is_read_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(KERNEL_LOG.encode()))))  # type: ignore[type-var]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(KERNEL_LOG.encode()))))
     status, out, _ = run("logs", "scan", "-", "--json")
     assert status == 0
     assert [fields["code"] for fields in objects(out)] == [79, 24007]

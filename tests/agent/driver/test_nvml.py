@@ -121,6 +121,25 @@ def test_a_lost_gpu_is_a_row_of_nan_and_its_siblings_do_not_notice(plant: PlantF
         assert _fast(driver)[1, POWER] == 99.0
 
 
+def test_a_loss_and_the_return_are_each_told_once_though_two_readers_see_them(
+    plant: PlantFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    clock = FakeClock()
+    with NvmlDriver(clock) as driver:
+        for _ in range(2):
+            plant.set(1, lost=1)
+            for _ in range(3):
+                _fast(driver)
+                _slow(driver)
+            plant.set(1, lost=0)
+            clock.advance(1.5)
+            _fast(driver)
+            _slow(driver)
+    told = [record.message for record in caplog.records if _uuid(1) in record.message]
+    assert [("does not answer" in message) for message in told] == [True, False, True, False]
+
+
 def test_a_gpu_that_is_lost_at_the_start_is_counted(plant: PlantFile) -> None:
     plant.set(0, lost=1)
     with NvmlDriver() as driver:

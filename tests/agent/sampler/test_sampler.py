@@ -12,6 +12,7 @@ from agent.collectors.driver_events import DriverEvents
 from agent.collectors.self_metrics import SelfMetrics
 from agent.driver.port import DriverEvent
 from agent.ring import Ring
+from agent.sampler.event_pump import EventPump
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from agent.sampler.worker import WorkerState
@@ -268,6 +269,33 @@ def test_events_of_the_driver_arrive_and_a_lost_gpu_backs_off(tmp_path: Path) ->
         sampler.stop()
     assert [event.kind for event in events] == [EventKind.XID, EventKind.COLLECTOR, EventKind.COLLECTOR]
     assert sampler.statuses()[1].errors == 3
+
+
+@pytest.mark.parametrize("part", ["collector", "event source"])
+@pytest.mark.parametrize(
+    ("error", "traces"), [(DeviceLostError("gone"), [False]), (ZeroDivisionError("a defect"), [True, False])]
+)
+def test_what_a_port_may_raise_is_one_line_and_a_defect_keeps_its_traceback(
+    node: Node, caplog: pytest.LogCaptureFixture, part: str, error: Exception, traces: list[bool]
+) -> None:
+    sampler = node.sampler
+    if part == "collector":
+        node.bad.before_read = lambda: _raise(error)
+    else:
+        source = DriverEvents(FakeGpuEvents([error] * 5), gpu_identities(1), clock=CLOCK)
+        pump = EventPump(source, clock=CLOCK, settings=SETTINGS, on_events=node.events.extend, on_state=sampler._tell)
+        sampler._parts = (*sampler._workers, pump)
+        sampler._pumps = (pump,)
+    sampler.start()
+    _wait(lambda: any(status.errors >= 3 for status in sampler.statuses()))
+    sampler.stop()
+    told = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert [bool(record.exc_info) for record in told] == traces
+    assert f"is failing: {type(error).__name__}: {error}" in told[-1].getMessage()
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def test_the_agent_tells_of_its_own_cost(tmp_path: Path) -> None:

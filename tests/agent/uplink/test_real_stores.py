@@ -149,7 +149,7 @@ def test_passwords_and_rights_are_told_apart(tmp_path: Path) -> None:
         urllib3.request("POST", f"{server.url}/query", fields={
             "q": "CREATE USER admin WITH PASSWORD 'secret' WITH ALL PRIVILEGES"
         })  # fmt: skip
-        admin = InfluxQl(server.url, username="admin", password="secret")  # noqa: S106 -- made for this test
+        admin = InfluxQl(server.url, username="admin", password="secret")
         for statement in (
             'CREATE DATABASE "railwatch"',
             "CREATE USER reader WITH PASSWORD 'r'",

@@ -1,0 +1,112 @@
+"""The reference page of the command line, generated from the commands themselves."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+import typer
+
+from railwatch.cli.app import app
+
+WIDTH = 116
+EXIT_STATUSES = (
+    ("0", "done"),
+    ("1", "the answer is no: a check or a case failed, nothing was found, or a process had to be started again"),
+    ("2", "wrong use or bad input; one line a problem names the file, the line, the key and what was expected"),
+    ("3", "the environment lacks something that is named: a port, a folder, a run to talk to"),
+    ("130", "interrupted by Ctrl-C; `railwatch up` takes Ctrl-C as the wish to stop and ends with 0 or 1"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One option or argument of a command: how it is written, what it does, its default in words."""
+
+    names: tuple[str, ...]
+    is_option: bool
+    takes_value: bool
+    value_name: str
+    required: bool
+    default: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command that can be run; `path` are the words after ``railwatch``."""
+
+    path: tuple[str, ...]
+    help: str
+    example: str
+    parameters: tuple[Parameter, ...]
+
+
+def commands() -> tuple[Command, ...]:
+    """Give every command there is, in the order of the help."""
+    root: Any = typer.main.get_command(app)
+    return tuple(_leaves(root, ()))
+
+
+def cli_markdown() -> str:
+    """Give the reference of every command as Markdown."""
+    lines = [
+        "# Command reference",
+        "",
+        "Generated from the command line by `make generate`; do not edit.",
+        "",
+        "`--json` prints one JSON object a line on standard output and nothing else; what is meant for people goes to",
+        "standard error. The objects of records are described in [records](records.md).",
+        "Durations carry their unit: `200ms`, `30s`, `10m`, `1h`, `7d`.",
+        "",
+        "## Exit statuses",
+        "",
+        "| status | meaning |",
+        "| --- | --- |",
+        *(f"| {status} | {meaning} |" for status, meaning in EXIT_STATUSES),
+    ]
+    for command in commands():
+        lines += ["", f"## `railwatch {' '.join(command.path)}`", "", *wrap(command.help, WIDTH)]
+        if command.parameters:
+            lines += ["", "| parameter | default | meaning |", "| --- | --- | --- |"]
+            lines += [_row(parameter) for parameter in command.parameters]
+        if command.example:
+            lines += ["", "```sh", command.example, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _leaves(group: Any, path: tuple[str, ...]) -> Iterator[Command]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _leaves(command, (*path, name))
+            continue
+        yield Command(
+            path=(*path, name),
+            help=" ".join((command.help or "").split()),
+            example=(command.epilog or "").removeprefix("Example: "),
+            parameters=tuple(_parameter(item) for item in command.params if not getattr(item, "hidden", False)),
+        )
+
+
+def _parameter(item: Any) -> Parameter:
+    is_option = item.param_type_name == "option"
+    is_flag = bool(getattr(item, "is_flag", False))
+    value_name = item.metavar or str(item.name).upper()
+    plain = item.default is None or is_flag
+    return Parameter(
+        names=tuple(item.opts) if is_option else (value_name,),
+        is_option=is_option,
+        takes_value=is_option and not is_flag,
+        value_name=value_name,
+        required=bool(item.required),
+        default="" if plain else f"`{item.default}`",
+        meaning=item.help or "",
+    )
+
+
+def _row(parameter: Parameter) -> str:
+    written = ", ".join(parameter.names)
+    if parameter.takes_value:
+        written += f" {parameter.value_name}"
+    default = "required" if parameter.required else parameter.default
+    return f"| `{written}` | {default} | {parameter.meaning} |".replace("|  |", "| |")

@@ -1,0 +1,143 @@
+"""A guard over a real ring and a real actuator server on a fake knob; one clock that the test moves."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.actuation.client import ActuatorClient
+from agent.actuation.limits import ClockCapSettings
+from agent.actuation.server import serve_actuator
+from agent.guard.guard import Guard
+from agent.guard.pipeline import Pipeline
+from agent.ring import Ring
+from telemetry.clock import SystemClock
+from telemetry.journal import JournalReader, JournalWriter
+from telemetry.records import Action, ActionState, Record
+from tests.agent.fakes import FakeClock, FakeClockKnob
+from tests.agent.guard.box import SPECS, TOPOLOGY, WEAK_OHM, Box, make_pipeline
+
+REAL = SystemClock()
+
+
+def wait_for(condition: Callable[[], object], *, within_s: float = 5.0) -> None:
+    end_s = REAL.monotonic_s() + within_s
+    while not condition():
+        assert REAL.monotonic_s() < end_s, "it did not come true in time"
+        REAL.sleep_until(REAL.monotonic_s() + 0.005)
+
+
+@dataclass
+class Records:
+    """A sink that a test reads."""
+
+    records: list[Record] = field(default_factory=list)
+
+    def append(self, record: Record) -> None:
+        self.records.append(record)
+
+
+class Rig:
+    """`tick` lets a row come; the actuator runs in a thread until `stop_actuator`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock = FakeClock()
+        self.knob = FakeClockKnob()
+        self.box = Box(clock_mhz=self.knob.settings.get)
+        self.sink = Records()
+        self.ring = Ring.create(
+            folder / "ring",
+            SPECS,
+            node="node0",
+            topology=TOPOLOGY,
+            simulated=True,
+            rows={spec.name: 400 for spec in SPECS},
+        )
+        self.client = ActuatorClient(folder / "run" / "actuator.sock", timeout_s=2.0)
+        self._stop: threading.Event | None = None
+        self._thread: threading.Thread | None = None
+        self.start_actuator()
+        self.start_guard()
+
+    @property
+    def journal_path(self) -> Path:
+        return self.folder / "actuator.jsonl"
+
+    def start_guard(self, pipeline: Pipeline | None = None) -> None:
+        """Start a guard as its process does, going on from what an earlier one left."""
+        self.pipeline = pipeline or make_pipeline()
+        self.guard = Guard(
+            self.ring.tables,
+            self.pipeline,
+            self.client,
+            self.sink,
+            self.clock,
+            snapshot_path=self.folder / "guard.json",
+            actions_path=self.journal_path,
+        )
+        self.guard.restore()
+
+    def start_actuator(self) -> None:
+        stop, ready = threading.Event(), threading.Event()
+        journal = JournalWriter(self.journal_path)
+
+        def serve() -> None:
+            serve_actuator(
+                lambda: self.knob,
+                self.folder / "run" / "actuator.sock",
+                self.folder / "state",
+                journal.append,
+                self.clock,
+                settings=ClockCapSettings(),
+                run_id="run",
+                stop=stop,
+                ready=ready.set,
+            )
+            journal.close()
+
+        self._stop, self._thread = stop, threading.Thread(target=serve)
+        self._thread.start()
+        assert ready.wait(5.0)
+
+    def stop_actuator(self) -> None:
+        if self._stop is not None and self._thread is not None:
+            self._stop.set()
+            self._thread.join(5.0)
+            assert not self._thread.is_alive()
+            self._stop = None
+
+    def close(self) -> None:
+        self.client.close()
+        self.stop_actuator()
+        self.ring.close()
+
+    def row(self) -> None:
+        """Let a row come that the guard has not looked at yet."""
+        self.clock.advance(0.05)
+        self.box.time_ns = self.clock.utc_ns() - 50_000_000
+        self.box.append_to(self.ring)
+
+    def tick(self, rows: int = 1) -> None:
+        for _ in range(rows):
+            self.row()
+            self.guard.step()
+
+    def sag(self) -> None:
+        """Let the rail give way, until the guard has acted."""
+        self.tick(40)
+        self.box.resistance_ohm = WEAK_OHM
+        self.tick(2)
+
+    @property
+    def incident_id(self) -> str:
+        return next(iter(self.pipeline._incidents))
+
+    def capped(self) -> set[float | None]:
+        return set(self.knob.settings.values())
+
+    def journal(self) -> list[Action]:
+        return [record for record in JournalReader(self.journal_path).read() if isinstance(record, Action)]
+
+    def states(self) -> list[ActionState]:
+        return [action.state for action in self.journal()]

@@ -1,0 +1,321 @@
+"""The guard with a real actuator behind its socket: it acts, repeats what was not heard, and takes people's word."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.actuation.request import CapRequest
+from agent.guard import guard as guard_module
+from agent.guard.orders import Orders
+from telemetry.errors import TransientError
+from telemetry.records import Action, ActionState, Decision, Event, IncidentState
+from tests.agent.fakes import FakeClock
+from tests.agent.guard.box import GPUS, ROW_NS, Box, done, make_pipeline
+from tests.agent.guard.rig import REAL, Rig, wait_for
+from tests.analytics.scenes import event_of
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_sag_is_answered_within_the_step_that_sees_it(rig: Rig) -> None:
+    rig.tick(40)
+    rig.box.resistance_ohm = 0.017
+    assert rig.capped() == {1530.0}
+    rig.row()
+    step = rig.guard.step()
+    assert step.findings
+    assert len(rig.capped()) == 1
+    assert rig.capped() < {clock for clock in rig.knob.supported if clock < 1530.0}
+    assert [type(record).__name__ for record in rig.sink.records][:2] == ["Finding", "Finding"]
+    rig.tick(300)
+    assert rig.pipeline._incidents[rig.incident_id].state is IncidentState.MITIGATED
+    assert rig.guard.failures == 0
+
+
+def test_an_actuator_that_is_away_gets_the_cap_when_it_is_back(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.stop_actuator()
+    rig.sag()
+    rig.tick(20)
+    assert rig.capped() == {1530.0}
+    assert caplog.text.count("did not answer") == 1
+    rig.start_actuator()
+    rig.tick(120)
+    assert rig.capped() == {rig.pipeline.engine.claims[0].lowest_mhz}
+    applied = [(a.decision_id, a.entity_id) for a in rig.journal() if a.state is ActionState.APPLIED]
+    assert len(applied) == len(set(applied)), "each decision is carried out once"
+    assert rig.guard.failures == 0
+
+
+class DeafActuator:
+    """Hears nothing while it is told to be deaf; remembers what it heard."""
+
+    def __init__(self) -> None:
+        self.deaf = False
+        self.heard: list[tuple[str, float | None]] = []
+        self.asked = 0
+
+    def apply(self, request: CapRequest) -> tuple[Action, ...]:
+        self._listen()
+        self.heard += [(gpu.entity_id, request.clock_mhz) for gpu in request.gpus]
+        return ()
+
+    def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
+        self._listen()
+        return ()
+
+    def release(self, incident_id: str, *, entity_id: str, reason: str) -> tuple[Action, ...]:
+        self._listen()
+        self.heard.append((entity_id, None))
+        return ()
+
+    def _listen(self) -> None:
+        self.asked += 1
+        if self.deaf:
+            raise TransientError("deaf")
+
+
+def decided() -> tuple[Orders, DeafActuator, FakeClock, Decision]:
+    """Orders for an engine that has just decided on a cap."""
+    pipeline, box, actuator, clock = make_pipeline(), Box(resistance_ohm=0.017), DeafActuator(), FakeClock()
+    while True:
+        step = pipeline.step(box.frames(1), (), box.time_ns)
+        if step.to_execute:
+            return Orders(actuator, pipeline.engine, clock), actuator, clock, step.to_execute[0]
+
+
+def test_a_decision_that_was_overtaken_is_not_said_late() -> None:
+    orders, actuator, clock, first = decided()
+    actuator.deaf = True
+    assert orders.carry_out(first) == ()
+    memory = orders._engine._memory
+    ((key, claim),) = memory.claims.items()
+    memory.claims[key] = claim.tightened(502.0, decision_id="newer", now_ns=claim.tightened_ns + 1)
+    actuator.deaf = False
+    orders.carry_out(replace(first, id="newer", clock_mhz=502.0))
+    clock.advance(60.0)
+    orders.catch_up()
+    assert {clock_mhz for _, clock_mhz in actuator.heard} == {502.0}
+    assert len(actuator.heard) == 4
+
+
+def test_what_is_said_late_is_what_the_rules_want_by_then() -> None:
+    orders, actuator, clock, first = decided()
+    actuator.deaf = True
+    orders.carry_out(first)
+    memory = orders._engine._memory
+    ((key, claim),) = memory.claims.items()
+    free, *kept = claim.gpus
+    memory.claims[key] = claim.tightened(502.0, decision_id="newer", now_ns=claim.tightened_ns + 1).without(free)
+    actuator.deaf = False
+    clock.advance(60.0)
+    orders.catch_up()
+    assert sorted(actuator.heard, key=str) == sorted([(free, None), *((gpu, 502.0) for gpu in kept)], key=str)
+
+
+def test_an_actuator_that_stays_away_is_asked_less_and_less_often() -> None:
+    orders, actuator, clock, first = decided()
+    actuator.deaf = True
+    orders.carry_out(first)
+    for _ in range(600):
+        clock.advance(0.05)
+        orders.catch_up()
+    assert 6 <= actuator.asked <= 12
+
+
+def test_a_step_that_raises_is_counted_and_the_next_one_goes_on(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(events: object, *_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    stop = threading.Event()
+    thread = threading.Thread(target=rig.guard.run, args=(stop,))
+    whole = rig.pipeline.step
+    rig.pipeline.step = broken  # type: ignore[method-assign, assignment]  # a detector with a defect
+    thread.start()
+    try:
+        rig.guard.wake()
+        wait_for(lambda: rig.guard.failures >= 1)
+        rig.pipeline.step = whole  # type: ignore[method-assign]
+        rig.box.resistance_ohm = 0.017
+        for _ in range(30):
+            rig.row()
+            rig.guard.wake()
+        wait_for(lambda: len(rig.capped() - {1530.0}) == 1)
+    finally:
+        stop.set()
+        thread.join(5.0)
+    assert "guard step failed" in caplog.text
+    assert "ZeroDivisionError: a defect" in caplog.text
+
+
+def test_leases_are_renewed_before_they_run_out(rig: Rig) -> None:
+    rig.sag()
+    for _ in range(40):
+        rig.clock.advance(10.0)
+        rig.tick()
+    assert ActionState.EXPIRED not in rig.states()
+    assert rig.states().count(ActionState.RENEWED) >= 4 * 3
+
+
+def test_a_lease_that_ran_out_meanwhile_is_begun_anew(rig: Rig) -> None:
+    rig.sag()
+    wanted_mhz = rig.pipeline.engine.claims[0].lowest_mhz
+    rig.clock.advance(130.0)
+    wait_for(lambda: rig.states().count(ActionState.EXPIRED) == 4)
+    rig.box.time_ns = rig.clock.utc_ns()
+    rig.tick(60)
+    assert rig.pipeline.engine.claims
+    assert all(action.lease_until_ns for action in rig.client.in_force())
+    assert rig.capped() == {min(wanted_mhz, rig.pipeline.engine.claims[0].lowest_mhz)}
+
+
+def test_a_restarted_guard_asserts_its_claims_again(rig: Rig) -> None:
+    rig.sag()
+    capped, incident_id = rig.capped(), rig.incident_id
+    rig.stop_actuator()
+    assert rig.capped() == {1530.0}
+    rig.start_actuator()
+    rig.start_guard()
+    assert rig.capped() == capped
+    assert rig.incident_id == incident_id
+    assert rig.states()[-1] is ActionState.APPLIED
+
+
+def test_a_guard_that_cannot_read_its_snapshot_says_so_and_starts_empty(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    (rig.folder / "guard.json").write_text('{"book": 1}')
+    rig.start_guard()
+    assert "cannot be read" in caplog.text
+    rig.sag()
+    assert rig.capped() != {1530.0}
+
+
+def test_what_a_person_takes_back_stays_back_until_the_incident_closes(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.sag()
+    incident_id = rig.incident_id
+    rig.client.release_incident(incident_id, reason="taken back by hand", bar=True)
+    rig.tick(60 * 20 // 4)
+    assert rig.capped() == {1530.0}
+    assert rig.pipeline.engine.claims == ()
+    assert f"a person took the action on {incident_id} back" in caplog.text
+    rig.tick(20 * 20)
+    refused = [r for r in rig.sink.records if isinstance(r, Decision) and "a person took" in r.reason]
+    assert len(refused) == 1
+    assert rig.capped() == {1530.0}
+    assert rig.states().count(ActionState.REFUSED) <= 4, "told at most once, and not asked for again"
+
+
+def test_a_clock_that_a_person_set_is_left_alone(rig: Rig) -> None:
+    rig.sag()
+    for uuid in rig.knob.settings:
+        rig.knob.settings[uuid] = 1200.0
+    for _ in range(8):
+        rig.clock.advance(10.0)
+        rig.tick(25)
+    assert rig.capped() == {1200.0}
+    assert rig.pipeline.engine.claims == ()
+
+
+def test_what_a_person_took_back_while_the_guard_was_away_is_not_set_again(rig: Rig) -> None:
+    rig.sag()
+    rig.client.release_incident(rig.incident_id, reason="taken back by hand", bar=True)
+    rig.start_guard()
+    assert rig.capped() == {1530.0}
+    assert rig.pipeline.engine.claims == ()
+    assert ActionState.REFUSED not in rig.states()
+
+
+def test_an_actuator_that_ended_by_itself_gets_the_caps_again(rig: Rig) -> None:
+    rig.sag()
+    rig.stop_actuator()
+    rig.start_actuator()
+    rig.tick(60)
+    assert rig.capped() == {rig.pipeline.engine.claims[0].lowest_mhz}
+
+
+def test_an_actuator_that_lost_its_journal_is_found_out_at_the_next_renewal(rig: Rig) -> None:
+    rig.sag()
+    incident_id = rig.incident_id
+    rig.guard._journal = None
+    rig.client.release_incident(incident_id, reason="nobody says so")
+    assert rig.capped() == {1530.0}
+    rig.clock.advance(31.0)
+    rig.tick(10)
+    assert rig.capped() == {rig.pipeline.engine.claims[0].lowest_mhz}
+
+
+def test_its_own_release_is_not_taken_for_a_persons(rig: Rig) -> None:
+    rig.sag()
+    (decision,) = [r for r in rig.sink.records if isinstance(r, Decision)]
+    rig.pipeline.engine._memory.claims.clear()  # as after the last round of relaxing
+    actions = rig.guard._orders.carry_out(decision)
+    assert [action.state for action in actions] == [ActionState.RELEASED] * 4
+    assert rig.capped() == {1530.0}
+    rig.guard._look_at_s = 0.0
+    assert len(rig.guard._hear(rig.guard._read_journal(), rig.clock.utc_ns())) == 1
+    watches = rig.pipeline.engine._memory.watches.values()
+    assert [watch.barred for watch in watches if watch.barred] == []
+
+
+def test_an_old_action_in_the_journal_is_not_heard_at_a_first_start(tmp_path: Path) -> None:
+    first = Rig(tmp_path)
+    first.sag()
+    first.client.release_incident(first.incident_id, reason="taken back by hand", bar=True)
+    first.close()
+    (tmp_path / "guard.json").unlink()
+    second = Rig(tmp_path)
+    try:
+        assert second.guard._read_journal() == ()
+    finally:
+        second.close()
+
+
+def test_a_table_that_counts_anew_is_read_from_its_beginning(rig: Rig) -> None:
+    rig.tick(30)
+    for name in rig.ring.tables:
+        rig.guard._next[name] = 10_000
+    rig.box.resistance_ohm = 0.017
+    rig.tick(2)
+    assert rig.guard.failures == 0
+    assert rig.capped() != {1530.0}
+
+
+def test_events_beyond_the_bound_are_counted(rig: Rig) -> None:
+    event: Event = event_of(entity_id=GPUS[0].id)
+    for _ in range(guard_module.MAX_EVENTS + 3):
+        rig.guard.tell(event)
+    assert rig.guard.events_dropped == 3
+    step = rig.guard.step()
+    assert len(step.incidents) == 1
+
+
+def test_a_snapshot_that_cannot_be_written_is_told_and_the_cap_stands(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    (rig.folder / "guard.new").mkdir()
+    with caplog.at_level(logging.ERROR):
+        rig.sag()
+    assert "cannot be kept for a restart" in caplog.text
+    assert rig.capped() != {1530.0}
+
+
+def test_an_action_that_nobody_here_asked_for_changes_nothing(rig: Rig) -> None:
+    assert rig.guard._hear(done(decided()[3], ActionState.RELEASED, now_ns=ROW_NS), ROW_NS) == ()
+
+
+def test_a_quiet_step_is_cheap(rig: Rig) -> None:
+    rig.tick(20)
+    begun_s = REAL.monotonic_s()
+    rig.tick(100)
+    assert REAL.monotonic_s() - begun_s < 2.0

@@ -1,0 +1,153 @@
+"""Whether an action helped: what is measured for which cause, from when, and when nobody can tell."""
+
+import numpy as np
+import pytest
+
+from agent.guard.outcomes import MEASURES, OutcomeTracker
+from telemetry.clock import NS_PER_S
+from telemetry.records import Cause, Decision, Incident, Mode, Outcome, Verdict
+from tests.agent.fakes import START_NS
+from tests.agent.guard.box import GOOD_OHM, GPUS, POWER_BRAKE, SUPPLIES, WEAK_OHM, Box, make_pipeline
+from tests.rules import scenes
+
+
+def decision_on(incident: Incident) -> Decision:
+    return Decision(
+        id=f"rule:{incident.id}:1",
+        time_ns=START_NS,
+        rule="rule",
+        incident_id=incident.id,
+        action="clock_cap",
+        targets=tuple(gpu.id for gpu in GPUS),
+        clock_mhz=1057.0,
+        lease_s=120.0,
+        mode=Mode.ENFORCE,
+        verdict=Verdict.EXECUTE,
+        reason="",
+    )
+
+
+def outcome_of(incident: Incident, box: Box, *, seconds: int = 40) -> Outcome:
+    tracker = OutcomeTracker()
+    tracker.begin(incident, decision_on(incident), box.time_ns)
+    for _ in range(seconds):
+        for frame in box.frames(20):
+            tracker.feed(frame)
+        due = tracker.step(box.time_ns)
+        if due:
+            (outcome,) = due
+            return outcome
+    raise AssertionError("no verdict fell")
+
+
+def incident_of(cause: Cause, entity_id: str, **numbers: float) -> Incident:
+    return scenes.incident(cause, entities=(entity_id,), numbers=numbers)
+
+
+def test_a_sag_is_over_when_the_lowest_voltage_is_back_above_the_limit() -> None:
+    sag = incident_of(Cause.SUPPLY_SAG, SUPPLIES[0].id, minimum_v=11.3, limit_v=11.4)
+    helped = outcome_of(sag, Box(resistance_ohm=GOOD_OHM))
+    assert helped.helped is True
+    assert helped.before == 11.3
+    assert helped.after is not None
+    assert helped.after > 11.8
+    assert helped.summary.endswith("it helped")
+    failed = outcome_of(sag, Box(resistance_ohm=WEAK_OHM))
+    assert failed.helped is False
+    assert failed.summary.endswith("it did not help")
+
+
+def test_a_verdict_falls_after_its_time_over_the_rows_that_settled() -> None:
+    sag = incident_of(Cause.SUPPLY_SAG, SUPPLIES[0].id, minimum_v=11.3, limit_v=11.4)
+    tracker, box = OutcomeTracker(), Box(resistance_ohm=WEAK_OHM)
+    tracker.begin(sag, decision_on(sag), box.time_ns)
+    for frame in box.frames(30):  # the step in which the cap came
+        tracker.feed(frame)
+    assert tracker.step(box.time_ns) == ()
+    box.resistance_ohm = GOOD_OHM
+    for frame in box.frames(20 * 11):
+        tracker.feed(frame)
+    (outcome,) = tracker.step(box.time_ns)
+    assert outcome.helped is True
+    assert tracker.step(box.time_ns + NS_PER_S) == ()
+
+
+@pytest.mark.parametrize(("brake", "helped", "after"), [(0.0, True, 0.0), (float(POWER_BRAKE), False, 1.0)])
+def test_a_power_brake_is_over_when_no_row_shows_it_any_more(brake: float, helped: bool, after: float) -> None:  # noqa: FBT001 -- a row of the table
+    braked = incident_of(Cause.POWER_BRAKE, GPUS[1].id, brake_s=0.4)
+    outcome = outcome_of(braked, Box(brake=brake))
+    assert (outcome.helped, outcome.after, outcome.before) == (helped, after, None)
+    assert "share of time under the power brake unknown before" in outcome.summary
+
+
+@pytest.mark.parametrize("cause", [Cause.THERMAL_INTERFACE, Cause.THERMAL_MARGIN])
+def test_heat_is_measured_late_on_the_gpu_in_question(cause: Cause) -> None:
+    hot = incident_of(cause, GPUS[2].id, gpu_temp_c=84.0)
+    tracker, box = OutcomeTracker(), Box(temp_c={2: 84.0, 0: 86.0})
+    tracker.begin(hot, decision_on(hot), box.time_ns)
+    for frame in box.frames(20 * 19):  # the heat that was stored
+        tracker.feed(frame)
+    box.temp_c[2] = 76.0
+    for frame in box.frames(20 * 11):
+        tracker.feed(frame)
+    (outcome,) = tracker.step(box.time_ns)
+    assert (outcome.before, outcome.after, outcome.helped) == (84.0, 76.0, True)
+
+
+def test_without_a_value_afterwards_nobody_can_tell() -> None:
+    sag = incident_of(Cause.THERMAL_MARGIN, GPUS[0].id, gpu_temp_c=84.0)
+    outcome = outcome_of(sag, Box(lost={0}))
+    assert (outcome.helped, outcome.after) == (None, None)
+    assert outcome.summary.endswith("unknown after: nobody can tell")
+
+
+def test_a_cause_without_a_measure_is_not_followed() -> None:
+    lost = incident_of(Cause.GPU_LOST, GPUS[0].id)
+    tracker = OutcomeTracker()
+    tracker.begin(lost, decision_on(lost), 0)
+    assert tracker.step(1 << 62) == ()
+
+
+def test_a_stricter_cap_starts_anew_with_the_value_that_was_there_first() -> None:
+    tracker, box = OutcomeTracker(), Box(resistance_ohm=GOOD_OHM)
+    first = incident_of(Cause.SUPPLY_SAG, SUPPLIES[0].id, minimum_v=11.2, limit_v=11.4)
+    tracker.begin(first, decision_on(first), box.time_ns)
+    box.frames(100)
+    later = incident_of(Cause.SUPPLY_SAG, SUPPLIES[0].id, minimum_v=11.39, limit_v=11.4)
+    tracker.begin(later, decision_on(later), box.time_ns)
+    assert tracker.step(box.time_ns + 11 * NS_PER_S) == ()
+    (outcome,) = tracker.step(box.time_ns + 12 * NS_PER_S)
+    assert outcome.before == 11.2
+
+
+def test_what_is_followed_is_forgotten_when_its_incident_closes() -> None:
+    sag = incident_of(Cause.SUPPLY_SAG, SUPPLIES[0].id, minimum_v=11.3, limit_v=11.4)
+    tracker = OutcomeTracker()
+    tracker.begin(sag, decision_on(sag), 0)
+    tracker.forget([sag.id])
+    assert tracker.step(1 << 62) == ()
+
+
+def _finding_numbers(cause: Cause) -> set[str]:
+    """What the real detector of a cause gives as evidence on this box."""
+    box = {
+        Cause.SUPPLY_SAG: Box(resistance_ohm=WEAK_OHM),
+        Cause.POWER_BRAKE: Box(brake=float(POWER_BRAKE)),
+        Cause.THERMAL_MARGIN: Box(temp_c={1: 85.0}),
+        Cause.THERMAL_INTERFACE: Box(temp_c={1: 78.0}),
+    }[cause]
+    pipeline = make_pipeline(Mode.OBSERVE)
+    for _ in range(60):
+        step = pipeline.step(box.frames(20), (), box.time_ns)
+        for finding in step.findings:
+            if finding.cause is cause:
+                assert all(np.isfinite(item.value) for item in finding.evidence)
+                return {item.name for item in finding.evidence}
+    raise AssertionError(f"no finding of {cause}")
+
+
+@pytest.mark.parametrize("cause", list(MEASURES))
+def test_the_detectors_give_the_evidence_that_a_measure_names(cause: Cause) -> None:
+    measure = MEASURES[cause]
+    named = {name for name in (measure.evidence, measure.limit) if isinstance(name, str)}
+    assert named <= _finding_numbers(cause)

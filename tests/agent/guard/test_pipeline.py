@@ -1,0 +1,250 @@
+"""From rows to decisions: what comes out, that it comes out the same again, and that memory stays bounded."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agent.guard.pipeline import Pipeline, Step
+from rules.policy import Verb
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.frames import Frame, TableSpec
+from telemetry.records import (
+    Action,
+    ActionState,
+    Cause,
+    Decision,
+    FindingStatus,
+    Incident,
+    IncidentState,
+    Mode,
+    Record,
+    Verdict,
+    to_json,
+)
+from tests.agent.guard.box import GOOD_OHM, GPUS, SUPPLIES, WEAK_OHM, Box, done, make_pipeline
+
+
+class Loop:
+    """A box under a pipeline whose decisions take effect as a real actuator would make them."""
+
+    def __init__(self, mode: Mode = Mode.ENFORCE) -> None:
+        self.caps: dict[str, float] = {}
+        self.box = Box(clock_mhz=self.caps.get)
+        self.pipeline = make_pipeline(mode)
+        self.records: list[Record] = []
+
+    def run(self, seconds: float, *, rows: int = 1) -> Iterator[Step]:
+        """Step through so many seconds, some rows at a time."""
+        for _ in range(round(seconds * 20 / rows)):
+            frames = self.box.frames(rows)
+            step = self.pipeline.step(frames, (), self.box.time_ns)
+            self.records += step.records
+            for decision in step.to_execute:
+                self.obey(decision)
+            yield step
+
+    def obey(self, decision: Decision) -> None:
+        released = decision.action == Verb.CLOCK_RELEASE
+        for target in decision.targets:
+            uuid = target.removeprefix("gpu:")
+            if released or decision.clock_mhz is None:
+                self.caps.pop(uuid, None)
+            else:
+                self.caps[uuid] = decision.clock_mhz
+        state = ActionState.RELEASED if released else ActionState.APPLIED
+        self.records += self.pipeline.note_actions(done(decision, state, now_ns=self.box.time_ns), self.box.time_ns)
+
+    def of(self, kind: type[Record]) -> list[Record]:
+        return [record for record in self.records if isinstance(record, kind)]
+
+    def incidents(self) -> list[Incident]:
+        return [record for record in self.records if isinstance(record, Incident)]
+
+
+def last(steps: Iterator[Step]) -> Step:
+    *_, step = steps
+    return step
+
+
+def test_a_healthy_box_gives_no_record() -> None:
+    loop = Loop()
+    last(loop.run(30, rows=5))
+    assert loop.records == []
+
+
+def test_a_sag_becomes_finding_incident_and_decision_in_one_step_and_the_outcome_says_that_it_helped() -> None:
+    loop = Loop()
+    last(loop.run(5))
+    loop.box.resistance_ohm = WEAK_OHM
+    first = next(step for step in loop.run(2) if step.findings)
+    assert {finding.cause for finding in first.findings} == {Cause.SUPPLY_SAG}
+    assert {finding.entity_id for finding in first.findings} == {supply.id for supply in SUPPLIES}
+    (decision,) = first.to_execute
+    assert decision.verdict is Verdict.EXECUTE
+    assert set(decision.targets) == {gpu.id for gpu in GPUS}
+    assert decision.incident_id in {incident.id for incident in first.incidents}
+    last(loop.run(20))
+    newest = loop.incidents()[-1]
+    assert newest.state is IncidentState.MITIGATED
+    assert "held down by an action" in newest.summary
+    (outcome,) = [record for record in loop.records if to_json(record)["type"] == "outcome"]
+    fields = to_json(outcome)
+    assert fields["helped"] is True
+    assert fields["before"] < 11.4 <= fields["after"]
+    assert (fields["measure"], fields["unit"]) == ("voltage_v", "V")
+    assert fields["decision_id"] in {to_json(record)["id"] for record in loop.of(Decision)}
+
+
+def test_the_first_record_of_a_sag_stands_in_the_step_of_the_row_that_crosses_the_limit() -> None:
+    loop = Loop()
+    last(loop.run(5))  # five whole training steps: the next row is at full load
+    loop.box.resistance_ohm = WEAK_OHM
+    assert next(loop.run(1)).findings[0].status is FindingStatus.RAISED
+
+
+def test_where_nothing_is_enforced_the_decision_is_told_and_not_executed() -> None:
+    loop = Loop(Mode.RECOMMEND)
+    loop.box.resistance_ohm = WEAK_OHM
+    last(loop.run(20))
+    verdicts = {record.verdict for record in loop.of(Decision) if isinstance(record, Decision)}
+    assert verdicts == {Verdict.RECOMMEND}
+    assert loop.caps == {}
+    assert [record for record in loop.records if to_json(record)["type"] == "outcome"] == []
+
+
+def test_the_same_rows_give_the_same_records() -> None:
+    def run() -> list[dict[str, object]]:
+        loop = Loop()
+        last(loop.run(4))
+        loop.box.resistance_ohm = WEAK_OHM
+        last(loop.run(16))
+        return [to_json(record) for record in loop.records]
+
+    assert run() == run()
+
+
+def test_rows_that_come_in_larger_portions_give_the_same_findings() -> None:
+    def findings(rows: int) -> list[tuple[str, int]]:
+        loop = Loop(Mode.OBSERVE)
+        last(loop.run(4, rows=rows))
+        loop.box.resistance_ohm = WEAK_OHM
+        steps = loop.run(8, rows=rows)
+        return [(finding.id, finding.time_ns) for step in steps for finding in step.findings]
+
+    assert findings(1) == findings(5) != []
+
+
+def test_what_was_open_goes_on_after_a_restart() -> None:
+    loop = Loop()
+    loop.box.resistance_ohm = WEAK_OHM
+    last(loop.run(15))
+    state = json.loads(json.dumps(loop.pipeline.snapshot()))
+    claims = loop.pipeline.engine.claims
+    assert claims
+    again = make_pipeline()
+    again.restore(state, loop.box.time_ns)
+    assert again.engine.claims == claims
+    assert again.snapshot()["engine"] == state["engine"]
+    loop.pipeline = again
+    opened = {incident.id for incident in loop.incidents()}
+    loop.pipeline.note_actions(_held(claims[0].decision_id, loop, claims[0].lowest_mhz), loop.box.time_ns)
+    last(loop.run(20))
+    assert {incident.id for incident in loop.incidents()} == opened
+    assert loop.incidents()[-1].state is IncidentState.MITIGATED
+
+
+def _held(decision_id: str, loop: Loop, clock_mhz: float) -> tuple[Action, ...]:
+    decision = next(r for r in loop.of(Decision) if isinstance(r, Decision) and r.id == decision_id)
+    return done(decision, ActionState.APPLIED, now_ns=loop.box.time_ns)
+
+
+def test_an_action_that_is_not_said_again_after_a_restart_holds_nothing_and_the_incident_closes() -> None:
+    loop = Loop()
+    loop.box.resistance_ohm = WEAK_OHM
+    last(loop.run(15))
+    again = make_pipeline(Mode.OBSERVE)
+    again.restore(json.loads(json.dumps(loop.pipeline.snapshot())), loop.box.time_ns)
+    loop.pipeline, loop.box.resistance_ohm = again, GOOD_OHM
+    last(loop.run(200, rows=20))
+    assert loop.incidents()[-1].state is IncidentState.CLOSED
+
+
+@pytest.mark.parametrize("damage", [{}, {"book": {}}, {"book": {"version": 1, "cases": []}, "engine": {"x": 1}}])
+def test_a_snapshot_that_is_none_changes_nothing(damage: dict[str, object]) -> None:
+    pipeline = make_pipeline()
+    before = pipeline.snapshot()
+    with pytest.raises((ValueError, KeyError)):
+        pipeline.restore(damage, 0)
+    assert pipeline.snapshot() == before
+
+
+def test_many_incidents_that_closed_leave_nothing_behind() -> None:
+    loop = Loop(Mode.OBSERVE)
+    sizes = []
+    for _ in range(6):
+        loop.box.resistance_ohm = WEAK_OHM
+        last(loop.run(4, rows=4))
+        loop.box.resistance_ohm = GOOD_OHM
+        last(loop.run(90, rows=20))
+        assert loop.incidents()[-1].state is IncidentState.CLOSED
+        sizes.append(_size(loop.pipeline))
+    assert len({incident.id for incident in loop.incidents()}) == 6
+    assert sizes[1:] == sizes[:-1]
+
+
+def _size(pipeline: Pipeline) -> tuple[int, ...]:
+    held = (pipeline._incidents, pipeline._awaited, pipeline._in_force, pipeline._outcomes._watches)
+    return (*(len(part) for part in held), len(pipeline.snapshot()["book"]["cases"]))
+
+
+def test_a_claim_whose_incident_closed_unheld_does_not_stop_the_pipeline() -> None:
+    """The actuator refused it, so nothing was in force, and after half an hour the engine takes its claim back."""
+    loop = Loop()
+    loop.box.resistance_ohm = WEAK_OHM
+    pipeline = loop.pipeline
+    for _ in range(60):
+        pipeline.step(loop.box.frames(1), (), loop.box.time_ns)
+    assert pipeline.engine.claims
+    loop.box.resistance_ohm = GOOD_OHM
+    decisions: list[Decision] = []
+    for _ in range(45 * 6):
+        loop.box.time_ns += 9 * NS_PER_S
+        decisions += pipeline.step(loop.box.frames(20), (), loop.box.time_ns).decisions
+    assert pipeline._incidents == {}
+    assert decisions
+
+
+def test_an_action_in_another_mode_than_enforce_holds_nothing() -> None:
+    loop = Loop()
+    loop.box.resistance_ohm = WEAK_OHM
+    pipeline = loop.pipeline
+    step = next(s for s in _steps(loop) if s.to_execute)
+    (decision,) = step.to_execute
+    dry = [replace(a, mode=Mode.OBSERVE) for a in done(decision, ActionState.APPLIED, now_ns=loop.box.time_ns)]
+    assert pipeline.note_actions(dry, loop.box.time_ns) == ()
+    assert pipeline._in_force == {}
+
+
+def _steps(loop: Loop) -> Iterator[Step]:
+    for _ in range(100):
+        yield loop.pipeline.step(loop.box.frames(1), (), loop.box.time_ns)
+
+
+def test_voltage_without_current_is_judged_and_answered() -> None:
+    spec = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=SUPPLIES, signals=("voltage_v",))
+    pipeline = make_pipeline(specs=(spec, Box().frames(1)[0].spec))
+    box = Box(resistance_ohm=WEAK_OHM)
+    decisions: list[Decision] = []
+    for _ in range(40):
+        gpus, supplies = box.frames(1)
+        bare = Frame(
+            spec=spec, time_ns=supplies.time_ns, values=supplies.values[:, :, :1], fresh=supplies.fresh[:, :, :1]
+        )
+        decisions += pipeline.step((gpus, bare), (), box.time_ns).to_execute
+    assert decisions
+    assert "0.85 of 1530 MHz" in decisions[0].reason
+    assert np.isfinite(decisions[0].clock_mhz or np.nan)

@@ -1,0 +1,73 @@
+"""Processes for a supervisor: what `CHILD` says in their environment is how they do. Run as a module."""
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+from railwatch.processes.child import Ready, run_child
+from railwatch.session import DriverKind, Session
+from railwatch.supervisor import ChildSpec, Supervisor
+from telemetry.clock import SystemClock
+from telemetry.errors import EnvironmentLacksError
+
+MODULE = "tests.railwatch.children"
+CLOCK = SystemClock()
+
+
+def nap(seconds: float) -> None:
+    CLOCK.sleep_until(CLOCK.monotonic_s() + seconds)
+
+
+def spec(how: str, *, name: str = "child", start_timeout_s: float = 10.0, stop_timeout_s: float = 5.0) -> ChildSpec:
+    environ = os.environ | {"CHILD": how}
+    return ChildSpec(
+        name=name, module=MODULE, environ=environ, start_timeout_s=start_timeout_s, stop_timeout_s=stop_timeout_s
+    )
+
+
+def prepare(run_dir: Path) -> Path:
+    """A run folder with a session in it."""
+    config = json.dumps({"data_dir": str(run_dir)})
+    Session(run_dir=run_dir, config_json=config, driver=DriverKind.NONE, source="test", simulated=True).save()
+    return run_dir
+
+
+def main(session: Session, stop: threading.Event, ready: Ready) -> None:
+    (session.run_dir / "pids").open("a").write(f"{os.getpid()}\n")
+    match os.environ["CHILD"]:
+        case "fails":
+            raise EnvironmentLacksError("there is no such thing here")
+        case "dies":
+            os._exit(7)
+        case "silent":
+            stop.wait(60)
+        case "talks":
+            sys.stdout.write("hello\n")
+            sys.stdout.flush()
+            stop.wait(60)
+        case "deaf":
+            ready({"pid": os.getpid()})
+            nap(60)
+        case "dies when it is started again" if len((session.run_dir / "pids").read_text().split()) > 1:
+            os._exit(7)
+        case _:
+            ready({"pid": os.getpid()})
+            stop.wait(60)
+            (session.run_dir / "ended").touch()
+
+
+def supervise(run_dir: Path) -> None:
+    """A supervisor process that a test kills."""
+    facts = Supervisor(run_dir, CLOCK).start(spec("works"))
+    sys.stdout.write(f"{facts['pid']}\n")
+    sys.stdout.flush()
+    nap(60)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "supervise":
+        supervise(Path(sys.argv[2]))
+    else:
+        run_child(main)

@@ -1,0 +1,171 @@
+"""The supervisor with real processes: started, watched, started again, stopped, and never left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from railwatch.supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, SETTLED_S, Supervisor
+from telemetry.errors import EnvironmentLacksError
+from tests.agent.fakes import FakeClock
+from tests.railwatch.children import CLOCK, MODULE, nap, prepare, spec
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path, clock: FakeClock) -> Iterator[Supervisor]:
+    made = Supervisor(prepare(tmp_path), clock)
+    yield made
+    made.stop_all()
+
+
+def wait_for(condition: Callable[[], object], *, within_s: float = 10.0) -> None:
+    end_s = CLOCK.monotonic_s() + within_s
+    while not condition():
+        assert CLOCK.monotonic_s() < end_s, "it did not come true in time"
+        nap(0.02)
+
+
+def running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def pids(folder: Path) -> list[int]:
+    return [int(pid) for pid in (folder / "pids").read_text().split()]
+
+
+def test_a_process_that_is_ready_gives_its_facts_and_ends_cleanly(supervisor: Supervisor, tmp_path: Path) -> None:
+    facts = supervisor.start(spec("works"))
+    assert running(facts["pid"])
+    assert supervisor.watch() == ()
+    assert supervisor.stop("child") == 0
+    assert (tmp_path / "ended").exists()
+    assert not running(facts["pid"])
+    assert supervisor.stop("child") is None
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("fails", "there is no such thing here"),
+        ("dies", "child: ended with status 7 before it was ready"),
+        ("silent", "child: not ready within 1 s"),
+        ("talks", "child: said b'hello"),
+    ],
+)
+def test_a_process_that_does_not_come_up_is_an_error_and_nothing_is_left(
+    supervisor: Supervisor, tmp_path: Path, how: str, message: str
+) -> None:
+    timeout_s = 1.0 if how == "silent" else 10.0
+    with pytest.raises(EnvironmentLacksError, match=message):
+        supervisor.start(spec(how, start_timeout_s=timeout_s))
+    left = pids(tmp_path) if (tmp_path / "pids").exists() else []
+    assert [pid for pid in left if running(pid)] == []
+    assert supervisor.stop("child") is None
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not running(pid))
+
+
+def test_a_process_that_dies_is_started_again_after_a_pause(
+    supervisor: Supervisor, clock: FakeClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = supervisor.start(spec("works"))["pid"]
+    kill(first)
+    wait_for(lambda: supervisor.watch() == ("child",))
+    assert "ended with status -9; it starts again in 0.5 s" in caplog.text
+    assert supervisor.watch() == ()
+    assert len(pids(tmp_path)) == 1, "the pause is not over"
+    clock.advance(FIRST_PAUSE_S)
+    supervisor.watch()
+    wait_for(lambda: len(pids(tmp_path)) == 2)
+    assert supervisor.restarts == 1
+    wait_for(lambda: supervisor.watch() == () and supervisor._children["child"].is_ready)
+    assert supervisor.stop("child") == 0
+
+
+def test_pauses_grow_while_it_keeps_dying_and_begin_anew_once_it_settled(
+    supervisor: Supervisor, clock: FakeClock
+) -> None:
+    supervisor.start(spec("dies when it is started again"))
+    child = supervisor._children["child"]
+    kill(child.process.pid)
+    pauses_s = []
+    for _ in range(3):
+        wait_for(supervisor.watch)
+        pauses_s.append(child.pause_s)
+        clock.advance(child.pause_s)
+        supervisor.watch()
+        child.process.wait()
+    assert pauses_s == [0.5, 1.0, 2.0]
+    child.pause_s = LONGEST_PAUSE_S
+    clock.advance(SETTLED_S + 1.0)
+    supervisor.watch()
+    assert child.pause_s == FIRST_PAUSE_S
+
+
+def test_the_others_do_not_wait_for_one_that_does_not_come_up_again(
+    supervisor: Supervisor, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    supervisor.start(spec("works"))
+    child = supervisor._children["child"]
+    kill(child.process.pid)
+    child.spec = spec("silent")
+    wait_for(supervisor.watch)
+    clock.advance(FIRST_PAUSE_S)
+    begun_s = CLOCK.monotonic_s()
+    supervisor.watch()
+    supervisor.watch()
+    assert CLOCK.monotonic_s() - begun_s < 1.0
+    clock.advance(11.0)
+    wait_for(lambda: supervisor.watch() == ("child",))
+    assert "is not ready within 10 s" in caplog.text
+
+
+def test_what_does_not_stop_is_killed(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
+    pid = supervisor.start(spec("deaf", stop_timeout_s=0.5))["pid"]
+    assert supervisor.stop("child") == -signal.SIGKILL
+    assert not running(pid)
+    assert "did not stop within" in caplog.text
+
+
+def test_all_are_stopped_the_last_one_first(supervisor: Supervisor) -> None:
+    started = [supervisor.start(spec("works", name=name))["pid"] for name in ("one", "two")]
+    supervisor.stop_all()
+    assert [pid for pid in started if running(pid)] == []
+
+
+def test_processes_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    above = subprocess.Popen(
+        [sys.executable, "-m", MODULE, "supervise", str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT
+    )
+    try:
+        assert above.stdout is not None
+        pid = int(above.stdout.readline())
+        assert running(pid)
+        above.kill()
+        above.wait()
+        wait_for(lambda: not running(pid))
+        assert (tmp_path / "ended").exists(), "it ended as if it had been told to"
+    finally:
+        above.kill()
+        above.wait()
+        if above.stdout is not None:
+            above.stdout.close()
