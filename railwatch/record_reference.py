@@ -13,7 +13,8 @@ from telemetry.records import RECORD_TYPES, Evidence
 WIDTH = 116
 _INTRODUCTION = (
     "One record is one JSON object: a line of `railwatch up --json` and of `railwatch replay --json`, an entry of the "
-    "journals, an item of the API's answers. Besides the fields below each carries `time` (UTC, ISO 8601) and `type`. "
+    "journals, an item of the API's answers. Besides the fields below each carries `time` (UTC, ISO 8601), `type` and, "
+    "where it is known, `simulated`. "
     "A change is a new record with the same `id` and a later `time_ns`. Fields that end in `_ns` are nanoseconds since "
     "1970 UTC; other endings name the unit. `null`, None in the sentences below, means absent: not known, not set, or "
     "not yet."
