@@ -56,6 +56,11 @@ class PowerBrakeLimits:
     """When a power brake is over: it is raised at once, and stays until no brake was seen for this long.
 
     Ten seconds are ten training steps of about a second: a brake that comes back every step stays one finding.
+
+    Parameters
+    ----------
+    clear_after_s
+        Quiet time before it counts as over.
     """
 
     clear_after_s: DurationS = 10.0
@@ -69,6 +74,13 @@ class HwSlowdownLimits:
 
     `hold_s` spans several sensor periods, because the bits that explain it (0x40, 0x80) may follow one update later:
     sensors update every 20 ms on V100 and every 100 ms on A100 (Yang et al., SC'24, arXiv 2312.02741).
+
+    Parameters
+    ----------
+    hold_s
+        Time that it must last before it is told.
+    clear_after_s
+        Quiet time before it counts as over.
     """
 
     hold_s: DurationS = 0.3
@@ -83,6 +95,17 @@ class ThermalMarginLimits:
 
     V100 SXM2 reports 83 °C as its highest operating and 87 °C as its slowdown temperature (``nvidia-smi -q``): 4 K.
     `set_below_c` warns one sensor step (1 K) before that, `clear_above_c` lies another 4 K off.
+
+    Parameters
+    ----------
+    set_below_c, critical_below_c
+        Kelvin left to the slowdown temperature at which it is told, and at which it is critical.
+    clear_above_c
+        Kelvin left at which it may clear.
+    hold_s
+        Time that it must last before it is told.
+    clear_after_s
+        Quiet time before it counts as over.
     """
 
     set_below_c: float = 5.0
@@ -119,6 +142,10 @@ class HotterThanSiblingsLimits:
         moves the ratio of a healthy GPU not at all and that of a bad one by a tenth.
     smoothing_s, settle_s
         Time constant of the means, about ten training steps, and the data needed before the first judgement.
+    hold_s
+        Time that it must last before it is told.
+    clear_after_s
+        Quiet time before it counts as over.
     """
 
     ratio: float = 1.12
@@ -146,6 +173,13 @@ class GpuLostLimits:
     """How long a GPU may be silent while a sibling answers: 1 s of a promise of 2 s from loss to incident.
 
     Structural collapse is the signal of a detached GPU, not drift (GWDG study, arXiv 2603.28781).
+
+    Parameters
+    ----------
+    hold_s
+        Silence before it is told.
+    clear_after_s
+        Time that the GPU must answer again before it counts as back.
     """
 
     hold_s: DurationS = 1.0
@@ -159,6 +193,13 @@ class SensorLostLimits:
     """How long one signal may be absent in a stretch before its entity counts as unknown: five periods at 1 Hz.
 
     At least three samples in any case, because lone ones go missing in healthy telemetry (0.1 to 1 % assumed).
+
+    Parameters
+    ----------
+    hold_s
+        Absence before it is told.
+    clear_after_s
+        Time that the signal must be there again before it counts as back.
     """
 
     hold_s: DurationS = 5.0
@@ -172,6 +213,11 @@ class GpuErrorLimits:
     """How long after its last telling an error counts as over.
 
     Ten minutes: the span before a failure in which Meta's cluster study attributes a cause (arXiv 2410.21680).
+
+    Parameters
+    ----------
+    clear_after_s
+        Time without the same error before it counts as over.
     """
 
     clear_after_s: DurationS = 600.0

@@ -118,12 +118,12 @@ def _fields(section: Any) -> Iterator[tuple[str, Any, str]]:
 def _notes(section: Any) -> dict[str, str]:
     """Read what a numpydoc docstring says of each parameter."""
     notes: dict[str, str] = {}
-    current = None
+    current: list[str] = []
     for line in inspect.cleandoc(section.__doc__ or "").partition("----------\n")[2].splitlines():
         if line and not line.startswith(" "):
-            current = line.strip()
-        elif current and line.strip():
-            notes[current] = f"{notes.get(current, '')} {line.strip()}".strip()
+            current = line.split(", ")
+        for name in current if line.startswith(" ") else ():
+            notes[name] = f"{notes.get(name, '')} {line.strip()}".strip()
     return notes
 
 
