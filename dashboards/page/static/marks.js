@@ -39,5 +39,16 @@ export function markLines(startMs, endMs, colour) {
       mark(nsToMs(action.time_ns), action.state, colour("accent"), "dotted", "left");
     }
   }
-  return [...found.values()];
+  return withRoom([...found.values()], (endMs - startMs) * 0.3);
+}
+
+/** Of labels that would cover each other, the newest stays: several caps in a row are read as the last one. */
+function withRoom(marks, roomMs) {
+  marks.sort((one, other) => one.xAxis - other.xAxis);
+  marks.forEach((one, index) => {
+    const { align } = one.label;
+    const near = (other) => Math.abs(other.xAxis - one.xAxis) < roomMs && other.label.align === align;
+    if (marks.slice(index + 1).some(near)) one.label.show = false;
+  });
+  return marks;
 }

@@ -108,9 +108,12 @@ function answer(incident) {
         ),
         decisionText(decision),
       ),
-    outcome && element("li", {}, element("strong", {}, "Outcome: "), `${outcome.summary} — ${helped[outcome.helped]}`),
+    outcome && element("li", {}, element("strong", {}, "Outcome: "), told(outcome.summary, helped[outcome.helped])),
   );
 }
+
+/** A summary ends with its verdict in words, or else it is added. */
+const told = (summary, verdict) => (summary.endsWith(verdict) ? summary : `${summary} — ${verdict}`);
 
 function decisionText(decision) {
   const where = decision.targets.map(nameOf).join(", ");
@@ -188,6 +191,9 @@ function actionCard(actions) {
   );
 }
 
+/** A knob that nobody has set is not unknown: the driver decides. */
+const settingOf = (value, unit) => (value === null ? "not set" : quantity(value, unit));
+
 /** gpu0, gpu1, gpu2, gpu3 -> "gpu0–gpu3", where they follow each other. */
 function span(names) {
   const numbers = names.map((name) => /^(.*?)(\d+)$/.exec(name));
@@ -234,7 +240,7 @@ function logList() {
       set[0].time_ns,
       "info",
       "Action",
-      `${knobOf(set[0])} ${state.words.action_states[set[0].state]} on ${span(set.map((action) => nameOf(action.entity_id)).sort())}: ${quantity(set[0].found, set[0].unit)} → ${quantity(set[0].wanted, set[0].unit)}`,
+      `${knobOf(set[0])} ${state.words.action_states[set[0].state]} on ${span(set.map((action) => nameOf(action.entity_id)).sort())}: ${settingOf(set[0].found, set[0].unit)} → ${settingOf(set[0].wanted, set[0].unit)}`,
     ]),
     ...outcomes.map((outcome) => [outcome.time_ns, "info", "Outcome", outcome.summary]),
   ];

@@ -6,7 +6,7 @@ from dashboards.page.access import COOKIE, Gate, check_bind, is_loopback
 from telemetry.errors import ConfigError
 from tests.dashboards.page.asgi import Client
 
-TOKEN = "correct-horse"  # noqa: S105 -- a made-up token
+TOKEN = "correct-horse"
 
 
 def client(token: str | None, base_url: str = "http://127.0.0.1:8080") -> Client:

@@ -172,7 +172,7 @@ def test_a_real_node_in_observe_says_so() -> None:
 
 
 def test_a_token_in_the_address_opens_the_page_and_leaves_the_address() -> None:
-    token = "made-up-token"  # noqa: S105 -- a made-up token
+    token = "made-up-token"
     with page_of(node(up_s=20), echarts=echarts_dir(), token=token) as url, chromium(1280, 900) as browser:
         browser.get(url)
         assert "a token is needed" in browser.page_source

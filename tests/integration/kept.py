@@ -1,0 +1,52 @@
+"""What a run kept in its ring, to be compared with what a store gives back."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.ring import Ring
+from telemetry.frames import Frame
+from telemetry.rollup import decimals_of
+
+Point = tuple[str, str, str]  # entity kind, entity key, signal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Every distinct update of every signal: times in ns and values as the wire rounds them."""
+
+    updates: dict[Point, dict[int, float]]
+
+    @property
+    def counts(self) -> dict[Point, int]:
+        return {point: len(values) for point, values in self.updates.items() if values}
+
+
+class RingWatch:
+    """A mapped ring: its rows can still be read when the run has ended and taken the file away."""
+
+    def __init__(self, ring: Ring) -> None:
+        self._ring = ring
+
+    def kept(self) -> Kept:
+        """Give everything that counts as kept, while nothing was overwritten yet."""
+        updates: dict[Point, dict[int, float]] = defaultdict(dict)
+        for table in self._ring.tables.values():
+            position = 0
+            while True:
+                read = table.read(position)
+                assert read.lost == 0, "the ring is too small for this test"
+                position = read.next
+                if not len(read.frame):
+                    break
+                _take(read.frame, updates)
+        return Kept(updates=updates)
+
+
+def _take(frame: Frame, updates: dict[Point, dict[int, float]]) -> None:
+    kind = frame.spec.kind
+    for row, entity, column in np.argwhere(frame.fresh & np.isfinite(frame.values)):
+        signal = frame.spec.signals[column]
+        value = round(float(frame.values[row, entity, column]), decimals_of(kind, signal))
+        updates[str(kind), frame.spec.entities[entity].key, signal][int(frame.time_ns[row])] = value

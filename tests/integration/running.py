@@ -1,0 +1,285 @@
+"""The real ``railwatch`` command as a sub-process: started, listened to, and ended whatever the test does."""
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import urllib3
+
+from railwatch.session import Session, run_dir_of
+from telemetry.clock import SystemClock
+
+COMMAND = str(Path(sys.executable).with_name("railwatch"))
+# A clean end takes about two seconds; a busy machine gets ten times that.
+END_LIMIT_S = 20.0
+START_LIMIT_S = 20.0
+# The joints give way three seconds after the start, within a second: the first half minute of psu-sag in six.
+QUICK_SAG = """\
+name: quick-sag
+description: The joints of both supplies give way at once, so that a test sees the cap within seconds.
+changes:
+  - {at: 3s, what: psu0.joint_mohm, to: 14.1, over: 1s}
+  - {at: 3s, what: psu1.joint_mohm, to: 13.1, over: 1s}
+truth:
+  - {cause: supply_sag, entities: [psu0, psu1], onset: 3s}
+"""
+
+Fields = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Node:
+    """One run of ``railwatch up --json``; `lines` are what it printed so far, `said` what it told on standard error."""
+
+    process: subprocess.Popen[str]
+    data_dir: Path
+    run_dir: Path
+    started_s: float
+    lines: list[Fields] = field(default_factory=list)
+    not_json: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    _news: threading.Condition = field(default_factory=threading.Condition)
+    _readers: tuple[threading.Thread, ...] = ()
+
+    def listen(self) -> None:
+        self._readers = tuple(
+            threading.Thread(target=target, daemon=True) for target in (self._read_lines, self._read_said)
+        )
+        for reader in self._readers:
+            reader.start()
+
+    def _read_lines(self) -> None:
+        assert self.process.stdout is not None
+        for text in self.process.stdout:
+            with self._news:
+                try:
+                    self.lines.append(json.loads(text))
+                except ValueError:
+                    self.not_json.append(text)
+                self._news.notify_all()
+
+    def _read_said(self) -> None:
+        assert self.process.stderr is not None
+        for text in self.process.stderr:
+            with self._news:
+                self.said.append(text.rstrip("\n"))
+                self._news.notify_all()
+
+    def until(self, is_so: Callable[[], Any], *, within_s: float, what: str) -> Any:
+        """Look with every line and ten times a second until it is so; gives what it gave."""
+        end_s = SystemClock().monotonic_s() + within_s
+        with self._news:
+            while SystemClock().monotonic_s() < end_s:
+                found = is_so()
+                if found:
+                    return found
+                assert self.process.poll() is None or any(reader.is_alive() for reader in self._readers), self.story()
+                self._news.wait(0.1)
+        raise AssertionError(f"not within {within_s:.0f} s: {what}\n{self.story()}")
+
+    def line(self, within_s: float = 25.0, **wanted: Any) -> Fields:
+        """Wait for the first line with these fields."""
+        found: Fields = self.until(lambda: next(iter(self.of(**wanted)), None), within_s=within_s, what=str(wanted))
+        return found
+
+    def of(self, **wanted: Any) -> list[Fields]:
+        """Give the lines so far with these fields."""
+        return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
+
+    @property
+    def url(self) -> str:
+        """The page's address, without a slash at its end."""
+        return str(
+            self.until(
+                lambda: next((text[6:].rstrip("/") for text in self.said if text.startswith("page: ")), None),
+                within_s=START_LIMIT_S,
+                what="the page's address",
+            )
+        )
+
+    @property
+    def session(self) -> Session:
+        return Session.load(self.run_dir)
+
+    def api(self, path: str) -> Any:
+        answer = urllib3.request("GET", f"{self.url}/api/v1/{path}", timeout=5, retries=False)
+        assert answer.status == 200, answer.data
+        return json.loads(answer.data)
+
+    def pids(self, module: str = "railwatch.processes.") -> list[int]:
+        """Give the processes of this run whose module begins so."""
+        return [
+            process.pid
+            for process in psutil.process_iter()
+            if any(part.startswith(module) for part in _words(process)) and str(self.run_dir) in _words(process)
+        ]
+
+    def end(self, number: signal.Signals = signal.SIGINT) -> int:
+        """Ask it to end and give its exit status."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self, within_s: float = END_LIMIT_S) -> int:
+        """Wait until it ended by itself; gives its exit status, once everything it said is read."""
+        status = self.process.wait(within_s)
+        for reader in self._readers:
+            reader.join(5.0)
+        return status
+
+    def leftovers(self) -> list[str]:
+        """Give what a run left behind: processes, its run folder, its port. The folder of data stays, of course."""
+        found = [f"process {pid}" for pid in self.pids()]
+        found += [str(self.run_dir)] if self.run_dir.exists() else []
+        try:
+            urllib3.request("GET", f"{self.url}/api/v1/status", timeout=1, retries=False)
+            found.append(self.url)
+        except urllib3.exceptions.HTTPError:
+            pass
+        return found
+
+    def story(self) -> str:
+        """Give everything it said, for a failing test."""
+        lines = [f"{line['type']} {line.get('state', line.get('status', ''))} {line['time']}" for line in self.lines]
+        return "\n".join([*lines[-30:], *self.not_json, *self.said[-60:]])
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def environment(**changes: str | None) -> dict[str, str]:
+    """Give the environment of a child: ours without what configures railwatch, with changes; None takes a name out."""
+    ours = {key: value for key, value in os.environ.items() if not key.startswith("RAILWATCH_")}
+    return {key: value for key, value in (ours | changes).items() if value is not None}
+
+
+@contextlib.contextmanager
+def node_up(data_dir: Path, *options: str, env: Mapping[str, str] | None = None) -> Iterator[Node]:
+    """Run ``railwatch up`` with its own data folder and a free port; ends it, and all of it, in any case."""
+    clock = SystemClock()
+    started_s = clock.monotonic_s()
+    process = subprocess.Popen(
+        [COMMAND, "up", "--json", "--port", "0", "--data-dir", str(data_dir), *options],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment() if env is None else dict(env),
+        cwd=tempfile.gettempdir(),
+        start_new_session=True,
+    )
+    node = Node(process=process, data_dir=data_dir, run_dir=run_dir_of(data_dir), started_s=started_s)
+    node.listen()
+    try:
+        yield node
+    finally:
+        _end_for_sure(node)
+
+
+def _end_for_sure(node: Node) -> None:
+    process = node.process
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    node.wait()
+    for pid in node.pids():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(node.run_dir, ignore_errors=True)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def quick_sag(folder: Path) -> tuple[str, ...]:
+    """Give the options that simulate a sag within seconds; its scenario is written into the folder."""
+    path = folder / "quick-sag.yaml"
+    path.write_text(QUICK_SAG)
+    return ("--simulate", "v100x4", "--scenario", str(path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """One command that ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[Fields]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def railwatch(*arguments: str, env: Mapping[str, str] | None = None, within_s: float = 60.0) -> Done:
+    """Run one command to its end."""
+    done = subprocess.run(
+        [COMMAND, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=within_s,
+        check=False,
+        env=environment() if env is None else dict(env),
+        cwd=tempfile.gettempdir(),
+    )
+    return Done(status=done.returncode, out=done.stdout, err=done.stderr)
+
+
+class LiveStream:
+    """The page's server-sent events, read in a thread; `messages` are ``(seconds since the start, event, data)``."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._clock = SystemClock()
+        self._queue: queue.Queue[tuple[float, str, Fields]] = queue.Queue()
+        self._enough = threading.Event()
+        self._answer = urllib3.request(
+            "GET", f"{node.url}/api/v1/live?history_s=5", preload_content=False, timeout=10, retries=False
+        )
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        event, waiting = "", b""
+        with contextlib.suppress(urllib3.exceptions.HTTPError), contextlib.closing(self._answer):
+            for piece in self._answer.stream():
+                if self._enough.is_set():
+                    break
+                *whole, waiting = (waiting + piece).split(b"\n")
+                for text in whole:
+                    if text.startswith(b"event: "):
+                        event = text[7:].decode()
+                    elif text.startswith(b"data: "):
+                        now_s = self._clock.monotonic_s() - self._node.started_s
+                        self._queue.put((now_s, event, json.loads(text[6:])))
+
+    def next(self, event: str, *, within_s: float = 10.0) -> tuple[float, Fields]:
+        """Wait for the next message of one kind."""
+        while True:
+            now_s, name, data = self._queue.get(timeout=within_s)
+            if name == event:
+                return now_s, data
+
+    def close(self) -> None:
+        """Stop reading; the next message, at most a fifth of a second away, ends the thread."""
+        self._enough.set()
+        self._thread.join(5.0)

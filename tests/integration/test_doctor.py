@@ -1,0 +1,57 @@
+"""What doctor says of a node whose driver and sensors are simulated, and of one that has none."""
+
+from pathlib import Path
+
+import pytest
+
+from simulator.driver.build import find_compiler
+from tests.integration.running import Fields, environment, node_up, railwatch
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+
+
+def test_inside_the_simulated_node_doctor_finds_its_gpus_and_supplies(tmp_path: Path) -> None:
+    if find_compiler() is None:
+        pytest.skip("no C compiler: there is no driver library for other programs to load")
+    with node_up(tmp_path / "data", "--simulate", "v100x4") as node:
+        assert node.url
+        session = node.session
+        config = tmp_path / "doctor.yaml"
+        config.write_text(f"sources:\n  sysfs: {session.sysfs}\n  kmsg: {session.kmsg}\n")
+        env = environment(LD_LIBRARY_PATH=session.library_dir, RAILWATCH_PLANT=session.state_file)
+        done = railwatch("doctor", "--config", str(config), "--measure", "2s", "--json", env=env)
+    assert done.status == 0, done.err
+    sources = {row["name"]: row for row in done.rows if row["kind"] == "source"}
+    for name in ("gpu_fast", "gpu_slow", "gpu_bus", "supply", "node", "kernel_log"):
+        assert sources[name]["state"] == "working", sources[name]
+    gpus = [row for row in done.rows if row["kind"] == "gpu"]
+    assert [row["name"] for row in gpus] == ["gpu0", "gpu1", "gpu2", "gpu3"]
+    assert all("V100" in row["detail"] for row in gpus)
+    assert all(row["mean_us"] > 0 for row in done.rows if row["kind"] == "call")
+    periods = [row["period_ms"] for row in _of(done.rows, "update_period", "power_w")]
+    assert len(periods) == 4
+    # The plant's power sensor updates every 20 ms, as on a V100 (arXiv 2312.02741).
+    assert all(period == pytest.approx(20, abs=5) for period in periods), periods
+
+
+def test_without_any_gpu_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
+    (tmp_path / "sys").mkdir()
+    config = tmp_path / "doctor.yaml"
+    config.write_text(f"sources:\n  sysfs: {tmp_path / 'sys'}\n  kmsg: {tmp_path / 'kmsg'}\n")
+    env = environment(LD_LIBRARY_PATH=None)
+    done = railwatch("doctor", "--config", str(config), "--json", env=env)
+    assert done.status == 1
+    for name in ("gpu_fast", "supply"):
+        (row,) = _of(done.rows, "source", name)
+        assert row["state"] == "missing"
+        assert row["detail"]
+        assert row["how_to_get"]
+    (ability,) = _of(done.rows, "ability", "clock_cap")
+    assert ability["state"] == "missing"
+    told = railwatch("doctor", "--config", str(config), env=env)
+    assert told.status == 1
+    assert "to get it" in told.out
+
+
+def _of(rows: list[Fields], kind: str, name: str) -> list[Fields]:
+    return [row for row in rows if (row["kind"], row["name"]) == (kind, name)]

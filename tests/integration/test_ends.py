@@ -1,0 +1,175 @@
+"""However a run ends, or loses a part of itself, no cap is left behind and none is lost while its cause lasts."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from simulator.driver.state import StateFile
+from tests.integration.running import Node, environment, node_up, quick_sag, railwatch
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+GPUS = 4
+NO_CAPS = (0,) * GPUS
+# A detector that starts anew does not know of what it had found: the incident book waits this long for it to be told
+# again before it takes it for over. The sag detector needs a training step and its hold time, about two seconds.
+SOON_CONFIRMED = environment(RAILWATCH_INCIDENTS__CONFIRM_S="8s")
+ORPHANS_END_S = 20.0
+# Three rounds of the rules, which decide once a second on what lasts.
+STAYS_AWAY_S = 3.0
+
+
+class Clocks:
+    """The clock limits in force in a plant, as long as this looks, whatever becomes of its files."""
+
+    def __init__(self, node: Node) -> None:
+        path = node.session.state_file
+        assert path is not None
+        self._state = StateFile(Path(path), mode="read")
+
+    def capped_mhz(self) -> tuple[int, ...]:
+        """Give the clock that each GPU is held at; 0 where it is not."""
+        requests = (self._state.record["request"][index] for index in range(GPUS))
+        return tuple(int(own["app_sm_clock_mhz"]) if own["app_clock_is_set"] else 0 for own in requests)
+
+    def close(self) -> None:
+        self._state.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capped:
+    """A node whose GPUs are all capped now."""
+
+    node: Node
+    clocks: Clocks
+
+    def all_are_capped(self) -> bool:
+        return all(self.clocks.capped_mhz())
+
+
+@pytest.fixture
+def three_capped(tmp_path: Path) -> Iterator[list[Capped]]:
+    with ExitStack() as stack:
+        nodes = []
+        for name in ("first", "second", "third"):
+            (tmp_path / name).mkdir()
+            options = quick_sag(tmp_path / name)
+            nodes.append(stack.enter_context(node_up(tmp_path / name / "data", *options, env=SOON_CONFIRMED)))
+        yield [_capped(node, stack) for node in nodes]
+
+
+@pytest.fixture
+def capped(tmp_path: Path) -> Iterator[Capped]:
+    with ExitStack() as stack:
+        yield _capped(stack.enter_context(node_up(tmp_path / "data", *quick_sag(tmp_path))), stack)
+
+
+def _capped(node: Node, stack: ExitStack) -> Capped:
+    node.line(type="action", state="applied", within_s=40.0)
+    clocks = Clocks(node)
+    stack.callback(clocks.close)
+    node.until(lambda: all(clocks.capped_mhz()), within_s=5.0, what="all four are capped")
+    return Capped(node=node, clocks=clocks)
+
+
+def test_a_cap_in_force_is_released_by_ctrl_c_by_sigterm_and_when_the_supervisor_is_killed(
+    three_capped: list[Capped],
+) -> None:
+    for number, one in zip((signal.SIGINT, signal.SIGTERM, signal.SIGKILL), three_capped, strict=True):
+        one.node.process.send_signal(number)
+    interrupted, terminated, killed = three_capped
+    for one in (interrupted, terminated):
+        assert one.node.wait() == 0, one.node.story()
+        assert one.clocks.capped_mhz() == NO_CAPS
+        summary = one.node.lines[-1]
+        assert summary["type"] == "summary"
+        assert summary["caps_left"] == 0
+        assert summary["troubles"] == {}
+        assert len({line["entity_id"] for line in one.node.of(type="action", state="released")}) == GPUS
+        assert one.node.leftovers() == []
+    node = killed.node
+    node.process.wait(5.0)
+    node.until(lambda: not node.pids() or None, within_s=ORPHANS_END_S, what="its processes end by themselves")
+    assert killed.clocks.capped_mhz() == NO_CAPS
+    journal = (node.data_dir / "journal" / "actuator.jsonl").read_text()
+    assert journal.count('"state":"released"') >= GPUS
+
+
+def test_after_the_supervisor_was_killed_the_next_run_starts_on_the_same_data(capped: Capped) -> None:
+    node = capped.node
+    node.process.kill()
+    node.process.wait(5.0)
+    # Not even a moment for the orphans to end: the next start has to get along with them.
+    with node_up(node.data_dir, "--simulate", "v100x4", "--for", "3s") as again:
+        assert again.wait() == 0, again.story()
+        assert again.lines[-1]["troubles"] == {}
+    assert node.pids() == []
+
+
+def test_a_killed_process_is_started_again_while_the_cap_stays_in_force(three_capped: list[Capped]) -> None:
+    names = ("sampler", "service", "actuator")
+    before_mhz = [one.clocks.capped_mhz() for one in three_capped]
+    killed = [kill_child(one.node, name) for one, name in zip(three_capped, names, strict=True)]
+    for one, loss, clocks_mhz in zip(three_capped, killed, before_mhz, strict=True):
+        one.node.until(loss.is_made_good, within_s=20.0, what=f"{loss.name} runs again, samples are on the page")
+        one.node.until(one.all_are_capped, within_s=15.0, what="all four are capped again")
+        assert max(one.clocks.capped_mhz()) <= max(clocks_mhz), loss.name
+    for one, name in zip(three_capped, names, strict=True):
+        node = one.node
+        node.line(type="incident", state="mitigated", within_s=40.0)
+        assert all(one.clocks.capped_mhz()), name
+        node.end()
+        assert one.clocks.capped_mhz() == NO_CAPS, name
+        summary = node.lines[-1]
+        assert summary["caps_left"] == 0
+        assert summary["incidents"] == 1, node.story()
+        assert summary["troubles"] == {"restarts": 1}
+        assert node.leftovers() == []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """One process that was killed, and the last sample that the page had then."""
+
+    node: Node
+    name: str
+    pid: int
+    sampled_ns: int
+
+    def is_made_good(self) -> bool:
+        """Say whether another process has taken its place and newer samples are on the page."""
+        if not {*self.node.pids(f"railwatch.processes.{self.name}")} - {self.pid}:
+            return False
+        try:
+            sampler = self.node.api("status")["sampler"]
+        except (AssertionError, urllib3.exceptions.HTTPError):  # the page is away while the service is
+            return False
+        return (sampler["last_sample_ns"] or 0) > self.sampled_ns and sampler["age_s"] < 2.0
+
+
+def kill_child(node: Node, name: str) -> Loss:
+    (pid,) = node.pids(f"railwatch.processes.{name}")
+    sampled_ns = node.api("status")["sampler"]["last_sample_ns"]
+    os.kill(pid, signal.SIGKILL)
+    return Loss(node=node, name=name, pid=pid, sampled_ns=sampled_ns)
+
+
+def test_a_cap_taken_back_by_hand_stays_away_until_the_incident_closes(capped: Capped) -> None:
+    node = capped.node
+    incident_id = node.of(type="action", state="applied")[0]["incident_id"]
+    done = railwatch("actions", "release", incident_id, "--data-dir", str(node.data_dir), "--json")
+    assert done.status == 0, done.err
+    assert {row["state"] for row in done.rows} == {"released"}
+    assert {row["simulated"] for row in done.rows} == {True}
+    assert len(done.rows) == GPUS
+    assert capped.clocks.capped_mhz() == NO_CAPS
+    # The rail sags again, and the rule would cap again: what a person took back stays back.
+    threading.Event().wait(STAYS_AWAY_S)
+    assert capped.clocks.capped_mhz() == NO_CAPS
+    assert node.end() == 0, node.story()

@@ -1,0 +1,247 @@
+"""One whole run of psu-sag, as a user would start it, looked at from every side."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator.driver.state import StateFile
+from telemetry.entities import EntityKind
+from telemetry.store.embedded import EmbeddedReader
+from telemetry.store.port import Resolution
+from tests.integration.running import Done, Fields, LiveStream, Node, node_up, railwatch
+from tests.simulator.driver.remote_nvml import RemoteNvml, remote_nvml
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+LIMIT_V = 11.40  # ATX12V design guides: the lowest voltage in range at the load's end
+SM_CLOCK = 1  # NVML_CLOCK_SM, nvml.h
+UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+# Every GPU gets its own action record, so the order is that of the first of each kind.
+LOOP = ["finding", "incident", "decision", "action", "outcome"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagRun:
+    node: Node
+    status: int
+    first_sample_s: float
+    app_clocks_mhz: dict[str, list[int]]
+    requests: dict[str, list[tuple[int, ...]]]
+    ring_copy: Path
+    ring_copy_done: Done
+
+    @property
+    def lines(self) -> list[Fields]:
+        return self.node.lines
+
+
+@pytest.fixture(scope="module")
+def sag(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SagRun]:
+    folder = tmp_path_factory.mktemp("sag")
+    options = ("--simulate", "v100x4", "--scenario", "psu-sag", "--for", "45s")
+    with node_up(folder / "data", *options) as node:
+        stream = LiveStream(node)
+        first_sample_s = _first_sample_s(stream)
+        stream.close()
+        session = node.session
+        assert session.state_file is not None
+        driver = {"RAILWATCH_PLANT": session.state_file, "LD_LIBRARY_PATH": session.library_dir or ""}
+        state = StateFile(Path(session.state_file), mode="read")
+        with remote_nvml(driver) as nvml:
+            nvml.call("nvmlInit")
+            handles = [nvml.gpu(index) for index in range(4)]
+            clocks = {"before": _app_clocks_mhz(nvml, handles)}
+            requests = {"before": _requests(state)}
+            node.line(type="outcome", within_s=60.0)
+            clocks["capped"] = _app_clocks_mhz(nvml, handles)
+            requests["capped"] = _requests(state)
+            ring_copy = folder / "ring.parquet"
+            copied = railwatch("record", "--out", str(ring_copy), "--data-dir", str(node.data_dir), "--json")
+            status = node.wait(60.0)
+            # The driver's state stays mapped after the run has taken its file away: this is what it was left at.
+            clocks["after"] = _app_clocks_mhz(nvml, handles)
+            requests["after"] = _requests(state)
+        state.close()
+        yield SagRun(
+            node=node,
+            status=status,
+            first_sample_s=first_sample_s,
+            app_clocks_mhz=clocks,
+            requests=requests,
+            ring_copy=ring_copy,
+            ring_copy_done=copied,
+        )
+
+
+def _first_sample_s(stream: LiveStream) -> float:
+    """Give how long after the start of the process the page had a value of a GPU."""
+    while True:
+        now_s, data = stream.next("samples")
+        for table in data["tables"]:
+            if table["kind"] == "gpu":
+                return now_s
+
+
+def _app_clocks_mhz(nvml: RemoteNvml, handles: list[dict[str, str]]) -> list[int]:
+    return [nvml.call("nvmlDeviceGetApplicationsClock", handle, SM_CLOCK) for handle in handles]
+
+
+def _requests(state: StateFile) -> list[tuple[int, ...]]:
+    return [tuple(int(value) for value in state.record["request"][index]) for index in range(state.gpu_count)]
+
+
+def first(lines: list[Fields], **wanted: Any) -> Fields:
+    return next(line for line in lines if all(line.get(key) == value for key, value in wanted.items()))
+
+
+def test_live_values_are_on_the_page_within_ten_seconds_of_the_start(sag: SagRun) -> None:
+    assert sag.first_sample_s < 10.0
+
+
+def test_every_line_is_json_with_a_utc_time_and_a_type_and_says_that_it_is_simulated(sag: SagRun) -> None:
+    assert sag.status == 0, sag.node.story()
+    assert sag.node.not_json == []
+    for line in sag.lines:
+        assert UTC_TIME.fullmatch(line["time"]), line
+        assert line["type"] in (*LOOP, "event", "summary")
+        assert line["simulated"] is True, line
+
+
+def test_the_first_line_on_the_terminal_says_that_the_node_is_simulated(sag: SagRun) -> None:
+    assert sag.node.said[0].endswith("simulated node v100x4, scenario psu-sag")
+    assert "mode: enforce" in sag.node.said[1]
+    assert not [text for text in sag.node.said if "Traceback" in text or " ERROR " in text]
+
+
+def test_a_finding_leads_to_an_incident_a_decision_an_action_and_an_outcome(sag: SagRun) -> None:
+    firsts = {name: first(sag.lines, type=name) for name in LOOP}
+    assert [firsts[name]["time"] for name in LOOP] == sorted(firsts[name]["time"] for name in LOOP)
+    incident = firsts["incident"]
+    assert firsts["finding"]["cause"] == incident["cause"] == "supply_sag"
+    # The cap may come before the second supply is below its limit for long enough.
+    assert {*incident["affected"]} & {"supply:psu0", "supply:psu1"} == {*incident["affected"]} != set()
+    assert firsts["decision"]["verdict"] == "execute"
+    for name in ("decision", "action", "outcome"):
+        assert firsts[name]["incident_id"] == incident["id"]
+    assert firsts["action"]["decision_id"] == firsts["decision"]["id"]
+
+
+def test_no_line_comes_before_its_cause(sag: SagRun) -> None:
+    place = {line["id"]: number for number, line in reversed(list(enumerate(sag.lines))) if "id" in line}
+    for number, line in enumerate(sag.lines):
+        if line["type"] == "action":
+            assert place[line["decision_id"]] < number, line
+        if line["type"] in ("decision", "action", "outcome"):
+            assert place[line["incident_id"]] < number, line
+
+
+def test_each_action_says_what_was_found_set_and_read_back(sag: SagRun) -> None:
+    applied = sag.node.of(type="action", state="applied")
+    assert len({line["entity_id"] for line in applied}) == 4
+    for line in applied:
+        assert line["wanted"] == line["read_back"]
+        assert 135 <= line["wanted"] < 1530  # the clocks of a V100 SXM2
+        assert line["found"] is None  # nobody had set an applications clock
+        assert line["unit"] == "MHz"
+        assert line["lease_until_ns"] > line["time_ns"]
+    released = sag.node.of(type="action", state="released")
+    assert {line["entity_id"] for line in released} == {line["entity_id"] for line in applied}
+    assert all(line["read_back"] is None for line in released)
+
+
+def test_the_voltage_falls_below_the_limit_and_recovers(sag: SagRun) -> None:
+    outcome = first(sag.lines, type="outcome")
+    assert outcome["helped"] is True
+    assert outcome["before"] < LIMIT_V < outcome["after"]
+    with closing(EmbeddedReader(sag.node.data_dir / "store")) as reader:
+        rail = reader.series(EntityKind.SUPPLY, ["voltage_v"], start_ns=0, stop_ns=1 << 62, resolution=Resolution.RAW)
+    lowest_v = np.nanmin(rail.signal("voltage_v"), axis=1)
+    capped_ns = max(line["time_ns"] for line in sag.node.of(type="action", state="applied"))
+    released_ns = min(line["time_ns"] for line in sag.node.of(type="action", state="released"))
+    assert lowest_v[rail.time_ns < capped_ns].min() < LIMIT_V
+    held = (rail.time_ns > capped_ns + 1_000_000_000) & (rail.time_ns < released_ns)
+    assert held.sum() > 100
+    assert lowest_v[held].min() > LIMIT_V
+
+
+def test_the_summary_comes_last_and_no_cap_is_left(sag: SagRun) -> None:
+    summary = sag.lines[-1]
+    assert summary["type"] == "summary"
+    assert summary["caps_left"] == 0
+    assert summary["troubles"] == {}
+    assert summary["incidents"] == len({line["id"] for line in sag.node.of(type="incident")}) > 0
+    for name in ("finding", "decision", "action", "outcome"):
+        assert summary[f"{name}s"] == len(sag.node.of(type=name))
+
+
+def test_the_drivers_clocks_are_back_where_they_were(sag: SagRun) -> None:
+    capped_mhz = {line["wanted"] for line in sag.node.of(type="action", state="applied")}
+    assert set(sag.app_clocks_mhz["capped"]) <= capped_mhz
+    assert sag.app_clocks_mhz["after"] == sag.app_clocks_mhz["before"]
+    assert sag.requests["capped"] != sag.requests["before"]
+    assert sag.requests["after"] == sag.requests["before"]
+
+
+def test_nothing_is_left_behind(sag: SagRun) -> None:
+    assert sag.node.leftovers() == []
+
+
+def test_incidents_and_actions_can_be_read_after_the_run(sag: SagRun) -> None:
+    where = ("--data-dir", str(sag.node.data_dir), "--json")
+    incidents = railwatch("incidents", "list", *where).rows
+    assert {row["id"] for row in incidents} == {line["id"] for line in sag.node.of(type="incident")}
+    acted_on = first(sag.lines, type="action")["incident_id"]
+    (incident,) = (row for row in incidents if row["id"] == acted_on)
+    shown = railwatch("incidents", "show", incident["id"][:8], *where).rows
+    assert shown[0] == incident
+    assert {row["type"] for row in shown} == {"incident", "decision", "action", "outcome"}
+    actions = railwatch("actions", "list", *where).rows
+    assert {row["state"] for row in actions} == {"released"}
+    assert len(actions) == 4
+    assert railwatch("actions", "list", "--in-force", *where).rows == []
+
+
+def test_every_record_on_disk_says_that_it_is_simulated(sag: SagRun) -> None:
+    for journal in ("guard", "actuator"):
+        lines = (sag.node.data_dir / "journal" / f"{journal}.jsonl").read_text().splitlines()
+        assert lines
+        assert all(json.loads(line)["simulated"] is True for line in lines)
+    where = ("--data-dir", str(sag.node.data_dir), "--json")
+    for command in (("incidents", "list"), ("actions", "list")):
+        assert all(row["simulated"] is True for row in railwatch(*command, *where).rows)
+
+
+def test_the_embedded_store_keeps_samples_and_rollups(sag: SagRun) -> None:
+    with closing(EmbeddedReader(sag.node.data_dir / "store")) as reader:
+        for kind, signal, entities in ((EntityKind.GPU, "power_w", 4), (EntityKind.SUPPLY, "voltage_v", 2)):
+            raw = reader.series(kind, [signal], start_ns=0, stop_ns=1 << 62, resolution=Resolution.RAW)
+            assert raw.spec.shape == (entities, 1)
+            assert len(raw) > 35 * 20 * 0.9  # 20 Hz over most of 45 s
+            low = reader.series(kind, [f"{signal}_min"], start_ns=0, stop_ns=1 << 62, resolution=Resolution.ROLLUP)
+            assert len(low) >= 40
+            assert np.nanmin(low.values) == pytest.approx(np.nanmin(raw.values), abs=1e-3)
+
+
+def test_a_replay_of_the_ring_finds_what_the_live_run_found_and_the_same_each_time(sag: SagRun) -> None:
+    assert sag.ring_copy_done.status == 0, sag.ring_copy_done.err
+    assert sag.ring_copy_done.rows[0]["lost_ring_rows"] == 0
+    once = railwatch("replay", str(sag.ring_copy), "--json")
+    again = railwatch("replay", str(sag.ring_copy), "--json")
+    assert once.status == 0, once.err
+    assert once.out == again.out
+    replayed = [row for row in once.rows if row["type"] == "finding"]
+    live = sag.node.of(type="finding")
+    assert [_identity(row) for row in replayed] == [_identity(row) for row in live]
+    decided = [row for row in once.rows if row["type"] == "decision"]
+    assert decided
+    assert {row["verdict"] for row in decided} == {"recommend"}
+
+
+def _identity(finding: Fields) -> tuple[str, ...]:
+    return tuple(finding[key] for key in ("id", "detector", "entity_id", "status"))
