@@ -11,6 +11,7 @@ When the bound is reached, or the disk is full, the oldest segment goes, and its
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import threading
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from agent.spool_entries import SpoolEntry, frame_entry, read_entries
 from telemetry.errors import EnvironmentLacksError
 from telemetry.line_protocol import count_lines
 from telemetry.store.port import Resolution
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_MAX_BYTES = 256 << 20
 # An eighth of the bound is what one overflow costs at most.
@@ -187,7 +190,11 @@ class Spool:
 
     def _load(self) -> None:
         first, offset = self._read_position()
-        for path in sorted(self._directory.glob("*.spool")):
+        found = sorted(self._directory.glob("*.spool"))
+        own = [path for path in found if path.stem.isascii() and path.stem.isdigit() and path.is_file()]
+        if foreign := [path.name for path in found if path not in own]:
+            _log.warning("%s: left alone, not files of the spool: %s", self._directory, ", ".join(foreign))
+        for path in own:
             number = int(path.stem)
             if number < first:
                 path.unlink()

@@ -87,6 +87,10 @@ class Kinship:
                 return candidate
         return next((candidate for candidate in above if candidate not in self._parents), entity_id)
 
+    def knows(self, entity_id: str) -> bool:
+        """Say whether the topology has this entity."""
+        return entity_id in self._order
+
     def name(self, entity_id: str) -> str:
         """Give what people call an entity, its id where the topology does not know it."""
         return self.topology.entity(entity_id).name if entity_id in self._order else entity_id

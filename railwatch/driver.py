@@ -1,5 +1,6 @@
 """The GPU driver of a run, opened: NVIDIA's library, the plant behind the same ports, or none."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from agent.driver.port import ClockKnob, GpuEvents, GpuIdentity, GpuReader
 from railwatch.session import DriverKind, Session
 from simulator.inprocess import PlantDriver
 from telemetry.clock import Clock
-from telemetry.errors import EnvironmentLacksError, NotSupportedError, RailwatchError
+from telemetry.errors import EnvironmentLacksError, RailwatchError
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,6 @@ def _knob(driver: NvmlDriver) -> ClockKnob | None:
     for gpu in driver.gpus():
         try:
             return choose_knob(driver.library, gpu.uuid)
-        except NotSupportedError:
-            continue
+        except RailwatchError as err:  # this one may be dying; the next may not
+            logger.info("no clock setting to move on a GPU: %s", err, extra={"gpu": gpu.uuid})
     return None

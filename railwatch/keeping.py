@@ -27,7 +27,7 @@ class Keeper(Protocol):
     """Keeps samples and records, and says how that goes."""
 
     def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
-        """Keep one second's worth."""
+        """Keep what is given; records that are given twice are kept once."""
         ...
 
     def status(self) -> StoreStatus:
@@ -39,7 +39,13 @@ class Keeper(Protocol):
         ...
 
     def newest_ns(self, spec: TableSpec) -> int | None:
-        """Give the time up to which a table is kept for sure; None where keeping rows twice does no harm."""
+        """Give the time up to which a table is kept for sure; None where keeping rows twice does no harm.
+
+        Raises
+        ------
+        TransientError
+            The store cannot be read now.
+        """
         ...
 
     def close(self) -> None:
@@ -57,7 +63,7 @@ def open_keeper(config: Config, *, node: str, simulated: bool, clock: Clock) -> 
     """
     store = config.store
     if store.kind is StoreKind.EMBEDDED:
-        return EmbeddedKeeper(config.data_dir / "store", store)
+        return EmbeddedKeeper(config.data_dir / "store", store, clock)
     tags = {"node": node, "simulated": simulated_tag(simulated=simulated)}
     spool = Spool(config.data_dir / "spool", max_bytes=store.spool_max)
     return ServerKeeper(spool, _destination(store), store.spool_max, tags, clock)
@@ -90,7 +96,7 @@ def _destination(store: Store) -> Destination:
 class EmbeddedKeeper:
     """Samples in files beside the agent. Records are kept by the service in their own file in any case."""
 
-    def __init__(self, directory: Path, store: Store) -> None:
+    def __init__(self, directory: Path, store: Store, clock: Clock) -> None:
         self._store = EmbeddedStore(
             directory,
             retention=EmbeddedRetention(
@@ -98,6 +104,7 @@ class EmbeddedKeeper:
                 rollup_ns=int(store.rollup_retention * NS_PER_S),
                 max_bytes=store.embedded_max,
             ),
+            clock=clock,
         )
         self._rows = 0
         self._dropped = 0
@@ -107,6 +114,8 @@ class EmbeddedKeeper:
     def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
         """Keep one second's worth; what the disk does not take is counted."""
         del records
+        if not raw and not rollups:
+            return
         rows = sum(len(frame) for frame in raw)
         try:
             # Raw rows say what is kept: after a kill in between, the rollups are made once more and found again.
@@ -157,7 +166,7 @@ class ServerKeeper:
         self._sender.start()
 
     def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
-        """Put one second's worth into the spool and force it to the disk."""
+        """Put it into the spool and force it to the disk."""
         now_ns = self._clock.utc_ns()
         body = b"".join(encode_frame(frame, tags=self._tags) for frame in raw)
         if body:

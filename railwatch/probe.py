@@ -3,9 +3,14 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-PROBE_TIMEOUT_S = 5.0
+# Own choice: without persistence mode the first caller initialises every GPU, seconds each, and a node has up to eight.
+PROBE_TIMEOUT_S = 60.0
+# Where the NVIDIA kernel driver shows itself, be it healthy or not.
+DRIVER_PLACES = (Path("/proc/driver/nvidia"), Path("/dev/nvidia0"), Path("/dev/nvidiactl"))
 
 _PROGRAM = """
 import json
@@ -23,11 +28,12 @@ print(json.dumps(answer))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """How many GPUs NVML finds; with none, `why` says why in words."""
+    """How many GPUs NVML finds; with none, `why` says why in words. `hung` where it gave no answer in time."""
 
     gpus: int
     driver_version: str | None
     why: str
+    hung: bool = False
 
 
 def probe_nvml(timeout_s: float = PROBE_TIMEOUT_S) -> ProbeAnswer:
@@ -35,9 +41,15 @@ def probe_nvml(timeout_s: float = PROBE_TIMEOUT_S) -> ProbeAnswer:
     try:
         done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:
-        return ProbeAnswer(gpus=0, driver_version=None, why=f"NVML did not answer within {timeout_s:g} s")
+        why = f"NVML did not answer within {timeout_s:g} s"
+        return ProbeAnswer(gpus=0, driver_version=None, why=why, hung=True)
     if done.returncode != 0:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         return ProbeAnswer(gpus=0, driver_version=None, why=f"NVML probe failed: {' '.join(last)}")
     answer = json.loads(done.stdout.splitlines()[-1])  # a driver library may print something of its own before
     return ProbeAnswer(gpus=answer["gpus"], driver_version=answer["driver"], why=answer["why"])
+
+
+def has_driver(places: Iterable[Path] = DRIVER_PLACES) -> bool:
+    """Say whether this machine has an NVIDIA driver, working or not: then it is a real node, whatever NVML says."""
+    return any(place.exists() for place in places)

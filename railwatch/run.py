@@ -5,7 +5,7 @@ import logging
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from railwatch.config.models import Config, SourceUse
-from railwatch.probe import probe_nvml
+from railwatch.probe import ProbeAnswer, has_driver, probe_nvml
 from railwatch.session import DriverKind, Session, run_dir_of
 from railwatch.supervisor import ChildSpec, Supervisor
 from telemetry.clock import Clock
@@ -26,8 +26,12 @@ logger = logging.getLogger(__name__)
 # What a start without GPUs simulates.
 DEFAULT_NODE = "v100x4"
 DEFAULT_SCENARIO = "healthy"
+# Whoever opens the driver may have to wait for it, as the probe did.
+DRIVER_START_TIMEOUT_S = 60.0
 # One journal a writing process.
 JOURNALS = ("guard", "actuator")
+# More than it takes to give up a page (5 s) and a store (5 s to drain, 3 s for a request) that do not answer.
+SERVICE_STOP_S = 20.0
 # Whoever decides stops first; the actuator then restores what it found; the service stores the last of it.
 STOP_ORDER = ("sampler", "actuator", "service", "plant")
 
@@ -41,13 +45,28 @@ class Wanted:
     seed: int = 1
 
 
-def choose_source(wanted: Wanted) -> tuple[DriverKind, str, Wanted]:
-    """Decide between real GPUs and a simulated node; gives the driver, the sentence that says so, and what runs."""
+def choose_source(
+    wanted: Wanted,
+    nvml: SourceUse = SourceUse.AUTO,
+    *,
+    probe: Callable[[], ProbeAnswer] = probe_nvml,
+    driver_here: Callable[[], bool] = has_driver,
+) -> tuple[DriverKind, str, Wanted]:
+    """Decide between this node and a simulated one; gives the driver, the sentence that says so, and what runs.
+
+    A node is simulated where that is asked for, or where there is no NVIDIA driver at all. A driver that is slow or
+    broken belongs to a real node, which then runs on its other sources.
+    """
     if wanted.plant_node is None and wanted.scenario is None:
-        found = probe_nvml()
+        if nvml is SourceUse.OFF:
+            return DriverKind.NONE, "no GPU read: sources.nvml is off", wanted
+        found = probe()
         if found.gpus:
             sentence = f"{found.gpus} GPU{'s' if found.gpus > 1 else ''} through NVML, driver {found.driver_version}"
             return DriverKind.NVML, sentence, wanted
+        if driver_here():
+            # What hung once would hang every process that opens it.
+            return DriverKind.NONE if found.hung else DriverKind.NVML, f"no GPU read: {found.why}", wanted
         why = f" ({found.why})"
     else:
         why = ""
@@ -63,11 +82,8 @@ class NodeRun:
         self._config = config
         self._clock = clock
         self._cleanup = ExitStack()
-        driver, self.source, self._wanted = choose_source(wanted)
+        self._driver, self.source, self._wanted = choose_source(wanted, config.sources.nvml)
         self.simulated = self._wanted.plant_node is not None
-        if config.sources.nvml is SourceUse.OFF and not self.simulated:
-            driver = DriverKind.NONE
-        self._driver = driver
         self._supervisor: Supervisor | None = None
         self._readers: tuple[JournalReader, ...] = ()
 
@@ -116,9 +132,9 @@ class NodeRun:
             session.save()
             self.source = session.source
             environ |= served["environ"]
-        supervisor.start(_child("actuator", environ))
-        supervisor.start(_child("sampler", environ))
-        facts = supervisor.start(_child("service", environ))
+        supervisor.start(_child("actuator", environ, start_timeout_s=DRIVER_START_TIMEOUT_S))
+        supervisor.start(_child("sampler", environ, start_timeout_s=DRIVER_START_TIMEOUT_S))
+        facts = supervisor.start(_child("service", environ, stop_timeout_s=SERVICE_STOP_S))
         address: str = facts["address"]
         _keep_port(session, address).save()  # a service that is started again is found where it was
         return address
@@ -149,8 +165,16 @@ class NodeRun:
         return troubles
 
 
-def _child(name: str, environ: dict[str, str], *, start_timeout_s: float = 15.0) -> ChildSpec:
-    return ChildSpec(name=name, module=f"railwatch.processes.{name}", environ=environ, start_timeout_s=start_timeout_s)
+def _child(
+    name: str, environ: dict[str, str], *, start_timeout_s: float = 15.0, stop_timeout_s: float = 10.0
+) -> ChildSpec:
+    return ChildSpec(
+        name=name,
+        module=f"railwatch.processes.{name}",
+        environ=environ,
+        start_timeout_s=start_timeout_s,
+        stop_timeout_s=stop_timeout_s,
+    )
 
 
 def _keep_port(session: Session, address: str) -> Session:

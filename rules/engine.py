@@ -60,7 +60,9 @@ class Engine:
     @property
     def claims(self) -> tuple[Claim, ...]:
         """The caps that ought to stand in the hardware now: whoever carries them out renews their leases."""
-        return tuple(claim for claim in self._memory.claims.values() if claim.enforced)
+        modes = {policy.id: self._mode(policy) for policy in self._policies}
+        held = self._memory.claims.values()
+        return tuple(claim for claim in held if claim.enforced and modes[claim.policy_id] is Mode.ENFORCE)
 
     def step(self, incidents: Sequence[Incident], node: NodeState, now_ns: int) -> tuple[Decision, ...]:
         """Take the incidents that are new or changed, or all of them, and decide.
@@ -120,8 +122,15 @@ class Engine:
         return self._memory.snapshot()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a snapshot; ValueError where it is none. What belongs to a policy that is gone is dropped."""
+        """Go on from a snapshot; ValueError where it is none.
+
+        Dropped is what belongs to a policy that is gone, and a cap that was enforced under a mode which now says
+        less: its incident is judged anew, in the mode in force.
+        """
         self._memory = restore_memory(state, policies=frozenset(policy.id for policy in self._policies))
+        said = {claim.decision_id for claim in self.claims}
+        held = self._memory.claims.items()
+        self._memory.claims = {key: claim for key, claim in held if not claim.enforced or claim.decision_id in said}
 
     def _advance(self, policy: Policy, incident: Incident, node: NodeState, now_ns: int) -> Decision | None:
         claim = self._memory.claims.get((policy.id, incident.id))

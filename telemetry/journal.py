@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from telemetry.errors import EnvironmentLacksError
 from telemetry.records import Record, from_json, to_json
@@ -21,7 +22,7 @@ OLD_SUFFIX = ".old"
 
 
 class JournalWriter:
-    """Appends records to one file; rotates it when it is opened too long."""
+    """Appends records to one file; rotates it when it has grown too long."""
 
     def __init__(self, path: Path, *, simulated: bool | None = None) -> None:
         self._path = path
@@ -30,11 +31,14 @@ class JournalWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and path.stat().st_size > ROTATE_BYTES:
                 path.replace(path.with_name(path.name + OLD_SUFFIX))
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+            self._descriptor = self._open()
         except OSError as err:
             raise EnvironmentLacksError(f"{path}: {err.strerror}; expected a journal that can be written") from err
         self._end_torn_line()
         self.lost = 0
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
 
     def _end_torn_line(self) -> None:
         size = os.fstat(self._descriptor).st_size
@@ -48,11 +52,36 @@ class JournalWriter:
             + b"\n"
         )
         try:
-            os.write(self._descriptor, line)
+            size = self._rotate(os.fstat(self._descriptor).st_size)
+            if os.write(self._descriptor, line) < len(line):
+                # Half a record on a full disk: it must not stand before the next one.
+                os.ftruncate(self._descriptor, size)
+                self._lose("no space left for a whole record")
         except OSError as err:
-            if self.lost == 0:
-                logger.error("journal cannot be written", extra={"path": str(self._path), "reason": err.strerror})  # noqa: TRY400 -- a full disk needs no traceback
-            self.lost += 1
+            self._lose(err.strerror or str(err))
+
+    def _rotate(self, size: int) -> int:
+        """Begin a new file where this one has grown too long; gives the size of the one that is written now."""
+        if size <= ROTATE_BYTES:
+            return size
+        old = self._path.with_name(self._path.name + OLD_SUFFIX)
+        try:
+            self._path.replace(old)
+        except OSError:
+            return size
+        try:
+            fresh = self._open()
+        except OSError:
+            old.replace(self._path)  # what is open goes on under its own name
+            return size
+        os.close(self._descriptor)
+        self._descriptor = fresh
+        return 0
+
+    def _lose(self, reason: str) -> None:
+        if self.lost == 0:
+            logger.error("journal cannot be written", extra={"path": str(self._path), "reason": reason})
+        self.lost += 1
 
     def close(self) -> None:
         """Close the file."""
@@ -82,28 +111,37 @@ class JournalReader:
 
     def read(self) -> Iterator[Record]:
         """Give the whole records that were appended since the last read; a line that is no record is counted."""
-        old = self._path.with_name(self._path.name + OLD_SUFFIX)
         try:
-            inode = self._path.stat().st_ino
+            # Opened before it is asked which one it is: the writer may rotate in between.
+            current = self._path.open("rb")
         except FileNotFoundError:
             return
-        if self._inode not in (0, inode):
-            if old.exists() and old.stat().st_ino == self._inode:
-                yield from self._read_file(old)
-            self._offset = 0
-        self._inode = inode
-        yield from self._read_file(self._path)
+        with current:
+            inode = os.fstat(current.fileno()).st_ino
+            if self._inode not in (0, inode):
+                yield from self._rest_of_old()
+                self._offset = 0
+            self._inode = inode
+            yield from self._read_file(current)
 
-    def _read_file(self, path: Path) -> Iterator[Record]:
-        with path.open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return  # the writer is in the middle of it
-                self._offset += len(line)
-                if line == b"\n":
-                    continue
-                try:
-                    yield from_json(json.loads(line))
-                except ValueError:
-                    self.unreadable += 1
+    def _rest_of_old(self) -> Iterator[Record]:
+        try:
+            old = self._path.with_name(self._path.name + OLD_SUFFIX).open("rb")
+        except FileNotFoundError:
+            return
+        with old:
+            if os.fstat(old.fileno()).st_ino == self._inode:
+                yield from self._read_file(old)
+
+    def _read_file(self, file: BinaryIO) -> Iterator[Record]:
+        file.seek(self._offset)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return  # the writer is in the middle of it
+            self._offset += len(line)
+            if line == b"\n":
+                continue
+            try:
+                yield from_json(json.loads(line))
+            except ValueError:
+                self.unreadable += 1

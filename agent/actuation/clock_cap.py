@@ -7,8 +7,9 @@ One thread owns an actuator.
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from agent.actuation.change import Change
 from agent.actuation.claims import Claim, Claims, claim_of, next_deadline_s, overdue, with_claim, without_claim
 from agent.actuation.hold import GpuTarget, Hold, HoldKey
 from agent.actuation.journal import HoldJournal
@@ -17,7 +18,7 @@ from agent.actuation.report import action_id, action_of, mhz_text
 from agent.actuation.request import CapRequest
 from agent.driver.port import ClockKnob
 from telemetry.clock import Clock
-from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, RailwatchError
+from telemetry.errors import ActionRefusedError, DeviceLostError, NotPermittedError, NotSupportedError, RailwatchError
 from telemetry.records import Action, ActionState, Mode
 
 logger = logging.getLogger(__name__)
@@ -28,24 +29,8 @@ LEFT_BEHIND = "left by a run that ended without releasing it"
 BARRED_MAX = 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """A hold with its claims as they should become, and how to report it when the knob has followed."""
-
-    hold: Hold
-    earlier: Hold | None
-    in_force: float | None
-    state: ActionState
-    reason: str
-
-    @property
-    def writes(self) -> bool:
-        """Whether the hardware has to be touched."""
-        return self.hold.must_write(self.in_force)
-
-
 # A change to be made, or what came of it where it ended before that.
-_Planned = _Change | tuple[Action, ...]
+_Planned = Change | tuple[Action, ...]
 
 
 class ClockCapActuator:
@@ -84,7 +69,8 @@ class ClockCapActuator:
         """Deal with what the journal says is still held: once, before anything else.
 
         The claims of this same run (the process died and was started again) are taken over with what is left of
-        their leases. Those of an earlier run are released: the clocks go back to what that run found.
+        their leases, unless nothing may be enforced. Those of an earlier run are released: the clocks go back to what
+        that run found. One GPU that fails stays owed and does not keep the others.
         """
         actions: list[Action] = []
         now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
@@ -94,12 +80,11 @@ class ClockCapActuator:
                 actions += self._carry_out([(self._report(hold, hold.subject, ActionState.FAILED, reason),)])
                 continue
             self._holds[hold.key] = hold
-            if not hold.claims:
-                actions += self._retry(hold, quiet=False)
-            elif left_by == run_id:
-                actions += self._adopt(hold.key, hold.claims)
+            goes_on = left_by == run_id and self._settings.highest_mode is Mode.ENFORCE
+            if hold.claims and goes_on:
+                actions += self._supervised(hold.key, lambda held: self._adopt(held.key, held.claims))
             else:
-                actions += self._release_gpu(hold.key, reason=LEFT_BEHIND)
+                actions += self._supervised(hold.key, lambda held: self._let_go(held, reason=LEFT_BEHIND, quiet=False))
         return tuple(actions)
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
@@ -124,7 +109,10 @@ class ClockCapActuator:
                 continue
             fresh = claim.leased(lease_s, now_s=now_s, now_ns=now_ns)
             state = ActionState.RENEWED if fresh.effective_mhz <= claim.effective_mhz else ActionState.RELAXED
-            planned.append(self._plan(hold, with_claim(hold.claims, fresh), fresh, state, claim.reason))
+            plan = self._plan(hold, with_claim(hold.claims, fresh), fresh, state, claim.reason)
+            if isinstance(plan, Change):  # what cannot be read cannot be checked: it is written again instead
+                plan = replace(plan, again=not self._knob.readable)
+            planned.append(plan)
         return self._carry_out(planned)
 
     def release(self, incident_id: str, *, entity_id: str, reason: str) -> tuple[Action, ...]:
@@ -142,12 +130,16 @@ class ClockCapActuator:
         return self._release_where(lambda _, claim: claim.incident_id == incident_id, reason=reason)
 
     def release_all(self, *, reason: str) -> tuple[Action, ...]:
-        """Give up every claim, so that every GPU is back where it was found."""
-        late = [hold.key for hold in self._holds.values() if not hold.claims]
-        actions = list(self._release_where(lambda _hold, _claim: True, reason=reason))
-        for key in late:
-            actions += self._retry(self._holds[key])
+        """Give up every claim, so that every GPU is back where it was found; one that fails keeps no other."""
+        actions: list[Action] = []
+        for key in list(self._holds):
+            actions += self._supervised(key, lambda held: self._let_go(held, reason=reason))
         return tuple(actions)
+
+    @property
+    def holds_hardware(self) -> bool:
+        """Whether a clock is still not as it was found."""
+        return any(hold.enforcing for hold in self._holds.values())
 
     def tick(self) -> tuple[Action, ...]:
         """End the leases that have run out and try again what is owed; cheap where nothing is due."""
@@ -187,15 +179,16 @@ class ClockCapActuator:
             if gpu.uuid not in self._supported:
                 self._supported[gpu.uuid] = self._knob.supported_mhz(gpu.uuid)
             now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
+            self._settings.check(request.mode, readable=self._knob.readable)
             claim = bounded_claim(request, self._supported[gpu.uuid], self._settings, now_s=now_s, now_ns=now_ns)
             found = None if hold else self._knob.read_mhz(gpu.uuid)
-        except (NotPermittedError, NotSupportedError, ValueError) as err:
+        except (ActionRefusedError, NotPermittedError, NotSupportedError, ValueError) as err:
             return (self._report(stranger, draft, ActionState.REFUSED, str(err)),)
         except RailwatchError as err:
             return (self._report(stranger, draft, ActionState.FAILED, str(err)),)
         if hold is None:
             begun = Hold.begin(gpu, knob=self._knob.name, found=found, claim=claim, enforcing=enforcing)
-            return _Change(hold=begun, earlier=None, in_force=found, state=ActionState.APPLIED, reason=claim.reason)
+            return Change(hold=begun, earlier=None, in_force=found, state=ActionState.APPLIED, reason=claim.reason)
         earlier = claim_of(hold.claims, request.incident_id)
         looser = earlier is not None and claim.effective_mhz > earlier.effective_mhz
         state = ActionState.RELAXED if looser else ActionState.APPLIED
@@ -224,20 +217,20 @@ class ClockCapActuator:
             return (self._owe(changed, str(err), lost=isinstance(err, DeviceLostError)),)
         if not hold.is_ours(in_force) and not (hold.lost and claims):
             return self._give_up(hold, in_force)
-        return _Change(hold=changed, earlier=hold, in_force=in_force, state=state, reason=reason)
+        return Change(hold=changed, earlier=hold, in_force=in_force, state=state, reason=reason)
 
     # What happens.
 
     def _carry_out(self, planned: Iterable[_Planned], *, quiet: bool = False) -> tuple[Action, ...]:
         """Journal all changes, write all knobs, then read each back; `quiet` keeps failures in."""
         plans = list(planned)
-        changes = [plan for plan in plans if isinstance(plan, _Change)]
+        changes = [plan for plan in plans if isinstance(plan, Change)]
         trouble = self._journal_ahead(changes)
         held_back = {id(change) for change in changes if trouble is not None and change.writes and change.hold.claims}
         errors = {id(change): self._touch(change) for change in changes if id(change) not in held_back}
         actions: list[Action] = []
         for plan in plans:
-            if not isinstance(plan, _Change):
+            if not isinstance(plan, Change):
                 actions += plan
             elif id(plan) in held_back:
                 actions.append(self._owe(plan.hold, f"the journal cannot be written: {trouble}", lost=False))
@@ -247,7 +240,7 @@ class ClockCapActuator:
         self._publish(told)
         return told
 
-    def _journal_ahead(self, changes: Sequence[_Change]) -> str | None:
+    def _journal_ahead(self, changes: Sequence[Change]) -> str | None:
         """Journal what is about to be written; gives why not, where that failed."""
         try:
             self._journal.append([change.hold.aiming(change.in_force) for change in changes if change.writes])
@@ -255,7 +248,7 @@ class ClockCapActuator:
             return err.strerror or str(err)
         return None
 
-    def _touch(self, change: _Change) -> RailwatchError | None:
+    def _touch(self, change: Change) -> RailwatchError | None:
         """Move the knob where it has to be moved; gives what the driver said against it."""
         if change.writes:
             try:
@@ -264,7 +257,7 @@ class ClockCapActuator:
                 return err
         return None
 
-    def _land(self, change: _Change, error: RailwatchError | None) -> Action:
+    def _land(self, change: Change, error: RailwatchError | None) -> Action:
         """Read back what was written and report it."""
         hold, subject = change.hold.aiming(change.in_force), change.hold.subject
         if not change.writes:
@@ -312,8 +305,23 @@ class ClockCapActuator:
                 actions += self._carry_out([plan])
         return tuple(actions)
 
-    def _release_gpu(self, key: HoldKey, *, reason: str) -> tuple[Action, ...]:
-        return self._release_where(lambda hold, _: hold.key == key, reason=reason)
+    def _let_go(self, held: Hold, *, reason: str, quiet: bool = True) -> tuple[Action, ...]:
+        """Release the claims of one GPU, or try again where only its restore is owed."""
+        if not held.claims:
+            return self._retry(held, quiet=quiet)
+        return self._release_where(lambda hold, _: hold.key == held.key, reason=reason)
+
+    def _supervised(self, key: HoldKey, follow: Callable[[Hold], tuple[Action, ...]]) -> tuple[Action, ...]:
+        """Deal with one hold; what goes wrong there is logged and owed, and raises nothing."""
+        try:
+            return follow(self._holds[key])
+        except Exception:  # supervisor of actions: a defect in one may not keep the caps of the others
+            logger.exception("a clock cap could not be taken back", extra={"gpu": key[0]})
+        hold = self._holds.get(key)
+        if hold is not None:
+            retry_at_s = self._clock.monotonic_s() + self._settings.pause_s(hold.tries)
+            self._holds[key] = hold.owing(retry_at_s=retry_at_s, lost=False)
+        return ()
 
     def _release_where(self, chosen: Callable[[Hold, Claim], bool], *, reason: str) -> tuple[Action, ...]:
         """Release the claims that were chosen, one of each GPU at a time."""

@@ -3,9 +3,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from agent.actuation.claims import Claim
 from agent.actuation.request import CapRequest
+from telemetry.errors import ActionRefusedError
+from telemetry.records import Mode
+
+
+class UnreadableClocks(StrEnum):
+    """Whether a cap may be set through a setting that the driver does not show."""
+
+    REFUSE = "refuse"
+    ALLOW = "allow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +32,36 @@ class ClockCapSettings:
         1005 of 1530 MHz is where four V100 on a weak supply were held: blbadger.github.io/gpu-server, ``-ac 877,1005``.
     first_pause_s, longest_pause_s
         How long a write that could not be done waits for its next try; doubles from the first to the longest.
+    highest_mode
+        Below `enforce` nothing is capped, whoever asks; what is still held is released.
+    unreadable
+        Whether a knob that cannot be read may be moved: what a person set through it is lost with the release.
     """
 
     min_clock_ratio: float = 0.40
     safe_clock_ratio: float = 1005 / 1530
     first_pause_s: float = 1.0
     longest_pause_s: float = 30.0
+    highest_mode: Mode = Mode.ENFORCE
+    unreadable: UnreadableClocks = UnreadableClocks.REFUSE
+
+    def check(self, mode: Mode, *, readable: bool) -> None:
+        """Pass what may be set in this mode through such a knob.
+
+        Raises
+        ------
+        ActionRefusedError
+            It may not, and why.
+        """
+        if mode is not Mode.ENFORCE:
+            return
+        if self.highest_mode is not Mode.ENFORCE:
+            raise ActionRefusedError(f"asked to enforce, and actions.clock_cap is {self.highest_mode.value} here")
+        if not readable and self.unreadable is UnreadableClocks.REFUSE:
+            raise ActionRefusedError(
+                "the driver does not show this clock setting, so a lock that a person set could be neither seen nor "
+                "put back; set actions.unreadable_clocks to allow where nobody locks clocks by hand"
+            )
 
     def pause_s(self, tries: int) -> float:
         """Give how long to wait after so many tries that failed."""

@@ -50,6 +50,9 @@ STOP_CHECK_S = 0.1
 NICENESS = -10
 # Keeps a defect that shows at every turn from taking a core.
 FAILURE_PAUSE_S = 0.02
+# What could not be released at once is tried again for so long before this process ends.
+RELEASE_WITHIN_S = 3.0
+RELEASE_PAUSE_S = 0.1
 # An answer to somebody who does not read it is dropped with the connection beyond this.
 UNSENT_BYTES_MAX = 1 << 20
 
@@ -247,10 +250,23 @@ def serve_actuator(
             ready()
             server.run(stop)
         finally:
-            server.close()
-            actuator.release_all(reason=ACTUATOR_STOPS)
+            try:  # before the socket goes: whoever still finds it open is told when all is done
+                _release_all(actuator, clock)
+            finally:
+                server.close()
     finally:
         journal.close()
+
+
+def _release_all(actuator: ClockCapActuator, clock: Clock) -> None:
+    """Release every cap; what the driver does not take is tried again for a while and then left to the journal."""
+    end_s = clock.monotonic_s() + RELEASE_WITHIN_S
+    actuator.release_all(reason=ACTUATOR_STOPS)
+    while actuator.holds_hardware and clock.monotonic_s() < end_s:
+        clock.sleep_until(clock.monotonic_s() + RELEASE_PAUSE_S)
+        actuator.release_all(reason=ACTUATOR_STOPS)
+    if actuator.holds_hardware:
+        logger.error("caps could not be released and stay in force; the next start tries again")
 
 
 def _listen(path: Path) -> socket.socket:

@@ -80,13 +80,14 @@ def _pci(settings: CollectorSettings) -> Built:
 
 def _hwmon(settings: CollectorSettings) -> Built:
     collector = Hwmon(settings.sysfs_root)
+    odd = f"; not plausible and not judged: {', '.join(collector.not_plausible)}" if collector.not_plausible else ""
     if not collector.rails:
         return _missing(
             Hwmon.name,
-            f"no 12 V rail under {settings.sysfs_root}/class/hwmon",
+            f"no 12 V rail under {settings.sysfs_root}/class/hwmon{odd}",
             "load the driver of the supply's PMBus interface (pmbus, ibm-cffps) or wire an INA226/INA228 to the rail",
         )
-    return _working(collector, ", ".join(rail.key for rail in collector.rails))
+    return _working(collector, ", ".join(rail.key for rail in collector.rails) + odd)
 
 
 def _host(settings: CollectorSettings) -> Built:

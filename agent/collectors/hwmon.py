@@ -3,13 +3,17 @@
 from pathlib import Path
 
 from agent.collectors.attribute_file import AttributeFile
-from agent.collectors.hwmon_tree import Rail, find_rails
+from agent.collectors.hwmon_tree import Rail, survey_rails
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import RateClass
 
 _MILLI = 1e-3
 _VOLTAGE, _CURRENT = 0, 1
+# Outside this a 12 V reading is a dead or disturbed sensor. Above: a supply has shut down by then (over-voltage trips
+# at 15.6 V at most: Intel, Desktop Platform Form Factors Power Supply Design Guide, 336521, over-voltage protection).
+# Below: own choice, half the rail; the node that reads it would be off.
+_PLAUSIBLE_V = (6.0, 16.0)
 
 
 def rail_entities(rails: tuple[Rail, ...]) -> tuple[Entity, ...]:
@@ -29,7 +33,8 @@ class Hwmon:
     rate = RateClass.FAST
 
     def __init__(self, sysfs_root: Path) -> None:
-        self.rails = find_rails(sysfs_root)
+        survey = survey_rails(sysfs_root)
+        self.rails, self.not_plausible = survey.rails, survey.not_plausible
         self.spec = TableSpec(
             name=self.name,
             kind=EntityKind.SUPPLY,
@@ -48,9 +53,11 @@ class Hwmon:
         """Nothing to open: the first read opens each file."""
 
     def read(self, values: FloatArray) -> None:
-        """Fill ``(n_rails, 2)`` with volts and amperes."""
+        """Fill ``(n_rails, 2)`` with volts and amperes; a voltage that no live rail has is NaN."""
         for row, (voltage, current) in enumerate(self._files):
-            values[row, _VOLTAGE] = voltage.read()
+            voltage_v = voltage.read()
+            is_plausible = _PLAUSIBLE_V[0] <= voltage_v <= _PLAUSIBLE_V[1]
+            values[row, _VOLTAGE] = voltage_v if is_plausible else float("nan")
             values[row, _CURRENT] = float("nan") if current is None else current.read()
 
     def close(self) -> None:

@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-# A 12 V rail may lie anywhere in here and still be alive: ATX12V allows 5 %, a sagging one falls further.
+# A 12 V rail may lie anywhere in here and still be alive: ATX12V allows 5 %, a sagging one falls further. What is
+# labelled 12 V and reads otherwise when it is found has a scale that nobody set, or no rail behind it.
 _RAIL_MV = (10_000, 14_000)
 _TWELVE_VOLTS = re.compile(r"(?<![0-9.])\+?12\s*v", re.IGNORECASE)
 _OUTPUT = re.compile(r"[vi]out(\d+)", re.IGNORECASE)
@@ -34,12 +35,27 @@ class _Channel:
     path: Path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The rails of a node; `not_plausible` says of each that is labelled 12 V and does not read so what it reads."""
+
+    rails: tuple[Rail, ...]
+    not_plausible: tuple[str, ...]
+
+
 def find_rails(sysfs_root: Path) -> tuple[Rail, ...]:
+    """Give the 12 V rails of the node that can be judged."""
+    return survey_rails(sysfs_root).rails
+
+
+def survey_rails(sysfs_root: Path) -> Survey:
     """Give the 12 V rails of the node, in a stable order, each under a key of its own.
 
-    A voltage counts as a rail where its label says so, or where it reads 10 to 14 V and has a current beside it.
+    A voltage counts as a rail where its label says so, or where it has a current beside it, and it reads 10 to 14 V.
+    One that is labelled and cannot be read now is a rail that may come back.
     """
     found: dict[str, Rail] = {}
+    odd: list[str] = []
     for device in _devices(sysfs_root):
         chip = _text(device / "name") or device.name
         currents = _channels(device, "curr")
@@ -49,6 +65,10 @@ def find_rails(sysfs_root: Path) -> tuple[Rail, ...]:
             if not _is_rail(channel, current):
                 continue
             key = _key(channel.label) or chip
+            reading_mv = _reading_mv(channel)
+            if reading_mv is not None and not _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]:
+                odd.append(f"{key} reads {reading_mv / 1000:g} V")
+                continue
             if key in found:
                 key = f"{key}-{_place(device)}-{channel.number}"
             found[key] = Rail(
@@ -58,7 +78,7 @@ def find_rails(sysfs_root: Path) -> tuple[Rail, ...]:
                 voltage=channel.path,
                 current=None if current is None else current.path,
             )
-    return tuple(found[key] for key in sorted(found))
+    return Survey(rails=tuple(found[key] for key in sorted(found)), not_plausible=tuple(odd))
 
 
 def find_inlet(sysfs_root: Path) -> Path | None:
@@ -125,10 +145,15 @@ def _is_rail(channel: _Channel, current: _Channel | None) -> bool:
 
 
 def _reads_as_rail(channel: _Channel) -> bool:
+    reading_mv = _reading_mv(channel)
+    return reading_mv is not None and _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]
+
+
+def _reading_mv(channel: _Channel) -> int | None:
     try:
-        return _RAIL_MV[0] <= int(_text(channel.path)) <= _RAIL_MV[1]
+        return int(_text(channel.path))
     except ValueError:
-        return False
+        return None
 
 
 def _key(label: str) -> str:

@@ -11,9 +11,10 @@ from telemetry.errors import NotSupportedError
 class ApplicationClockKnob:
     """Applications clocks (``nvidia-smi -ac``): readable, so what was found can be restored exactly.
 
-    At the board's default the GPU boosts beyond it, so the default counts as unset; once set, the clocks are locked
-    until they are reset (``nvml.h``, nvmlDeviceResetApplicationsClocks). A default that a person set by hand reads the
-    same, so the default itself is never set here. Deprecated in CUDA 13.0 and gone in 14.0; V100 and A100 have them.
+    At the board's default the GPU boosts beyond it, so the default of both graphics and memory counts as unset; once
+    set, the clocks are locked until they are reset (``nvml.h``, nvmlDeviceResetApplicationsClocks). A default that a
+    person set by hand reads the same, so the default itself is never set as a cap here. Deprecated in CUDA 13.0 and
+    gone in 14.0; V100 and A100 have them.
     """
 
     name = "application_clock"
@@ -25,17 +26,23 @@ class ApplicationClockKnob:
     def supported_mhz(self, uuid: str) -> tuple[float, ...]:
         """Give the SM clocks that go with the memory clock in force, ascending."""
         memory_mhz = self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_MEMORY)
-        default_mhz = self._default_mhz(uuid)
+        default_mhz = self._default_mhz(uuid, CLOCK_GRAPHICS)
         clocks_mhz = _ascending(self._library.ask("nvmlDeviceGetSupportedGraphicsClocks", uuid, memory_mhz))
         return tuple(clock for clock in clocks_mhz if clock != default_mhz)
 
     def read_mhz(self, uuid: str) -> float | None:
-        """Give the applications clock in force, None at the default."""
-        clock_mhz = float(self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_GRAPHICS))
-        return None if clock_mhz == self._default_mhz(uuid) else clock_mhz
+        """Give the applications clock in force, None where graphics and memory are both at their default.
 
-    def _default_mhz(self, uuid: str) -> float:
-        return float(self._library.ask("nvmlDeviceGetDefaultApplicationsClock", uuid, CLOCK_GRAPHICS))
+        Somebody who set the memory clock alone set a pair: a reset would undo it, so its graphics clock is told.
+        """
+        clock_mhz = float(self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_GRAPHICS))
+        if clock_mhz != self._default_mhz(uuid, CLOCK_GRAPHICS):
+            return clock_mhz
+        memory_mhz = float(self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_MEMORY))
+        return None if memory_mhz == self._default_mhz(uuid, CLOCK_MEMORY) else clock_mhz
+
+    def _default_mhz(self, uuid: str, kind: int) -> float:
+        return float(self._library.ask("nvmlDeviceGetDefaultApplicationsClock", uuid, kind))
 
     def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
         """Set it beside the memory clock in force; None resets both to the board's default."""

@@ -138,11 +138,15 @@ class NvmlLibrary:
         return found
 
     def handle(self, uuid: str) -> Any:
-        """Give the handle that was good last; ValueError where no such GPU was there at opening."""
-        try:
-            return self._handles[uuid]
-        except KeyError:
-            raise ValueError(f"no GPU {uuid} was found when the driver was opened") from None
+        """Give the handle that was good last; a GPU that was not there at opening is looked up.
+
+        Raises
+        ------
+        DeviceLostError
+            There is no such GPU now.
+        """
+        known = self._handles.get(uuid)
+        return self.find(uuid) if known is None else known
 
     def find(self, uuid: str) -> Any:
         """Look a GPU up anew, after it was lost or the driver was reloaded.

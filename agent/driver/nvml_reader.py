@@ -8,6 +8,7 @@ import ctypes
 import itertools
 import logging
 import math
+import threading
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,16 +96,13 @@ class SignalReader:
         self._now = library.clock.monotonic_s
         self._read_fields = library.function(_FIELDS_FUNCTION)
         self._fields_cost = library.costs.of(_FIELDS_FUNCTION)
-        n_fields = sum(isinstance(source, FieldSource) for want in wants for source in want)
-        self._gpus = tuple(_Gpu(uuid=gpu.uuid, buffer=FieldBuffer(n_fields)) for gpu in library.gpus)
+        self._n_fields = sum(isinstance(source, FieldSource) for want in wants for source in want)
         # Cells are set one by one through `array`, which costs a third of a NumPy element, then copied all at once.
         self._width = len(signals)
-        self._nothing = array("d", [math.nan] * (len(self._gpus) * self._width))
-        self._cells = array("d", self._nothing)
-        self._seen: FloatArray = np.frombuffer(self._cells).reshape(len(self._gpus), self._width)
+        self._nothing = array("d", [math.nan] * (len(library.gpus) * self._width))
         self.routes: dict[tuple[str, str], Route] = {}
-        for gpu in self._gpus:
-            self._plan(gpu)
+        self._thread_id: int | None = None
+        self._gpus, self._cells = self._fresh()
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, n_signals)``; NaN where a GPU or a signal is absent.
@@ -114,29 +112,42 @@ class SignalReader:
         TransientError
             The driver is not loaded any more, so nothing could be read.
         """
-        self._cells[:] = self._nothing
+        thread_id = threading.get_ident()
+        if self._thread_id not in (None, thread_id):
+            # The thread before may be stuck in a call: whatever it brings when it wakes goes into its own buffers.
+            self._gpus, self._cells = self._fresh()
+        self._thread_id = thread_id
+        gpus, cells = self._gpus, self._cells
+        cells[:] = self._nothing
         unloaded = 0
-        for row, gpu in enumerate(self._gpus):
+        for row, gpu in enumerate(gpus):
             if gpu.lost and not self._found_again(gpu):
                 continue
             start = row * self._width
-            code = self._read_gpu(gpu, start)
+            code = self._read_gpu(gpu, cells, start)
             if code:
-                self._cells[start : start + self._width] = self._nothing[: self._width]
+                cells[start : start + self._width] = self._nothing[: self._width]
                 self._lose(gpu, code)
                 unloaded = code if code in NOT_LOADED_CODES else unloaded
-        values[...] = self._seen
-        if unloaded and all(gpu.lost for gpu in self._gpus):
+        values[...] = np.frombuffer(cells).reshape(len(gpus), self._width)
+        if unloaded and all(gpu.lost for gpu in gpus):
             raise error_of(unloaded, "read the GPUs")
 
-    def _read_gpu(self, gpu: _Gpu, start: int) -> int:
+    def _fresh(self) -> "tuple[tuple[_Gpu, ...], array[float]]":
+        """Give the GPUs, planned, and cells, with buffers that nobody else has."""
+        gpus = tuple(_Gpu(uuid=gpu.uuid, buffer=FieldBuffer(self._n_fields)) for gpu in self._library.gpus)
+        for gpu in gpus:
+            self._plan(gpu)
+        return gpus, array("d", self._nothing)
+
+    def _read_gpu(self, gpu: _Gpu, cells: "array[float]", start: int) -> int:
         """Make one GPU's calls into the cells from `start` on; a code other than 0 means that the GPU is lost."""
-        cells, now = self._cells, self._now
+        now = self._now
         if gpu.field_arguments:
             before_s = now()
             code = self._read_fields(*gpu.field_arguments)  # type: ignore[misc]  # None has no field arguments
             self._fields_cost.add(now() - before_s)
-            code = self._take_fields(gpu, start) if code == 0 else code
+            code = self._take_fields(gpu, cells, start) if code == 0 else code
             if code and _is_lost(code):
                 return code
         for query in gpu.queries:
@@ -153,13 +164,13 @@ class SignalReader:
                 self._query_failed(gpu, query, code)
         return 0
 
-    def _take_fields(self, gpu: _Gpu, start: int) -> int:
+    def _take_fields(self, gpu: _Gpu, cells: "array[float]", start: int) -> int:
         """Take what the batched call answered; give the code of the worst failure, 0 where there was none."""
         answers = gpu.buffer.answers()
         failed = False
         for (code, value), (column, factor) in zip(answers, gpu.field_outputs, strict=True):
             if code == 0:
-                self._cells[start + column] = value * factor
+                cells[start + column] = value * factor
             else:
                 failed = True
         if not failed:

@@ -15,7 +15,7 @@ from rules.engine import Engine
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.errors import ActionRefusedError, TransientError
-from telemetry.records import Action, ActionState, Decision, Mode
+from telemetry.records import Action, ActionState, Decision
 
 logger = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ def _request(claim: Claim, gpus: list[str], clock_mhz: float, reason: str) -> Ca
         safe_clock_mhz=claim.safe_mhz,
         lease_s=claim.lease_s,
         owner=OWNER,
-        mode=Mode.ENFORCE,
+        mode=claim.mode,
         reason=reason,
     )
 

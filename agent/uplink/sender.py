@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 _MAX_PARTS = 1024
 # Behind by more than this is called catching up; batches leave about once a second.
 _BEHIND_S = 5.0
+# A request that is under way when the sender stops gets this long; its lines stay in the spool if it needs longer.
+_STOP_REQUEST_S = 3.0
 
 
 class UplinkState(StrEnum):
@@ -88,6 +90,7 @@ class Sender:
         self._settings = settings or SenderSettings()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._run, name="uplink", daemon=True)
         self._prepared = False
         self._wait_s = self._settings.first_wait_s
@@ -103,7 +106,10 @@ class Sender:
         self._thread.start()
 
     def stop(self, *, drain_s: float) -> None:
-        """Give what waits up to `drain_s` to leave while the store takes it, then end; the rest stays in the spool."""
+        """Give what waits up to `drain_s` to leave while the store takes it, then end; the rest stays in the spool.
+
+        A request that the store does not answer is abandoned 3 s later at the latest: its lines are sent again.
+        """
         deadline_s = self._clock.monotonic_s() + drain_s
         while self._clock.monotonic_s() < deadline_s and self._state is not UplinkState.REFUSED:
             if not self._spool.status().waiting_points or self._state is UplinkState.AWAY:
@@ -111,7 +117,10 @@ class Sender:
             self._stopping.wait(0.02)
         self._stopping.set()
         self._spool.wake()
-        self._thread.join()
+        self._thread.join(_STOP_REQUEST_S)
+        if self._thread.is_alive():
+            self._abandoned.set()
+            _log.warning("uplink to %s: a request without an answer is abandoned", self._destination.name)
         self._destination.close()
         self._enter(UplinkState.STOPPED)
 
@@ -145,6 +154,9 @@ class Sender:
             except OSError as err:
                 # The spool's own disk: what it cannot read now it may read later.
                 self._back_off(Reply(answer=Answer.AWAY, reason=f"spool cannot be read: {err}"))
+            except Exception as err:  # noqa: BLE001 -- supervisor of the uplink: one failed round may not end it
+                _log.exception("a round of the uplink failed")
+                self._back_off(Reply(answer=Answer.AWAY, reason=f"a defect: {type(err).__name__}: {err}"))
 
     def _round(self) -> None:
         if not self._prepared:
@@ -168,6 +180,8 @@ class Sender:
                 # Everything stays; what did arrive is sent again and changes nothing.
                 self._back_off(trouble)
                 return
+        if self._abandoned.is_set():
+            return  # the spool may belong to the next process by now
         self._spool.ack(entries)
         self._wait_s = self._settings.first_wait_s
         with self._lock:
@@ -187,6 +201,8 @@ class Sender:
         while parts:
             part = parts.pop()
             points = part.count(b"\n")
+            if self._abandoned.is_set():
+                return Reply(answer=Answer.AWAY, reason="stopped")
             reply = self._destination.write(resolution, part)
             sent_parts += 1
             if reply.answer in (Answer.AWAY, Answer.REFUSED):
@@ -224,7 +240,7 @@ class Sender:
 
     def _enter(self, state: UplinkState) -> None:
         with self._lock:
-            if state is self._state:
+            if state is self._state or self._state is UplinkState.STOPPED:
                 return
             self._state, self._since_ns = state, self._clock.utc_ns()
             reason = self._last_error

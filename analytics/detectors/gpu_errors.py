@@ -45,7 +45,10 @@ class GpuErrorsState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuErrors:
-    """Raises `Cause.GPU_LOST` for a bus drop or Xid 79, `FABRIC_ERROR` for SXid and Xid 74, else `GPU_ERROR`."""
+    """Raises `Cause.GPU_LOST` for a bus drop, Xid 79 or a GPU that is missing at start.
+
+    For SXid and Xid 74 it raises `FABRIC_ERROR`, else `GPU_ERROR`.
+    """
 
     limits: GpuErrorLimits
     name: str = "gpu_errors"
@@ -61,7 +64,7 @@ class GpuErrors:
         streaks = {streak.key: streak for streak in state.streaks}
         findings: list[Finding] = []
         for event in events:
-            if event.kind not in _JUDGED or event.severity is Severity.INFO:
+            if not _is_judged(event):
                 continue
             entity_id = event.entity_id or _only_node(topology)
             if entity_id is None:
@@ -94,7 +97,7 @@ class GpuErrors:
         return Finding(
             id=finding_id(f"{self.name}.{event.kind}.{streak.key[2]}", entity_id, streak.since_ns)
             if cause is not Cause.GPU_LOST
-            else finding_id(f"{self.name}.bus_loss", entity_id, streak.since_ns),
+            else finding_id(f"{self.name}.{_loss(event)}", entity_id, streak.since_ns),
             time_ns=time_ns,
             since_ns=streak.since_ns,
             detector=self.name,
@@ -113,8 +116,21 @@ class GpuErrors:
         )
 
 
+def _is_judged(event: Event) -> bool:
+    return (event.kind in _JUDGED and event.severity is not Severity.INFO) or _is_missing(event)
+
+
+def _is_missing(event: Event) -> bool:
+    """Say whether a collector tells that GPUs are missing; that one of them fails is a warning and no more."""
+    return event.kind is EventKind.COLLECTOR and event.severity is Severity.CRITICAL
+
+
+def _loss(event: Event) -> str:
+    return "missing" if _is_missing(event) else "bus_loss"
+
+
 def _key(event: Event, entity_id: str) -> tuple[str, Cause, int | None]:
-    if is_bus_loss(event):
+    if is_bus_loss(event) or _is_missing(event):
         return entity_id, Cause.GPU_LOST, None
     fabric = event.kind is EventKind.SXID or event.code == _XID_NVLINK
     return entity_id, Cause.FABRIC_ERROR if fabric else Cause.GPU_ERROR, event.code
@@ -160,4 +176,6 @@ def _worth_telling(before: Streak, after: Streak) -> bool:
 def _named(event: Event) -> str:
     if event.kind is EventKind.BUS_DROP:
         return "bus drop"
+    if _is_missing(event):
+        return "missing GPU"
     return f"{'SXid' if event.kind is EventKind.SXID else 'Xid'} {event.code}"

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from analytics.connectivity import Kinship, root_of
 from analytics.incidents.case import Case, merged, open_case, settled, with_finding
-from analytics.incidents.families import ELECTRICAL, explains, family_of, finding_key, points_to_parent
+from analytics.incidents.families import ELECTRICAL, LOSS, explains, family_of, finding_key, points_to_parent
 from telemetry.clock import NS_PER_S
 from telemetry.durations import DurationS
 from telemetry.entities import EntityKind, Topology
@@ -136,7 +136,8 @@ class IncidentBook:
     def restore(snapshot: Mapping[str, Any], *, now_ns: int, settings: BookSettings | None = None) -> "IncidentBook":
         """Give the book that a snapshot describes.
 
-        Detectors start anew, so what was active must be told again within `confirm_s`, else it counts as cleared.
+        Detectors start anew, so what was active must be told again within `confirm_s`, else it counts as cleared. A
+        lost GPU that the topology no longer has cannot be told again: it stays lost.
 
         Raises
         ------
@@ -235,7 +236,8 @@ class IncidentBook:
             after = case
             for finding in case.active:
                 if finding_key(finding) in case.unconfirmed:
-                    after = with_finding(after, _unseen(finding, now_ns))
+                    gone = family_of(finding.cause) == LOSS and not kinship.knows(finding.entity_id)
+                    after = with_finding(after, _absent(finding, now_ns) if gone else _unseen(finding, now_ns))
             if after is not case:
                 self._put(after, kinship)
 
@@ -289,3 +291,9 @@ def _unseen(finding: Finding, now_ns: int) -> Finding:
         status=FindingStatus.CLEARED,
         summary=f"{finding.summary}; not seen again since the restart",
     )
+
+
+def _absent(finding: Finding, now_ns: int) -> Finding:
+    words = "; not seen since the restart: GPU not found"
+    summary = finding.summary if finding.summary.endswith(words) else f"{finding.summary}{words}"
+    return replace(finding, time_ns=max(now_ns, finding.time_ns), status=FindingStatus.UPDATED, summary=summary)

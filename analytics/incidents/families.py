@@ -12,6 +12,7 @@ FAMILIES: tuple[tuple[Cause, ...], ...] = (
     (Cause.SENSOR_LOST,),
 )
 ELECTRICAL = 0
+LOSS = 2
 _FAMILY = {cause: number for number, family in enumerate(FAMILIES) for cause in family}
 _RANK = {cause: rank for family in FAMILIES for rank, cause in enumerate(family)}
 

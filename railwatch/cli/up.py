@@ -80,11 +80,13 @@ def up(
             teller.tell(run.watch())
             stop.wait(LOOK_S)
     finally:
-        teller.say("stopping: releasing caps, flushing")
-        troubles = run.stop()
+        try:
+            teller.say("stopping: releasing caps, flushing")
+        finally:
+            troubles = run.stop()  # in any case: the terminal may be gone
         teller.tell(run.records())
     teller.summary(run, troubles)
-    if troubles:
+    if troubles or teller.caps_left:
         raise typer.Exit(1)
 
 
@@ -118,6 +120,11 @@ class _Teller:
         self._counts: Counter[str] = Counter()
         self._incidents: set[str] = set()
         self._in_force: set[tuple[str, str]] = set()
+
+    @property
+    def caps_left(self) -> tuple[tuple[str, str], ...]:
+        """Incident and entity of each cap that is still in force, as far as the records say."""
+        return tuple(sorted(self._in_force))
 
     def say(self, sentence: str) -> None:
         self._console.print(sentence, soft_wrap=True)
@@ -160,9 +167,11 @@ class _Teller:
             "decisions": self._counts["decision"],
             "actions": self._counts["action"],
             "outcomes": self._counts["outcome"],
-            "caps_left": len(self._in_force),
+            "caps_left": len(self.caps_left),
             "troubles": troubles,
         }
+        for incident_id, entity_id in self.caps_left:
+            sys.stderr.write(f"railwatch: {entity_id}: the cap of incident {incident_id} could not be released\n")
         if self._as_json:
             print_json(fields)
             return

@@ -1,8 +1,9 @@
 """Where configuration comes from: defaults, then a YAML file, then environment variables."""
 
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -101,17 +102,20 @@ def _overlay(data: dict[str, Any], environ: Mapping[str, str], problems: list[Pr
 
 
 def _known(keys: list[str]) -> bool:
-    model: type[BaseModel] = Config
-    for position, key in enumerate(keys):
-        field = model.model_fields.get(key)
-        if field is None:
+    """Say whether the keys lead to a value; a whole section cannot be one variable."""
+    place: Any = Config
+    for key in keys:
+        inner = _keys_of(place)
+        if key not in inner:
             return False
-        last = position == len(keys) - 1
-        annotation = field.annotation
-        is_section = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-        if last:
-            return not is_section
-        if not is_section:
-            return False
-        model = annotation  # type: ignore[assignment]  # narrowed by is_section
-    return False
+        place = inner[key]
+    return not _keys_of(place)
+
+
+def _keys_of(kind: Any) -> Mapping[str, Any]:
+    """Give the keys of a section and what each holds; a value has none."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    if isinstance(kind, type) and is_dataclass(kind):
+        return get_type_hints(kind)
+    return {}

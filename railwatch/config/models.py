@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from agent.actuation.limits import UnreadableClocks
 from analytics.detectors.limits import DetectorLimits
 from analytics.incidents.book import BookSettings
 from rules.rails import RailsSettings
@@ -156,6 +157,13 @@ class Actions(Section):
     clock_cap: ActionMode = Field(
         default=ActionMode.AUTO,
         description="Capping GPU clocks: `auto` enforces on a simulated node and observes on real hardware.",
+    )
+    unreadable_clocks: UnreadableClocks = Field(
+        default=UnreadableClocks.REFUSE,
+        description=(
+            "Whether clocks are capped through locked clocks, which the driver does not show: "
+            "a lock that a person set is lost when the cap is released."
+        ),
     )
     notify: ActionMode = Field(default=ActionMode.AUTO, description="Telling people.")
 

@@ -1,10 +1,14 @@
 """The actuator process: the only one that writes to hardware, and the one that undoes it."""
 
+import contextlib
 import logging
+from pathlib import Path
 from threading import Event
 
+from agent.actuation.journal import FILE_NAME
 from agent.actuation.limits import ClockCapSettings
 from agent.actuation.server import serve_actuator
+from agent.actuation.writer_lock import WriterLock
 from agent.driver.port import ClockKnob
 from railwatch.driver import open_driver
 from railwatch.processes.child import Ready, run_child
@@ -12,6 +16,7 @@ from railwatch.session import Session
 from telemetry.clock import SystemClock
 from telemetry.errors import NotSupportedError
 from telemetry.journal import JournalWriter
+from telemetry.records import Mode
 
 logger = logging.getLogger(__name__)
 
@@ -41,28 +46,49 @@ class NoKnob:
 def main(session: Session, stop: Event, ready: Ready) -> None:
     """Serve requests until told to stop, then release every cap."""
     clock = SystemClock()
-
-    def knob() -> ClockKnob:
-        driver = open_driver(session, clock)
-        return driver.knob if driver.knob is not None else NoKnob(driver.why or "no GPU has a clock that can be set")
-
+    settings = settings_of(session)
     # A simulated node ends with its run, and so do the settings that its journal speaks of.
     state_dir = (session.run_dir if session.simulated else session.config.data_dir) / "actuator"
-    journal = JournalWriter(session.journal_dir / "actuator.jsonl", simulated=session.simulated)
-    try:
+    may_write = not session.simulated and (settings.highest_mode is Mode.ENFORCE or _left_behind(state_dir))
+    with contextlib.ExitStack() as kept:
+
+        def knob() -> ClockKnob:
+            driver = open_driver(session, clock)
+            if driver.knob is None:
+                return NoKnob(driver.why or "no GPU has a clock that can be set")
+            if may_write:
+                kept.callback(WriterLock().close)
+            return driver.knob
+
+        journal = JournalWriter(session.journal_dir / "actuator.jsonl", simulated=session.simulated)
+        kept.callback(journal.close)
         serve_actuator(
             knob,
             session.actuator_socket,
             state_dir,
             journal.append,
             clock,
-            settings=ClockCapSettings(),
+            settings=settings,
             run_id=str(session.started_ns),
             stop=stop,
             ready=lambda: ready({}),
         )
-    finally:
-        journal.close()
+
+
+def settings_of(session: Session) -> ClockCapSettings:
+    """Give the limits of the clock cap in a run: it may go no further than the configuration lets the rules go."""
+    actions = session.config.actions
+    return ClockCapSettings(
+        highest_mode=actions.clock_cap.resolve(simulated=session.simulated), unreadable=actions.unreadable_clocks
+    )
+
+
+def _left_behind(state_dir: Path) -> bool:
+    """Say whether an earlier run may have left caps that have to be released."""
+    try:
+        return (state_dir / FILE_NAME).stat().st_size > 0
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":

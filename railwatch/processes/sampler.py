@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
@@ -12,6 +13,7 @@ from agent.actuation.client import ActuatorClient
 from agent.collectors.build import CollectorSettings, build_collectors, kernel_log_status
 from agent.collectors.driver_events import DriverEvents
 from agent.collectors.driver_lines import DriverLines
+from agent.collectors.gpu_roster import GpuRoster
 from agent.collectors.kernel_log import KernelLog
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.guard.guard import Guard
@@ -24,7 +26,7 @@ from railwatch.config.models import Config, SourceUse
 from railwatch.driver import OpenDriver, open_driver
 from railwatch.pipeline import pipeline_settings, topology_of
 from railwatch.processes.child import Ready, run_child
-from railwatch.session import Session
+from railwatch.session import DriverKind, Session
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
 from telemetry.frames import TableSpec
@@ -37,6 +39,10 @@ SOURCES_FILE = "sources.json"
 WORKERS_FILE = "workers.json"
 CLOCKS_FILE = "clocks.json"
 STATUS_EVERY_S = 1.0
+GPUS_FILE = "gpus.json"
+# A guard that took no step for this long hangs; a step takes milliseconds, an order to the actuator at most a second.
+GUARD_SILENT_S = 10.0
+GUARD_ENDED = 4
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -68,12 +74,13 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
     supported_mhz = driver.supported_mhz()
     (session.run_dir / CLOCKS_FILE).write_text(json.dumps(supported_mhz), encoding="utf-8")
     pipeline = _pipeline(session, ring, supported_mhz)
+    pulse = Pulse(clock)
     guard = Guard(
         ring.tables,
         pipeline,
         actuator,
         journal,
-        clock,
+        pulse,
         snapshot_path=kept,
         actions_path=session.journal_dir / "actuator.jsonl",
     )
@@ -87,7 +94,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
         on_events=lambda events: _tell(guard, events),
         event_sources=event_sources,
     )
-    guarding = Thread(target=guard.run, args=(stop,), name="guard", daemon=True)
+    guarding = Thread(target=run_guard, args=(guard, stop, kept), name="guard", daemon=True)
     settle_process()
     sampler.start()
     guarding.start()
@@ -95,11 +102,51 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
     _write(session.run_dir / SOURCES_FILE, [_status_fields(status) for status in sources])
     while not stop.wait(STATUS_EVERY_S):
         _write(session.run_dir / WORKERS_FILE, [_worker_fields(status) for status in sampler.statuses()])
+        if not stop.is_set() and (not guarding.is_alive() or pulse.age_s > GUARD_SILENT_S):
+            logger.error("the guard takes no step any more; this process ends to be started again")
+            sampler.stop()
+            sys.exit(GUARD_ENDED)
     guarding.join(2.0)
     sampler.stop()
     actuator.close()
     journal.close()
     ring.close()
+
+
+class Pulse:
+    """The clock as the guard sees it: each step begins with the time of day, so it knows when the last one began."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asked_s = clock.monotonic_s()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the guard last asked for the time of day."""
+        return self._clock.monotonic_s() - self._asked_s
+
+    def monotonic_s(self) -> float:
+        """Seconds since an arbitrary start."""
+        return self._clock.monotonic_s()
+
+    def utc_ns(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC."""
+        self._asked_s = self._clock.monotonic_s()
+        return self._clock.utc_ns()
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        """Return at that monotonic time."""
+        self._clock.sleep_until(monotonic_s)
+
+
+def run_guard(guard: Guard, stop: Flag, kept: Path) -> None:
+    """Guard until told to stop; a snapshot that it cannot go on from is put aside, so that the next start can."""
+    try:
+        guard.run(stop)
+    except Exception:
+        logger.exception("the guard cannot go on from %s; it is put aside", kept)
+        if kept.exists():
+            kept.replace(kept.with_suffix(".bad"))
 
 
 def _tell(guard: Guard, events: tuple[Event, ...]) -> None:
@@ -120,7 +167,7 @@ def _collectors(
             clock=clock,
             accounts=accounts,
             reader=driver.reader,
-            why_no_reader=driver.why,
+            why_no_reader=session.source if session.driver is DriverKind.NONE else driver.why,
             sysfs_root=Path(session.sysfs),
         )
     )
@@ -156,6 +203,16 @@ def _event_sources(
     found: list[EventSource] = []
     if driver.events is not None:
         found.append(DriverEvents(driver.events, driver.gpus, clock=clock, severity_of=_severity_of))
+    if not session.simulated and config.sources.nvml is SourceUse.AUTO:
+        found.append(
+            GpuRoster(
+                config.data_dir / GPUS_FILE,
+                uuids=[gpu.uuid for gpu in driver.gpus],
+                lost_at_open=0 if driver.nvml is None else driver.nvml.library.lost_at_open,
+                node=session.node.key,
+                clock=clock,
+            )
+        )
     path = Path(session.kmsg)
     if config.sources.kernel_log is SourceUse.AUTO and kernel_log_status(path).state is SourceState.WORKING:
         log = f"kmsg:{BOOT_ID.read_text().strip()[:8]}" if BOOT_ID.exists() else "kmsg"

@@ -52,8 +52,8 @@ class Service:
             JournalReader(session.journal_dir / f"{name}.jsonl", _position(session, name)) for name in JOURNALS
         )
         self._unwritten: list[Record] = []
-        self._waiting: list[Record] = []
         self._trouble = ""
+        self._store_trouble = ""
         self._rows_lost = 0
         self.records_lost = 0
         agent = Entity(kind=EntityKind.AGENT, key=session.node.key, name=session.node.name)
@@ -67,7 +67,9 @@ class Service:
     def follow_journals(self) -> None:
         """Take in new records."""
         fresh = sorted((record for reader in self._readers for record in reader.read()), key=lambda r: r.time_ns)
-        self._waiting += fresh
+        if fresh:
+            # On their way before the position moves on: after a kill in between they are sent again, never left out.
+            self._keeper.keep((), (), fresh)
         self._unwritten += fresh
         if not self._unwritten:
             return
@@ -93,14 +95,13 @@ class Service:
             del self._unwritten[:surplus]
 
     def keep(self, *, at_end: bool = False) -> None:
-        """Take new rows and waiting records to the store."""
+        """Take new rows to the store."""
         raw, rollups = self._rows()
         now_ns = self._clock.utc_ns()
         if at_end:
             rollups += self._flush()
         raw.append(self._own_frame(now_ns))
-        self._keeper.keep(raw, rollups, self._waiting)
-        self._waiting = []
+        self._keeper.keep(raw, rollups, ())
 
     def _rows(self) -> tuple[list[Frame], list[Frame]]:
         raw: list[Frame] = []
@@ -115,6 +116,7 @@ class Service:
     def _drain(self, raw: list[Frame], rollups: list[Frame]) -> None:
         for name, table in ({} if self._ring is None else self._ring.tables).items():
             kept_ns = self._kept_ns.pop(name, None)  # only what was in the ring already can have been kept before
+            left_out = 0
             while True:
                 # A table that counts anew was started anew.
                 since = self._next[name] if self._next[name] <= table.count else 0
@@ -123,11 +125,16 @@ class Service:
                 self._rows_lost += read.lost
                 if not len(read.frame):
                     break
-                raw.append(_later(read.frame, kept_ns))
+                fresh = _later(read.frame, kept_ns)
+                raw.append(fresh)
+                # Up to the newest row in the store everything is kept; what is not later in spite of standing behind it
+                # was stamped after the wall clock was stepped back.
+                left_out = 0 if kept_ns in read.frame.time_ns else left_out + len(read.frame) - len(fresh)
                 # A rollup that was not complete is made from its whole second.
                 done = self._rollups[name].feed(_later(read.frame, None if kept_ns is None else _second_of(kept_ns)))
                 if len(done):
                     rollups.append(done)
+            self._rows_lost += left_out
 
     def _attach(self) -> list[Frame]:
         """Find the ring; rows that an earlier service process did not get to store are in it still.
@@ -135,13 +142,19 @@ class Service:
         Gives the last rollups of the ring before.
         """
         try:
-            self._ring = Ring.attach(self._session.ring_path)
+            ring = Ring.attach(self._session.ring_path)
+            tables = ring.tables
+            newest_ns = {name: self._keeper.newest_ns(table.spec) for name, table in tables.items()}
         except EnvironmentLacksError:
             return []  # the sampler is being started again
+        except TransientError as err:
+            if not self._store_trouble:
+                logger.error("rows wait in the ring: %s", err)  # noqa: TRY400 -- the reason says it all
+            self._store_trouble = str(err)
+            return []
+        self._ring, self._store_trouble = ring, ""
         left = self._flush()
-        tables = self._ring.tables
         self._next = {name: max(0, table.count - table.rows) for name, table in tables.items()}
-        newest_ns = {name: self._keeper.newest_ns(table.spec) for name, table in tables.items()}
         self._kept_ns = {name: kept_ns for name, kept_ns in newest_ns.items() if kept_ns is not None}
         self._rollups = {name: Rollup(table.spec) for name, table in tables.items()}
         return left

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
 from telemetry.errors import TransientError
 from telemetry.frames import Frame, TableSpec
@@ -99,8 +100,11 @@ class EmbeddedStore:
     (a full disk), not at all.
     """
 
-    def __init__(self, directory: Path, *, retention: EmbeddedRetention | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, retention: EmbeddedRetention | None = None, clock: Clock | None = None
+    ) -> None:
         self._retention = retention or EmbeddedRetention()
+        self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._connection = open_database(directory / FILE_NAME, schema=_SCHEMA, version=_VERSION)
         self._spec_ids: dict[TableSpec, int] = {}
@@ -115,12 +119,22 @@ class EmbeddedStore:
         self._write(Resolution.ROLLUP, frames)
 
     def newest_raw_ns(self, spec: TableSpec) -> int | None:
-        """Give the time of the newest raw row kept of a table, None where there is none."""
-        with self._lock:
-            (newest,) = self._connection.execute(
-                "SELECT max(last_ns) FROM chunk JOIN spec ON spec.id = spec_id WHERE resolution = ? AND columns = ?",
-                (Resolution.RAW, spec_to_json(spec)),
-            ).fetchone()
+        """Give the time of the newest raw row kept of a table, None where there is none.
+
+        Raises
+        ------
+        TransientError
+            The file cannot be read now.
+        """
+        try:
+            with self._lock:
+                (newest,) = self._connection.execute(
+                    "SELECT max(last_ns) FROM chunk JOIN spec ON spec.id = spec_id"
+                    " WHERE resolution = ? AND columns = ?",
+                    (Resolution.RAW, spec_to_json(spec)),
+                ).fetchone()
+        except sqlite3.Error as err:
+            raise TransientError(f"embedded store: cannot be read now: {err}") from err
         return None if newest is None else int(newest)
 
     def close(self) -> None:
@@ -176,20 +190,24 @@ class EmbeddedStore:
         self._insert(resolution, spec_id, whole, merged=True)
 
     def _trim(self) -> None:
+        now_ns = self._clock.utc_ns()
+        (newest_ns,) = self._connection.execute("SELECT ifnull(max(last_ns), 0) FROM chunk").fetchone()
+        # Age counts from the newest sample, so a machine that was off for a week loses nothing at start; but no later
+        # than from now, so a row that a clock gone wrong stamped far ahead does not make everything else old.
+        reference_ns = min(int(newest_ns), now_ns)
         for resolution, keep_ns in (
             (Resolution.RAW, self._retention.raw_ns),
             (Resolution.ROLLUP, self._retention.rollup_ns),
         ):
-            # Age counts from the newest sample, so a machine that was off for a week loses nothing at start.
             self._connection.execute(
-                "DELETE FROM chunk WHERE resolution = ?1 AND last_ns < (SELECT max(last_ns) FROM chunk) - ?2",
-                (resolution, keep_ns),
+                "DELETE FROM chunk WHERE resolution = ?1 AND (last_ns < ?2 OR (last_ns > ?3 AND first_ns < ?2))",
+                (resolution, reference_ns - keep_ns, now_ns),
             )
         while size_bytes(self._connection) > self._retention.max_bytes:
             gone = self._connection.execute(
                 "DELETE FROM chunk WHERE id IN"
-                " (SELECT id FROM chunk ORDER BY resolution = 'rollup', last_ns LIMIT ?) RETURNING id",
-                (_TRIM_CHUNKS,),
+                " (SELECT id FROM chunk ORDER BY first_ns <= ?, resolution = 'rollup', last_ns LIMIT ?) RETURNING id",
+                (now_ns, _TRIM_CHUNKS),
             ).fetchall()
             if not gone:
                 break

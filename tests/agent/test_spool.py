@@ -250,3 +250,16 @@ def test_a_full_disk_costs_the_oldest_and_is_counted(tmp_path: Path) -> None:
     assert told["dropped"] + 2 * told["left"] == 2000
     assert told["left"] > 0
     assert told["newest"]
+
+
+def test_a_foreign_file_is_left_alone_and_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = Spool(tmp_path)
+    put(first, 1)
+    first.close()
+    (tmp_path / "x.spool").write_text("not ours")
+    (tmp_path / "²7.spool").write_text("nor this")
+    spool = Spool(tmp_path)
+    assert drain(spool) == [body(1)]
+    assert caplog.text.count("x.spool") == 1
+    assert (tmp_path / "x.spool").read_text() == "not ours"
+    spool.close()

@@ -31,6 +31,13 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert config.sampling.fast_hz == 50
 
 
+def test_every_key_can_be_set_by_the_environment_however_deep_it_lies() -> None:
+    environ = {"RAILWATCH_INCIDENTS__CONFIRM_S": "8s", "RAILWATCH_DETECTORS__RAIL_SAG__MINIMUM_V": "11.39"}
+    config = load_config(None, environ)
+    assert config.incidents.confirm_s == 8.0
+    assert config.detectors.rail_sag.minimum_v == 11.39
+
+
 def test_every_problem_of_file_and_environment_is_reported_at_once(tmp_path: Path) -> None:
     found = problems(
         "sampling:\n  fast_hz: 0\n  ring: 120\nstor:\n  kind: embedded\npage:\n  host: 0.0.0.0\n",

@@ -1,14 +1,17 @@
 """What a run needs before it starts, and what is left when it cannot."""
 
+import signal
 import socket
+import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from railwatch import run as run_module
-from railwatch.config.models import Config
-from railwatch.probe import probe_nvml
+from railwatch.config.models import Config, SourceUse
+from railwatch.probe import ProbeAnswer, has_driver, probe_nvml
 from railwatch.run import NodeRun, Wanted, choose_source
 from railwatch.session import DriverKind, Session, run_dir_of
 from telemetry.clock import SystemClock
@@ -45,10 +48,50 @@ def test_what_the_user_names_is_simulated_without_asking_the_driver() -> None:
 
 def test_the_probe_says_in_words_why_there_are_no_gpus_and_gives_up_after_its_time() -> None:
     answer = probe_nvml()
-    if answer.gpus == 0:
-        assert answer.why
-        assert choose_source(Wanted())[1] == f"simulated node v100x4, scenario healthy ({answer.why})"
-    assert probe_nvml(timeout_s=0.001).why == "NVML did not answer within 0.001 s"
+    assert answer.gpus or answer.why
+    late = probe_nvml(timeout_s=0.001)
+    assert (late.gpus, late.why, late.hung) == (0, "NVML did not answer within 0.001 s", True)
+
+
+NO_LIBRARY = ProbeAnswer(gpus=0, driver_version=None, why="NVML 12: no library")
+HUNG = ProbeAnswer(gpus=0, driver_version=None, why="NVML did not answer within 60 s", hung=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "driver", "kind", "sentence"),
+    [
+        (NO_LIBRARY, False, DriverKind.NVML, "simulated node v100x4, scenario healthy (NVML 12: no library)"),
+        (NO_LIBRARY, True, DriverKind.NVML, "no GPU read: NVML 12: no library"),
+        (HUNG, True, DriverKind.NONE, "no GPU read: NVML did not answer within 60 s"),
+        (
+            ProbeAnswer(gpus=8, driver_version="580.1", why=""),
+            True,
+            DriverKind.NVML,
+            "8 GPUs through NVML, driver 580.1",
+        ),
+    ],
+)
+def test_a_node_with_a_driver_is_never_simulated(
+    answer: ProbeAnswer,
+    driver: bool,
+    kind: DriverKind,
+    sentence: str,  # noqa: FBT001 -- a column of the table
+) -> None:
+    found = choose_source(Wanted(), probe=lambda: answer, driver_here=lambda: driver)
+    assert found[:2] == (kind, sentence)
+    assert (found[2].plant_node is not None) == sentence.startswith("simulated")
+
+
+def test_gpus_that_are_switched_off_are_not_asked_for_and_not_simulated() -> None:
+    found = choose_source(Wanted(), SourceUse.OFF, probe=lambda: HUNG, driver_here=lambda: False)
+    assert found == (DriverKind.NONE, "no GPU read: sources.nvml is off", Wanted())
+    assert choose_source(WANTED, SourceUse.OFF)[1] == "simulated node v100x4, scenario psu-sag"
+
+
+def test_a_driver_shows_itself_by_any_of_its_places(tmp_path: Path) -> None:
+    assert not has_driver((tmp_path / "nvidia0", tmp_path / "nvidiactl"))
+    (tmp_path / "nvidiactl").touch()
+    assert has_driver((tmp_path / "nvidia0", tmp_path / "nvidiactl"))
 
 
 def refused(run: NodeRun, message: str) -> None:
@@ -84,3 +127,24 @@ def test_a_process_that_cannot_start_is_told_and_the_others_are_stopped(tmp_path
 def test_a_service_that_starts_again_is_found_at_the_same_address(tmp_path: Path) -> None:
     session = run_module._keep_port(a_session(tmp_path), "http://127.0.0.1:43210/")
     assert session.config.page.port == 43210
+
+
+def test_a_terminal_that_is_gone_does_not_keep_the_run_from_stopping(tmp_path: Path) -> None:
+    start = "from railwatch.cli import main; main()"
+    options = ("--simulate", "v100x4", "--port", "0", "--data-dir", str(tmp_path))
+    command = [sys.executable, "-c", start, "up", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        while not (line := process.stdout.readline()).startswith(b"data:"):
+            assert line, process.stderr.read()
+        assert run_dir_of(tmp_path).exists()
+        process.stdout.close()
+        process.send_signal(signal.SIGTERM)
+        process.wait(40)
+        assert not run_dir_of(tmp_path).exists(), "stopped in order, with nothing left behind"
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from dashboards.page.source import StoreStatus
+from railwatch.config.models import StoreKind
 from railwatch.keeping import EmbeddedKeeper, Keeper, open_keeper
 from railwatch.node_page import NodePage
 from railwatch.processes.service import MAX_UNWRITTEN, Service
@@ -26,6 +28,7 @@ from telemetry.store.embedded import EmbeddedReader
 from telemetry.store.port import Resolution
 from telemetry.store.records import RecordFile
 from tests.agent.fakes import START_NS, FakeClock
+from tests.agent.uplink.stub import stub_store
 from tests.railwatch.a_run import ROW_NS, WIDE, a_ring, a_session, an_event, write_rows
 
 END_NS = START_NS + 3600 * NS_PER_S
@@ -273,7 +276,7 @@ class FullStore:
 
 
 def test_a_full_disk_is_told_and_counted_and_sampling_goes_on(session: Session) -> None:
-    keeper = EmbeddedKeeper(session.config.data_dir / "store", session.config.store)
+    keeper = EmbeddedKeeper(session.config.data_dir / "store", session.config.store, FakeClock())
     keeper._store.close()
     keeper._store = FullStore()  # type: ignore[assignment]
     running = Running(session, keeper)
@@ -288,6 +291,68 @@ def test_a_full_disk_is_told_and_counted_and_sampling_goes_on(session: Session) 
     write_rows(ring, 50, 5)
     assert ring.tables["supply"].count == 55
     running.close()
+
+
+def test_a_kill_between_journal_and_store_loses_no_record(session: Session) -> None:
+    with stub_store() as server:
+        config = session.config
+        store = config.store.model_copy(update={"kind": StoreKind.INFLUXDB1, "url": server.url})
+        session = replace(session, config_json=config.model_copy(update={"store": store}).model_dump_json())
+        journal = JournalWriter(session.journal_dir / "guard.jsonl")
+        journal.append(an_event(0))
+        first = Running(session)
+        first.service.follow_journals()
+        assert (session.journal_dir / "guard.position").exists()
+        first.close()  # as dead as by a kill: `keep` was never called
+        second = Running(session)
+        second.service.follow_journals()
+        second.service.keep()
+        second.close()
+        journal.close()
+        assert len([line for line in server.lines() if b'id="e0"' in line]) == 1
+
+
+class Unreadable:
+    """Stands for an embedded store that cannot be read until it can."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self.fails = True
+        self.keep, self.status, self.errors, self.close = keeper.keep, keeper.status, keeper.errors, keeper.close
+
+    def newest_ns(self, spec: TableSpec) -> int | None:
+        if self.fails:
+            raise TransientError("embedded store: cannot be read now: disk I/O error")
+        return self._keeper.newest_ns(spec)
+
+
+def test_rows_wait_in_the_ring_while_the_store_cannot_be_read(
+    session: Session, running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = Unreadable(running.keeper)
+    service = Service(session, keeper, running.records, running.page, running.clock)
+    write_rows(a_ring(session), 0, 30)
+    service.keep()
+    service.keep()
+    assert caplog.text.count("disk I/O error") == 1
+    keeper.fails = False
+    service.keep()
+    assert raw(session) == [float(n) for n in range(30)]
+
+
+def test_rows_stamped_after_a_step_back_of_the_clock_are_counted_where_they_are_left_out(session: Session) -> None:
+    ring = a_ring(session)
+    write_rows(ring, 0, 40)
+    first = Running(session)
+    first.service.keep()
+    first.close()
+    write_rows(ring, 40, 5)
+    write_rows(ring, 45, 7, start_ns=START_NS - 10 * NS_PER_S)
+    second = Running(session)
+    second.service.keep()
+    assert raw(session) == [float(n) for n in range(45)]
+    assert second.service._rows_lost == 7
+    second.close()
 
 
 def test_the_journal_of_an_earlier_run_is_not_shown_as_this_runs_past(tmp_path: Path) -> None:

@@ -380,3 +380,17 @@ def test_a_snapshot_that_is_none_is_refused_and_policies_that_are_gone_are_dropp
     assert other.claims == ()
     with pytest.raises(ValueError, match="incidents"):
         other.restore({"nonsense": 1})
+
+
+def test_a_cap_that_was_enforced_is_wanted_no_more_once_the_mode_says_less() -> None:
+    engine = _engine()
+    engine.step([incident(numbers=SAG)], node(), 0)
+    observing = _engine(rails=Rails())
+    observing.restore(json.loads(json.dumps(engine.snapshot())))
+    assert observing.claims == ()
+    assert _only(observing.step([], node(), seconds(1))).verdict is Verdict.OBSERVE
+    assert observing.claims == ()
+    engine.rails = Rails()
+    assert engine.claims == ()
+    engine.rails = ENFORCED
+    assert len(engine.claims) == 1

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,42 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentLacksError, match="expected a journal that can be written"):
         JournalWriter(tmp_path / "file" / "a.jsonl")
+
+
+def test_a_journal_that_grows_too_long_is_rotated_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("telemetry.journal.ROTATE_BYTES", 1000)
+    path = tmp_path / "a.jsonl"
+    writer, reader = JournalWriter(path), JournalReader(path)
+    found: list[str] = []
+    for number in range(50):
+        writer.append(event(number))
+        if number % 4 == 0:
+            found += [record.id for record in reader.read()]
+    found += [record.id for record in reader.read()]
+    writer.close()
+    assert found == [str(number) for number in range(50)]
+    assert (tmp_path / "a.jsonl.old").exists()
+    assert path.stat().st_size < 1500
+    assert writer.lost == 0
+
+
+def test_half_a_record_on_a_full_disk_is_taken_back_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.jsonl"
+    writer = JournalWriter(path)
+    writer.append(event(1))
+    whole = path.read_bytes()
+    write = os.write
+    with monkeypatch.context() as full:
+        full.setattr("telemetry.journal.os.write", lambda descriptor, line: write(descriptor, line[:10]))
+        writer.append(event(2))
+        writer.append(event(3))
+    assert path.read_bytes() == whole
+    assert writer.lost == 2
+    assert caplog.text.count("journal cannot be written") == 1
+    writer.append(event(4))
+    writer.close()
+    assert [record.id for record in JournalReader(path).read()] == ["1", "4"]

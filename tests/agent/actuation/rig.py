@@ -46,6 +46,7 @@ class Rig:
     knob: FakeClockKnob = field(default_factory=FakeClockKnob)
     clock: FakeClock = field(default_factory=FakeClock)
     run_id: str = "run-1"
+    settings: ClockCapSettings = field(default_factory=ClockCapSettings)
     told: list[Action] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -54,7 +55,7 @@ class Rig:
     def start(self) -> None:
         self.journal = HoldJournal(self.state_dir, run_id=self.run_id)
         self.actuator = ClockCapActuator(
-            self.knob, self.journal, self.clock, sink=self.told.append, settings=ClockCapSettings()
+            self.knob, self.journal, self.clock, sink=self.told.append, settings=self.settings
         )
         self.recovered = self.actuator.recover(run_id=self.run_id)
 

@@ -279,17 +279,6 @@ def test_a_lost_gpu_does_not_keep_its_siblings_from_being_capped(rig: Rig) -> No
     assert states == [ActionState.APPLIED, ActionState.FAILED, ActionState.APPLIED, ActionState.APPLIED]
 
 
-def test_a_knob_that_no_getter_shows_is_unset_in_the_end(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, knob=FakeClockKnob(readable=False, name="locked_clock"))
-    action = only(rig.actuator.apply(cap()))
-    assert (action.state, action.found, action.read_back) == (ActionState.APPLIED, None, None)
-    rig.actuator.apply(cap(1005.0, incident="i-2"))
-    assert rig.in_force == 1005.0
-    rig.actuator.release_all(reason="end")
-    assert rig.knob.writes[-1] == (UUID, None)
-    assert rig.in_force == 1530.0
-
-
 def test_a_journal_that_cannot_be_written_holds_the_cap_back_but_never_the_restore(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,8 @@ import pytest
 from agent.actuation.client import ActuatorClient
 from agent.actuation.limits import ClockCapSettings
 from agent.actuation.protocol import REQUEST_BYTES_MAX
-from agent.actuation.server import serve_actuator
+from agent.actuation.server import ActuatorServer, serve_actuator
+from agent.driver.port import ClockKnob
 from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, EnvironmentLacksError, TransientError
 from telemetry.journal import JournalReader
@@ -26,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @contextlib.contextmanager
-def served(folder: Path, knob: FakeClockKnob) -> Iterator[tuple[ActuatorClient, list[Action]]]:
+def served(folder: Path, knob: ClockKnob) -> Iterator[tuple[ActuatorClient, list[Action]]]:
     """An actuator in a thread of this process, and a client of it."""
     told: list[Action] = []
     stop, ready = threading.Event(), threading.Event()
@@ -263,3 +264,74 @@ def test_an_actuator_that_is_told_to_stop_releases_every_cap_first(folder: Path)
         child.terminate()
         assert child.wait(5.0) == 0
         assert settings_of(folder) == {1530.0}
+
+
+def test_a_release_that_fails_at_the_end_is_tried_again_before_the_socket_goes(tmp_path: Path) -> None:
+    knob = FakeClockKnob()
+    socket_there: list[bool] = []
+
+    class Stubborn:
+        """Gives way at the third try."""
+
+        name, readable = knob.name, True
+        supported_mhz, read_mhz = knob.supported_mhz, knob.read_mhz
+        refusals = 2
+
+        def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
+            if clock_mhz == 1530.0:
+                socket_there.append((tmp_path / "run" / "actuator.sock").exists())
+                if len(socket_there) <= self.refusals:
+                    raise TransientError("busy")
+            knob.write_mhz(uuid, clock_mhz)
+
+    with served(tmp_path, Stubborn()) as (client, _):
+        client.apply(cap())
+        assert knob.settings[UUID] == 1057.0
+    assert knob.settings[UUID] == 1530.0
+    assert socket_there == [True, True, True]
+
+
+def test_a_release_that_never_succeeds_ends_in_time_and_stays_in_the_journal(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    knob = FakeClockKnob()
+    with served(tmp_path, knob) as (client, _):
+        client.apply(cap())
+        knob.write_error = TransientError("busy")
+    assert "could not be released" in caplog.text
+    knob.write_error = None
+    with served(tmp_path, knob):
+        assert knob.settings[UUID] == 1530.0
+
+
+def test_a_defect_in_hanging_up_comes_after_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    knob, stop = FakeClockKnob(), threading.Event()
+    path = tmp_path / "run" / "actuator.sock"
+
+    hang_up = ActuatorServer.close
+
+    def torn(server: ActuatorServer) -> None:
+        hang_up(server)
+        raise OSError(5, "I/O error")
+
+    def cap_and_stop() -> None:
+        with contextlib.closing(ActuatorClient(path)) as client:
+            client.apply(cap())
+        stop.set()
+
+    asker = threading.Thread(target=cap_and_stop)
+    monkeypatch.setattr(ActuatorServer, "close", torn)
+    with pytest.raises(OSError, match="I/O error"):
+        serve_actuator(
+            lambda: knob,
+            path,
+            tmp_path / "state",
+            lambda _: None,
+            SystemClock(),
+            settings=ClockCapSettings(),
+            run_id="run",
+            stop=stop,
+            ready=asker.start,
+        )
+    asker.join(5.0)
+    assert knob.writes == [(UUID, 1057.0), (UUID, 1530.0)]

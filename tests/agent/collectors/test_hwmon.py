@@ -5,11 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agent.accounts import Accounts
 from agent.collectors.attribute_file import AttributeFile
+from agent.collectors.build import CollectorSettings, build_collectors
 from agent.collectors.host import Host
 from agent.collectors.hwmon import Hwmon
 from agent.collectors.hwmon_tree import find_inlet, find_rails
 from tests.agent.collectors.sysfs import two_supplies, write
+from tests.agent.fakes import FakeClock
 
 HWMON = "class/hwmon/hwmon0"
 
@@ -115,10 +118,34 @@ def test_two_chips_with_one_label_get_two_keys_that_do_not_depend_on_hwmon_numbe
     assert _keys(tmp_path) == ["ina228", "ina228-1-0041-0"]
 
 
-def test_a_sagging_labelled_rail_is_still_a_rail_at_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reading_mv", ["9400", "0", "1012", "14100"])
+def test_a_labelled_rail_that_does_not_read_as_one_is_told_and_not_judged(tmp_path: Path, reading_mv: str) -> None:
     two_supplies(tmp_path)
-    write(tmp_path, {f"{HWMON}/in0_input": "9400"})
+    write(tmp_path, {f"{HWMON}/in0_input": reading_mv})
+    assert _keys(tmp_path) == ["psu1"]
+    settings = CollectorSettings(node="node0", clock=FakeClock(), accounts=Accounts(), reader=None, sysfs_root=tmp_path)
+    (status,) = (part.status for part in build_collectors(settings) if part.status.name == "supply")
+    assert status.detail == f"psu1; not plausible and not judged: psu0 reads {int(reading_mv) / 1000:g} V"
+
+
+def test_a_labelled_rail_that_cannot_be_read_at_start_may_come_back(tmp_path: Path) -> None:
+    two_supplies(tmp_path)
+    write(tmp_path, {f"{HWMON}/in0_input": ""})
     assert _keys(tmp_path) == ["psu0", "psu1"]
+
+
+@pytest.mark.parametrize(
+    ("reading_mv", "voltage_v"),
+    [("0", None), ("5999", None), ("6000", 6.0), ("9400", 9.4), ("16000", 16.0), ("16001", None), ("65535", None)],
+)
+def test_a_voltage_that_no_live_rail_has_is_absent(tmp_path: Path, reading_mv: str, voltage_v: float | None) -> None:
+    two_supplies(tmp_path)
+    collector = Hwmon(tmp_path)
+    values = np.empty(collector.spec.shape)
+    write(tmp_path, {f"{HWMON}/in0_input": reading_mv})
+    collector.read(values)
+    collector.close()
+    assert values[0, 0] == pytest.approx(np.nan if voltage_v is None else voltage_v, nan_ok=True)
 
 
 def test_the_inlet_is_read_by_the_host_collector(tmp_path: Path) -> None:

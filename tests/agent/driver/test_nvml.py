@@ -237,6 +237,24 @@ def test_an_applications_clock_is_set_read_back_and_reset(plant: PlantFile) -> N
         assert int(plant.state.record["request"][0]["app_clock_is_set"]) == 0
 
 
+def test_a_memory_clock_that_a_person_set_alone_is_put_back_with_its_graphics_clock(
+    plant: PlantFile, override: Callable[..., Overridden]
+) -> None:
+    def default(_: object, kind: int, clock_mhz: Any) -> int:
+        clock_mhz._obj.value = 810 if kind == pynvml.NVML_CLOCK_MEM else 1290  # and 877 MHz are in force
+        return 0
+
+    override(nvmlDeviceGetDefaultApplicationsClock=default)
+    with NvmlDriver() as driver:
+        knob = choose_knob(driver.library, _uuid(0))
+        found_mhz = knob.read_mhz(_uuid(0))
+        assert found_mhz == 1290
+        knob.write_mhz(_uuid(0), 1065)
+        knob.write_mhz(_uuid(0), found_mhz)
+        request = plant.state.record["request"][0]
+        assert (int(request["app_clock_is_set"]), int(request["app_sm_clock_mhz"])) == (1, 1290)
+
+
 def test_a_gpu_without_applications_clocks_gets_locked_clocks_which_cannot_be_read(
     plant: PlantFile, override: Callable[..., Overridden]
 ) -> None:
@@ -268,7 +286,7 @@ def test_a_write_without_the_permission_and_one_to_a_lost_gpu_say_so(
         plant.set(1, lost=1)
         with pytest.raises(DeviceLostError):
             knob.read_mhz(_uuid(1))
-        with pytest.raises(ValueError, match="no GPU GPU-unknown"):
+        with pytest.raises(DeviceLostError, match="GPU-unknown"):
             knob.read_mhz("GPU-unknown")
 
 

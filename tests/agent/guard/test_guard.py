@@ -12,7 +12,7 @@ from agent.actuation.request import CapRequest
 from agent.guard import guard as guard_module
 from agent.guard.orders import Orders
 from telemetry.errors import TransientError
-from telemetry.records import Action, ActionState, Decision, Event, IncidentState
+from telemetry.records import Action, ActionState, Decision, Event, IncidentState, Mode
 from tests.agent.fakes import FakeClock
 from tests.agent.guard.box import GPUS, ROW_NS, Box, done, make_pipeline
 from tests.agent.guard.rig import REAL, Rig, wait_for
@@ -187,6 +187,19 @@ def test_a_restarted_guard_asserts_its_claims_again(rig: Rig) -> None:
     assert rig.capped() == capped
     assert rig.incident_id == incident_id
     assert rig.states()[-1] is ActionState.APPLIED
+
+
+def test_a_run_that_only_observes_sets_no_cap_of_an_earlier_run_again(rig: Rig) -> None:
+    rig.sag()
+    rig.stop_actuator()
+    rig.knob.writes.clear()
+    rig.start_actuator()
+    rig.start_guard(make_pipeline(Mode.OBSERVE))
+    for _ in range(4):
+        rig.clock.advance(31.0)
+        rig.tick(10)
+    assert rig.knob.writes == []
+    assert rig.capped() == {1530.0}
 
 
 def test_a_guard_that_cannot_read_its_snapshot_says_so_and_starts_empty(

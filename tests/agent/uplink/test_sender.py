@@ -1,4 +1,5 @@
 import contextlib
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from agent.spool import Spool
 from agent.uplink.influx_v1 import InfluxV1, InfluxV1Settings
 from agent.uplink.influx_v2 import InfluxV2, InfluxV2Settings
-from agent.uplink.port import Destination
+from agent.uplink.port import Answer, Destination, Reply
 from agent.uplink.sender import Sender, SenderSettings, UplinkState
 from telemetry.clock import SystemClock
 from telemetry.store.port import Resolution
@@ -187,3 +188,61 @@ def test_a_stop_with_a_store_that_is_away_does_not_wait(spool: Spool) -> None:
     began_s = clock.monotonic_s()
     sender.stop(drain_s=30.0)
     assert clock.monotonic_s() - began_s < 5
+
+
+class Defective:
+    """A destination with a defect: it raises, though it may not, until it is mended."""
+
+    name = "a defective one"
+
+    def __init__(self) -> None:
+        self.defect: Exception | None = RuntimeError("boom")
+        self.bodies: list[bytes] = []
+
+    def prepare(self) -> Reply:
+        return Reply(answer=Answer.STORED)
+
+    def write(self, resolution: Resolution, body: bytes) -> Reply:
+        del resolution
+        if self.defect is not None:
+            raise self.defect
+        self.bodies.append(body)
+        return Reply(answer=Answer.STORED)
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+
+def test_a_defect_is_counted_and_told_and_does_not_end_the_sending(
+    spool: Spool, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(spool, range(3))
+    destination = Defective()
+    with sending(spool, destination) as sender:
+        until(lambda: sender.status().errors >= 2, "two tries")
+        assert sender.status().state is UplinkState.AWAY
+        assert sender.status().last_error == "a defect: RuntimeError: boom"
+        assert "Traceback" in caplog.text
+        destination.defect = None
+        until(lambda: sender.status().sent_points == 3, "sent in the end")
+    assert destination.bodies == [b"".join(map(line, range(3)))]
+
+
+def test_a_stop_does_not_wait_for_a_store_that_takes_and_never_answers(
+    spool: Spool, connect: Callable[[str], Destination], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.uplink.sender._STOP_REQUEST_S", 0.2)
+    put(spool, range(5))
+    clock = SystemClock()
+    with socket.create_server(("127.0.0.1", 0)) as hole:
+        sender = Sender(spool, connect(f"http://127.0.0.1:{hole.getsockname()[1]}"), clock, QUICK)
+        sender.start()
+        taken, _ = hole.accept()
+        with taken:
+            began_s = clock.monotonic_s()
+            sender.stop(drain_s=0.3)
+            assert clock.monotonic_s() - began_s < 1.5
+            assert sender.status().state is UplinkState.STOPPED
+    until(lambda: not sender._thread.is_alive(), "the abandoned request ends with its connection")
+    assert sender.status().state is UplinkState.STOPPED
+    assert spool.status().waiting_points == 5

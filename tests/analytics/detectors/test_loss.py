@@ -144,6 +144,14 @@ def test_events_name_their_cause(kind: EventKind, code: int | None, cause: Cause
     assert findings[0].number("code") == code
 
 
+def test_gpus_that_are_missing_at_start_are_lost_on_the_node_and_a_failing_collector_is_not() -> None:
+    told = event_of(kind=EventKind.COLLECTOR, code=None, entity_id="node:box", message="1 of 4 GPUs do not answer")
+    (finding,) = errors(([told], 1.0))
+    assert (finding.cause, finding.entity_id, finding.severity) == (Cause.GPU_LOST, "node:box", Severity.CRITICAL)
+    assert "missing GPU on box: 1 of 4 GPUs do not answer" in finding.summary
+    assert errors(([event_of(kind=EventKind.COLLECTOR, code=None, severity=Severity.WARNING)], 1.0)) == ()
+
+
 def test_events_of_severity_info_and_of_other_kinds_ask_nobody_to_act() -> None:
     assert errors(([event_of(code=43, severity=Severity.INFO), event_of(kind=EventKind.KERNEL_GAP)], 1.0)) == ()
 

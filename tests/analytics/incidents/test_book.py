@@ -242,6 +242,24 @@ def test_what_is_not_told_again_after_a_restart_counts_as_cleared() -> None:
     assert restored.step(at_s=210)[0].state is IncidentState.CLOSED
 
 
+def test_a_lost_gpu_that_is_not_there_after_a_restart_stays_lost_through_any_number_of_them() -> None:
+    told = Told()
+    told.step(finding(Cause.GPU_LOST, "gpu:GPU-3", severity=Severity.CRITICAL))
+    book = told.book
+    for run in range(1, 3):
+        restored = Told(IncidentBook.restore(book.snapshot(), now_ns=at(1000 * run)), topology=node_of(3, 2))
+        restored.step(at_s=1000 * run + 130)
+        restored.step(at_s=1000 * run + 900)
+        (incident,) = restored.book.incidents
+        assert incident.state is IncidentState.OPEN
+        assert incident.summary.count("not seen since the restart: GPU not found") == 1
+        book = restored.book
+    again = Told(IncidentBook.restore(book.snapshot(), now_ns=at(5000)))
+    again.step(at_s=5130)
+    again.step(at_s=5200)
+    assert again.book.incidents == (), "it is there again and nothing is wrong with it"
+
+
 def test_a_snapshot_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="version"):
         IncidentBook.restore({"version": 99, "cases": []}, now_ns=0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from telemetry.entities import EntityKind
-from telemetry.errors import EnvironmentLacksError
+from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import Frame
 from telemetry.rollup import Rollup
 from telemetry.signals import RateClass
@@ -130,6 +130,68 @@ def test_old_raw_samples_go_and_rollups_stay(tmp_path: Path, monkeypatch: pytest
     assert sum(map(len, rolled)) == 200
     store.close()
     reader.close()
+
+
+class Now:
+    """A wall clock that stands where a test puts it."""
+
+    def __init__(self, now_ns: int) -> None:
+        self.now_ns = now_ns
+
+    def utc_ns(self) -> int:
+        return self.now_ns
+
+    def monotonic_s(self) -> float:
+        return 0.0
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        """Never needed here."""
+
+
+def test_one_row_from_the_far_future_does_not_make_the_history_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "_TRIM_WRITES", 1)
+    frame = sampled(gpu_spec(), 40, period_ns=NS_PER_S)
+    clock = Now(START_NS + 40 * NS_PER_S)
+    store = EmbeddedStore(tmp_path, retention=EmbeddedRetention(raw_ns=50 * NS_PER_S), clock=clock)
+    store.write_raw([frame])
+    store.write_raw([sampled(gpu_spec(), 1, start_ns=START_NS + 30 * 365 * 86_400 * NS_PER_S)])
+    reader = EmbeddedReader(tmp_path)
+    assert sum(map(len, reader.frames(start_ns=0, stop_ns=END_NS))) == 40
+    clock.now_ns += 200 * NS_PER_S
+    store.write_raw([sampled(gpu_spec(), 1, start_ns=clock.now_ns)])
+    assert sum(map(len, reader.frames(start_ns=0, stop_ns=END_NS))) == 1
+    store.close()
+    reader.close()
+
+
+def test_where_space_is_short_rows_from_the_future_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "_TRIM_WRITES", 1)
+    monkeypatch.setattr(embedded, "_TRIM_CHUNKS", 1)
+    retention, clock = EmbeddedRetention(max_bytes=300_000), Now(START_NS + 3600 * NS_PER_S)
+    store = EmbeddedStore(tmp_path, retention=retention, clock=clock)
+    store.write_raw([sampled(gpu_spec(8), 20, start_ns=2 * START_NS)])
+    reader = EmbeddedReader(tmp_path)
+    for second in range(200):
+        store.write_raw([sampled(gpu_spec(8), 20, start_ns=START_NS + second * NS_PER_S, seed=second)])
+        kept = [int(frame.time_ns[0]) for frame in reader.frames(start_ns=0, stop_ns=3 * START_NS)]
+        if 2 * START_NS not in kept:
+            break
+    assert kept[0] == START_NS
+    assert second > 5
+    store.close()
+    reader.close()
+
+
+def test_a_file_that_cannot_be_read_is_told_in_our_own_words(tmp_path: Path) -> None:
+    store = EmbeddedStore(tmp_path)
+    other = sqlite3.connect(tmp_path / embedded.FILE_NAME)
+    other.execute("DROP TABLE chunk")
+    other.close()
+    with pytest.raises(TransientError, match="cannot be read now"):
+        store.newest_raw_ns(gpu_spec())
+    store.close()
 
 
 def test_the_file_stays_within_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,96 @@
+"""Which GPUs should be there: those that the driver counts and those of the last run, told while any is missing."""
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from telemetry.clock import Clock
+from telemetry.records import Event, EventKind, Severity
+
+logger = logging.getLogger(__name__)
+
+# Well within the ten minutes after which an error that is not told again counts as over.
+_TELL_EVERY_S = 60.0
+
+
+class GpuRoster:
+    """An event source that tells of GPUs which did not answer when the process started.
+
+    A GPU that the driver cannot open has no row in any table, so no detector of rows can miss it. The UUIDs are kept
+    in a file for the next start; where as many GPUs answer as before, others took the place of those that are missing.
+
+    Parameters
+    ----------
+    lost_at_open
+        How many GPUs the driver counts beyond those that answer.
+    """
+
+    name = "gpu_roster"
+
+    def __init__(self, path: Path, *, uuids: Sequence[str], lost_at_open: int, node: str, clock: Clock) -> None:
+        self._path = path
+        self._uuids = tuple(uuids)
+        self._lost_at_open = lost_at_open
+        self._node = node
+        self._clock = clock
+        self._message: str | None = None
+        self._since_ns = 0
+        self._tell_at_s = 0.0
+
+    def open(self) -> None:
+        """Compare with the last run, and keep what is expected for the next."""
+        known = _read(self._path)
+        missing = tuple(uuid for uuid in known if uuid not in self._uuids)
+        if self._lost_at_open == 0 and len(self._uuids) >= len(known):
+            missing = ()
+        absent = max(self._lost_at_open, len(missing))
+        if self._since_ns == 0:
+            self._since_ns = self._clock.utc_ns()
+        if absent:
+            names = f": {', '.join(missing)}" if missing else ""
+            self._message = f"{absent} of {len(self._uuids) + absent} GPUs do not answer at start{names}"
+        _write(self._path, (*self._uuids, *missing))
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Give the event at once and then every minute: one id, so that it is one error that lasts."""
+        now_s = self._clock.monotonic_s()
+        if self._message is None or now_s < self._tell_at_s:
+            self._clock.sleep_until(now_s + timeout_s)
+            return ()
+        self._tell_at_s = now_s + _TELL_EVERY_S
+        return (
+            Event(
+                id=f"gpus_missing:{self._node}:{self._since_ns}",
+                time_ns=self._clock.utc_ns(),
+                kind=EventKind.COLLECTOR,
+                entity_id=f"node:{self._node}",
+                code=None,
+                severity=Severity.CRITICAL,
+                message=self._message,
+                sources=(self.name,),
+            ),
+        )
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def _read(path: Path) -> tuple[str, ...]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError) as err:
+        logger.warning("the GPUs of the last run cannot be read: %s", err)
+        return ()
+    return tuple(str(uuid) for uuid in found) if isinstance(found, list) else ()
+
+
+def _write(path: Path, uuids: Sequence[str]) -> None:
+    fresh = path.with_suffix(".new")
+    try:
+        fresh.write_text(json.dumps(list(uuids)), encoding="utf-8")
+        fresh.replace(path)
+    except OSError as err:
+        logger.warning("the GPUs cannot be kept for the next start: %s", err.strerror)

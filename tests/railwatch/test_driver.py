@@ -1,0 +1,38 @@
+"""Opening the driver of a run, over the real C library."""
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+
+from railwatch.driver import open_driver
+from railwatch.session import DriverKind, Session
+from telemetry.clock import SystemClock
+from tests.agent.driver.plant_file import plant_driver
+
+
+@pytest.mark.parametrize("code", [15, 16, 4])
+def test_a_gpu_that_dies_while_its_clocks_are_looked_at_does_not_keep_the_driver_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    session = Session(run_dir=tmp_path, config_json="{}", driver=DriverKind.NVML, source="test", simulated=False)
+    with plant_driver(tmp_path, monkeypatch):
+        pynvml.nvmlInit()  # loads the library that is patched
+        real = pynvml.nvmlLib.nvmlDeviceGetApplicationsClock
+        asked: list[int | None] = []
+
+        def dying(device: Any, *arguments: object) -> int:
+            asked.append(ctypes.cast(device, ctypes.c_void_p).value)
+            return code if asked[-1] == asked[0] else int(real(device, *arguments))
+
+        monkeypatch.setattr(pynvml.nvmlLib, "nvmlDeviceGetApplicationsClock", dying)
+        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+        opened = open_driver(session, SystemClock())
+        assert len(set(asked)) > 1
+        assert opened.knob is not None
+        assert opened.knob.readable
+        assert opened.nvml is not None
+        opened.nvml.close()
+        pynvml.nvmlShutdown()
