@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from agent.ring import Ring
@@ -47,7 +48,9 @@ def record(
     frames: list[Frame] = []
     following = {name: table.count if duration is not None else 0 for name, table in ring.tables.items()}
     lost = 0
-    with Progress("recording", BarColumn(), TimeRemainingColumn(), transient=True, disable=duration is None) as bar:
+    said = Console(stderr=True)  # standard output is the result's
+    quiet = duration is None or not said.is_terminal
+    with Progress("recording", BarColumn(), TimeRemainingColumn(), console=said, transient=True, disable=quiet) as bar:
         task = bar.add_task("recording", total=duration or 0)
         end_s = clock.monotonic_s() + (duration or 0)
         while True:
