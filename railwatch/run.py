@@ -19,7 +19,7 @@ from railwatch.supervisor import ChildSpec, Supervisor
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.journal import JournalReader
-from telemetry.records import Record
+from telemetry.records import Action, Decision, Record
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +75,10 @@ def choose_source(
     return DriverKind.NVML, sentence, wanted
 
 
+# How long an act waits for its decision to be written down, before it is told without.
+HOLD_BACK_NS = 1_000_000_000
+
+
 class NodeRun:
     """Everything on one node, from start to clean end."""
 
@@ -85,15 +89,33 @@ class NodeRun:
         self._driver, self.source, self._wanted = choose_source(wanted, config.sources.nvml)
         self.simulated = self._wanted.plant_node is not None
         self._supervisor: Supervisor | None = None
-        self._readers: tuple[JournalReader, ...] = ()
+        self._journals: dict[str, JournalReader] = {}
+        self._decided: set[str] = set()
+        self._held: list[Record] = []
 
-    def start(self) -> str:
-        """Start every process and give the address of the page.
+    def claim(self) -> None:
+        """Take the port and the folders of this run, before anything is said or started.
 
         Raises
         ------
         EnvironmentLacksError
-            A port is in use, a folder cannot be written, another run uses the data folder, a process cannot run.
+            The port is in use, a folder cannot be written, or another run uses the data folder.
+        """
+        try:
+            _check_port(self._config.page.host, self._config.page.port)
+            _claim_folder(self._config.data_dir, self._cleanup)
+            _make_run_dir(run_dir_of(self._config.data_dir), self._cleanup)
+        except BaseException:
+            self._cleanup.close()
+            raise
+
+    def start(self) -> str:
+        """Start every process of a claimed run and give the address of the page.
+
+        Raises
+        ------
+        EnvironmentLacksError
+            A process cannot run; it says why.
         """
         try:
             return self._start()
@@ -103,10 +125,7 @@ class NodeRun:
 
     def _start(self) -> str:
         config = self._config
-        _claim_folder(config.data_dir, self._cleanup)
-        _check_port(config.page.host, config.page.port)
         run_dir = run_dir_of(config.data_dir)
-        _make_run_dir(run_dir, self._cleanup)
         session = Session(
             run_dir=run_dir,
             config_json=config.model_dump_json(),
@@ -121,9 +140,9 @@ class NodeRun:
             started_ns=self._clock.utc_ns(),
         )
         session.save()
-        self._readers = tuple(JournalReader(session.journal_dir / f"{name}.jsonl") for name in JOURNALS)
-        for reader in self._readers:
-            reader.skip_to_end()
+        self._journals = {name: JournalReader(session.journal_dir / f"{name}.jsonl") for name in JOURNALS}
+        for journal in self._journals.values():
+            journal.skip_to_end()
         supervisor = self._supervisor = Supervisor(run_dir, self._clock)
         environ = dict(os.environ)
         if self.simulated:
@@ -145,10 +164,26 @@ class NodeRun:
             self._supervisor.watch()
         yield from self.records()
 
+    @property
+    def restarts(self) -> int:
+        """How often a process had to be started again."""
+        return 0 if self._supervisor is None else self._supervisor.restarts
+
     def records(self) -> Iterator[Record]:
-        """Give the records written since the last look, in order of time."""
-        fresh = [record for reader in self._readers for record in reader.read()]
-        yield from sorted(fresh, key=lambda record: record.time_ns)
+        """Give the records written since the last look, in order of time and no action before its decision."""
+        # An act is journalled by its own process, and may be there before the guard has written down why.
+        acts = list(self._journals["actuator"].read()) if self._journals else []
+        told = list(self._journals["guard"].read()) if self._journals else []
+        self._decided |= {record.id for record in told if isinstance(record, Decision)}
+        held, self._held = [*self._held, *acts], []
+        now_ns = self._clock.utc_ns()
+        for act in held:
+            waits = isinstance(act, Action) and act.decision_id not in self._decided
+            if waits and now_ns - act.time_ns < HOLD_BACK_NS:
+                self._held.append(act)
+            else:
+                told.append(act)
+        yield from sorted(told, key=lambda record: record.time_ns)
 
     def stop(self) -> dict[str, Any]:
         """Stop everything in order; gives what went wrong on the way, empty when nothing did."""
@@ -159,8 +194,6 @@ class NodeRun:
                 if status not in (0, None):
                     troubles[name] = status
             self._supervisor.stop_all()
-            if self._supervisor.restarts:
-                troubles["restarts"] = self._supervisor.restarts
         self._cleanup.close()
         return troubles
 
@@ -202,7 +235,8 @@ def _claim_folder(folder: Path, cleanup: ExitStack) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / "lock").open("a+")
     except OSError as err:
-        raise EnvironmentLacksError(f"{folder}: {err.strerror}; expected a data folder that can be written") from err
+        reason = "not a folder" if isinstance(err, FileExistsError | NotADirectoryError) else err.strerror
+        raise EnvironmentLacksError(f"{folder}: {reason}; expected a data folder that can be written") from err
     cleanup.callback(lock.close)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -50,7 +50,8 @@ def tighten(
         answer = voltage_cap(claim.bases, incident, node, clocks_mhz=clocks_mhz, hold_v=hold_v)
         if answer.clock_mhz < claim.lowest_mhz * (1.0 - DEADBAND):
             returned = claim.relaxed_ns is not None
-            return Tightening(clock_mhz=answer.clock_mhz, reason=describe(answer, hold_v), returned=returned)
+            reason = f"{describe(answer, hold_v)}; {claim.lowest_mhz:g} MHz no longer does"
+            return Tightening(clock_mhz=answer.clock_mhz, reason=reason, returned=returned)
     returned = claim.relaxed_ns is not None
     if not returned:
         if response.persist is Persist.HOLD:

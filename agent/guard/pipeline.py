@@ -159,6 +159,7 @@ class Pipeline:
                 changed += self._book.note_claim(action.incident_id, in_force=bool(held), now_ns=now_ns)
             if not held:
                 del self._in_force[action.incident_id]
+                self._outcomes.forget([action.incident_id])  # nothing is in force any more that could help
         for incident in changed:
             self._keep(incident)
         return tuple(changed)

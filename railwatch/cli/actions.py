@@ -28,7 +28,13 @@ def list_command(
 ) -> None:
     """List actions: what was found, what was set, what was read back, until when."""
     records = open_records(data_dir_of(config_file, data_dir))
-    found = [item for item in records.find("action", limit=limit) if isinstance(item, Action)]
+    states = [state.value for state in IN_FORCE] if in_force else [None]
+    found = [
+        item
+        for state in states
+        for item in records.find("action", limit=limit, where=None if state is None else {"state": state})
+        if isinstance(item, Action)
+    ]
     found = [item for item in found if not in_force or item.state in IN_FORCE]
     simulated = {action.id: records.simulated(action.id) for action in found}
     records.close()
@@ -61,6 +67,9 @@ def release(
     ]
     client.close()
     _show(released, {action.id: session.simulated for action in released}, as_json=as_json)
+    if not as_json:
+        for name in sorted({action.incident_id for action in released}):
+            typer.echo(f"railwatch will not act on {name} again until it closes")
 
 
 def _show(actions: list[Action], simulated: Mapping[str, bool | None], *, as_json: bool) -> None:
@@ -72,7 +81,11 @@ def _show(actions: list[Action], simulated: Mapping[str, bool | None], *, as_jso
     for _, same in groupby(actions, key=lambda action: (action.decision_id, action.state, describe(action))):
         alike = list(same)
         first = alike[0]
-        lease = "" if first.lease_until_ns is None else f"  lease until {iso_utc(first.lease_until_ns)[11:19]}Z"
+        lease = (
+            ""
+            if first.lease_until_ns is None or first.state not in IN_FORCE
+            else f"  lease until {iso_utc(first.lease_until_ns)[11:19]}Z"
+        )
         who = ", ".join(action.entity_id.removeprefix("gpu:")[:12] for action in alike)
         console.print(f"{iso_utc(first.time_ns)[:19]}Z  {describe(first)}{lease}", soft_wrap=True)
         console.print(f"    {first.incident_id}  {who}  [dim]{escape(first.reason)}[/]", soft_wrap=True)

@@ -58,7 +58,8 @@ def show(
     matches = [item for item in records.find("incident", limit=1000) if item.id.startswith(incident_id)]
     if len(matches) != 1 or not isinstance(matches[0], Incident):
         records.close()
-        typer.echo(f"incident {incident_id}: {len(matches)} found; expected the id of one", err=True)
+        found = "no such incident" if not matches else f"{len(matches)} incidents begin so"
+        typer.echo(f"{incident_id}: {found}; see railwatch incidents list", err=True)
         raise typer.Exit(1)
     incident = matches[0]
     linked = _linked(records.between(incident.opened_ns, 1 << 62), incident.id)

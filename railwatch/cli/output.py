@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from telemetry.errors import Problem
-from telemetry.records import Action, Decision, Event, Finding, Incident, Outcome, Record, Severity
+from telemetry.records import Action, ActionState, Decision, Event, Finding, Incident, Outcome, Record, Severity
 
 SEVERITY_STYLE = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red"}
 
@@ -60,13 +60,21 @@ def describe(record: Record) -> str:
         case Decision():
             return f"[magenta]decision {record.verdict.value}[/]  {escape(record.reason)}  [dim]rule {record.rule}[/]"
         case Action():
-            change = f"{_setting(record.found)} → {_setting(record.wanted)}, read back {_setting(record.read_back)}"
-            return f"[green]action {record.state.value}[/]  {record.knob} {change} {record.unit}"
+            return _described_action(record)
         case Outcome():
             return f"[blue]outcome[/]  {escape(record.summary)}"
         case Event():
             return f"[dim]event[/]  {escape(record.message)}"
 
 
-def _setting(value: float | None) -> str:
-    return "unset" if value is None else f"{value:g}"
+def _described_action(action: Action) -> str:
+    state = f"[green]action {action.state.value}[/]  {action.knob}"
+    read_back = _setting(action.read_back, action.unit)
+    if action.state is ActionState.RELEASED:
+        return f"{state} back to {read_back}"
+    wanted, found = _setting(action.wanted, action.unit), _setting(action.found, action.unit)
+    return f"{state} set to {wanted}, read back {read_back}; found {found}"
+
+
+def _setting(value: float | None, unit: str) -> str:
+    return "unset" if value is None else f"{value:g} {unit}"

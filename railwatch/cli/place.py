@@ -33,4 +33,6 @@ def live_session(data_dir: Path) -> Session:
     run_dir = run_dir_of(data_dir)
     if not (run_dir / FILE_NAME).exists():
         raise EnvironmentLacksError(f"{data_dir}: no railwatch runs on this data folder; start one with railwatch up")
+    if run_dir.stat().st_uid != os.geteuid():
+        raise EnvironmentLacksError(f"{run_dir}: belongs to another user; expected a run of your own")
     return Session.load(run_dir)

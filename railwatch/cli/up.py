@@ -23,7 +23,7 @@ from simulator.node import load_node
 from simulator.scenario import load_scenario
 from telemetry.clock import Clock, SystemClock, iso_utc
 from telemetry.durations import parse_duration_s
-from telemetry.records import Action, ActionState, Event, Record, to_json
+from telemetry.records import Action, ActionState, Event, Incident, Record, to_json
 
 # How often the records are looked at for the terminal: what people read as at once.
 LOOK_S = 0.1
@@ -54,7 +54,8 @@ def up(
 ) -> None:
     """Run everything on this node: agent, guard, store and page.
 
-    Uses the GPUs that NVML finds, else simulates a node and says so. Ctrl-C releases every cap, flushes and ends.
+    Uses the GPUs that NVML finds; without an NVIDIA driver it simulates a node and says so. Ctrl-C releases every cap,
+    flushes and ends.
     """
     config = _with_options(load_config(config_file, os.environ), port=port, data_dir=data_dir)
     policies_of(config)  # what is wrong with them is said before anything starts
@@ -66,6 +67,7 @@ def up(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     teller = _Teller(clock, simulated=run.simulated, as_json=as_json)
+    run.claim()
     teller.say(f"railwatch {__version__}: {run.source}")
     teller.say(_mode_line(config, simulated=run.simulated))
     end_s = None if run_for is None else clock.monotonic_s() + run_for
@@ -120,6 +122,7 @@ class _Teller:
         self._counts: Counter[str] = Counter()
         self._incidents: set[str] = set()
         self._in_force: set[tuple[str, str]] = set()
+        self._told: dict[str, str] = {}
 
     @property
     def caps_left(self) -> tuple[tuple[str, str], ...]:
@@ -130,19 +133,26 @@ class _Teller:
         self._console.print(sentence, soft_wrap=True)
 
     def tell(self, records: Iterable[Record]) -> None:
-        told = list(records)
+        told = [record for record in records if not isinstance(record, Event)]
         for record in told:
             self._count(record)
             if self._as_json:
                 print_json(to_json(record, simulated=self._simulated))
         if self._as_json:
             return
-        # What happens to several GPUs alike in one moment is one line.
-        for words, same in groupby((record for record in told if not isinstance(record, Event)), key=describe):
+        # What happens to several GPUs alike in one moment is one line, and an incident that reads the same is no news.
+        news = [record for record in told if not isinstance(record, Incident) or self._is_news(record)]
+        for words, same in groupby(news, key=describe):
             alike = list(same)
             stamp = iso_utc(alike[0].time_ns)[11:19]
             times = f"  [dim]({len(alike)} GPUs)[/]" if len(alike) > 1 else ""
             self._console.print(f"[dim]{stamp}[/]  {words}{times}", soft_wrap=True)
+
+    def _is_news(self, incident: Incident) -> bool:
+        words = describe(incident)
+        known = self._told.get(incident.id) == words
+        self._told[incident.id] = words
+        return not known
 
     def _count(self, record: Record) -> None:
         fields = type(record).__name__.lower()
@@ -168,6 +178,7 @@ class _Teller:
             "actions": self._counts["action"],
             "outcomes": self._counts["outcome"],
             "caps_left": len(self.caps_left),
+            "restarts": run.restarts,
             "troubles": troubles,
         }
         for incident_id, entity_id in self.caps_left:
@@ -176,6 +187,9 @@ class _Teller:
             print_json(fields)
             return
         left = "no cap left behind" if not self._in_force else f"{len(self._in_force)} caps could not be released"
-        self.say(f"ended: {len(self._incidents)} incidents, {self._counts['action']} action records, {left}")
-        for name, trouble in troubles.items():
-            sys.stderr.write(f"railwatch: {name}: {trouble}\n")
+        count = len(self._incidents)
+        self.say(f"ended: {count} incident{'' if count == 1 else 's'}, {left}")
+        if run.restarts:
+            self.say(f"processes that had to be started again: {run.restarts}")
+        for name, status in troubles.items():
+            sys.stderr.write(f"railwatch: process {name} ended with status {status}\n")

@@ -176,7 +176,7 @@ def _collectors(
     for part in built:
         off = part.collector is not None and (
             wanted.get(part.collector.spec.kind) is SourceUse.OFF
-            or (part.collector.name == "pci" and config.sources.pci is SourceUse.OFF)
+            or (part.collector.name == "gpu_bus" and config.sources.pci is SourceUse.OFF)
         )
         if off:
             statuses.append(

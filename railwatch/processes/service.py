@@ -1,6 +1,7 @@
 """The service process: takes what ring and journals bring to the store, and serves the page."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -20,7 +21,7 @@ from telemetry.entities import Entity, EntityKind
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import Frame, TableSpec
 from telemetry.journal import JournalReader
-from telemetry.records import Record
+from telemetry.records import Incident, IncidentState, Record
 from telemetry.rollup import Rollup
 from telemetry.store.records import RecordFile
 
@@ -83,6 +84,37 @@ class Service:
         else:
             self._trouble = ""
         self._page.note_records()
+
+    def close_simulated(self, *, at_start: bool) -> None:
+        """Close what a simulated node left open: the node ends with its run, and a kill leaves it to the next one."""
+        if not self._session.simulated:
+            return
+        now_ns = self._clock.utc_ns()
+        left = [
+            record
+            for state in (IncidentState.OPEN, IncidentState.MITIGATED)
+            for record in self._records.find("incident", limit=MAX_UNWRITTEN, where={"state": state.value})
+            if isinstance(record, Incident) and self._records.simulated(record.id)
+        ]
+        if at_start:
+            left = [incident for incident in left if incident.opened_ns < self._session.started_ns]
+        closed = [
+            replace(
+                incident,
+                time_ns=max(now_ns, incident.time_ns),
+                closed_ns=now_ns,
+                state=IncidentState.CLOSED,
+                summary=f"{incident.summary}; the simulated node ended",
+            )
+            for incident in left
+        ]
+        if not closed:
+            return
+        self._keeper.keep((), (), closed)
+        try:
+            self._records.append(closed)
+        except TransientError as err:
+            logger.warning("incidents of a simulated node stay open in the record file: %s", err)
 
     def _hold_back(self, trouble: str) -> None:
         """Say once that records cannot be written, and keep as many as fit for the next try."""
@@ -215,6 +247,7 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
     app = create_app(page, clock=clock, token=config.page.token, version=__version__, echarts=echarts_dir())
     server = PageServer(app, sock)
     service = Service(session, keeper, records, page, clock)
+    service.close_simulated(at_start=True)
     server.start()
     ready({"address": server.url})
     keep_at_s = clock.monotonic_s()
@@ -225,6 +258,7 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
             keep_at_s = max(keep_at_s + KEEP_EVERY_S, clock.monotonic_s())
     service.follow_journals()
     service.keep(at_end=True)
+    service.close_simulated(at_start=False)
     server.stop()
     keeper.close()
     records.close()

@@ -73,9 +73,9 @@ HUNG = ProbeAnswer(gpus=0, driver_version=None, why="NVML did not answer within 
 )
 def test_a_node_with_a_driver_is_never_simulated(
     answer: ProbeAnswer,
-    driver: bool,
+    driver: bool,  # noqa: FBT001 -- a column of the table
     kind: DriverKind,
-    sentence: str,  # noqa: FBT001 -- a column of the table
+    sentence: str,
 ) -> None:
     found = choose_source(Wanted(), probe=lambda: answer, driver_here=lambda: driver)
     assert found[:2] == (kind, sentence)
