@@ -90,6 +90,7 @@ class NodeRun:
         self.simulated = self._wanted.plant_node is not None
         self._supervisor: Supervisor | None = None
         self._journals: dict[str, JournalReader] = {}
+        self._claimed = False
         self._decided: set[str] = set()
         self._held: list[Record] = []
 
@@ -108,15 +109,18 @@ class NodeRun:
         except BaseException:
             self._cleanup.close()
             raise
+        self._claimed = True
 
     def start(self) -> str:
-        """Start every process of a claimed run and give the address of the page.
+        """Start every process and give the address of the page; claims first what `claim` has not.
 
         Raises
         ------
         EnvironmentLacksError
-            A process cannot run; it says why.
+            As from `claim`, or a process cannot run and says why.
         """
+        if not self._claimed:
+            self.claim()
         try:
             return self._start()
         except BaseException:
