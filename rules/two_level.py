@@ -7,7 +7,7 @@ path that changes within seconds, where an estimate over minutes or a regression
 
 import math
 from collections.abc import Sequence
-from statistics import correlation, median
+from statistics import median
 
 from rules.node import SupplyState
 
@@ -17,9 +17,6 @@ SAMPLES_MIN = 20
 # (doi 10.1186/s10033-023-00846-0).
 SWING_MIN_A = 1.0
 SWING_RATIO_MIN = 0.03
-# Where voltage does not follow current, as when they were not taken together, the slope can be anything: a skew of
-# 50 ms on a 100 ms square wave turns its sign (Oxford GPU_Power_Benchmark recordings, A100 square wave).
-CORRELATION_MIN = 0.9
 
 
 def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequence[float]) -> SupplyState:
@@ -40,8 +37,7 @@ def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequen
     low_a, low_v = (median(item) for item in zip(*pairs[:quarter], strict=True))
     high_a, high_v = (median(item) for item in zip(*pairs[-quarter:], strict=True))
     swing_a = high_a - low_a
-    steady = swing_a <= max(SWING_MIN_A, SWING_RATIO_MIN * high_a)
-    if steady or low_v <= high_v or correlation(*zip(*pairs, strict=True)) > -CORRELATION_MIN:
+    if swing_a <= max(SWING_MIN_A, SWING_RATIO_MIN * high_a) or low_v <= high_v:
         return SupplyState(entity_id=entity_id, minimum_v=minimum_v)
     resistance_ohm = (low_v - high_v) / swing_a
     return SupplyState(

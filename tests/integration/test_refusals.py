@@ -45,7 +45,7 @@ def test_a_data_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     blocked = tmp_path / "a-file"
     blocked.write_text("not a folder")
     said = complaint(up(*SIMULATED, "--port", "0", data_dir=blocked / "data"), 3)
-    assert said == f"{blocked / 'data'}: Not a directory; expected a data folder that can be written"
+    assert said == f"{blocked / 'data'}: not a folder; expected a data folder that can be written"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
