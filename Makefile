@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: up test check soak bench lock format generate clean help
+.PHONY: up test check bench lock format generate clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -21,7 +21,7 @@ up: $(STAMP) ## everything under one supervisor; a simulated node where NVML fin
 	@exec $(BIN)/railwatch up $(ARGS)
 
 test: $(STAMP) ## all tests that need no GPU
-	$(BIN)/python -m pytest -m "not soak" $(ARGS)
+	$(BIN)/python -m pytest $(ARGS)
 
 check: $(STAMP) ## format, lint, types, import contracts, generated references
 	$(BIN)/ruff format --check .
@@ -29,9 +29,6 @@ check: $(STAMP) ## format, lint, types, import contracts, generated references
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m railwatch.generate --check
-
-soak: $(STAMP) ## minutes-long suites
-	$(BIN)/python -m pytest -m soak $(ARGS)
 
 bench: $(STAMP) ## every benchmark, side by side
 	$(BIN)/python -m bench all
