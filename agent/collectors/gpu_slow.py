@@ -1,10 +1,9 @@
 """Energy, temperatures, limits, memory, PCIe, ECC and throttle counters of every GPU, at the slow rate."""
 
-from agent.collectors.gpu_table import gpu_entities
+from agent.collectors.gpu_table import gpu_spec
 from agent.driver.port import GpuReader
-from telemetry.entities import EntityKind
-from telemetry.frames import FloatArray, TableSpec
-from telemetry.signals import RateClass, Source, signals_of
+from telemetry.frames import FloatArray
+from telemetry.signals import RateClass
 
 
 class GpuSlow:
@@ -15,13 +14,7 @@ class GpuSlow:
 
     def __init__(self, reader: GpuReader) -> None:
         self._reader = reader
-        columns = signals_of(EntityKind.GPU, source=Source.NVML, rate=self.rate)
-        self.spec = TableSpec(
-            name=self.name,
-            kind=EntityKind.GPU,
-            entities=gpu_entities(reader.gpus()),
-            signals=tuple(signal.name for signal in columns),
-        )
+        self.spec = gpu_spec(reader, name=self.name, rate=self.rate)
 
     def open(self) -> None:
         """Nothing to open."""

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
-from agent.driver.port import GpuIdentity
+from agent.driver.port import GpuIdentity, GpuReader
 from telemetry.entities import Entity, EntityKind
+from telemetry.frames import TableSpec
+from telemetry.signals import RateClass, Source, signals_of
 
 
 def gpu_entities(gpus: Sequence[GpuIdentity]) -> tuple[Entity, ...]:
@@ -16,4 +18,15 @@ def gpu_entities(gpus: Sequence[GpuIdentity]) -> tuple[Entity, ...]:
             tags=(("pci", gpu.pci), ("model", gpu.name)),
         )
         for gpu in gpus
+    )
+
+
+def gpu_spec(reader: GpuReader, *, name: str, rate: RateClass) -> TableSpec:
+    """Give the table of the columns that a reader fills at one rate."""
+    columns = signals_of(EntityKind.GPU, source=Source.NVML, rate=rate)
+    return TableSpec(
+        name=name,
+        kind=EntityKind.GPU,
+        entities=gpu_entities(reader.gpus()),
+        signals=tuple(signal.name for signal in columns),
     )

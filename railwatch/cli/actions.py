@@ -35,7 +35,6 @@ def list_command(
         for item in records.find("action", limit=limit, where=None if state is None else {"state": state})
         if isinstance(item, Action)
     ]
-    found = [item for item in found if not in_force or item.state in IN_FORCE]
     simulated = {action.id: records.simulated(action.id) for action in found}
     records.close()
     _show(found, simulated, as_json=as_json)
