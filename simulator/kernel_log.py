@@ -7,7 +7,7 @@ for what the kernel itself says. The driver's wording is that of NVIDIA/open-gpu
 from io import FileIO
 from pathlib import Path
 
-from simulator.node import NodeFile
+from simulator.files.node import NodeFile
 
 _ERROR, _NOTICE = 3, 5
 
@@ -32,7 +32,7 @@ class KernelLog:
 
     def fell_off_the_bus(self, node: NodeFile, gpu: int, code: int, *, time_us: int) -> None:
         """Say of a GPU what the driver says when it no longer answers."""
-        address = node.gpu.slots[gpu].pci
+        address = node.slots[gpu].pci
         place = address.removesuffix(".0")
         for text in (
             f"NVRM: GPU at PCI:{place}: {node.gpu_uuid(gpu)}",

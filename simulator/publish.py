@@ -6,11 +6,12 @@ import numpy as np
 
 from simulator.driver.layout import FEATURE_LOCKED_CLOCKS, FEATURE_TLIMIT, LOST, LOST_AND_TOLD, READING
 from simulator.driver.state import XID_EVENT, StateArray, StateFile
-from simulator.node import NodeFile
+from simulator.files.node import NodeFile
 from simulator.plant.clocks import Settings
 from simulator.plant.plant import Plant, default_settings
 
-VOLTA = 5  # NVML_DEVICE_ARCH_VOLTA, nvml.h: the first with locked clocks
+ARCHITECTURES = {"volta": 5, "ampere": 7, "hopper": 9, "blackwell": 10}  # NVML_DEVICE_ARCH_..., nvml.h
+VOLTA = ARCHITECTURES["volta"]  # the first with locked clocks
 NS_PER_MS = 1_000_000
 US_PER_MS = 1000
 
@@ -33,9 +34,11 @@ def describe_node(state: StateFile, node: NodeFile, *, clocks_unrestricted: bool
 
 def _describe_gpu(fixed: Any, node: NodeFile, index: int) -> None:
     gpu, clocks = node.gpu, node.gpu.clocks
-    domain, bus, device = gpu.slots[index].pci.removesuffix(".0").split(":")
-    margins = gpu.margin_c
-    features = (FEATURE_TLIMIT if margins else 0) | (FEATURE_LOCKED_CLOCKS if gpu.architecture >= VOLTA else 0)
+    domain, bus, device = node.slots[index].pci.removesuffix(".0").split(":")
+    margins = gpu.tlimit_c
+    features = (FEATURE_TLIMIT if margins else 0) | (
+        FEATURE_LOCKED_CLOCKS if ARCHITECTURES[gpu.architecture] >= VOLTA else 0
+    )
     values = {
         "uuid": node.gpu_uuid(index).encode(),
         "name": gpu.name.encode(),
@@ -47,7 +50,7 @@ def _describe_gpu(fixed: Any, node: NodeFile, index: int) -> None:
         "pci_subsystem_id": gpu.pci_subsystem_id,
         "minor_number": index,
         "brand": gpu.brand,
-        "architecture": gpu.architecture,
+        "architecture": ARCHITECTURES[gpu.architecture],
         "cuda_major": gpu.compute_capability[0],
         "cuda_minor": gpu.compute_capability[1],
         "core_count": gpu.core_count,
@@ -113,7 +116,7 @@ class PlantPublisher:
         readings["gpu_util_percent"] = np.rint(plant.gpu_util_ratio * 100.0)
         readings["mem_util_percent"] = np.rint(plant.mem_util_ratio * 100.0)
         readings["event_reasons"] = plant.reasons
-        readings["memory_used_bytes"] = 0 if plant.idle else node.gpu.memory_in_training_bytes
+        readings["memory_used_bytes"] = 0 if plant.idle else 0.85 * node.gpu.memory_total_bytes
         for name in ("power_violation", "thermal_violation", "sw_thermal", "hw_thermal", "power_brake"):
             readings[f"{name}_ns"] = plant.counters_ms[name] * NS_PER_MS
         readings["pcie_generation"] = node.gpu.pcie_generation

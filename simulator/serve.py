@@ -11,11 +11,11 @@ from pathlib import Path
 from simulator.driver.build import build_driver
 from simulator.driver.layout import STATE_VARIABLE
 from simulator.driver.state import StateFile
+from simulator.files.node import NodeFile
+from simulator.files.scenario import ScenarioFile
 from simulator.kernel_log import KernelLog
-from simulator.node import NodeFile
 from simulator.plant.plant import BLOCK_MS, Plant
 from simulator.publish import PlantPublisher, describe_node
-from simulator.scenario import ScenarioFile
 from simulator.sysfs_tree import SysfsTree
 from telemetry.clock import Clock
 from telemetry.entities import Entity, EntityKind, Topology
@@ -79,7 +79,7 @@ def topology_of(node: NodeFile) -> Topology:
             name=f"gpu{index}",
             tags=(("pci", slot.pci), ("slot", str(index))),
         )
-        for index, slot in enumerate(node.gpu.slots)
+        for index, slot in enumerate(node.slots)
     ]
     held = [(box.id, supply.id) for supply in supplies]
     fed = [(supply.id, gpu.id) for supply in supplies for gpu in gpus]

@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from simulator.node import NodeFile
+from simulator.files.node import NodeFile
 from simulator.plant.sensors import RailReading
 
 # Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats; the names of the rows are those of drivers/pci/pcie/aer.c.
@@ -88,7 +88,7 @@ class SysfsTree:
         return device
 
     def _pci(self, index: int) -> Path:
-        return self.root / "bus/pci/devices" / self._node.gpu.slots[index].pci
+        return self.root / "bus/pci/devices" / self._node.slots[index].pci
 
     def _add_gpu(self, index: int) -> None:
         gpu = self._node.gpu

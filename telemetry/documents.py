@@ -76,13 +76,18 @@ def load_document(model: type[Model], path: Path) -> Model:
     ConfigError
         The file cannot be read, is not YAML or does not fit the model.
     """
+    data, lines = read_document(path)
+    return check_document(model, data, where=str(path), lines=lines)
+
+
+def read_document(path: Path) -> tuple[Any, Lines]:
+    """Read one YAML file as `read_yaml` does; ConfigError where it cannot be read or is not YAML."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as err:
         reason = err.strerror if isinstance(err, OSError) and err.strerror else "not UTF-8 text"
         raise ConfigError([_problem(str(path), None, "(file)", reason, "a readable YAML file")]) from err
-    data, lines = read_yaml(text, where=str(path))
-    return check_document(model, data, where=str(path), lines=lines)
+    return read_yaml(text, where=str(path))
 
 
 def problems_of(err: ValidationError, *, where: str, lines: Mapping[tuple[str | int, ...], int]) -> tuple[Problem, ...]:

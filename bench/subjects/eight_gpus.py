@@ -9,8 +9,8 @@ from pathlib import Path
 
 from bench.cores import other_core, pin
 from simulator.driver.build import build_driver
-from simulator.node import NodeFile, load_node
-from simulator.scenario import load_scenario
+from simulator.files.node import NodeFile, load_node
+from simulator.files.scenario import load_scenario
 from simulator.serve import Served, describe, serve
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError
@@ -22,8 +22,8 @@ SEED = 1
 def eight_gpu_node() -> NodeFile:
     """Give the four-GPU node twice over: eight slots on four supplies."""
     fields = json.loads(load_node("v100x4").model_dump_json())
-    gpu, supply = fields["gpu"], fields["supply"]
-    gpu["slots"] = [{**slot, "pci": f"0000:{0x1A + n:02x}:00.0"} for n, slot in enumerate(gpu["slots"] * 2)]
+    slots, supply = fields["slots"], fields["supply"]
+    fields["slots"] = [{**slot, "pci": f"0000:{0x1A + n:02x}:00.0"} for n, slot in enumerate(slots * 2)]
     supply["units"] = [{**unit, "name": f"psu{n}"} for n, unit in enumerate(supply["units"] * 2)]
     return NodeFile.model_validate({**fields, "name": "v100x8"})
 

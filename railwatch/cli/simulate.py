@@ -4,8 +4,8 @@ import typer
 
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import JsonFlag
-from simulator.node import load_node, node_names
-from simulator.scenario import load_scenario, scenario_names
+from simulator.files.node import load_node, node_names
+from simulator.files.scenario import load_scenario, scenario_names
 
 app = typer.Typer(no_args_is_help=True, help="The simulated nodes and scenarios there are.")
 

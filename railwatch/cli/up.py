@@ -19,8 +19,8 @@ from railwatch.config.loading import load_config
 from railwatch.config.models import Config
 from railwatch.pipeline import policies_of
 from railwatch.run import DEFAULT_NODE, DEFAULT_SCENARIO, NodeRun, Wanted
-from simulator.node import load_node
-from simulator.scenario import load_scenario
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario
 from telemetry.clock import Clock, SystemClock, iso_utc
 from telemetry.durations import parse_duration_s
 from telemetry.records import Action, ActionState, Event, Incident, Record, to_json

@@ -6,8 +6,8 @@ from threading import Event
 
 from railwatch.processes.child import Ready, run_child
 from railwatch.session import Session
-from simulator.node import load_node
-from simulator.scenario import load_scenario
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario
 from simulator.serve import PlantServer, library_for
 from telemetry.clock import SystemClock
 

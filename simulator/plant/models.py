@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from simulator.node import NodeFile
+from simulator.files.node import NodeFile
+from simulator.files.workload import Training
 from simulator.plant.clocks import ClockLimits
 from simulator.plant.heat import HeatModel
 from simulator.plant.load import TrainingModel
@@ -25,9 +26,8 @@ def power_model(node: NodeFile) -> PowerModel:
     )
 
 
-def training_model(node: NodeFile) -> TrainingModel:
+def training_model(node: NodeFile, job: Training) -> TrainingModel:
     """Give the training job."""
-    job = node.load
     return TrainingModel(
         step_ms=job.step_ms,
         exchange_share=job.exchange_share,
@@ -81,9 +81,6 @@ def sensor_model(node: NodeFile) -> PowerSensorModel:
     )
 
 
-def shunt_model(node: NodeFile) -> ShuntMonitorModel:
+def shunt_model() -> ShuntMonitorModel:
     """Give the rail's shunt monitors."""
-    supply = node.supply
-    return ShuntMonitorModel(
-        window_ms=supply.sensor_window_ms, noise_v=supply.sensor_noise_v, noise_a=supply.sensor_noise_a
-    )
+    return ShuntMonitorModel(window_ms=4, noise_v=0.004, noise_a=0.02)

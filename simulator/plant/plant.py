@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simulator.node import NodeFile
+from simulator.files.node import NodeFile
+from simulator.files.scenario import Quantity, ScenarioFile
+from simulator.files.workload import Training, load_workload
 from simulator.plant.clocks import (
     REASON_HW_THERMAL,
     REASON_POWER_BRAKE,
@@ -29,7 +31,6 @@ from simulator.plant.models import (
 from simulator.plant.sensors import PowerSensor, RailReading, read_rail
 from simulator.plant.supply import Supply
 from simulator.plant.timeline import Timeline
-from simulator.scenario import Quantity, ScenarioFile
 from telemetry.frames import FloatArray, MaskArray
 
 BLOCK_MS = 10
@@ -38,6 +39,7 @@ XID_BUS_DROP = 79
 XID_DELAY_S = (0.1, 2.0)  # assumption: from the loss to the line in the kernel log
 CountArray = npt.NDArray[np.uint64]
 # The counters that the driver keeps, and the reasons under which each runs.
+BRANCH = (Quantity.PSU_MOHM, Quantity.CABLE_MOHM, Quantity.CONNECTOR_MOHM, Quantity.JOINT_MOHM)
 COUNTED = {
     "power_violation": REASON_POWER_CAP,
     "thermal_violation": REASON_SW_THERMAL | REASON_HW_THERMAL,
@@ -94,7 +96,8 @@ class Plant:
         self.settings = default_settings(node)
         self._timeline = Timeline(node, scenario)
         self._power = power_model(node)
-        self._load = TrainingLoad(training_model(node), n_gpus, load_chance)
+        self._job = _training(node)
+        self._load = TrainingLoad(training_model(node, self._job), n_gpus, load_chance)
         start_w = self._training_power_w()
         values = self._timeline.at(0.0)
         self._heat = Heat(
@@ -106,7 +109,7 @@ class Plant:
         self._governor = ClockGovernor(clock_limits(node), n_gpus, power_w=start_w)
         self._supply = Supply(supply_model(node), len(node.supply.units), BLOCK_MS)
         self._sensor = PowerSensor(sensor_model(node), power_w=start_w, chance=sensor_chance)
-        self._shunt = shunt_model(node)
+        self._shunt = shunt_model()
         self._rise = DecayBlock(float(np.exp(-1.0 / node.gpu.power.rise_ms)), BLOCK_MS)
         self._last_w = start_w
         self._owed_ms = 0
@@ -210,7 +213,7 @@ class Plant:
         rail = self._supply.advance(
             power_w.sum(axis=1) + values[Quantity.OTHER_POWER_W][0],
             open_circuit_v=values[Quantity.OPEN_CIRCUIT_V],
-            joint_ohm=values[Quantity.JOINT_MOHM] / 1000.0,
+            joint_ohm=np.sum([values[part] for part in BRANCH], axis=0) / 1000.0,
         )
         self._settle(start_ms, power_w, level, values)
         self.rail = read_rail(self._shunt, voltage_v=rail.voltage_v, current_a=rail.current_a, chance=self._rail_chance)
@@ -256,17 +259,24 @@ class Plant:
         self.present = present
 
     def _air_c(self, values: dict[Quantity, FloatArray]) -> FloatArray:
-        air_c: FloatArray = values[Quantity.INLET_C] + np.array([slot.preheat_k for slot in self.node.gpu.slots])
+        air_c: FloatArray = values[Quantity.INLET_C] + np.array([slot.preheat_k for slot in self.node.slots])
         return air_c
 
     def _training_power_w(self) -> FloatArray:
         clock_mhz = np.full(self.node.gpu_count, self.node.gpu.clocks.max_mhz)
         temp_c = np.full(self.node.gpu_count, 50.0)
-        share, level = self.node.load.exchange_share, self.node.load.exchange_level
+        share, level = self._job.exchange_share, self._job.exchange_level
         compute_w = self._power.power_w(clock_mhz, np.ones_like(clock_mhz), temp_c)
         exchange_w = self._power.power_w(clock_mhz, np.full_like(clock_mhz, level), temp_c)
         compute_w = np.minimum(compute_w, self.node.gpu.power_limit_w.default)
         return (1.0 - share) * compute_w + share * exchange_w
+
+
+def _training(node: NodeFile) -> Training:
+    job = load_workload(node.workload)
+    if not isinstance(job, Training):
+        raise TypeError("only training so far")
+    return job
 
 
 def default_settings(node: NodeFile) -> Settings:

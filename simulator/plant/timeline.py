@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simulator.node import NodeFile
-from simulator.scenario import Quantity, ScenarioFile, target_of
+from simulator.files.node import NodeFile
+from simulator.files.scenario import Quantity, ScenarioFile, target_of
 from telemetry.frames import FloatArray
 
 
@@ -16,10 +16,23 @@ def starting_values(node: NodeFile) -> dict[Quantity, FloatArray]:
     units = node.supply.units
     return {
         Quantity.OPEN_CIRCUIT_V: np.array([unit.open_circuit_v for unit in units]),
+        Quantity.PSU_MOHM: np.array([unit.psu_mohm for unit in units]),
+        Quantity.CABLE_MOHM: np.array([unit.cable_mohm for unit in units]),
+        Quantity.CONNECTOR_MOHM: np.array([unit.connector_mohm for unit in units]),
         Quantity.JOINT_MOHM: np.array([unit.joint_mohm for unit in units]),
+        Quantity.JOINT_FLICKER: np.zeros(len(units)),
+        Quantity.AGEING: np.zeros(len(units)),
+        Quantity.IN_SERVICE: np.ones(len(units)),
+        Quantity.INPUT_RATIO: np.ones(len(units)),
         Quantity.INTERFACE_K_PER_W: np.full(count, node.gpu.heat.interface_k_per_w),
         Quantity.PRESENT: np.ones(count),
         Quantity.POWER_BRAKE: np.zeros(count),
+        Quantity.LOOSENESS: np.zeros(count),
+        Quantity.CONTACT_MOHM: np.zeros(count),
+        Quantity.FANS: np.ones(1),
+        Quantity.POWERED: np.ones(1),
+        Quantity.DRIVER: np.ones(1),
+        Quantity.HANG: np.zeros(1),
         Quantity.INLET_C: np.array([node.inlet_c]),
         Quantity.OTHER_POWER_W: np.array([node.other_power_w]),
         Quantity.LEVEL: np.ones(1),

@@ -30,7 +30,7 @@ def test_a_paced_loop_keeps_its_schedule_and_skips_what_it_missed() -> None:
 def test_the_node_of_the_benchmark_has_eight_gpus_with_addresses_of_their_own() -> None:
     node = eight_gpu_node()
     assert node.gpu_count == GPUS
-    assert len({slot.pci for slot in node.gpu.slots}) == GPUS
+    assert len({slot.pci for slot in node.slots}) == GPUS
 
 
 def test_shares_are_of_the_measured_time_and_the_driver_is_taken_off() -> None:

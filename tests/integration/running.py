@@ -30,8 +30,8 @@ QUICK_SAG = """\
 name: quick-sag
 description: The joints of both supplies give way at once, so that a test sees the cap within seconds.
 changes:
-  - {at: 3s, what: psu0.joint_mohm, to: 14.1, over: 1s}
-  - {at: 3s, what: psu1.joint_mohm, to: 13.1, over: 1s}
+  - {at: 3s, what: psu0.joint_mohm, to: 13.1, over: 1s}
+  - {at: 3s, what: psu1.joint_mohm, to: 12.1, over: 1s}
 truth:
   - {cause: supply_sag, entities: [psu0, psu1], onset: 3s}
 """

@@ -12,9 +12,9 @@ from rules.cap import choose_clock
 from rules.node import GpuState, NodeState
 from rules.policy import ClockRule
 from rules.two_level import SAMPLES_MIN, supply_state
-from simulator.node import load_node
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario
 from simulator.plant.plant import Plant, default_settings
-from simulator.scenario import load_scenario
 from telemetry.records import Cause
 from tests.rules.scenes import CLOCKS_MHZ, GPUS, incident, topology
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from simulator.node import NodeFile, load_node
-from simulator.scenario import load_scenario
+from simulator.files.node import NodeFile, load_node
+from simulator.files.scenario import load_scenario
 from simulator.serve import PlantServer
 from tests.simulator.hand_clock import HandClock
 
@@ -14,15 +14,16 @@ def node_with(*, driver_version: str | None = None, gpus: int | None = None, mar
     node = load_node("v100x4")
     if driver_version is not None:
         node = node.model_copy(update={"driver": node.driver.model_copy(update={"version": driver_version})})
-    gpu = node.gpu
     if gpus is not None:
-        slots = tuple(gpu.slots[0].model_copy(update={"pci": f"0000:{0x10 + index:02x}:00.0"}) for index in range(gpus))
-        gpu = gpu.model_copy(update={"slots": slots})
+        slots = tuple(
+            node.slots[0].model_copy(update={"pci": f"0000:{0x10 + index:02x}:00.0"}) for index in range(gpus)
+        )
+        node = node.model_copy(update={"slots": slots})
     if margins:
         # T.Limit of an H100 SXM5, nvidia-smi -q -d TEMPERATURE: shutdown -8, slowdown -2, memory and GPU maximum 0.
-        data = {**gpu.model_dump(), "margin_c": {"shutdown": -8, "slowdown": -2, "memory_max": 0, "gpu_max": 0}}
-        gpu = type(gpu).model_validate(data)
-    return node.model_copy(update={"gpu": gpu})
+        data = {**node.gpu.model_dump(), "tlimit_c": {"shutdown": -8, "slowdown": -2, "memory_max": 0, "gpu_max": 0}}
+        node = node.model_copy(update={"gpu": type(node.gpu).model_validate(data)})
+    return node
 
 
 @contextmanager

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from agent.driver.port import ClockKnob, GpuEvents, GpuReader
+from simulator.files.node import load_node
 from simulator.inprocess import PlantDriver
-from simulator.node import load_node
 from telemetry.entities import EntityKind
 from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError
 from telemetry.frames import FloatArray
@@ -44,7 +44,7 @@ def test_it_fills_the_three_ports_of_the_agent(tmp_path: Path) -> None:
 def test_it_names_the_gpus_as_the_driver_does(tmp_path: Path) -> None:
     with served_plant(tmp_path) as plant:
         gpus = PlantDriver(plant.served.state, HandClock()).gpus()
-    assert [gpu.pci for gpu in gpus] == [slot.pci for slot in NODE.gpu.slots]
+    assert [gpu.pci for gpu in gpus] == [slot.pci for slot in NODE.slots]
     assert gpus[1].uuid == NODE.gpu_uuid(1)
     assert (gpus[1].index, gpus[1].name, gpus[1].driver_version) == (1, "Tesla V100-SXM2-16GB", "580.95.05")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from simulator.driver.state import StateFile
-from simulator.node import load_node
-from simulator.scenario import load_scenario
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario
 from simulator.serve import BATCH_MS, MAX_LAG_MS, PlantServer, describe, library_for
 from telemetry.entities import EntityKind
 from telemetry.errors import EnvironmentLacksError
@@ -48,7 +48,7 @@ def test_a_dropped_gpu_leaves_the_bus_and_the_kernel_log_says_so(tmp_path: Path)
     with served_plant(tmp_path, scenario="bus-drop") as plant:
         devices = plant.served.sysfs_root / "bus/pci/devices"
         plant.advance(11_000)
-        assert sorted(path.name for path in devices.iterdir()) == [slot.pci for slot in NODE.gpu.slots]
+        assert sorted(path.name for path in devices.iterdir()) == [slot.pci for slot in NODE.slots]
         assert "TOTAL_ERR_COR 0" in (devices / "0000:1e:00.0/aer_dev_correctable").read_text(encoding="utf-8")
         assert "TOTAL_ERR_FATAL 0" in (devices / "0000:1e:00.0/aer_dev_fatal").read_text(encoding="utf-8")
         plant.advance(4000)
@@ -147,8 +147,8 @@ def test_without_a_compiler_the_plant_is_described_without_a_library(
 PROGRAM = """
 import sys
 from pathlib import Path
-from simulator.node import load_node
-from simulator.scenario import load_scenario
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario
 from simulator.serve import serve
 from telemetry.clock import SystemClock
 

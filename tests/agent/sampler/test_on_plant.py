@@ -19,8 +19,8 @@ from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from simulator.driver.layout import SAMPLE_SLOTS, STATE_VARIABLE
 from simulator.driver.state import StateFile
-from simulator.node import load_node
-from simulator.scenario import load_scenario
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario
 from simulator.serve import PlantServer
 from telemetry.clock import SystemClock
 from telemetry.frames import FloatArray

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.node import load_node
+from simulator.files.node import load_node
 from simulator.plant.clocks import ClockGovernor, Settings
 from simulator.plant.models import clock_limits
 from simulator.plant.plant import default_settings

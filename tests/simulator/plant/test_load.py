@@ -5,11 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.node import load_node
+from simulator.files.node import load_node
+from simulator.files.workload import Training, load_workload
 from simulator.plant.load import TrainingLoad
 from simulator.plant.models import training_model
 
-MODEL = replace(training_model(load_node("v100x4")), jitter=0.0, skew_ms=0.0)
+DDP = load_workload("ddp")
+assert isinstance(DDP, Training)
+MODEL = replace(training_model(load_node("v100x4"), DDP), jitter=0.0, skew_ms=0.0)
 ALL = np.ones(4, dtype=np.bool_)
 
 

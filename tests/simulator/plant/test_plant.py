@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.node import load_node
+from simulator.files.node import load_node
+from simulator.files.scenario import Change, ScenarioFile, load_scenario
 from simulator.plant.plant import Plant, Stretch
-from simulator.scenario import Change, ScenarioFile, load_scenario
 from telemetry.frames import FloatArray
 
 NODE = load_node("v100x4")

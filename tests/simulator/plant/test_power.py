@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.node import load_node
+from simulator.files.node import load_node
 from simulator.plant.models import power_model
 
 MODEL = power_model(load_node("v100x4"))

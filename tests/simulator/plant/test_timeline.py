@@ -1,8 +1,8 @@
 import pytest
 
-from simulator.node import load_node
+from simulator.files.node import load_node
+from simulator.files.scenario import Change, Quantity, ScenarioFile
 from simulator.plant.timeline import Timeline
-from simulator.scenario import Change, Quantity, ScenarioFile
 
 NODE = load_node("v100x4")
 
@@ -13,9 +13,9 @@ def timeline(*changes: tuple[str, str, float, str]) -> Timeline:
 
 
 def test_a_ramp_rises_evenly_and_stays() -> None:
-    joints = timeline(("10s", "psu0.joint_mohm", 14.4, "10s"))
+    joints = timeline(("10s", "psu0.joint_mohm", 13.4, "10s"))
     seen = [float(joints.at(time_s)[Quantity.JOINT_MOHM][0]) for time_s in (0.0, 10.0, 15.0, 20.0, 30.0)]
-    assert seen == pytest.approx([4.4, 4.4, 9.4, 14.4, 14.4])
+    assert seen == pytest.approx([3.4, 3.4, 8.4, 13.4, 13.4])
     assert joints.at(31.0)[Quantity.JOINT_MOHM][1] == 4.4
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.node import load_node
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario, scenario_names
 from simulator.plant.plant import Plant, Stretch
-from simulator.scenario import load_scenario, scenario_names
 from telemetry.errors import ConfigError
 from telemetry.frames import FloatArray
 
@@ -117,7 +117,7 @@ def test_everything_that_the_node_does_not_have_is_told_with_its_line(tmp_path: 
         "  - {at: 1s, what: psu0.interface_k_per_w, to: 0}\n"
         "  - {at: 1s, what: node.inlet_c, to: 30}\n"
         "truth:\n"
-        "  - {cause: gpu_lost, entities: [gpu9], onset: 1s}\n",
+        "  - {cause: loose_module, entities: [gpu9], onset: 1s}\n",
         encoding="utf-8",
     )
     with pytest.raises(ConfigError) as raised:

@@ -1,0 +1,173 @@
+"""A node as data: which GPUs sit in it, what feeds them, what cools them and what measures them."""
+
+import uuid
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from simulator.driver.layout import MAX_GPUS
+from simulator.files.gpu import GpuPart
+from simulator.files.loading import find, load_with_parts
+from simulator.files.part import FilePart, Finite, Name, NotNegative, Positive, Share
+from telemetry.durations import DurationS
+
+NODES = Path(__file__).parents[1] / "nodes"
+GPUS = Path(__file__).parents[1] / "gpus"
+_UUID_SPACE = uuid.UUID("8d1f5ad4-6a3b-4c57-9f0e-5b6d1c0f7a21")  # any fixed value: same node, same UUIDs
+
+PciAddress = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0$")]
+SupplyName = Annotated[str, StringConstraints(pattern=r"^[a-z]+[0-9]+$")]
+
+
+class DriverVersions(FilePart):
+    """What the driver says of itself; the branch decides where its counters stand."""
+
+    version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+(\.\d+)?$")]
+    nvml_version: str
+    cuda_version: int
+
+
+class Slot(FilePart):
+    """One place on the board: its address, and how much warmer the air is when it arrives there."""
+
+    pci: PciAddress
+    preheat_k: Finite
+    numa: Annotated[int, Field(ge=0)] = 0
+
+
+class SupplyUnit(FilePart):
+    """One supply and its way to the bus: four resistances in a row."""
+
+    name: SupplyName
+    rated_w: Positive
+    open_circuit_v: Positive
+    psu_mohm: NotNegative
+    cable_mohm: NotNegative
+    connector_mohm: NotNegative
+    joint_mohm: Positive
+
+    @property
+    def branch_mohm(self) -> float:
+        """Give the whole resistance of the branch."""
+        return self.psu_mohm + self.cable_mohm + self.connector_mohm + self.joint_mohm
+
+
+class OverCurrent(FilePart):
+    """A supply switches off once it carried `ratio` times its rated current for `after_ms`."""
+
+    ratio: Annotated[float, Field(gt=1)]
+    after_ms: Positive
+
+
+class JointAgeing(FilePart):
+    """A joint that warms itself: ``dr/dt = rate_per_day r exp(T / scale_k)`` with ``T = k_per_w I**2 r``."""
+
+    rate_per_day: NotNegative
+    k_per_w: NotNegative
+    scale_k: Positive
+    max_mohm: Positive
+
+
+class AcInput(FilePart):
+    """The mains side: the output sags by `sag_v_per_ratio` per unit of missing input and ends below `dropout_ratio`."""
+
+    nominal_v: Positive
+    sag_v_per_ratio: NotNegative
+    dropout_ratio: Share
+    hold_up_ms: Positive
+
+
+class Supply(FilePart):
+    """Supplies that feed one bus side by side; see `simulator.plant.supply`."""
+
+    units: Annotated[tuple[SupplyUnit, ...], Field(min_length=1)]
+    bus_mohm: NotNegative
+    transient_mohm: NotNegative  # per unit
+    transient_ms: Positive
+    over_current: OverCurrent
+    ageing: JointAgeing
+    input: AcInput
+
+    @model_validator(mode="after")
+    def _check(self) -> "Supply":
+        if len({unit.name for unit in self.units}) != len(self.units):
+            raise ValueError("a name of its own for each supply")
+        return self
+
+
+class Cooling(FilePart):
+    """The fans and what drives them: PI control of the hottest GPU towards `target_c`; power is ``max_w ratio**3``."""
+
+    fans: Annotated[int, Field(ge=1, le=64)]
+    max_rpm: Positive
+    max_w: Positive  # all fans together
+    min_ratio: Annotated[float, Field(gt=0, le=1)]
+    start_ratio: Annotated[float, Field(gt=0, le=1)]
+    target_c: Finite
+    gain_per_k: NotNegative
+    integral_per_k_s: NotNegative
+    period: DurationS
+
+
+class Sensors(FilePart):
+    """Which sensors the node has, by the name of a kind in `simulator/sensors`; None where there is none."""
+
+    rail: str | None
+    bmc: str | None
+    inlet: str | None
+
+
+class NodeFile(FilePart):
+    """One node."""
+
+    name: Name
+    description: str
+    driver: DriverVersions
+    gpu: GpuPart
+    slots: Annotated[tuple[Slot, ...], Field(min_length=1, max_length=MAX_GPUS)]
+    fabric: Literal["none", "mesh", "switch"]  # how NVLinks join the GPUs
+    supply: Supply
+    cooling: Cooling
+    sensors: Sensors
+    other_power_w: NotNegative
+    inlet_c: Finite
+    workload: str  # what runs where nothing else is asked for
+
+    @model_validator(mode="after")
+    def _check(self) -> "NodeFile":
+        if len({slot.pci for slot in self.slots}) != len(self.slots):
+            raise ValueError("a PCI address of its own for each slot")
+        return self
+
+    @property
+    def gpu_count(self) -> int:
+        """Give the number of GPUs."""
+        return len(self.slots)
+
+    def gpu_uuid(self, index: int) -> str:
+        """Give the UUID of a GPU, the same in every run."""
+        return f"GPU-{uuid.uuid5(_UUID_SPACE, f'{self.name}/{index}')}"
+
+    def gpu_serial(self, index: int) -> str:
+        """Give the serial number of a GPU, the same in every run."""
+        return f"{uuid.uuid5(_UUID_SPACE, f'{self.name}/serial/{index}').int % 10**13:013d}"
+
+
+def node_names() -> tuple[str, ...]:
+    """Give the names of the nodes that come with railwatch."""
+    return tuple(sorted(path.stem for path in NODES.glob("*.yaml")))
+
+
+def load_node(name_or_path: str, *, option: str = "--simulate") -> NodeFile:
+    """Read a node by the name of one that comes with railwatch, or by the path of a YAML file.
+
+    A file may say ``extends: NODE`` and then holds only what differs; ``gpu`` names a part or a file, or is one.
+
+    Raises
+    ------
+    ConfigError
+        There is none of that name, or the file does not describe a node; every problem with file, line and key.
+    """
+    path = find(name_or_path, folder=NODES, what="node", option=option)
+    return load_with_parts(NodeFile, path, folder=NODES, parts={"gpu": (GpuPart, GPUS)})

@@ -1,0 +1,112 @@
+"""A workload as data: what a job makes the GPUs do."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, RootModel
+
+from simulator.files.loading import find
+from simulator.files.part import FilePart, Name, NotNegative, Positive, Share
+from telemetry.documents import load_document
+from telemetry.durations import DurationS
+
+WORKLOADS = Path(__file__).parents[1] / "workloads"
+
+
+class _Job(FilePart):
+    """What every workload says.
+
+    `input_factor` scales the switching power: the same kernel on other data takes 0.7 to 1.1 times as much.
+    """
+
+    name: Name
+    description: str
+    memory_share: Share  # of the GPU's memory that the job holds
+    input_factor: Annotated[float, Field(ge=0.5, le=1.5)] = 1.0
+    clock_bound_share: Share  # of the work whose duration follows the clock; the rest waits for memory
+
+
+class Training(_Job):
+    """A synchronous job: all compute, the slowest sets the pace, all exchange gradients.
+
+    Every `checkpoint_every` all GPUs wait at `checkpoint_level` for `checkpoint_for`, then rise together.
+    """
+
+    kind: Literal["training"]
+    step_ms: Positive
+    exchange_share: Share
+    jitter: NotNegative
+    skew_ms: NotNegative
+    node_skew_ms: NotNegative  # between the nodes of one job
+    exchange_level: Share
+    stall_level: Share
+    checkpoint_every: DurationS | None = None
+    checkpoint_for: DurationS = 0.0
+    checkpoint_level: Share = 0.15
+
+
+class Inference(_Job):
+    """Requests that arrive by themselves (Poisson), each a prefill burst and then decoding; GPUs are independent."""
+
+    kind: Literal["inference"]
+    requests_per_s: Positive  # per GPU
+    prefill_s: tuple[Positive, Positive]  # shortest and longest
+    prefill_level: Share
+    decode_s: tuple[Positive, Positive]
+    decode_level: tuple[Share, Share]
+    waiting_level: Share
+
+
+class Hpc(_Job):
+    """A solver: long phases at changing intensity, loosely coupled, with a pause for output now and then."""
+
+    kind: Literal["hpc"]
+    phase_s: tuple[Positive, Positive]
+    level: tuple[Share, Share]
+    output_every: DurationS
+    output_for: DurationS
+    output_level: Share
+
+
+class Idle(_Job):
+    """Nothing runs."""
+
+    kind: Literal["idle"]
+
+
+class Trace(_Job):
+    """A recorded load, played back: a CSV file with ``t_s`` and one column per GPU (or one for all), in watts or 0..1.
+
+    `file` is relative to the workload file; the trace starts again at its end.
+    """
+
+    kind: Literal["trace"]
+    file: Path
+    unit: Literal["level", "watt"]
+
+
+Workload = Annotated[Training | Inference | Hpc | Idle | Trace, Field(discriminator="kind")]
+
+
+class _WorkloadFile(RootModel[Workload]):
+    """The whole file."""
+
+
+def workload_names() -> tuple[str, ...]:
+    """Give the names of the workloads that come with railwatch."""
+    return tuple(sorted(path.stem for path in WORKLOADS.glob("*.yaml")))
+
+
+def load_workload(name_or_path: str, *, option: str = "--workload") -> Workload:
+    """Read a workload by name or by the path of a YAML file.
+
+    Raises
+    ------
+    ConfigError
+        There is none of that name, or the file does not describe a workload.
+    """
+    path = find(name_or_path, folder=WORKLOADS, what="workload", option=option)
+    workload = load_document(_WorkloadFile, path).root
+    if isinstance(workload, Trace):
+        return workload.model_copy(update={"file": path.parent / workload.file})
+    return workload
