@@ -116,7 +116,7 @@ class PlantPublisher:
         readings["gpu_util_percent"] = np.rint(plant.gpu_util_ratio * 100.0)
         readings["mem_util_percent"] = np.rint(plant.mem_util_ratio * 100.0)
         readings["event_reasons"] = plant.reasons
-        readings["memory_used_bytes"] = 0 if plant.idle else 0.85 * node.gpu.memory_total_bytes
+        readings["memory_used_bytes"] = 0 if plant.idle else 0.84375 * node.gpu.memory_total_bytes
         for name in ("power_violation", "thermal_violation", "sw_thermal", "hw_thermal", "power_brake"):
             readings[f"{name}_ns"] = plant.counters_ms[name] * NS_PER_MS
         readings["pcie_generation"] = node.gpu.pcie_generation

@@ -135,6 +135,20 @@ class SensorFault(FilePart):
     last: DurationS | None = None
 
 
+class DriverFault(FilePart):
+    """A driver call answers `code` (an ``nvmlReturn_t``) or takes `delay` longer, for a while or for ever.
+
+    `call` is the name of an NVML function, or ``*`` for every one; `gpu` restricts it to one GPU.
+    """
+
+    at: DurationS
+    call: Annotated[str, StringConstraints(pattern=r"^(\*|nvml[A-Za-z0-9_]+)$")]
+    gpu: Annotated[int, Field(ge=0)] | None = None
+    code: Annotated[int, Field(ge=0, le=999)] | None = None
+    delay: DurationS = 0.0
+    last: DurationS | None = None
+
+
 class JobStart(FilePart):
     """From a time on, a workload runs; it replaces the one before on all GPUs."""
 
@@ -174,6 +188,7 @@ class ScenarioFile(FilePart):
     jobs: tuple[JobStart, ...] = ()
     changes: tuple[Change, ...] = ()
     sensor_faults: tuple[SensorFault, ...] = ()
+    driver_faults: tuple[DriverFault, ...] = ()
     truth: tuple[Truth, ...] = ()
 
 
@@ -233,6 +248,7 @@ def _with(scenario: ScenarioFile, other: ScenarioFile, *, later_s: float) -> Sce
         update={
             "jobs": (*scenario.jobs, *later(other.jobs, "at")),
             "changes": (*scenario.changes, *later(other.changes, "at")),
+            "driver_faults": (*scenario.driver_faults, *later(other.driver_faults, "at")),
             "sensor_faults": (*scenario.sensor_faults, *later(other.sensor_faults, "at")),
             "truth": (*scenario.truth, *later(other.truth, "onset", "end")),
         }

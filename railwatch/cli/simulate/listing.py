@@ -1,16 +1,11 @@
-"""``railwatch simulate``: the nodes and scenarios there are."""
-
-import typer
+"""``railwatch simulate list``: the nodes and scenarios there are."""
 
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import JsonFlag
 from simulator.files.node import load_node, node_names
 from simulator.files.scenario import load_scenario, scenario_names
 
-app = typer.Typer(no_args_is_help=True, help="The simulated nodes and scenarios there are.")
 
-
-@app.command(name="list")
 def list_command(as_json: JsonFlag = False) -> None:
     """List nodes and scenarios; run one with railwatch up --simulate NODE --scenario NAME."""
     nodes = [load_node(name) for name in node_names()]

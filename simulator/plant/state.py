@@ -1,0 +1,86 @@
+"""The truth: everything about a node at a moment, and over a stretch of milliseconds. Sensors look at this."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from telemetry.frames import FloatArray, MaskArray
+
+CountArray = npt.NDArray[np.int64]
+BitArray = npt.NDArray[np.uint64]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class GpuState:
+    """All GPUs of a node, shape ``(n_gpus,)``; NVLink arrays ``(n_gpus, n_links)``. Lost GPUs keep their counts."""
+
+    present: MaskArray
+    power_w: FloatArray
+    clock_mhz: FloatArray
+    reasons: BitArray  # NVML clock event reasons
+    die_c: FloatArray
+    memory_c: FloatArray
+    energy_j: FloatArray
+    util_ratio: FloatArray
+    mem_util_ratio: FloatArray
+    memory_used_bytes: FloatArray
+    counters_ms: dict[str, CountArray]  # power_violation, thermal_violation, sw_thermal, hw_thermal, power_brake
+    pcie_replays: CountArray
+    pcie_tx_bytes: FloatArray
+    pcie_rx_bytes: FloatArray
+    aer_correctable: CountArray
+    aer_fatal: CountArray
+    nvlink_up: MaskArray
+    nvlink_crc: CountArray
+    nvlink_replays: CountArray
+    nvlink_recoveries: CountArray
+    nvlink_bytes: FloatArray  # per link and direction; both directions carry as much
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class SupplyState:
+    """All supplies of a node, shape ``(n_supplies,)``."""
+
+    on: MaskArray
+    current_a: FloatArray
+    joint_mohm: FloatArray
+    joint_c: FloatArray
+    input_v: FloatArray
+    output_v: FloatArray  # behind the supply's own resistance, before its cable
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class NodeState:
+    """One node at `now_ms` of simulated time."""
+
+    now_ms: int
+    powered: bool
+    driver_loaded: bool
+    rail_v: float  # at the modules
+    inlet_c: float
+    outlet_c: float
+    fan_ratio: float
+    fan_rpm: FloatArray  # (n_fans,)
+    fan_power_w: float
+    node_power_w: float  # what the supplies deliver
+    job: str  # the workload's name
+    steps: int  # training steps that have ended
+    hung: bool
+    nv_queue_ratio: float  # share of a CPU that the driver's kernel thread nv_queue takes
+    nv_irq_ratio: float  # the same of the interrupt thread irq/NN-nvidia
+    gpus: GpuState
+    supplies: SupplyState
+    collapsed_ms: int = field(default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stretch:
+    """The truth over a stretch of time, one row per millisecond."""
+
+    time_ms: npt.NDArray[np.int64]
+    power_w: FloatArray  # (n, n_gpus)
+    level: FloatArray  # (n, n_gpus)
+    clock_mhz: FloatArray  # (n, n_gpus)
+    voltage_v: FloatArray  # (n,) at the modules
+    current_a: FloatArray  # (n, n_supplies)
