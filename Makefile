@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: up test check bench lock format generate clean help
+.PHONY: up test check bench plots lock format generate clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -39,6 +39,9 @@ format: $(STAMP) ## format and fix
 
 generate: $(STAMP) ## rewrite the generated references
 	$(BIN)/python -m railwatch.generate
+
+plots: $(STAMP) ## draw the plots of the documentation anew
+	$(BIN)/python docs/plots/draw_simulator.py
 
 lock: ## resolve requirements.lock anew (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --extra dev pyproject.toml -o requirements.lock

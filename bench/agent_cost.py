@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.cores import measured_core
 from bench.rows import Row
 from bench.subjects.eight_gpus import served_plant
-from simulator.serve import Served
+from simulator.served.description import Served
 from telemetry.errors import EnvironmentLacksError
 
 MEASURED_S = 10.0

@@ -13,13 +13,14 @@ from railwatch.cli_reference import cli_markdown
 from railwatch.config.reference import reference_markdown, sample_yaml
 from railwatch.record_reference import records_markdown
 from rules.document import policy_schema_text
-from telemetry.signals import CATALOGUE
+from telemetry.signals import CATALOGUE, SIMULATED_SOURCES
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def signals_markdown() -> str:
     """Give the reference of every signal, by entity."""
+    simulated = ", ".join(f"`{source.value}`" for source in SIMULATED_SOURCES)
     lines = [
         "# Signal reference",
         "",
@@ -27,6 +28,8 @@ def signals_markdown() -> str:
         "",
         "A measurement in the store has the name of its entity kind, a field the name of its signal. Rollups carry the",
         "suffixes `_mean`, `_min`, `_max` and `_last`.",
+        "",
+        f"Only recordings of simulated nodes have these sources so far: {simulated}.",
     ]
     for kind, signals in groupby(CATALOGUE, key=lambda signal: signal.entity):
         lines += ["", f"## `{kind.value}`", "", "| signal | unit | kind | group | source | meaning |"]

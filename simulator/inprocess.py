@@ -10,11 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from simulator.driver.layout import EVENT_SLOTS, LOST_AND_TOLD
+from simulator.driver.layout import (
+    DEAD_GPU_TEMP,
+    DEAD_HBM_TEMP,
+    DEAD_POWER,
+    DEAD_UTIL,
+    EVENT_SLOTS,
+    LOST_AND_TOLD,
+)
 from simulator.driver.state import StateArray, StateFile
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
-from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError
+from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
 from telemetry.frames import FloatArray
 from telemetry.gpu import DriverEvent, GpuIdentity
 from telemetry.signals import RateClass, Source, signals_of
@@ -33,17 +40,21 @@ class _Moment:
         self.request: StateArray = state.record["request"][:count]
 
 
+def _sensor(now: _Moment, values: Any, dead: int) -> Any:
+    return np.where(now.reading["dead_sensors"] & dead, np.nan, values)
+
+
 # The NVML signals of the catalogue; a signal that is missing here is one that this driver does not support.
 _COLUMNS: dict[str, Column] = {
-    "power_w": lambda now: now.reading["power_mw"] / 1000.0,
+    "power_w": lambda now: _sensor(now, now.reading["power_mw"] / 1000.0, DEAD_POWER),
     "sm_clock_mhz": lambda now: now.reading["sm_clock_mhz"],
     "mem_clock_mhz": lambda now: now.reading["mem_clock_mhz"],
-    "gpu_util_ratio": lambda now: now.reading["gpu_util_percent"] / 100.0,
-    "mem_util_ratio": lambda now: now.reading["mem_util_percent"] / 100.0,
+    "gpu_util_ratio": lambda now: _sensor(now, now.reading["gpu_util_percent"] / 100.0, DEAD_UTIL),
+    "mem_util_ratio": lambda now: _sensor(now, now.reading["mem_util_percent"] / 100.0, DEAD_UTIL),
     "throttle_reasons": lambda now: now.reading["event_reasons"],
     "energy_j": lambda now: now.reading["energy_mj"] / 1000.0,
-    "gpu_temp_c": lambda now: now.reading["gpu_temp_c"],
-    "hbm_temp_c": lambda now: now.reading["hbm_temp_c"],
+    "gpu_temp_c": lambda now: _sensor(now, now.reading["gpu_temp_c"], DEAD_GPU_TEMP),
+    "hbm_temp_c": lambda now: _sensor(now, now.reading["hbm_temp_c"], DEAD_HBM_TEMP),
     "slowdown_temp_c": lambda now: now.fixed["slowdown_c"],
     "shutdown_temp_c": lambda now: now.fixed["shutdown_c"],
     "power_limit_w": lambda now: now.request["power_limit_mw"] / 1000.0,
@@ -103,12 +114,15 @@ class PlantDriver:
         ------
         DeviceLostError
             No event is left to tell and a GPU is lost, as the driver answers from then on.
+        TransientError
+            No driver is loaded.
         """
         end_s = self._clock.monotonic_s() + timeout_s
         while True:
             events = self._take_events()
             if events:
                 return events
+            self._need_driver()
             if (self._state.readings()[0]["lost"] == LOST_AND_TOLD).any():
                 raise DeviceLostError("a GPU is lost; the driver ends every wait at once")
             now_s = self._clock.monotonic_s()
@@ -158,6 +172,7 @@ class PlantDriver:
         self._state.close()
 
     def _fill(self, values: FloatArray, columns: tuple[Column | None, ...]) -> None:
+        self._need_driver()
         now = _Moment(self._state)
         for column, give in enumerate(columns):
             values[:, column] = np.nan if give is None else give(now)
@@ -170,7 +185,12 @@ class PlantDriver:
         slots = [self._state.record["events"][position % EVENT_SLOTS] for position in range(first, count)]
         return tuple(DriverEvent(uuid=self._gpus[int(slot["gpu"])].uuid, code=int(slot["data"])) for slot in slots)
 
+    def _need_driver(self) -> None:
+        if not self._state.record["driver_loaded"]:
+            raise TransientError("no driver is loaded for the simulated GPUs")
+
     def _present(self, uuid: str) -> int:
+        self._need_driver()
         index = self._index[uuid]
         if self._state.readings()[0][index]["lost"]:
             raise DeviceLostError(f"{uuid} has fallen off the bus")

@@ -1,157 +1,214 @@
 """Carries a plant into the state file, and what setters asked for back into the plant."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.driver.layout import FEATURE_LOCKED_CLOCKS, FEATURE_TLIMIT, LOST, LOST_AND_TOLD, READING
+from simulator.driver.describing import describe_node, reset_requests
+from simulator.driver.faults import FaultTable
+from simulator.driver.layout import (
+    DEAD_GPU_TEMP,
+    DEAD_HBM_TEMP,
+    DEAD_POWER,
+    DEAD_UTIL,
+    LOST,
+    LOST_AND_TOLD,
+    READING,
+)
 from simulator.driver.state import XID_EVENT, StateArray, StateFile
 from simulator.files.node import NodeFile
+from simulator.files.scenario import DriverFault
 from simulator.plant.clocks import Settings
+from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.plant import Plant, default_settings
+from simulator.plant.state import GpuState
+from simulator.sensors.bank import SensorBank
 
-ARCHITECTURES = {"volta": 5, "ampere": 7, "hopper": 9, "blackwell": 10}  # NVML_DEVICE_ARCH_..., nvml.h
-VOLTA = ARCHITECTURES["volta"]  # the first with locked clocks
+__all__ = ["RANK_PID", "PlantPublisher", "describe_node", "settings_of"]
+
+RANK_PID = 4000  # of the rank on GPU 0; the kernel log and /proc say the same
+PROCESS_BYTES = 64 * 2**20  # with more than this in use, a process holds memory on the GPU
+UTIL_PERIOD_MS = 160  # utilisation is renewed six times a second, nvidia-smi --help-query-gpu
 NS_PER_MS = 1_000_000
 US_PER_MS = 1000
-
-
-def describe_node(state: StateFile, node: NodeFile, *, clocks_unrestricted: bool) -> None:
-    """Write everything that stays, and the settings of a driver that was just loaded."""
-    record = state.record
-    record["gpu_count"] = node.gpu_count
-    record["driver_version"] = node.driver.version.encode()
-    record["nvml_version"] = node.driver.nvml_version.encode()
-    record["cuda_version"] = node.driver.cuda_version
-    record["clocks_unrestricted"] = clocks_unrestricted
-    for index in range(node.gpu_count):
-        _describe_gpu(record["fixed"][index], node, index)
-        request = record["request"][index]
-        request["power_limit_mw"] = round(node.gpu.power_limit_w.default * 1000)
-        request["persistence"] = 1
-        request["app_sm_clock_mhz"] = node.gpu.clocks.default_mhz
-
-
-def _describe_gpu(fixed: Any, node: NodeFile, index: int) -> None:
-    gpu, clocks = node.gpu, node.gpu.clocks
-    domain, bus, device = node.slots[index].pci.removesuffix(".0").split(":")
-    margins = gpu.tlimit_c
-    features = (FEATURE_TLIMIT if margins else 0) | (
-        FEATURE_LOCKED_CLOCKS if ARCHITECTURES[gpu.architecture] >= VOLTA else 0
-    )
-    values = {
-        "uuid": node.gpu_uuid(index).encode(),
-        "name": gpu.name.encode(),
-        "serial": node.gpu_serial(index).encode(),
-        "pci_domain": int(domain, 16),
-        "pci_bus": int(bus, 16),
-        "pci_device": int(device, 16),
-        "pci_device_id": gpu.pci_device_id,
-        "pci_subsystem_id": gpu.pci_subsystem_id,
-        "minor_number": index,
-        "brand": gpu.brand,
-        "architecture": ARCHITECTURES[gpu.architecture],
-        "cuda_major": gpu.compute_capability[0],
-        "cuda_minor": gpu.compute_capability[1],
-        "core_count": gpu.core_count,
-        "memory_bus_bits": gpu.memory_bus_bits,
-        "nvlink_count": gpu.nvlink_count,
-        "features": features,
-        "memory_total_bytes": gpu.memory_total_bytes,
-        "memory_reserved_bytes": gpu.memory_reserved_bytes,
-        "bar1_total_bytes": gpu.bar1_total_bytes,
-        "power_min_mw": round(gpu.power_limit_w.min * 1000),
-        "power_max_mw": round(gpu.power_limit_w.max * 1000),
-        "power_default_mw": round(gpu.power_limit_w.default * 1000),
-        "shutdown_c": gpu.temperature_c.shutdown,
-        "slowdown_c": gpu.temperature_c.slowdown,
-        "memory_max_c": gpu.temperature_c.memory_max,
-        "gpu_max_c": gpu.temperature_c.gpu_max,
-        "tlimit_shutdown_c": margins.shutdown if margins else 0,
-        "tlimit_slowdown_c": margins.slowdown if margins else 0,
-        "tlimit_memory_max_c": margins.memory_max if margins else 0,
-        "tlimit_gpu_max_c": margins.gpu_max if margins else 0,
-        "pcie_generation_max": gpu.pcie_generation,
-        "pcie_width_max": gpu.pcie_width,
-        "default_sm_clock_mhz": clocks.default_mhz,
-        "max_sm_clock_mhz": clocks.supported_mhz[-1],
-        "mem_clock_mhz": clocks.memory_mhz,
-        "max_video_clock_mhz": clocks.video_max_mhz,
-        "clock_count": len(clocks.supported_mhz),
-    }
-    for name, value in values.items():
-        fixed[name] = value
-    fixed["clocks_mhz"][: len(clocks.supported_mhz)] = clocks.supported_mhz[::-1]
+_COUNTERS = ("power_violation", "thermal_violation", "sw_thermal", "hw_thermal", "power_brake")
 
 
 class PlantPublisher:
-    """Keeps a state file in step with a plant.
+    """Keeps a state file in step with a plant: counts and clocks are those of the plant, measurements the sensors'.
 
     `start_us` is the UTC time, in microseconds, at which the plant's time is zero; it may be moved when the plant
     falls behind the wall clock.
     """
 
-    def __init__(self, plant: Plant, state: StateFile, *, start_us: int) -> None:
+    def __init__(
+        self,
+        plant: Plant,
+        bank: SensorBank,
+        file: StateFile,
+        *,
+        start_us: int,
+        driver_faults: Sequence[DriverFault] = (),
+    ) -> None:
+        count = plant.node.gpu_count
         self._plant = plant
-        self._state = state
-        self._readings: StateArray = np.zeros(plant.node.gpu_count, dtype=READING)
-        self._sampled_ms = plant.sensed_at_ms.copy()
-        self._told = np.zeros(plant.node.gpu_count, dtype=np.bool_)
+        self._bank = bank
+        self._file = file
+        self._node = plant.node
+        self._readings: StateArray = np.zeros(count, dtype=READING)
+        self._shown = _Shown(plant.node)
+        self._faults = FaultTable(file, driver_faults)
+        self._sampled_ms = np.full(count, -1, dtype=np.int64)
+        self._util_turn = -1
+        self._told = np.zeros(count, dtype=np.bool_)
         self._asked = b""
         self.start_us = start_us
 
     def publish(self) -> None:
-        """Write what the plant shows now, the driver's own sample buffer included."""
-        plant, readings, node = self._plant, self._readings, self._plant.node
-        alive = plant.present
-        clock_mhz = plant.clock_mhz
-        readings["sensor_time_us"][alive] = self.start_us + plant.sensed_at_ms[alive] * US_PER_MS
-        readings["energy_mj"] = plant.energy_j * 1000.0
-        readings["power_mw"] = np.rint(plant.sensed_power_w * 1000.0)
-        readings["sm_clock_mhz"] = clock_mhz
-        readings["mem_clock_mhz"] = node.gpu.clocks.memory_mhz
-        readings["video_clock_mhz"] = clock_mhz * (node.gpu.clocks.video_max_mhz / node.gpu.clocks.max_mhz)
-        readings["gpu_temp_c"] = np.rint(plant.die_c)
-        readings["hbm_temp_c"] = np.rint(plant.memory_c)
-        readings["gpu_util_percent"] = np.rint(plant.gpu_util_ratio * 100.0)
-        readings["mem_util_percent"] = np.rint(plant.mem_util_ratio * 100.0)
-        readings["event_reasons"] = plant.reasons
-        readings["memory_used_bytes"] = 0 if plant.idle else 0.84375 * node.gpu.memory_total_bytes
-        for name in ("power_violation", "thermal_violation", "sw_thermal", "hw_thermal", "power_brake"):
-            readings[f"{name}_ns"] = plant.counters_ms[name] * NS_PER_MS
-        readings["pcie_generation"] = node.gpu.pcie_generation
-        readings["pcie_width"] = node.gpu.pcie_width
-        traffic_kib_s = plant.mem_util_ratio * 1_000_000.0  # assumption: about 0.6 GB/s of input data
-        readings["pcie_tx_kib_s"] = traffic_kib_s * 0.1
-        readings["pcie_rx_kib_s"] = traffic_kib_s
-        readings["lost"] = np.where(alive, 0, np.where(self._told, LOST_AND_TOLD, LOST))
-        self._state.publish(readings, self.start_us + plant.now_ms * US_PER_MS)
-        self._add_samples()
+        """Write what the driver knows now, its own sample buffers included."""
+        state, readings = self._plant.state, self._readings
+        now_us = self.start_us + state.now_ms * US_PER_MS
+        self._told &= ~state.gpus.present
+        self._shown.counts(readings, state.gpus, now_us=now_us)
+        _measurements(readings, self._bank)
+        readings["lost"] = np.where(state.gpus.present, 0, np.where(self._told, LOST_AND_TOLD, LOST))
+        sensed_us = self.start_us + self._bank.gpu_power_at_ms * US_PER_MS
+        readings["sensor_time_us"] = np.where(state.gpus.present, sensed_us, readings["sensor_time_us"])
+        util_is_new = state.now_ms // UTIL_PERIOD_MS != self._util_turn
+        if util_is_new:
+            readings["util_time_us"] = now_us
+        self._file.publish(readings, now_us)
+        self._file.record["driver_loaded"] = state.driver_loaded and state.powered
+        self._faults.show(state.now_ms / 1000.0, exporter_alive=self._bank.exporter_alive)
+        self._add_power_samples()
+        if util_is_new:
+            self._util_turn = state.now_ms // UTIL_PERIOD_MS
+            self._add_util_samples()
 
-    def report_xid(self, gpu: int, code: int) -> None:
-        """Put an Xid into the driver's event queue; it comes before the waits that the loss then ends."""
-        self._state.add_event(gpu, kind=XID_EVENT, data=code)
-        self._told[gpu] = not self._plant.present[gpu]
+    def report(self, event: PlantEvent) -> None:
+        """Let the driver tell of an event, where it is one that the driver knows of; before `publish` shows the rest.
+
+        An Xid comes before the waits that the loss then ends.
+        """
+        if event.kind is PlantEventKind.XID and event.gpu is not None and event.code is not None:
+            self._file.add_event(event.gpu, kind=XID_EVENT, data=event.code)
+            self._told[event.gpu] = not self._plant.state.gpus.present[event.gpu]
+        elif event.kind is PlantEventKind.DRIVER_UNLOADED:
+            self._file.unload_driver()
+        elif event.kind is PlantEventKind.DRIVER_LOADED:
+            reset_requests(self._file, self._node)
+            self._file.load_driver()
 
     def obey_requests(self) -> None:
         """Let the plant follow what setters asked for since the last call."""
-        asked = self._state.record["request"][: self._plant.node.gpu_count]
+        asked = self._file.record["request"][: self._node.gpu_count]
         packed = asked.tobytes()
         if packed != self._asked:
             self._asked = packed
-            self._plant.obey(settings_of(asked, self._plant.node))
+            self._plant.obey(settings_of(asked, self._node))
 
-    def _add_samples(self) -> None:
-        plant = self._plant
-        for gpu in np.flatnonzero((plant.sensed_at_ms != self._sampled_ms) & plant.present):
-            time_ms = int(plant.sensed_at_ms[gpu])
+    def _add_power_samples(self) -> None:
+        at_ms = self._bank.gpu_power_at_ms
+        due = (at_ms != self._sampled_ms) & self._plant.state.gpus.present
+        for gpu in np.flatnonzero(due & (self._readings["dead_sensors"] & DEAD_POWER == 0)):
+            time_ms = int(at_ms[gpu])
             self._sampled_ms[gpu] = time_ms
-            self._state.add_sample(
+            self._file.add_sample(
                 int(gpu),
                 time_us=self.start_us + time_ms * US_PER_MS,
                 power_mw=int(self._readings["power_mw"][gpu]),
                 sm_clock_mhz=int(self._readings["sm_clock_mhz"][gpu]),
             )
+
+    def _add_util_samples(self) -> None:
+        alive = self._plant.state.gpus.present & (self._readings["dead_sensors"] & DEAD_UTIL == 0)
+        for gpu in np.flatnonzero(alive):
+            self._file.add_util_sample(
+                int(gpu),
+                time_us=int(self._readings["util_time_us"][gpu]),
+                gpu_percent=int(self._readings["gpu_util_percent"][gpu]),
+                mem_percent=int(self._readings["mem_util_percent"][gpu]),
+            )
+
+
+class _Shown:
+    """Turns the truth of the GPUs into what the driver counts."""
+
+    def __init__(self, node: NodeFile) -> None:
+        self._node = node
+        self._bit = np.uint32(1) << np.arange(node.gpu.nvlink_count, dtype=np.uint32)
+        self._pids = RANK_PID + np.arange(node.gpu_count)
+        self._busy_ns = np.zeros(node.gpu_count)
+        self._dram_ns = np.zeros(node.gpu_count)
+        self._last_us: int | None = None
+
+    def counts(self, readings: StateArray, gpus: GpuState, *, now_us: int) -> None:
+        """Fill everything that is not measured."""
+        self._integrate(gpus, now_us)
+        clocks = self._node.gpu.clocks
+        readings["energy_mj"] = gpus.energy_j * 1000.0
+        readings["sm_clock_mhz"] = gpus.clock_mhz
+        readings["mem_clock_mhz"] = clocks.memory_mhz
+        readings["video_clock_mhz"] = gpus.clock_mhz * (clocks.video_max_mhz / clocks.max_mhz)
+        readings["event_reasons"] = gpus.reasons
+        for name in _COUNTERS:
+            readings[f"{name}_ns"] = gpus.counters_ms[name] * NS_PER_MS
+        readings["busy_ns"] = self._busy_ns
+        readings["dram_ns"] = self._dram_ns
+        self._memory(readings, gpus, now_us)
+        self._links(readings, gpus, now_us)
+
+    def _integrate(self, gpus: GpuState, now_us: int) -> None:
+        passed_ns = 0.0 if self._last_us is None else max(0, now_us - self._last_us) * 1000.0
+        self._busy_ns += gpus.util_ratio * passed_ns
+        self._dram_ns += gpus.mem_util_ratio * passed_ns
+
+    def _memory(self, readings: StateArray, gpus: GpuState, now_us: int) -> None:
+        used = np.maximum(gpus.memory_used_bytes - self._node.gpu.memory_reserved_bytes, 0.0)
+        runs = used > PROCESS_BYTES
+        readings["memory_used_bytes"] = used
+        readings["process_bytes"] = np.where(runs, used, 0.0)
+        readings["process_start_us"] = np.where(
+            runs, np.where(readings["process_pid"] == 0, now_us, readings["process_start_us"]), 0
+        )
+        readings["process_pid"] = np.where(runs, self._pids, 0)
+
+    def _links(self, readings: StateArray, gpus: GpuState, now_us: int) -> None:
+        passed_s = 0.0 if self._last_us is None else (now_us - self._last_us) / 1e6
+        for way, moved_bytes in (("tx", gpus.pcie_tx_bytes), ("rx", gpus.pcie_rx_bytes)):
+            before = readings[f"pcie_{way}_bytes"]
+            if passed_s > 0.0:
+                readings[f"pcie_{way}_kib_s"] = np.maximum(moved_bytes - before, 0.0) / 1024.0 / passed_s
+            readings[f"pcie_{way}_bytes"] = moved_bytes
+        self._last_us = now_us
+        readings["pcie_generation"] = self._node.gpu.pcie_generation
+        readings["pcie_width"] = self._node.gpu.pcie_width
+        readings["pcie_replays"] = gpus.pcie_replays
+        readings["aer_correctable"] = gpus.aer_correctable
+        readings["aer_fatal"] = gpus.aer_fatal
+        n_links = self._node.gpu.nvlink_count
+        readings["nvlink_up"] = (gpus.nvlink_up * self._bit).sum(axis=1)
+        readings["nvlink_crc"][:, :n_links] = gpus.nvlink_crc
+        readings["nvlink_replays"][:, :n_links] = gpus.nvlink_replays
+        readings["nvlink_recoveries"][:, :n_links] = gpus.nvlink_recoveries
+        readings["nvlink_bytes"][:, :n_links] = gpus.nvlink_bytes
+
+
+def _measurements(readings: StateArray, bank: SensorBank) -> None:
+    """Fill what sensors show; one that shows nothing keeps its number and is marked as dead."""
+    dead = np.zeros(len(readings), dtype=np.uint32)
+    for name, values, sensor in (
+        ("power_mw", bank.gpu_power_w * 1000.0, DEAD_POWER),
+        ("power_average_mw", bank.gpu_power_average_w * 1000.0, DEAD_POWER),
+        ("gpu_temp_c", bank.gpu_temp_c, DEAD_GPU_TEMP),
+        ("hbm_temp_c", bank.hbm_temp_c, DEAD_HBM_TEMP),
+        ("gpu_util_percent", bank.gpu_util_ratio * 100.0, DEAD_UTIL),
+        ("mem_util_percent", bank.mem_util_ratio * 100.0, DEAD_UTIL),
+    ):
+        absent = np.isnan(values)
+        readings[name] = np.rint(np.where(absent, readings[name], np.maximum(values, 0.0)))
+        dead |= np.where(absent, sensor, 0).astype(np.uint32)
+    readings["dead_sensors"] = dead
 
 
 def settings_of(asked: StateArray, node: NodeFile) -> Settings:

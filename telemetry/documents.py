@@ -1,11 +1,12 @@
 """YAML documents checked against pydantic models, with every problem reported at once by file, line and key."""
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 from telemetry.errors import ConfigError, Problem
 
@@ -65,7 +66,7 @@ def check_document(model: type[Model], data: Any, *, where: str, lines: Mapping[
     try:
         return model.model_validate(data)
     except ValidationError as err:
-        raise ConfigError(problems_of(err, where=where, lines=lines)) from err
+        raise ConfigError(problems_of(err, where=where, lines=lines, model=model)) from err
 
 
 def load_document(model: type[Model], path: Path) -> Model:
@@ -90,23 +91,60 @@ def read_document(path: Path) -> tuple[Any, Lines]:
     return read_yaml(text, where=str(path))
 
 
-def problems_of(err: ValidationError, *, where: str, lines: Mapping[tuple[str | int, ...], int]) -> tuple[Problem, ...]:
-    """Turn what pydantic found into problems, each at the line of the nearest key that the document has."""
+def problems_of(
+    err: ValidationError,
+    *,
+    where: str,
+    lines: Mapping[tuple[str | int, ...], int],
+    model: type[BaseModel] | None = None,
+) -> tuple[Problem, ...]:
+    """Turn what pydantic found into problems, each at the line of the nearest key that the document has.
+
+    Where the `model` is given, an unknown key is told with the known one that it resembles.
+    """
     problems = []
     for detail in err.errors(include_url=False):
         path = tuple(detail["loc"])
+        if model is not None and issubclass(model, RootModel) and len(path) > 1 and path[:1] not in lines:
+            path = path[1:]  # the tag of a union, which is no key of the document
         kind, context = detail["type"], detail.get("ctx", {})
         if kind == "value_error":
             expected, found = str(context["error"]), _found(path, detail["input"])
         elif kind == "missing":
             expected, found = _EXPECTED[kind], "missing"
         elif kind == "extra_forbidden":
-            expected, found = _EXPECTED[kind], "unknown key"
+            expected, found = _known_key(model, path), "unknown key"
         else:
             wanted = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
             expected, found = _EXPECTED.get(kind, wanted), _found(path, detail["input"])
         problems.append(_problem(where, _line(path, lines), _dotted(path), found, expected))
     return tuple(problems)
+
+
+def _known_key(model: type[BaseModel] | None, path: tuple[str | int, ...]) -> str:
+    models = [] if model is None else list(_models_in(model))
+    for part in path[:-1]:  # a tag of a union or an index of a list leads nowhere else
+        inner = [child for known in models if part in known.model_fields for child in _children(known, str(part))]
+        models = inner or models
+    names = sorted({name for known in models for name in known.model_fields})
+    nearest = difflib.get_close_matches(str(path[-1]), names, n=1)
+    return f"one of the known keys, perhaps {nearest[0]}" if nearest else _EXPECTED["extra_forbidden"]
+
+
+def _children(model: type[BaseModel], name: str) -> Iterator[type[BaseModel]]:
+    return _models_in(model.model_fields[name].annotation)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Give the models that a value of this type may be, inside lists, unions and root models too."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        root = annotation.model_fields.get("root") if issubclass(annotation, RootModel) else None
+        if root is None:
+            yield annotation
+        else:
+            yield from _models_in(root.annotation)
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def _reading(read: Callable[[], Any], where: str) -> Any:

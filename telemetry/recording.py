@@ -123,23 +123,27 @@ def write_recording(
         moments = in_order([moment_rows(records, kernel_lines)])
         if len(moments):
             writer.write(moments)
-        header: Header = {
-            "format": FORMAT,
-            "node": meta.node,
-            "simulated": meta.simulated,
-            "config": dict(meta.config),
-            "tables": [json.loads(spec_to_json(spec)) for spec in tables.values()],
-            "topology": {
-                "entities": [asdict(entity) for entity in topology.entities],
-                "edges": topology.edges,
-            },
-        }
-        writer.close(header)
+        writer.close(header_of(tables.values(), topology=topology, meta=meta))
         draft.replace(path)
     except OSError as err:
         draft.unlink(missing_ok=True)
         raise EnvironmentLacksError(f"{path}: cannot be written: {err.strerror or err}") from err
     return count + len(moments)
+
+
+def header_of(tables: Iterable[TableSpec], *, topology: Topology, meta: RecordingMeta) -> Header:
+    """Give what a recording says about itself, for those who write its rows themselves."""
+    return {
+        "format": FORMAT,
+        "node": meta.node,
+        "simulated": meta.simulated,
+        "config": dict(meta.config),
+        "tables": [json.loads(spec_to_json(spec)) for spec in tables],
+        "topology": {
+            "entities": [asdict(entity) for entity in topology.entities],
+            "edges": topology.edges,
+        },
+    }
 
 
 def read_recording(path: Path) -> Recording:

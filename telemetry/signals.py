@@ -33,6 +33,16 @@ class Source(StrEnum):
     PCI = "pci"
     HOST = "psutil"
     AGENT = "agent"
+    BMC = "bmc"
+    PMBUS = "pmbus"
+    PROBE = "probe"
+    NVLINK = "nvlink"
+    PROC = "proc"
+    JOB = "job"
+
+
+# Sources that no collector reads yet; recordings of simulated nodes have them.
+SIMULATED_SOURCES = (Source.BMC, Source.PMBUS, Source.PROBE, Source.NVLINK, Source.PROC, Source.JOB)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +150,39 @@ _SUPPLY = _signals(
         ("current_a", "A", _G, 3, "Current through the sensor's shunt, from the same conversion as the voltage."),
     ),
 )
+_SUPPLY_OWN = _signals(
+    EntityKind.SUPPLY,
+    Source.PMBUS,
+    RateClass.SLOW,
+    (
+        ("input_voltage_v", "V", _G, 2, "Mains voltage at the supply's input, as the supply tells it."),
+        ("power_w", "W", _G, 1, "Power that the supply delivers, as the supply tells it."),
+    ),
+)
+_SUPPLY_JOINT = _signals(
+    EntityKind.SUPPLY,
+    Source.PROBE,
+    RateClass.SLOW,
+    (("joint_temp_c", "°C", _G, 2, "Temperature at the joint between the supply's cable and the bus."),),
+)
+_FAN = _signals(
+    EntityKind.FAN,
+    Source.BMC,
+    RateClass.SLOW,
+    (
+        ("fan_rpm", "rpm", _G, 0, "Speed by the fan's tachometer."),
+        ("fan_ratio", "ratio", _G, 3, "Duty that the fan is driven with."),
+    ),
+)
+_LINK = _signals(
+    EntityKind.LINK,
+    Source.NVLINK,
+    RateClass.SLOW,
+    (
+        ("nvlink_crc_errors", "", _C, 0, "Flits that arrived damaged."),
+        ("nvlink_replays", "", _C, 0, "Transmissions that were repeated."),
+    ),
+)
 _NODE = _signals(
     EntityKind.NODE,
     Source.HOST,
@@ -152,6 +195,30 @@ _NODE = _signals(
         ("swap_used_bytes", "B", _G, 0, "Swap in use."),
         ("inlet_temp_c", "°C", _G, 1, "Air temperature at the inlet, where a sensor is labelled so."),
     ),
+)
+_NODE_BMC = _signals(
+    EntityKind.NODE,
+    Source.BMC,
+    RateClass.SLOW,
+    (
+        ("rail_voltage_v", "V", _G, 3, "Voltage of the 12 V rail as the board's controller measures it."),
+        ("outlet_temp_c", "°C", _G, 1, "Air temperature at the outlet."),
+    ),
+)
+_NODE_PROC = _signals(
+    EntityKind.NODE,
+    Source.PROC,
+    RateClass.SLOW,
+    (
+        ("nv_queue_ratio", "ratio", _G, 4, "Share of a processor that the driver's kernel thread nv_queue takes."),
+        ("nv_irq_ratio", "ratio", _G, 4, "Share of a processor that the GPUs' interrupt threads take."),
+    ),
+)
+_JOB = _signals(
+    EntityKind.JOB,
+    Source.JOB,
+    RateClass.SLOW,
+    (("steps", "", _C, 0, "Training steps that have ended."),),
 )
 _AGENT = _signals(
     EntityKind.AGENT,
@@ -176,7 +243,21 @@ _AGENT = _signals(
     ),
 )
 
-CATALOGUE: tuple[Signal, ...] = (*_GPU_FAST, *_GPU_SLOW, *_GPU_BUS, *_SUPPLY, *_NODE, *_AGENT)
+CATALOGUE: tuple[Signal, ...] = (
+    *_GPU_FAST,
+    *_GPU_SLOW,
+    *_GPU_BUS,
+    *_SUPPLY,
+    *_SUPPLY_OWN,
+    *_SUPPLY_JOINT,
+    *_FAN,
+    *_LINK,
+    *_NODE,
+    *_NODE_BMC,
+    *_NODE_PROC,
+    *_JOB,
+    *_AGENT,
+)
 
 
 def signals_of(

@@ -8,7 +8,7 @@ from agent.collectors.attribute_file import AttributeFile
 from agent.collectors.hwmon_tree import find_inlet
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
-from telemetry.signals import RateClass, signals_of
+from telemetry.signals import RateClass, Source, signals_of
 
 _MILLI = 1e-3
 _PERCENT = 1e-2
@@ -25,7 +25,7 @@ class Host:
             name=self.name,
             kind=EntityKind.NODE,
             entities=(Entity(kind=EntityKind.NODE, key=node, name=node),),
-            signals=tuple(s.name for s in signals_of(EntityKind.NODE)),
+            signals=tuple(s.name for s in signals_of(EntityKind.NODE, source=Source.HOST)),
         )
         inlet = find_inlet(sysfs_root)
         self._inlet = None if inlet is None else AttributeFile(inlet, factor=_MILLI)

@@ -11,7 +11,8 @@ from bench.cores import other_core, pin
 from simulator.driver.build import build_driver
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
-from simulator.serve import Served, describe, serve
+from simulator.served.description import Served, describe
+from simulator.served.server import serve
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError
 

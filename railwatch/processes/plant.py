@@ -8,7 +8,8 @@ from railwatch.processes.child import Ready, run_child
 from railwatch.session import Session
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
-from simulator.serve import PlantServer, library_for
+from simulator.served.description import library_for
+from simulator.served.server import PlantServer
 from telemetry.clock import SystemClock
 
 

@@ -1,8 +1,11 @@
 """The shared state of a simulated node, declared once; the C header of the driver library is generated from it.
 
-Three parts with one writer each, so nobody locks:
+Parts with one writer each, so nobody locks:
 
 - `fixed` never changes once the file exists;
+- `driver_loaded` and `driver_generation` say whether there is a driver, and how often one was loaded: whoever started
+  with an earlier one has to start anew;
+- `faults` holds what calls answer instead of the truth, or how long they take; `fault_count` is zero where none is set;
 - `readings` is written by the plant: it fills the bank that readers do not look at, then raises `sequence`, whose
   lowest bit names the bank to read. A reader whose copy saw no change of `sequence` holds one moment, not two;
 - `request` holds what setters asked for, each a naturally aligned word, so it is never seen half-written. The plant
@@ -12,25 +15,59 @@ Three parts with one writer each, so nobody locks:
 import numpy as np
 
 MAGIC = 0x5257_504C_414E_5431  # "RWPLANT1"
-LAYOUT_VERSION = 1
-MAX_GPUS = 16
+LAYOUT_VERSION = 2
+MAX_GPUS = 32
+MAX_LINKS = 18  # NVLinks of one GPU, H100 data sheet
 MAX_CLOCKS = 256
 EVENT_SLOTS = 64
+SYSTEM_EVENT_SLOTS = 64
 SAMPLE_SLOTS = 128
+UTIL_SLOTS = 128
+FAULT_SLOTS = 32
+ALL_GPUS = -1
 STATE_VARIABLE = "RAILWATCH_PLANT"
 
 # Values of `reading.lost`.
 LOST = 1
 LOST_AND_TOLD = 2
+# Sensors that give nothing now, as bits of `reading.dead_sensors`.
+DEAD_POWER = 1
+DEAD_GPU_TEMP = 2
+DEAD_HBM_TEMP = 4
+DEAD_UTIL = 8
 # Features that parts have or lack, as bits of `fixed.features`.
 FEATURE_TLIMIT = 1
 FEATURE_LOCKED_CLOCKS = 2
+FEATURE_LOCKED_MEMORY_CLOCKS = 4
+FEATURE_ROW_REMAPPING = 8  # without it, pages are retired
+FEATURE_GPM = 16
+FEATURE_AVERAGE_POWER = 32
+FEATURE_MIG = 64
+FEATURE_JPEG_AND_OFA = 128
+FEATURE_GSP = 256
+FEATURE_FABRIC = 512
+
+LINK_END = np.dtype(
+    [
+        ("kind", "u4"),  # NVML_NVLINK_DEVICE_TYPE_..., nvml.h: 0 GPU, 2 switch, 255 nothing
+        ("gpu", "u4"),
+        ("link", "u4"),
+        ("pci_domain", "u4"),
+        ("pci_bus", "u4"),
+        ("pci_device", "u4"),
+        ("pci_device_id", "u4"),
+    ],
+    align=True,
+)
 
 FIXED = np.dtype(
     [
         ("uuid", "S96"),
         ("name", "S96"),
         ("serial", "S32"),
+        ("vbios", "S32"),
+        ("board_part_number", "S32"),
+        ("inforom_image", "S16"),
         ("pci_domain", "u4"),
         ("pci_bus", "u4"),
         ("pci_device", "u4"),
@@ -43,7 +80,12 @@ FIXED = np.dtype(
         ("cuda_minor", "i4"),
         ("core_count", "u4"),
         ("memory_bus_bits", "u4"),
+        ("numa_node", "u4"),
+        ("remapper_banks", "u4"),
         ("nvlink_count", "u4"),
+        ("nvlink_version", "u4"),  # NVML_NVLINK_VERSION_..., nvml.h
+        ("nvlink_mib_s", "u4"),
+        ("nvlink_ends", LINK_END, (MAX_LINKS,)),
         ("features", "u4"),
         ("memory_total_bytes", "u8"),
         ("memory_reserved_bytes", "u8"),
@@ -62,6 +104,7 @@ FIXED = np.dtype(
         ("pcie_generation_max", "u4"),
         ("pcie_width_max", "u4"),
         ("default_sm_clock_mhz", "u4"),
+        ("min_sm_clock_mhz", "u4"),
         ("max_sm_clock_mhz", "u4"),
         ("mem_clock_mhz", "u4"),
         ("max_video_clock_mhz", "u4"),
@@ -75,6 +118,7 @@ READING = np.dtype(
         ("sensor_time_us", "i8"),  # UTC; when the power sensor last updated
         ("energy_mj", "u8"),
         ("power_mw", "u4"),
+        ("power_average_mw", "u4"),  # over one second
         ("sm_clock_mhz", "u4"),
         ("mem_clock_mhz", "u4"),
         ("video_clock_mhz", "u4"),
@@ -98,6 +142,22 @@ READING = np.dtype(
         ("pcie_width", "u4"),
         ("pcie_tx_kib_s", "u4"),
         ("pcie_rx_kib_s", "u4"),
+        ("pcie_tx_bytes", "u8"),
+        ("pcie_rx_bytes", "u8"),
+        ("aer_correctable", "u8"),
+        ("aer_fatal", "u8"),
+        ("util_time_us", "i8"),  # UTC; when the utilisation was last renewed
+        ("busy_ns", "u8"),  # the integral of the utilisation
+        ("dram_ns", "u8"),  # the integral of the memory utilisation
+        ("process_bytes", "u8"),
+        ("process_start_us", "i8"),
+        ("dead_sensors", "u4"),
+        ("process_pid", "u4"),  # 0: none runs
+        ("nvlink_up", "u4"),  # one bit a link
+        ("nvlink_crc", "u4", (MAX_LINKS,)),
+        ("nvlink_replays", "u4", (MAX_LINKS,)),
+        ("nvlink_recoveries", "u4", (MAX_LINKS,)),
+        ("nvlink_bytes", "u8", (MAX_LINKS,)),  # in each direction
         ("lost", "u4"),  # 0 present, LOST off the bus, LOST_AND_TOLD once the driver has reported it
     ],
     align=True,
@@ -109,11 +169,27 @@ REQUEST = np.dtype(
         ("app_sm_clock_mhz", "u4"),
         ("app_clock_is_set", "u4"),  # 0: default in force, the GPU boosts beyond it
         ("locked_clocks", "u8"),  # minimum MHz << 32 | maximum MHz; 0: not locked
+        ("locked_memory_clocks", "u8"),  # likewise
+        ("compute_mode", "u4"),
+        ("accounting", "u4"),
+        ("ecc_off", "u4"),
+        ("ecc_off_pending", "u4"),  # takes effect when the driver is loaded anew
     ],
     align=True,
 )
 EVENT = np.dtype([("kind", "u8"), ("data", "u8"), ("gpu", "u4")], align=True)
 SAMPLE = np.dtype([("time_us", "u8"), ("power_mw", "u4"), ("sm_clock_mhz", "u4")], align=True)
+SYSTEM_EVENT = np.dtype([("kind", "u8"), ("gpu", "u4")], align=True)
+UTIL_SAMPLE = np.dtype([("time_us", "u8"), ("gpu_percent", "u4"), ("mem_percent", "u4")], align=True)
+FAULT = np.dtype(
+    [
+        ("call", "S64"),  # a function's name, with or without its version, or *
+        ("gpu", "i4"),  # ALL_GPUS: whichever, and calls that concern none
+        ("code", "u4"),  # 0: it answers as ever
+        ("delay_us", "u8"),
+    ],
+    align=True,
+)
 STATE = np.dtype(
     [
         ("magic", "u8"),
@@ -123,6 +199,10 @@ STATE = np.dtype(
         ("nvml_version", "S80"),
         ("cuda_version", "i4"),
         ("clocks_unrestricted", "u4"),  # 1: applications clocks may be set without being root
+        ("driver_loaded", "u4"),
+        ("driver_generation", "u4"),
+        ("fault_count", "u4"),
+        ("faults", FAULT, (FAULT_SLOTS,)),
         ("fixed", FIXED, (MAX_GPUS,)),
         ("request", REQUEST, (MAX_GPUS,)),
         ("sequence", "u8"),
@@ -130,6 +210,10 @@ STATE = np.dtype(
         ("readings", READING, (2, MAX_GPUS)),
         ("event_count", "u8"),
         ("events", EVENT, (EVENT_SLOTS,)),
+        ("system_event_count", "u8"),
+        ("system_events", SYSTEM_EVENT, (SYSTEM_EVENT_SLOTS,)),
+        ("util_count", "u8", (MAX_GPUS,)),
+        ("util_samples", UTIL_SAMPLE, (MAX_GPUS, UTIL_SLOTS)),
         ("sample_count", "u8", (MAX_GPUS,)),
         ("samples", SAMPLE, (MAX_GPUS, SAMPLE_SLOTS)),
         ("wake", "u4"),  # futex word, raised with each event
@@ -138,7 +222,43 @@ STATE = np.dtype(
 )
 
 _C_TYPES = {"u4": "uint32_t", "u8": "uint64_t", "i4": "int32_t", "i8": "int64_t"}
-_STRUCTS = {"fixed": FIXED, "reading": READING, "request": REQUEST, "event": EVENT, "sample": SAMPLE, "state": STATE}
+_STRUCTS = {
+    "link_end": LINK_END,
+    "fixed": FIXED,
+    "reading": READING,
+    "request": REQUEST,
+    "event": EVENT,
+    "system_event": SYSTEM_EVENT,
+    "util_sample": UTIL_SAMPLE,
+    "sample": SAMPLE,
+    "fault": FAULT,
+    "state": STATE,
+}
+_NUMBERS = {
+    "LAYOUT_VERSION": LAYOUT_VERSION,
+    "MAX_GPUS": MAX_GPUS,
+    "MAX_LINKS": MAX_LINKS,
+    "EVENT_SLOTS": EVENT_SLOTS,
+    "SYSTEM_EVENT_SLOTS": SYSTEM_EVENT_SLOTS,
+    "SAMPLE_SLOTS": SAMPLE_SLOTS,
+    "UTIL_SLOTS": UTIL_SLOTS,
+    "FAULT_SLOTS": FAULT_SLOTS,
+    "LOST_AND_TOLD": LOST_AND_TOLD,
+    "DEAD_POWER": DEAD_POWER,
+    "DEAD_GPU_TEMP": DEAD_GPU_TEMP,
+    "DEAD_HBM_TEMP": DEAD_HBM_TEMP,
+    "DEAD_UTIL": DEAD_UTIL,
+    "FEATURE_TLIMIT": FEATURE_TLIMIT,
+    "FEATURE_LOCKED_CLOCKS": FEATURE_LOCKED_CLOCKS,
+    "FEATURE_LOCKED_MEMORY_CLOCKS": FEATURE_LOCKED_MEMORY_CLOCKS,
+    "FEATURE_ROW_REMAPPING": FEATURE_ROW_REMAPPING,
+    "FEATURE_GPM": FEATURE_GPM,
+    "FEATURE_AVERAGE_POWER": FEATURE_AVERAGE_POWER,
+    "FEATURE_MIG": FEATURE_MIG,
+    "FEATURE_JPEG_AND_OFA": FEATURE_JPEG_AND_OFA,
+    "FEATURE_GSP": FEATURE_GSP,
+    "FEATURE_FABRIC": FEATURE_FABRIC,
+}
 
 
 def c_header() -> str:
@@ -150,14 +270,9 @@ def c_header() -> str:
         "#include <stddef.h>",
         "#include <stdint.h>",
         f"#define PLANT_MAGIC 0x{MAGIC:016x}ULL",
-        f"#define PLANT_LAYOUT_VERSION {LAYOUT_VERSION}u",
-        f"#define PLANT_MAX_GPUS {MAX_GPUS}u",
-        f"#define PLANT_EVENT_SLOTS {EVENT_SLOTS}u",
-        f"#define PLANT_SAMPLE_SLOTS {SAMPLE_SLOTS}u",
         f'#define PLANT_VARIABLE "{STATE_VARIABLE}"',
-        f"#define PLANT_LOST_AND_TOLD {LOST_AND_TOLD}u",
-        f"#define PLANT_FEATURE_TLIMIT {FEATURE_TLIMIT}u",
-        f"#define PLANT_FEATURE_LOCKED_CLOCKS {FEATURE_LOCKED_CLOCKS}u",
+        f"#define PLANT_ALL_GPUS ({ALL_GPUS})",
+        *(f"#define PLANT_{name} {number}u" for name, number in _NUMBERS.items()),
     ]
     for name, dtype in _STRUCTS.items():
         lines += _c_struct(name, dtype)

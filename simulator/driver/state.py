@@ -4,18 +4,31 @@ import ctypes
 import mmap
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.driver.layout import EVENT_SLOTS, LAYOUT_VERSION, MAGIC, MAX_GPUS, SAMPLE_SLOTS, STATE, offset_bytes
+from simulator.driver.layout import (
+    EVENT_SLOTS,
+    FAULT_SLOTS,
+    LAYOUT_VERSION,
+    MAGIC,
+    MAX_GPUS,
+    SAMPLE_SLOTS,
+    STATE,
+    SYSTEM_EVENT_SLOTS,
+    UTIL_SLOTS,
+    offset_bytes,
+)
 from telemetry.errors import TransientError
 
 StateArray = npt.NDArray[np.void]
 
 XID_EVENT = 0x8  # nvmlEventTypeXidCriticalError, nvml.h
+UNBIND_EVENT, BIND_EVENT = 0x1, 0x2  # nvmlSystemEventTypeGpuDriver..., nvml.h
 # Numbers of the futex system call: arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h.
 _FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine())
 _FUTEX_WAKE = 1
@@ -58,7 +71,9 @@ class StateFile:
         return int(self.record["gpu_count"])
 
     def seal(self) -> None:
-        """Make the file valid: everything fixed is written. Only the creator calls it."""
+        """Make the file valid: everything fixed is written, and a driver is loaded. Only the creator calls it."""
+        self.record["driver_generation"] = 1
+        self.record["driver_loaded"] = 1
         self.record["layout_version"] = LAYOUT_VERSION
         self.record["magic"] = MAGIC
 
@@ -87,19 +102,62 @@ class StateFile:
         self.record["samples"][gpu][count % SAMPLE_SLOTS] = (time_us, power_mw, sm_clock_mhz)
         self.record["sample_count"][gpu] = count + 1
 
+    def add_util_sample(self, gpu: int, *, time_us: int, gpu_percent: int, mem_percent: int) -> None:
+        """Append to the driver's own buffer of utilisation of one GPU."""
+        count = int(self.record["util_count"][gpu])
+        self.record["util_samples"][gpu][count % UTIL_SLOTS] = (time_us, gpu_percent, mem_percent)
+        self.record["util_count"][gpu] = count + 1
+
+    def set_faults(self, faults: Sequence[tuple[str, int, int, int]]) -> None:
+        """Replace what calls answer instead of the truth: call, GPU, code and delay in us of each fault.
+
+        Raises
+        ------
+        ValueError
+            There are more than the file has room for.
+        """
+        if len(faults) > FAULT_SLOTS:
+            raise ValueError(f"at most {FAULT_SLOTS} driver faults at once, not {len(faults)}")
+        self.record["fault_count"] = 0
+        for slot, (call, gpu, code, delay_us) in enumerate(faults):
+            self.record["faults"][slot] = (call.encode(), gpu, code, delay_us)
+        self.record["fault_count"] = len(faults)
+
+    def unload_driver(self) -> None:
+        """Take the driver away: whoever started it has to start anew, and hears of it."""
+        if self.record["driver_loaded"]:
+            self.record["driver_loaded"] = 0
+            self._add_system_events(UNBIND_EVENT)
+
+    def load_driver(self) -> None:
+        """Load another driver, and tell those who wait for it."""
+        self.record["driver_generation"] = int(self.record["driver_generation"]) + 1
+        self.record["driver_loaded"] = 1
+        self._add_system_events(BIND_EVENT)
+
     def add_event(self, gpu: int, *, kind: int, data: int) -> None:
         """Report an event and wake whoever waits for one."""
         count = int(self.record["event_count"])
         self.record["events"][count % EVENT_SLOTS] = (kind, data, gpu)
         self.record["event_count"] = count + 1
-        self.record["wake"] = (int(self.record["wake"]) + 1) & 0xFFFFFFFF
-        self._wake_waiters()
+        self._report()
 
     def close(self) -> None:
         """Unmap the file; the record must not be used any more."""
         self.record = None
         self._array = None
         self._map.close()
+
+    def _add_system_events(self, kind: int) -> None:
+        for gpu in range(self.gpu_count):
+            count = int(self.record["system_event_count"])
+            self.record["system_events"][count % SYSTEM_EVENT_SLOTS] = (kind, gpu)
+            self.record["system_event_count"] = count + 1
+        self._report()
+
+    def _report(self) -> None:
+        self.record["wake"] = (int(self.record["wake"]) + 1) & 0xFFFFFFFF
+        self._wake_waiters()
 
     def _wake_waiters(self) -> None:
         if _FUTEX is None:

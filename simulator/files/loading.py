@@ -11,6 +11,7 @@ from telemetry.errors import ConfigError, Problem
 
 Model = TypeVar("Model", bound=BaseModel)
 Parts = Mapping[str, tuple[type[BaseModel], Path]]
+Origins = dict[tuple[str | int, ...], tuple[str, int]]
 _EXTENDS = "extends"
 _CHAIN_MAX = 8
 
@@ -41,7 +42,7 @@ def load_with_parts(model: type[Model], path: Path, *, folder: Path, parts: Part
     ConfigError
         Every problem of every file involved, each with its own file, line and key.
     """
-    data, origins = _chain(path, folder)
+    data, origins = read_chain(path, folder)
     problems: list[Problem] = []
     for key, (part_model, part_folder) in parts.items():
         if isinstance(data, dict) and isinstance(data.get(key), str):
@@ -62,16 +63,14 @@ def load_with_parts(model: type[Model], path: Path, *, folder: Path, parts: Part
     return checked
 
 
-Origins = dict[tuple[str | int, ...], tuple[str, int]]
-
-
 def _part(model: type[BaseModel], name: str, folder: Path, beside: Path, option: str) -> Any:
     path = find(name, folder=folder, what="gpu", option=option, beside=beside)
     data, lines = read_document(path)
     return check_document(model, data, where=str(path), lines=lines).model_dump()
 
 
-def _chain(path: Path, folder: Path) -> tuple[Any, Origins]:
+def read_chain(path: Path, folder: Path) -> tuple[Any, Origins]:
+    """Read a file with what it extends, unchecked; also where each key stands, as file and line."""
     layers: list[tuple[Path, Any, Lines]] = []
     while True:
         data, lines = read_document(path)

@@ -5,32 +5,47 @@ from typing import Annotated
 
 from pydantic import Field
 
+from simulator.files.loading import find
+from simulator.files.node import NodeFile, load_node
 from simulator.files.part import FilePart, Finite, Name, NotNegative, Positive, Share
+from telemetry.documents import check_document, read_document
 from telemetry.durations import DurationS
+from telemetry.errors import ConfigError, Problem
 
 RACKS = Path(__file__).parents[1] / "racks"
 
+NodeNumber = Annotated[int, Field(ge=0)]
+
 
 class RackAir(FilePart):
-    """``T_in = crac_c + recirculation_k_per_w * rack power + AR(1)`` with the given spread and memory."""
+    """``T_in = crac_c + recirculation_k_per_w * rack power + AR(1)`` with the given spread and memory.
+
+    The rack's power comes round with a lag of `recirculation_memory`. `diurnal_k` is the amplitude of the day's swing;
+    see `simulator.plant.rack_site`.
+    """
 
     crac_c: Finite
     recirculation_k_per_w: NotNegative
+    recirculation_memory: Annotated[DurationS, Field(gt=0)] = 60.0  # assumption: heatsinks, then the air of the aisle
     noise_k: NotNegative
-    noise_memory: DurationS
+    noise_memory: Annotated[DurationS, Field(gt=0)]
     diurnal_k: NotNegative
 
 
 class RackFeed(FilePart):
     """The PDU: its voltage swings over the day and falls with load; its breaker opens after `breaker_after` above.
 
-    `swing` and `drop_at_rating` are shares of the nominal voltage.
+    `swing` and `drop_at_rating` are shares of the nominal voltage. `efficiency` is what the nodes' supplies pass on of
+    the power that they take from the PDU.
     """
 
     swing: Share
     drop_at_rating: Share
     breaker_w: Positive
     breaker_after: DurationS
+    efficiency: Annotated[float, Field(gt=0, le=1)] = (
+        0.92  # assumption: 80 PLUS Platinum, 91 % at full and 94 % at half
+    )
 
 
 class RackFile(FilePart):
@@ -41,3 +56,40 @@ class RackFile(FilePart):
     nodes: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
     air: RackAir
     feed: RackFeed
+
+
+def rack_names() -> tuple[str, ...]:
+    """Give the names of the racks that come with railwatch."""
+    return tuple(sorted(path.stem for path in RACKS.glob("*.yaml")))
+
+
+def load_rack(name_or_path: str, *, option: str = "--rack") -> RackFile:
+    """Read a rack by the name of one that comes with railwatch, or by the path of a YAML file.
+
+    Its nodes are checked too; those that the file names by a path, relative to itself, come back with the whole path.
+
+    Raises
+    ------
+    ConfigError
+        There is none of that name, or the file or a node of it cannot be used; every problem with file, line and key.
+    """
+    path = find(name_or_path, folder=RACKS, what="rack", option=option)
+    data, lines = read_document(path)
+    rack = check_document(RackFile, data, where=str(path), lines=lines)
+    nodes = tuple(str(path.parent / name) if name.endswith((".yaml", ".yml")) else name for name in rack.nodes)
+    problems: list[Problem] = []
+    for name in dict.fromkeys(nodes):
+        line = lines.get(("nodes", nodes.index(name)))
+        try:
+            load_node(name, option=f"{path}:{line}")
+        except ConfigError as err:
+            problems += err.problems
+    if problems:
+        raise ConfigError(problems)
+    return rack.model_copy(update={"nodes": nodes})
+
+
+def nodes_of(rack: RackFile) -> tuple[NodeFile, ...]:
+    """Give the nodes of a rack, in order; ConfigError where one cannot be read."""
+    known = {name: load_node(name) for name in dict.fromkeys(rack.nodes)}
+    return tuple(known[name] for name in rack.nodes)

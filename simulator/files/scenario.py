@@ -1,78 +1,42 @@
 """A scenario as data: what changes when, which sensors lie, which jobs run, and what is true about all that."""
 
-import re
-from dataclasses import dataclass
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from simulator.files.loading import find
 from simulator.files.node import NodeFile
-from simulator.files.part import FilePart, Finite, Name
+from simulator.files.part import FilePart, Finite, Name, NotNegative
+from simulator.files.sensing import check_sensor, check_value
+from simulator.files.targets import WHAT, Quantity, Target, find_target, gpu_names, own_values, supply_names
+from simulator.files.workload import load_workload
 from telemetry.documents import Lines, check_document, read_document
-from telemetry.durations import DurationS
+from telemetry.durations import DurationS, format_duration
 from telemetry.errors import ConfigError, Problem
 
+__all__ = [
+    "SCENARIOS",
+    "Change",
+    "DriverFault",
+    "Included",
+    "JobStart",
+    "Quantity",
+    "ScenarioFile",
+    "SensorFault",
+    "SensorFaultKind",
+    "Target",
+    "TrueCause",
+    "Truth",
+    "load_scenario",
+    "scenario_names",
+    "target_of",
+]
+
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
-_WHAT = re.compile(r"([a-z]+)(\d*)\.([a-z_]+)")
 _NESTING_MAX = 8
-
-
-class Quantity(StrEnum):
-    """What a scenario can change, and in which unit."""
-
-    # of a supply
-    OPEN_CIRCUIT_V = "open_circuit_v"
-    PSU_MOHM = "psu_mohm"
-    CABLE_MOHM = "cable_mohm"
-    CONNECTOR_MOHM = "connector_mohm"
-    JOINT_MOHM = "joint_mohm"
-    JOINT_FLICKER = "joint_flicker"  # relative spread of a random telegraph, 0.1 to 10 Hz
-    AGEING = "ageing"  # multiplies the ageing of the joint; 0: none
-    IN_SERVICE = "in_service"  # 0: switched off or pulled out
-    INPUT_RATIO = "input_ratio"  # mains voltage against its nominal
-    # of a GPU
-    INTERFACE_K_PER_W = "interface_k_per_w"
-    PRESENT = "present"
-    POWER_BRAKE = "power_brake"
-    LOOSENESS = "looseness"  # 0: screwed down, 100: about to come off
-    CONTACT_MOHM = "contact_mohm"  # between the rail and the module, on top of the part's own
-    # of the node
-    INLET_C = "inlet_c"
-    OTHER_POWER_W = "other_power_w"
-    FANS = "fans"  # share of the fans that turn
-    POWERED = "powered"  # 0: off; back to 1: a cold start, which brings GPUs back
-    DRIVER = "driver"  # 0: unloaded; back to 1: loaded anew, settings lost
-    # of the load
-    LEVEL = "level"
-    HANG = "hang"  # 1: the collective never returns
-
-
-# Which quantities each kind of thing has.
-_HAS = {
-    "supply": (
-        Quantity.OPEN_CIRCUIT_V,
-        Quantity.PSU_MOHM,
-        Quantity.CABLE_MOHM,
-        Quantity.CONNECTOR_MOHM,
-        Quantity.JOINT_MOHM,
-        Quantity.JOINT_FLICKER,
-        Quantity.AGEING,
-        Quantity.IN_SERVICE,
-        Quantity.INPUT_RATIO,
-    ),
-    "gpu": (
-        Quantity.INTERFACE_K_PER_W,
-        Quantity.PRESENT,
-        Quantity.POWER_BRAKE,
-        Quantity.LOOSENESS,
-        Quantity.CONTACT_MOHM,
-    ),
-    "node": (Quantity.INLET_C, Quantity.OTHER_POWER_W, Quantity.FANS, Quantity.POWERED, Quantity.DRIVER),
-    "load": (Quantity.LEVEL, Quantity.HANG),
-}
 
 
 class TrueCause(StrEnum):
@@ -104,21 +68,24 @@ class SensorFaultKind(StrEnum):
     DEAD = "dead"  # gives nothing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """What one change acts on: a quantity of some entities of the node, by index."""
-
-    quantity: Quantity
-    indices: tuple[int, ...]
-
-
 class Change(FilePart):
-    """One change: at a time after the start, `what` goes to a value, at once or along a ramp."""
+    """One change: at a time after the start, `what` goes to a value, at once or along a ramp.
+
+    `times` says the same as a multiple of what the node file gives, so that a scenario fits nodes of any size;
+    `load_scenario` turns it into `to`.
+    """
 
     at: DurationS
-    what: Annotated[str, StringConstraints(pattern=rf"^{_WHAT.pattern}$")]
-    to: Finite
+    what: Annotated[str, StringConstraints(pattern=rf"^{WHAT.pattern}$")]
+    to: Finite = math.nan
+    times: NotNegative | None = None
     over: DurationS = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> "Change":
+        if math.isnan(self.to) == (self.times is None):
+            raise ValueError("either to or times")
+        return self
 
 
 class SensorFault(FilePart):
@@ -161,9 +128,15 @@ class Truth(FilePart):
     """What is wrong, so that a detector's answer can be judged."""
 
     cause: TrueCause
-    entities: tuple[str, ...]  # by name: psu0, gpu2
+    entities: tuple[str, ...]  # by name: psu0, gpu2, node; gpus and supplies are all of them
     onset: DurationS
     end: DurationS | None = None  # None: until somebody repairs it
+
+    @model_validator(mode="after")
+    def _check(self) -> "Truth":
+        if self.end is not None and self.end <= self.onset:
+            raise ValueError("end after onset")
+        return self
 
 
 class Included(FilePart):
@@ -200,7 +173,8 @@ def scenario_names() -> tuple[str, ...]:
 def load_scenario(name_or_path: str, node: NodeFile, *, option: str = "--scenario") -> ScenarioFile:
     """Read a scenario by name or by the path of a YAML file, and check that the node has what it changes.
 
-    What it includes is merged into it: the scenario that comes back includes nothing.
+    What comes back holds for this node alone: includes are merged, multiples are values, and ``gpus`` and ``supplies``
+    in the truth are names.
 
     Raises
     ------
@@ -215,7 +189,7 @@ def _load(path: Path, node: NodeFile, *, trail: tuple[Path, ...]) -> ScenarioFil
     data, lines = read_document(path)
     scenario = check_document(ScenarioFile, data, where=str(path), lines=lines)
     problems = _strangers(scenario, node, path, lines)
-    merged = scenario
+    merged = scenario if problems else _for_node(scenario, node, path.parent)
     for index, included in enumerate(scenario.include):
         line = lines.get(("include", index, "scenario"))
         try:
@@ -228,6 +202,28 @@ def _load(path: Path, node: NodeFile, *, trail: tuple[Path, ...]) -> ScenarioFil
     if problems:
         raise ConfigError(problems)
     return merged.model_copy(update={"include": ()})
+
+
+def _for_node(scenario: ScenarioFile, node: NodeFile, beside: Path) -> ScenarioFile:
+    changes = [single for change in scenario.changes for single in _as_values(change, node)]
+    jobs = [job.model_copy(update={"workload": _beside(beside, job.workload)}) for job in scenario.jobs]
+    groups = {"gpus": gpu_names(node), "supplies": supply_names(node)}
+    truth = [
+        label.model_copy(
+            update={"entities": tuple(name for entity in label.entities for name in groups.get(entity, (entity,)))}
+        )
+        for label in scenario.truth
+    ]
+    return scenario.model_copy(update={"changes": tuple(changes), "jobs": tuple(jobs), "truth": tuple(truth)})
+
+
+def _as_values(change: Change, node: NodeFile) -> tuple[Change, ...]:
+    if change.times is None:
+        return (change,)
+    return tuple(
+        change.model_copy(update={"what": what, "to": change.times * own, "times": None})
+        for what, own in own_values(change.what, node).items()
+    )
 
 
 def _refuse_circle(other: Path, trail: tuple[Path, ...], line: int | None) -> None:
@@ -255,53 +251,80 @@ def _with(scenario: ScenarioFile, other: ScenarioFile, *, later_s: float) -> Sce
     )
 
 
+def target_of(change: Change, node: NodeFile) -> Target:
+    """Give what a change acts on; ValueError, saying what would have been right, where the node has no such thing."""
+    return find_target(change.what, node)
+
+
+class _Refusals:
+    """Collects what a scenario asks of a node that cannot be, each at its line."""
+
+    def __init__(self, path: Path, lines: Lines) -> None:
+        self.problems: list[Problem] = []
+        self._path = path
+        self._lines = lines
+
+    def add(self, *place: str | int, found: object, expected: str) -> None:
+        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+        line = self._lines.get(place)
+        self.problems.append(
+            Problem(where=str(self._path), line=line, key=key, found=f"got {found!r}", expected=expected)
+        )
+
+
 def _strangers(scenario: ScenarioFile, node: NodeFile, path: Path, lines: Lines) -> list[Problem]:
-    problems = []
+    refusals = _Refusals(path, lines)
+    _check_changes(scenario, node, refusals)
+    for index, job in enumerate(scenario.jobs):
+        try:
+            load_workload(_beside(path.parent, job.workload), option=f"{path}:{lines.get(('jobs', index, 'workload'))}")
+        except ConfigError as err:
+            refusals.problems += err.problems
+    for index, fault in enumerate(scenario.driver_faults):
+        if fault.gpu is not None and fault.gpu >= node.gpu_count:
+            refusals.add("driver_faults", index, "gpu", found=fault.gpu, expected=f"0 to {node.gpu_count - 1}")
+    _check_sensor_faults(scenario, node, refusals)
+    _check_truth(scenario, node, refusals)
+    return refusals.problems
+
+
+def _check_sensor_faults(scenario: ScenarioFile, node: NodeFile, refusals: _Refusals) -> None:
+    for index, fault in enumerate(scenario.sensor_faults):
+        try:
+            check_sensor(fault.sensor, node)
+        except ValueError as err:
+            refusals.add("sensor_faults", index, "sensor", found=fault.sensor, expected=str(err))
+        try:
+            check_value(fault.sensor, fault.fault, fault.value)
+        except ValueError as err:
+            key = "fault" if fault.value is None else "value"
+            refusals.add("sensor_faults", index, key, found=getattr(fault, key), expected=str(err))
+
+
+def _check_changes(scenario: ScenarioFile, node: NodeFile, refusals: _Refusals) -> None:
     for index, change in enumerate(scenario.changes):
         try:
-            target_of(change, node)
+            find_target(change.what, node)
         except ValueError as err:
-            key, found = f"changes[{index}].what", f"got {change.what!r}"
-            line = lines.get(("changes", index, "what"))
-            problems.append(Problem(where=str(path), line=line, key=key, found=found, expected=str(err)))
-    names = {*(f"gpu{index}" for index in range(node.gpu_count)), *(unit.name for unit in node.supply.units), "node"}
+            refusals.add("changes", index, "what", found=change.what, expected=str(err))
+            continue
+        try:
+            _as_values(change, node)
+        except ValueError as err:
+            refusals.add("changes", index, "times", found=change.times, expected=str(err))
+
+
+def _check_truth(scenario: ScenarioFile, node: NodeFile, refusals: _Refusals) -> None:
+    names = {*gpu_names(node), *supply_names(node), "gpus", "supplies", "node"}
     for index, truth in enumerate(scenario.truth):
         for place, entity in enumerate(truth.entities):
             if entity not in names:
-                key, line = f"truth[{index}].entities[{place}]", lines.get(("truth", index, "entities", place))
                 expected = f"one of {', '.join(sorted(names))}"
-                problems.append(
-                    Problem(where=str(path), line=line, key=key, found=f"got {entity!r}", expected=expected)
-                )
-    return problems
+                refusals.add("truth", index, "entities", place, found=entity, expected=expected)
+        if truth.onset > scenario.duration:
+            expected = f"no later than the duration of the scenario, {format_duration(scenario.duration)}"
+            refusals.add("truth", index, "onset", found=format_duration(truth.onset), expected=expected)
 
 
-def target_of(change: Change, node: NodeFile) -> Target:
-    """Give what a change acts on; ValueError, saying what would have been right, where the node has no such thing."""
-    match = _WHAT.fullmatch(change.what)
-    if match is None:
-        raise ValueError("an entity and a quantity, such as psu0.joint_mohm")
-    name, number, quantity = match.groups()
-    kind, indices = _entities(name, number, node)
-    allowed = _HAS[kind]
-    if quantity not in allowed:
-        raise ValueError(f"a quantity of a {kind}: {', '.join(allowed)}")
-    return Target(quantity=Quantity(quantity), indices=indices)
-
-
-def _entities(name: str, number: str, node: NodeFile) -> tuple[str, tuple[int, ...]]:
-    supplies = [unit.name for unit in node.supply.units]
-    if not number:
-        everything = {
-            "gpus": ("gpu", tuple(range(node.gpu_count))),
-            "supplies": ("supply", tuple(range(len(supplies)))),
-            "node": ("node", (0,)),
-            "load": ("load", (0,)),
-        }
-        if name in everything:
-            return everything[name]
-    elif name == "gpu" and int(number) < node.gpu_count:
-        return "gpu", (int(number),)
-    elif f"{name}{number}" in supplies:
-        return "supply", (supplies.index(f"{name}{number}"),)
-    raise ValueError(f"one of gpu0 to gpu{node.gpu_count - 1}, gpus, {', '.join(supplies)}, supplies, node, load")
+def _beside(folder: Path, name_or_path: str) -> str:
+    return str(folder / name_or_path) if name_or_path.endswith((".yaml", ".yml")) else name_or_path

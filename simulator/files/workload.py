@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, RootModel
+from pydantic import AfterValidator, Field, RootModel
 
 from simulator.files.loading import find
 from simulator.files.part import FilePart, Name, NotNegative, Positive, Share
@@ -11,6 +11,17 @@ from telemetry.documents import load_document
 from telemetry.durations import DurationS
 
 WORKLOADS = Path(__file__).parents[1] / "workloads"
+
+
+def _ascending(pair: tuple[float, float]) -> tuple[float, float]:
+    if pair[0] > pair[1]:
+        raise ValueError("two numbers, the first no larger than the second")
+    return pair
+
+
+LengthRange = Annotated[tuple[Positive, Positive], AfterValidator(_ascending)]  # shortest and longest
+LevelRange = Annotated[tuple[Share, Share], AfterValidator(_ascending)]  # lowest and highest
+Interval = Annotated[DurationS, Field(gt=0)]
 
 
 class _Job(FilePart):
@@ -40,9 +51,9 @@ class Training(_Job):
     node_skew_ms: NotNegative  # between the nodes of one job
     exchange_level: Share
     stall_level: Share
-    checkpoint_every: DurationS | None = None
+    checkpoint_every: Interval | None = None
     checkpoint_for: DurationS = 0.0
-    checkpoint_level: Share = 0.15
+    checkpoint_level: Share = 0.15  # assumption: copying to the host keeps little of a GPU busy
 
 
 class Inference(_Job):
@@ -50,10 +61,10 @@ class Inference(_Job):
 
     kind: Literal["inference"]
     requests_per_s: Positive  # per GPU
-    prefill_s: tuple[Positive, Positive]  # shortest and longest
+    prefill_s: LengthRange
     prefill_level: Share
-    decode_s: tuple[Positive, Positive]
-    decode_level: tuple[Share, Share]
+    decode_s: LengthRange
+    decode_level: LevelRange
     waiting_level: Share
 
 
@@ -61,9 +72,9 @@ class Hpc(_Job):
     """A solver: long phases at changing intensity, loosely coupled, with a pause for output now and then."""
 
     kind: Literal["hpc"]
-    phase_s: tuple[Positive, Positive]
-    level: tuple[Share, Share]
-    output_every: DurationS
+    phase_s: LengthRange
+    level: LevelRange
+    output_every: Interval
     output_for: DurationS
     output_level: Share
 
@@ -74,10 +85,17 @@ class Idle(_Job):
     kind: Literal["idle"]
 
 
+class Steady(_Job):
+    """One load all the time and no steps, such as a power virus."""
+
+    kind: Literal["steady"]
+    level: Share
+
+
 class Trace(_Job):
     """A recorded load, played back: a CSV file with ``t_s`` and one column per GPU (or one for all), in watts or 0..1.
 
-    `file` is relative to the workload file; the trace starts again at its end.
+    `file` is relative to the workload file. Each value holds until the next; the trace starts again at its end.
     """
 
     kind: Literal["trace"]
@@ -85,7 +103,7 @@ class Trace(_Job):
     unit: Literal["level", "watt"]
 
 
-Workload = Annotated[Training | Inference | Hpc | Idle | Trace, Field(discriminator="kind")]
+Workload = Annotated[Training | Inference | Hpc | Idle | Steady | Trace, Field(discriminator="kind")]
 
 
 class _WorkloadFile(RootModel[Workload]):

@@ -15,6 +15,7 @@ REASON_HW_SLOWDOWN = 0x8
 REASON_SW_THERMAL = 0x20
 REASON_HW_THERMAL = 0x40
 REASON_POWER_BRAKE = 0x80
+_BY_HARDWARE = REASON_HW_SLOWDOWN | REASON_HW_THERMAL | REASON_POWER_BRAKE
 
 # Assumptions, tuned to what `-pl 200` does on the part (blbadger.github.io/gpu-server: the average obeys, each step
 # still begins with a peak above 300 W, 13 to 15 % slower).
@@ -67,7 +68,8 @@ class ClockGovernor:
         self._window_ms = 0
         self._power_cap_mhz = np.full(n_gpus, self._max_mhz)
         self._thermal_cap_mhz = np.full(n_gpus, self._max_mhz)
-        self._hot = np.zeros(n_gpus, dtype=np.bool_)
+        self._hot: MaskArray = np.zeros(n_gpus, dtype=np.bool_)
+        self._warm = False
         self.clock_mhz = np.full(n_gpus, self._max_mhz)
         self.reasons: npt.NDArray[np.uint64] = np.zeros(n_gpus, dtype=np.uint64)
 
@@ -92,7 +94,31 @@ class ClockGovernor:
 
     def decide(self, n_ms: int, settings: Settings, *, temp_c: FloatArray, brake: MaskArray, idle: MaskArray) -> None:
         """Set the clocks and the reasons for the next `n_ms`."""
+        asked_mhz = np.minimum(np.minimum(settings.app_clock_mhz, settings.locked_mhz), self._max_mhz)
+        self._power_cap_mhz = np.minimum(self._power_cap_mhz, asked_mhz)  # no wind-up above what is allowed
+        wanted_mhz = self._power_cap_mhz
+        reasons = np.where(wanted_mhz < asked_mhz, REASON_POWER_CAP, 0)
+        if self._heats(n_ms, temp_c):
+            wanted_mhz = np.minimum(wanted_mhz, self._thermal_cap_mhz)
+            reasons |= np.where(self._thermal_cap_mhz < asked_mhz, REASON_SW_THERMAL, 0)
+        slowed = self._hot | brake
+        if slowed.any():
+            wanted_mhz = np.where(slowed, wanted_mhz * SLOWDOWN_RATIO, wanted_mhz)
+            reasons |= np.where(slowed, REASON_HW_SLOWDOWN, 0)
+            reasons |= np.where(self._hot, REASON_HW_THERMAL, 0) | np.where(brake, REASON_POWER_BRAKE, 0)
+        reasons |= np.where(settings.app_clock_mhz <= wanted_mhz, REASON_APPLICATION_CLOCKS, 0)
+        if idle.any():
+            lowest_mhz = np.minimum(np.maximum(settings.locked_min_mhz, 0.0), asked_mhz)
+            wanted_mhz = np.where(idle, lowest_mhz, wanted_mhz)
+            reasons = np.where(idle, (reasons & _BY_HARDWARE) | REASON_IDLE, reasons)
+        self.clock_mhz = self._quantised(wanted_mhz)
+        self.reasons = reasons.astype(np.uint64)
+
+    def _heats(self, n_ms: int, temp_c: FloatArray) -> bool:
+        """Follow the temperatures; tell whether heat takes any clock away."""
         limits = self._limits
+        if not self._warm and float(temp_c.max()) < limits.software_slowdown_c:
+            return False  # the usual case
         step_mhz = THERMAL_MHZ_PER_MS * n_ms
         too_warm = temp_c >= limits.software_slowdown_c
         cool = temp_c < limits.software_slowdown_c - HYSTERESIS_K
@@ -100,22 +126,8 @@ class ClockGovernor:
         self._thermal_cap_mhz = np.clip(cap_mhz, limits.supported_mhz[0], self._max_mhz)
         hot_at_c = np.where(self._hot, limits.hardware_slowdown_c - HYSTERESIS_K, limits.hardware_slowdown_c)
         self._hot = temp_c >= hot_at_c
-        asked_mhz = np.minimum(np.minimum(settings.app_clock_mhz, settings.locked_mhz), self._max_mhz)
-        self._power_cap_mhz = np.minimum(self._power_cap_mhz, asked_mhz)  # no wind-up above what is allowed
-        wanted_mhz = np.minimum(asked_mhz, np.minimum(self._power_cap_mhz, self._thermal_cap_mhz))
-        slowed = self._hot | brake
-        wanted_mhz = np.where(slowed, wanted_mhz * SLOWDOWN_RATIO, wanted_mhz)
-        wanted_mhz = np.where(idle, np.minimum(np.maximum(settings.locked_min_mhz, 0.0), asked_mhz), wanted_mhz)
-        self.clock_mhz = self._quantised(wanted_mhz)
-        self.reasons = (
-            np.where(idle, REASON_IDLE, 0)
-            | np.where(~idle & (settings.app_clock_mhz <= wanted_mhz), REASON_APPLICATION_CLOCKS, 0)
-            | np.where(~idle & (self._power_cap_mhz < asked_mhz), REASON_POWER_CAP, 0)
-            | np.where(~idle & (self._thermal_cap_mhz < asked_mhz), REASON_SW_THERMAL, 0)
-            | np.where(slowed, REASON_HW_SLOWDOWN, 0)
-            | np.where(self._hot, REASON_HW_THERMAL, 0)
-            | np.where(brake, REASON_POWER_BRAKE, 0)
-        ).astype(np.uint64)
+        self._warm = bool(self._hot.any() or (self._thermal_cap_mhz < self._max_mhz).any())
+        return True
 
     def _quantised(self, wanted_mhz: FloatArray) -> FloatArray:
         table = self._limits.supported_mhz

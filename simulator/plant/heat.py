@@ -1,8 +1,10 @@
-"""Heat of each GPU: the die on its interface, the interface on its heat sink."""
+"""Heat of each GPU: the die on its interface, the interface on its heat sink, the heat sink in the air of the fans."""
 
 from dataclasses import dataclass
 
 from telemetry.frames import FloatArray
+
+HALF_FLOW = 0.5  # where the heat sink's resistance is stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,17 +12,23 @@ class HeatModel:
     """Two heat capacities in a row.
 
     ``C_die dT/dt = P - (T - T_sink) / (junction + interface)`` and
-    ``C_sink dT_sink/dt = (T - T_sink) / (junction + interface) - (T_sink - T_in) / heatsink``.
+    ``C_sink dT_sink/dt = (T - T_sink) / (junction + interface) - (T_sink - T_in) / heatsink``, where `heatsink` holds
+    at half the air flow and follows ``(0.5 / flow_ratio) ** heatsink_exponent``.
     """
 
     junction_k_per_w: float
     heatsink_k_per_w: float
+    heatsink_exponent: float
     die_j_per_k: float
     heatsink_j_per_k: float
 
+    def sink_k_per_w(self, flow_ratio: float) -> float:
+        """Give the heat sink's resistance at a share of the full air flow, which must not be zero."""
+        return float(self.heatsink_k_per_w * (HALF_FLOW / flow_ratio) ** self.heatsink_exponent)
+
 
 class Heat:
-    """Temperatures over time, shape ``(n_gpus,)``; starts in balance at the given power."""
+    """Temperatures over time, shape ``(n_gpus,)``; starts in balance at the given power and half flow."""
 
     def __init__(
         self, model: HeatModel, *, power_w: FloatArray, interface_k_per_w: FloatArray, air_c: FloatArray
@@ -34,10 +42,18 @@ class Heat:
         """Give the temperature of the memory: assumed half-way between die and heat sink, which it shares."""
         return 0.5 * (self.die_c + self.heatsink_c)
 
-    def advance(self, n_s: float, *, power_w: FloatArray, interface_k_per_w: FloatArray, air_c: FloatArray) -> None:
+    def advance(
+        self,
+        n_s: float,
+        *,
+        power_w: FloatArray,
+        interface_k_per_w: FloatArray,
+        air_c: FloatArray,
+        flow_ratio: float = HALF_FLOW,
+    ) -> None:
         """Move on by a time that is short against the die's own (0.4 s or more on the parts known here)."""
         model = self._model
         through_w = (self.die_c - self.heatsink_c) / (model.junction_k_per_w + interface_k_per_w)
-        away_w = (self.heatsink_c - air_c) / model.heatsink_k_per_w
-        self.die_c = self.die_c + n_s * (power_w - through_w) / model.die_j_per_k
-        self.heatsink_c = self.heatsink_c + n_s * (through_w - away_w) / model.heatsink_j_per_k
+        away_w = (self.heatsink_c - air_c) / model.sink_k_per_w(flow_ratio)
+        self.die_c = self.die_c + (n_s / model.die_j_per_k) * (power_w - through_w)
+        self.heatsink_c = self.heatsink_c + (n_s / model.heatsink_j_per_k) * (through_w - away_w)

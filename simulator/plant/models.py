@@ -3,12 +3,9 @@
 import numpy as np
 
 from simulator.files.node import NodeFile
-from simulator.files.workload import Training
 from simulator.plant.clocks import ClockLimits
 from simulator.plant.heat import HeatModel
-from simulator.plant.load import TrainingModel
 from simulator.plant.power import PowerModel
-from simulator.plant.sensors import PowerSensorModel, ShuntMonitorModel
 from simulator.plant.supply import SupplyModel
 
 
@@ -23,20 +20,6 @@ def power_model(node: NodeFile) -> PowerModel:
         voltage_floor=curve.voltage_floor,
         voltage_knee=curve.voltage_knee,
         max_clock_mhz=node.gpu.clocks.max_mhz,
-    )
-
-
-def training_model(node: NodeFile, job: Training) -> TrainingModel:
-    """Give the training job."""
-    return TrainingModel(
-        step_ms=job.step_ms,
-        exchange_share=job.exchange_share,
-        jitter=job.jitter,
-        skew_ms=job.skew_ms,
-        exchange_level=job.exchange_level,
-        stall_level=job.stall_level,
-        clock_bound_share=job.clock_bound_share,
-        reference_mhz=node.gpu.clocks.max_mhz,
     )
 
 
@@ -55,6 +38,7 @@ def heat_model(node: NodeFile) -> HeatModel:
     return HeatModel(
         junction_k_per_w=path.junction_k_per_w,
         heatsink_k_per_w=path.heatsink_k_per_w,
+        heatsink_exponent=path.heatsink_exponent,
         die_j_per_k=path.die_j_per_k,
         heatsink_j_per_k=path.heatsink_j_per_k,
     )
@@ -68,19 +52,3 @@ def supply_model(node: NodeFile) -> SupplyModel:
         transient_ohm=supply.transient_mohm / 1000.0,
         transient_ms=supply.transient_ms,
     )
-
-
-def sensor_model(node: NodeFile) -> PowerSensorModel:
-    """Give the boards' power sensors."""
-    sensor = node.gpu.sensor
-    return PowerSensorModel(
-        period_ms=sensor.period_ms,
-        window_ms=sensor.window_ms,
-        gain_error=sensor.gain_error,
-        quantum_w=sensor.quantum_w,
-    )
-
-
-def shunt_model() -> ShuntMonitorModel:
-    """Give the rail's shunt monitors."""
-    return ShuntMonitorModel(window_ms=4, noise_v=0.004, noise_a=0.02)

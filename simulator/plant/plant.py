@@ -3,177 +3,101 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.files.node import NodeFile
 from simulator.files.scenario import Quantity, ScenarioFile
-from simulator.files.workload import Training, load_workload
-from simulator.plant.clocks import (
-    REASON_HW_THERMAL,
-    REASON_POWER_BRAKE,
-    REASON_POWER_CAP,
-    REASON_SW_THERMAL,
-    ClockGovernor,
-    Settings,
-)
-from simulator.plant.decay import DecayBlock
-from simulator.plant.heat import Heat
-from simulator.plant.load import TrainingLoad
-from simulator.plant.models import (
-    clock_limits,
-    heat_model,
-    power_model,
-    sensor_model,
-    shunt_model,
-    supply_model,
-    training_model,
-)
-from simulator.plant.sensors import PowerSensor, RailReading, read_rail
-from simulator.plant.supply import Supply
+from simulator.files.workload import Workload, load_workload
+from simulator.jobs.plan import JobPlan
+from simulator.jobs.port import Job
+from simulator.plant.accounts import Accounts
+from simulator.plant.clocks import Settings
+from simulator.plant.events import PlantEvent, PlantEventKind
+from simulator.plant.failing import Failing
+from simulator.plant.feed import Feed
+from simulator.plant.modules import Modules
+from simulator.plant.starting import starting_state
+from simulator.plant.state import Stretch
 from simulator.plant.timeline import Timeline
 from telemetry.frames import FloatArray, MaskArray
 
 BLOCK_MS = 10
-UTIL_BLOCKS = 16  # utilisation is renewed six times a second, nvidia-smi --help-query-gpu
-XID_BUS_DROP = 79
-XID_DELAY_S = (0.1, 2.0)  # assumption: from the loss to the line in the kernel log
-CountArray = npt.NDArray[np.uint64]
-# The counters that the driver keeps, and the reasons under which each runs.
-BRANCH = (Quantity.PSU_MOHM, Quantity.CABLE_MOHM, Quantity.CONNECTOR_MOHM, Quantity.JOINT_MOHM)
-COUNTED = {
-    "power_violation": REASON_POWER_CAP,
-    "thermal_violation": REASON_SW_THERMAL | REASON_HW_THERMAL,
-    "sw_thermal": REASON_SW_THERMAL,
-    "hw_thermal": REASON_HW_THERMAL,
-    "power_brake": REASON_POWER_BRAKE,
-}
+SETTLING_MS = 5000  # many times the memory of the power-cap loop, a few of the usual steps
+_UNDISTURBED = ScenarioFile(name="undisturbed", description="Nothing happens.", kind="quiet")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class XidEvent:
-    """The driver reports an error of a GPU."""
+@dataclass(slots=True, kw_only=True)
+class Surroundings:
+    """What a rack adds to what the scenario says; whoever couples nodes sets it before each block."""
 
-    time_ms: int
-    gpu: int
-    code: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Stretch:
-    """The truth over a stretch of time, one row per millisecond."""
-
-    time_ms: npt.NDArray[np.int64]
-    power_w: FloatArray  # (n, n_gpus)
-    level: FloatArray  # (n, n_gpus)
-    clock_mhz: FloatArray  # (n, n_gpus)
-    voltage_v: FloatArray  # (n,)
-    current_a: FloatArray  # (n, n_supplies)
+    inlet_offset_k: float = 0.0
+    input_ratio: float = 1.0
 
 
 class Plant:
     """A simulated node.
 
-    Deterministic: the state depends on node, scenario, seed, the settings obeyed and the milliseconds advanced, and
-    not on how these were cut into calls. It moves in blocks of 10 ms; a rest waits for the next call.
+    Deterministic: the state depends on node, scenario, seed, workload, the settings obeyed, the surroundings and the
+    milliseconds advanced, and not on how these were cut into calls. It moves in blocks of 10 ms; a rest waits for the
+    next call. What a scenario changes, a trip or a drop acts from the block after it on.
+
+    Parameters
+    ----------
+    workload
+        What runs before the first job of the scenario; None: what the node file names.
 
     Attributes
     ----------
-    now_ms
-        Simulated time since the start.
-    energy_j, present, counters_ms, gpu_util_ratio, mem_util_ratio
-        Per GPU, as the driver would tell them.
-    rail
-        What the shunt monitors show.
+    state
+        The truth at `state.now_ms`, always the same object.
+    settings
+        What the driver was asked for; a driver that is loaded anew begins with its own.
+    surroundings
+        What neighbours do to this node.
+    job
+        What ran in the last block.
     """
 
-    def __init__(self, node: NodeFile, scenario: ScenarioFile, seed: int) -> None:
-        n_gpus = node.gpu_count
-        streams = np.random.SeedSequence(seed).spawn(5)
-        load_chance, self._noise_chance, sensor_chance, self._rail_chance, self._xid_chance = map(
-            np.random.default_rng, streams
-        )
+    def __init__(self, node: NodeFile, scenario: ScenarioFile, seed: int, *, workload: Workload | None = None) -> None:
+        default = load_workload(node.workload) if workload is None else workload
         self.node = node
         self.settings = default_settings(node)
+        self.surroundings = Surroundings()
+        self._seed, self._workload = seed, default
         self._timeline = Timeline(node, scenario)
-        self._power = power_model(node)
-        self._job = _training(node)
-        self._load = TrainingLoad(training_model(node, self._job), n_gpus, load_chance)
-        start_w = self._training_power_w()
-        values = self._timeline.at(0.0)
-        self._heat = Heat(
-            heat_model(node),
-            power_w=start_w,
-            interface_k_per_w=values[Quantity.INTERFACE_K_PER_W],
-            air_c=self._air_c(values),
-        )
-        self._governor = ClockGovernor(clock_limits(node), n_gpus, power_w=start_w)
-        self._supply = Supply(supply_model(node), len(node.supply.units), BLOCK_MS)
-        self._sensor = PowerSensor(sensor_model(node), power_w=start_w, chance=sensor_chance)
-        self._shunt = shunt_model()
-        self._rise = DecayBlock(float(np.exp(-1.0 / node.gpu.power.rise_ms)), BLOCK_MS)
-        self._last_w = start_w
+        self._values = self._timeline.at(0.0)
+        self._plan = JobPlan(scenario, default, node.gpu_count, seed, part=node.gpu)
+        self.job: Job = self._plan.at(0.0)
+        self._modules = Modules(node, self._values, workload=default, block_ms=BLOCK_MS, seed=seed)
+        self.state = starting_state(node, self._values, power_w=self._modules.power_w)
+        load_w = float(self._modules.power_w.sum()) + self._modules.other_w(self._values)
+        self._feed = Feed(node, self._values, power_w=load_w, block_ms=BLOCK_MS, seed=seed)
+        self._accounts = Accounts(node)
+        self._failing = Failing(node, seed=seed)
+        self._events: list[PlantEvent] = []
         self._owed_ms = 0
-        self._block = 0
-        self._level_sum = np.zeros(n_gpus)
-        self._xids: list[XidEvent] = []
-        self.now_ms = 0
-        self.present: MaskArray = np.ones(n_gpus, dtype=np.bool_)
-        self.energy_j = np.zeros(n_gpus)
-        self.counters_ms = {name: np.zeros(n_gpus, dtype=np.int64) for name in COUNTED}
-        self.gpu_util_ratio = np.zeros(n_gpus)
-        self.mem_util_ratio = np.zeros(n_gpus)
-        self.idle = False
-        self.rail: RailReading
-        self._step()  # so that there is something to read at once
-
-    @property
-    def clock_mhz(self) -> FloatArray:
-        """Give the SM clock of each GPU."""
-        return self._governor.clock_mhz
-
-    @property
-    def reasons(self) -> CountArray:
-        """Give the clock event reasons of each GPU as NVML bits."""
-        return self._governor.reasons
-
-    @property
-    def sensed_power_w(self) -> FloatArray:
-        """Give the power that each board's sensor shows."""
-        return self._sensor.power_w
-
-    @property
-    def sensed_at_ms(self) -> npt.NDArray[np.int64]:
-        """Give the simulated time of each board's newest sensor value."""
-        return self._sensor.time_ms
-
-    @property
-    def die_c(self) -> FloatArray:
-        """Give the temperature of each die."""
-        return self._heat.die_c
-
-    @property
-    def memory_c(self) -> FloatArray:
-        """Give the temperature of each GPU's memory."""
-        return self._heat.memory_c
-
-    @property
-    def inlet_c(self) -> float:
-        """Give the temperature of the air that comes in."""
-        return float(self._values[Quantity.INLET_C][0])
-
-    @property
-    def steps(self) -> int:
-        """Give how many training steps have ended."""
-        return self._load.steps
-
-    @property
-    def collapsed_ms(self) -> int:
-        """Give for how long the rail could not carry the load."""
-        return self._supply.collapsed
+        self.state.job = self.job.name
+        self._show()
 
     def obey(self, settings: Settings) -> None:
         """Take settings that act from the next block on."""
         self.settings = settings
+
+    def settle(self) -> None:
+        """Begin as if the job had run for some seconds under the settings in force: clocks, heat and fans in balance.
+
+        Without it the loop of a power limit begins at rest, and the first step of a job is none of its usual ones.
+        Nothing that the scenario does has happened yet, and nothing fails meanwhile. Only before the first block.
+        """
+        hazard = self.node.gpu.hazard.model_copy(update={"rate_per_s": 0.0})
+        gpu = self.node.gpu.model_copy(update={"hazard": hazard})
+        twin = Plant(self.node.model_copy(update={"gpu": gpu}), _UNDISTURBED, self._seed, workload=self._workload)
+        twin.obey(self.settings)
+        twin.advance(SETTLING_MS)
+        steps, until_ms = twin.state.steps, twin.state.now_ms + SETTLING_MS
+        while twin.state.steps == steps and twin.state.now_ms < until_ms:
+            twin.advance(BLOCK_MS)
+        self._modules = twin._modules
+        self._modules.show(self.state)
 
     def advance(self, n_ms: int) -> Stretch:
         """Move on and give the truth of the blocks that were completed, perhaps none."""
@@ -181,102 +105,142 @@ class Plant:
         blocks = []
         while self._owed_ms >= BLOCK_MS:
             self._owed_ms -= BLOCK_MS
-            blocks.append(self._step())
+            self.begin_block()
+            blocks.append(self.finish_block(self._level()))
         return _joined(blocks, self.node)
 
-    def take_xids(self) -> tuple[XidEvent, ...]:
-        """Give the errors whose time has come, each once."""
-        due = tuple(event for event in self._xids if event.time_ms <= self.now_ms)
-        self._xids = [event for event in self._xids if event.time_ms > self.now_ms]
-        return due
+    def begin_block(self) -> None:
+        """Decide what holds for the next block: what the scenario changes, who is there, and the clocks."""
+        state = self.state
+        now_ms = state.now_ms
+        values = self._values = self._timeline.at(now_ms / 1000.0)
+        state.inlet_c = float(values[Quantity.INLET_C][0]) + self.surroundings.inlet_offset_k
+        self._events += self._feed.follow(
+            now_ms, values, feed_ratio=self.surroundings.input_ratio, changed=self._timeline.changed
+        )
+        self._switch(powered=bool(values[Quantity.POWERED][0] > 0.0 and self._feed.on.any()))
+        self._load_driver(loaded=bool(state.powered and values[Quantity.DRIVER][0] > 0.0))
+        if state.powered:
+            self._failing.take_out(now_ms, state.gpus, wanted=values[Quantity.PRESENT] > 0.0)
+        self._modules.decide(now_ms, self.settings, state.gpus, brake=values[Quantity.POWER_BRAKE])
 
-    def _step(self) -> Stretch:
-        start_ms = self.now_ms
-        values = self._values = self._timeline.at(start_ms / 1000.0)
-        self._lose(values)
-        self.idle = bool(values[Quantity.LEVEL][0] <= 0.0)
-        n_gpus = self.node.gpu_count
-        self._governor.decide(
-            BLOCK_MS,
-            self.settings,
-            temp_c=self._heat.die_c,
-            brake=(values[Quantity.POWER_BRAKE] > 0.0) & self.present,
-            idle=np.full(n_gpus, self.idle),
-        )
-        clock_mhz = self._governor.clock_mhz
-        level = self._load.advance(BLOCK_MS, clock_mhz, self.present) * values[Quantity.LEVEL][0]
-        wanted_w = self._power.power_w(clock_mhz, level, self._heat.die_c)
-        wanted_w *= 1.0 + self.node.gpu.power.noise * self._noise_chance.standard_normal(level.shape)
-        keep = float(np.exp(-1.0 / self.node.gpu.power.rise_ms))
-        power_w = np.where(self.present, self._rise.run(self._last_w, (1.0 - keep) * wanted_w), 0.0)
-        self._last_w = power_w[-1]
-        rail = self._supply.advance(
-            power_w.sum(axis=1) + values[Quantity.OTHER_POWER_W][0],
-            open_circuit_v=values[Quantity.OPEN_CIRCUIT_V],
-            joint_ohm=np.sum([values[part] for part in BRANCH], axis=0) / 1000.0,
-        )
-        self._settle(start_ms, power_w, level, values)
-        self.rail = read_rail(self._shunt, voltage_v=rail.voltage_v, current_a=rail.current_a, chance=self._rail_chance)
-        self.now_ms = start_ms + BLOCK_MS
+    def finish_block(self, level: FloatArray, *, job: Job | None = None) -> Stretch:
+        """Carry the load through a block and give its truth.
+
+        Parameters
+        ----------
+        level
+            What the job makes of the GPUs, ``(BLOCK_MS, n_gpus)``, before the scenario scales it; GPUs that cannot work
+            do not, whatever it says.
+        job
+            Whose load that is, where it is not this node's own, as for a job that spans nodes.
+        """
+        state, values = self.state, self._values
+        start_ms, gpus = state.now_ms, state.gpus
+        job = self._follow(self._plan.at(start_ms / 1000.0) if job is None else job)
+        level = level * (values[Quantity.LEVEL][0] * self.running)
+        asked_w = self._modules.carry(level, gpus, input_factor=job.input_factor, powered=state.powered)
+        other_w = self._modules.other_w(values) if state.powered else 0.0
+        rail, events = self._feed.advance(start_ms, asked_w.sum(axis=1) + other_w, powered=state.powered)
+        power_w = asked_w if isinstance(rail.served_ratio, float) else asked_w * rail.served_ratio[:, None]
+        state.now_ms = start_ms + BLOCK_MS
+        mean_w = self._modules.settle(state, values, power_w=power_w, level=level, voltage_v=rail.voltage_v)
+        self._count(job, mean_w=mean_w, level=level)
+        if self._feed.collapsed:
+            self._failing.collapse(state.now_ms - 1, gpus)
+        events += self._failing.advance(start_ms, state, values, power_w=power_w, voltage_v=rail.voltage_v, job=job)
+        self._events += events
+        self._show()
+        clock_mhz = np.empty_like(power_w)
+        clock_mhz[:] = gpus.clock_mhz
         return Stretch(
-            time_ms=np.arange(start_ms, self.now_ms),
+            time_ms=np.arange(start_ms, state.now_ms),
             power_w=power_w,
             level=level,
-            clock_mhz=np.broadcast_to(clock_mhz, power_w.shape),
+            clock_mhz=clock_mhz,
             voltage_v=rail.voltage_v,
             current_a=rail.current_a,
         )
 
-    def _settle(
-        self, start_ms: int, power_w: FloatArray, level: FloatArray, values: dict[Quantity, FloatArray]
-    ) -> None:
-        mean_w = power_w.mean(axis=0)
-        self._governor.observe(BLOCK_MS, mean_w, self.settings.power_limit_w)
-        self._heat.advance(
-            BLOCK_MS / 1000.0,
-            power_w=mean_w,
-            interface_k_per_w=values[Quantity.INTERFACE_K_PER_W],
-            air_c=self._air_c(values),
+    def take_events(self) -> tuple[PlantEvent, ...]:
+        """Give what happened since the last call, in the order of time."""
+        events, self._events = self._events, []
+        return tuple(sorted(events, key=lambda event: event.time_ms))
+
+    @property
+    def running(self) -> MaskArray:
+        """Give the GPUs that can work: on their bus, powered, driver loaded."""
+        state = self.state
+        running: MaskArray = state.gpus.present & (state.powered and state.driver_loaded)
+        return running
+
+    @property
+    def hanging(self) -> bool:
+        """Tell whether a collective would not return now; a job that spans nodes asks all of them."""
+        return self._failing.hangs(self._values)
+
+    @property
+    def clock_ratio(self) -> FloatArray:
+        """Give each GPU's clock over the part's highest."""
+        ratio: FloatArray = self.state.gpus.clock_mhz / self.node.gpu.clocks.max_mhz
+        return ratio
+
+    @property
+    def drop_dose(self) -> FloatArray:
+        """Give how many drops were to be expected of each GPU since its last cold start, ``(n_gpus,)``."""
+        return self._failing.bus.dose
+
+    def _level(self) -> FloatArray:
+        job = self._plan.at(self.state.now_ms / 1000.0)
+        return job.advance(BLOCK_MS, self.clock_ratio, self.running, hang=self.hanging)
+
+    def _follow(self, job: Job) -> Job:
+        if job is not self.job:
+            self.job = job
+            self.state.job = job.name
+            self._events.append(PlantEvent(time_ms=self.state.now_ms, kind=PlantEventKind.JOB_STARTED))
+        return job
+
+    def _switch(self, *, powered: bool) -> None:
+        """Follow the power of the node; when it returns, GPUs that fell off are back."""
+        state = self.state
+        if powered == state.powered:
+            return
+        state.powered = powered
+        kind = PlantEventKind.POWER_ON if powered else PlantEventKind.POWER_OFF
+        self._events.append(PlantEvent(time_ms=state.now_ms, kind=kind))
+        if powered:
+            self._failing.cold_start(state.gpus, wanted=self._values[Quantity.PRESENT] > 0.0)
+            self._feed.power_on()
+            self._modules.power_on()
+        else:
+            state.gpus.present = np.zeros_like(state.gpus.present)
+            state.driver_loaded = False
+            self._modules.power_off()
+
+    def _load_driver(self, *, loaded: bool) -> None:
+        """Follow the driver; one that is loaded anew knows nothing of settings and counts before."""
+        state = self.state
+        if loaded == state.driver_loaded:
+            return
+        state.driver_loaded = loaded
+        kind = PlantEventKind.DRIVER_LOADED if loaded else PlantEventKind.DRIVER_UNLOADED
+        self._events.append(PlantEvent(time_ms=state.now_ms, kind=kind))
+        if loaded:
+            self.settings = default_settings(self.node)
+            self._modules.load_driver()
+            self._accounts.reset(state.gpus)
+
+    def _count(self, job: Job, *, mean_w: FloatArray, level: FloatArray) -> None:
+        gone = job.dead or not self.state.driver_loaded
+        share = 0.0 if gone else job.memory_share
+        self._accounts.add(
+            self.state.gpus, mean_w=mean_w, level=level, moving=not (gone or job.hung), memory_share=share
         )
-        self._sensor.advance(start_ms, power_w)
-        self.energy_j += mean_w * (BLOCK_MS / 1000.0)
-        for name, bits in COUNTED.items():
-            running = (self._governor.reasons & np.uint64(bits)) != 0
-            self.counters_ms[name] += np.where(running & self.present, BLOCK_MS, 0)
-        self._level_sum += level.mean(axis=0)
-        self._block += 1
-        if self._block % UTIL_BLOCKS == 0:
-            mean = self._level_sum / UTIL_BLOCKS
-            self.gpu_util_ratio = np.where(mean > 0.0, 1.0, 0.0)  # NCCL's kernels run while they wait
-            self.mem_util_ratio = 0.6 * mean  # assumption: a training job keeps memory busy 60 % of the time
-            self._level_sum = np.zeros_like(mean)
 
-    def _lose(self, values: dict[Quantity, FloatArray]) -> None:
-        present = self.present & (values[Quantity.PRESENT] > 0.0)  # only a cold start brings a GPU back
-        for gpu in np.flatnonzero(self.present & ~present):
-            delay_ms = int(1000.0 * self._xid_chance.uniform(*XID_DELAY_S))
-            self._xids.append(XidEvent(time_ms=self.now_ms + delay_ms, gpu=int(gpu), code=XID_BUS_DROP))
-        self.present = present
-
-    def _air_c(self, values: dict[Quantity, FloatArray]) -> FloatArray:
-        air_c: FloatArray = values[Quantity.INLET_C] + np.array([slot.preheat_k for slot in self.node.slots])
-        return air_c
-
-    def _training_power_w(self) -> FloatArray:
-        clock_mhz = np.full(self.node.gpu_count, self.node.gpu.clocks.max_mhz)
-        temp_c = np.full(self.node.gpu_count, 50.0)
-        share, level = self._job.exchange_share, self._job.exchange_level
-        compute_w = self._power.power_w(clock_mhz, np.ones_like(clock_mhz), temp_c)
-        exchange_w = self._power.power_w(clock_mhz, np.full_like(clock_mhz, level), temp_c)
-        compute_w = np.minimum(compute_w, self.node.gpu.power_limit_w.default)
-        return (1.0 - share) * compute_w + share * exchange_w
-
-
-def _training(node: NodeFile) -> Training:
-    job = load_workload(node.workload)
-    if not isinstance(job, Training):
-        raise TypeError("only training so far")
-    return job
+    def _show(self) -> None:
+        self._feed.show(self.state)
+        self._modules.show(self.state)
 
 
 def default_settings(node: NodeFile) -> Settings:

@@ -11,7 +11,7 @@ from telemetry.frames import FloatArray
 class PowerModel:
     """Static, base and switching power.
 
-    ``P = [idle + (base - idle) u] (1 + k (T - 50)) + dynamic u (f / f_max) v(f)**2`` where the core voltage ``v``,
+    ``P = [idle + (base - idle) u] (1 + k (T - 50)) + a dynamic u (f / f_max) v(f)**2`` where the core voltage ``v``,
     as a share of its highest, stays at a floor up to a knee of the clock and rises linearly beyond.
 
     Parameters
@@ -33,8 +33,14 @@ class PowerModel:
         beyond = (clock_mhz / self.max_clock_mhz - self.voltage_knee) / (1.0 - self.voltage_knee)
         return self.voltage_floor + (1.0 - self.voltage_floor) * np.maximum(beyond, 0.0)
 
-    def power_w(self, clock_mhz: FloatArray, level: FloatArray, temp_c: FloatArray) -> FloatArray:
-        """Give the power; the arguments broadcast, `level` runs from 0 (idle) to 1."""
-        static = (self.idle_w + (self.base_w - self.idle_w) * level) * (1.0 + self.leakage_per_k * (temp_c - 50.0))
-        switching = self.dynamic_w * level * (clock_mhz / self.max_clock_mhz) * self.voltage_ratio(clock_mhz) ** 2
-        return static + switching
+    def power_w(
+        self, clock_mhz: FloatArray, level: FloatArray, temp_c: FloatArray, input_factor: float = 1.0
+    ) -> FloatArray:
+        """Give the power; the arguments broadcast, `level` runs from 0 (idle) to 1.
+
+        `input_factor` scales the switching power: the same kernel takes more or less with other data, arXiv
+        2212.08805.
+        """
+        leakage = 1.0 + self.leakage_per_k * (temp_c - 50.0)
+        full_w = input_factor * self.dynamic_w * (clock_mhz / self.max_clock_mhz) * self.voltage_ratio(clock_mhz) ** 2
+        return self.idle_w * leakage + ((self.base_w - self.idle_w) * leakage + full_w) * level

@@ -1,11 +1,11 @@
-"""The 12 V supply: branches side by side, a common bus, and a load that takes constant power."""
+"""The rail: branches side by side that give and never take, a common bus, and a load that takes constant power."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.plant.decay import DecayBlock
-from telemetry.frames import FloatArray
+from telemetry.frames import FloatArray, MaskArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,45 +19,85 @@ class SupplyModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SupplyBlock:
-    """A block of milliseconds: voltage at the load, shape ``(n,)``, and current per branch, ``(n, n_branches)``."""
+    """A block of milliseconds."""
 
-    voltage_v: FloatArray
-    current_a: FloatArray
+    voltage_v: FloatArray  # (n,) at the load
+    current_a: FloatArray  # (n, n_branches), never negative
+    droop_v: FloatArray  # (n,) what every branch gives less than its open-circuit voltage, after a step
+    served_ratio: FloatArray | float  # (n,) of the power asked for; below 1 only where the rail collapsed
 
 
 class Supply:
     """The rail over time, for blocks of a fixed length.
 
-    `collapsed` counts the milliseconds in which the load asked for more than the rail can carry at any voltage; it
+    `collapsed_ms` counts the milliseconds in which the load asked for more than the rail can carry at any voltage; it
     then sits at half the open-circuit voltage, where a source gives the most.
     """
 
     def __init__(self, model: SupplyModel, n_branches: int, block_ms: int) -> None:
         self._model = model
-        self._n_branches = n_branches
+        self._shape = (block_ms, n_branches)
         ratio = float(np.exp(-1.0 / model.transient_ms))
         self._decay = DecayBlock(ratio, block_ms)
         self._droop_v = 0.0
         self._current_a: float | None = None
-        self.collapsed = 0
+        self.collapsed_ms = 0
 
-    def advance(self, power_w: FloatArray, *, open_circuit_v: FloatArray, joint_ohm: FloatArray) -> SupplyBlock:
+    def advance(
+        self, power_w: FloatArray, *, open_circuit_v: FloatArray, branch_ohm: FloatArray, on: MaskArray
+    ) -> SupplyBlock:
         """Give the rail under a load of shape ``(block_ms,)``.
 
-        Branches in parallel act as one source (Thevenin); with constant power ``V**2 - E V + R P = 0``. A step of
-        current adds a droop that decays (loop and output capacitors of the supplies).
+        Branches in parallel act as one source (Thevenin); with constant power ``V**2 - (E - d) V + R P = 0``. A step of
+        the current adds a droop ``d`` that decays (loop and output capacitors of the supplies). A branch whose voltage
+        lies below the bus carries nothing (OR-ing). Without any branch that is on, all is zero.
         """
-        conductance = 1.0 / joint_ohm
-        source_v = float((open_circuit_v * conductance).sum() / conductance.sum())
-        source_ohm = float(1.0 / conductance.sum()) + self._model.bus_ohm
-        inside = source_v**2 - 4.0 * source_ohm * power_w
-        self.collapsed += int((inside < 0.0).sum())
-        static_v = 0.5 * (source_v + np.sqrt(np.maximum(inside, 0.0)))
-        current_a = power_w / static_v
-        before_a = current_a[0] if self._current_a is None else self._current_a
-        step_v = self._model.transient_ohm / self._n_branches * np.diff(current_a, prepend=before_a)
-        droop_v = self._decay.run(self._droop_v, step_v)
+        count = int(np.count_nonzero(on))
+        if count == 0:
+            self._droop_v, self._current_a = 0.0, None
+            nothing = np.zeros(self._shape[0])
+            return SupplyBlock(
+                voltage_v=nothing, current_a=np.zeros(self._shape), droop_v=nothing, served_ratio=nothing
+            )
+        conductance = np.where(on, 1.0 / branch_ohm, 0.0)
+        source_v, source_ohm = _source(open_circuit_v, conductance, self._model.bus_ohm)
+        droop_v = self._droop(power_w, source_v, source_ohm, count)
+        while True:
+            open_v = source_v - droop_v
+            inside = open_v * open_v - 4.0 * source_ohm * power_w
+            voltage_v = 0.5 * (open_v + np.sqrt(np.maximum(inside, 0.0)))
+            current_a = (open_v - voltage_v) / source_ohm
+            bus_v = voltage_v + current_a * self._model.bus_ohm
+            branch_a = ((open_circuit_v - droop_v[:, None]) - bus_v[:, None]) * conductance
+            reverse = branch_a < -1e-9
+            if not reverse.any():
+                break
+            conductance = np.where(reverse, 0.0, conductance)  # its OR-ing opens; the others then carry more
+            source_v, source_ohm = _source(open_circuit_v, conductance, self._model.bus_ohm)
+        served: FloatArray | float = 1.0
+        short = inside < 0.0
+        if short.any():
+            self.collapsed_ms += int(np.count_nonzero(short))
+            served = np.where(short, voltage_v * current_a / np.maximum(power_w, 1e-9), 1.0)
+        return SupplyBlock(
+            voltage_v=voltage_v, current_a=np.maximum(branch_a, 0.0), droop_v=droop_v, served_ratio=served
+        )
+
+    def _droop(
+        self, power_w: FloatArray, source_v: FloatArray | float, source_ohm: FloatArray | float, count: int
+    ) -> FloatArray:
+        inside = np.maximum(source_v * source_v - 4.0 * source_ohm * power_w, 0.0)
+        current_a = power_w / (0.5 * (source_v + np.sqrt(inside)))
+        step_a = np.empty_like(current_a)
+        step_a[0] = 0.0 if self._current_a is None else current_a[0] - self._current_a
+        np.subtract(current_a[1:], current_a[:-1], out=step_a[1:])
+        droop_v = self._decay.run(self._droop_v, (self._model.transient_ohm / count) * step_a)
         self._droop_v, self._current_a = float(droop_v[-1]), float(current_a[-1])
-        bus_v = static_v + current_a * self._model.bus_ohm
-        branch_a = np.maximum((open_circuit_v - bus_v[:, None]) * conductance, 0.0)
-        return SupplyBlock(voltage_v=static_v - droop_v, current_a=branch_a)
+        return droop_v
+
+
+def _source(
+    open_circuit_v: FloatArray, conductance: FloatArray, bus_ohm: float
+) -> tuple[FloatArray | float, FloatArray | float]:
+    total = conductance.sum(axis=-1)
+    return (open_circuit_v * conductance).sum(axis=-1) / total, 1.0 / total + bus_ohm

@@ -40,11 +40,18 @@ def starting_values(node: NodeFile) -> dict[Quantity, FloatArray]:
 
 
 class Timeline:
-    """The quantities over time: steps and ramps, one after the other."""
+    """The quantities over time: steps and ramps, one after the other.
+
+    Attributes
+    ----------
+    changed
+        Whether the last look found anything that the look before had not.
+    """
 
     def __init__(self, node: NodeFile, scenario: ScenarioFile) -> None:
         self._values = starting_values(node)
         self._last_s = 0.0
+        self.changed = True
         self._changes: list[_Ramp] = []
         pending = {quantity: values.copy() for quantity, values in self._values.items()}
         for change in sorted(scenario.changes, key=lambda item: item.at):
@@ -64,10 +71,12 @@ class Timeline:
             before[index] = change.to
 
     def at(self, time_s: float) -> dict[Quantity, FloatArray]:
-        """Give the values at a time; times must not go back."""
+        """Give the values at a time, always in the same arrays; times must not go back."""
+        self.changed = False
         for change in self._changes:
             if change.at_s <= time_s and change.end_s >= self._last_s:
                 self._values[change.quantity][change.index] = change.value(time_s)
+                self.changed = True
         self._last_s = time_s
         return self._values
 

@@ -12,6 +12,8 @@ from railwatch.config.loading import load_config
 from railwatch.record_reference import records_markdown
 from rules.loading import load_policies
 from rules.testing import run_cases
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario
 from telemetry.records import RECORD_TYPES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +66,8 @@ def check(words: list[str]) -> None:
     arguments = 0
     while rest:
         word = rest.pop(0)
+        if word == "--":  # what follows is another program's
+            break
         if not word.startswith("--"):
             arguments += 1
             continue
@@ -157,6 +161,12 @@ def test_every_configuration_that_is_shown_is_accepted(page: Path, tmp_path: Pat
             results = run_cases(load_policies((shown,)))
             assert results
             assert all(result.passed for result in results), [result.problems for result in results]
+        elif re.search(r"^(changes|include):", body, re.MULTILINE):
+            shown.write_text(body, encoding="utf-8")
+            load_scenario(str(shown), load_node("v100x4"))
+        elif re.search(r"^extends:", body, re.MULTILINE):
+            shown.write_text(body, encoding="utf-8")
+            load_node(str(shown))
         else:
             (tmp_path / "rules").mkdir(exist_ok=True)
             shown.write_text(body, encoding="utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
-from simulator.serve import PlantServer
+from simulator.served.server import PlantServer
 from tests.simulator.hand_clock import HandClock
 
 
@@ -18,7 +18,7 @@ def node_with(*, driver_version: str | None = None, gpus: int | None = None, mar
         slots = tuple(
             node.slots[0].model_copy(update={"pci": f"0000:{0x10 + index:02x}:00.0"}) for index in range(gpus)
         )
-        node = node.model_copy(update={"slots": slots})
+        node = node.model_copy(update={"slots": slots, "workload": "idle"})  # the supplies carry no more
     if margins:
         # T.Limit of an H100 SXM5, nvidia-smi -q -d TEMPERATURE: shutdown -8, slowdown -2, memory and GPU maximum 0.
         data = {**node.gpu.model_dump(), "tlimit_c": {"shutdown": -8, "slowdown": -2, "memory_max": 0, "gpu_max": 0}}

@@ -1,7 +1,8 @@
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from telemetry.documents import load_document, read_yaml
 from telemetry.durations import DurationS, SizeBytes, format_duration, format_size, parse_duration_s, parse_size_bytes
@@ -20,6 +21,21 @@ class Outer(BaseModel):
     name: str
     inner: Inner = Inner()
     steps: tuple[Inner, ...] = ()
+
+
+class One(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    kind: Literal["one"]
+    size: int
+
+
+class Two(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    kind: Literal["two"]
+
+
+class Either(RootModel[Annotated[One | Two, Field(discriminator="kind")]]):
+    """A document of one of two shapes."""
 
 
 def problems_in(tmp_path: Path, text: str) -> list[str]:
@@ -41,6 +57,30 @@ def test_every_problem_is_reported_with_its_line_and_key(tmp_path: Path) -> None
         "4: inner.colour: unknown key; expected one of the known keys",
         "7: steps[1].share: got 'x'; expected a number",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("name: a\nstep: []\n", "2: step: unknown key; expected one of the known keys, perhaps steps"),
+        (
+            "name: a\nsteps:\n  - shares: 0.1\n",
+            "3: steps[0].shares: unknown key; expected one of the known keys, perhaps share",
+        ),
+        ("name: a\ninner: {names: b}\n", "2: inner.names: unknown key; expected one of the known keys"),
+    ],
+)
+def test_an_unknown_key_is_told_with_the_known_one_it_resembles(tmp_path: Path, text: str, hint: str) -> None:
+    assert problems_in(tmp_path, text) == [hint]
+
+
+def test_a_problem_in_one_of_several_shapes_stands_at_its_own_key(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text("kind: one\nsise: 3\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_document(Either, path)
+    found = [(problem.line, problem.key, problem.expected) for problem in caught.value.problems]
+    assert (2, "sise", "one of the known keys, perhaps size") in found
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from telemetry.records import (
     from_json,
     to_json,
 )
-from telemetry.signals import CATALOGUE, SignalKind, signal, signals_of
+from telemetry.signals import CATALOGUE, SignalKind, Source, signal, signals_of
 
 UNIT_SUFFIXES = {
     "W": "_w",
@@ -38,6 +38,7 @@ UNIT_SUFFIXES = {
     "s": "_s",
     "B": "_bytes",
     "ratio": "_ratio",
+    "rpm": "_rpm",
 }
 
 FINDING = Finding(
@@ -166,7 +167,7 @@ def test_every_signal_is_declared_once_and_its_name_ends_in_its_unit() -> None:
 
 def test_signals_are_found_by_entity_source_and_rate() -> None:
     assert signal(EntityKind.SUPPLY, "voltage_v").unit == "V"
-    assert [item.name for item in signals_of(EntityKind.SUPPLY)] == ["voltage_v", "current_a"]
+    assert [item.name for item in signals_of(EntityKind.SUPPLY, source=Source.HWMON)] == ["voltage_v", "current_a"]
     with pytest.raises(KeyError, match="not in the signal catalogue"):
         signal(EntityKind.SUPPLY, "volts")
 

@@ -1,21 +1,88 @@
-"""``railwatch simulate list``: the nodes and scenarios there are."""
+"""``railwatch simulate list``: the nodes, workloads, racks and scenarios that come with railwatch."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
 
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import JsonFlag
 from simulator.files.node import load_node, node_names
+from simulator.files.rack import load_rack, rack_names
+from simulator.files.rack_scenario import load_rack_scenario, rack_scenario_names
 from simulator.files.scenario import load_scenario, scenario_names
+from simulator.files.workload import load_workload, workload_names
+from telemetry.durations import format_duration
+
+DEFAULT_NODE = "v100x4"  # what scenarios are checked against where no node is asked for
+DEFAULT_RACK = "rack4-v100"
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s")
+_TITLES = {
+    ("node", None): "nodes",
+    ("workload", None): "workloads",
+    ("scenario", "fault"): "scenarios in which something is wrong",
+    ("scenario", "quiet"): "scenarios in which nothing is wrong and nothing may alarm",
+    ("rack", None): "racks",
+    ("rack scenario", "fault"): "rack scenarios in which something is wrong",
+    ("rack scenario", "quiet"): "rack scenarios in which nothing is wrong",
+}
+
+_HEADINGS = {"workload": "kind", "scenario": "length", "rack scenario": "length"}
 
 
 def list_command(as_json: JsonFlag = False) -> None:
-    """List nodes and scenarios; run one with railwatch up --simulate NODE --scenario NAME."""
-    nodes = [load_node(name) for name in node_names()]
-    scenarios = [load_scenario(name, nodes[0]) for name in scenario_names()]
+    """List nodes, workloads, racks and scenarios; look at one with railwatch simulate show NAME."""
+    entries = list(_entries())
     if as_json:
-        for node in nodes:
-            print_json({"kind": "node", "name": node.name, "gpus": node.gpu_count})
-        for scenario in scenarios:
-            print_json({"kind": "scenario", "name": scenario.name, "description": scenario.description})
+        for entry in entries:
+            print_json(entry)
         return
-    rows = [("node", node.name, f"{node.gpu_count} x {node.gpu.name}") for node in nodes]
-    rows += [("scenario", scenario.name, scenario.description) for scenario in scenarios]
-    print_table("simulate", ("kind", "name", "what"), rows)
+    for (kind, verdict), title in _TITLES.items():
+        rows = [
+            (entry["name"], _size(entry), first_sentence(entry["description"]))
+            for entry in entries
+            if entry["kind"] == kind and entry.get("verdict") == verdict
+        ]
+        if rows:
+            print_table(f"\n{title}", ("name", _HEADINGS.get(kind, "size"), "what"), rows)
+
+
+def first_sentence(description: str) -> str:
+    """Give the first sentence of a description, in one line."""
+    return _SENTENCE_END.split(" ".join(description.split()), maxsplit=1)[0]
+
+
+def _entries() -> Iterator[dict[str, Any]]:
+    for name in node_names():
+        node = load_node(name)
+        yield _entry("node", node.name, node.description, gpus=node.gpu_count, gpu=node.gpu.name)
+    for name in workload_names():
+        job = load_workload(name)
+        yield _entry("workload", job.name, job.description, job=job.kind)
+    node = load_node(DEFAULT_NODE)
+    for name in scenario_names():
+        scenario = load_scenario(name, node)
+        fields = {"verdict": scenario.kind, "duration_s": scenario.duration}
+        yield _entry("scenario", scenario.name, scenario.description, **fields)
+    for name in rack_names():
+        rack = load_rack(name)
+        yield _entry("rack", rack.name, rack.description, nodes=len(rack.nodes))
+    rack = load_rack(DEFAULT_RACK)
+    for name in rack_scenario_names():
+        file = load_rack_scenario(name, rack).file
+        yield _entry("rack scenario", file.name, file.description, verdict=file.kind, duration_s=file.duration)
+
+
+def _entry(kind: str, name: str, description: str, **fields: object) -> dict[str, Any]:
+    return {"kind": kind, "name": name, "description": " ".join(description.split()), **fields}
+
+
+def _size(entry: dict[str, Any]) -> str:
+    match entry["kind"]:
+        case "node":
+            return f"{entry['gpus']} GPUs"
+        case "workload":
+            return str(entry["job"])
+        case "rack":
+            return f"{entry['nodes']} nodes"
+        case _:
+            return format_duration(entry["duration_s"])

@@ -3,6 +3,7 @@
 #define DRIVER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "nvml_abi.h"
 #include "plant_layout.h"
@@ -11,13 +12,13 @@ struct device {
     unsigned int index;
 };
 
-/* The mapped state; only valid between a driver_ready() that said NVML_SUCCESS and the end of the call. */
+/* The mapped state, or one without GPUs; only to be looked at between ENTER and the end of a call. */
 extern plant_state_t *plant;
 
-/* Whether the library is initialised. */
+/* Whether the library is initialised, by the driver that is loaded now. */
 nvmlReturn_t driver_ready(void);
-/* Whether the handle is one of ours and its GPU is still on the bus. */
-nvmlReturn_t device_ready(nvmlDevice_t device);
+/* Whether the library is initialised, whatever became of the driver since. */
+bool library_started(void);
 /* The handle of a GPU by index, which must be below the count. */
 nvmlDevice_t device_at(unsigned int index);
 /* Whether a GPU has fallen off the bus. */
@@ -31,9 +32,34 @@ bool may_write(void);
 bool is_root(void);
 /* Copies text with its end; NVML_ERROR_INSUFFICIENT_SIZE where it does not fit. */
 nvmlReturn_t copy_text(char *to, unsigned int size, const char *from);
+/* The PCI class, address and ids of a GPU as the driver writes the address. */
+void write_bus_id(char *to, size_t size, unsigned int domain, unsigned int bus, unsigned int slot);
+/* Sleeps until something was reported or the time is over; false in the latter case. `seen` is the word looked at. */
+bool wait_for_report(uint32_t seen, int64_t end_ns);
+uint32_t report_word(void);
+int64_t monotonic_ns(void);
+
+/* What a scenario makes a call answer; NVML_SUCCESS when it may go on, perhaps after a delay. */
+nvmlReturn_t injected(const char *call, int gpu);
+/* The first steps of every call: the driver is there, the GPU is on the bus, and no fault was injected. */
+nvmlReturn_t enter(const char *call);
+nvmlReturn_t enter_device(const char *call, nvmlDevice_t device);
+/* The same for what only root may change. */
+nvmlReturn_t enter_setter(const char *call, nvmlDevice_t device);
+
+/* Groups of field values with a file of their own; NVML_ERROR_NOT_FOUND where the id is none of theirs. */
+nvmlReturn_t put_nvlink_field(nvmlFieldValue_t *field, const plant_fixed_t *fixed, const plant_reading_t *reading);
+nvmlReturn_t put_power_field(nvmlFieldValue_t *field, nvmlDevice_t device, const plant_reading_t *reading);
+nvmlReturn_t put_memory_error_field(nvmlFieldValue_t *field, nvmlDevice_t device, const plant_reading_t *reading);
+nvmlReturn_t put_pcie_field(nvmlFieldValue_t *field, const plant_reading_t *reading);
+void put_u32(nvmlFieldValue_t *field, unsigned int value);
+void put_u64(nvmlFieldValue_t *field, unsigned long long value);
 
 #define GPU_FIXED(handle) (&plant->fixed[(handle)->index])
 #define GPU_REQUEST(handle) (&plant->request[(handle)->index])
+#define HAS(handle, feature) ((GPU_FIXED(handle)->features & PLANT_FEATURE_##feature) != 0)
+#define ASKED(handle, word) __atomic_load_n(&GPU_REQUEST(handle)->word, __ATOMIC_ACQUIRE)
+#define ASK(handle, word, value) __atomic_store_n(&GPU_REQUEST(handle)->word, (value), __ATOMIC_RELEASE)
 
 /* Leaves the function with the error unless the call went well. */
 #define CHECK(call)                        \
@@ -49,5 +75,39 @@ nvmlReturn_t copy_text(char *to, unsigned int size, const char *from);
             return NVML_ERROR_INVALID_ARGUMENT; \
         }                                       \
     } while (0)
+#define ENTER() CHECK(enter(__func__))
+#define ENTER_DEVICE(device) CHECK(enter_device(__func__, (device)))
+#define ENTER_SETTER(device) CHECK(enter_setter(__func__, (device)))
+
+/* A getter of one number that never changes, and of one that the moment gives. */
+#define FIXED_GETTER(function, type, expression)                   \
+    API nvmlReturn_t function(nvmlDevice_t device, type *value)    \
+    {                                                              \
+        ENTER_DEVICE(device);                                      \
+        REQUIRE(value);                                            \
+        const plant_fixed_t *fixed = GPU_FIXED(device);            \
+        (void)fixed;                                               \
+        *value = (expression);                                     \
+        return NVML_SUCCESS;                                       \
+    }
+#define READING_GETTER(function, type, expression)                 \
+    API nvmlReturn_t function(nvmlDevice_t device, type *value)    \
+    {                                                              \
+        ENTER_DEVICE(device);                                      \
+        REQUIRE(value);                                            \
+        plant_reading_t reading;                                   \
+        CHECK(read_gpu(device, &reading, NULL));                   \
+        *value = (expression);                                     \
+        return NVML_SUCCESS;                                       \
+    }
+/* A sensor that gives nothing at the moment is an error that names no reason. */
+#define REQUIRE_SENSOR(reading, sensor)                                \
+    do {                                                               \
+        if (((reading).dead_sensors & PLANT_DEAD_##sensor) != 0) {     \
+            return NVML_ERROR_UNKNOWN;                                 \
+        }                                                              \
+    } while (0)
+/* A second name of a function in the same file. */
+#define SAME_AS(function) __attribute__((alias(#function)))
 
 #endif

@@ -1,16 +1,10 @@
 /* Event sets: what happened after a set was registered, told once to each set. */
-#include <errno.h>
-#include <linux/futex.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "driver.h"
 
 #define SUPPORTED_EVENTS 0x1full /* single and double bit errors, performance state, Xid, clock */
 #define NO_MIG 0xffffffffu
-#define LOOK_AGAIN_NS 50000000ll /* in case a wake-up is missed */
 
 struct event_set {
     uint64_t next;                     /* the first event not yet looked at */
@@ -19,7 +13,7 @@ struct event_set {
 
 API nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 {
-    CHECK(driver_ready());
+    ENTER();
     REQUIRE(set);
     *set = calloc(1, sizeof **set);
     if (*set == NULL) {
@@ -31,7 +25,7 @@ API nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 
 API nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 {
-    CHECK(driver_ready());
+    ENTER();
     REQUIRE(set);
     free(set);
     return NVML_SUCCESS;
@@ -39,7 +33,7 @@ API nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 
 API nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *types)
 {
-    CHECK(device_ready(device));
+    ENTER_DEVICE(device);
     REQUIRE(types);
     *types = SUPPORTED_EVENTS;
     return NVML_SUCCESS;
@@ -47,7 +41,7 @@ API nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned 
 
 API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set)
 {
-    CHECK(device_ready(device));
+    ENTER_DEVICE(device);
     REQUIRE(set);
     if ((types & ~SUPPORTED_EVENTS) != 0) {
         return NVML_ERROR_NOT_SUPPORTED;
@@ -89,36 +83,27 @@ static bool lost_one(nvmlEventSet_t set)
     return false;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
-
 /* What came before is still told; once a loss was reported and told, every wait ends at once, as on hardware. */
 API nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms)
 {
-    CHECK(driver_ready());
+    ENTER();
     REQUIRE(set);
     REQUIRE(data);
-    int64_t end_ns = now_ns() + timeout_ms * 1000000ll;
+    int64_t end_ns = monotonic_ns() + timeout_ms * 1000000ll;
     for (;;) {
-        uint32_t wake = __atomic_load_n(&plant->wake, __ATOMIC_ACQUIRE);
+        uint32_t seen = report_word();
+        CHECK(driver_ready());
         if (take_event(set, data)) {
             return NVML_SUCCESS;
         }
         if (lost_one(set)) {
             return NVML_ERROR_GPU_IS_LOST;
         }
-        int64_t left_ns = end_ns - now_ns();
-        if (left_ns <= 0) {
+        if (!wait_for_report(seen, end_ns)) {
             return NVML_ERROR_TIMEOUT;
-        }
-        struct timespec slice = {.tv_nsec = left_ns < LOOK_AGAIN_NS ? left_ns : LOOK_AGAIN_NS};
-        long waited = syscall(SYS_futex, &plant->wake, FUTEX_WAIT, wake, &slice, NULL, 0);
-        if (waited < 0 && errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT) {
-            nanosleep(&slice, NULL); /* a kernel without futex on such a mapping */
         }
     }
 }
+
+API nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms)
+    SAME_AS(nvmlEventSetWait_v2);

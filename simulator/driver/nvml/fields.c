@@ -1,12 +1,8 @@
-/* Batched field values and the driver's own sample buffer. */
+/* Batched field values; NVML_FI_... in nvml.h. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "driver.h"
-
-/* Samples handed out at once: fewer than the buffer holds, so the plant never overwrites what is being copied. */
-#define SAMPLES_GIVEN (PLANT_SAMPLE_SLOTS - 8)
 
 /*
  * Where the driver branch keeps the counters of software heat, hardware heat and power brake; 0 where it has none.
@@ -22,25 +18,31 @@ static unsigned int first_slowdown_counter(void)
     return major >= 575 ? 251 : 0;
 }
 
-static void put_u32(nvmlFieldValue_t *field, unsigned int value)
+void put_u32(nvmlFieldValue_t *field, unsigned int value)
 {
     field->valueType = VALUE_U32;
     field->value.uiVal = value;
 }
 
-static void put_u64(nvmlFieldValue_t *field, unsigned long long value)
+void put_u64(nvmlFieldValue_t *field, unsigned long long value)
 {
     field->valueType = VALUE_U64;
     field->value.ullVal = value;
 }
 
-static nvmlReturn_t put_margin(nvmlFieldValue_t *field, const plant_fixed_t *fixed, int value)
+static nvmlReturn_t put_margin(nvmlFieldValue_t *field, const plant_fixed_t *fixed)
 {
+    const int margins[] = {
+        fixed->tlimit_shutdown_c,
+        fixed->tlimit_slowdown_c,
+        fixed->tlimit_memory_max_c,
+        fixed->tlimit_gpu_max_c,
+    };
     field->valueType = VALUE_I32;
     if ((fixed->features & PLANT_FEATURE_TLIMIT) == 0) {
         return NVML_ERROR_NOT_SUPPORTED;
     }
-    field->value.siVal = value;
+    field->value.siVal = margins[field->fieldId - 193];
     return NVML_SUCCESS;
 }
 
@@ -60,23 +62,22 @@ static nvmlReturn_t put_moved(nvmlFieldValue_t *field, const plant_reading_t *re
     return NVML_ERROR_NOT_SUPPORTED;
 }
 
-static nvmlReturn_t put_setting(nvmlFieldValue_t *field, nvmlDevice_t device)
+static nvmlReturn_t put_other(nvmlFieldValue_t *field, nvmlDevice_t device, const plant_reading_t *reading)
 {
-    const plant_fixed_t *fixed = GPU_FIXED(device);
-    uint32_t limit_mw = __atomic_load_n(&GPU_REQUEST(device)->power_limit_mw, __ATOMIC_ACQUIRE);
     switch (field->fieldId) {
-    case 1: case 2: put_u32(field, 1); break;            /* ECC mode, now and pending */
-    case 29: case 30: case 31: case 92: case 93: put_u32(field, 0); break; /* retired pages */
-    case 91: put_u32(field, fixed->nvlink_count); break;
-    case 187: put_u32(field, fixed->power_min_mw); break;
-    case 188: put_u32(field, fixed->power_max_mw); break;
-    case 189: put_u32(field, fixed->power_default_mw); break;
-    case 190: case 192: put_u32(field, limit_mw); break; /* in force, requested */
-    case 193: return put_margin(field, fixed, fixed->tlimit_shutdown_c);
-    case 194: return put_margin(field, fixed, fixed->tlimit_slowdown_c);
-    case 195: return put_margin(field, fixed, fixed->tlimit_memory_max_c);
-    case 196: return put_margin(field, fixed, fixed->tlimit_gpu_max_c);
-    case 230: put_u32(field, 0); break;                  /* recovery action: none */
+    case 74: put_u64(field, reading->power_violation_ns); break;
+    case 75: put_u64(field, reading->thermal_violation_ns); break;
+    case 76 ... 81: put_u64(field, 0); break; /* sync boost, board, low use, reliability, clocks in all */
+    case 82:
+        REQUIRE_SENSOR(*reading, HBM_TEMP);
+        put_u32(field, (unsigned int)reading->hbm_temp_c);
+        break;
+    case 170: put_u32(field, 0); break; /* links between chips of a superchip */
+    case 184: put_u32(field, 0); break; /* partitions without a reset */
+    case 193 ... 196: return put_margin(field, GPU_FIXED(device));
+    case 199: put_u32(field, 0); break;
+    case 226: case 227: case 230: put_u32(field, 0); break; /* neither reset nor drain nor recovery is asked for */
+    case 251 ... 273: return put_moved(field, reading);
     default: return NVML_ERROR_NOT_SUPPORTED;
     }
     return NVML_SUCCESS;
@@ -84,45 +85,38 @@ static nvmlReturn_t put_setting(nvmlFieldValue_t *field, nvmlDevice_t device)
 
 static nvmlReturn_t put_field(nvmlFieldValue_t *field, nvmlDevice_t device, const plant_reading_t *reading)
 {
-    switch (field->fieldId) {
-    case 3: put_u64(field, reading->ecc_corrected); break;
-    case 4: put_u64(field, reading->ecc_uncorrected); break;
-    case 5: put_u64(field, reading->ecc_corrected_aggregate); break;
-    case 6: put_u64(field, reading->ecc_uncorrected_aggregate); break;
-    case 74: put_u64(field, reading->power_violation_ns); break;
-    case 75: put_u64(field, reading->thermal_violation_ns); break;
-    case 76: case 77: case 78: case 79: put_u64(field, 0); break;
-    case 82: put_u32(field, (unsigned int)reading->hbm_temp_c); break;
-    case 83: case 191: put_u64(field, reading->energy_mj); break;
-    case 94: put_u32(field, reading->pcie_replays); break;
-    case 95: put_u32(field, 0); break;
-    case 186: put_u32(field, reading->power_mw); break;
-    default:
-        if (field->fieldId >= 251 && field->fieldId <= 273) {
-            return put_moved(field, reading);
-        }
-        return put_setting(field, device);
+    nvmlReturn_t result = put_power_field(field, device, reading);
+    if (result == NVML_ERROR_NOT_FOUND) {
+        result = put_memory_error_field(field, device, reading);
     }
-    return NVML_SUCCESS;
+    if (result == NVML_ERROR_NOT_FOUND) {
+        result = put_pcie_field(field, reading);
+    }
+    if (result == NVML_ERROR_NOT_FOUND) {
+        result = put_nvlink_field(field, GPU_FIXED(device), reading);
+    }
+    return result == NVML_ERROR_NOT_FOUND ? put_other(field, device, reading) : result;
 }
 
 static bool is_power_sensor(unsigned int id)
 {
-    return id == 83 || id == 186 || id == 191;
+    return id == 83 || id == 185 || id == 186 || id == 191;
 }
 
+/* A lost GPU is told in each entry, and the call itself goes well. */
 API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
+    nvmlReturn_t state = enter_device(__func__, device);
+    if (state != NVML_SUCCESS && state != NVML_ERROR_GPU_IS_LOST) {
+        return state;
+    }
     REQUIRE(values);
     if (count < 1) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
     plant_reading_t reading;
     int64_t time_us = 0;
-    nvmlReturn_t state = read_gpu(device, &reading, &time_us);
-    if (state != NVML_SUCCESS && state != NVML_ERROR_GPU_IS_LOST) {
-        return state;
-    }
+    CHECK(read_gpu(device, &reading, &time_us));
     for (int index = 0; index < count; index++) {
         nvmlFieldValue_t *field = &values[index];
         memset(&field->value, 0, sizeof field->value);
@@ -137,36 +131,12 @@ API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFi
     return NVML_SUCCESS;
 }
 
-/* Power (0) and processor clock (5) are kept; without a buffer only the size is told. */
-API nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, unsigned int kind, unsigned long long last_seen_us,
-                                      unsigned int *value_type, unsigned int *count, nvmlSample_t *samples)
+API nvmlReturn_t nvmlDeviceClearFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
-    CHECK(device_ready(device));
-    REQUIRE(value_type);
-    REQUIRE(count);
-    if (kind > 9) {
-        return NVML_ERROR_INVALID_ARGUMENT;
+    ENTER_SETTER(device);
+    REQUIRE(values);
+    for (int index = 0; index < count; index++) {
+        values[index].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
     }
-    if (kind != 0 && kind != 5) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
-    *value_type = VALUE_U32;
-    uint64_t written = __atomic_load_n(&plant->sample_count[device->index], __ATOMIC_ACQUIRE);
-    unsigned int kept = written < SAMPLES_GIVEN ? (unsigned int)written : SAMPLES_GIVEN;
-    if (samples == NULL) {
-        *count = SAMPLES_GIVEN;
-        return NVML_SUCCESS;
-    }
-    unsigned int given = 0;
-    for (uint64_t position = written - kept; position < written && given < *count; position++) {
-        plant_sample_t sample = plant->samples[device->index][position % PLANT_SAMPLE_SLOTS];
-        if (sample.time_us > last_seen_us) {
-            samples[given].timeStamp = sample.time_us;
-            samples[given].sampleValue.ullVal = 0;
-            samples[given].sampleValue.uiVal = kind == 0 ? sample.power_mw : sample.sm_clock_mhz;
-            given++;
-        }
-    }
-    *count = given;
-    return given > 0 ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
+    return NVML_SUCCESS;
 }

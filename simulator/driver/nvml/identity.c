@@ -1,128 +1,50 @@
-/* Which GPUs there are, how they are found, and what they are. */
+/* What the GPUs are: names, numbers, versions and places. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "driver.h"
 
-static nvmlReturn_t give_handle(unsigned int index, nvmlDevice_t *device)
-{
-    REQUIRE(device);
-    if (gpu_is_lost(index)) {
-        return NVML_ERROR_GPU_IS_LOST;
+/* A getter of a text that never changes. */
+#define TEXT_GETTER(function, field)                                                    \
+    API nvmlReturn_t function(nvmlDevice_t device, char *text, unsigned int length)     \
+    {                                                                                   \
+        ENTER_DEVICE(device);                                                           \
+        return copy_text(text, length, GPU_FIXED(device)->field);                       \
     }
-    *device = device_at(index);
-    return NVML_SUCCESS;
+
+TEXT_GETTER(nvmlDeviceGetName, name)
+TEXT_GETTER(nvmlDeviceGetUUID, uuid)
+TEXT_GETTER(nvmlDeviceGetSerial, serial)
+TEXT_GETTER(nvmlDeviceGetVbiosVersion, vbios)
+TEXT_GETTER(nvmlDeviceGetBoardPartNumber, board_part_number)
+TEXT_GETTER(nvmlDeviceGetInforomImageVersion, inforom_image)
+
+FIXED_GETTER(nvmlDeviceGetIndex, unsigned int, device->index)
+FIXED_GETTER(nvmlDeviceGetMinorNumber, unsigned int, fixed->minor_number)
+FIXED_GETTER(nvmlDeviceGetModuleId, unsigned int, fixed->minor_number)
+FIXED_GETTER(nvmlDeviceGetBrand, unsigned int, fixed->brand)
+FIXED_GETTER(nvmlDeviceGetArchitecture, unsigned int, fixed->architecture)
+FIXED_GETTER(nvmlDeviceGetNumGpuCores, unsigned int, fixed->core_count)
+FIXED_GETTER(nvmlDeviceGetMemoryBusWidth, unsigned int, fixed->memory_bus_bits)
+FIXED_GETTER(nvmlDeviceGetBoardId, unsigned int, fixed->pci_bus << 8)
+FIXED_GETTER(nvmlDeviceGetMultiGpuBoard, unsigned int, 0)        /* one GPU a module */
+FIXED_GETTER(nvmlDeviceGetIrqNum, unsigned int, 57 + device->index) /* irq/57-nvidia, field report */
+FIXED_GETTER(nvmlDeviceGetBusType, unsigned int, 2)              /* PCI Express */
+FIXED_GETTER(nvmlDeviceGetPowerSource, unsigned int, 0)          /* mains */
+FIXED_GETTER(nvmlDeviceGetDisplayMode, unsigned int, 0)          /* no display */
+FIXED_GETTER(nvmlDeviceGetDisplayActive, unsigned int, 0)
+FIXED_GETTER(nvmlDeviceGetVirtualizationMode, unsigned int, 0)   /* bare metal */
+FIXED_GETTER(nvmlDeviceIsMigDeviceHandle, unsigned int, 0)
+FIXED_GETTER(nvmlDeviceGetMaxMigDeviceCount, unsigned int, (fixed->features & PLANT_FEATURE_MIG) != 0 ? 7 : 0)
+FIXED_GETTER(nvmlDeviceGetInforomConfigurationChecksum, unsigned int, 0x5a17c0deu + fixed->architecture)
+
+void write_bus_id(char *to, size_t size, unsigned int domain, unsigned int bus, unsigned int slot)
+{
+    snprintf(to, size, "%08X:%02X:%02X.0", domain, bus & 0xff, slot & 0xff);
 }
 
-API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
+static void fill_pci(const plant_fixed_t *fixed, nvmlPciInfo_t *pci)
 {
-    CHECK(driver_ready());
-    REQUIRE(count);
-    *count = plant->gpu_count;
-    return NVML_SUCCESS;
-}
-
-API nvmlReturn_t nvmlDeviceGetCount(unsigned int *count)
-{
-    return nvmlDeviceGetCount_v2(count);
-}
-
-API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
-{
-    CHECK(driver_ready());
-    if (index >= plant->gpu_count) {
-        return NVML_ERROR_INVALID_ARGUMENT;
-    }
-    return give_handle(index, device);
-}
-
-API nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *device)
-{
-    return nvmlDeviceGetHandleByIndex_v2(index, device);
-}
-
-API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
-{
-    CHECK(driver_ready());
-    REQUIRE(uuid);
-    for (unsigned int index = 0; index < plant->gpu_count; index++) {
-        if (strcmp(plant->fixed[index].uuid, uuid) == 0) {
-            return give_handle(index, device);
-        }
-    }
-    return NVML_ERROR_NOT_FOUND;
-}
-
-API nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *device)
-{
-    CHECK(driver_ready());
-    REQUIRE(serial);
-    for (unsigned int index = 0; index < plant->gpu_count; index++) {
-        if (strcmp(plant->fixed[index].serial, serial) == 0) {
-            return give_handle(index, device);
-        }
-    }
-    return NVML_ERROR_NOT_FOUND;
-}
-
-/* domain:bus:device.function in hexadecimal, the domain with four or eight digits or left out. */
-static bool parse_bus_id(const char *text, unsigned int *domain, unsigned int *bus, unsigned int *slot)
-{
-    unsigned int function;
-    int used = 0;
-    if (sscanf(text, "%8x:%2x:%2x.%1x%n", domain, bus, slot, &function, &used) == 4 && text[used] == '\0') {
-        return true;
-    }
-    *domain = 0;
-    return sscanf(text, "%2x:%2x.%1x%n", bus, slot, &function, &used) == 3 && text[used] == '\0';
-}
-
-API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device)
-{
-    CHECK(driver_ready());
-    REQUIRE(bus_id);
-    unsigned int domain, bus, slot;
-    if (!parse_bus_id(bus_id, &domain, &bus, &slot)) {
-        return NVML_ERROR_INVALID_ARGUMENT;
-    }
-    for (unsigned int index = 0; index < plant->gpu_count; index++) {
-        const plant_fixed_t *fixed = &plant->fixed[index];
-        if (fixed->pci_domain == domain && fixed->pci_bus == bus && fixed->pci_device == slot) {
-            return give_handle(index, device);
-        }
-    }
-    return NVML_ERROR_NOT_FOUND;
-}
-
-API nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device)
-{
-    return nvmlDeviceGetHandleByPciBusId_v2(bus_id, device);
-}
-
-API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
-{
-    CHECK(device_ready(device));
-    return copy_text(name, length, GPU_FIXED(device)->name);
-}
-
-API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
-{
-    CHECK(device_ready(device));
-    return copy_text(uuid, length, GPU_FIXED(device)->uuid);
-}
-
-API nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char *serial, unsigned int length)
-{
-    CHECK(device_ready(device));
-    return copy_text(serial, length, GPU_FIXED(device)->serial);
-}
-
-API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
-{
-    CHECK(device_ready(device));
-    REQUIRE(pci);
-    const plant_fixed_t *fixed = GPU_FIXED(device);
     memset(pci, 0, sizeof *pci);
     pci->domain = fixed->pci_domain;
     pci->bus = fixed->pci_bus;
@@ -131,44 +53,117 @@ API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci
     pci->pciSubSystemId = fixed->pci_subsystem_id;
     snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0", pci->domain & 0xffff, pci->bus & 0xff,
              pci->device & 0xff);
-    snprintf(pci->busId, sizeof pci->busId, "%08X:%02X:%02X.0", pci->domain, pci->bus & 0xff, pci->device & 0xff);
+    write_bus_id(pci->busId, sizeof pci->busId, pci->domain, pci->bus, pci->device);
+}
+
+API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
+{
+    ENTER_DEVICE(device);
+    REQUIRE(pci);
+    fill_pci(GPU_FIXED(device), pci);
     return NVML_SUCCESS;
 }
 
-/* A getter of one number that never changes. */
-#define FIXED_GETTER(function, type, expression)                   \
-    API nvmlReturn_t function(nvmlDevice_t device, type *value)    \
-    {                                                              \
-        CHECK(device_ready(device));                               \
-        REQUIRE(value);                                            \
-        const plant_fixed_t *fixed = GPU_FIXED(device);            \
-        (void)fixed;                                               \
-        *value = (expression);                                     \
-        return NVML_SUCCESS;                                       \
-    }
+/* The structure of the older versions ended before the long address. */
+API nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, void *pci)
+{
+    ENTER_DEVICE(device);
+    REQUIRE(pci);
+    nvmlPciInfo_t whole;
+    fill_pci(GPU_FIXED(device), &whole);
+    memcpy(pci, &whole, offsetof(nvmlPciInfo_t, busId));
+    return NVML_SUCCESS;
+}
 
-FIXED_GETTER(nvmlDeviceGetIndex, unsigned int, device->index)
-FIXED_GETTER(nvmlDeviceGetMinorNumber, unsigned int, fixed->minor_number)
-FIXED_GETTER(nvmlDeviceGetBrand, unsigned int, fixed->brand)
-FIXED_GETTER(nvmlDeviceGetArchitecture, unsigned int, fixed->architecture)
-FIXED_GETTER(nvmlDeviceGetNumGpuCores, unsigned int, fixed->core_count)
-FIXED_GETTER(nvmlDeviceGetMemoryBusWidth, unsigned int, fixed->memory_bus_bits)
-FIXED_GETTER(nvmlDeviceGetPowerManagementDefaultLimit, unsigned int, fixed->power_default_mw)
-FIXED_GETTER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int, fixed->pcie_generation_max)
-FIXED_GETTER(nvmlDeviceGetMaxPcieLinkWidth, unsigned int, fixed->pcie_width_max)
-FIXED_GETTER(nvmlDeviceGetComputeMode, unsigned int, 0)         /* default: any number of contexts */
-FIXED_GETTER(nvmlDeviceGetDisplayMode, unsigned int, 0)         /* no display */
-FIXED_GETTER(nvmlDeviceGetDisplayActive, unsigned int, 0)
-FIXED_GETTER(nvmlDeviceGetPerformanceState, unsigned int, 0)    /* P0 always, as the V100 SXM2 shows */
-FIXED_GETTER(nvmlDeviceGetPowerState, unsigned int, 0)
-FIXED_GETTER(nvmlDeviceGetPowerManagementMode, unsigned int, 1) /* limits act */
+API nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, void *pci) SAME_AS(nvmlDeviceGetPciInfo_v2);
+
+API nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t *pci)
+{
+    ENTER_DEVICE(device);
+    REQUIRE(pci);
+    if (pci->version != VERSION_WORD(nvmlPciInfoExt_t, 1)) {
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    }
+    const plant_fixed_t *fixed = GPU_FIXED(device);
+    pci->domain = fixed->pci_domain;
+    pci->bus = fixed->pci_bus;
+    pci->device = fixed->pci_device;
+    pci->pciDeviceId = fixed->pci_device_id;
+    pci->pciSubSystemId = fixed->pci_subsystem_id;
+    pci->baseClass = 0x03; /* display controller, 3D: PCI code and ID assignment */
+    pci->subClass = 0x02;
+    write_bus_id(pci->busId, sizeof pci->busId, pci->domain, pci->bus, pci->device);
+    return NVML_SUCCESS;
+}
 
 API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
 {
-    CHECK(device_ready(device));
+    ENTER_DEVICE(device);
     REQUIRE(major);
     REQUIRE(minor);
     *major = GPU_FIXED(device)->cuda_major;
     *minor = GPU_FIXED(device)->cuda_minor;
     return NVML_SUCCESS;
+}
+
+/* Objects of the InfoROM: OEM, ECC, power. The last is not there on data centre parts: nvidia-smi -q. */
+API nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, unsigned int object, char *text, unsigned int length)
+{
+    ENTER_DEVICE(device);
+    switch (object) {
+    case 0: return copy_text(text, length, "1.1");
+    case 1: return copy_text(text, length, HAS(device, ROW_REMAPPING) ? "6.16" : "5.0");
+    case 2: case 3: return NVML_ERROR_NOT_SUPPORTED;
+    default: return NVML_ERROR_INVALID_ARGUMENT;
+    }
+}
+
+API nvmlReturn_t nvmlDeviceValidateInforom(nvmlDevice_t device)
+{
+    ENTER_DEVICE(device);
+    return NVML_SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t first, nvmlDevice_t second, int *same)
+{
+    ENTER_DEVICE(first);
+    ENTER_DEVICE(second);
+    REQUIRE(same);
+    *same = first == second;
+    return NVML_SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char *version)
+{
+    ENTER_DEVICE(device);
+    return HAS(device, GSP) ? copy_text(version, 80, plant->driver_version) : NVML_ERROR_NOT_SUPPORTED;
+}
+
+API nvmlReturn_t nvmlDeviceGetGspFirmwareMode(nvmlDevice_t device, unsigned int *enabled, unsigned int *default_mode)
+{
+    ENTER_DEVICE(device);
+    REQUIRE(enabled);
+    REQUIRE(default_mode);
+    *enabled = *default_mode = HAS(device, GSP) ? 1 : 0;
+    return NVML_SUCCESS;
+}
+
+/* Partitions stay off: a node that needs them is not simulated. */
+API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
+{
+    ENTER_DEVICE(device);
+    REQUIRE(current);
+    REQUIRE(pending);
+    if (!HAS(device, MIG)) {
+        return NVML_ERROR_NOT_SUPPORTED;
+    }
+    *current = *pending = 0;
+    return NVML_SUCCESS;
+}
+
+API nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index, nvmlDevice_t *partition)
+{
+    (void)index, (void)partition;
+    ENTER_DEVICE(device);
+    return HAS(device, MIG) ? NVML_ERROR_NOT_FOUND : NVML_ERROR_NOT_SUPPORTED;
 }

@@ -1,4 +1,4 @@
-/* Start and end of the library, its versions, and the mapping of the plant's state. */
+/* Start and end of the library, and the mapping of the plant's state. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,12 +11,14 @@
 
 #define READ_ATTEMPTS 100000
 
-plant_state_t *plant;
+static plant_state_t nothing;
+plant_state_t *plant = &nothing; /* so that nobody has to ask whether there is one */
 
 static struct device devices[PLANT_MAX_GPUS];
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned int init_count;
 static bool mapped_for_writing;
+static uint32_t generation; /* of the driver that this process started with */
 
 /*
  * Maps the file that the environment names. An earlier mapping is left in place: another thread may still wait in it,
@@ -52,24 +54,39 @@ static nvmlReturn_t map_plant(void)
         munmap(memory, sizeof(plant_state_t));
         return NVML_ERROR_DRIVER_NOT_LOADED;
     }
-    plant = memory;
+    if (found->driver_loaded == 0) {
+        munmap(memory, sizeof(plant_state_t));
+        return NVML_ERROR_DRIVER_NOT_LOADED;
+    }
+    __atomic_store_n(&generation, found->driver_generation, __ATOMIC_RELEASE);
+    __atomic_store_n(&plant, (plant_state_t *)memory, __ATOMIC_RELEASE);
     mapped_for_writing = writable;
     return NVML_SUCCESS;
+}
+
+/* Whether the driver that this process started with is still the one that is loaded. */
+static bool same_driver(void)
+{
+    return __atomic_load_n(&plant->driver_loaded, __ATOMIC_ACQUIRE) != 0 &&
+           __atomic_load_n(&plant->driver_generation, __ATOMIC_ACQUIRE) ==
+               __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
 }
 
 API nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
     (void)flags;
     pthread_mutex_lock(&init_lock);
-    nvmlReturn_t result = init_count > 0 ? NVML_SUCCESS : map_plant();
-    if (result == NVML_SUCCESS) {
-        for (unsigned int index = 0; index < PLANT_MAX_GPUS; index++) {
-            devices[index].index = index;
-        }
-        __atomic_add_fetch(&init_count, 1, __ATOMIC_SEQ_CST);
-    }
+    nvmlReturn_t result = init_count > 0 && same_driver() ? NVML_SUCCESS : map_plant();
     pthread_mutex_unlock(&init_lock);
-    return result;
+    CHECK(result);
+    CHECK(injected("nvmlInit", PLANT_ALL_GPUS)); /* outside the lock: it may take long */
+    pthread_mutex_lock(&init_lock);
+    for (unsigned int index = 0; index < PLANT_MAX_GPUS; index++) {
+        devices[index].index = index;
+    }
+    __atomic_add_fetch(&init_count, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&init_lock);
+    return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlInit_v2(void)
@@ -77,10 +94,7 @@ API nvmlReturn_t nvmlInit_v2(void)
     return nvmlInitWithFlags(0);
 }
 
-API nvmlReturn_t nvmlInit(void)
-{
-    return nvmlInitWithFlags(0);
-}
+API nvmlReturn_t nvmlInit(void) SAME_AS(nvmlInit_v2);
 
 API nvmlReturn_t nvmlShutdown(void)
 {
@@ -94,9 +108,15 @@ API nvmlReturn_t nvmlShutdown(void)
     return result;
 }
 
+bool library_started(void)
+{
+    return __atomic_load_n(&init_count, __ATOMIC_SEQ_CST) > 0;
+}
+
+/* A process that outlives its driver finds the library as if it had never started it. */
 nvmlReturn_t driver_ready(void)
 {
-    return __atomic_load_n(&init_count, __ATOMIC_SEQ_CST) > 0 ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+    return library_started() && same_driver() ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
 }
 
 nvmlDevice_t device_at(unsigned int index)
@@ -120,19 +140,34 @@ bool gpu_loss_is_told(unsigned int index)
     return lost_word(index) == PLANT_LOST_AND_TOLD;
 }
 
-nvmlReturn_t device_ready(nvmlDevice_t device)
+nvmlReturn_t enter(const char *call)
 {
     CHECK(driver_ready());
-    if (device < devices || device >= devices + plant->gpu_count) {
+    return plant->fault_count == 0 ? NVML_SUCCESS : injected(call, PLANT_ALL_GPUS);
+}
+
+nvmlReturn_t enter_device(const char *call, nvmlDevice_t device)
+{
+    CHECK(driver_ready());
+    uintptr_t place = (uintptr_t)device - (uintptr_t)devices;
+    if (place % sizeof *devices != 0 || place / sizeof *devices >= plant->gpu_count) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
+    if (plant->fault_count != 0) {
+        CHECK(injected(call, (int)device->index));
+    }
     return gpu_is_lost(device->index) ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
+}
+
+nvmlReturn_t enter_setter(const char *call, nvmlDevice_t device)
+{
+    CHECK(enter_device(call, device));
+    return is_root() && may_write() ? NVML_SUCCESS : NVML_ERROR_NO_PERMISSION;
 }
 
 /* See simulator/driver/layout.py for the two banks. */
 nvmlReturn_t read_gpu(nvmlDevice_t device, plant_reading_t *reading, int64_t *time_us)
 {
-    CHECK(device_ready(device));
     for (int attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
         uint64_t sequence = __atomic_load_n(&plant->sequence, __ATOMIC_ACQUIRE);
         memcpy(reading, &plant->readings[sequence & 1][device->index], sizeof *reading);
@@ -165,49 +200,4 @@ nvmlReturn_t copy_text(char *to, unsigned int size, const char *from)
     }
     memcpy(to, from, strlen(from) + 1);
     return NVML_SUCCESS;
-}
-
-API nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
-{
-    CHECK(driver_ready());
-    return copy_text(version, length, plant->driver_version);
-}
-
-API nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
-{
-    CHECK(driver_ready());
-    return copy_text(version, length, plant->nvml_version);
-}
-
-API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
-{
-    CHECK(driver_ready());
-    REQUIRE(version);
-    *version = plant->cuda_version;
-    return NVML_SUCCESS;
-}
-
-API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
-{
-    return nvmlSystemGetCudaDriverVersion(version);
-}
-
-API const char *nvmlErrorString(nvmlReturn_t result)
-{
-    switch (result) {
-    case NVML_SUCCESS: return "Success";
-    case NVML_ERROR_UNINITIALIZED: return "Uninitialized";
-    case NVML_ERROR_INVALID_ARGUMENT: return "Invalid Argument";
-    case NVML_ERROR_NOT_SUPPORTED: return "Not Supported";
-    case NVML_ERROR_NO_PERMISSION: return "Insufficient Permissions";
-    case NVML_ERROR_NOT_FOUND: return "Not Found";
-    case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
-    case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
-    case NVML_ERROR_TIMEOUT: return "Timeout";
-    case NVML_ERROR_GPU_IS_LOST: return "GPU is lost";
-    case NVML_ERROR_MEMORY: return "Out of memory";
-    case NVML_ERROR_ARGUMENT_VERSION_MISMATCH: return "Argument version mismatch";
-    case NVML_ERROR_UNKNOWN: break;
-    }
-    return "Unknown Error";
 }

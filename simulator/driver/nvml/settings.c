@@ -6,52 +6,12 @@
 #define CLOCK_LIMIT_TDP 0xffffff01u
 #define CLOCK_LIMIT_UNLIMITED 0xffffff02u
 
-static nvmlReturn_t privileged(nvmlDevice_t device)
-{
-    CHECK(device_ready(device));
-    return is_root() && may_write() ? NVML_SUCCESS : NVML_ERROR_NO_PERMISSION;
-}
-
 /* Applications clocks may be opened to everybody (nvidia-smi --applications-clocks-permission). */
-static nvmlReturn_t privileged_for_clocks(nvmlDevice_t device)
+static nvmlReturn_t enter_clock_setter(const char *call, nvmlDevice_t device)
 {
-    CHECK(device_ready(device));
+    CHECK(enter_device(call, device));
     bool allowed = is_root() || plant->clocks_unrestricted != 0;
     return allowed && may_write() ? NVML_SUCCESS : NVML_ERROR_NO_PERMISSION;
-}
-
-API nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned int *limit_mw)
-{
-    CHECK(device_ready(device));
-    REQUIRE(limit_mw);
-    *limit_mw = __atomic_load_n(&GPU_REQUEST(device)->power_limit_mw, __ATOMIC_ACQUIRE);
-    return NVML_SUCCESS;
-}
-
-API nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned int *limit_mw)
-{
-    return nvmlDeviceGetPowerManagementLimit(device, limit_mw);
-}
-
-API nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned int *min_mw,
-                                                              unsigned int *max_mw)
-{
-    CHECK(device_ready(device));
-    REQUIRE(min_mw);
-    REQUIRE(max_mw);
-    *min_mw = GPU_FIXED(device)->power_min_mw;
-    *max_mw = GPU_FIXED(device)->power_max_mw;
-    return NVML_SUCCESS;
-}
-
-API nvmlReturn_t nvmlDeviceSetPowerManagementLimit(nvmlDevice_t device, unsigned int limit_mw)
-{
-    CHECK(privileged(device));
-    if (limit_mw < GPU_FIXED(device)->power_min_mw || limit_mw > GPU_FIXED(device)->power_max_mw) {
-        return NVML_ERROR_INVALID_ARGUMENT;
-    }
-    __atomic_store_n(&GPU_REQUEST(device)->power_limit_mw, limit_mw, __ATOMIC_RELEASE);
-    return NVML_SUCCESS;
 }
 
 static bool is_supported_clock(const plant_fixed_t *fixed, unsigned int clock_mhz)
@@ -66,21 +26,20 @@ static bool is_supported_clock(const plant_fixed_t *fixed, unsigned int clock_mh
 
 API nvmlReturn_t nvmlDeviceSetApplicationsClocks(nvmlDevice_t device, unsigned int mem_mhz, unsigned int sm_mhz)
 {
-    CHECK(privileged_for_clocks(device));
+    CHECK(enter_clock_setter(__func__, device));
     if (mem_mhz != GPU_FIXED(device)->mem_clock_mhz || !is_supported_clock(GPU_FIXED(device), sm_mhz)) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
-    __atomic_store_n(&GPU_REQUEST(device)->app_sm_clock_mhz, sm_mhz, __ATOMIC_RELEASE);
-    __atomic_store_n(&GPU_REQUEST(device)->app_clock_is_set, 1, __ATOMIC_RELEASE);
+    ASK(device, app_sm_clock_mhz, sm_mhz);
+    ASK(device, app_clock_is_set, 1);
     return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceResetApplicationsClocks(nvmlDevice_t device)
 {
-    CHECK(privileged_for_clocks(device));
-    __atomic_store_n(&GPU_REQUEST(device)->app_clock_is_set, 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&GPU_REQUEST(device)->app_sm_clock_mhz, GPU_FIXED(device)->default_sm_clock_mhz,
-                     __ATOMIC_RELEASE);
+    CHECK(enter_clock_setter(__func__, device));
+    ASK(device, app_clock_is_set, 0);
+    ASK(device, app_sm_clock_mhz, GPU_FIXED(device)->default_sm_clock_mhz);
     return NVML_SUCCESS;
 }
 
@@ -96,7 +55,7 @@ static bool is_limit(unsigned int clock)
 
 API nvmlReturn_t nvmlDeviceSetGpuLockedClocks(nvmlDevice_t device, unsigned int min_mhz, unsigned int max_mhz)
 {
-    CHECK(privileged(device));
+    ENTER_SETTER(device);
     const plant_fixed_t *fixed = GPU_FIXED(device);
     if ((fixed->features & PLANT_FEATURE_LOCKED_CLOCKS) == 0) {
         return NVML_ERROR_NOT_SUPPORTED;
@@ -111,56 +70,90 @@ API nvmlReturn_t nvmlDeviceSetGpuLockedClocks(nvmlDevice_t device, unsigned int 
     if (max_mhz == 0 || min_mhz > max_mhz) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
-    __atomic_store_n(&GPU_REQUEST(device)->locked_clocks, ((uint64_t)min_mhz << 32) | max_mhz, __ATOMIC_RELEASE);
+    ASK(device, locked_clocks, ((uint64_t)min_mhz << 32) | max_mhz);
     return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceResetGpuLockedClocks(nvmlDevice_t device)
 {
-    CHECK(privileged(device));
-    __atomic_store_n(&GPU_REQUEST(device)->locked_clocks, 0, __ATOMIC_RELEASE);
+    ENTER_SETTER(device);
+    ASK(device, locked_clocks, 0);
     return NVML_SUCCESS;
 }
 
-/* Locking the memory clock came with Ampere. */
 API nvmlReturn_t nvmlDeviceSetMemoryLockedClocks(nvmlDevice_t device, unsigned int min_mhz, unsigned int max_mhz)
 {
-    (void)min_mhz, (void)max_mhz;
-    CHECK(privileged(device));
-    return NVML_ERROR_NOT_SUPPORTED;
+    ENTER_SETTER(device);
+    if (!HAS(device, LOCKED_MEMORY_CLOCKS)) {
+        return NVML_ERROR_NOT_SUPPORTED;
+    }
+    if (max_mhz == 0 || min_mhz > max_mhz) {
+        return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    ASK(device, locked_memory_clocks, ((uint64_t)min_mhz << 32) | max_mhz);
+    return NVML_SUCCESS;
 }
 
 API nvmlReturn_t nvmlDeviceResetMemoryLockedClocks(nvmlDevice_t device)
 {
-    CHECK(privileged(device));
-    return NVML_ERROR_NOT_SUPPORTED;
-}
-
-API nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, unsigned int *mode)
-{
-    CHECK(device_ready(device));
-    REQUIRE(mode);
-    *mode = __atomic_load_n(&GPU_REQUEST(device)->persistence, __ATOMIC_ACQUIRE);
+    ENTER_SETTER(device);
+    if (!HAS(device, LOCKED_MEMORY_CLOCKS)) {
+        return NVML_ERROR_NOT_SUPPORTED;
+    }
+    ASK(device, locked_memory_clocks, 0);
     return NVML_SUCCESS;
 }
+
+FIXED_GETTER(nvmlDeviceGetPersistenceMode, unsigned int, ASKED(device, persistence))
+FIXED_GETTER(nvmlDeviceGetComputeMode, unsigned int, ASKED(device, compute_mode))
 
 API nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, unsigned int mode)
 {
-    CHECK(privileged(device));
+    ENTER_SETTER(device);
     if (mode > 1) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
-    __atomic_store_n(&GPU_REQUEST(device)->persistence, mode, __ATOMIC_RELEASE);
+    ASK(device, persistence, mode);
     return NVML_SUCCESS;
+}
+
+/* Default, prohibited, exclusive to a process; 1, exclusive to a thread, is gone. */
+API nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t device, unsigned int mode)
+{
+    ENTER_SETTER(device);
+    if (mode > 3) {
+        return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    if (mode == 1) {
+        return NVML_ERROR_NOT_SUPPORTED;
+    }
+    ASK(device, compute_mode, mode);
+    return NVML_SUCCESS;
+}
+
+/* 0: applications clocks; 1: auto boost, which came before Pascal. */
+static nvmlReturn_t is_restrictable(unsigned int kind)
+{
+    return kind == 0 ? NVML_SUCCESS : kind == 1 ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 API nvmlReturn_t nvmlDeviceGetAPIRestriction(nvmlDevice_t device, unsigned int kind, unsigned int *restricted)
 {
-    CHECK(device_ready(device));
+    ENTER_DEVICE(device);
     REQUIRE(restricted);
-    if (kind != 0) { /* 0: applications clocks; 1: auto boost, which came before Pascal */
-        return kind == 1 ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
-    }
+    CHECK(is_restrictable(kind));
     *restricted = plant->clocks_unrestricted == 0;
+    return NVML_SUCCESS;
+}
+
+/* One switch for the whole node, which on hardware is one a GPU. */
+API nvmlReturn_t nvmlDeviceSetAPIRestriction(nvmlDevice_t device, unsigned int kind, unsigned int restricted)
+{
+    ENTER_SETTER(device);
+    CHECK(is_restrictable(kind));
+    if (restricted > 1) {
+        return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    __atomic_store_n(&plant->clocks_unrestricted, restricted == 0, __ATOMIC_RELEASE);
     return NVML_SUCCESS;
 }

@@ -66,7 +66,7 @@ def test_series_gives_columns_of_what_was_asked(setting: Setting) -> None:
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"kind": "supply", "signal": "power_w"}, "voltage_v"),
+        ({"kind": "supply", "signal": "gpu_temp_c"}, "voltage_v"),
         ({"kind": "rocket", "signal": "power_w"}, "gpu"),
         ({"kind": "gpu"}, "signal"),
         ({"kind": "gpu", "signal": "power_w", "seconds": "-1"}, "seconds"),

@@ -11,8 +11,8 @@ import pytest
 
 from simulator.driver.layout import STATE
 from simulator.plant.plant import BLOCK_MS
-from simulator.serve import PlantServer
-from tests.simulator.driver.remote_nvml import RemoteNvml, environment_of, remote_nvml
+from simulator.served.server import PlantServer
+from tests.simulator.driver.remote_nvml import NvmlCallError, RemoteNvml, environment_of, remote_nvml
 from tests.simulator.hand_clock import START_NS
 from tests.simulator.served_plant import node_with, served_plant
 
@@ -104,10 +104,9 @@ def test_gpus_are_found_by_index_uuid_serial_and_bus_address(nvml: RemoteNvml, p
         (("nvmlDeviceGetDisplayMode",), 0),
         (("nvmlDeviceGetDisplayActive",), 0),
         (("nvmlDeviceGetPersistenceMode",), 1),
-        (("nvmlDeviceGetComputeRunningProcesses",), []),
         (("nvmlDeviceGetGraphicsRunningProcesses",), []),
         (("nvmlDeviceGetMPSComputeRunningProcesses_v3",), []),
-        (("nvmlDeviceGetRunningProcessDetailList", 0x1000018, 0), []),
+        (("nvmlDeviceGetRunningProcessDetailList", 0x1000018, 1), []),
         (("nvmlDeviceGetEncoderUtilization",), [0, 167_000]),
         (("nvmlDeviceGetSupportedEventTypes",), 0x1F),
         (("nvmlDeviceGetSupportedClocksEventReasons",), 0xEF),
@@ -138,8 +137,10 @@ def test_every_supported_clock_is_listed_from_the_highest_down(nvml: RemoteNvml)
         (("nvmlDeviceGetMemoryInfo", 0x01000028), VERSION_MISMATCH),
         (("nvmlDeviceGetViolationStatus", 7), INVALID_ARGUMENT),
         (("nvmlDeviceGetSamples", 7, 0), NOT_SUPPORTED),
-        (("nvmlDeviceGetProcessUtilization", 0), NOT_FOUND),
-        (("nvmlDeviceGetRemappedRows",), 13),  # a symbol that is not there
+        (("nvmlDeviceGetProcessUtilization", 2**62), NOT_FOUND),
+        (("nvmlDeviceGetRemappedRows",), NOT_SUPPORTED),
+        (("nvmlDeviceGetJpgUtilization",), NOT_SUPPORTED),
+        (("nvmlDeviceGetMarginTemperature",), NOT_SUPPORTED),
     ],
 )
 def test_what_a_v100_does_not_have_is_refused_as_on_hardware(
@@ -152,11 +153,11 @@ def test_what_a_v100_does_not_have_is_refused_as_on_hardware(
 def test_sensors_show_what_the_plant_does(nvml: RemoteNvml, plant: PlantServer) -> None:
     gpu = nvml.gpu(3)
     plant.advance(2000)
-    truth = plant.plant
-    assert nvml.call("nvmlDeviceGetPowerUsage", gpu) == round(truth.sensed_power_w[3] * 1000)
+    truth, bank = plant.plant.state.gpus, plant.bank
+    assert nvml.call("nvmlDeviceGetPowerUsage", gpu) == round(bank.gpu_power_w[3] * 1000)
     assert nvml.call("nvmlDeviceGetTotalEnergyConsumption", gpu) == int(truth.energy_j[3] * 1000)
-    assert nvml.call("nvmlDeviceGetTemperature", gpu, 0) == round(truth.die_c[3])
-    assert nvml.call("nvmlDeviceGetTemperatureV", gpu, 0) == round(truth.die_c[3])
+    assert nvml.call("nvmlDeviceGetTemperature", gpu, 0) == round(bank.gpu_temp_c[3])
+    assert nvml.call("nvmlDeviceGetTemperatureV", gpu, 0) == round(bank.gpu_temp_c[3])
     assert nvml.call("nvmlDeviceGetUtilizationRates", gpu)["gpu"] == 100
     for name in ("EventReasons", "ThrottleReasons"):
         assert nvml.call(f"nvmlDeviceGetCurrentClocks{name}", gpu) == int(truth.reasons[3])
@@ -182,11 +183,11 @@ def test_each_field_has_its_own_return_type_and_time(nvml: RemoteNvml, plant: Pl
     assert {fields[number]["nvmlReturn"] for number in failed} == {NOT_SUPPORTED}
     types = {number: field["valueType"] for number, field in fields.items() if number not in failed}
     assert {number for number, kind in types.items() if kind == 3} == {3, 74, 78, 79, 83, 191}
-    assert fields[186]["value"]["uiVal"] == round(plant.plant.sensed_power_w[0] * 1000)
+    assert fields[186]["value"]["uiVal"] == round(plant.bank.gpu_power_w[0] * 1000)
     assert [fields[number]["value"]["uiVal"] for number in (187, 188, 189, 190)] == [150_000, 300_000, 300_000, 300_000]
     start_us = START_NS // 1000 - BLOCK_MS * 1000  # a first block is done before the clock runs
-    assert fields[186]["timestamp"] == start_us + int(plant.plant.sensed_at_ms[0]) * 1000
-    assert fields[82]["timestamp"] == start_us + plant.plant.now_ms * 1000
+    assert fields[186]["timestamp"] == start_us + int(plant.bank.gpu_power_at_ms[0]) * 1000
+    assert fields[82]["timestamp"] == start_us + plant.plant.state.now_ms * 1000
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_the_slowdown_counters_stand_where_the_driver_branch_has_them(
         assert counters == ([] if first is None else [first, first + 1, first + 2])
         if first is not None:
             braked_ns = next(f["value"]["ullVal"] for f in fields if f["fieldId"] == first + 2)
-            assert braked_ns == (plant.plant.now_ms - 10_000) * 1_000_000
+            assert braked_ns == (plant.plant.state.now_ms - 10_000) * 1_000_000
         # On the wrong side of the move stands a flag of power smoothing, and it answers with success.
         flag = 256 if first == 251 else 251
         assert next(field for field in fields if field["fieldId"] == flag)["value"]["ullVal"] == 0
@@ -250,20 +251,20 @@ def test_setters_move_the_plant_and_getters_show_it(nvml: RemoteNvml, plant: Pla
     nvml.call("nvmlDeviceResetApplicationsClocks", gpu)
     assert nvml.call("nvmlDeviceGetApplicationsClock", gpu, GRAPHICS) == 1290
     plant.advance(3000)
-    assert plant.plant.clock_mhz[0] > 1290
+    assert plant.plant.state.gpus.clock_mhz[0] > 1290
 
     nvml.call("nvmlDeviceSetGpuLockedClocks", gpu, 135, 1100)
     plant.advance(100)
     assert nvml.call("nvmlDeviceGetClockInfo", gpu, SM) == 1095
     nvml.call("nvmlDeviceResetGpuLockedClocks", gpu)
     plant.advance(3000)
-    assert plant.plant.clock_mhz[0] > 1290
+    assert plant.plant.state.gpus.clock_mhz[0] > 1290
 
     nvml.call("nvmlDeviceSetPowerManagementLimit", gpu, 150_000)
     assert nvml.call("nvmlDeviceGetPowerManagementLimit", gpu) == 150_000
     plant.advance(5000)
     assert nvml.call("nvmlDeviceGetCurrentClocksEventReasons", gpu) & 0x4
-    assert plant.plant.clock_mhz[0] < 1000
+    assert plant.plant.state.gpus.clock_mhz[0] < 1000
 
     nvml.call("nvmlDeviceSetPersistenceMode", gpu, 0)
     assert nvml.call("nvmlDeviceGetPersistenceMode", gpu) == 0
@@ -362,6 +363,11 @@ def test_a_lost_gpu_says_so_and_its_siblings_do_not_notice(tmp_path: Path, libra
         assert nvml.call("nvmlDeviceGetPowerUsage", sibling) > 0
 
 
+def told_until_the_loss(nvml: RemoteNvml, event_set: dict[str, str]) -> None:
+    for _ in range(8):
+        assert nvml.call("nvmlEventSetWait_v2", event_set, 600_000)["eventData"] == 74
+
+
 def test_events_wake_the_waiter_and_the_past_is_not_told(tmp_path: Path, library_dir: Path) -> None:
     with (
         served_plant(tmp_path, scenario="bus-drop") as plant,
@@ -377,8 +383,9 @@ def test_events_wake_the_waiter_and_the_past_is_not_told(tmp_path: Path, library
         plant.advance(15_000)
         event = nvml.receive()
         assert (event["eventType"], event["eventData"], event["gpuInstanceId"]) == (0x8, 79, 0xFFFFFFFF)
-        # From then on every wait ends at once, however long it may last.
-        assert nvml.error_of("nvmlEventSetWait_v2", kept, 600_000) == GPU_IS_LOST
+        # From then on every wait ends at once, however long it may last; what neighbours had to tell comes before.
+        with pytest.raises(NvmlCallError, match="GPU is lost"):
+            told_until_the_loss(nvml, kept)
         nvml.call("nvmlEventSetCreate", keep="later")
         nvml.call("nvmlDeviceRegisterEvents", nvml.gpu(0), 0x8, {"kept": "later"})
         assert nvml.error_of("nvmlEventSetWait_v2", {"kept": "later"}, 10) == TIMEOUT
@@ -388,7 +395,7 @@ def test_events_wake_the_waiter_and_the_past_is_not_told(tmp_path: Path, library
 def test_an_event_type_that_is_not_supported_registers_nothing(nvml: RemoteNvml, plant: PlantServer) -> None:
     nvml.call("nvmlEventSetCreate", keep="set")
     assert nvml.error_of("nvmlDeviceRegisterEvents", nvml.gpu(0), 0x8 | 0x100, {"kept": "set"}) == NOT_SUPPORTED
-    plant.plant.take_xids()
+    plant.plant.take_events()
     assert nvml.error_of("nvmlEventSetWait_v2", {"kept": "set"}, 5) == TIMEOUT
 
 

@@ -11,7 +11,7 @@ from telemetry.errors import ConfigError
 
 
 def test_the_node_that_comes_with_railwatch_is_four_gpus_on_two_supplies() -> None:
-    assert node_names() == ("v100x4",)
+    assert "v100x4" in node_names()
     node = load_node("v100x4")
     assert node.gpu_count == 4
     assert [unit.name for unit in node.supply.units] == ["psu0", "psu1"]
@@ -47,7 +47,7 @@ def test_every_number_carries_its_source_or_says_that_it_is_assumed(path: Path) 
 
 
 def test_an_unknown_name_says_which_there_are() -> None:
-    with pytest.raises(ConfigError, match="v100x4, or the path of a YAML file"):
+    with pytest.raises(ConfigError, match=r"v100x4, .*or the path of a YAML file"):
         load_node("v100x5")
 
 

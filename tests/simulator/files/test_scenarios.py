@@ -9,16 +9,24 @@ import pytest
 
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario, scenario_names
-from simulator.plant.plant import Plant, Stretch
+from simulator.plant.events import PlantEventKind
+from simulator.plant.plant import Plant
+from simulator.plant.state import Stretch
 from telemetry.errors import ConfigError
 from telemetry.frames import FloatArray
 
 NODE = load_node("v100x4")
 
 
+# The same node with GPUs that stay on their bus however low the voltage, so that there is something to measure.
+_NO_HAZARD = NODE.gpu.hazard.model_copy(update={"rate_per_s": 0.0})
+STEADFAST = NODE.model_copy(update={"gpu": NODE.gpu.model_copy(update={"hazard": _NO_HAZARD})})
+FIVE = ("bus-drop", "healthy", "hot-gpu", "power-brake", "psu-sag")
+
+
 @cache
 def run(name: str, *, app_clock_mhz: float = np.inf) -> Stretch:
-    plant = Plant(NODE, load_scenario(name, NODE), 1)
+    plant = Plant(STEADFAST, load_scenario(name, STEADFAST), 1)
     plant.obey(replace(plant.settings, app_clock_mhz=np.full(4, app_clock_mhz)))
     return plant.advance(60_000)
 
@@ -33,14 +41,14 @@ def plateau_v(stretch: Stretch, *, from_s: float, to_s: float = 60.0) -> FloatAr
 
 
 def test_the_five_scenarios_come_with_railwatch() -> None:
-    assert scenario_names() == ("bus-drop", "healthy", "hot-gpu", "power-brake", "psu-sag")
-    for name in scenario_names():
+    assert set(FIVE) <= set(scenario_names())
+    for name in FIVE:
         scenario = load_scenario(name, NODE)
         assert scenario.name == name
         assert bool(scenario.truth) == (name != "healthy")
 
 
-@pytest.mark.parametrize("name", ["healthy", "hot-gpu", "bus-drop", "power-brake", "psu-sag"])
+@pytest.mark.parametrize("name", FIVE)
 def test_every_scenario_begins_with_eight_healthy_seconds(name: str) -> None:
     rows = slice(0, 8000)
     np.testing.assert_array_equal(run(name).voltage_v[rows], run("healthy").voltage_v[rows])
@@ -70,23 +78,22 @@ def test_both_joints_carry_unequally_but_within_what_the_supplies_are_rated_for(
 def test_hot_gpu_is_more_than_10_k_above_its_siblings_within_half_a_minute() -> None:
     plant = Plant(NODE, load_scenario("hot-gpu", NODE), 1)
     plant.advance(8000)
-    before = float(plant.die_c[2] - np.median(plant.die_c[[0, 1, 3]]))
+    before = float(plant.state.gpus.die_c[2] - np.median(plant.state.gpus.die_c[[0, 1, 3]]))
     plant.advance(22_000)
-    after = float(plant.die_c[2] - np.median(plant.die_c[[0, 1, 3]]))
+    after = float(plant.state.gpus.die_c[2] - np.median(plant.state.gpus.die_c[[0, 1, 3]]))
     assert abs(before) < 2.0
     assert after > 10.0
-    assert plant.die_c.max() < NODE.gpu.temperature_c.gpu_max
+    assert plant.state.gpus.die_c.max() < NODE.gpu.temperature_c.gpu_max
 
 
 def test_bus_drop_loses_one_gpu_and_reports_xid_79_within_two_seconds() -> None:
     plant = Plant(NODE, load_scenario("bus-drop", NODE), 1)
     plant.advance(12_100)
-    assert plant.present.tolist() == [True, True, True, False]
+    assert plant.state.gpus.present.tolist() == [True, True, True, False]
     plant.advance(2000)
-    (xid,) = plant.take_xids()
-    assert (xid.gpu, xid.code) == (3, 79)
+    (xid,) = [event for event in plant.take_events() if event.kind is PlantEventKind.XID and event.gpu == 3]
+    assert xid.code == 79
     assert 12_000 <= xid.time_ms <= 14_010
-    assert plant.take_xids() == ()
     assert plant.advance(10_000).power_w[-1, 3] == 0.0
 
 
@@ -95,15 +102,15 @@ def test_power_brake_comes_three_times_and_halves_the_clock() -> None:
     braked = []
     for _ in range(600):
         plant.advance(100)
-        braked.append(bool((plant.reasons & np.uint64(0x88) == 0x88).all()))
+        braked.append(bool((plant.state.gpus.reasons & np.uint64(0x88) == 0x88).all()))
         if braked[-1]:
-            assert plant.clock_mhz.max() <= 765.0
+            assert plant.state.gpus.clock_mhz.max() <= 765.0
     assert sum(now and not before for before, now in zip([False, *braked], braked, strict=False)) == 3
-    assert plant.counters_ms["power_brake"].tolist() == pytest.approx([13_000] * 4, abs=50)
+    assert plant.state.gpus.counters_ms["power_brake"].tolist() == pytest.approx([13_000] * 4, abs=50)
 
 
 def test_an_unknown_scenario_says_which_there_are() -> None:
-    with pytest.raises(ConfigError, match="expected bus-drop, healthy"):
+    with pytest.raises(ConfigError, match=r"bus-drop, .*healthy"):
         load_scenario("earthquake", NODE)
 
 

@@ -5,7 +5,13 @@ from hypothesis import strategies as st
 
 from simulator.plant.heat import Heat, HeatModel
 
-MODEL = HeatModel(junction_k_per_w=0.025, heatsink_k_per_w=0.060, die_j_per_k=25.0, heatsink_j_per_k=800.0)
+MODEL = HeatModel(
+    junction_k_per_w=0.025,
+    heatsink_k_per_w=0.060,
+    heatsink_exponent=0.8,
+    die_j_per_k=25.0,
+    heatsink_j_per_k=800.0,
+)
 
 
 def settled_c(power_w: float, interface_k_per_w: float, *, preheat_k: float = 1.25) -> float:
@@ -45,3 +51,9 @@ def test_nothing_is_colder_than_the_air_nor_hotter_than_in_balance(
         heat.advance(0.01, power_w=np.array([power_w]), interface_k_per_w=np.array([interface]), air_c=air_c)
     balance_c = 20.0 + power_w * (0.025 + interface + 0.060)
     assert 20.0 - 1e-9 <= heat.heatsink_c[0] <= heat.memory_c[0] <= heat.die_c[0] <= balance_c + 1e-9
+
+
+def test_more_air_makes_a_better_heat_sink_by_the_power_law_of_turbulent_flow() -> None:
+    assert MODEL.sink_k_per_w(0.5) == pytest.approx(0.060)
+    assert MODEL.sink_k_per_w(1.0) == pytest.approx(0.060 / 2**0.8)
+    assert MODEL.sink_k_per_w(0.25) == pytest.approx(0.060 * 2**0.8)

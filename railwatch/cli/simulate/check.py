@@ -1,0 +1,94 @@
+"""``railwatch simulate check``: the golden table, every number with what was expected and why."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from railwatch.cli.output import print_json
+from railwatch.cli.place import JsonFlag
+from simulator.golden.checking import GoldenResult, check_rows, chosen_rows
+from simulator.golden.table import TABLE, GoldenRow, load_table
+
+DAY_S = 86_400.0
+NEVER_S = 100 * 365 * DAY_S
+
+
+def check(
+    only: Annotated[list[str] | None, typer.Option(help="Check the row of this id; may be given again.")] = None,
+    table_file: Annotated[Path | None, typer.Option("--table", help="A golden table of your own, YAML.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare the simulator with the numbers its sources tell; exit 1 where a row fails."""
+    table = load_table(TABLE if table_file is None else table_file)
+    rows = chosen_rows(table, only or ())
+    results: list[GoldenResult] = []
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("golden table", total=len(rows))
+        for result in check_rows(table, rows):
+            results.append(result)
+            progress.update(task, advance=1, description=result.row.id)
+            if as_json:
+                print_json(_fields(result))
+    if not as_json:
+        _print_results(results)
+    if not all(result.passed for result in results):
+        raise typer.Exit(1)
+
+
+def _fields(result: GoldenResult) -> dict[str, Any]:
+    row = result.row
+    return {
+        "id": row.id,
+        "what": row.what,
+        "measure": row.measure.value,
+        "run": result.run,
+        "expected": row.expected,
+        "low": row.low,
+        "high": row.high,
+        "got": result.got,
+        "unit": row.unit,
+        "tolerance": row.tolerance,
+        "source": row.source,
+        "basis": row.basis.value,
+        "ok": result.passed,
+    }
+
+
+def _print_results(results: Sequence[GoldenResult]) -> None:
+    """Print each row with its numbers, and below them what they are and why the bounds are where they are."""
+    table = Table.grid(padding=(0, 2))
+    for result in results:
+        row = result.row
+        mark = "[green]ok[/]" if result.passed else "[bold red]FAIL[/]"
+        got = "no number" if result.got is None else _told(result.got, row.unit)
+        numbers = f"expected {row.expected}, got {got}; {_bounds(row)}; {row.basis.value}"
+        why = f"{row.what}: {result.run}. Bounds: {row.tolerance} Source: {row.source}."
+        table.add_row(mark, f"[bold]{row.id}[/]: {escape(numbers)}\n[dim]{escape(why)}[/]")
+    console = Console(highlight=False)
+    console.print(table)
+    passed = sum(result.passed for result in results)
+    console.print(f"{passed} of {len(results)} rows hold")
+
+
+def _bounds(row: GoldenRow) -> str:
+    if row.low is None or row.high is None:
+        name, value = ("at least", row.low) if row.high is None else ("at most", row.high)
+        return f"{name} {_told(value or 0.0, row.unit)}"
+    return _told(row.low, row.unit) if row.low == row.high else f"{row.low:g} to {_told(row.high, row.unit)}"
+
+
+def _told(value: float, unit: str) -> str:
+    """Give a value for people; a long time in days, and what takes longer than a lifetime as never."""
+    if unit == "s" and value >= NEVER_S:
+        return "never"
+    if unit == "s" and value >= DAY_S:
+        return f"{value / DAY_S:.3g} d"
+    return f"{value:.6g} {unit}".rstrip() if abs(value) >= 1000.0 else f"{value:.4g} {unit}".rstrip()

@@ -1,0 +1,149 @@
+"""``railwatch simulate show``: one node, GPU part, workload, rack or scenario, and what follows from its numbers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel
+
+from railwatch.cli.output import print_json
+from railwatch.cli.place import JsonFlag
+from railwatch.cli.simulate.listing import DEFAULT_NODE, DEFAULT_RACK
+from railwatch.cli.simulate.show_node import node_figures, print_node
+from railwatch.cli.simulate.show_scenario import print_scenario
+from railwatch.cli.simulate.show_values import print_numbers, print_values
+from simulator.files.gpu import GpuPart
+from simulator.files.node import GPUS, NODES, NodeFile, load_node, node_names
+from simulator.files.rack import RACKS, load_rack, rack_names
+from simulator.files.rack_scenario import (
+    RACK_SCENARIOS,
+    RackScenarioFile,
+    load_rack_scenario,
+    rack_scenario_names,
+)
+from simulator.files.remarks import SourcedNumber, numbers_of
+from simulator.files.scenario import SCENARIOS, ScenarioFile, load_scenario, scenario_names
+from simulator.files.workload import WORKLOADS, load_workload, workload_names
+from telemetry.documents import load_document, read_document
+from telemetry.errors import ConfigError, Problem
+
+_SUFFIXES = (".yaml", ".yml")
+_ABSENT = "there is no such file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """What a name turned out to be: its kind, its checked file, and its numbers with their remarks."""
+
+    kind: str
+    model: BaseModel
+    numbers: tuple[SourcedNumber, ...]
+
+
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from railwatch simulate list, or a YAML file.")],
+    node: Annotated[str, typer.Option(help="The node on which a scenario is looked at.")] = DEFAULT_NODE,
+    rack: Annotated[str, typer.Option(help="The rack on which a rack scenario is looked at.")] = DEFAULT_RACK,
+    sources: Annotated[bool, typer.Option("--sources", help="Also every number and where it comes from.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show one node, GPU part, workload, rack or scenario; a bad file is told with every problem."""
+    chosen = _choose(name, _kind_of(name), node=node, rack=rack)
+    if as_json:
+        print_json(_as_fields(chosen))
+        return
+    match chosen.model:
+        case NodeFile():
+            print_node(chosen.model)
+        case ScenarioFile():
+            print_scenario(chosen.model, on=node)
+        case RackScenarioFile():
+            print_scenario(chosen.model, on=rack)
+        case _:
+            print_values(chosen.kind, chosen.model)
+            sources = True
+    if sources:
+        print_numbers(chosen.numbers)
+    else:
+        typer.echo(f"\n{len(chosen.numbers)} numbers; where each comes from: add --sources")
+
+
+def _kinds() -> dict[str, Callable[[], tuple[str, ...]]]:
+    return {
+        "node": node_names,
+        "scenario": scenario_names,
+        "workload": workload_names,
+        "GPU part": lambda: tuple(sorted(path.stem for path in GPUS.glob("*.yaml"))),
+        "rack": rack_names,
+        "rack scenario": rack_scenario_names,
+    }
+
+
+def _kind_of(name: str) -> str:
+    if name.endswith(_SUFFIXES):
+        return _kind_of_file(Path(name))
+    kinds = _kinds()
+    for kind, names in kinds.items():
+        if name in names():
+            return kind
+    known = "; ".join(f"{kind}: {', '.join(names())}" for kind, names in kinds.items())
+    problem = Problem(where="NAME", line=None, key="show", found=f"got {name!r}", expected=f"one of {known}")
+    raise ConfigError([problem])
+
+
+def _kind_of_file(path: Path) -> str:
+    if not path.exists():
+        expected = "a name from railwatch simulate list, or the path of a YAML file"
+        raise ConfigError([Problem(where=str(path), line=None, key="show", found=_ABSENT, expected=expected)])
+    data, _ = read_document(path)
+    keys = set(data) if isinstance(data, dict) else set()
+    if "core_count" in keys:
+        return "GPU part"
+    if keys & {"extends", "slots", "supply"}:
+        return "node"
+    if {"air", "feed"} & keys:
+        return "rack"
+    if "memory_share" in keys:
+        return "workload"
+    return "scenario"
+
+
+def _choose(name: str, kind: str, *, node: str, rack: str) -> _Choice:
+    option = "NAME"
+    match kind:
+        case "node":
+            chosen: BaseModel = load_node(name, option=option)
+            numbers = numbers_of(_path(name, NODES), folder=NODES, parts={"gpu": GPUS})
+        case "scenario":
+            chosen = load_scenario(name, load_node(node, option="--node"), option=option)
+            numbers = numbers_of(_path(name, SCENARIOS), folder=SCENARIOS)
+        case "workload":
+            chosen = load_workload(name, option=option)
+            numbers = numbers_of(_path(name, WORKLOADS), folder=WORKLOADS)
+        case "GPU part":
+            chosen = load_document(GpuPart, _path(name, GPUS))
+            numbers = numbers_of(_path(name, GPUS), folder=GPUS)
+        case "rack":
+            chosen = load_rack(name, option=option)
+            numbers = numbers_of(_path(name, RACKS), folder=RACKS)
+        case _:
+            chosen = load_rack_scenario(name, load_rack(rack, option="--rack"), option=option).file
+            numbers = numbers_of(_path(name, RACK_SCENARIOS), folder=RACK_SCENARIOS)
+    return _Choice(kind=kind, model=chosen, numbers=numbers)
+
+
+def _path(name: str, folder: Path) -> Path:
+    return Path(name) if name.endswith(_SUFFIXES) else folder / f"{name}.yaml"
+
+
+def _as_fields(chosen: _Choice) -> dict[str, Any]:
+    fields: dict[str, Any] = {"type": chosen.kind, **chosen.model.model_dump(mode="json")}
+    if isinstance(chosen.model, NodeFile):
+        fields["figures"] = node_figures(chosen.model)
+    fields["numbers"] = [
+        {"key": item.key, "value": item.value, "file": str(item.file), "line": item.line, "remark": item.remark}
+        for item in chosen.numbers
+    ]
+    return fields

@@ -1,0 +1,111 @@
+"""A node for people: its parts, its supply branch by branch, and what the rail does under standing loads."""
+
+from dataclasses import asdict
+from typing import Any
+
+from railwatch.cli.output import print_table
+from railwatch.cli.simulate.show_values import print_heading
+from simulator.files.gpu import GpuPart
+from simulator.files.node import NodeFile
+from simulator.plant.steady import SteadyLoad, SupplyFigures, steady_loads, supply_figures
+
+_GIB = 1 << 30
+
+
+def node_figures(node: NodeFile) -> dict[str, Any]:
+    """Give what follows from the numbers of a node, as fields."""
+    return {"supply": asdict(supply_figures(node)), "loads": [asdict(load) for load in steady_loads(node)]}
+
+
+def print_node(node: NodeFile) -> None:
+    """Print a node."""
+    print_heading("node", node.name, node.description)
+    print_table("\nparts", ("what", ""), _parts(node))
+    print_table(
+        "\nsupply branches",
+        ("supply", "rated", "open", "psu", "cable", "connector", "joint", "in all"),
+        _branches(node),
+    )
+    loads = steady_loads(node)
+    headings = ("load", "each GPU", "node", "at the modules", "a branch", "of rating")
+    print_table("\nwhat the supply gives", headings, [_row(load) for load in loads])
+    print_table("\nwhat follows", ("figure", ""), _figures(supply_figures(node), loads[-1], node))
+
+
+def _row(load: SteadyLoad) -> tuple[str, ...]:
+    most_a = max(load.branch_a)
+    voltage = "collapses" if load.collapses else f"{load.voltage_v:.2f} V"
+    return (
+        load.name,
+        f"{load.gpu_w:.0f} W",
+        f"{load.node_w:.0f} W",
+        voltage,
+        f"{most_a:.1f} A",
+        f"{load.rated_share:.0%}",
+    )
+
+
+def _figures(source: SupplyFigures, peak: SteadyLoad, node: NodeFile) -> list[tuple[str, str]]:
+    headroom_v = peak.voltage_v - source.drop_threshold_v
+    over_current = node.supply.over_current
+    return [
+        ("open-circuit voltage", f"{source.open_circuit_v:.2f} V"),
+        ("source resistance", f"{source.source_mohm:.2f} mΩ, all branches and the bus"),
+        ("headroom", f"{headroom_v:+.2f} V, peak of a step against {source.drop_threshold_v:.2f} V, where GPUs drop"),
+        ("collapse", f"above {source.most_w / 1000:.1f} kW no voltage carries the load"),
+        (
+            "over-current",
+            f"a supply trips above {over_current.ratio:.0%} of its rating for {over_current.after_ms:g} ms",
+        ),
+    ]
+
+
+def _parts(node: NodeFile) -> list[tuple[str, str]]:
+    part, cooling, sensors = node.gpu, node.cooling, node.sensors
+    return [
+        ("GPUs", f"{node.gpu_count} x {part.name}, {part.architecture}, {part.memory_total_bytes / _GIB:.0f} GiB"),
+        ("power", f"{part.power.idle_w:g} W at rest, {_limits(part)}"),
+        ("clocks", f"{part.clocks.min_mhz:g} to {part.clocks.max_mhz:g} MHz in steps of {part.clocks.step_mhz:g}"),
+        ("heat", _heat(part)),
+        ("links", _links(node)),
+        ("driver", node.driver.version),
+        ("rest of the node", f"{node.other_power_w:g} W"),
+        ("air", f"{node.inlet_c:g} °C in front"),
+        (
+            "fans",
+            f"{cooling.fans} at up to {cooling.max_rpm:g} rpm and {cooling.max_w:g} W, hold {cooling.target_c:g} °C",
+        ),
+        ("job", node.workload),
+        ("rail sensor", sensors.rail or "none"),
+        ("BMC", sensors.bmc or "none"),
+        ("inlet sensor", sensors.inlet or "none"),
+        ("power sensor", f"every {part.sensor.period_ms} ms, mean of {part.sensor.window_ms} ms"),
+    ]
+
+
+def _limits(part: GpuPart) -> str:
+    limits = part.power_limit_w
+    return f"limit {limits.default:g} W ({limits.min:g} to {limits.max:g})"
+
+
+def _heat(part: GpuPart) -> str:
+    limits = part.temperature_c
+    return f"slows down at {limits.gpu_max} °C, to half at {limits.slowdown} °C, switches off at {limits.shutdown} °C"
+
+
+def _links(node: NodeFile) -> str:
+    joined = {"none": "not joined", "mesh": "GPU to GPU", "switch": "through switches"}[node.fabric]
+    return f"{node.gpu.nvlink_count} x NVLink {node.gpu.nvlink_version}, {joined}"
+
+
+def _branches(node: NodeFile) -> list[tuple[str, ...]]:
+    return [
+        (
+            unit.name,
+            f"{unit.rated_w:g} W",
+            f"{unit.open_circuit_v:.2f} V",
+            *(f"{part:g}" for part in (unit.psu_mohm, unit.cable_mohm, unit.connector_mohm, unit.joint_mohm)),
+            f"{unit.branch_mohm:.1f} mΩ",
+        )
+        for unit in node.supply.units
+    ]

@@ -1,0 +1,89 @@
+"""Heat in balance: the temperatures and the fan duty that a node settles at within a step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.fleet.cycle import REFERENCE_C
+from simulator.plant.cooling import FLOW_MIN_RATIO
+from telemetry.frames import FloatArray
+
+_ROUNDS = 2  # leakage is a small part of the power: the second round changes less than 0.1 K
+_LEAST = 0.1  # a part whose leakage ran away would be switched off long before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Coolers:
+    """What does not change: of each node ``(n_nodes,)``, and of the part."""
+
+    target_c: FloatArray
+    min_ratio: FloatArray
+    max_w: FloatArray
+    junction_k_per_w: float
+    heatsink_k_per_w: float
+    heatsink_exponent: float
+
+
+def fan_ratio(
+    coolers: Coolers, *, air_c: FloatArray, power_w: FloatArray, interface_k_per_w: FloatArray, turning: FloatArray
+) -> FloatArray:
+    """Give the duty at which the hottest GPU meets the target, ``(n_nodes,)``; between the lowest duty and 1.
+
+    A controller with an integral term ends there. GPU arrays are ``(n_nodes, n_gpus)``; `turning` is the share of the
+    fans that turn.
+    """
+    room_k = coolers.target_c[:, None] - air_c - power_w * (coolers.junction_k_per_w + interface_k_per_w)
+    ratio_k = np.maximum(room_k, 1e-6) / np.maximum(power_w * coolers.heatsink_k_per_w, 1e-9)
+    flow = 0.5 * ratio_k ** (-1.0 / coolers.heatsink_exponent)
+    duty: FloatArray = flow.max(axis=1) / np.maximum(turning, 1e-9)
+    return np.clip(duty, coolers.min_ratio, 1.0)
+
+
+def resistance_k_per_w(
+    coolers: Coolers, *, duty: FloatArray, turning: FloatArray, interface_k_per_w: FloatArray
+) -> FloatArray:
+    """Give the thermal resistance from die to air, ``(n_nodes, n_gpus)``."""
+    flow = np.maximum(duty * turning, FLOW_MIN_RATIO)
+    heatsink = coolers.heatsink_k_per_w * (0.5 / flow) ** coolers.heatsink_exponent
+    return coolers.junction_k_per_w + interface_k_per_w + heatsink[:, None]
+
+
+def fan_power_w(coolers: Coolers, *, duty: FloatArray, turning: FloatArray) -> FloatArray:
+    """Give what the fans of each node take: with the cube of their speed, by the affinity laws of fans."""
+    power_w: FloatArray = coolers.max_w * turning * duty**3
+    return power_w
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Warmth:
+    """What a node settles at: dies ``(n_nodes, n_gpus)``, memory half-way to the heat sink, fan duty ``(n_nodes,)``."""
+
+    die_c: FloatArray
+    memory_c: FloatArray
+    duty: FloatArray
+    to_air_k_per_w: FloatArray
+
+
+def balance(
+    coolers: Coolers,
+    *,
+    air_c: FloatArray,
+    power_w: FloatArray,
+    leak_w_per_k: FloatArray,
+    interface_k_per_w: FloatArray,
+    turning: FloatArray,
+) -> Warmth:
+    """Give the temperatures at which heat made and heat carried away are equal, and the fans with them.
+
+    Power is `power_w` at 50 degC and grows by `leak_w_per_k`; both ``(n_nodes, n_gpus)``, means over a step.
+    """
+    die_c = np.maximum(coolers.target_c[:, None], air_c)  # where the fans want the hottest one
+    for _ in range(_ROUNDS):
+        warm_w = power_w + leak_w_per_k * (die_c - REFERENCE_C)
+        duty = fan_ratio(coolers, air_c=air_c, power_w=warm_w, interface_k_per_w=interface_k_per_w, turning=turning)
+        to_air = resistance_k_per_w(coolers, duty=duty, turning=turning, interface_k_per_w=interface_k_per_w)
+        growing = np.maximum(1.0 - to_air * leak_w_per_k, _LEAST)
+        die_c = (air_c + to_air * (power_w - REFERENCE_C * leak_w_per_k)) / growing
+    warm_w = power_w + leak_w_per_k * (die_c - REFERENCE_C)
+    memory_c = die_c - 0.5 * warm_w * (coolers.junction_k_per_w + interface_k_per_w)
+    return Warmth(die_c=die_c, memory_c=memory_c, duty=duty, to_air_k_per_w=to_air)

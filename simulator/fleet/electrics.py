@@ -1,0 +1,167 @@
+"""The loads of a step on the rail: voltages, currents, trips, and how likely each module falls off."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.files.gpu import BusHazard
+from simulator.fleet.hazard import dip_dose, plateau_per_s
+from simulator.fleet.rail import Rail, Sources, dip_v, solve_rail, source_ohm
+from simulator.fleet.stretch import SAMPLES
+from simulator.fleet.supplies import Supplies
+from simulator.fleet.table import Operation
+from simulator.plant.bus import drop_rate_per_s
+from telemetry.frames import FloatArray, MaskArray
+
+_EDGES = 3  # right after a rise, right before it, and before the one that ends a pause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Loads:
+    """What a group of nodes asks for in a step.
+
+    `level_w` is ``(n_nodes, n_gpus, n_levels)``, `start_w` and `there` ``(n_nodes, n_gpus)``, `sample_w`
+    ``(SAMPLES, n_nodes, n_gpus)``, `other_w` ``(n_nodes,)``.
+    """
+
+    level_w: FloatArray
+    start_w: FloatArray
+    sample_w: FloatArray
+    other_w: FloatArray
+    operation: Operation
+    there: MaskArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """What the rail made of it; see `FleetTruth`. Samples are ``(SAMPLES, n_nodes[, n_units])``."""
+
+    v_min_v: FloatArray
+    busy_v: FloatArray
+    quiet_v: FloatArray
+    source_w: FloatArray
+    loss_w: FloatArray
+    drop_rate_per_s: FloatArray
+    mean_square_a2: FloatArray
+    sample_v: FloatArray
+    sample_a: FloatArray
+    sample_output_v: FloatArray
+    sample_node_w: FloatArray
+
+
+class Electrics:
+    """The electrical side of a group of nodes."""
+
+    def __init__(self, hazard: BusHazard, supplies: Supplies) -> None:
+        self._hazard = hazard
+        self._supplies = supplies
+
+    def carry(self, loads: Loads, *, offset_v: FloatArray, contact_mohm: FloatArray) -> Outcome:
+        """Solve the rail for all levels, edges and samples of a step at once, and again where a supply trips."""
+        n_levels = loads.level_w.shape[2]
+        demand_w = _demand_w(loads)
+        while True:
+            sources = self._supplies.sources()
+            rail = solve_rail(sources, demand_w)
+            if not self._supplies.trip(rail.branch_a[:, :, 0]):
+                break
+        shares = loads.operation.shares
+        busy = shares[:, :-1]
+        levels_v = rail.voltage_v[:, :n_levels]
+        busy_time = busy.sum(axis=1)
+        busy_v = (levels_v[:, :-1] * busy).sum(axis=1) / np.maximum(busy_time, 1e-9)
+        bottoms_v, dips_v = self._dips(rail, n_levels)
+        rate = self._drop_rate(loads, rail, bottoms_v, dips_v, offset_v=offset_v, contact_mohm=contact_mohm)
+        rises = np.stack([loads.operation.rises_per_s, loads.operation.deep_rises_per_s], axis=1) > 0.0
+        lowest_v = np.where(rises, bottoms_v, np.inf).min(axis=1)
+        output_v = sources.open_circuit_v[:, :, None] - self._supplies.output_ohm[:, :, None] * rail.branch_a
+        fed = rail.voltage_v[:, None, :] > 0.0
+        output_v = np.where(sources.on[:, :, None] & fed, output_v, 0.0)
+        sampled = np.arange(n_levels + _EDGES, n_levels + _EDGES + SAMPLES)
+        source_w, loss_w = _balance_w(sources, rail, shares)
+        return Outcome(
+            v_min_v=np.minimum(lowest_v, np.where(shares > 0.0, levels_v, np.inf).min(axis=1)),
+            busy_v=np.where(busy_time > 0.0, busy_v, levels_v[:, -1]),
+            quiet_v=levels_v[:, -1],
+            source_w=source_w,
+            loss_w=loss_w,
+            drop_rate_per_s=rate,
+            mean_square_a2=np.einsum("nuk,nk->nu", rail.branch_a[:, :, :n_levels] ** 2, shares),
+            sample_v=rail.voltage_v[:, sampled].T,
+            sample_a=np.moveaxis(rail.branch_a[:, :, sampled], 2, 0),
+            sample_output_v=np.moveaxis(output_v[:, :, sampled], 2, 0),
+            sample_node_w=(output_v * rail.branch_a)[:, :, sampled].sum(axis=1).T,
+        )
+
+    def _dips(self, rail: Rail, n_levels: int) -> tuple[FloatArray, FloatArray]:
+        """Give the bottom and the depth of the dip after a rise and after a pause, ``(n_nodes, 2)``."""
+        start_a, before_a = rail.current_a[:, n_levels], rail.current_a[:, n_levels + 1 : n_levels + _EDGES]
+        units_on = np.maximum(self._supplies.on.sum(axis=1), 1)
+        depth_v = dip_v(
+            rise_a=start_a[:, None] - before_a,
+            current_a=start_a[:, None],
+            voltage_v=rail.voltage_v[:, n_levels, None],
+            transient_ohm=(self._supplies.transient_ohm / units_on)[:, None],
+            ohm=source_ohm(self._supplies.sources())[:, None],
+        )
+        return np.maximum(rail.voltage_v[:, n_levels, None] - depth_v, 0.0), depth_v
+
+    def _drop_rate(
+        self,
+        loads: Loads,
+        rail: Rail,
+        bottoms_v: FloatArray,
+        dips_v: FloatArray,
+        *,
+        offset_v: FloatArray,
+        contact_mohm: FloatArray,
+    ) -> FloatArray:
+        operation = loads.operation
+        rate = plateau_per_s(
+            voltage_v=rail.voltage_v[:, : loads.level_w.shape[2]],
+            power_w=loads.level_w,
+            shares=operation.shares,
+            offset_v=offset_v,
+            contact_mohm=contact_mohm,
+            hazard=self._hazard,
+        )
+        for edge, often in enumerate((operation.rises_per_s, operation.deep_rises_per_s)):
+            if not often.any():
+                continue
+            bottom_v = bottoms_v[:, edge, None]
+            bottom = drop_rate_per_s(
+                bottom_v,
+                loads.start_w / np.maximum(bottom_v, 1.0),
+                offset_v=offset_v,
+                contact_mohm=contact_mohm,
+                hazard=self._hazard,
+            )
+            dose = dip_dose(
+                bottom_per_s=bottom,
+                dip_v=dips_v[:, edge, None],
+                transient_s=self._supplies.transient_s[:, None],
+                hazard=self._hazard,
+            )
+            rate = rate + often[:, None] * dose
+        return np.where(loads.there, rate, 0.0)
+
+
+def _demand_w(loads: Loads) -> FloatArray:
+    """Give all loads of each node: levels, edges, samples; ``(n_nodes, n_loads)``."""
+    operation = loads.operation
+    start_w = loads.start_w.sum(axis=1)
+    rise_w = (operation.rise_w * loads.there).sum(axis=1)
+    deep_rise_w = (operation.deep_rise_w * loads.there).sum(axis=1)
+    columns = [loads.level_w.sum(axis=1).T, [start_w, start_w - rise_w, start_w - deep_rise_w]]
+    gpus_w = np.concatenate([*columns, loads.sample_w.sum(axis=2)]).T
+    demand_w: FloatArray = gpus_w + loads.other_w[:, None]
+    return demand_w
+
+
+def _balance_w(sources: Sources, rail: Rail, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give what the supplies give and what is lost on the way, means over the step."""
+    n_levels = shares.shape[1]
+    branch_a, current_a = rail.branch_a[:, :, :n_levels], rail.current_a[:, :n_levels]
+    given_w = (sources.open_circuit_v[:, :, None] * branch_a).sum(axis=1)
+    lost_w = (sources.branch_ohm[:, :, None] * branch_a**2).sum(axis=1) + sources.bus_ohm[:, None] * current_a**2
+    return (given_w * shares).sum(axis=1), (lost_w * shares).sum(axis=1)

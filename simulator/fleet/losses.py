@@ -1,0 +1,127 @@
+"""Which GPUs a node has: those that fell off its bus are gone until somebody starts the node cold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from simulator.files.gpu import BusHazard
+from simulator.plant.bus import SECOND_SHARE
+from telemetry.frames import FloatArray, MaskArray
+
+SAME_DIP_S = 0.02  # GPUs that fall off this close to each other fell in the same dip
+
+
+class DropCause(StrEnum):
+    """Why a GPU fell off."""
+
+    VOLTAGE = "voltage"
+    SIBLING = "sibling"  # the dip that took the first one took another
+    HEAT = "heat"
+    SCENARIO = "scenario"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """One loss; `node` is its index in the fleet."""
+
+    time_s: float
+    node: int
+    gpu: int
+    cause: DropCause
+
+
+class Losses:
+    """The GPUs of a group of nodes over time, ``(n_nodes, n_gpus)``.
+
+    A GPU falls off once the integral of its rate passes a limit of its own, drawn from an exponential distribution;
+    the first one stops the job, so the others of its node are safe for the rest of the step.
+
+    Attributes
+    ----------
+    present
+        On the bus.
+    lost_s
+        When each node lost its first GPU since the last cold start, ``(n_nodes,)``; inf where it has all.
+    offset_v
+        By how much each module falls off earlier than its kind.
+    """
+
+    def __init__(
+        self, hazard: BusHazard, names: Sequence[int], n_gpus: int, *, repair_s: float, chance: np.random.Generator
+    ) -> None:
+        shape = (len(names), n_gpus)
+        self._names = names
+        self._repair_s = repair_s
+        self._chance = chance
+        self._powered = np.ones(shape[0], dtype=np.bool_)
+        self._dose = np.zeros(shape)
+        self._limit = chance.standard_exponential(shape)
+        self.offset_v: FloatArray = hazard.offset_sd_v * chance.standard_normal(shape)
+        self.present: MaskArray = np.ones(shape, dtype=np.bool_)
+        self.lost_s = np.full(shape[0], np.inf)
+
+    def due(self, time_s: float) -> MaskArray:
+        """Tell which nodes somebody has come to repair by now, ``(n_nodes,)``."""
+        due: MaskArray = time_s >= self.lost_s + self._repair_s
+        return due
+
+    def begin(self, time_s: float, *, powered: MaskArray, wanted: MaskArray) -> tuple[Drop, ...]:
+        """Start a step: cold starts, where a node has power again or was repaired, and losses that a scenario asks for.
+
+        A node without power waits for repair as one that lost a GPU does.
+        """
+        started = powered & (~self._powered | self.due(time_s))
+        self.lost_s = np.where(powered, self.lost_s, np.minimum(self.lost_s, time_s))
+        self._powered = powered
+        if started.any():
+            self._limit = np.where(started[:, None], self._chance.standard_exponential(self._limit.shape), self._limit)
+            self._dose[started] = 0.0
+            self.present = self.present | started[:, None]
+            self.lost_s = np.where(started, np.inf, self.lost_s)
+        return self.lose(time_s, ~wanted & powered[:, None], DropCause.SCENARIO)
+
+    def lose(self, time_s: float, who: MaskArray, cause: DropCause) -> tuple[Drop, ...]:
+        """Take GPUs off the bus at a time, unless they are gone already."""
+        gone = self.present & who
+        if not gone.any():
+            return ()
+        self.present = self.present & ~gone
+        self.lost_s = np.where(gone.any(axis=1), np.minimum(self.lost_s, time_s), self.lost_s)
+        return tuple(self._drop(time_s, node, gpu, cause) for node, gpu in np.argwhere(gone))
+
+    def advance(self, time_s: float, step_s: float, rate_per_s: FloatArray) -> tuple[Drop, ...]:
+        """Take the rates of a step and give who fell off in it."""
+        rate = np.where(self.present & self._powered[:, None], rate_per_s, 0.0)
+        dose = self._dose + rate * step_s
+        over = dose >= self._limit
+        if not over.any():
+            self._dose = dose
+            return ()
+        after_s = np.where(over, (self._limit - self._dose) / np.maximum(rate, 1e-300), np.inf)
+        first_s = after_s.min(axis=1)
+        fallen = after_s <= first_s[:, None] + SAME_DIP_S
+        self._dose += rate * np.minimum(first_s, step_s)[:, None]
+        self._limit = np.where(fallen & over, np.inf, self._limit)
+        drops = [
+            drop
+            for node in np.flatnonzero(over.any(axis=1))
+            for drop in self._fall(int(node), time_s + float(first_s[node]), fallen[node] & over[node])
+        ]
+        return tuple(sorted(drops, key=lambda drop: drop.time_s))
+
+    def _fall(self, node: int, time_s: float, fallen: MaskArray) -> list[Drop]:
+        self.present[node] &= ~fallen
+        self.lost_s[node] = min(self.lost_s[node], time_s)
+        drops = [self._drop(time_s, node, int(gpu), DropCause.VOLTAGE) for gpu in np.flatnonzero(fallen)]
+        share, pick = self._chance.random(2)
+        left = np.flatnonzero(self.present[node])
+        if share < SECOND_SHARE and len(left):
+            gpu = int(left[int(pick * len(left))])
+            self.present[node, gpu] = False
+            drops.append(self._drop(time_s + SAME_DIP_S, node, gpu, DropCause.SIBLING))
+        return drops
+
+    def _drop(self, time_s: float, node: int, gpu: int, cause: DropCause) -> Drop:
+        return Drop(time_s=time_s, node=self._names[node], gpu=int(gpu), cause=cause)

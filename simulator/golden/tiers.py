@@ -1,0 +1,44 @@
+"""Measures of the golden table: how far the closed form of the fleet is from the milliseconds of the plant."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from simulator.files.node import load_node
+from simulator.files.workload import load_workload
+from simulator.fleet.fleet import Fleet
+from simulator.fleet.stretch import FleetTruth
+from simulator.golden.electrical import mean_drop_s
+from simulator.golden.pace import step_starts
+from simulator.golden.table import GoldenRow
+from simulator.golden.traces import Traces, node_of, scenario_of
+
+STEP_S = 60.0  # the shortest step of a fleet
+CONVERSION_MS = 4  # as a shunt monitor converts; the closed form leaves the noise of single milliseconds out
+
+
+def tier_v_min_mv(traces: Traces, row: GoldenRow) -> float:
+    """Give by how many millivolts the closed form's lowest voltage is above the plant's, mean over training steps."""
+    trace = traces.of(row.run)
+    seen_v = np.convolve(trace.voltage_v, np.full(CONVERSION_MS, 1.0 / CONVERSION_MS), mode="valid")
+    starts = step_starts(trace)
+    lowest_v = np.array([seen_v[begin:end].min() for begin, end in pairwise(starts)])
+    return 1000.0 * (float(_truth(traces, row).v_min_v[0, 0]) - float(lowest_v.mean()))
+
+
+def tier_drop_ratio(traces: Traces, row: GoldenRow) -> float:
+    """Give the closed form's mean time to a drop over the plant's."""
+    per_s = float(np.nansum(_truth(traces, row).drop_rate_per_s[0, 0]))
+    return 1.0 / per_s / mean_drop_s(traces, row)
+
+
+def _truth(traces: Traces, row: GoldenRow) -> FleetTruth:
+    """Give one step of the fleet; its nodes have average parts that can drop, and its first step has not yet."""
+    run = traces.run(row.run)
+    node = node_of(run)
+    hazard = load_node(run.node).gpu.hazard.model_copy(update={"offset_sd_v": 0.0})
+    node = node.model_copy(update={"gpu": node.gpu.model_copy(update={"hazard": hazard})})
+    workload = None if run.workload is None else load_workload(run.workload)
+    fleet = Fleet([node], scenario_of(run), seed=run.seed, step_s=STEP_S, workload=workload)
+    fleet.obey(power_limit_w=run.power_limit_w, clock_cap_mhz=run.clock_mhz)
+    return fleet.advance(1).truth

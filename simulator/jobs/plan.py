@@ -1,0 +1,48 @@
+"""Which job runs when."""
+
+from bisect import bisect_right
+
+from simulator.files.gpu import GpuPart
+from simulator.files.scenario import ScenarioFile
+from simulator.files.workload import Workload, load_workload
+from simulator.jobs.building import build_job
+from simulator.jobs.port import Job
+from simulator.plant.chance import stream
+
+
+class JobPlan:
+    """The jobs of a scenario, one after the other, and before the first of them the node's own.
+
+    Parameters
+    ----------
+    part
+        The GPU part of the node; only a recording in watts needs it.
+
+    Raises
+    ------
+    ConfigError
+        A workload that the scenario names does not exist or cannot be used.
+    """
+
+    def __init__(
+        self, scenario: ScenarioFile, default: Workload, n_gpus: int, seed: int, *, part: GpuPart | None = None
+    ) -> None:
+        starts = sorted(scenario.jobs, key=lambda start: start.at)
+        workloads = [default, *(job_workload(start.workload, start.input_factor) for start in starts)]
+        self._at_s = [start.at for start in starts]
+        self._jobs = [
+            build_job(workload, n_gpus=n_gpus, chance=stream(seed, f"job {number}"), part=part)
+            for number, workload in enumerate(workloads)
+        ]
+
+    def at(self, time_s: float) -> Job:
+        """Give the job in force at a time; the same object as long as it is the same job."""
+        return self._jobs[bisect_right(self._at_s, time_s)]
+
+
+def job_workload(name_or_path: str, input_factor: float | None) -> Workload:
+    """Give a workload, with other data where `input_factor` says so; ConfigError where there is none."""
+    workload = load_workload(name_or_path, option="jobs")
+    if input_factor is None:
+        return workload
+    return workload.model_copy(update={"input_factor": input_factor})

@@ -1,0 +1,54 @@
+"""The port between the plant and what runs on it."""
+
+from typing import Protocol
+
+from telemetry.frames import FloatArray, MaskArray
+
+
+class Job(Protocol):
+    """A job over time.
+
+    The levels depend on the seed, the clocks, and what is running in each millisecond, and not on how time is cut into
+    calls: the same bytes come back.
+    """
+
+    @property
+    def name(self) -> str:
+        """Give the workload's name."""
+
+    @property
+    def steps(self) -> int:
+        """Give how many steps have ended; 0 for a job that has none."""
+
+    @property
+    def hung(self) -> bool:
+        """Tell whether the job waits for something that never comes; its GPUs spin, at 100 % utilisation."""
+
+    @property
+    def dead(self) -> bool:
+        """Tell whether the job has ended by a time-out or with its node; its GPUs are idle."""
+
+    @property
+    def memory_share(self) -> float:
+        """Give the share of each GPU's memory that the job holds."""
+
+    @property
+    def input_factor(self) -> float:
+        """Give what the job's data make of the switching power, 1: as on the data sheet's curve."""
+
+    @property
+    def clock_bound_share(self) -> float:
+        """Give the share of the work whose duration follows the clock."""
+
+    def advance(self, n_ms: int, clock_ratio: FloatArray, running: MaskArray, *, hang: bool) -> FloatArray:
+        """Move on and give the load of each GPU, 0 (idle) to 1, shape ``(n_ms, n_gpus)``.
+
+        Parameters
+        ----------
+        clock_ratio
+            Each GPU's clock over the part's highest, shape ``(n_gpus,)``; what a lost GPU shows does not matter.
+        running
+            Which GPUs can work: on their bus, powered, driver loaded. Shape ``(n_gpus,)``.
+        hang
+            A collective that never returns. Jobs without collectives do not notice.
+        """

@@ -1,0 +1,106 @@
+"""What goes wrong on a node, and what follows: GPUs that fall off, links that err, collectives that hang."""
+
+import numpy as np
+
+from simulator.files.node import NodeFile
+from simulator.files.scenario import Quantity
+from simulator.jobs.port import Job
+from simulator.plant.bus import BusFailures
+from simulator.plant.events import PlantEvent, PlantEventKind
+from simulator.plant.hang import HangSigns
+from simulator.plant.links import Links
+from simulator.plant.state import GpuState, NodeState
+from telemetry.frames import FloatArray, MaskArray
+
+Values = dict[Quantity, FloatArray]
+
+
+class Failing:
+    """Failures of a node over time; it takes GPUs out of the state and keeps the counts of their links.
+
+    Attributes
+    ----------
+    bus
+        Why and when GPUs are lost; its `dose` is the integral of the hazard.
+    """
+
+    def __init__(self, node: NodeFile, *, seed: int) -> None:
+        nominal_v = max(unit.open_circuit_v for unit in node.supply.units)
+        self._shutdown_c = float(node.gpu.temperature_c.shutdown)
+        self.bus = BusFailures(node.gpu.hazard, node.gpu_count, fabric=node.fabric != "none", seed=seed)
+        self._links = Links(node.gpu_count, node.gpu.nvlink_count, nominal_v=nominal_v, seed=seed)
+        self._signs = HangSigns(seed)
+        self._hung = self._dead = False
+
+    def hangs(self, values: Values) -> bool:
+        """Tell whether a collective would not return now."""
+        return bool(values[Quantity.HANG][0] > 0.0) or self._links.hanging
+
+    def take_out(self, now_ms: int, gpus: GpuState, *, wanted: MaskArray) -> None:
+        """Take out the GPUs that a scenario no longer wants; only a cold start brings them back."""
+        gone = gpus.present & ~wanted
+        if gone.any():
+            gpus.present = gpus.present & wanted
+            self.bus.lose(now_ms, gone)
+
+    def cold_start(self, gpus: GpuState, *, wanted: MaskArray) -> None:
+        """Bring back every GPU that the scenario wants, as if nothing had been."""
+        self.bus.cold_start()
+        self._links.cold_start(gpus)
+        gpus.present = wanted.copy()
+
+    def advance(
+        self, start_ms: int, state: NodeState, values: Values, *, power_w: FloatArray, voltage_v: FloatArray, job: Job
+    ) -> list[PlantEvent]:
+        """Move on by a block that was carried, and give what happened in it."""
+        gpus = state.gpus
+        events = self._too_hot(state) if state.powered else []
+        fell = self.bus.advance(
+            start_ms,
+            power_w=power_w,
+            voltage_v=voltage_v,
+            present=gpus.present & state.powered,
+            contact_mohm=values[Quantity.CONTACT_MOHM],
+        )
+        for event in fell:
+            if event.gpu is not None and event.kind is PlantEventKind.GPU_LOST:
+                gpus.present = gpus.present & (np.arange(len(gpus.present)) != event.gpu)
+            elif event.gpu is not None and event.kind is PlantEventKind.AER_FATAL:
+                gpus.aer_fatal[event.gpu] += 1
+        events += fell
+        busy = not (job.hung or job.dead) and job.steps > 0
+        looseness = values[Quantity.LOOSENESS]
+        if state.powered:
+            events += self._links.advance(start_ms, gpus, voltage_v=voltage_v, looseness=looseness, busy=busy)
+        if self._links.hanging and (job.dead or not looseness.any()):
+            self._links.end_hang()
+        return events + self._tell_job(start_ms, state, job)
+
+    def collapse(self, now_ms: int, gpus: GpuState) -> None:
+        """Take out all GPUs: the rail was below what any of them survives."""
+        self.bus.lose(now_ms, gpus.present)
+
+    def _too_hot(self, state: NodeState) -> list[PlantEvent]:
+        gpus = state.gpus
+        if float(gpus.die_c.max()) < self._shutdown_c:
+            return []
+        hot = (gpus.die_c >= self._shutdown_c) & gpus.present & ~self.bus.lost
+        if not hot.any():
+            return []
+        self.bus.lose(state.now_ms - 1, hot)  # within the block that is told now
+        return [
+            PlantEvent(time_ms=state.now_ms - 1, kind=PlantEventKind.GPU_SHUTDOWN, gpu=int(gpu))
+            for gpu in np.flatnonzero(hot)
+        ]
+
+    def _tell_job(self, start_ms: int, state: NodeState, job: Job) -> list[PlantEvent]:
+        events = []
+        if job.hung and not self._hung:
+            events.append(PlantEvent(time_ms=start_ms, kind=PlantEventKind.JOB_HUNG))
+        if job.dead and not self._dead:
+            events.append(PlantEvent(time_ms=start_ms, kind=PlantEventKind.JOB_DIED))
+        self._hung, self._dead = job.hung, job.dead
+        self._signs.advance(start_ms, state.now_ms - start_ms, hung=job.hung and state.driver_loaded)
+        state.hung, state.steps = job.hung, job.steps
+        state.nv_queue_ratio, state.nv_irq_ratio = self._signs.nv_queue_ratio, self._signs.nv_irq_ratio
+        return events

@@ -1,0 +1,133 @@
+"""The electrical side of a node: which units deliver, how good their joints are, and what the rail then does."""
+
+import numpy as np
+
+from simulator.files.node import NodeFile
+from simulator.files.scenario import Quantity
+from simulator.plant.ageing import Joints
+from simulator.plant.chance import stream
+from simulator.plant.events import PlantEvent, PlantEventKind
+from simulator.plant.models import supply_model
+from simulator.plant.state import NodeState
+from simulator.plant.supply import Supply, SupplyBlock
+from simulator.plant.units import SupplyUnits
+from telemetry.frames import FloatArray, MaskArray
+
+SURVIVES_RATIO = 0.75  # assumption: of the open-circuit voltage; converters on a module lock out around 9 V of 12
+COLLAPSE_MS = 3  # assumption: what the capacitors of a module bridge
+_BEFORE_JOINT = (Quantity.PSU_MOHM, Quantity.CABLE_MOHM, Quantity.CONNECTOR_MOHM)
+Values = dict[Quantity, FloatArray]
+
+
+class Feed:
+    """Supplies, joints and rail of a node over time, in blocks of a fixed length.
+
+    Attributes
+    ----------
+    collapsed
+        Whether, in the last block, the rail was for too long below what any module survives.
+    """
+
+    def __init__(self, node: NodeFile, values: Values, *, power_w: float, block_ms: int, seed: int) -> None:
+        n_units = len(node.supply.units)
+        self._block_ms = block_ms
+        self._nominal_v = node.supply.input.nominal_v
+        self._survives_v = SURVIVES_RATIO * max(unit.open_circuit_v for unit in node.supply.units)
+        self._units = SupplyUnits(node.supply)
+        self._rail = Supply(supply_model(node), n_units, block_ms)
+        self._low_ms = 0
+        self._feed_ratio = 1.0
+        self.collapsed = False
+        self._source_v = self._units.source_v(values[Quantity.OPEN_CIRCUIT_V], values[Quantity.INPUT_RATIO])
+        self._input_v = self._nominal_v * values[Quantity.INPUT_RATIO]
+        joint_mohm = values[Quantity.JOINT_MOHM]
+        self._psu_ohm = values[Quantity.PSU_MOHM] / 1000.0
+        self._branch_ohm = (_sum(values) + joint_mohm) / 1000.0
+        self._shown = self._rail.advance(
+            np.full(block_ms, power_w), open_circuit_v=self._source_v, branch_ohm=self._branch_ohm, on=self._units.on
+        )
+        self._joints = Joints(
+            node.supply.ageing,
+            joint_mohm=joint_mohm,
+            current_a=self._shown.current_a[-1],
+            chance=stream(seed, "joint flicker"),
+        )
+
+    @property
+    def on(self) -> MaskArray:
+        """Give the units that deliver."""
+        return self._units.on
+
+    @property
+    def collapsed_ms(self) -> int:
+        """Give for how long the load asked for more than the rail can carry."""
+        return self._rail.collapsed_ms
+
+    def follow(self, now_ms: int, values: Values, *, feed_ratio: float, changed: bool) -> list[PlantEvent]:
+        """Take over what the scenario asks for, if it `changed`; `feed_ratio` multiplies the mains of all units."""
+        settled = self._units.settled and self._joints.settled and feed_ratio == self._feed_ratio
+        if settled and not changed:
+            return []
+        self._feed_ratio = feed_ratio
+        input_ratio = values[Quantity.INPUT_RATIO] * feed_ratio
+        in_service = values[Quantity.IN_SERVICE] > 0.0
+        events = self._units.follow(now_ms, self._block_ms, in_service=in_service, input_ratio=input_ratio)
+        self._source_v = self._units.source_v(values[Quantity.OPEN_CIRCUIT_V], input_ratio)
+        self._input_v = self._nominal_v * input_ratio
+        joint_mohm = self._joints.follow(
+            now_ms,
+            self._block_ms,
+            asked_mohm=values[Quantity.JOINT_MOHM],
+            flicker=values[Quantity.JOINT_FLICKER],
+            ageing=values[Quantity.AGEING],
+        )
+        self._psu_ohm = values[Quantity.PSU_MOHM] / 1000.0
+        self._branch_ohm = (_sum(values) + joint_mohm) / 1000.0
+        return events
+
+    def advance(self, start_ms: int, power_w: FloatArray, *, powered: bool) -> tuple[SupplyBlock, list[PlantEvent]]:
+        """Carry a block of load, ``(block_ms,)``; give the rail and what tripped."""
+        on = self._units.on if powered else np.zeros_like(self._units.on)
+        block = self._shown = self._rail.advance(
+            power_w, open_circuit_v=self._source_v, branch_ohm=self._branch_ohm, on=on
+        )
+        self._joints.warm(block.current_a)
+        end_ms = start_ms + self._block_ms
+        events = self._units.watch(end_ms, block.current_a)
+        self._watch_collapse(block.voltage_v, powered=powered)
+        if self.collapsed:
+            events.append(PlantEvent(time_ms=end_ms - 1, kind=PlantEventKind.RAIL_COLLAPSE))
+        return block, events
+
+    def power_on(self) -> None:
+        """Forget what was before the node was off: how low the rail was, and what tripped."""
+        self._low_ms, self.collapsed = 0, False
+
+    def show(self, state: NodeState) -> None:
+        """Write what holds at the end of the last block into the state."""
+        block, supplies = self._shown, state.supplies
+        current_a = block.current_a[-1]
+        supplies.on = self._units.on
+        supplies.current_a = current_a
+        supplies.joint_mohm = self._joints.joint_mohm
+        supplies.joint_c = state.inlet_c + self._joints.rise_k
+        supplies.input_v = self._input_v
+        state.rail_v = float(block.voltage_v[-1])
+        delivers = self._units.on if state.rail_v > 0.0 else np.zeros_like(self._units.on)
+        supplies.output_v = (self._source_v - float(block.droop_v[-1]) - current_a * self._psu_ohm) * delivers
+        state.node_power_w = float(supplies.output_v @ current_a)
+        state.collapsed_ms = self._rail.collapsed_ms
+
+    def _watch_collapse(self, voltage_v: FloatArray, *, powered: bool) -> None:
+        was, self.collapsed = self._low_ms >= COLLAPSE_MS, False
+        if not powered or float(voltage_v.min()) >= self._survives_v:
+            self._low_ms = 0
+            return
+        for low in voltage_v < self._survives_v:
+            self._low_ms = self._low_ms + 1 if low else 0
+            self.collapsed = self.collapsed or (self._low_ms >= COLLAPSE_MS and not was)
+
+
+def _sum(values: Values) -> FloatArray:
+    first, second, third = (values[part] for part in _BEFORE_JOINT)
+    return first + second + third

@@ -1,0 +1,129 @@
+"""The GPU modules of a node: their clocks, their power, their heat, and the fans that carry it away."""
+
+import numpy as np
+
+from simulator.files.node import NodeFile
+from simulator.files.scenario import Quantity
+from simulator.files.workload import Workload
+from simulator.plant.brake import PowerBrake
+from simulator.plant.chance import stream
+from simulator.plant.clocks import ClockGovernor, Settings
+from simulator.plant.cooling import Fans
+from simulator.plant.decay import DecayBlock
+from simulator.plant.heat import Heat
+from simulator.plant.models import clock_limits, heat_model, power_model
+from simulator.plant.starting import starting_power_w
+from simulator.plant.state import GpuState, NodeState
+from telemetry.frames import FloatArray
+
+IDLE_AFTER_BLOCKS = 10  # assumption: a GPU without a kernel for 100 ms is idle to its driver
+Values = dict[Quantity, FloatArray]
+
+
+class Modules:
+    """All GPUs of a node over time, in blocks of a fixed length.
+
+    Attributes
+    ----------
+    power_w
+        What each took last, ``(n_gpus,)``.
+    """
+
+    def __init__(self, node: NodeFile, values: Values, *, workload: Workload, block_ms: int, seed: int) -> None:
+        self._node = node
+        self._block_ms = block_ms
+        self._noise = node.gpu.power.noise
+        self._chance = stream(seed, "power noise")
+        self._keep = float(np.exp(-1.0 / node.gpu.power.rise_ms))
+        self._rise = DecayBlock(self._keep, block_ms)
+        self._power = power_model(node)
+        self._preheat_k = np.array([slot.preheat_k for slot in node.slots])
+        self.power_w = starting_power_w(node, self._power, workload)
+        self._heat = Heat(
+            heat_model(node),
+            power_w=self.power_w,
+            interface_k_per_w=values[Quantity.INTERFACE_K_PER_W],
+            air_c=values[Quantity.INLET_C] + self._preheat_k,
+        )
+        self._fans = Fans(node.cooling)
+        self._turning = float(values[Quantity.FANS][0])
+        self._brake = PowerBrake(node.gpu.hazard, node.gpu_count)
+        self._governor = ClockGovernor(clock_limits(node), node.gpu_count, power_w=self.power_w)
+        self._quiet_blocks = np.zeros(node.gpu_count)
+        self._limit_w = np.full(node.gpu_count, node.gpu.power_limit_w.default)
+        self._shown_fans = (-1.0, -1.0)
+
+    def other_w(self, values: Values) -> float:
+        """Give what the node takes beside its GPUs: the fans on top of what its file says."""
+        return float(values[Quantity.OTHER_POWER_W][0]) + self._fans.power_w(float(values[Quantity.FANS][0]))
+
+    def decide(self, now_ms: int, settings: Settings, gpus: GpuState, *, brake: FloatArray) -> None:
+        """Set the clocks and the reasons of the next block; `brake` is what the scenario asks for."""
+        self._limit_w = settings.power_limit_w
+        self._governor.decide(
+            self._block_ms,
+            settings,
+            temp_c=self._heat.die_c,
+            brake=self._brake.engaged(now_ms, brake, gpus.present),
+            idle=self._quiet_blocks >= IDLE_AFTER_BLOCKS,
+        )
+        gpus.clock_mhz = self._governor.clock_mhz
+        gpus.reasons = self._governor.reasons
+
+    def carry(self, level: FloatArray, gpus: GpuState, *, input_factor: float, powered: bool) -> FloatArray:
+        """Give the power that a load asks for, both of shape ``(block_ms, n_gpus)``."""
+        wanted_w = self._power.power_w(gpus.clock_mhz, level, self._heat.die_c, input_factor)
+        wanted_w *= (1.0 - self._keep) * (1.0 + self._noise * self._chance.standard_normal(level.shape))
+        power_w = self._rise.run(self.power_w, wanted_w)
+        power_w *= gpus.present & powered
+        return power_w
+
+    def settle(
+        self, state: NodeState, values: Values, *, power_w: FloatArray, level: FloatArray, voltage_v: FloatArray
+    ) -> FloatArray:
+        """Take a block as it really was, ending at `state.now_ms`; give the mean power of each GPU, ``(n_gpus,)``."""
+        mean_w: FloatArray = power_w.sum(axis=0) / len(power_w)
+        self.power_w = power_w[-1]
+        self._governor.observe(self._block_ms, mean_w, self._limit_w)
+        self._turning = float(values[Quantity.FANS][0])
+        self._heat.advance(
+            self._block_ms / 1000.0,
+            power_w=mean_w,
+            interface_k_per_w=values[Quantity.INTERFACE_K_PER_W],
+            air_c=state.inlet_c + self._preheat_k,
+            flow_ratio=self._fans.flow_ratio(self._turning),
+        )
+        present = state.gpus.present
+        if state.powered:
+            hottest_c = float(self._heat.die_c.max(where=present, initial=-np.inf))
+            self._fans.advance(self._block_ms, hottest_c=hottest_c if present.any() else np.nan)
+            self._brake.watch(
+                state.now_ms, voltage_v=voltage_v, power_w=power_w, contact_mohm=values[Quantity.CONTACT_MOHM]
+            )
+        self._quiet_blocks = np.where(level.max(axis=0) > 0.0, 0.0, self._quiet_blocks + 1.0)
+        return mean_w
+
+    def show(self, state: NodeState) -> None:
+        """Write what holds at the end of the last block into the state."""
+        gpus, fans, turning = state.gpus, self._fans, self._turning
+        gpus.power_w = self.power_w
+        gpus.die_c = self._heat.die_c
+        gpus.memory_c = self._heat.memory_c
+        state.fan_power_w = fans.power_w(turning)
+        state.outlet_c = state.inlet_c + fans.outlet_rise_k(state.node_power_w, turning)
+        if (fans.ratio, turning) != self._shown_fans:
+            self._shown_fans = (fans.ratio, turning)
+            state.fan_ratio = fans.ratio
+            state.fan_rpm = fans.rpm(turning)
+
+    def load_driver(self) -> None:
+        """Let the driver's loops start anew, as when it was loaded."""
+        self._governor = ClockGovernor(clock_limits(self._node), self._node.gpu_count, power_w=self.power_w)
+
+    def power_on(self) -> None:
+        """Start the fans."""
+        self._fans.start()
+
+    def power_off(self) -> None:
+        """Let the fans stand still."""
+        self._fans.stop()

@@ -1,0 +1,139 @@
+"""What is recorded with every update of a sensor: the boards' power and what belongs to it, the rails."""
+
+import numpy as np
+
+from simulator.files.node import NodeFile
+from simulator.plant.plant import BLOCK_MS
+from simulator.plant.state import NodeState
+from simulator.runs.stream import RowStream
+from simulator.runs.topology import NodeEntities
+from simulator.sensors.bank import SensorBank
+from simulator.sensors.instrument import Instrument
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.recording_rows import TICK, Place
+from telemetry.signals import RateClass, Source, signals_of
+
+NS_PER_MS = 1_000_000
+_POWER = 0
+
+
+class FastTables:
+    """The tables ``gpu_fast`` and ``supply``.
+
+    Power, voltage and current stand in it once per update of their sensor, at the sensor's own time; clock, throttle
+    reasons and utilisation are looked at whenever the power of their board is new, and stand in it when they change.
+
+    Attributes
+    ----------
+    specs
+        The tables.
+    """
+
+    def __init__(
+        self, node: NodeFile, entities: NodeEntities, bank: SensorBank, *, out: RowStream, start_ns: int
+    ) -> None:
+        self._bank, self._out, self._start_ns = bank, out, start_ns
+        self._mem_clock_mhz = float(node.gpu.clocks.memory_mhz)
+        signals = tuple(signal.name for signal in signals_of(EntityKind.GPU, source=Source.NVML, rate=RateClass.FAST))
+        specs = [TableSpec(name="gpu_fast", kind=EntityKind.GPU, entities=entities.gpus, signals=signals)]
+        self._signals = signals
+        self._gpu_places = out.places(_places(EntityKind.GPU, entities.gpus, signals)).reshape(len(signals), -1)
+        self._held: FloatArray = np.full(self._gpu_places.shape, np.nan)
+        self._answered = np.zeros(node.gpu_count, dtype=np.bool_)
+        self._ticks = _Ticks(out, "gpu_fast", every_ms=node.gpu.sensor.period_ms)
+        self._rail = bank.rail.fast
+        if self._rail is not None:
+            rails = ("voltage_v", "current_a")
+            specs.append(TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=entities.supplies, signals=rails))
+            self._rail_places = out.places(_places(EntityKind.SUPPLY, entities.supplies, rails))
+            self._rail_ticks = _Ticks(out, "supply", every_ms=BLOCK_MS)
+        self.specs = tuple(specs)
+
+    def take(self, start_ms: int, state: NodeState) -> None:
+        """Add what the block that began at `start_ms` brought; nobody records on a node that is off."""
+        if not state.powered:
+            self._held[:] = np.nan
+            self._answered[:] = False
+            return
+        now_ns = self._start_ns + (start_ms + BLOCK_MS) * NS_PER_MS
+        self._ticks.look(start_ms, now_ns, rows=self._take_gpus(now_ns, state))
+        if self._rail is not None:
+            self._rail_ticks.look(start_ms, now_ns, rows=self._take_rails(self._rail))
+
+    def _take_gpus(self, now_ns: int, state: NodeState) -> int:
+        power, answers = self._bank.driver.power, self._bank.gpu_answers
+        rows = self._tell_silent(now_ns)
+        new = power.renewed
+        if not answers.all():
+            new = new[answers[new]]
+        if not len(new):
+            return rows
+        now = self._values(state)[:, new]
+        changed = now != self._held[:, new]
+        changed[_POWER] = True
+        changed &= ~(np.isnan(now) & np.isnan(self._held[:, new]))
+        self._held[:, new] = now
+        signal, place = np.nonzero(changed)
+        gpu = new[place]
+        self._out.add(self._stamps(power)[gpu], self._gpu_places[signal, gpu], now[signal, place])
+        return rows + len(gpu)
+
+    def _take_rails(self, rail: Instrument) -> int:
+        new = rail.renewed
+        if len(new):
+            self._out.add(self._stamps(rail)[new], self._rail_places[new], rail.shown[new])
+        return len(new)
+
+    def _tell_silent(self, now_ns: int) -> int:
+        """End the series of GPUs that no longer answer: one empty row of each."""
+        answers = self._bank.gpu_answers
+        silent = np.flatnonzero(self._answered & ~answers)
+        self._answered[:] = answers
+        if not len(silent):
+            return 0
+        self._held[:, silent] = np.nan
+        places = self._gpu_places[:, silent].ravel()
+        self._out.add(np.full(len(places), now_ns), places, np.full(len(places), np.nan))
+        return len(places)
+
+    def _values(self, state: NodeState) -> FloatArray:
+        """Give all fast signals, ``(n_signals, n_gpus)``, in the order of the catalogue."""
+        bank, gpus = self._bank, state.gpus
+        columns: dict[str, FloatArray | float] = {
+            "power_w": bank.gpu_power_w,
+            "sm_clock_mhz": np.floor(gpus.clock_mhz),
+            "mem_clock_mhz": self._mem_clock_mhz,
+            "gpu_util_ratio": bank.gpu_util_ratio,
+            "mem_util_ratio": bank.mem_util_ratio,
+            "throttle_reasons": gpus.reasons.astype(np.float64),
+        }
+        values = np.empty(self._gpu_places.shape)
+        for place, name in enumerate(self._signals):
+            values[place] = columns[name]
+        return values
+
+    def _stamps(self, instrument: Instrument) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return self._start_ns + (instrument.at_ms + instrument.skew_ms) * NS_PER_MS
+
+
+class _Ticks:
+    """Says that a table was read where nothing of it changed for a period."""
+
+    def __init__(self, out: RowStream, table: str, *, every_ms: int) -> None:
+        self._out = out
+        self._place = out.places([(TICK, table, "")])
+        self._every_ms = every_ms
+        self._last_ms: int | None = None
+
+    def look(self, start_ms: int, now_ns: int, *, rows: int) -> None:
+        """Take how many rows a block brought; a table that never had one has no ticks."""
+        if rows:
+            self._last_ms = start_ms
+        elif self._last_ms is not None and start_ms - self._last_ms >= self._every_ms:
+            self._out.add(np.array([now_ns]), self._place, np.array([np.nan]))
+            self._last_ms = start_ms
+
+
+def _places(kind: EntityKind, entities: tuple[Entity, ...], signals: tuple[str, ...]) -> list[Place]:
+    return [(str(kind), entity.key, signal) for signal in signals for entity in entities]

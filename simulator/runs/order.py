@@ -1,0 +1,87 @@
+"""What a run is asked to do, checked before anything is simulated."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from simulator.files.node import NodeFile
+from simulator.files.scenario import ScenarioFile
+from simulator.files.workload import Workload
+from simulator.plant.plant import BLOCK_MS, Plant
+from telemetry.durations import format_duration
+from telemetry.errors import ConfigError, Problem
+
+# Beyond an hour the closed form of the physics answers what a run of milliseconds would take too long for.
+CLOSED_FORM_ABOVE_S = 3600.0
+LONGEST_S = {"a": 7 * 86_400.0, "b": 10 * 365 * 86_400.0}  # own choice: beyond that somebody mistyped
+_MS_PER_S = 1000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrder:
+    """One run; `power_limit_w` and `clock_mhz` are settings of all GPUs, None where the driver's own hold."""
+
+    node: NodeFile
+    scenario: ScenarioFile
+    workload: Workload
+    seed: int
+    duration_s: float
+    power_limit_w: float | None = None
+    clock_mhz: float | None = None
+
+    @property
+    def duration_ms(self) -> int:
+        """The duration in whole blocks of the plant."""
+        return round(self.duration_s * _MS_PER_S / BLOCK_MS) * BLOCK_MS
+
+    @property
+    def settings(self) -> dict[str, float | None]:
+        """What was set, as it is told in recordings."""
+        return {"power_limit_w": self.power_limit_w, "clock_mhz": self.clock_mhz}
+
+    def plant(self) -> Plant:
+        """Make the plant, settled under the settings in force."""
+        plant = Plant(self.node, self.scenario, self.seed, workload=self.workload)
+        settings = plant.settings
+        if self.power_limit_w is not None:
+            settings = replace(settings, power_limit_w=settings.power_limit_w * 0.0 + self.power_limit_w)
+        if self.clock_mhz is not None:
+            settings = replace(settings, app_clock_mhz=settings.power_limit_w * 0.0 + self.clock_mhz)
+        plant.obey(settings)
+        plant.settle()
+        return plant
+
+
+def tier_of(duration_s: float, asked: str | None) -> str:
+    """Give ``a`` for milliseconds or ``b`` for the closed form: what was asked for, else what the duration suggests."""
+    return asked or ("b" if duration_s > CLOSED_FORM_ABOVE_S else "a")
+
+
+def check_duration(duration_s: float, *, tier: str, option: str = "--duration") -> None:
+    """Refuse a duration that is nothing or absurd with a ConfigError."""
+    shortest_s, longest_s = BLOCK_MS / _MS_PER_S, LONGEST_S[tier]
+    if not shortest_s <= duration_s <= longest_s:
+        expected = f"{format_duration(shortest_s)} to {format_duration(longest_s)} in tier {tier}"
+        raise ConfigError([_problem(option, "duration", f"got {duration_s:g} s", expected)])
+
+
+def check_settings(node: NodeFile, *, power_limit_w: float | None, clock_mhz: float | None) -> None:
+    """Refuse settings that the part's driver would refuse with a ConfigError; a clock is told with the nearest one."""
+    problems = []
+    limits = node.gpu.power_limit_w
+    if power_limit_w is not None and not limits.min <= power_limit_w <= limits.max:
+        expected = f"{limits.min:g} to {limits.max:g} W on {node.gpu.name}"
+        problems.append(_problem("--power-limit-w", "power limit", f"got {power_limit_w:g}", expected))
+    supported = node.gpu.clocks.supported_mhz
+    if clock_mhz is not None and clock_mhz not in supported:
+        expected = f"a supported clock of {node.gpu.name}, {_nearest(supported, clock_mhz)} MHz is the nearest"
+        problems.append(_problem("--clock-mhz", "clock", f"got {clock_mhz:g}", expected))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _nearest(supported: Sequence[int], clock_mhz: float) -> int:
+    return min(supported, key=lambda known: (abs(known - clock_mhz), known))
+
+
+def _problem(where: str, key: str, found: str, expected: str) -> Problem:
+    return Problem(where=where, line=None, key=key, found=found, expected=expected)

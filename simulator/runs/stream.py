@@ -1,0 +1,105 @@
+"""Rows that come in no particular order, written in the order of time, a group at a time."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from simulator.plant.state import CountArray
+from telemetry.frames import FloatArray
+from telemetry.recording_files import RowWriter
+from telemetry.recording_rows import Place, Rows, in_order
+
+GROUP_ROWS = 100_000  # a Parquet row group of about half a megabyte
+
+
+class RowStream:
+    """Gathers rows and hands them to a writer; holds one group in memory.
+
+    Attributes
+    ----------
+    rows
+        How many were added so far.
+    """
+
+    def __init__(self, writer: RowWriter) -> None:
+        self._writer = writer
+        self._places: list[Place] = []
+        self._numbers: dict[Place, int] = {}
+        self._times: list[CountArray] = []
+        self._codes: list[CountArray] = []
+        self._values: list[FloatArray] = []
+        self._texts: list[Rows] = []
+        self._waiting = 0
+        self.rows = 0
+
+    def places(self, places: Sequence[Place]) -> CountArray:
+        """Give the numbers under which samples of these places are added."""
+        for place in places:
+            if place not in self._numbers:
+                self._numbers[place] = len(self._places)
+                self._places.append(place)
+        return np.array([self._numbers[place] for place in places], dtype=np.int64)
+
+    def add(self, time_ns: CountArray, place: CountArray, value: FloatArray) -> None:
+        """Add samples, all arrays ``(n,)``; the stream keeps them as they are."""
+        self._times.append(time_ns)
+        self._codes.append(place)
+        self._values.append(value)
+        self._waiting += len(time_ns)
+        self.rows += len(time_ns)
+
+    def add_rows(self, rows: Rows) -> None:
+        """Add rows of any kind."""
+        self._texts.append(rows)
+        self._waiting += len(rows)
+        self.rows += len(rows)
+
+    def flush(self, *, before_ns: int | None = None) -> None:
+        """Write what is older than `before_ns` where a group is full; everything where there is no such time."""
+        if not self._waiting or (before_ns is not None and self._waiting < GROUP_ROWS):
+            return
+        rows = in_order([self._samples(), *self._texts])
+        split = len(rows) if before_ns is None else int(np.searchsorted(rows.time_ns, before_ns))
+        if split:
+            self._writer.write(_part(rows, slice(0, split)))
+        rest = _part(rows, slice(split, len(rows)))
+        self._times, self._codes, self._values = [], [], []
+        self._texts = [rest] if len(rest) else []
+        self._waiting = len(rest)
+
+    def _samples(self) -> Rows:
+        count = sum(map(len, self._times))
+        if not count:
+            nothing = np.empty(0, dtype=object)
+            return Rows(
+                time_ns=np.empty(0, dtype=np.int64),
+                kind=nothing,
+                entity=nothing,
+                signal=nothing,
+                value=np.empty(0),
+                text=nothing,
+            )
+        codes = np.concatenate(self._codes)
+        kind, entity, signal = (
+            np.array(column, dtype=object) for column in cast("list[list[str]]", list(zip(*self._places, strict=True)))
+        )
+        return Rows(
+            time_ns=np.concatenate(self._times),
+            kind=kind[codes],
+            entity=entity[codes],
+            signal=signal[codes],
+            value=np.concatenate(self._values),
+            text=np.full(count, None, dtype=object),
+        )
+
+
+def _part(rows: Rows, place: slice) -> Rows:
+    return Rows(
+        time_ns=rows.time_ns[place],
+        kind=rows.kind[place],
+        entity=rows.entity[place],
+        signal=rows.signal[place],
+        value=rows.value[place],
+        text=rows.text[place],
+    )

@@ -1,0 +1,62 @@
+"""A node's entities as the agent would find them, and who feeds whom."""
+
+from dataclasses import dataclass
+
+from simulator.files.node import NodeFile
+from telemetry.entities import Entity, EntityKind, Topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEntities:
+    """Everything on a node that has signals."""
+
+    node: Entity
+    supplies: tuple[Entity, ...]
+    gpus: tuple[Entity, ...]
+    links: tuple[Entity, ...]  # GPU by GPU
+    fans: tuple[Entity, ...]  # none where nobody reads them
+    jobs: tuple[Entity, ...]
+
+    @property
+    def topology(self) -> Topology:
+        """Give the whole: the node holds supplies, fans and jobs, every supply on the bus feeds every GPU."""
+        edges = [(self.node.id, held.id) for held in (*self.supplies, *self.gpus, *self.fans, *self.jobs)]
+        edges += [(supply.id, gpu.id) for supply in self.supplies for gpu in self.gpus]
+        per_gpu = len(self.links) // len(self.gpus)
+        edges += [(self.gpus[index // per_gpu].id, link.id) for index, link in enumerate(self.links)]
+        entities = (self.node, *self.supplies, *self.gpus, *self.links, *self.fans, *self.jobs)
+        return Topology(entities=entities, edges=tuple(edges))
+
+
+def entities_of(node: NodeFile, *, jobs: tuple[str, ...] = ()) -> NodeEntities:
+    """Give the entities of a node, keyed as the agent keys them; `jobs` are the names of what will run."""
+    gpus = tuple(
+        Entity(
+            kind=EntityKind.GPU,
+            key=node.gpu_uuid(index),
+            name=f"gpu{index}",
+            tags=(("pci", slot.pci), ("model", node.gpu.name), ("slot", str(index))),
+        )
+        for index, slot in enumerate(node.slots)
+    )
+    n_links = 0 if node.fabric == "none" else node.gpu.nvlink_count
+    links = tuple(
+        Entity(kind=EntityKind.LINK, key=f"{gpu.key}/nvlink{link}", name=f"{gpu.name}-nvlink{link}")
+        for gpu in gpus
+        for link in range(n_links)
+    )
+    n_fans = 0 if node.sensors.bmc is None else node.cooling.fans
+    return NodeEntities(
+        node=Entity(kind=EntityKind.NODE, key=node.name, name=node.name),
+        supplies=tuple(_own(EntityKind.SUPPLY, node, unit.name) for unit in node.supply.units),
+        gpus=gpus,
+        links=links,
+        fans=tuple(_own(EntityKind.FAN, node, f"fan{index}") for index in range(n_fans)),
+        jobs=tuple(_own(EntityKind.JOB, node, name) for name in dict.fromkeys(jobs)),
+    )
+
+
+def _own(kind: EntityKind, node: NodeFile, name: str) -> Entity:
+    """Give something that has no name of its own in the world; a supply's key is its name, as the agent gives it."""
+    key = name if kind is EntityKind.SUPPLY else f"{node.name}/{name}"
+    return Entity(kind=kind, key=key, name=name)

@@ -1,0 +1,1 @@
+"""What a detector may see of a plant: sensors with their periods, windows, errors and faults."""

@@ -1,0 +1,157 @@
+"""All sensors of a node: what can be known of the truth, and when it was measured."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from simulator.files.node import NodeFile
+from simulator.files.scenario import ScenarioFile
+from simulator.files.sensing import EXPORTER
+from simulator.files.sensor import load_sensor
+from simulator.plant.state import CountArray, NodeState, Stretch
+from simulator.sensors.bmc import Bmc, BmcReadings
+from simulator.sensors.building import Building
+from simulator.sensors.driver_sensors import DriverSensors
+from simulator.sensors.probes import InletProbe, RailMonitors
+from simulator.sensors.turns import STEP_MS
+from telemetry.frames import FloatArray, MaskArray
+
+
+class SensorBank:
+    """The sensors of a node under a scenario; the same seed gives the same readings.
+
+    It is advanced after every block of the plant. All values are NaN before the first block and where a sensor gives
+    nothing; a GPU that does not answer keeps what it showed last, and `gpu_answers` says that it is not to be had.
+    `..._at_ms` is the plant's time at which a measurement ended.
+
+    Attributes
+    ----------
+    driver, rail
+        The fast instruments, for those who want to know what the last block renewed.
+    exporter_alive
+        False while what reads the driver is dead: then no GPU answers, though all may be there.
+    """
+
+    def __init__(self, node: NodeFile, scenario: ScenarioFile, seed: int) -> None:
+        building = Building(node=node, scenario=scenario, seed=seed)
+        sensors = node.sensors
+        self.driver = DriverSensors(building, load_sensor(f"nvml-{node.gpu.architecture}"))
+        self.rail = RailMonitors(building, None if sensors.rail is None else load_sensor(sensors.rail))
+        self._inlet = None if sensors.inlet is None else InletProbe(building, load_sensor(sensors.inlet))
+        self._bmc = None if sensors.bmc is None else Bmc(building, load_sensor(sensors.bmc))
+        self._exporter_dead_s = [
+            (fault.at, np.inf if fault.last is None else fault.at + fault.last)
+            for fault in scenario.sensor_faults
+            if fault.sensor == EXPORTER
+        ]
+        self._begun = False
+        self.exporter_alive = True
+        self.gpu_answers: MaskArray = np.zeros(node.gpu_count, dtype=np.bool_)
+
+    def advance(self, stretch: Stretch, state: NodeState) -> None:
+        """Take what was true over the last block, and the state at its end; several blocks share that state."""
+        for first in range(0, len(stretch.time_ms), STEP_MS):
+            block = stretch if len(stretch.time_ms) == STEP_MS else _cut(stretch, first)
+            self._advance(int(block.time_ms[0]), block, state)
+
+    @property
+    def gpu_power_w(self) -> FloatArray:
+        """Power by each board's sensor, the mean over its window, shape ``(n_gpus,)``."""
+        return self.driver.power.shown
+
+    @property
+    def gpu_power_at_ms(self) -> CountArray:
+        """When each board's window ended, shape ``(n_gpus,)``."""
+        return self.driver.power.at_ms
+
+    @property
+    def gpu_power_average_w(self) -> FloatArray:
+        """The longer mean that newer parts show as their power usage; the same as `gpu_power_w` on others."""
+        return self.driver.average.shown
+
+    @property
+    def gpu_temp_c(self) -> FloatArray:
+        """Whole degrees of each die."""
+        return self.driver.gpu_temp_c
+
+    @property
+    def hbm_temp_c(self) -> FloatArray:
+        """Whole degrees of each GPU's memory."""
+        return self.driver.hbm_temp_c
+
+    @property
+    def gpu_util_ratio(self) -> FloatArray:
+        """Share of time in which a kernel ran, in whole per cent."""
+        return self.driver.gpu_util_ratio
+
+    @property
+    def mem_util_ratio(self) -> FloatArray:
+        """Share of time in which memory was busy, in whole per cent."""
+        return self.driver.mem_util_ratio
+
+    @property
+    def rail_voltage_v(self) -> FloatArray:
+        """Voltage by each branch's monitor, shape ``(n_supplies,)``."""
+        return self.rail.voltage_v
+
+    @property
+    def rail_current_a(self) -> FloatArray:
+        """Current by each branch's monitor, shape ``(n_supplies,)``."""
+        return self.rail.current_a
+
+    @property
+    def rail_at_ms(self) -> CountArray:
+        """When each branch's newest conversion ended, shape ``(n_supplies,)``."""
+        return self.rail.at_ms
+
+    @property
+    def joint_temp_c(self) -> FloatArray:
+        """Temperature at each joint where the monitor tells it, else NaN, shape ``(n_supplies,)``."""
+        return self.rail.joint_temp_c
+
+    @property
+    def inlet_c(self) -> float:
+        """Air at the inlet: by its own probe, else by the board's controller, else NaN."""
+        if self._inlet is not None:
+            return float(self._inlet.instrument.shown[0])
+        return self.bmc.inlet_c if self.bmc is not None else float("nan")
+
+    @property
+    def bmc(self) -> BmcReadings | None:
+        """The newest round of the board's controller; None where there is none."""
+        return None if self._bmc is None else self._bmc.readings
+
+    def _advance(self, start_ms: int, block: Stretch, state: NodeState) -> None:
+        if not self._begun:
+            self._begin(start_ms, block, state)
+        self.exporter_alive = not any(at_s <= start_ms / 1000.0 < end_s for at_s, end_s in self._exporter_dead_s)
+        driver_answers = state.powered and state.driver_loaded
+        self.gpu_answers = state.gpus.present & (driver_answers and self.exporter_alive)
+        self.driver.advance(start_ms, block, state)
+        self.rail.advance(start_ms, block, state)
+        if self._inlet is not None:
+            self._inlet.advance(start_ms, state)
+        if self._bmc is not None:
+            self._bmc.advance(start_ms, block, state)
+
+    def _begin(self, start_ms: int, block: Stretch, state: NodeState) -> None:
+        self._begun = True
+        self.driver.begin(block, state)
+        self.rail.begin(block, state)
+        if self._inlet is not None:
+            self._inlet.begin(state)
+        if self._bmc is not None:
+            self._bmc.begin(start_ms, block, state)
+
+
+def _cut(stretch: Stretch, first: int) -> Stretch:
+    rows = slice(first, first + STEP_MS)
+    return replace(
+        stretch,
+        time_ms=stretch.time_ms[rows],
+        power_w=stretch.power_w[rows],
+        level=stretch.level[rows],
+        clock_mhz=stretch.clock_mhz[rows],
+        voltage_v=stretch.voltage_v[rows],
+        current_a=stretch.current_a[rows],
+    )

@@ -1,0 +1,86 @@
+"""The board's controller: one round over all its sensors every few seconds."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.files.sensing import BMC_LABELS, bmc_labels
+from simulator.files.sensor import SensorKind
+from simulator.plant.state import NodeState, Stretch
+from simulator.sensors.building import Building
+from telemetry.frames import FloatArray, MaskArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BmcReadings:
+    """What the controller shows since `at_ms`; NaN where a sensor gives nothing."""
+
+    at_ms: int
+    rail_v: float
+    inlet_c: float
+    outlet_c: float
+    node_power_w: float
+    fan_rpm: FloatArray  # (n_fans,)
+    psu_input_v: FloatArray  # (n_supplies,)
+    psu_output_v: FloatArray
+    psu_output_a: FloatArray
+    psu_ok: MaskArray
+
+
+class Bmc:
+    """The controller of one node; it runs on standby power, whatever the node does.
+
+    Attributes
+    ----------
+    readings
+        The newest round.
+    """
+
+    def __init__(self, building: Building, kind: SensorKind) -> None:
+        node = building.node
+        supplies = [unit.name for unit in node.supply.units]
+        fans = [f"fan{index}" for index in range(node.cooling.fans)]
+        channels = [(name, bmc_labels(name, supplies=supplies, fans=fans)) for name in BMC_LABELS]
+        (self._instrument,) = building.instruments(kind, channels)
+        self._edges = np.cumsum([len(labels) for _, labels in channels])[:-1]
+        self.readings: BmcReadings | None = None
+
+    @property
+    def skew_ms(self) -> int:
+        """By how much its stamps are later than the plant's time."""
+        return self._instrument.skew_ms
+
+    def begin(self, start_ms: int, stretch: Stretch, state: NodeState) -> None:
+        """Show everything at once."""
+        self._instrument.begin(_true(stretch, state))
+        self.readings = self._read(start_ms, state)
+
+    def advance(self, start_ms: int, stretch: Stretch, state: NodeState) -> None:
+        """Take the block that begins at `start_ms`."""
+        if not self._instrument.awaits(start_ms):
+            return
+        self._instrument.advance(start_ms, _true(stretch, state))
+        if len(self._instrument.renewed):
+            self.readings = self._read(int(self._instrument.at_ms.max()), state)
+
+    def _read(self, at_ms: int, state: NodeState) -> BmcReadings:
+        rail, inlet, outlet, power, fans, *supplies = np.split(self._instrument.shown.copy(), self._edges)
+        return BmcReadings(
+            at_ms=at_ms,
+            rail_v=float(rail[0]),
+            inlet_c=float(inlet[0]),
+            outlet_c=float(outlet[0]),
+            node_power_w=float(power[0]),
+            fan_rpm=fans,
+            psu_input_v=supplies[0],
+            psu_output_v=supplies[1],
+            psu_output_a=supplies[2],
+            psu_ok=state.supplies.on.copy(),
+        )
+
+
+def _true(stretch: Stretch, state: NodeState) -> FloatArray:
+    """Give what is true, in the order of `BMC_LABELS`; rail and currents as means over the block."""
+    alone = [stretch.voltage_v.mean(), state.inlet_c, state.outlet_c, state.node_power_w]
+    supplies = state.supplies
+    return np.concatenate([alone, state.fan_rpm, supplies.input_v, supplies.output_v, stretch.current_a.mean(axis=0)])

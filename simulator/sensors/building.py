@@ -1,0 +1,68 @@
+"""Instruments out of sensor kinds, the node's names and chance."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from simulator.files.node import NodeFile
+from simulator.files.scenario import ScenarioFile
+from simulator.files.sensor import Channel, SensorKind
+from simulator.plant.chance import stream
+from simulator.sensors.columns import Columns, columns_of
+from simulator.sensors.faults import faults_of
+from simulator.sensors.instrument import Instrument, Losses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Building:
+    """What every instrument of a node is made from."""
+
+    node: NodeFile
+    scenario: ScenarioFile
+    seed: int
+
+    def instruments(self, kind: SensorKind, channels: Sequence[tuple[str, Sequence[str]]]) -> tuple[Instrument, ...]:
+        """Give the instruments of a kind, one per period, shortest first; `channels` are names with their sensors."""
+
+        def period_s(named: tuple[str, Sequence[str]]) -> float:
+            return kind.channels[named[0]].period or kind.period
+
+        found = []
+        for period, group in groupby(sorted(channels, key=period_s), key=period_s):
+            members = [(kind.channels[name], labels) for name, labels in group]
+            name = f"sensors/{kind.name}/{members[0][1][0]}"
+            columns = columns_of(
+                members, period_s=period, together=kind.phase == "together", chance=stream(self.seed, f"{name}/board")
+            )
+            found.append(self._instrument(kind, columns, name))
+        return tuple(found)
+
+    def board_power(self, kind: SensorKind) -> tuple[Instrument, Instrument | None]:
+        """Give the power sensors of all boards, and the longer mean where the part shows one."""
+        sensor = self.node.gpu.sensor
+        labels = [f"gpu{index}.power_w" for index in range(self.node.gpu_count)]
+        channel = Channel.model_validate(
+            {"window": f"{sensor.window_ms}ms", "gain_error": sensor.gain_error, "quantum": sensor.quantum_w}
+        )
+        name = "sensors/power"
+        columns = columns_of(
+            [(channel, labels)], period_s=sensor.period_ms / 1000.0, together=False, chance=stream(self.seed, name)
+        )
+        power = self._instrument(kind, columns, name)
+        if sensor.average_window_ms is None:
+            return power, None
+        window_ms = np.full(len(labels), sensor.average_window_ms)
+        return power, self._instrument(kind, replace(columns, window_ms=window_ms), f"{name}/average")
+
+    def _instrument(self, kind: SensorKind, columns: Columns, name: str) -> Instrument:
+        instrument = Instrument(
+            columns,
+            losses=Losses(missing_share=kind.missing_share, stale_share=kind.stale_share),
+            faults=faults_of(self.scenario, self.node, columns.labels),
+            chance=stream(self.seed, name),
+        )
+        skew = stream(self.seed, f"sensors/{kind.name}/clock").standard_normal()
+        instrument.skew_ms = round(float(kind.clock_skew * 1000.0 * np.clip(skew, -2.0, 2.0)))
+        return instrument

@@ -1,0 +1,194 @@
+"""One instrument: sensors that are renewed in the same period, each at its own moment in it."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.files.scenario import SensorFaultKind
+from simulator.plant.state import CountArray
+from simulator.sensors.columns import Columns
+from simulator.sensors.faults import ColumnFault
+from simulator.sensors.turns import STEP_MS, Turn, turn_of, turns_of
+from simulator.sensors.windows import IndexArray, WindowSums
+from telemetry.frames import FloatArray, MaskArray
+
+_DRAWS = 256  # chance is drawn for so many updates at once
+_NOBODY: IndexArray = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """Which share of the updates never comes, and which repeats the value before."""
+
+    missing_share: float
+    stale_share: float
+
+
+class Instrument:
+    """What some sensors show.
+
+    Where any column has a window, the true values come as a block ``(10, n_sources)``, else as one row
+    ``(n_sources,)``. Everything that is shown before the first block is NaN.
+
+    Attributes
+    ----------
+    shown, at_ms
+        The value and when its measurement ended, shape ``(n_columns,)``; NaN where a sensor is dead.
+    renewed
+        The columns that the last block renewed.
+    labels
+        The name of each column's sensor.
+    skew_ms
+        By how much its stamps are later than the plant's time.
+    """
+
+    def __init__(
+        self, columns: Columns, *, losses: Losses, faults: Sequence[ColumnFault], chance: np.random.Generator
+    ) -> None:
+        count = len(columns.labels)
+        self.labels = columns.labels
+        self.skew_ms = 0
+        self.shown: FloatArray = np.full(count, np.nan)
+        self.at_ms: CountArray = np.zeros(count, dtype=np.int64)
+        self.renewed = _NOBODY
+        self._losses = losses
+        self._rare = losses.missing_share + losses.stale_share
+        self._faults = tuple(faults)
+        self._turns = turns_of(columns)
+        self._answering: MaskArray = np.ones(count, dtype=np.bool_)
+        self._fewer: dict[int, Turn] = {}
+        self._everything = turn_of(columns, np.arange(count), 0)
+        reach_ms = int(columns.window_ms.max())
+        skew_ms = round(max((f.value for f in faults if f.kind is SensorFaultKind.SKEW), default=0.0) * 1000.0)
+        n_sources = int(columns.source.max()) + 1
+        self._windows = WindowSums(n_sources, reach_ms + skew_ms + STEP_MS) if reach_ms else None
+        self._past: deque[tuple[int, FloatArray]] = deque(maxlen=1 + skew_ms // STEP_MS)
+        self._lags = bool((columns.keep > 0.0).any())
+        self._probe: FloatArray = np.full(count, np.nan)
+        self._chance = chance
+        self._normals = self._uniforms = np.empty((0, count))
+        self._unluckiest: list[float] = []
+        self._drawn = _DRAWS
+
+    def begin(self, true: FloatArray) -> None:
+        """Show everything at once, as if it had always been so; `true` is one row, ``(n_sources,)``."""
+        if self._windows is not None:
+            self._windows.begin(true)
+        every = self._everything
+        self._probe[:] = true[every.source]
+        self.shown[:] = every.told(self._probe * every.gain + every.offset)
+        self.renewed = every.column
+
+    def awaits(self, start_ms: int) -> bool:
+        """Tell whether the block that begins at `start_ms` renews anything."""
+        return self._turns[start_ms // STEP_MS % len(self._turns)] is not None
+
+    def rest(self) -> None:
+        """Let a block pass in which nothing is due, or nothing answers."""
+        self.renewed = _NOBODY
+
+    def advance(self, start_ms: int, true: FloatArray, *, answering: MaskArray | None = None) -> None:
+        """Take the block that begins at `start_ms`; sensors that do not answer keep what they showed."""
+        if self._windows is not None:
+            self._windows.push(true)
+        elif self._past.maxlen != 1:
+            self._past.append((start_ms, true.copy()))
+        place = start_ms // STEP_MS % len(self._turns)
+        turn = self._turns[place]
+        if turn is not None and answering is not None:
+            turn = self._answered(place, turn, answering)
+        if turn is None or not len(turn.column):
+            self.renewed = _NOBODY
+            return
+        self._renew(turn, start_ms, true)
+
+    def _answered(self, place: int, turn: Turn, answering: MaskArray) -> Turn:
+        """Give the turn without what does not answer; who answers seldom changes."""
+        if not np.array_equal(answering, self._answering):
+            self._answering = answering.copy()
+            self._fewer.clear()
+        if place not in self._fewer:
+            self._fewer[place] = turn.only(answering[turn.column])
+        return self._fewer[place]
+
+    def _renew(self, turn: Turn, start_ms: int, true: FloatArray) -> None:
+        active = [fault for fault in self._faults if fault.start_ms <= start_ms < fault.end_ms]
+        normal, uniform, unluckiest = self._draw()
+        value = self._raw(turn, start_ms, true, active) * turn.scale
+        if not turn.is_exact:
+            value += turn.offset + turn.noise * normal[turn.place]
+        for fault in active:
+            if fault.kind is SensorFaultKind.GAIN:
+                value[np.isin(turn.column, fault.columns)] *= fault.value
+            elif fault.kind is SensorFaultKind.OFFSET:
+                value[np.isin(turn.column, fault.columns)] += fault.value
+        value = turn.told(value)
+        if active or unluckiest < self._rare:
+            value, arrived = self._spoiled(turn, value, uniform[turn.place], active)
+            turn, value = turn.only(arrived), value[arrived]
+        self.shown[turn.place] = value
+        self.at_ms[turn.place] = start_ms + turn.end_ms
+        self.renewed = turn.column
+
+    def _raw(self, turn: Turn, start_ms: int, true: FloatArray, active: Sequence[ColumnFault]) -> FloatArray:
+        """Give what is measured: a sum, or a sample as the probe follows it; older where a fault delays it."""
+        late_ms = _lateness(turn, active)
+        if self._windows is not None:
+            last = turn.last if late_ms is None else turn.last - late_ms * self._windows.width
+            return self._windows.totals(last, turn.span)
+        raw = true[turn.source]
+        if late_ms is not None:
+            for place in np.flatnonzero(late_ms):
+                then = [row for time_ms, row in self._past if time_ms <= start_ms - late_ms[place]]
+                raw[place] = (then[-1] if then else self._past[0][1])[turn.source[place]]
+        if self._lags:
+            raw = turn.keep * self._probe[turn.place] + (1.0 - turn.keep) * raw
+            self._probe[turn.place] = raw
+        return raw
+
+    def _spoiled(
+        self, turn: Turn, value: FloatArray, luck: FloatArray, active: Sequence[ColumnFault]
+    ) -> tuple[FloatArray, MaskArray]:
+        """Give the values after losses, repeats and faults, and which of them arrive at all."""
+        before = self.shown[turn.place]
+        lost = luck < self._losses.missing_share
+        value = np.where(~lost & (luck < self._rare), before, value)
+        for fault in active:
+            hit = np.isin(turn.column, fault.columns)
+            match fault.kind:
+                case SensorFaultKind.STUCK:
+                    value = np.where(hit, before, value)
+                case SensorFaultKind.STALE:
+                    lost = lost | hit
+                case SensorFaultKind.LOSS:
+                    lost = lost | (hit & (luck < fault.value))
+                case SensorFaultKind.DEAD:
+                    value = np.where(hit, np.nan, value)
+                    lost = np.where(hit, np.isnan(before), lost)
+                case _:
+                    pass
+        return value, ~lost
+
+    def _draw(self) -> tuple[FloatArray, FloatArray, float]:
+        """Give the next normal and uniform numbers of all columns, and the lowest of the uniform ones."""
+        if self._drawn == _DRAWS:
+            shape = (_DRAWS, len(self.labels))
+            self._normals, self._uniforms = self._chance.standard_normal(shape), self._chance.random(shape)
+            self._unluckiest = self._uniforms.min(axis=1).tolist()
+            self._drawn = 0
+        drawn = self._drawn
+        self._drawn += 1
+        return self._normals[drawn], self._uniforms[drawn], self._unluckiest[drawn]
+
+
+def _lateness(turn: Turn, active: Sequence[ColumnFault]) -> IndexArray | None:
+    """Give by how many milliseconds each column is late, None where none is."""
+    skews = [fault for fault in active if fault.kind is SensorFaultKind.SKEW]
+    if not skews:
+        return None
+    late_ms = np.zeros(len(turn.column), dtype=np.int64)
+    for fault in skews:
+        late_ms[np.isin(turn.column, fault.columns)] = round(fault.value * 1000.0)
+    return late_ms

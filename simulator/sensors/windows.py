@@ -1,0 +1,59 @@
+"""Sums over the last milliseconds of something that is known millisecond by millisecond."""
+
+import numpy as np
+import numpy.typing as npt
+
+from telemetry.frames import FloatArray
+
+IndexArray = npt.NDArray[np.int64]
+_ROOM_MS = 4096  # how much is kept before what is old is thrown away
+
+
+class WindowSums:
+    """Running sums of several sources; a sum over a window costs two look-ups, however long its window.
+
+    Parameters
+    ----------
+    reach_ms
+        How far back a window may begin.
+
+    Attributes
+    ----------
+    width
+        The number of sources.
+    """
+
+    def __init__(self, n_sources: int, reach_ms: int) -> None:
+        self.width = n_sources
+        self._reach = reach_ms + 1
+        self._sums = np.zeros((self._reach + _ROOM_MS, n_sources))
+        self._flat = self._sums.reshape(-1)
+        self._end = self._start = self._reach
+
+    def begin(self, values: FloatArray) -> None:
+        """Take one row ``(n_sources,)`` for all time so far."""
+        self._sums[: self._reach] = np.arange(1, self._reach + 1)[:, None] * values
+        self._end = self._start = self._reach
+
+    def push(self, block: FloatArray) -> None:
+        """Take the next milliseconds, shape ``(n_ms, n_sources)``."""
+        n_ms = len(block)
+        if self._end + n_ms > len(self._sums):
+            kept = self._sums[self._end - self._reach : self._end]
+            self._sums[: self._reach] = kept - kept[0]
+            self._end = self._reach
+        self._start, end = self._end, self._end + n_ms
+        sums = self._sums[self._start : end]
+        np.cumsum(block, axis=0, out=sums)
+        sums += self._sums[self._start - 1]
+        self._end = end
+
+    def totals(self, last: IndexArray, span: IndexArray) -> FloatArray:
+        """Give the sums of some windows, shape as `last`.
+
+        `last` is the last millisecond of a window counted from the start of the last block, times `width`, plus the
+        number of its source; `span` the milliseconds of the window times `width`.
+        """
+        stop = last + self._start * self.width
+        total: FloatArray = self._flat.take(stop) - self._flat.take(stop - span)
+        return total

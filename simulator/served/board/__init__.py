@@ -1,0 +1,1 @@
+"""The board's management controller: its sensors, and the two protocols through which others read them."""

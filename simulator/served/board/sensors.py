@@ -1,0 +1,193 @@
+"""Which sensors a node's management controller has, made from the node file; IPMI and Redfish both show these."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from simulator.files.node import NodeFile, SupplyUnit
+from simulator.files.sensor import Channel, SensorKind
+from simulator.sensors.bmc import BmcReadings
+from simulator.served.board.scale import Scale, scale_of
+
+# What a supply draws for what it delivers: 80 PLUS Platinum at half load.
+EFFICIENCY = 0.94
+_RAIL_12V_MAX_V = 15.0
+# Bits of a supply's status, IPMI 2.0 table 42-3, sensor type 08h.
+PRESENT, FAILED, INPUT_LOST = 1 << 0, 1 << 1, 1 << 3
+# Bit of a critical interrupt, the same table, type 13h: a fatal error on a bus.
+BUS_FATAL = 1 << 10
+
+
+Channels = Mapping[str, Channel]
+
+
+class Kind(StrEnum):
+    """What a sensor measures."""
+
+    VOLTAGE = "voltage"
+    CURRENT = "current"
+    POWER = "power"
+    TEMPERATURE = "temperature"
+    FAN = "fan"
+    SUPPLY_STATUS = "supply_status"
+    CRITICAL_INTERRUPT = "critical_interrupt"
+
+
+class Place(StrEnum):
+    """Where it sits."""
+
+    BOARD = "board"
+    INTAKE = "intake"
+    EXHAUST = "exhaust"
+    SUPPLY = "supply"
+    FAN = "fan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Where a reading is a warning and where it is critical; None where it never is."""
+
+    lower_caution: float | None = None
+    lower_critical: float | None = None
+    upper_caution: float | None = None
+    upper_critical: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardSensor:
+    """One sensor: an analog one has a `scale`, a discrete one has bits.
+
+    `read` takes the readings and gives the value, NaN for none; of a discrete sensor its bits.
+    """
+
+    number: int
+    name: str
+    kind: Kind
+    place: Place
+    instance: int
+    scale: Scale | None
+    limits: Limits
+    read: Callable[[BmcReadings], float]
+
+    def raw(self, readings: BmcReadings) -> int | None:
+        """Give what the controller answers: a byte, or bits; None where it has no reading."""
+        value = self.read(readings)
+        if self.scale is not None:
+            return self.scale.raw(value)
+        return None if value != value else int(value)  # noqa: PLR0124 -- NaN alone differs from itself
+
+
+def board_sensors(node: NodeFile, kind: SensorKind) -> tuple[BoardSensor, ...]:
+    """Give the sensors of a node's controller, numbered from 1 as IPMI wants it.
+
+    A byte is worth what `kind` says of its channel, as long as 255 of them reach what the node can take.
+    """
+    channels = kind.channels
+    made = [_rail(node, channels), *_temperatures(), _node_power(node, channels)]
+    for index, unit in enumerate(node.supply.units):
+        made += _supply(index, unit, node, channels)
+    made += [_fan(index, node, channels) for index in range(node.cooling.fans)]
+    made.append(_Draft("Critical Int", Kind.CRITICAL_INTERRUPT, Place.BOARD, lambda _: 0.0))
+    return tuple(
+        BoardSensor(
+            number=number,
+            name=draft.name,
+            kind=draft.kind,
+            place=draft.place,
+            instance=draft.instance,
+            scale=draft.scale,
+            limits=draft.limits,
+            read=draft.read,
+        )
+        for number, draft in enumerate(made, start=1)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    name: str
+    kind: Kind
+    place: Place
+    read: Callable[[BmcReadings], float]
+    scale: Scale | None = None
+    limits: Limits = Limits()
+    instance: int = 1
+
+
+def _scale(channels: Channels, name: str, highest: float) -> Scale:
+    """Give what a byte is worth: what the channel says, as long as it reaches the channel's end, or `highest`."""
+    channel = channels.get(name)
+    if channel is None:
+        return scale_of(0.0, highest)
+    return scale_of(channel.quantum, highest if channel.highest is None else min(highest, channel.highest))
+
+
+def _rail(node: NodeFile, channels: Channels) -> _Draft:
+    highest_v = max(unit.open_circuit_v for unit in node.supply.units)
+    nominal_v = 12.0 if highest_v < _RAIL_12V_MAX_V else highest_v
+    return _Draft(
+        f"P{round(nominal_v)}V",
+        Kind.VOLTAGE,
+        Place.BOARD,
+        lambda now: now.rail_v,
+        _scale(channels, "rail_voltage_v", 1.2 * highest_v),
+        # ATX12V Power Supply Design Guide: 5 %. Assumption: twice that is critical.
+        Limits(lower_caution=0.95 * nominal_v, lower_critical=0.9 * nominal_v),
+    )
+
+
+def _temperatures() -> list[_Draft]:
+    # ASHRAE TC 9.9: class A2 allows air of 35 degC, class A4 of 45. Assumption: the air that leaves, 70 and 80.
+    degree = Scale(m=1, exponent=0)
+    intake, exhaust = Limits(upper_caution=35, upper_critical=45), Limits(upper_caution=70, upper_critical=80)
+    return [
+        _Draft("Inlet Temp", Kind.TEMPERATURE, Place.INTAKE, lambda now: now.inlet_c, degree, intake),
+        _Draft("Outlet Temp", Kind.TEMPERATURE, Place.EXHAUST, lambda now: now.outlet_c, degree, exhaust),
+    ]
+
+
+def _node_power(node: NodeFile, channels: Channels) -> _Draft:
+    highest_w = 1.15 * sum(unit.rated_w for unit in node.supply.units)
+    scale = _scale(channels, "node_power_w", highest_w)
+    return _Draft("Node Power", Kind.POWER, Place.BOARD, lambda now: now.node_power_w, scale)
+
+
+def _supply(index: int, unit: SupplyUnit, node: NodeFile, channels: Channels) -> list[_Draft]:
+    tag, mains = unit.name.upper(), node.supply.input
+    highest_w = 1.3 * unit.rated_w
+
+    def output_w(now: BmcReadings) -> float:
+        return float(now.psu_output_v[index] * now.psu_output_a[index])
+
+    def status(now: BmcReadings) -> float:
+        if now.psu_ok[index]:
+            return PRESENT
+        return PRESENT | (INPUT_LOST if now.psu_input_v[index] < mains.dropout_ratio * mains.nominal_v else FAILED)
+
+    def analog(name: str, kind: Kind, read: Callable[[BmcReadings], float], highest: float, step: str) -> _Draft:
+        limits = Limits(upper_caution=unit.rated_w) if name == "Pout" else Limits()
+        scale = _scale(channels, step, highest)
+        return _Draft(f"{tag} {name}", kind, Place.SUPPLY, read, scale, limits, index + 1)
+
+    amps = highest_w / unit.open_circuit_v
+    return [
+        analog("Vin", Kind.VOLTAGE, lambda now: now.psu_input_v[index], 1.15 * mains.nominal_v, "psu_input_v"),
+        analog("Vout", Kind.VOLTAGE, lambda now: now.psu_output_v[index], 1.2 * unit.open_circuit_v, "psu_output_v"),
+        analog("Iout", Kind.CURRENT, lambda now: now.psu_output_a[index], amps, "psu_output_a"),
+        analog("Pout", Kind.POWER, output_w, highest_w, "psu_output_w"),
+        analog("Pin", Kind.POWER, lambda now: output_w(now) / EFFICIENCY, highest_w / EFFICIENCY, "psu_input_w"),
+        _Draft(f"{tag} Status", Kind.SUPPLY_STATUS, Place.SUPPLY, status, instance=index + 1),
+    ]
+
+
+def _fan(index: int, node: NodeFile, channels: Channels) -> _Draft:
+    highest_rpm = node.cooling.max_rpm
+    return _Draft(
+        f"FAN{index}",
+        Kind.FAN,
+        Place.FAN,
+        lambda now: now.fan_rpm[index],
+        _scale(channels, "fan_rpm", 1.02 * highest_rpm),
+        Limits(lower_critical=0.1 * highest_rpm),  # assumption: below that it stands
+        index + 1,
+    )

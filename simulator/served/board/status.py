@@ -1,0 +1,117 @@
+"""What the controller knows now, and what it wrote into its log: the one source of IPMI and Redfish."""
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+
+from simulator.files.node import NodeFile
+from simulator.files.sensor import SensorKind
+from simulator.sensors.bmc import BmcReadings
+from simulator.served.board.sensors import PRESENT, BoardSensor, board_sensors
+
+LOG_MAX = 1000
+
+
+class Health(StrEnum):
+    """How a part is, in Redfish's words."""
+
+    OK = "OK"
+    WARNING = "Warning"
+    CRITICAL = "Critical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One line of the controller's log; `sensor` is None where it is about the board."""
+
+    number: int
+    time_ns: int
+    health: Health
+    message: str
+    sensor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardStatus:
+    """Everything at one moment; `raw` has a sensor's byte or bits by number, None where it has no reading."""
+
+    time_ns: int
+    powered: bool
+    raw: dict[int, int | None]
+    log: tuple[LogEntry, ...]
+
+    def value(self, sensor: BoardSensor) -> float | None:
+        """Give an analog sensor's value; None where it has no reading."""
+        raw = self.raw[sensor.number]
+        return None if raw is None or sensor.scale is None else sensor.scale.value(raw)
+
+    def health(self, sensor: BoardSensor) -> Health:
+        """Give how a sensor's reading is; one without a reading is a warning."""
+        return health_of(sensor, self.raw[sensor.number])
+
+
+class Board:
+    """The controller's memory. One thread tells it; `status` may be read from any.
+
+    Attributes
+    ----------
+    sensors
+        Every sensor, in the order of its number.
+    status
+        The newest moment.
+    """
+
+    def __init__(self, node: NodeFile, kind: SensorKind) -> None:
+        self.sensors = board_sensors(node, kind)
+        self._health = dict.fromkeys((sensor.number for sensor in self.sensors), Health.OK)
+        self._log: deque[LogEntry] = deque(maxlen=LOG_MAX)
+        self._count = 0
+        raw: dict[int, int | None] = dict.fromkeys(self._health)
+        self.status = BoardStatus(time_ns=0, powered=True, raw=raw, log=())
+
+    def show(self, readings: BmcReadings, *, time_ns: int, powered: bool) -> None:
+        """Take new readings; a sensor that got worse or better writes into the log."""
+        raw = {sensor.number: sensor.raw(readings) for sensor in self.sensors}
+        for sensor in self.sensors:
+            health = health_of(sensor, raw[sensor.number])
+            if raw[sensor.number] is not None and health is not self._health[sensor.number]:
+                self._health[sensor.number] = health
+                self._add(health, _sentence(sensor, raw[sensor.number], health), time_ns=time_ns, sensor=sensor.name)
+        self.status = BoardStatus(time_ns=time_ns, powered=powered, raw=raw, log=tuple(self._log))
+
+    def log(self, health: Health, message: str, *, time_ns: int) -> None:
+        """Write a line about the board into the log."""
+        self._add(health, message, time_ns=time_ns)
+        old = self.status
+        self.status = BoardStatus(time_ns=time_ns, powered=old.powered, raw=old.raw, log=tuple(self._log))
+
+    def _add(self, health: Health, message: str, *, time_ns: int, sensor: str | None = None) -> None:
+        self._count += 1
+        self._log.append(LogEntry(number=self._count, time_ns=time_ns, health=health, message=message, sensor=sensor))
+
+
+def health_of(sensor: BoardSensor, raw: int | None) -> Health:
+    """Give how a reading is: critical at or beyond a critical limit, a warning at or beyond the other, or without one.
+
+    Limits are compared as bytes, as IPMI compares them.
+    """
+    if raw is None:
+        return Health.WARNING
+    if sensor.scale is None:
+        return Health.OK if raw in (0, PRESENT) else Health.CRITICAL
+    limits, scale = sensor.limits, sensor.scale
+
+    def beyond(lower: float | None, upper: float | None) -> bool:
+        below = lower is not None and raw <= (scale.raw(lower) or 0)
+        return below or (upper is not None and raw >= (scale.raw(upper) or 0))
+
+    if beyond(limits.lower_critical, limits.upper_critical):
+        return Health.CRITICAL
+    return Health.WARNING if beyond(limits.lower_caution, limits.upper_caution) else Health.OK
+
+
+def _sentence(sensor: BoardSensor, raw: int | None, health: Health) -> str:
+    if sensor.scale is None or raw is None:
+        return f"{sensor.name}: {'the supply works again' if health is Health.OK else 'the supply gives nothing'}"
+    words = {Health.OK: "within its limits again", Health.WARNING: "beyond its caution limit"}
+    return f"{sensor.name} reads {sensor.scale.value(raw):g}: {words.get(health, 'beyond its critical limit')}"

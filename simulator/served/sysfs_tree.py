@@ -1,0 +1,131 @@
+"""The hwmon part of a sysfs tree: voltage and current of each supply, and the air at the inlet.
+
+Units are those of Documentation/hwmon/sysfs-interface.rst: mV, mA, uW, millidegree. A shunt monitor is labelled as the
+rail it sits on, ``psu0 12V``; a supply that answers over PMBus has the labels of the kernel's pmbus driver.
+"""
+
+import math
+import os
+import shutil
+from pathlib import Path
+
+from simulator.files.node import NodeFile
+from simulator.files.sensor import SensorKind, load_sensor
+from simulator.sensors.bank import SensorBank
+
+_RAIL_12V_MAX_V = 15.0
+_WIDTH = 10  # every value is written in as many bytes, so one write replaces it whole
+
+
+class Attribute:
+    """One number in a file that stays open; a reader sees the old value or the new one.
+
+    Without a value the file is gone: a sensor that fails gives an error on a real node.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        self._shown: int | None = None
+
+    def show(self, value: float, *, per: float = 1.0) -> None:
+        """Write the value in units of `per` to one of the file's, unless it stands there already; NaN for none."""
+        if math.isnan(value):
+            self._vanish()
+            return
+        whole = round(value * per)
+        if self._descriptor is None:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            self._shown = None
+        if whole != self._shown:
+            os.pwrite(self._descriptor, f"{whole:<{_WIDTH}d}\n".encode(), 0)
+            self._shown = whole
+
+    def close(self) -> None:
+        """Let the file go; it stays as it is."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _vanish(self) -> None:
+        if self._descriptor is not None:
+            self.close()
+            self._path.unlink(missing_ok=True)
+
+
+class _Supply:
+    """The hwmon device of one supply."""
+
+    def __init__(self, device: Path, kind: SensorKind, *, name: str, rail_v: float) -> None:
+        self._input: Attribute | None = None
+        self._power: Attribute | None = None
+        rail = f"{name} {round(rail_v)}V"
+        labels = {"in0": rail, "curr1": rail}
+        voltage, current = "in0", "curr1"
+        if kind.protocol == "pmbus":
+            labels = {"in1": "vin", "in2": "vout1", "curr1": "iout1", "power1": "pout1"}
+            voltage = "in2"
+            self._input = Attribute(device / "in1_input")
+            self._power = Attribute(device / "power1_input")
+        for channel, label in labels.items():
+            (device / f"{channel}_label").write_text(f"{label}\n", encoding="utf-8")
+        self._voltage, self._current = Attribute(device / f"{voltage}_input"), Attribute(device / f"{current}_input")
+
+    def show(self, *, voltage_v: float, current_a: float, input_v: float) -> None:
+        self._voltage.show(voltage_v, per=1e3)
+        self._current.show(current_a, per=1e3)
+        if self._input is not None and self._power is not None:
+            self._input.show(input_v, per=1e3)
+            self._power.show(voltage_v * current_a, per=1e6)
+
+    def close(self) -> None:
+        for attribute in (self._voltage, self._current, self._input, self._power):
+            if attribute is not None:
+                attribute.close()
+
+
+class HwmonTree:
+    """The devices under ``class/hwmon``: one per supply where the rail is measured, one for the inlet's probe."""
+
+    def __init__(self, root: Path, node: NodeFile) -> None:
+        self._folder = root / "class/hwmon"
+        self._supplies: list[_Supply] = []
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        if node.sensors.rail is not None:
+            kind = load_sensor(node.sensors.rail)
+            highest_v = node.supply.units[0].open_circuit_v
+            rail_v = 12.0 if highest_v < _RAIL_12V_MAX_V else highest_v
+            for index, unit in enumerate(node.supply.units):
+                device = self._device(index, kind.name)
+                self._supplies.append(_Supply(device, kind, name=unit.name, rail_v=rail_v))
+        self._inlet: Attribute | None = None
+        if node.sensors.inlet is not None:
+            device = self._device(len(self._supplies), load_sensor(node.sensors.inlet).name)
+            (device / "temp1_label").write_text("inlet\n", encoding="utf-8")
+            self._inlet = Attribute(device / "temp1_input")
+
+    def show(self, bank: SensorBank) -> None:
+        """Show what the monitors measured."""
+        controller = bank.bmc
+        for index, supply in enumerate(self._supplies):
+            supply.show(
+                voltage_v=float(bank.rail_voltage_v[index]),
+                current_a=float(bank.rail_current_a[index]),
+                input_v=float("nan") if controller is None else float(controller.psu_input_v[index]),
+            )
+        if self._inlet is not None:
+            self._inlet.show(bank.inlet_c, per=1e3)
+
+    def close(self) -> None:
+        """Let all files go."""
+        for supply in self._supplies:
+            supply.close()
+        if self._inlet is not None:
+            self._inlet.close()
+
+    def _device(self, index: int, name: str) -> Path:
+        device = self._folder / f"hwmon{index}"
+        device.mkdir()
+        (device / "name").write_text(f"{name}\n", encoding="utf-8")
+        return device

@@ -1,0 +1,142 @@
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railwatch.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+# A supply whose joints have come loose, in a node that says it has double ring lugs.
+SPOILED = """\
+extends: v100x4-double-ring
+name: v100x4-spoiled
+description: Two supplies whose joints have come loose.
+supply:
+  units:
+    - {name: psu0, rated_w: 1100, open_circuit_v: 12.3, psu_mohm: 1, cable_mohm: 1, connector_mohm: 1, joint_mohm: 9}
+    - {name: psu1, rated_w: 1100, open_circuit_v: 12.3, psu_mohm: 1, cable_mohm: 1, connector_mohm: 1, joint_mohm: 9}
+"""
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["railwatch", "simulate", "check", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    monkeypatch.setenv("COLUMNS", "100")
+    return call
+
+
+def table_of(folder: Path, *, node: str, **changes: object) -> Path:
+    row: dict[str, Any] = {
+        "id": "full-load",
+        "what": "Rail at 1.6 kW",
+        "measure": "static_v",
+        "run": "ring",
+        "at": 1600,
+        "unit": "V",
+        "expected": "12.06 V",
+        "low": 12.04,
+        "high": 12.08,
+        "tolerance": "The digit told.",
+        "source": "field report",
+        "basis": "fit",
+    }
+    path = folder / "table.yaml"
+    path.write_text(json.dumps({"runs": {"ring": {"node": node}}, "rows": [row | changes]}))
+    return path
+
+
+def test_a_row_that_holds_is_printed_with_all_that_is_known_of_it(run: Run) -> None:
+    status, out, _ = run("--only", "double-ring-full-load")
+    text = " ".join(out.split())
+    assert status == 0
+    assert "ok double-ring-full-load: expected 12.06 V, got 12.07 V; 12.04 to 12.08 V; fit" in text
+    assert "Source: field report, Power Supply Units." in text
+    assert "1 of 1 rows hold" in text
+
+
+def test_json_gives_one_object_per_row(run: Run) -> None:
+    status, out, _ = run("--only", "room", "--only", "mains", "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert status == 0
+    assert [row["id"] for row in rows] == ["room", "mains"]
+    assert set(rows[0]) == {
+        *(
+            "id",
+            "what",
+            "measure",
+            "run",
+            "expected",
+            "low",
+            "high",
+            "got",
+            "unit",
+            "tolerance",
+            "source",
+            "basis",
+            "ok",
+        ),
+    }
+    assert rows[1]["got"] == 120.0
+    assert rows[1]["ok"] is True
+
+
+def test_a_spoiled_node_makes_check_fail(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "spoiled.yaml").write_text(SPOILED)
+    table = table_of(tmp_path, node=str(tmp_path / "spoiled.yaml"))
+    status, out, _ = run("--table", str(table), "--json")
+    assert status == 1
+    row = json.loads(out)
+    assert row["ok"] is False
+    assert row["got"] < 11.6
+    assert run("--table", str(table_of(tmp_path, node="v100x4-double-ring")))[0] == 0
+
+
+def test_a_failing_row_says_so_to_people(run: Run, tmp_path: Path) -> None:
+    status, out, _ = run("--table", str(table_of(tmp_path, node="v100x4-double-ring", low=None, high=11.0)))
+    assert status == 1
+    assert "FAIL" in out
+    assert "at most 11 V" in out
+    assert "0 of 1 rows hold" in out
+
+
+def test_a_run_without_a_number_fails_and_does_not_break(run: Run, tmp_path: Path) -> None:
+    table = table_of(tmp_path, node="v100x4-double-ring", measure="slowdown", against="ring", low=0.0)
+    data = json.loads(table.read_text())
+    data["runs"]["ring"] |= {"workload": "idle", "length": "1s", "warm_up": "0s"}
+    table.write_text(json.dumps(data))
+    status, out, _ = run("--table", str(table), "--json")
+    assert status == 1
+    assert json.loads(out)["got"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--only", "nonsense"), "--only"),
+        (("--table", "/nowhere/table.yaml"), "/nowhere/table.yaml"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line(arguments: tuple[str, ...], words: str, run: Run) -> None:
+    status, out, err = run(*arguments)
+    assert status == 2
+    assert out == ""
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_bad_table_is_told_with_file_line_and_key(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "table.yaml"
+    path.write_text("runs: {ring: {node: v100x4}}\nrows:\n  - {id: Bad Id}\n")
+    status, _, err = run("--table", str(path))
+    assert status == 2
+    assert f"{path}:3" in err

@@ -1,0 +1,150 @@
+"""``railwatch simulate list`` and ``show``."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railwatch.cli import main
+from simulator.files.node import node_names
+from simulator.files.scenario import scenario_names
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["railwatch", "simulate", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    for variable in [name for name in os.environ if name.startswith("RAILWATCH_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("COLUMNS", "80")
+    return call
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_list_holds_every_node_and_scenario_within_80_columns(run: Run) -> None:
+    status, out, err = run("list")
+    assert (status, err) == (0, "")
+    for name in (*node_names(), *scenario_names()):
+        assert f"\n{name} " in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+    wrong, fine = out.index("scenarios in which something is wrong"), out.index("nothing may alarm")
+    assert wrong < out.index("\npsu-sag ") < fine < out.index("\nnormal-day ")
+
+
+def test_the_list_as_json_has_one_object_a_line_with_kind_and_name(run: Run) -> None:
+    entries = objects(run("list", "--json")[1])
+    kinds = {entry["kind"] for entry in entries}
+    assert kinds == {"node", "workload", "scenario", "rack", "rack scenario"}
+    (psu_sag,) = [entry for entry in entries if entry["name"] == "psu-sag"]
+    assert (psu_sag["verdict"], psu_sag["duration_s"]) == ("fault", 60.0)
+
+
+def test_a_node_is_shown_with_its_branches_and_what_follows(run: Run) -> None:
+    status, out, _ = run("show", "v100x4-double-ring")
+    assert status == 0
+    for words in ("psu2", "4.4 mΩ", "source resistance", "1.77 mΩ", "12.04 V", "ina228", "6 x NVLink 2"):
+        assert words in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_sources_tell_where_each_number_comes_from(run: Run) -> None:
+    out = run("show", "v100x4-xt60", "--sources")[1]
+    assert "v100x4-xt60.yaml" in out
+    assert "v100-sxm2-16gb.yaml" in out
+    assert "assumption: a pair of XT60" in out
+
+
+def test_a_node_as_json_carries_its_figures_and_the_remarks(run: Run) -> None:
+    (fields,) = objects(run("show", "v100x4-banana", "--json")[1])
+    assert fields["type"] == "node"
+    assert fields["figures"]["supply"]["source_mohm"] == pytest.approx(7.7)
+    assert [load["name"] for load in fields["figures"]["loads"]] == ["idle", "at the power limit", "peak of a step"]
+    (joint,) = [number for number in fields["numbers"] if number["key"] == "supply.units[0].connector_mohm"]
+    assert joint["remark"].startswith("source: fit")
+    assert joint["line"] == 12
+
+
+def test_a_scenario_is_shown_in_words_and_as_a_timeline(run: Run) -> None:
+    status, out, _ = run("show", "psu-lost-during-job-change", "--node", "v100x4-aged-3psu")
+    assert status == 0
+    for words in ("psu1 goes off", "job hpc starts", "supply_lost", "for good", "v100x4-aged-3psu"):
+        assert words in out
+    lanes = [line for line in out.splitlines() if line.startswith(("jobs", "changes", "truth"))]
+    assert len(lanes) == 3
+    assert len({len(lane) for lane in lanes}) == 1
+
+
+def test_a_sensor_fault_and_a_driver_fault_are_said_in_words(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "name: s\ndescription: Two faults.\n"
+        "sensor_faults: [{at: 5s, sensor: psu0.current_a, fault: skew, value: 0.05, last: 10s}]\n"
+        "driver_faults: [{at: 6s, call: nvmlDeviceGetPowerUsage, gpu: 1, code: 15, delay: 2s}]\n",
+        encoding="utf-8",
+    )
+    out = " ".join(run("show", str(path))[1].split())
+    assert "sensor psu0.current_a: skew 0.05, for 10s" in out
+    assert "nvmlDeviceGetPowerUsage for GPU 1 answers 15 and takes 2s longer" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ddp", ("workload", "step_ms", "900")),
+        ("h100-sxm5-80gb", ("GPU part", "NVIDIA H100 80GB HBM3", "0x233010DE")),
+        ("rack4-h100", ("rack", "h100x8", "breaker_w")),
+        ("pdu-sag", ("rack4-v100", "input ratio goes to 0.85")),
+        ("healthy", ("nothing is wrong", "Nothing changes.")),
+    ],
+)
+def test_everything_else_can_be_shown_too(run: Run, name: str, words: tuple[str, ...]) -> None:
+    status, out, _ = run("show", name)
+    assert status == 0
+    assert all(word in out for word in words)
+
+
+@pytest.mark.parametrize("name", ["v100x4", "psu-sag", "ddp", "v100-sxm2-16gb", "rack4-v100", "pdu-sag"])
+def test_everything_shows_as_one_json_object(run: Run, name: str) -> None:
+    status, out, _ = run("show", name, "--json")
+    (fields,) = objects(out)
+    assert status == 0
+    assert fields["numbers"]
+
+
+def test_an_unknown_name_says_which_there_are(run: Run) -> None:
+    status, out, err = run("show", "v100x5")
+    assert (status, out) == (2, "")
+    assert "got 'v100x5'; expected one of node: a100x8" in err
+    assert "scenario: ac-sag" in err
+
+
+def test_a_file_with_mistakes_is_told_all_of_them_with_line_and_key(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "extends: v100x4\nname: mine\nsupply: {buss_mohm: 3}\ncooling: {fans: many}\nsuply: 1\n", encoding="utf-8"
+    )
+    status, out, err = run("show", str(path))
+    assert (status, out) == (2, "")
+    assert f"{path}:3: supply.buss_mohm: unknown key; expected one of the known keys, perhaps bus_mohm" in err
+    assert f"{path}:4: cooling.fans" in err
+    assert f"{path}:5: suply" in err
+
+
+def test_a_file_that_is_not_there_is_told_in_one_line(run: Run) -> None:
+    status, _, err = run("show", "no.yaml")
+    assert status == 2
+    assert err.startswith("railwatch: no.yaml: show: there is no such file")

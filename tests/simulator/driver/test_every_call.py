@@ -1,0 +1,103 @@
+"""A walk over everything that nvidia-ml-py knows: each function answers or refuses as documented, none crashes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+
+from simulator.files.node import load_node
+from tests.simulator.driver.remote_nvml import environment_of
+from tests.simulator.served_plant import served_plant
+
+GPU_IS_LOST, INJECTED = 15, 29
+CODES = {getattr(pynvml, name) for name in dir(pynvml) if name.startswith("NVML_ERROR_")}
+# Functions that the library does not have, and why.
+NOT_THERE = {
+    # GPU operational events came with r615 (nvml.h); the simulated nodes have drivers from before that.
+    "nvmlEventSetGetContextCount_v1",
+    "nvmlEventSetGetContextData_v1",
+    "nvmlEventSetGetContextInfo_v1",
+    "nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1",
+    "nvmlEventSetRegisterGpuOperationalEvents_v1",
+    "nvmlEventSetWait_v3",
+}
+# What nvidia-ml-py itself does not pass on to the library when its arguments make no sense.
+NOT_CALLED = {
+    "nvmlExceptionClass",
+    "nvmlFriendlyObjectToStruct",
+    "nvmlGpuInstanceGetVgpuTypeCreatablePlacements",
+    "nvmlDeviceGetConfComputeGpuAttestationReport",
+    "nvmlStructToFriendlyObject",
+}
+
+
+def walk(program: str, *arguments: str, state: Path, library_dir: Path) -> dict[str, Any]:
+    result = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / f"{program}.py"), *arguments],
+        env={**os.environ, **environment_of(state, library_dir)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr.splitlines()[-3:]
+    answers: dict[str, Any] = json.loads(result.stdout)
+    return answers
+
+
+@pytest.mark.parametrize("node", ["v100x4", "h100x8"])
+def test_every_function_answers_or_refuses_with_a_code_of_the_vendor(
+    tmp_path: Path, library_dir: Path, node: str
+) -> None:
+    with served_plant(tmp_path, node=load_node(node)) as plant:
+        plant.advance(500)
+        answers = walk("every_call", state=plant.served.state, library_dir=library_dir)
+    assert {name for name, answer in answers.items() if answer == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND} == NOT_THERE
+    assert {name for name, answer in answers.items() if answer not in {*CODES, "answered"}} <= NOT_CALLED
+    assert sum(answer == "answered" for answer in answers.values()) > 140
+    assert pynvml.NVML_ERROR_UNKNOWN not in answers.values()
+
+
+@pytest.mark.parametrize("first", ["gpu", "null"])
+def test_no_function_crashes_on_zeros(tmp_path: Path, library_dir: Path, first: str) -> None:
+    with served_plant(tmp_path) as plant:
+        plant.advance(500)
+        codes = walk("every_symbol", first, state=plant.served.state, library_dir=library_dir)
+    assert {symbol for symbol, code in codes.items() if code is None} == NOT_THERE
+    assert set(codes.values()) <= CODES | {0, None}
+    if first == "null":
+        for symbol, code in codes.items():
+            assert code != 0 or not symbol.startswith("nvmlDeviceGet"), symbol
+
+
+def test_everything_about_a_lost_gpu_says_that_it_is_lost(tmp_path: Path, library_dir: Path) -> None:
+    with served_plant(tmp_path, scenario="bus-drop") as plant:
+        plant.advance(15_000)
+        codes = walk("every_symbol", "gpu", state=plant.served.state, library_dir=library_dir)
+    other = {
+        symbol
+        for symbol, code in codes.items()
+        if symbol.startswith(("nvmlDevice", "nvmlGpmQuery")) and code != GPU_IS_LOST
+    }
+    assert {symbol for symbol in other if not symbol.startswith("nvmlDeviceGetHandleBy")} == {
+        "nvmlDeviceDiscoverGpus",  # these take an address
+        "nvmlDeviceModifyDrainState",
+        "nvmlDeviceQueryDrainState",
+        "nvmlDeviceRemoveGpu",
+        "nvmlDeviceGetCount_v2",
+        "nvmlDeviceGetFieldValues",  # told in each entry
+    }
+
+
+def test_a_fault_that_is_meant_for_every_call_reaches_every_call(tmp_path: Path, library_dir: Path) -> None:
+    with served_plant(tmp_path) as plant:
+        plant.advance(500)
+        codes = walk("every_symbol", "fault", state=plant.served.state, library_dir=library_dir)
+    untouched = {symbol for symbol, code in codes.items() if code not in {INJECTED, None}}
+    # These find nothing under such names, and what is not there is not asked.
+    assert {symbol for symbol in untouched if not symbol.startswith("nvmlDeviceGetHandleBy")} == set()

@@ -1,0 +1,177 @@
+"""Each scenario that comes with railwatch, whole, and what the loader makes of multiples, groups and mistakes."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from simulator.files.node import load_node, node_names
+from simulator.files.remarks import numbers_of
+from simulator.files.scenario import SCENARIOS, TrueCause, load_scenario, scenario_names
+from simulator.plant.events import PlantEvent, PlantEventKind
+from simulator.plant.plant import Plant
+from simulator.plant.state import NodeState
+from telemetry.errors import ConfigError, Problem
+
+NODE = load_node("v100x4")
+QUIET = {
+    "ambient-swing",
+    "driver-upgrade",
+    "healthy",
+    "load-change",
+    "marginal-stable",
+    "normal-day",
+    "planned-drain",
+    "psu-swap",
+}
+
+
+def run(name: str, seconds: int, *, node: str = "v100x4") -> tuple[NodeState, tuple[PlantEvent, ...], float]:
+    """Give the state, the events and the lowest voltage of the last two seconds."""
+    loaded = load_node(node)
+    plant = Plant(loaded, load_scenario(name, loaded), 1)
+    plant.advance(1000 * (seconds - 2))
+    last = plant.advance(2000)
+    return plant.state, plant.take_events(), float(last.voltage_v.min())
+
+
+def problems_of(text: str, folder: Path) -> list[Problem]:
+    path = folder / "odd.yaml"
+    path.write_text(f"name: odd\ndescription: wrong on purpose\n{text}", encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        load_scenario(str(path), NODE)
+    return list(raised.value.problems)
+
+
+@pytest.mark.parametrize("node", node_names())
+def test_every_scenario_fits_every_node(node: str) -> None:
+    loaded = load_node(node)
+    for name in scenario_names():
+        scenario = load_scenario(name, loaded)
+        assert scenario.name == name
+        assert scenario.include == ()
+        assert all(math.isfinite(change.to) and change.times is None for change in scenario.changes)
+
+
+def test_what_must_be_found_has_a_truth_and_what_must_not_alarm_has_none() -> None:
+    scenarios = {name: load_scenario(name, NODE) for name in scenario_names()}
+    assert {name for name, scenario in scenarios.items() if scenario.kind == "quiet"} == QUIET
+    assert {name for name, scenario in scenarios.items() if not scenario.truth} == QUIET
+    causes = {truth.cause for scenario in scenarios.values() for truth in scenario.truth}
+    assert causes == set(TrueCause)
+
+
+@pytest.mark.parametrize("name", scenario_names())
+def test_every_number_of_a_scenario_has_a_remark(name: str) -> None:
+    numbers = numbers_of(SCENARIOS / f"{name}.yaml", folder=SCENARIOS)
+    assert [number.key for number in numbers if number.remark is None] == []
+
+
+def test_times_multiplies_what_each_node_file_says() -> None:
+    for node in map(load_node, ("v100x4", "v100x4-aged-3psu", "h100x8")):
+        changes = load_scenario("marginal-stable", node).changes
+        assert [change.what for change in changes] == [f"{unit.name}.joint_mohm" for unit in node.supply.units]
+        assert [change.to for change in changes] == [1.8 * unit.joint_mohm for unit in node.supply.units]
+
+
+def test_a_truth_about_all_gpus_or_supplies_names_them() -> None:
+    assert load_scenario("power-brake", NODE).truth[0].entities == ("gpu0", "gpu1", "gpu2", "gpu3")
+    assert load_scenario("ac-sag", load_node("v100x4-aged-3psu")).truth[0].entities == ("psu0", "psu1", "psu2")
+
+
+def test_a_scenario_that_includes_others_moves_their_truth_too() -> None:
+    scenario = load_scenario("sag-and-hot-gpu", NODE)
+    assert [(truth.cause, truth.onset) for truth in scenario.truth] == [
+        (TrueCause.JOINT_AGEING, 8.0),
+        (TrueCause.THERMAL_INTERFACE, 18.0),
+    ]
+
+
+def test_a_workload_by_path_is_looked_for_beside_the_scenario(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        "{kind: idle, name: mine, description: d, memory_share: 0, clock_bound_share: 0}", encoding="utf-8"
+    )
+    path = tmp_path / "s.yaml"
+    path.write_text("name: s\ndescription: d\njobs: [{at: 1s, workload: mine.yaml}]\n", encoding="utf-8")
+    assert load_scenario(str(path), NODE).jobs[0].workload == str(tmp_path / "mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "expected"),
+    [
+        ("changes: [{at: 1s, what: psu0.joint_mohm}]", 3, "changes[0]", "either to or times"),
+        ("changes: [{at: 1s, what: psu0.joint_mohm, to: 1, times: 2}]", 3, "changes[0]", "either to or times"),
+        ("changes: [{at: 1s, what: gpus.present, times: 2}]", 3, "changes[0].times", "to in place of times"),
+        ("jobs:\n  - {at: 1s, workload: dpp}", 4, "workload", "burn, ddp"),
+        ("driver_faults:\n  - {at: 1s, call: '*', gpu: 4}", 4, "driver_faults[0].gpu", "0 to 3"),
+        ("sensor_faults:\n  - {at: 1s, sensor: psu0.volts, fault: dead}", 4, "sensor_faults[0].sensor", "voltage_v"),
+        ("truth:\n  - {cause: hang, entities: [node], onset: 2m}", 4, "truth[0].onset", "no later than"),
+        ("truth:\n  - {cause: hang, entities: [node], onset: 9s, end: 8s}", 4, "truth[0]", "end after onset"),
+        ("chnages: []", 3, "chnages", "perhaps changes"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line_and_what_would_have_been_right(
+    tmp_path: Path, text: str, line: int, key: str, expected: str
+) -> None:
+    (problem,) = problems_of(text, tmp_path)
+    assert (problem.line, problem.key) == (line, key) or (key == "workload" and problem.where.endswith(f":{line}"))
+    assert expected in problem.expected
+
+
+def test_a_lost_supply_leaves_the_node_alive_and_the_bus_lower() -> None:
+    state, events, lowest_v = run("psu-lost", 40)
+    assert state.powered
+    assert state.supplies.on.tolist() == [True, False]
+    assert [event.kind for event in events] == [PlantEventKind.SUPPLY_OFF]
+    assert lowest_v < 12.05
+
+
+@pytest.mark.parametrize("node", ["v100x4", "h100x8"])
+def test_the_last_supply_trips_under_the_load_of_all(node: str) -> None:
+    state, events, _ = run("psu-overload", 34, node=node)
+    assert not state.powered
+    assert {PlantEventKind.OVER_CURRENT, PlantEventKind.POWER_OFF} <= {event.kind for event in events}
+
+
+def test_a_mains_sag_ends_and_takes_nothing_with_it() -> None:
+    _, events, during_v = run("ac-sag", 50)
+    state, _, after_v = run("ac-sag", 66)
+    assert events == ()
+    assert state.gpus.present.all()
+    assert after_v - during_v == pytest.approx(0.3, abs=0.03)
+
+
+def test_a_hang_keeps_gpus_busy_and_steps_from_ending() -> None:
+    state, _, _ = run("hang", 40)
+    before = run("hang", 32)[0].steps
+    assert state.hung
+    assert state.steps == before
+    assert (state.gpus.util_ratio > 0.95).all()
+
+
+def test_a_loose_module_counts_errors_that_its_siblings_do_not() -> None:
+    crc = run("loose-module", 120)[0].gpus.nvlink_crc.sum(axis=1)
+    assert crc[2] > 0
+    assert crc[[0, 1, 3]].sum() == 0
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("driver-upgrade", 90), ("planned-drain", 130), ("psu-swap", 130)])
+def test_planned_work_ends_with_everything_in_its_place(name: str, seconds: int) -> None:
+    state, _, _ = run(name, seconds)
+    assert state.powered
+    assert state.driver_loaded
+    assert state.gpus.present.all()
+    assert state.supplies.on.all()
+    assert not state.hung
+
+
+def test_a_marginal_supply_dips_below_11_7_v_and_no_gpu_is_lost() -> None:
+    state, _, lowest_v = run("marginal-stable", 20)
+    assert 11.5 < lowest_v < 11.7
+    assert state.gpus.present.all()
+
+
+def test_a_synchronous_overload_dips_without_a_larger_resistance() -> None:
+    state, _, lowest_v = run("synchronous-overload", 60)
+    assert lowest_v < 11.75
+    assert state.supplies.joint_mohm.tolist() == [3.4, 3.4]

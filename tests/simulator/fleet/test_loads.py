@@ -1,0 +1,38 @@
+from pathlib import Path
+
+import pytest
+
+from simulator.files.workload import Trace, load_workload, workload_names
+from simulator.fleet.loads import rhythm_of, stalled
+
+
+@pytest.mark.parametrize("name", workload_names())
+def test_every_workload_has_a_rhythm_within_bounds(name: str) -> None:
+    rhythm = rhythm_of(load_workload(name))
+    assert 0.0 <= rhythm.quiet_level <= rhythm.busy_level <= 1.0
+    assert rhythm.busy_ms > 0.0
+    assert rhythm.quiet_ms > 0.0
+    assert 0.0 <= rhythm.pause_share <= 1.0
+
+
+def test_a_stalled_training_job_spins_without_rising() -> None:
+    rhythm = stalled(rhythm_of(load_workload("ddp")))
+    assert rhythm.busy_level == rhythm.quiet_level == 0.25
+
+
+def test_other_data_scale_the_switching_power() -> None:
+    assert rhythm_of(load_workload("ddp"), input_factor=0.8).input_factor == 0.8
+
+
+def test_a_recording_has_no_closed_form() -> None:
+    trace = Trace(
+        kind="trace",
+        name="trace",
+        description="A recording.",
+        memory_share=0.5,
+        clock_bound_share=0.0,
+        file=Path("load.csv"),
+        unit="watt",
+    )
+    with pytest.raises(ValueError, match="no closed form"):
+        rhythm_of(trace)

@@ -1,0 +1,35 @@
+"""Running a job by itself, at clocks that do not change."""
+
+import numpy as np
+
+from simulator.files.workload import Training, Workload, load_workload
+from simulator.jobs.building import build_job
+from simulator.jobs.port import Job
+from telemetry.frames import FloatArray, MaskArray
+
+N_GPUS = 4
+FULL_CLOCK = np.ones(N_GPUS)
+ALL = np.ones(N_GPUS, dtype=np.bool_)
+NONE = np.zeros(N_GPUS, dtype=np.bool_)
+
+
+def ddp(**changes: float | None) -> Training:
+    """Give the training of the field report without chance, changed as asked."""
+    workload = load_workload("ddp")
+    assert isinstance(workload, Training)
+    return workload.model_copy(update={"jitter": 0.0, "skew_ms": 0.0, **changes})
+
+
+def job_of(workload: Workload, *, seed: int = 1, nodes: int = 1) -> Job:
+    return build_job(workload, n_gpus=N_GPUS, nodes=nodes, chance=np.random.default_rng(seed))
+
+
+def advance(
+    job: Job, n_ms: int, *, clock_ratio: FloatArray = FULL_CLOCK, running: MaskArray = ALL, hang: bool = False
+) -> FloatArray:
+    return job.advance(n_ms, clock_ratio, running, hang=hang)
+
+
+def without(*gpus: int) -> MaskArray:
+    """Give a mask of running GPUs that lacks some."""
+    return ~np.isin(np.arange(N_GPUS), gpus)

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from simulator.files.node import load_node
+from simulator.files.scenario import ScenarioFile
+from simulator.plant.accounts import UTIL_BLOCKS, Accounts
+from simulator.plant.plant import Plant
+from simulator.plant.state import GpuState
+
+NODE = load_node("v100x4")
+GIB = 1 << 30
+
+
+def gpus() -> GpuState:
+    return Plant(NODE, ScenarioFile(name="any", description="any"), 1).state.gpus
+
+
+def add(accounts: Accounts, state: GpuState, level: float, blocks: int, *, moving: bool = True) -> None:
+    for _ in range(blocks):
+        accounts.add(state, mean_w=np.full(4, 200.0), level=np.full((10, 4), level), moving=moving, memory_share=0.5)
+
+
+def test_energy_time_under_limits_and_memory_are_counted() -> None:
+    accounts, state = Accounts(NODE), gpus()
+    state.reasons = np.array([0x4, 0x88, 0x68, 0], dtype=np.uint64)
+    add(accounts, state, 1.0, 100)
+    assert state.energy_j == pytest.approx([200.0] * 4)
+    assert {name: counter.tolist() for name, counter in state.counters_ms.items()} == {
+        "power_violation": [1000, 0, 0, 0],
+        "thermal_violation": [0, 0, 1000, 0],
+        "sw_thermal": [0, 0, 1000, 0],
+        "hw_thermal": [0, 0, 1000, 0],
+        "power_brake": [0, 1000, 0, 0],
+    }
+    assert state.memory_used_bytes == pytest.approx([8.25 * GIB] * 4)
+
+
+def test_utilisation_is_renewed_six_times_a_second() -> None:
+    accounts, state = Accounts(NODE), gpus()
+    add(accounts, state, 0.5, UTIL_BLOCKS - 1)
+    assert not state.util_ratio.any()
+    add(accounts, state, 0.5, 1)
+    assert state.util_ratio.tolist() == [1.0] * 4  # a kernel runs all the time, however little it does
+    assert state.mem_util_ratio == pytest.approx([0.3] * 4)
+    add(accounts, state, 0.0, UTIL_BLOCKS)
+    assert not state.util_ratio.any()
+
+
+def test_bytes_flow_with_the_load_over_links_that_are_up_while_the_job_moves() -> None:
+    accounts, state = Accounts(NODE), gpus()
+    state.nvlink_up[2, 3] = False
+    add(accounts, state, 1.0, 100)
+    assert state.pcie_rx_bytes == pytest.approx([0.6e9] * 4)
+    assert state.pcie_tx_bytes == pytest.approx([0.06e9] * 4)
+    assert state.nvlink_bytes[2, 3] == 0.0
+    assert 1e9 < state.nvlink_bytes[0, 0] < NODE.gpu.nvlink_mib_s * (1 << 20)
+    before = state.nvlink_bytes.copy()
+    add(accounts, state, 1.0, 100, moving=False)
+    np.testing.assert_array_equal(state.nvlink_bytes, before)
+
+
+def test_a_lost_gpu_keeps_its_last_counts_and_a_new_driver_none() -> None:
+    accounts, state = Accounts(NODE), gpus()
+    add(accounts, state, 1.0, UTIL_BLOCKS)
+    state.present = np.array([True, True, True, False])
+    add(accounts, state, 0.0, UTIL_BLOCKS)
+    assert state.util_ratio.tolist() == [0.0, 0.0, 0.0, 1.0]
+    accounts.reset(state)
+    assert not state.energy_j.any()
+    assert not state.pcie_rx_bytes.any()
+    assert not state.nvlink_bytes.any()

@@ -1,0 +1,48 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.files.node import NodeFile, load_node, node_names
+from simulator.plant.steady import steady_loads, supply_figures
+
+NODE = load_node("v100x4")
+
+
+def with_joints(joint_mohm: float) -> NodeFile:
+    units = tuple(unit.model_copy(update={"joint_mohm": joint_mohm}) for unit in NODE.supply.units)
+    return NODE.model_copy(update={"supply": NODE.supply.model_copy(update={"units": units})})
+
+
+def test_two_equal_branches_make_a_source_of_half_their_resistance_behind_the_bus() -> None:
+    figures = supply_figures(NODE)
+    assert figures.open_circuit_v == pytest.approx(12.30)
+    assert figures.source_mohm == pytest.approx(4.4 / 2 + 0.3)
+    assert figures.most_w == pytest.approx(12.30**2 / (4 * 0.0025))
+
+
+@pytest.mark.parametrize(
+    ("name", "lowest_v", "highest_v"),
+    [("v100x4-banana", 11.0, 11.3), ("v100x4-double-ring", 12.03, 12.09), ("v100x4-xt60", 11.6, 11.85)],
+)
+def test_the_states_of_the_field_report_stand_where_it_says(name: str, lowest_v: float, highest_v: float) -> None:
+    _, sustained, peak = steady_loads(load_node(name))
+    assert lowest_v <= peak.voltage_v <= sustained.voltage_v <= highest_v
+
+
+@pytest.mark.parametrize("name", node_names())
+def test_what_the_branches_carry_is_what_the_node_takes(name: str) -> None:
+    node = load_node(name)
+    for load in steady_loads(node):
+        assert sum(load.branch_a) * load.voltage_v == pytest.approx(load.node_w, rel=1e-6)
+        assert not load.collapses
+
+
+@settings(max_examples=50, deadline=None)
+@given(joint_mohm=st.floats(0.5, 20.0), more_mohm=st.floats(0.1, 10.0))
+def test_more_resistance_never_gives_more_voltage(joint_mohm: float, more_mohm: float) -> None:
+    better, worse = steady_loads(with_joints(joint_mohm)), steady_loads(with_joints(joint_mohm + more_mohm))
+    assert all(one.voltage_v > other.voltage_v for one, other in zip(better, worse, strict=True))
+
+
+def test_a_rail_that_cannot_carry_the_load_collapses() -> None:
+    assert steady_loads(with_joints(200.0))[-1].collapses

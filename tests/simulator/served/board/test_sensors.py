@@ -1,0 +1,87 @@
+"""Which sensors a controller has, and how their records tell it."""
+
+from simulator.files.node import load_node
+from simulator.files.sensor import load_sensor
+from simulator.served.board.scale import RAW_MAX
+from simulator.served.board.sdr import event_bits, full_record, threshold_bytes
+from simulator.served.board.sensors import FAILED, INPUT_LOST, PRESENT, BoardSensor, Kind, board_sensors
+from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
+
+SENSORS = {sensor.name: sensor for sensor in board_sensors(NODE, KIND)}
+
+
+def shown(sensor: BoardSensor) -> float:
+    raw = sensor.raw(READINGS)
+    assert raw is not None
+    assert sensor.scale is not None
+    return sensor.scale.value(raw)
+
+
+def test_sensors_are_numbered_from_one_without_a_gap_and_named_once() -> None:
+    every = board_sensors(NODE, KIND)
+    assert [sensor.number for sensor in every] == list(range(1, len(every) + 1))
+    assert len(SENSORS) == len(every)
+    assert all(len(sensor.name) <= 16 for sensor in every)  # a type 01h record has no room for more
+
+
+def test_a_byte_shows_exactly_what_the_sensor_measured() -> None:
+    assert shown(SENSORS["P12V"]) == READINGS.rail_v
+    assert shown(SENSORS["Inlet Temp"]) == 22.0
+    assert shown(SENSORS["PSU0 Vin"]) == 120.0
+    assert shown(SENSORS["PSU1 Iout"]) == 61.0
+    assert shown(SENSORS["FAN39"]) == 12_500.0
+
+
+def test_a_rail_of_54_volts_has_a_scale_and_limits_of_its_own() -> None:
+    node = load_node("h100x8")
+    assert node.sensors.bmc is not None
+    (rail,) = [sensor for sensor in board_sensors(node, load_sensor(node.sensors.bmc)) if sensor.name == "P54V"]
+    assert rail.scale is not None
+    assert rail.scale.step * RAW_MAX > 54.0
+    assert rail.limits.lower_critical is not None
+    assert 45.0 < rail.limits.lower_critical < 50.0
+
+
+def test_a_supply_without_input_says_so_and_a_broken_one_says_something_else() -> None:
+    status = SENSORS["PSU1 Status"]
+    ok = READINGS.psu_ok.copy()
+    assert status.raw(READINGS) == PRESENT
+    ok[1] = False
+    assert status.raw(readings(psu_ok=ok)) == PRESENT | FAILED
+    volts = READINGS.psu_input_v.copy()
+    volts[1] = 0.0
+    assert status.raw(readings(psu_ok=ok, psu_input_v=volts)) == PRESENT | INPUT_LOST
+
+
+def test_a_sensor_that_gives_nothing_has_no_byte() -> None:
+    assert SENSORS["P12V"].raw(readings(rail_v=float("nan"))) is None
+
+
+def test_a_record_is_laid_out_as_the_standard_says() -> None:
+    record = full_record(SENSORS["P12V"])
+    assert record[2:4] == b"\x51\x01"
+    assert record[4] == len(record) - 5
+    assert record[12:14] == b"\x02\x01"  # a voltage with thresholds
+    assert record[21] == 4  # volts
+    assert (record[24], record[29] >> 4) == (63, 16 - 3)  # 63 thousandths
+    assert record[18] == 0b11  # both lower thresholds can be read
+    _, raw = threshold_bytes(SENSORS["P12V"])
+    assert list(record[36:42]) == [0, 0, 0, 0, raw[1], raw[0]]
+    assert record[47] == 0xC0 | 4
+    assert record[48:] == b"P12V"
+
+
+def test_every_record_has_the_length_that_it_says() -> None:
+    for sensor in SENSORS.values():
+        record = full_record(sensor)
+        assert len(record) == 48 + len(sensor.name)
+        assert record[4] == len(record) - 5
+        assert record[7] == sensor.number
+
+
+def test_a_discrete_sensor_tells_of_its_bits_alone() -> None:
+    status, interrupt = SENSORS["PSU0 Status"], SENSORS["Critical Int"]
+    assert event_bits(status) == PRESENT | FAILED | INPUT_LOST
+    assert event_bits(interrupt) == 1 << 10
+    assert interrupt.kind is Kind.CRITICAL_INTERRUPT
+    assert full_record(interrupt)[14:16] == (1 << 10).to_bytes(2, "little")

@@ -1,0 +1,61 @@
+"""A node with everything: what goes together and what is left out."""
+
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario
+from simulator.plant.events import PlantEvent, PlantEventKind
+from simulator.served.board.face import BoardFace
+from simulator.served.offering import BoardWish, offer
+from telemetry.errors import EnvironmentLacksError
+from tests.simulator.hand_clock import HandClock
+from tests.simulator.served.board.boards import NODE
+from tests.simulator.served_plant import served_plant
+
+HEALTHY = load_scenario("healthy", NODE)
+
+
+def test_a_node_without_a_controller_says_so_and_is_served_all_the_same(tmp_path: Path) -> None:
+    offering = offer(load_node("v100x4"), HEALTHY, seed=1, run_dir=tmp_path, clock=HandClock(), board=BoardWish())
+    assert offering.notes == ("v100x4 has no management controller: no IPMI, no Redfish",)
+    assert offering.redfish is None
+    offering.close()
+    with pytest.raises(ValueError, match="no management controller"):
+        BoardFace(load_node("v100x4"))
+
+
+def test_without_ipmi_sim_redfish_is_still_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    offering = offer(NODE, HEALTHY, seed=1, run_dir=tmp_path, clock=HandClock(), board=BoardWish())
+    try:
+        assert offering.ipmi is None
+        assert "apt-get install openipmi" in offering.notes[0]
+        assert offering.redfish is not None
+        answer = urllib3.request("GET", f"{offering.redfish.address}Chassis/1/Sensors/P12V", timeout=5)
+        assert answer.json()["Reading"] > 11.0
+    finally:
+        offering.close()
+
+
+def test_where_ipmi_is_needed_a_missing_program_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    wish = BoardWish(ipmi_needed=True)
+    with pytest.raises(EnvironmentLacksError, match="ipmi_sim"):
+        offer(NODE, HEALTHY, seed=1, run_dir=tmp_path, clock=HandClock(), board=wish)
+
+
+def test_the_controller_follows_the_sensors_and_logs_what_happens(tmp_path: Path) -> None:
+    face = BoardFace(NODE)
+    with served_plant(tmp_path, node=NODE) as plant:
+        plant.add([face])
+        plant.advance(11_000)
+        assert plant.bank.bmc is not None
+        assert face.board.status.value(face.board.sensors[0]) == round(plant.bank.bmc.rail_v, 3)
+        face.tell(PlantEvent(time_ms=0, kind=PlantEventKind.BMC_CRITICAL, gpu=2), time_ns=1)
+        face.tell(PlantEvent(time_ms=0, kind=PlantEventKind.POWER_OFF), time_ns=2)
+        face.tell(PlantEvent(time_ms=0, kind=PlantEventKind.JOB_HUNG), time_ns=3)
+    told = [entry.message for entry in face.board.status.log][-2:]
+    assert told == ["Critical interrupt: bus fatal error at 0000:1d:00.0", "System power turned off"]

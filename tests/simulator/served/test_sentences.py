@@ -1,0 +1,22 @@
+"""Every event has a sentence."""
+
+from simulator.files.node import load_node
+from simulator.plant.events import PlantEvent, PlantEventKind
+from simulator.served.sentences import sentence
+
+NODE = load_node("v100x4")
+
+
+def test_every_kind_of_event_is_a_sentence_without_a_code_word() -> None:
+    of_supply = (PlantEventKind.OVER_CURRENT, PlantEventKind.SUPPLY_OFF, PlantEventKind.SUPPLY_ON)
+    for kind in PlantEventKind:
+        supply = 1 if kind in of_supply else None
+        words = sentence(PlantEvent(time_ms=0, kind=kind, gpu=0, supply=supply, code=79), NODE)
+        assert "_" not in words
+        assert "None" not in words
+
+
+def test_it_names_who_it_is_about() -> None:
+    assert sentence(PlantEvent(time_ms=0, kind=PlantEventKind.XID, gpu=2, code=79), NODE) == "gpu2: Xid 79"
+    tripped = PlantEvent(time_ms=0, kind=PlantEventKind.OVER_CURRENT, supply=1)
+    assert sentence(tripped, NODE) == "psu1 tripped: over-current"
