@@ -1,6 +1,6 @@
 """Every benchmark there is."""
 
-from bench import agent_cost, ingest, reaction
+from bench import agent_cost, ingest, reaction, simulator
 from bench.rows import Benchmark
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -18,5 +18,10 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="ingest",
         summary="values per client CPU second into a real InfluxDB, beside influxdb-client Points",
         run=ingest.run,
+    ),
+    Benchmark(
+        name="simulator",
+        summary="simulated time per CPU second: nodes and racks in milliseconds, fleets in hours, as they grow",
+        run=simulator.run,
     ),
 )

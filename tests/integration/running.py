@@ -33,7 +33,7 @@ changes:
   - {at: 3s, what: psu0.joint_mohm, to: 13.1, over: 1s}
   - {at: 3s, what: psu1.joint_mohm, to: 12.1, over: 1s}
 truth:
-  - {cause: supply_sag, entities: [psu0, psu1], onset: 3s}
+  - {cause: joint_ageing, entities: [psu0, psu1], onset: 3s}
 """
 
 Fields = dict[str, Any]
