@@ -1,6 +1,6 @@
 """The states of the field report as nodes, settings and tiers, for tests that compare them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from simulator.plant.bus import drop_rate_per_s
 from simulator.plant.plant import Plant
 
 QUIET = ScenarioFile(name="quiet", description="Nothing changes.", kind="quiet")
-STEP_MS = 60_000
+_STEP_S = 60.0
 _WARM_MS = 20_000
 _RUN_MS = 30_000
 
@@ -55,11 +55,10 @@ def millisecond_figures(state: State) -> tuple[float, float]:
     plant = Plant(node, QUIET, 1)
     limit_w = min(state.power_limit_w, node.gpu.power_limit_w.default)
     plant.obey(
-        type(plant.settings)(
+        replace(
+            plant.settings,
             power_limit_w=np.full(state.gpus, limit_w),
             app_clock_mhz=np.full(state.gpus, state.clock_cap_mhz),
-            locked_mhz=plant.settings.locked_mhz,
-            locked_min_mhz=plant.settings.locked_min_mhz,
         )
     )
     plant.advance(_WARM_MS)
@@ -81,7 +80,7 @@ def millisecond_figures(state: State) -> tuple[float, float]:
 
 def closed_form_figures(state: State) -> tuple[float, float]:
     """Give the same of one step of a fleet."""
-    fleet = Fleet([node_of(state)], QUIET, seed=1, step_s=STEP_MS / 1000.0)
+    fleet = Fleet([node_of(state)], QUIET, seed=1, step_s=_STEP_S)
     fleet.obey(power_limit_w=state.power_limit_w, clock_cap_mhz=state.clock_cap_mhz)
     truth = fleet.advance(1).truth
     return float(truth.v_min_v[0, 0]), float(1.0 / truth.drop_rate_per_s[0, 0].sum())
