@@ -1,15 +1,13 @@
 """The node as the page reads it: samples out of the ring, records out of the record file, states out of the run."""
 
-import json
 import threading
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from agent.guard.pipeline import IN_FORCE
-from agent.ring import Ring, RingTable
+from agent.ring import RingTable
+from agent.rings import Rings
 from dashboards.page.source import (
     ActionMode,
     CollectorState,
@@ -20,7 +18,7 @@ from dashboards.page.source import (
 )
 from railwatch import __version__
 from railwatch.keeping import Keeper
-from railwatch.processes.sampler import SOURCES_FILE, WORKERS_FILE
+from railwatch.sampling import read_statuses
 from railwatch.session import Session
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import EntityKind, Topology
@@ -61,7 +59,7 @@ class NodePage:
         self._clock = clock
         self._started_s = clock.monotonic_s()
         self._lock = threading.Lock()
-        self._ring: Ring | None = None
+        self._rings: Rings | None = None
         self._version = 0
         self._recent: Records | None = None
 
@@ -161,19 +159,19 @@ class NodePage:
                 recent.setdefault(record.id, record)
         return tuple(sorted(recent.values(), key=lambda record: record.time_ns, reverse=True))
 
-    def _attached(self) -> Ring:
+    def _attached(self) -> Rings:
         with self._lock:
-            if self._ring is None or not self._ring.current:
+            if self._rings is None or not self._rings.current:
                 try:
-                    self._ring = Ring.attach(self._session.ring_path)
+                    self._rings = Rings.attach(self._session.ring_path, (self._session.slow_ring_path,))
                 except EnvironmentLacksError as err:
                     raise TransientError(str(err)) from err
-            return self._ring
+            return self._rings
 
     def _last_sample_ns(self) -> int | None:
-        """Give when the source that is furthest behind last had a row; the host's own values do not count."""
+        """Give when the source that is furthest behind last had a row; slow sources and the host's do not count."""
         try:
-            ring = self._attached()
+            ring = self._attached().main
         except TransientError:
             return None
         tables = [table for table in ring.tables.values() if table.spec.kind in WATCHED]
@@ -185,9 +183,9 @@ class NodePage:
         return min(newest) if newest and len(newest) == len(tables) else None
 
     def _collectors(self) -> tuple[CollectorStatus, ...]:
-        workers = {row["name"]: row for row in _read(self._session.run_dir / WORKERS_FILE)}
+        rows, workers = read_statuses(self._session.run_dir)
         found = []
-        for row in _read(self._session.run_dir / SOURCES_FILE):
+        for row in rows:
             worker = workers.get(row["name"])
             state, detail = CollectorState(row["state"]), row["detail"]
             if worker is not None and worker["state"] in ("failing", "hung"):
@@ -211,11 +209,3 @@ class NodePage:
         if failed:
             return Health.UNKNOWN, f"no answer from {', '.join(failed)}"
         return Health.HEALTHY, "no incident is open"
-
-
-def _read(path: Path) -> list[dict[str, Any]]:
-    try:
-        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return []
-    return rows

@@ -33,7 +33,7 @@ JOURNALS = ("guard", "actuator")
 # More than it takes to give up a page (5 s) and a store (5 s to drain, 3 s for a request) that do not answer.
 SERVICE_STOP_S = 20.0
 # Whoever decides stops first; the actuator then restores what it found; the service stores the last of it.
-STOP_ORDER = ("sampler", "actuator", "service", "plant")
+STOP_ORDER = ("slow", "sampler", "actuator", "service", "plant")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +157,7 @@ class NodeRun:
             environ |= served["environ"]
         supervisor.start(_child("actuator", environ, start_timeout_s=DRIVER_START_TIMEOUT_S))
         supervisor.start(_child("sampler", environ, start_timeout_s=DRIVER_START_TIMEOUT_S))
+        supervisor.start(_child("slow", environ, start_timeout_s=DRIVER_START_TIMEOUT_S))
         facts = supervisor.start(_child("service", environ, stop_timeout_s=SERVICE_STOP_S))
         address: str = facts["address"]
         _keep_port(session, address).save()  # a service that is started again is found where it was

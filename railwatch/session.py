@@ -56,8 +56,18 @@ class Session:
 
     @property
     def ring_path(self) -> Path:
-        """The shared ring."""
+        """The ring of the sampler."""
         return self.run_dir / "ring"
+
+    @property
+    def slow_ring_path(self) -> Path:
+        """The ring of the sources that may take seconds to answer."""
+        return self.run_dir / "ring-slow"
+
+    @property
+    def slow_events_path(self) -> Path:
+        """What the slow sources tell; the guard follows it."""
+        return self.journal_dir / "slow.jsonl"
 
     @property
     def actuator_socket(self) -> Path:

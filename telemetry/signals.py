@@ -19,10 +19,11 @@ class SignalKind(StrEnum):
 
 
 class RateClass(StrEnum):
-    """Which sampling group reads it."""
+    """Which sampling group reads it: at the speed of its sensor, every second, or every few seconds."""
 
     FAST = "fast"
     SLOW = "slow"
+    RARE = "rare"
 
 
 class Source(StrEnum):

@@ -52,6 +52,8 @@ class Guard:
     actions_path
         The actuator's journal: there stands what nobody here asked for, a release by a person or a lease that ran
         out. None follows no journal.
+    events_path
+        The journal of events that another process of the node writes; None follows none.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Guard:
         *,
         snapshot_path: Path,
         actions_path: Path | None = None,
+        events_path: Path | None = None,
     ) -> None:
         self._tables = tuple(tables.values())
         self._next = {table.spec.name: table.count for table in self._tables}
@@ -74,6 +77,10 @@ class Guard:
         self._snapshot_path = snapshot_path
         self._actions_path = actions_path
         self._journal: JournalReader | None = None
+        self._told = None if events_path is None else JournalReader(events_path)
+        if self._told is not None:
+            self._told.skip_to_end()
+        self._ask_at_s = 0.0
         self._look_at_s = 0.0
         self._heard: dict[tuple[str, int, ActionState], None] = {}
         self._events: queue.Queue[Event] = queue.Queue(MAX_EVENTS)
@@ -163,12 +170,24 @@ class Guard:
         return frames
 
     def _new_events(self) -> list[Event]:
-        events = []
+        events = self._told_events()
         while True:
             try:
                 events.append(self._events.get_nowait())
             except queue.Empty:
                 return events
+
+    def _told_events(self) -> list[Event]:
+        """Give what the other process told since it was asked last, at most once in `JOURNAL_EVERY_S`."""
+        now_s = self._clock.monotonic_s()
+        if self._told is None or now_s < self._ask_at_s:
+            return []
+        self._ask_at_s = now_s + JOURNAL_EVERY_S
+        try:
+            return [record for record in self._told.read() if isinstance(record, Event)]
+        except OSError as err:
+            logger.warning("the journal of the slow sources cannot be read: %s", err)
+            return []
 
     def _read_journal(self) -> tuple[Action, ...]:
         """Give the actions in the actuator's journal that were not heard of yet."""

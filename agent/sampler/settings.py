@@ -40,6 +40,7 @@ class SamplerSettings:
 
     fast: Pace = Pace(rate_hz=20.0, stale_after_s=1.0, hung_after_s=1.0)
     slow: Pace = Pace(rate_hz=1.0, stale_after_s=5.0, hung_after_s=5.0)
+    rare: Pace = Pace(rate_hz=0.1, stale_after_s=30.0, hung_after_s=30.0)
     backoff_first_s: float = 0.5
     backoff_most_s: float = 30.0
     most_stuck_threads: int = 3
@@ -47,7 +48,7 @@ class SamplerSettings:
 
     def pace(self, rate: RateClass) -> Pace:
         """Give the pace of a rate class."""
-        return self.fast if rate is RateClass.FAST else self.slow
+        return {RateClass.FAST: self.fast, RateClass.SLOW: self.slow, RateClass.RARE: self.rare}[rate]
 
     def backoff_s(self, failures: int) -> float:
         """Give the wait after that many failures in a row: doubled each time, up to the most."""

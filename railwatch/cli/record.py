@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
-from agent.ring import Ring
+from agent.rings import Rings
 from railwatch.cli.output import print_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.cli.up import seconds
@@ -42,11 +42,11 @@ def record(
     check_suffix(out)
     folder = data_dir_of(config_file, data_dir)
     session = live_session(folder)
-    ring = Ring.attach(session.ring_path)
+    rings = Rings.attach(session.ring_path, (session.slow_ring_path,))
     clock = SystemClock()
     start_ns = clock.utc_ns() if duration is not None else 0
     frames: list[Frame] = []
-    following = {name: table.count if duration is not None else 0 for name, table in ring.tables.items()}
+    following = {name: table.count if duration is not None else 0 for name, table in rings.tables.items()}
     lost = 0
     said = Console(stderr=True)  # standard output is the result's
     quiet = duration is None or not said.is_terminal
@@ -55,7 +55,7 @@ def record(
         end_s = clock.monotonic_s() + (duration or 0)
         while True:
             done = clock.monotonic_s() >= end_s
-            for frame, gone in _new_rows(ring, following):
+            for frame, gone in _new_rows(rings, following):
                 lost += gone if duration is not None else 0
                 frames.append(frame)
             if done:
@@ -66,7 +66,7 @@ def record(
         raise EnvironmentLacksError(f"{folder}: the run has no samples yet; expected some to record")
     first_ns = start_ns or min(int(frame.time_ns[0]) for frame in frames)
     rows = write_recording(
-        out, frames, topology=ring.topology, meta=_meta(session), records=_records(folder, first_ns, clock.utc_ns())
+        out, frames, topology=rings.topology, meta=_meta(session), records=_records(folder, first_ns, clock.utc_ns())
     )
     size_bytes = out.stat().st_size
     if as_json:
@@ -75,8 +75,8 @@ def record(
         typer.echo(f"{out}: {rows} rows, {size_bytes / 1024:.0f} KiB" + (f", {lost} ring rows lost" if lost else ""))
 
 
-def _new_rows(ring: Ring, following: dict[str, int]) -> Iterator[tuple[Frame, int]]:
-    for name, table in ring.tables.items():
+def _new_rows(rings: Rings, following: dict[str, int]) -> Iterator[tuple[Frame, int]]:
+    for name, table in rings.tables.items():
         while True:
             read = table.read(following[name])
             following[name] = read.next

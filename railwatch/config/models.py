@@ -87,6 +87,9 @@ class Sampling(Section):
 
     fast_hz: float = Field(default=20.0, ge=1, le=1000, description="Reads per second of the fast group.")
     slow_hz: float = Field(default=1.0, ge=0.01, le=10, description="Reads per second of the slow group.")
+    rare: Annotated[DurationS, _at_least(1, "1s")] = Field(
+        default=10.0, description="Time between two reads of what is costly to ask for: board controllers, meters."
+    )
     ring: Annotated[DurationS, _at_least(10, "10s")] = Field(
         default=600.0, description="How much full-rate history is kept in memory."
     )

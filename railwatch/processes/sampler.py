@@ -3,7 +3,6 @@
 import json
 import logging
 import sys
-from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -20,25 +19,21 @@ from agent.guard.guard import Guard
 from agent.guard.pipeline import Pipeline
 from agent.ring import Ring
 from agent.sampler.sampler import Sampler, make_ring, settle_process
-from agent.sampler.settings import Pace, SamplerSettings
 from analytics.catalogue import xid
 from railwatch.config.models import Config, SourceUse
 from railwatch.driver import OpenDriver, open_driver
 from railwatch.pipeline import pipeline_settings, topology_of
 from railwatch.processes.child import Ready, run_child
+from railwatch.sampling import STATUS_EVERY_S, StatusFiles, chosen, sampler_settings
 from railwatch.session import DriverKind, Session
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
-from telemetry.frames import TableSpec
 from telemetry.journal import JournalWriter
 from telemetry.records import Event, Severity
 
 logger = logging.getLogger(__name__)
 
-SOURCES_FILE = "sources.json"
-WORKERS_FILE = "workers.json"
 CLOCKS_FILE = "clocks.json"
-STATUS_EVERY_S = 1.0
 GPUS_FILE = "gpus.json"
 # A guard that took no step for this long hangs; a step takes milliseconds, an order to the actuator at most a second.
 GUARD_SILENT_S = 10.0
@@ -56,7 +51,8 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
     collectors, sources = _collectors(session, config, driver, accounts, clock)
     event_sources = _event_sources(session, config, driver, accounts, clock)
     sources += (kernel_log_status(Path(session.kmsg)),)
-    settings = _settings(config)
+    settings = sampler_settings(config)
+    files = StatusFiles(session.run_dir, "sampler")
     topology = topology_of(session.node, [collector.spec for collector in collectors])
     ring = make_ring(
         session.ring_path,
@@ -83,6 +79,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
         pulse,
         snapshot_path=kept,
         actions_path=session.journal_dir / "actuator.jsonl",
+        events_path=session.slow_events_path,
     )
     sampler = Sampler(
         ring,
@@ -99,9 +96,9 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
     sampler.start()
     guarding.start()
     ready({"gpus": len(driver.gpus), "tables": list(ring.tables)})
-    _write(session.run_dir / SOURCES_FILE, [_status_fields(status) for status in sources])
+    files.tell_sources(sources)
     while not stop.wait(STATUS_EVERY_S):
-        _write(session.run_dir / WORKERS_FILE, [_worker_fields(status) for status in sampler.statuses()])
+        files.tell_workers(sampler.statuses())
         if not stop.is_set() and (not guarding.is_alive() or pulse.age_s > GUARD_SILENT_S):
             logger.error("the guard takes no step any more; this process ends to be started again")
             sampler.stop()
@@ -157,10 +154,7 @@ def _tell(guard: Guard, events: tuple[Event, ...]) -> None:
 def _collectors(
     session: Session, config: Config, driver: OpenDriver, accounts: Accounts, clock: Clock
 ) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
-    wanted = {
-        EntityKind.SUPPLY: config.sources.hwmon,
-        EntityKind.NODE: config.sources.host,
-    }
+    wanted = {EntityKind.SUPPLY: config.sources.hwmon, EntityKind.NODE: config.sources.host}
     built = build_collectors(
         CollectorSettings(
             node=session.node.key,
@@ -171,30 +165,13 @@ def _collectors(
             sysfs_root=Path(session.sysfs),
         )
     )
-    collectors: list[Collector] = []
-    statuses: list[SourceStatus] = []
-    for part in built:
-        off = part.collector is not None and (
-            wanted.get(part.collector.spec.kind) is SourceUse.OFF
-            or (part.collector.name == "gpu_bus" and config.sources.pci is SourceUse.OFF)
-        )
-        if off:
-            statuses.append(
-                SourceStatus(name=part.status.name, state=SourceState.MISSING, detail="switched off by configuration")
-            )
-            continue
-        statuses.append(part.status)
-        if part.collector is not None:
-            if session.simulated:
-                part.collector.spec = _marked(part.collector.spec)
-            collectors.append(part.collector)
-    return collectors, tuple(statuses)
 
+    def off(collector: Collector) -> bool:
+        is_bus = collector.name == "gpu_bus"
+        use = config.sources.pci if is_bus else wanted.get(collector.spec.kind)
+        return use is SourceUse.OFF
 
-def _marked(spec: TableSpec) -> TableSpec:
-    """Tag every entity as simulated, so that no store and no recording can take it for a real one."""
-    tag = ("simulated", "true")
-    return replace(spec, entities=tuple(replace(entity, tags=(*entity.tags, tag)) for entity in spec.entities))
+    return chosen(built, off=off, simulated=session.simulated)
 
 
 def _event_sources(
@@ -227,19 +204,6 @@ def _severity_of(code: int) -> Severity:
     return Severity.WARNING if entry is None else entry.severity
 
 
-def _settings(config: Config) -> SamplerSettings:
-    sampling = config.sampling
-    fast_s, slow_s = 1.0 / sampling.fast_hz, 1.0 / sampling.slow_hz
-    return SamplerSettings(
-        fast=Pace(
-            rate_hz=sampling.fast_hz, stale_after_s=max(1.0, 5 * fast_s), hung_after_s=max(sampling.deadline, fast_s)
-        ),
-        slow=Pace(
-            rate_hz=sampling.slow_hz, stale_after_s=max(5.0, 3 * slow_s), hung_after_s=max(5.0, sampling.deadline)
-        ),
-    )
-
-
 def _pipeline(session: Session, ring: Ring, supported_mhz: dict[str, tuple[float, ...]]) -> Pipeline:
     specs = [table.spec for table in ring.tables.values()]
     settings = pipeline_settings(session.config, simulated=session.simulated)
@@ -247,28 +211,6 @@ def _pipeline(session: Session, ring: Ring, supported_mhz: dict[str, tuple[float
     for name in pipeline.idle_detectors:
         logger.info("detector %s has nothing to judge: no source gives its signals", name)
     return pipeline
-
-
-def _status_fields(status: SourceStatus) -> dict[str, str]:
-    return {
-        "name": status.name,
-        "state": status.state.value,
-        "detail": status.detail,
-        "how_to_get": status.how_to_get,
-    }
-
-
-def _worker_fields(status: object) -> dict[str, object]:
-    return {name: getattr(status, name) for name in ("name", "state", "detail", "errors", "hangs", "age_s")}
-
-
-def _write(path: Path, rows: list[dict[str, str]] | list[dict[str, object]]) -> None:
-    fresh = path.with_suffix(".new")
-    try:
-        fresh.write_text(json.dumps(rows), encoding="utf-8")
-        fresh.replace(path)
-    except OSError as err:
-        logger.warning("%s cannot be written: %s; the page shows old states", path, err.strerror)
 
 
 if __name__ == "__main__":

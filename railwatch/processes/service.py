@@ -7,7 +7,7 @@ from threading import Event
 
 import numpy as np
 
-from agent.ring import Ring
+from agent.rings import Rings
 from dashboards.page.app import create_app, echarts_dir
 from dashboards.page.server import PageServer, bind
 from railwatch import __version__
@@ -45,7 +45,7 @@ class Service:
         self._records = records
         self._page = page
         self._clock = clock
-        self._ring: Ring | None = None
+        self._rings: Rings | None = None
         self._next: dict[str, int] = {}
         self._rollups: dict[str, Rollup] = {}
         self._kept_ns: dict[str, int] = {}
@@ -138,15 +138,15 @@ class Service:
     def _rows(self) -> tuple[list[Frame], list[Frame]]:
         raw: list[Frame] = []
         rollups: list[Frame] = []
-        if self._ring is not None and not self._ring.current:
+        if self._rings is not None and not self._rings.current:
             self._drain(raw, rollups)  # the last rows of a ring that another one has replaced
-        if self._ring is None or not self._ring.current:
+        if self._rings is None or not self._rings.current:
             rollups += self._attach()
         self._drain(raw, rollups)
         return raw, rollups
 
     def _drain(self, raw: list[Frame], rollups: list[Frame]) -> None:
-        for name, table in ({} if self._ring is None else self._ring.tables).items():
+        for name, table in ({} if self._rings is None else self._rings.tables).items():
             kept_ns = self._kept_ns.pop(name, None)  # only what was in the ring already can have been kept before
             left_out = 0
             while True:
@@ -169,13 +169,13 @@ class Service:
             self._rows_lost += left_out
 
     def _attach(self) -> list[Frame]:
-        """Find the ring; rows that an earlier service process did not get to store are in it still.
+        """Find the rings; rows that an earlier service process did not get to store are in them still.
 
-        Gives the last rollups of the ring before.
+        Gives the last rollups of the rings before.
         """
         try:
-            ring = Ring.attach(self._session.ring_path)
-            tables = ring.tables
+            rings = Rings.attach(self._session.ring_path, (self._session.slow_ring_path,))
+            tables = rings.tables
             newest_ns = {name: self._keeper.newest_ns(table.spec) for name, table in tables.items()}
         except EnvironmentLacksError:
             return []  # the sampler is being started again
@@ -184,7 +184,7 @@ class Service:
                 logger.error("rows wait in the ring: %s", err)  # noqa: TRY400 -- the reason says it all
             self._store_trouble = str(err)
             return []
-        self._ring, self._store_trouble = ring, ""
+        self._rings, self._store_trouble = rings, ""
         left = self._flush()
         self._next = {name: max(0, table.count - table.rows) for name, table in tables.items()}
         self._kept_ns = {name: kept_ns for name, kept_ns in newest_ns.items() if kept_ns is not None}

@@ -11,7 +11,6 @@ import pytest
 from dashboards.page.source import CollectorState
 from railwatch.keeping import open_keeper
 from railwatch.node_page import RECENT, STALE_S, NodePage
-from railwatch.processes.sampler import SOURCES_FILE, WORKERS_FILE
 from railwatch.session import Session
 from telemetry.clock import NS_PER_S
 from telemetry.errors import TransientError
@@ -51,9 +50,9 @@ class Shown:
 
     def collector(self, state: str, worker: str) -> None:
         source = {"name": "supply", "state": state, "detail": "", "how_to_get": "buy one"}
-        (self.session.run_dir / SOURCES_FILE).write_text(json.dumps([source]))
+        (self.session.run_dir / "sources-sampler.json").write_text(json.dumps([source]))
         row = {"name": "supply", "state": worker, "detail": "why", "errors": 1, "hangs": 0, "age_s": 1.0}
-        (self.session.run_dir / WORKERS_FILE).write_text(json.dumps([row]))
+        (self.session.run_dir / "workers-sampler.json").write_text(json.dumps([row]))
 
 
 @pytest.fixture
