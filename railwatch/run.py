@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from railwatch.config.models import Config, SourceUse
+from railwatch.config.models import Config
+from railwatch.config.sources import SourceUse
 from railwatch.probe import ProbeAnswer, has_driver, probe_nvml
 from railwatch.session import DriverKind, Session, run_dir_of
 from railwatch.supervisor import ChildSpec, Supervisor

@@ -7,48 +7,17 @@ is to write.
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from agent.actuation.limits import UnreadableClocks
 from analytics.detectors.limits import DetectorLimits
 from analytics.incidents.book import BookSettings
+from railwatch.config.section import Section, UserPath, at_least, web_url
+from railwatch.config.sources import Sources
 from rules.rails import RailsSettings
 from telemetry.durations import DurationS, SizeBytes
 from telemetry.records import Mode
-
-
-class Section(BaseModel):
-    """What every section shares: unknown keys are refused, values do not change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-def _at_least(least_s: float, words: str) -> AfterValidator:
-    def check(value_s: float) -> float:
-        if value_s < least_s:
-            raise ValueError(f"at least {words}")
-        return value_s
-
-    return AfterValidator(check)
-
-
-def _web_url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("an address such as http://127.0.0.1:8086")
-    return text.rstrip("/")
-
-
-UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
-
-
-class SourceUse(StrEnum):
-    """Whether a source of samples is read."""
-
-    AUTO = "auto"
-    OFF = "off"
 
 
 class StoreKind(StrEnum):
@@ -87,28 +56,16 @@ class Sampling(Section):
 
     fast_hz: float = Field(default=20.0, ge=1, le=1000, description="Reads per second of the fast group.")
     slow_hz: float = Field(default=1.0, ge=0.01, le=10, description="Reads per second of the slow group.")
-    rare: Annotated[DurationS, _at_least(1, "1s")] = Field(
+    rare: Annotated[DurationS, at_least(1, "1s")] = Field(
         default=10.0, description="Time between two reads of what is costly to ask for: board controllers, meters."
     )
-    ring: Annotated[DurationS, _at_least(10, "10s")] = Field(
+    ring: Annotated[DurationS, at_least(10, "10s")] = Field(
         default=600.0, description="How much full-rate history is kept in memory."
     )
-    deadline: Annotated[DurationS, _at_least(0.1, "100ms")] = Field(
+    deadline: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
         default=2.0,
         description="A read that takes longer counts as hung; its source is set aside and tried again later.",
     )
-
-
-class Sources(Section):
-    """Which sources of samples are read, and where they are."""
-
-    nvml: SourceUse = Field(default=SourceUse.AUTO, description="NVIDIA's driver library.")
-    hwmon: SourceUse = Field(default=SourceUse.AUTO, description="Voltages and currents of the kernel's hwmon sensors.")
-    pci: SourceUse = Field(default=SourceUse.AUTO, description="Presence and error counters of the GPUs' PCI devices.")
-    host: SourceUse = Field(default=SourceUse.AUTO, description="CPU and memory of the host.")
-    kernel_log: SourceUse = Field(default=SourceUse.AUTO, description="Driver lines of the kernel log.")
-    sysfs: UserPath = Field(default=Path("/sys"), description="Where sysfs is mounted.")
-    kmsg: UserPath = Field(default=Path("/dev/kmsg"), description="The kernel log device.")
 
 
 class Store(Section):
@@ -118,7 +75,7 @@ class Store(Section):
         default=StoreKind.EMBEDDED,
         description="`embedded` needs no server; `influxdb1` writes to /write, `influxdb2` to /api/v2/write.",
     )
-    url: Annotated[str, AfterValidator(_web_url)] | None = Field(
+    url: Annotated[str, AfterValidator(web_url)] | None = Field(
         default=None, description="Address of the server, such as http://127.0.0.1:8086."
     )
     database: str = Field(default="railwatch", min_length=1, description="Database (1.x).")
@@ -134,10 +91,10 @@ class Store(Section):
     basic_auth: bool = Field(
         default=False, description="Send the token `user:password` as basic authentication (VictoriaMetrics)."
     )
-    raw_retention: Annotated[DurationS, _at_least(3600, "1h")] = Field(
+    raw_retention: Annotated[DurationS, at_least(3600, "1h")] = Field(
         default=7 * 86400.0, description="How long full-rate samples are kept."
     )
-    rollup_retention: Annotated[DurationS, _at_least(3600, "1h")] = Field(
+    rollup_retention: Annotated[DurationS, at_least(3600, "1h")] = Field(
         default=365 * 86400.0, description="How long one-second rollups are kept."
     )
     embedded_max: SizeBytes = Field(

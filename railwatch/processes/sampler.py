@@ -20,7 +20,8 @@ from agent.guard.pipeline import Pipeline
 from agent.ring import Ring
 from agent.sampler.sampler import Sampler, make_ring, settle_process
 from analytics.catalogue import xid
-from railwatch.config.models import Config, SourceUse
+from railwatch.config.models import Config
+from railwatch.config.sources import SourceUse
 from railwatch.driver import OpenDriver, open_driver
 from railwatch.pipeline import pipeline_settings, topology_of
 from railwatch.processes.child import Ready, run_child

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from railwatch import run as run_module
-from railwatch.config.models import Config, SourceUse
+from railwatch.config.models import Config
+from railwatch.config.sources import SourceUse
 from railwatch.probe import ProbeAnswer, has_driver, probe_nvml
 from railwatch.run import NodeRun, Wanted, choose_source
 from railwatch.session import DriverKind, Session, run_dir_of

@@ -1,0 +1,1 @@
+"""The signals by what has them; `telemetry.signals` puts them together."""

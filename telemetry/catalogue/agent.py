@@ -1,0 +1,31 @@
+"""What the agent tells of itself."""
+
+from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
+from telemetry.entities import EntityKind
+
+_G, _C = SignalKind.GAUGE, SignalKind.COUNTER
+
+_AGENT = declare(
+    EntityKind.AGENT,
+    Source.AGENT,
+    RateClass.SLOW,
+    (
+        ("cpu_ratio", "ratio", _G, 4, "CPU time of the sampling process over wall time, in cores."),
+        ("resident_bytes", "B", _G, 0, "Resident memory of the sampling process."),
+        ("tick_late_p99_s", "s", _G, 6, "99th percentile of how late the fast ticks of the last second came."),
+        ("driver_s", "s", _C, 6, "Time spent inside driver calls."),
+        ("ticks", "", _C, 0, "Fast ticks done."),
+        ("overruns", "", _C, 0, "Ticks skipped because the one before had not ended."),
+        ("updates_kept", "", _C, 0, "Distinct sensor updates kept."),
+        ("collector_errors", "", _C, 0, "Reads that raised, over all collectors."),
+        ("collector_hangs", "", _C, 0, "Reads that missed their deadline, over all collectors."),
+        ("oldest_signal_age_s", "s", _G, 3, "Age of the oldest collector's last good read."),
+        ("ring_rows_lost", "", _C, 0, "Ring rows overwritten before the service read them."),
+        ("kernel_lines_unparsed", "", _C, 0, "Driver lines of the kernel log kept as text because no pattern fits."),
+        ("spool_bytes", "B", _G, 0, "Bytes that wait on disk for the store."),
+        ("spool_dropped_points", "", _C, 0, "Points given up because the spool was full."),
+        ("uplink_errors", "", _C, 0, "Writes that the store refused or that did not reach it."),
+    ),
+)
+
+AGENT_SIGNALS = (*_AGENT,)

@@ -1,0 +1,15 @@
+"""What a job tells."""
+
+from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
+from telemetry.entities import EntityKind
+
+_C = SignalKind.COUNTER
+
+_JOB = declare(
+    EntityKind.JOB,
+    Source.JOB,
+    RateClass.SLOW,
+    (("steps", "", _C, 0, "Training steps that have ended."),),
+)
+
+JOB_SIGNALS = (*_JOB,)
