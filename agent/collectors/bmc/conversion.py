@@ -1,0 +1,82 @@
+"""From the byte of an IPMI sensor to its value: IPMI 2.0 sections 36.3 (conversion) and 43.1 (record fields).
+
+``value = L((M raw + B 10^K1) 10^K2)``, L being one of twelve functions.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Format(IntEnum):
+    """How a reading's byte is signed: table 43-1, byte 21, bits 7:6."""
+
+    UNSIGNED = 0
+    ONES_COMPLEMENT = 1
+    TWOS_COMPLEMENT = 2
+    NONE = 3
+
+
+def _inverse(value: float) -> float:
+    return math.nan if value == 0.0 else 1.0 / value
+
+
+def _log(value: float, base: float) -> float:
+    return math.log(value, base) if value > 0.0 else math.nan
+
+
+# Table 43-1, byte 24: what is applied to the straight line. 70h and up is not linear and has no function.
+_LINEARIZATION: Mapping[int, Callable[[float], float]] = {
+    0: lambda value: value,
+    1: lambda value: _log(value, math.e),
+    2: lambda value: _log(value, 10),
+    3: lambda value: _log(value, 2),
+    4: math.exp,
+    5: lambda value: 10.0**value,
+    6: lambda value: 2.0**value,
+    7: _inverse,
+    8: lambda value: value**2,
+    9: lambda value: value**3,
+    10: lambda value: math.sqrt(value) if value >= 0.0 else math.nan,
+    11: math.cbrt,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """The factors of one sensor."""
+
+    format: Format
+    m: int
+    b: int
+    k1: int
+    k2: int
+    linearization: int = 0
+
+    @property
+    def supported(self) -> bool:
+        """Whether a byte has a value at all, by these factors alone."""
+        return self.format is not Format.NONE and self.linearization in _LINEARIZATION
+
+    def value(self, raw: int) -> float:
+        """Give what a byte stands for; NaN where the function has no value there or there is no function."""
+        if not self.supported:
+            return math.nan
+        straight = (self.m * self._signed(raw) + self.b * 10.0**self.k1) * 10.0**self.k2
+        try:
+            value = _LINEARIZATION[self.linearization](straight)
+        except OverflowError:
+            return math.nan
+        # The dust of binary fractions: no sensor of a byte has more than nine digits.
+        return float(f"{value:.9g}")
+
+    def _signed(self, raw: int) -> int:
+        if raw < 0x80 or self.format is Format.UNSIGNED:
+            return raw
+        return raw - 0xFF if self.format is Format.ONES_COMPLEMENT else raw - 0x100
+
+
+def signed(value: int, bits: int) -> int:
+    """Read a number of so many bits as two's complement."""
+    return value - (1 << bits) if value >> (bits - 1) & 1 else value

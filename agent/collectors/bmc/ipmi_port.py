@@ -1,0 +1,52 @@
+"""The port to a controller that speaks IPMI: requests out, answers back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+# Completion codes, IPMI 2.0 table 5-2.
+OK, INVALID_COMMAND, RESERVATION_LOST, CANNOT_RETURN, NOT_PRESENT = 0x00, 0xC1, 0xC5, 0xCA, 0xCB
+TOO_MUCH, BUSY = 0xC8, 0xC0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One command to logical unit 0: network function, command, data."""
+
+    function: int
+    command: int
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Completion code and, where it is 0, the data behind it."""
+
+    code: int
+    data: bytes = b""
+
+    def at_least(self, count: int) -> bytes:
+        """Give the data where the command was done and so many bytes came, else nothing."""
+        return self.data if self.code == OK and len(self.data) >= count else b""
+
+
+class IpmiPort(Protocol):
+    """Carries commands to a controller and back; it returns or raises within seconds.
+
+    Raises
+    ------
+    TransientError
+        The controller does not answer, or lets nobody in.
+    EnvironmentLacksError, NotPermittedError
+        What is needed on this machine is missing or may not be used.
+    """
+
+    name: str
+
+    def ask(self, requests: Sequence[Request]) -> tuple[Answer, ...]:
+        """Give one answer for each request, in order; connects first where there is no connection."""
+        ...
+
+    def close(self) -> None:
+        """Let the connection go; closing twice is harmless."""
+        ...

@@ -1,0 +1,232 @@
+"""IPMI by way of one ``ipmitool`` that is kept running: over LAN and through the kernel's device.
+
+``ipmitool exec /dev/stdin`` runs one line after the other. Each request is one ``raw`` line, followed by an ``echo`` by
+which its answer is told from the next. It writes to a pseudo terminal, since it would hold answers back in a pipe.
+A process that does not answer is killed, so nothing of a controller that hangs stays behind.
+
+The interactive ``ipmitool shell`` echoes what it reads and does not end when its input does. ``pyghmi``, which needs no
+process, was tried: some runs stood still for 50 ms at every second answer, and its sessions are global to the process.
+"""
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import subprocess
+import tty
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.collectors.bmc.ipmi_port import Answer, Request
+from agent.collectors.bmc.settings import IPMI_PORT, BmcKind, BmcSettings
+from telemetry.clock import Clock
+from telemetry.errors import EnvironmentLacksError, NotPermittedError, TransientError
+
+PROGRAM = "ipmitool"
+# Where the kernel's IPMI driver (ipmi_devintf) shows itself; the list is that of ipmitool.
+DEVICES = (Path("/dev/ipmi0"), Path("/dev/ipmi/0"), Path("/dev/ipmidev/0"))
+HOW_TO_GET_PROGRAM = "install ipmitool (Debian, Ubuntu, RHEL: package ipmitool)"
+
+# Own choice: below the five seconds after which a slow read counts as hung. Assumption: no healthy controller needs
+# more for one command.
+_SILENT_S = 4.0
+# Own choice: what one round over all sensors may take; a read of a rare source counts as hung after 30 s.
+_ROUND_S = 20.0
+# One second for an answer, asked again twice; ipmitool's own numbers for lanplus, 1 and 4, lie beyond _SILENT_S.
+_LAN_PATIENCE = ("-N", "1", "-R", "2")
+# Few enough that a request never waits for the next batch for long, and far below what a pipe holds.
+_BATCH = 32
+_READ_BYTES = 65536
+_LOOK_S = 0.05
+_END_S = 0.5
+_MARK = "railwatch-end"
+_MARK_LINE = re.compile(rf"^{_MARK} (\d+)\s*$")
+_BYTES_LINE = re.compile(r"^(?: [0-9a-f]{2})+\s*$")
+_CODE = re.compile(r"Unable to send RAW command .*rsp=0x([0-9a-f]+)")
+# What ipmitool says when the request or its answer was lost; the code is that of its own, not of the controller.
+_LOST = re.compile(
+    r"Unable to send RAW command(?!.*rsp=)|Unable to establish|Could not open device"
+    r"|Error.*(?:session|connect|address)",
+    re.IGNORECASE,
+)
+_NO_DEVICE, _NO_SESSION = "Could not open device", "Unable to establish"
+_MOST_SAID = 300
+
+
+class IpmitoolPort:
+    """An `IpmiPort` over one ipmitool process.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        At the first request: ipmitool is not installed.
+    """
+
+    def __init__(self, settings: BmcSettings, *, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._process: subprocess.Popen[bytes] | None = None
+        # Both ends of the terminal: were its own end closed with it, what it said last would be lost.
+        self._terminal = self._its_end = -1
+        self._pending = b""
+        self._count = 0
+        self._round_end_s = 0.0
+        lan = settings.kind is BmcKind.IPMI
+        self.name = f"IPMI at {settings.address}:{settings.port or IPMI_PORT}" if lan else "IPMI by the kernel's device"
+
+    @property
+    def pid(self) -> int | None:
+        """The process, None while there is none."""
+        return None if self._process is None else self._process.pid
+
+    def ask(self, requests: Sequence[Request]) -> tuple[Answer, ...]:
+        """Give one answer for each request."""
+        if self._process is None:
+            self._start()
+        self._round_end_s = self._clock.monotonic_s() + _ROUND_S
+        answers: list[Answer] = []
+        try:
+            for start in range(0, len(requests), _BATCH):
+                answers += self._batch(requests[start : start + _BATCH])
+        except TransientError:
+            self.close()
+            raise
+        return tuple(answers)
+
+    def close(self) -> None:
+        """End the process and wait for it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()  # the end of its input: it closes its session and ends
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for end in (self._terminal, self._its_end):
+            os.close(end)
+        self._terminal, self._its_end, self._pending = -1, -1, b""
+
+    def _start(self) -> None:
+        program = shutil.which(PROGRAM)
+        if program is None:
+            raise EnvironmentLacksError(f"{PROGRAM} is not installed")
+        if self._settings.kind is not BmcKind.IPMI:
+            _check_device()
+        ours, its = os.openpty()
+        tty.setraw(its)
+        # The password goes by the environment of this one process: a command line can be read by everybody.
+        environment = {**os.environ, "IPMI_PASSWORD": self._settings.password()}
+        try:
+            self._process = subprocess.Popen(
+                [program, *self._arguments(), "exec", "/dev/stdin"],
+                stdin=subprocess.PIPE,
+                stdout=its,
+                stderr=its,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as err:
+            os.close(ours)
+            os.close(its)
+            raise EnvironmentLacksError(f"{program} cannot be started: {err.strerror}") from err
+        self._terminal, self._its_end = ours, its
+
+    def _arguments(self) -> list[str]:
+        settings = self._settings
+        if settings.kind is not BmcKind.IPMI:
+            return ["-I", "open"]
+        port = str(settings.port or IPMI_PORT)
+        suite = [] if settings.cipher_suite is None else ["-C", str(settings.cipher_suite)]
+        # User level is enough for sensors, records and log (IPMI 2.0 appendix G), and all that a careful site gives.
+        login = ["-H", settings.address, "-p", port, "-U", settings.user, "-E", "-L", "USER"]
+        return ["-I", "lanplus", *_LAN_PATIENCE, *suite, *login]
+
+    def _batch(self, requests: Sequence[Request]) -> list[Answer]:
+        process = self._process
+        if process is None or process.stdin is None:
+            raise TransientError(f"{self.name}: the connection was closed")
+        lines = []
+        for request in requests:
+            self._count += 1
+            lines.append(f"{_raw_line(request)}\necho {_MARK} {self._count}\n")
+        first = self._count - len(requests) + 1
+        with contextlib.suppress(BrokenPipeError):  # it has ended; what it said last is read below
+            process.stdin.write("".join(lines).encode("ascii"))
+            process.stdin.flush()
+        return [self._answer(number) for number in range(first, self._count + 1)]
+
+    def _answer(self, number: int) -> Answer:
+        data, said, code = bytearray(), "", 0
+        while True:
+            line = self._line(said)
+            mark = _MARK_LINE.match(line)
+            if mark is not None:
+                if int(mark[1]) != number:
+                    raise TransientError(f"{self.name}: {PROGRAM} lost count of its answers")
+                return Answer(code=code, data=bytes(data))
+            refused = _CODE.search(line)
+            if refused is not None:
+                code = int(refused[1], 16)
+            elif _BYTES_LINE.match(line):
+                data += bytes.fromhex(line)
+            elif _LOST.search(line):
+                raise TransientError(f"{self.name}: {_reason(line)}")
+            elif line.strip():
+                said = (said + " " + line.strip())[-_MOST_SAID:]
+
+    def _line(self, said: str) -> str:
+        """Give the next line of output; a process that says nothing for too long is given up."""
+        end_s = self._clock.monotonic_s() + _SILENT_S
+        if self._clock.monotonic_s() > self._round_end_s:
+            raise TransientError(f"{self.name}: too slow, no end within {_ROUND_S:g} s")
+        while b"\n" not in self._pending:
+            chunk = self._chunk()
+            self._pending += chunk
+            if chunk:
+                continue
+            if self._process is None or self._process.poll() is not None:
+                rest = " ".join((said + " " + self._pending.decode(errors="replace")).split())
+                raise TransientError(f"{self.name}: {_reason(rest) if rest else f'{PROGRAM} has ended'}")
+            if self._clock.monotonic_s() > end_s:
+                raise TransientError(f"{self.name}: no answer within {_SILENT_S:g} s")
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line.decode("ascii", errors="replace").rstrip("\r")
+
+    def _chunk(self) -> bytes:
+        """Give what there is to read, after a short wait; nothing where nothing came."""
+        ready, _, _ = select.select([self._terminal], [], [], _LOOK_S)
+        return os.read(self._terminal, _READ_BYTES) if ready else b""
+
+
+def device() -> Path | None:
+    """Give the kernel's IPMI device, None where it has none."""
+    return next((path for path in DEVICES if path.exists()), None)
+
+
+def _check_device() -> None:
+    path = device()
+    if path is None:
+        raise EnvironmentLacksError(f"none of {', '.join(map(str, DEVICES))} exists")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise NotPermittedError(f"{path}: permission denied")
+
+
+def _raw_line(request: Request) -> str:
+    numbers = (request.function, request.command, *request.data)
+    return "raw " + " ".join(f"{number:#04x}" for number in numbers)
+
+
+def _reason(said: str) -> str:
+    """Put what ipmitool said into words; it does not tell a wrong password from a wrong address."""
+    if _NO_SESSION in said:
+        return "no session: nobody answers there, or user or password is wrong"
+    if _NO_DEVICE in said:
+        return "the kernel's IPMI device cannot be opened"
+    if "Unable to send RAW command" in said:
+        return "no answer to a command"
+    return said[-_MOST_SAID:]

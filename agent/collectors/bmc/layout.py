@@ -1,0 +1,189 @@
+"""Which table, entity and signal each measuring point of a controller becomes."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from agent.collectors.bmc import naming
+from agent.collectors.bmc.point import Place, Point, Quantity
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import FloatArray, TableSpec
+
+NODE_TABLE, SUPPLY_TABLE, FAN_TABLE = "bmc", "bmc_supply", "bmc_fan"
+AGE = "bmc_age_s"
+_NODE_SIGNALS = ("node_power_w", "rail_voltage_v", "outlet_temp_c", "gpu_board_temp_c", "bmc_board_temp_c", AGE)
+_INLET = "inlet_temp_c"
+_SUPPLY_SIGNALS = (
+    "input_voltage_v",
+    "input_current_a",
+    "input_power_w",
+    "power_w",
+    "output_voltage_v",
+    "output_current_a",
+    "supply_temp_c",
+    "supply_flags",
+    "rail_voltage_v",
+    "rail_current_a",
+)
+_FAN_SIGNALS = ("fan_rpm", "fan_ratio")
+# What feeds GPUs; the 12 V rail where there is one, since all older boards and SXM2 hang on it.
+_MAIN_RAILS_V = (12.0, 54.0, 48.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """Where points go: the first that has a value, or the highest of them."""
+
+    row: int
+    column: int
+    keys: tuple[str, ...]
+    highest: bool = False
+
+    def value(self, values: Mapping[str, float]) -> float:
+        """Give the value of the cell; NaN where none of its points has one."""
+        there = [value for key in self.keys if not math.isnan(value := values.get(key, math.nan))]
+        if not there:
+            return math.nan
+        return max(there) if self.highest else there[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLayout:
+    """One table and where its cells come from; a cell that is not listed is NaN."""
+
+    spec: TableSpec
+    cells: tuple[Cell, ...]
+
+    def fill(self, values: Mapping[str, float], into: FloatArray) -> None:
+        """Fill ``(n_entities, n_signals)``, every cell of it."""
+        into.fill(math.nan)
+        for cell in self.cells:
+            into[cell.row, cell.column] = cell.value(values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The tables of a controller; None where it has no such part."""
+
+    node: TableLayout
+    supplies: TableLayout | None
+    fans: TableLayout | None
+
+
+def lay_out(points: Iterable[Point], *, node: str, with_inlet: bool) -> Layout:
+    """Give the tables for these points.
+
+    Parameters
+    ----------
+    with_inlet
+        Whether the node's inlet is taken from the controller: another source may have it already.
+    """
+    points = tuple(points)
+    return Layout(
+        node=_node_table(points, node, with_inlet=with_inlet), supplies=_supply_table(points), fans=_fan_table(points)
+    )
+
+
+def unit_key(unit: str) -> str:
+    """Give the key of a controller's supply or fan; it says that it is not that of another source."""
+    return f"bmc-{unit}"
+
+
+def _node_table(points: tuple[Point, ...], node: str, *, with_inlet: bool) -> TableLayout:
+    signals = (*_NODE_SIGNALS, _INLET) if with_inlet else _NODE_SIGNALS
+    whole = [point for point in points if point.quantity is Quantity.POWER and point.place is Place.BOARD]
+    whole.sort(key=lambda point: not (point.key == "dcmi.power" or naming.is_whole_node(point.name)))
+    named = [point for point in whole[:1] if naming.is_whole_node(point.name) or len(whole) == 1]
+
+    def temperatures(place: Place) -> list[Point]:
+        return [point for point in points if point.quantity is Quantity.TEMPERATURE and point.place is place]
+
+    sources = {
+        "node_power_w": (named, False),
+        "rail_voltage_v": (_main_rail(points), False),
+        "outlet_temp_c": (temperatures(Place.OUTLET), True),
+        "gpu_board_temp_c": (temperatures(Place.GPU), True),
+        "bmc_board_temp_c": (
+            [point for point in temperatures(Place.BOARD) if naming.is_board_temperature(point.name)],
+            True,
+        ),
+        _INLET: (temperatures(Place.INLET), False),
+    }
+    cells = tuple(
+        Cell(row=0, column=signals.index(name), keys=tuple(point.key for point in found), highest=highest)
+        for name, (found, highest) in sources.items()
+        if found and name in signals
+    )
+    entity = Entity(kind=EntityKind.NODE, key=node, name=node)
+    return TableLayout(
+        spec=TableSpec(name=NODE_TABLE, kind=EntityKind.NODE, entities=(entity,), signals=signals), cells=cells
+    )
+
+
+def _main_rail(points: tuple[Point, ...]) -> list[Point]:
+    rails = [point for point in points if point.quantity is Quantity.VOLTAGE and point.place is Place.BOARD]
+    for nominal_v in _MAIN_RAILS_V:
+        found = [point for point in rails if naming.rail_nominal_v(point.name) == nominal_v]
+        if found:
+            return found[:1]
+    return []
+
+
+def _supply_table(points: tuple[Point, ...]) -> TableLayout | None:
+    """Lay out supplies, and every rail of the board as a supply with nothing but its voltage or current."""
+    rows: dict[str, tuple[str, dict[str, list[str]]]] = {}
+    for point in points:
+        signal = _supply_signal(point)
+        if signal is None:
+            continue
+        unit = (point.unit if point.place is Place.SUPPLY else naming.slug(point.name)) or naming.slug(point.name)
+        _, columns = rows.setdefault(unit, (unit if point.place is Place.SUPPLY else point.name, {}))
+        columns.setdefault(signal, []).append(point.key)
+    return _table(SUPPLY_TABLE, EntityKind.SUPPLY, _SUPPLY_SIGNALS, rows)
+
+
+def _supply_signal(point: Point) -> str | None:
+    if point.place is Place.SUPPLY:
+        by_side = {
+            (Quantity.VOLTAGE, True): "input_voltage_v",
+            (Quantity.CURRENT, True): "input_current_a",
+            (Quantity.POWER, True): "input_power_w",
+            (Quantity.POWER, False): "power_w",
+            (Quantity.VOLTAGE, False): "output_voltage_v",
+            (Quantity.CURRENT, False): "output_current_a",
+        }
+        anywhere = {Quantity.TEMPERATURE: "supply_temp_c", Quantity.SUPPLY_STATE: "supply_flags"}
+        return by_side.get((point.quantity, point.is_input), anywhere.get(point.quantity))
+    if point.place is not Place.BOARD:
+        return None
+    return {Quantity.VOLTAGE: "rail_voltage_v", Quantity.CURRENT: "rail_current_a"}.get(point.quantity)
+
+
+def _fan_table(points: tuple[Point, ...]) -> TableLayout | None:
+    rows: dict[str, tuple[str, dict[str, list[str]]]] = {}
+    for point in points:
+        signal = {Quantity.FAN_SPEED: "fan_rpm", Quantity.FAN_DUTY: "fan_ratio"}.get(point.quantity)
+        if signal is not None:
+            unit = point.unit or naming.slug(point.name)
+            if signal in rows.get(unit, ("", {}))[1]:  # two rotors of one module, told apart by the rest of their names
+                unit = naming.slug(point.name)
+            _, columns = rows.setdefault(unit, (unit, {}))
+            columns.setdefault(signal, []).append(point.key)
+    return _table(FAN_TABLE, EntityKind.FAN, _FAN_SIGNALS, rows)
+
+
+def _table(
+    name: str, kind: EntityKind, signals: tuple[str, ...], rows: Mapping[str, tuple[str, Mapping[str, list[str]]]]
+) -> TableLayout | None:
+    if not rows:
+        return None
+    entities = tuple(
+        Entity(kind=kind, key=unit_key(unit), name=label, tags=(("source", "bmc"),))
+        for unit, (label, _) in rows.items()
+    )
+    cells = tuple(
+        Cell(row=row, column=signals.index(signal), keys=tuple(keys), highest=signal.endswith("_temp_c"))
+        for row, (_, columns) in enumerate(rows.values())
+        for signal, keys in columns.items()
+    )
+    return TableLayout(spec=TableSpec(name=name, kind=kind, entities=entities, signals=signals), cells=cells)

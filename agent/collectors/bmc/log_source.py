@@ -1,0 +1,64 @@
+"""The controller's log as a source of events."""
+
+from agent.collectors.bmc.board import Board
+from agent.collectors.bmc.layout import unit_key
+from agent.collectors.bmc.point import LogEntry, Place
+from telemetry.clock import Clock
+from telemetry.entities import EntityKind
+from telemetry.records import Event
+
+# Own choice: one or two commands each time; a lost supply is told of within seconds.
+_EVERY_S = 2.0
+
+
+class BoardLog:
+    """New entries of the controller's log, each one once.
+
+    While the controller does not answer there is silence here: the collector that asks it tells of that.
+    """
+
+    name = "bmc_log"
+
+    def __init__(self, board: Board, *, node: str, clock: Clock) -> None:
+        self._board = board
+        self._node = node
+        self._clock = clock
+        self._due_s = 0.0
+
+    def open(self) -> None:
+        """Nothing to open: the connection is the board's."""
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Give what is new where it is time to look, else wait for the time-out."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._due_s:
+            self._clock.sleep_until(min(self._due_s, now_s + timeout_s))
+            return ()
+        self._due_s = now_s + _EVERY_S
+        return tuple(self._event(entry) for entry in self._board.new_entries())
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _event(self, entry: LogEntry) -> Event:
+        return Event(
+            id=f"bmc:{self._node}:{entry.id}",
+            time_ns=entry.time_ns,
+            kind=entry.kind,
+            entity_id=self._entity_id(entry),
+            code=entry.code,
+            severity=entry.severity,
+            message=entry.message,
+            sources=(self.name,),
+        )
+
+    def _entity_id(self, entry: LogEntry) -> str:
+        """Give the supply or fan that the entry names where there is a table with it, else the node."""
+        layout = self._board.layout
+        tables = {} if layout is None else {Place.SUPPLY: layout.supplies, Place.FAN: layout.fans}
+        table = tables.get(entry.place)
+        if table is not None and entry.unit:
+            found = next((e.id for e in table.spec.entities if e.key == unit_key(entry.unit)), None)
+            if found is not None:
+                return found
+        return f"{EntityKind.NODE}:{self._node}"

@@ -1,0 +1,86 @@
+"""What the names of sensors tell: makers choose them freely, so these are habits and no standard.
+
+Published listings that were used: an Intel board (github.com/sudoshs/tera-anomaly, IPMI-Header.md), the IPMI plugin of
+ExaMon (IBM POWER9), NetApp's GetIpmiInfo, Graphcore's IPU-M2000 BMC guide. The rest are assumptions.
+"""
+
+import re
+
+from agent.collectors.bmc.point import Place, Quantity
+
+_SUPPLY = re.compile(r"^(?:psu|ps|power[ _]?supply|pws|pwr[ _]?supply)[ _#-]?(\d+|[a-d]\b)", re.IGNORECASE)
+_FAN = re.compile(r"\bfan|fan\d|^sys_fan|tach", re.IGNORECASE)
+_FAN_UNIT = re.compile(r"^(.*?fan[ _-]?[\w.]*\d+[a-z]?)", re.IGNORECASE)
+_INLET = re.compile(r"inlet|ambient|intake|front.?panel|fnt.?pnl|air.?in\b", re.IGNORECASE)
+_OUTLET = re.compile(r"outlet|exhaust|exit.?air|air.?out\b", re.IGNORECASE)
+_GPU = re.compile(r"(?<![a-z])gpu(?![a-z])|accelerator|(?<![a-z])oam\d", re.IGNORECASE)
+# Temperatures that other sources have better, and distances to a limit, which are none.
+_NOT_BOARD = re.compile(
+    r"cpu|(?<![a-z])p\d(?!\d)|dimm|drive|hdd|ssd|nvme|dts|ma?r?gi?n(?![a-z])|mrgn|throttle", re.IGNORECASE
+)
+_INPUT = re.compile(r"\b(?:v|i|p)in\b|input|\bin\b|\bac\b|line|_in(?:_|$)|(?:v|i|p)in(?:_|$)", re.IGNORECASE)
+_RAIL = re.compile(r"(?<![\d.])(\d{1,2}(?:[._]\d+)?)[ _]?v(?![a-z]*sb|.?st)|\bv(12|48|54)\b", re.IGNORECASE)
+_RAIL_WITH_POINT = re.compile(r"(\d{1,2})v(\d{1,2})(?!\d)", re.IGNORECASE)
+_STANDBY = re.compile(r"sb\b|standby|stby|aux|bat", re.IGNORECASE)
+_WHOLE_NODE = re.compile(
+    r"^(?:node|system|sys|total|chassis|server|board)?[ _-]*(?:input[ _-]*)?"
+    r"(?:power|pwr)[ _-]*(?:consumption|meter|input|total|draw)?$|total.?power|pwr consumption",
+    re.IGNORECASE,
+)
+
+
+def supply_unit(name: str) -> str:
+    """Give which supply a name speaks of, as in ``psu0``; empty where it speaks of none."""
+    found = _SUPPLY.match(name.strip())
+    return "" if found is None else f"psu{found[1].lower()}"
+
+
+def fan_unit(name: str) -> str:
+    """Give which fan a name speaks of, as in ``fan3a``."""
+    found = _FAN_UNIT.match(name.strip())
+    return slug(found[1] if found is not None else name)
+
+
+def place_of(name: str, quantity: Quantity) -> Place:
+    """Give where a sensor of that name sits; the board where the name does not tell."""
+    if supply_unit(name):
+        return Place.SUPPLY
+    if quantity in (Quantity.FAN_SPEED, Quantity.FAN_DUTY) or (quantity is not Quantity.POWER and _FAN.search(name)):
+        return Place.FAN
+    for pattern, place in ((_GPU, Place.GPU), (_INLET, Place.INLET), (_OUTLET, Place.OUTLET)):
+        if pattern.search(name):
+            return place
+    return Place.BOARD
+
+
+def is_input(name: str) -> bool:
+    """Say whether a supply's sensor sits on the mains side."""
+    return _INPUT.search(name) is not None
+
+
+def is_board_temperature(name: str) -> bool:
+    """Say whether a temperature is one of the board itself, and not of its processors, memory or drives."""
+    return _NOT_BOARD.search(name) is None
+
+
+def is_whole_node(name: str) -> bool:
+    """Say whether a power is that of the whole node."""
+    return _WHOLE_NODE.search(name.strip()) is not None
+
+
+def rail_nominal_v(name: str) -> float | None:
+    """Give the volts that a rail should have by its name: ``P12V``, ``+3.3V``, ``P3V3``; None for standby rails."""
+    if _STANDBY.search(name):
+        return None
+    pointed = _RAIL_WITH_POINT.search(name)
+    if pointed is not None:
+        return float(f"{pointed[1]}.{pointed[2]}")
+    found = _RAIL.search(name)
+    if found is None:
+        return None
+    return float((found[1] or found[2]).replace("_", "."))
+
+
+def slug(name: str) -> str:
+    """Give a name in the letters that a key may have."""
+    return re.sub(r"[^a-z0-9.+]+", "-", name.strip().lower()).strip("-")

@@ -1,0 +1,101 @@
+"""What a controller has to offer, whatever protocol it speaks: measuring points, log entries, and the port to both."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntFlag, StrEnum
+from typing import Protocol
+
+from telemetry.records import EventKind, Severity
+
+
+class Quantity(StrEnum):
+    """What a point measures, each in one unit: V, A, W, degC, rpm, 0..1, bits of `SupplyBit`."""
+
+    VOLTAGE = "voltage"
+    CURRENT = "current"
+    POWER = "power"
+    TEMPERATURE = "temperature"
+    FAN_SPEED = "fan_speed"
+    FAN_DUTY = "fan_duty"
+    SUPPLY_STATE = "supply_state"
+
+
+class SupplyBit(IntFlag):
+    """State of a supply: the offsets of IPMI 2.0 table 42-3, sensor type 08h, as far as others have them too."""
+
+    PRESENT = 1
+    FAILED = 2
+    FAILURE_PREDICTED = 4
+    INPUT_LOST = 8
+
+
+class Place(StrEnum):
+    """Where it sits."""
+
+    SUPPLY = "supply"
+    FAN = "fan"
+    INLET = "inlet"
+    OUTLET = "outlet"
+    GPU = "gpu"
+    BOARD = "board"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One measuring point.
+
+    Parameters
+    ----------
+    key
+        Unique within the controller, the same after a new connection.
+    unit
+        Which supply or fan it belongs to, as in ``psu0``; empty elsewhere.
+    is_input
+        Of a supply: measured on its mains side.
+    """
+
+    key: str
+    name: str
+    quantity: Quantity
+    place: Place
+    unit: str = ""
+    is_input: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One entry of the controller's log; `unit` as that of a point, `id` unique over the log's life."""
+
+    id: str
+    time_ns: int
+    kind: EventKind
+    severity: Severity
+    message: str
+    place: Place = Place.BOARD
+    unit: str = ""
+    code: int | None = None
+
+
+class BoardLink(Protocol):
+    """A way to the controller. One thread at a time; every call returns or raises within seconds.
+
+    What it raises are errors of `telemetry.errors`; after one of them it is opened again.
+    """
+
+    name: str
+
+    def open(self) -> tuple[Point, ...]:
+        """Connect and give what can be measured; the same points as before where nothing was changed."""
+        ...
+
+    def read(self) -> Mapping[str, float]:
+        """Give the values by key of their point; NaN or missing where there is none."""
+        ...
+
+    def new_entries(self) -> tuple[LogEntry, ...]:
+        """Give what came into the log since the last call, oldest first; the first call gives nothing."""
+        ...
+
+    def close(self) -> None:
+        """Let the connection go; closing twice is harmless."""
+        ...

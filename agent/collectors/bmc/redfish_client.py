@@ -1,0 +1,288 @@
+"""Resources of a Redfish service over one connection that is kept: DMTF DSP0266."""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import urllib3
+
+from agent.collectors.bmc.settings import REDFISH_PORT, BmcSettings, Login, Transport
+from telemetry.clock import Clock
+from telemetry.errors import (
+    EnvironmentLacksError,
+    NotPermittedError,
+    NotSupportedError,
+    RailwatchError,
+    TransientError,
+)
+
+logger = logging.getLogger(__name__)
+
+ROOT = "/redfish/v1/"
+Resource = Mapping[str, Any]
+
+# Own choice: controllers take up to seconds for one resource; both together stay below what counts as a hang.
+_TIMEOUT = urllib3.Timeout(connect=2.0, read=4.0)
+# Own choice: the largest collections seen, logs of a thousand entries, have about one MiB.
+_MOST_BYTES = 8 << 20
+# Own choice: a resource with a tag is fetched whole again after this time, since not every controller's tag can be
+# trusted to change.
+_TAG_TRUSTED_S = 60.0
+_MOST_TAGS = 64
+_MOVED = (301, 302, 303, 307, 308)
+_HEADERS = {"Accept": "application/json", "OData-Version": "4.0"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reply:
+    status: int
+    headers: Mapping[str, str]  # names in any case
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tagged:
+    tag: str
+    since_s: float
+    resource: Resource
+
+
+class RedfishClient:
+    """Reads resources of one service.
+
+    Every failure is one of `telemetry.errors`: NotSupportedError where there is no such resource, NotPermittedError
+    where the service refuses this user, TransientError for everything that may be over by the next round: no
+    connection, no answer in time, an answer that is no JSON object.
+    """
+
+    def __init__(self, settings: BmcSettings, *, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._pool: urllib3.HTTPConnectionPool | None = None
+        self._token: str | None = None
+        self._session_path: str | None = None
+        self._basic = settings.login is Login.BASIC
+        self._sessions_path = f"{ROOT}SessionService/Sessions"
+        self._tagged: dict[str, _Tagged] = {}
+        scheme = "http" if settings.transport is Transport.PLAIN else "https"
+        self.name = f"Redfish at {scheme}://{settings.address}:{settings.port or REDFISH_PORT}"
+
+    def root(self) -> Resource:
+        """Give the service root, which anybody may read, and learn from it where sessions are made."""
+        root = self._fetch(ROOT, {})
+        sessions = link(child(root, "Links"), "Sessions")
+        if sessions is not None:
+            self._sessions_path = sessions
+        return root
+
+    def get(self, path: str) -> Resource:
+        """Give a resource as it is now."""
+        return self._logged_in(path, {})
+
+    def get_tagged(self, path: str) -> Resource:
+        """Give a resource, and where the service gave it a tag only ask whether it is another one."""
+        held, now_s = self._tagged.get(path), self._clock.monotonic_s()
+        if held is not None and now_s - held.since_s > _TAG_TRUSTED_S:
+            held = None
+        return self._logged_in(path, {}, held=held, keep=True)
+
+    def close(self) -> None:
+        """End the session and the connection; closing twice is harmless."""
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        if self._session_path is not None and self._token is not None:
+            headers = {"X-Auth-Token": self._token}
+            try:  # services hold few sessions; one that is left behind would be held until it times out
+                pool.request("DELETE", self._session_path, headers=headers, timeout=_TIMEOUT, retries=False)
+            except urllib3.exceptions.HTTPError as err:
+                logger.debug("%s: the session cannot be ended: %s", self.name, type(err).__name__)
+        self._token = self._session_path = None
+        pool.close()
+
+    def _logged_in(
+        self, path: str, headers: dict[str, str], *, held: _Tagged | None = None, keep: bool = False
+    ) -> Resource:
+        """Fetch with what the service wants to see; a session that it forgot is made anew, once."""
+        had_token = self._token is not None
+        try:
+            return self._fetch(path, headers | self._proof(), held=held, keep=keep)
+        except _NoSessionError as err:
+            if not had_token:
+                raise NotPermittedError(f"{self.name} refuses this user") from err
+            self._token = self._session_path = None
+        try:
+            return self._fetch(path, headers | self._proof(), held=held, keep=keep)
+        except _NoSessionError as err:
+            raise NotPermittedError(f"{self.name} refuses the session that it has just made") from err
+
+    def _proof(self) -> dict[str, str]:
+        """Give the headers that show who we are; makes a session where there is none."""
+        settings = self._settings
+        if not settings.user:
+            return {}
+        if not self._basic and self._token is None:
+            self._log_in()
+        if self._token is not None:
+            return {"X-Auth-Token": self._token}
+        return urllib3.make_headers(basic_auth=f"{settings.user}:{settings.password()}")
+
+    def _log_in(self) -> None:
+        """Make a session; a service that makes none gets user and password with every request."""
+        wanted = {"UserName": self._settings.user, "Password": self._settings.password()}
+        response = self._request("POST", self._sessions_path, {}, body=json.dumps(wanted).encode())
+        token = response.headers.get("X-Auth-Token")
+        if response.status in (200, 201) and token:
+            self._token = token
+            self._session_path = _path(response.headers.get("Location", ""))
+        elif response.status in (401, 403):
+            raise NotPermittedError(f"{self.name} refuses user or password")
+        elif response.status in (404, 405, 501):
+            self._basic = True
+        else:
+            raise TransientError(f"{self.name} makes no session (HTTP {response.status})")
+
+    def _fetch(
+        self, path: str, headers: dict[str, str], *, held: _Tagged | None = None, keep: bool = False
+    ) -> Resource:
+        wanted = headers | ({"If-None-Match": held.tag} if held is not None else {})
+        response = self._request("GET", path, wanted)
+        if response.status in _MOVED:
+            moved = _path(response.headers.get("Location", ""), host=self._settings.address)
+            if moved is None or moved == path:
+                raise TransientError(f"{self.name}{path} points to another service")
+            response = self._request("GET", moved, wanted)
+        if response.status == 304 and held is not None:
+            return held.resource
+        self._check(response, path)
+        resource = _object(response.data, f"{self.name}{path}")
+        tag = response.headers.get("ETag")
+        if keep and tag:
+            if len(self._tagged) >= _MOST_TAGS:
+                self._tagged.clear()
+            self._tagged[path] = _Tagged(tag=tag, since_s=self._clock.monotonic_s(), resource=resource)
+        return resource
+
+    def _check(self, response: _Reply, path: str) -> None:
+        status = response.status
+        if status == 200:
+            return
+        if status == 401:
+            raise _NoSessionError(f"{self.name}{path}: HTTP 401")
+        if status == 403:
+            raise NotPermittedError(f"{self.name}{path}: this user may not read it (HTTP 403)")
+        if status in (404, 405, 410, 501):
+            raise NotSupportedError(f"{self.name}{path}: no such resource (HTTP {status})")
+        raise TransientError(f"{self.name}{path}: HTTP {status}")
+
+    def _request(self, method: str, path: str, headers: dict[str, str], *, body: bytes | None = None) -> _Reply:
+        sent = _HEADERS | headers | ({"Content-Type": "application/json"} if body is not None else {})
+        try:
+            response = self._connection().request(
+                method,
+                path,
+                body=body,
+                headers=sent,
+                timeout=_TIMEOUT,
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+            data = response.read(_MOST_BYTES + 1)
+            if len(data) > _MOST_BYTES:
+                response.close()
+                raise TransientError(f"{self.name}{path}: more than {_MOST_BYTES >> 20} MiB")
+            response.release_conn()
+        except urllib3.exceptions.SSLError as err:
+            raise NotPermittedError(f"{self.name}: its certificate is not accepted: {_tls_reason(err)}") from err
+        except urllib3.exceptions.HTTPError as err:
+            raise TransientError(f"{self.name}: {_reason(err)}") from err
+        return _Reply(status=response.status, headers=response.headers, data=data)
+
+    def _connection(self) -> urllib3.HTTPConnectionPool:
+        """Give the one connection; it is opened by its first request and opened again where it was lost."""
+        if self._pool is None:
+            settings = self._settings
+            port = settings.port or REDFISH_PORT
+            if settings.transport is Transport.PLAIN:
+                self._pool = urllib3.HTTPConnectionPool(settings.address, port, maxsize=1)
+                return self._pool
+            unchecked = settings.transport is Transport.TLS_UNCHECKED
+            if unchecked:  # the user chose so; one word of ours instead of one for each request
+                urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+                logger.warning("%s: its certificate is not checked, as configured", self.name)
+            if settings.ca_file is not None and not settings.ca_file.is_file():
+                raise EnvironmentLacksError(f"{settings.ca_file}, with the controller's certificates, does not exist")
+            self._pool = urllib3.HTTPSConnectionPool(
+                settings.address,
+                port,
+                maxsize=1,
+                cert_reqs="CERT_NONE" if unchecked else "CERT_REQUIRED",
+                assert_hostname=False if unchecked else None,
+                ca_certs=None if settings.ca_file is None else str(settings.ca_file),
+            )
+        return self._pool
+
+
+class _NoSessionError(RailwatchError):
+    """The service does not know us (any more)."""
+
+
+def child(resource: Resource, name: str) -> Resource:
+    """Give an object within a resource; an empty one where there is none, or something else."""
+    value = resource.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def children(resource: Resource, name: str) -> tuple[Resource, ...]:
+    """Give the objects of a list within a resource, leaving out what is none."""
+    value = resource.get(name)
+    return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
+
+
+def link(resource: Resource, name: str = "") -> str | None:
+    """Give the path that a resource, or an object within it, has or points to; None where it has none."""
+    path = (child(resource, name) if name else resource).get("@odata.id")
+    return path if isinstance(path, str) and path.startswith("/") else None
+
+
+def words(resource: Resource, name: str) -> str:
+    """Give a text of a resource; empty where there is none."""
+    value = resource.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _object(data: bytes, where: str) -> Resource:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as err:
+        begin = data[:40].decode("latin-1").split("\n", 1)[0].strip()
+        raise TransientError(f"{where} is no JSON, it begins with {begin!r}") from err
+    if not isinstance(found, dict):
+        raise TransientError(f"{where} is JSON, but no object")
+    return found
+
+
+def _path(location: str, *, host: str | None = None) -> str | None:
+    """Give the path of an address on the same host; None where it is none."""
+    parts = urlsplit(location)
+    if not parts.path.startswith("/") or (host is not None and parts.hostname not in (None, host)):
+        return None
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def _reason(err: urllib3.exceptions.HTTPError) -> str:
+    """Say why nothing came, without what the library puts around it."""
+    if isinstance(err, urllib3.exceptions.NewConnectionError):
+        return "nobody answers there"
+    if isinstance(err, urllib3.exceptions.TimeoutError):
+        return "no answer in time"
+    return f"the connection broke ({type(err).__name__})"
+
+
+def _tls_reason(err: urllib3.exceptions.SSLError) -> str:
+    inner = err.args[0] if err.args else err
+    return str(getattr(inner, "verify_message", "") or inner)

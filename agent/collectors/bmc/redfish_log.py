@@ -1,0 +1,153 @@
+"""New entries of a Redfish event log: schema LogEntry of DMTF DSP0268."""
+
+import logging
+import re
+from collections.abc import Iterator
+
+from agent.collectors.bmc import naming
+from agent.collectors.bmc.point import LogEntry, Place
+from agent.collectors.bmc.redfish_client import RedfishClient, Resource, children, link, words
+from agent.collectors.bmc.redfish_points import seconds_of
+from telemetry.clock import NS_PER_S, Clock
+from telemetry.errors import NotSupportedError
+from telemetry.records import EventKind, Severity
+
+logger = logging.getLogger(__name__)
+
+# Which log is the one of the hardware: LogEntryType, else the names that makers give it (iDRAC, iLO, OpenBMC, XCC).
+_NAMES = ("SEL", "IEL", "EventLog", "Event", "Log1", "PlatformLog", "StandardLog")
+_OWNERS = ("Managers", "Systems", "Chassis")
+# Own choice: pages of a log that are read at most at one time.
+_MOST_PAGES = 10
+_SEVERITIES = {"Critical": Severity.CRITICAL, "Warning": Severity.WARNING}
+_SUPPLY = re.compile(r"\bpsu|power suppl|\bps ?\d|\bac (?:input|lost)|input (?:lost|power)|\bvin\b", re.IGNORECASE)
+_FAN = re.compile(r"\bfan", re.IGNORECASE)
+_HEAT = re.compile(r"temp(?:erature)?\b|thermal|overheat", re.IGNORECASE)
+_UNIT = re.compile(r"(?:psu|ps|power[ _]?supply)[ _#-]?\d+", re.IGNORECASE)
+_FAN_UNIT = re.compile(r"(?:sys_)?fan[ _-]?\w*\d+\w*", re.IGNORECASE)
+_MOST_TEXT = 500
+
+
+class RedfishLog:
+    """The log of one service.
+
+    What was seen is remembered by place and time, so a log that was cleared and counts anew is told in full; nothing
+    is told twice.
+    """
+
+    def __init__(self, client: RedfishClient, *, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._service: str | None = None
+        self._entries: str | None = None
+        self._seen: frozenset[str] | None = None
+
+    def begin(self, root: Resource) -> None:
+        """Find the log; at the first time also its end, so that old entries are not told."""
+        if self._entries is None:
+            found = next(self._services(root), None)
+            if found is None:
+                logger.debug("%s has no event log", self._client.name)
+                return
+            self._service, self._entries = found
+        if self._seen is None:
+            self._seen = frozenset(_identity(entry) for entry in self._all())
+
+    def new_entries(self) -> tuple[LogEntry, ...]:
+        """Give what is new, oldest first."""
+        if self._entries is None or self._seen is None:
+            return ()
+        entries = {_identity(entry): entry for entry in self._all()}
+        new = [entry for identity, entry in entries.items() if identity not in self._seen]
+        if new:
+            offset_s = self._offset_s()
+            now_ns = self._clock.utc_ns()
+            told = [_entry(entry, now_ns=now_ns, offset_s=offset_s) for entry in new]
+            self._seen = frozenset(entries)
+            return tuple(sorted(told, key=lambda entry: entry.time_ns))
+        self._seen = frozenset(entries)
+        return ()
+
+    def _all(self) -> Iterator[Resource]:
+        path = self._entries
+        for _ in range(_MOST_PAGES):
+            if path is None:
+                return
+            page = self._client.get_tagged(path)
+            for member in children(page, "Members"):
+                at = link(member)
+                # Some list only links; the entry behind one never changes, so its tag is worth keeping.
+                yield member if "Message" in member or "Created" in member or at is None else self._client.get(at)
+            following = page.get("Members@odata.nextLink")
+            path = following if isinstance(following, str) and following.startswith("/") else None
+
+    def _services(self, root: Resource) -> Iterator[tuple[str, str]]:
+        """Give the logs, each with the place of its entries, the most likely one first."""
+        found = [service for owner in _OWNERS for service in self._services_of(root, owner)]
+        found.sort(key=_rank)
+        for service in found:
+            path, entries = link(service), link(service, "Entries")
+            if path is not None and entries is not None and _rank(service) <= len(_NAMES):
+                yield path, entries
+
+    def _services_of(self, root: Resource, owner: str) -> Iterator[Resource]:
+        try:
+            for holder in self._followed(root, owner):
+                yield from self._followed(holder, "LogServices")
+        except NotSupportedError as err:
+            logger.debug("no log there: %s", err)
+
+    def _followed(self, resource: Resource, name: str) -> Iterator[Resource]:
+        path = link(resource, name)
+        if path is not None:
+            for member in children(self._client.get(path), "Members"):
+                at = link(member)
+                if at is not None:
+                    yield self._client.get(at)
+
+    def _offset_s(self) -> float | None:
+        """Give by how much our clock is ahead of the log's; None where the log shows none."""
+        if self._service is None:
+            return None
+        its_s = seconds_of(words(self._client.get(self._service), "DateTime"))
+        return None if its_s is None else self._clock.utc_ns() / NS_PER_S - its_s
+
+
+def _rank(service: Resource) -> int:
+    if words(service, "LogEntryType") == "SEL":
+        return 0
+    name = words(service, "Id")
+    return 1 + _NAMES.index(name) if name in _NAMES else 1 + len(_NAMES)
+
+
+def _identity(entry: Resource) -> str:
+    return f"{link(entry) or words(entry, 'Id')}@{words(entry, 'Created')}"
+
+
+def _entry(entry: Resource, *, now_ns: int, offset_s: float | None) -> LogEntry:
+    message = words(entry, "Message")[:_MOST_TEXT] or words(entry, "MessageId") or "entry without a message"
+    text = f"{words(entry, 'SensorType')} {message}"
+    kind, place, unit = _about(text)
+    created_s = seconds_of(words(entry, "Created"))
+    time_ns = now_ns
+    if created_s is not None and offset_s is not None:
+        time_ns = min(now_ns, round((created_s + offset_s) * NS_PER_S))
+    return LogEntry(
+        id=_identity(entry),
+        time_ns=time_ns,
+        kind=kind,
+        severity=_SEVERITIES.get(words(entry, "Severity"), Severity.INFO),
+        message=message,
+        place=place,
+        unit=unit,
+    )
+
+
+def _about(text: str) -> tuple[EventKind, Place, str]:
+    if _SUPPLY.search(text):
+        named = _UNIT.search(text)
+        return EventKind.SUPPLY, Place.SUPPLY, "" if named is None else naming.supply_unit(named[0])
+    if _FAN.search(text):
+        named = _FAN_UNIT.search(text)
+        return EventKind.FAN, Place.FAN, "" if named is None else naming.fan_unit(named[0])
+    return (EventKind.BOARD_HEAT if _HEAT.search(text) else EventKind.BOARD), Place.BOARD, ""

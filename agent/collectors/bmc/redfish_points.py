@@ -1,0 +1,232 @@
+"""Measuring points and their values out of Redfish resources: schemas of DMTF DSP0268 (Sensor, Power, Thermal, ...).
+
+A member that is missing, null, or text where a number belongs is NaN; the last is counted.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from agent.collectors.bmc import naming
+from agent.collectors.bmc.point import Place, Point, Quantity, SupplyBit
+from agent.collectors.bmc.redfish_client import Resource, child, children, link, words
+
+# ReadingUnits (UCUM, and what older services write) by quantity and factor.
+_UNITS: Mapping[str, tuple[Quantity, float]] = {
+    "V": (Quantity.VOLTAGE, 1.0),
+    "mV": (Quantity.VOLTAGE, 1e-3),
+    "A": (Quantity.CURRENT, 1.0),
+    "mA": (Quantity.CURRENT, 1e-3),
+    "W": (Quantity.POWER, 1.0),
+    "kW": (Quantity.POWER, 1e3),
+    "Cel": (Quantity.TEMPERATURE, 1.0),
+    "C": (Quantity.TEMPERATURE, 1.0),
+    "{rev}/min": (Quantity.FAN_SPEED, 1.0),
+    "RPM": (Quantity.FAN_SPEED, 1.0),
+    "%": (Quantity.FAN_DUTY, 0.01),
+    "Percent": (Quantity.FAN_DUTY, 0.01),
+}
+# PhysicalContext, schema PhysicalContext.
+_PLACES = {
+    "Intake": Place.INLET,
+    "Exhaust": Place.OUTLET,
+    "PowerSupply": Place.SUPPLY,
+    "Fan": Place.FAN,
+    "GPU": Place.GPU,
+    "GPUSubsystem": Place.GPU,
+    "Accelerator": Place.GPU,
+}
+_PRESENT = SupplyBit.PRESENT
+_HEALTH = {"Warning": SupplyBit.FAILURE_PREDICTED, "Critical": SupplyBit.FAILED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One point with its value and, where the service tells, when it was measured (seconds of its own clock)."""
+
+    point: Point
+    value: float
+    measured_s: float | None = None
+
+
+Extract = Callable[[Resource], Iterator[Reading]]
+
+
+class OddValues:
+    """Counts what is neither a number nor absent.
+
+    Attributes
+    ----------
+    count
+        How many so far.
+    example
+        The newest one, for the log.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.example = ""
+
+    def number(self, resource: Resource, name: str) -> float:
+        """Give a number of a resource; NaN where it is missing, null, or no number."""
+        value = resource.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+        if value is not None:
+            self.count += 1
+            self.example = f"{link(resource) or words(resource, 'Name')}: {name} is {str(value)[:40]!r}"
+        return math.nan
+
+
+class Extractor:
+    """Takes points and values out of resources, one method for each kind of resource."""
+
+    def __init__(self, odd: OddValues) -> None:
+        self._odd = odd
+
+    def sensor(self, sensor: Resource) -> Iterator[Reading]:
+        """Give the reading of a Sensor."""
+        name, path = words(sensor, "Name"), link(sensor)
+        unit = _UNITS.get(words(sensor, "ReadingUnits"))
+        if path is None or unit is None or words(child(sensor, "Status"), "State") == "Absent":
+            return
+        quantity, factor = unit
+        place = _PLACES.get(words(sensor, "PhysicalContext")) or naming.place_of(name, quantity)
+        if quantity is Quantity.FAN_SPEED:
+            place = Place.FAN
+        if quantity is Quantity.FAN_DUTY and place is not Place.FAN:
+            return
+        side = words(sensor, "PhysicalSubContext")
+        yield Reading(
+            point=Point(
+                key=path,
+                name=name,
+                quantity=quantity,
+                place=place,
+                unit=_unit(name, place),
+                is_input=place is Place.SUPPLY and (side == "Input" or (side != "Output" and naming.is_input(name))),
+            ),
+            value=factor * self._odd.number(sensor, "Reading"),
+            measured_s=seconds_of(words(sensor, "ReadingTime")),
+        )
+
+    def sensors(self, collection: Resource) -> Iterator[Reading]:
+        """Give the readings of a collection of Sensors whose members are spelled out."""
+        for member in children(collection, "Members"):
+            yield from self.sensor(member)
+
+    def power(self, power: Resource) -> Iterator[Reading]:
+        """Give the readings of a Power resource, deprecated and still the most common one."""
+        path = link(power) or "power"
+        for index, control in enumerate(children(power, "PowerControl")[:1]):
+            point = Point(key=f"{path}#{index}", name="Node power", quantity=Quantity.POWER, place=Place.BOARD)
+            yield Reading(point=point, value=self._odd.number(control, "PowerConsumedWatts"))
+        for index, rail in enumerate(children(power, "Voltages")):
+            name = words(rail, "Name")
+            yield self._member(rail, f"{path}#v{index}", name, Quantity.VOLTAGE, "ReadingVolts")
+        for index, supply in enumerate(children(power, "PowerSupplies")):
+            yield from self.supply(supply, index=index)
+
+    def thermal(self, thermal: Resource) -> Iterator[Reading]:
+        """Give the readings of a Thermal resource."""
+        path = link(thermal) or "thermal"
+        for index, sensor in enumerate(children(thermal, "Temperatures")):
+            name = words(sensor, "Name")
+            yield self._member(sensor, f"{path}#t{index}", name, Quantity.TEMPERATURE, "ReadingCelsius")
+        for index, fan in enumerate(children(thermal, "Fans")):
+            name = words(fan, "Name") or words(fan, "FanName") or f"fan{index}"
+            quantity, factor = _UNITS.get(words(fan, "ReadingUnits"), (Quantity.FAN_SPEED, 1.0))
+            point = Point(
+                key=f"{path}#f{index}", name=name, quantity=quantity, place=Place.FAN, unit=naming.fan_unit(name)
+            )
+            yield Reading(point=point, value=factor * self._odd.number(fan, "Reading"))
+
+    def supply(self, supply: Resource, *, index: int = 0) -> Iterator[Reading]:
+        """Give the state of a PowerSupply, and what older services tell of it in the same place."""
+        path = link(supply) or f"supply{index}"
+        unit = supply_unit(supply, index)
+        numbers = (
+            ("LineInputVoltage", Quantity.VOLTAGE, True),
+            ("PowerInputWatts", Quantity.POWER, True),
+            ("PowerOutputWatts", Quantity.POWER, False),
+        )
+        for name, quantity, is_input in numbers:
+            if name in supply:
+                yield Reading(
+                    point=_of_supply(f"{path}#{name}", unit, quantity, is_input=is_input),
+                    value=self._odd.number(supply, name),
+                )
+        yield Reading(point=_of_supply(f"{path}#State", unit, Quantity.SUPPLY_STATE), value=_state(supply))
+
+    def supply_metrics(self, metrics: Resource, *, unit: str) -> Iterator[Reading]:
+        """Give the readings of a PowerSupplyMetrics resource, whose members are excerpts of sensors."""
+        path = link(metrics) or unit
+        excerpts = (
+            ("InputVoltage", Quantity.VOLTAGE, True),
+            ("InputCurrentAmps", Quantity.CURRENT, True),
+            ("InputPowerWatts", Quantity.POWER, True),
+            ("OutputPowerWatts", Quantity.POWER, False),
+            ("TemperatureCelsius", Quantity.TEMPERATURE, False),
+        )
+        for name, quantity, is_input in excerpts:
+            if name in metrics:
+                yield Reading(
+                    point=_of_supply(f"{path}#{name}", unit, quantity, is_input=is_input),
+                    value=self._odd.number(child(metrics, name), "Reading"),
+                )
+
+    def environment(self, metrics: Resource) -> Iterator[Reading]:
+        """Give the power of a chassis out of its EnvironmentMetrics."""
+        if "PowerWatts" in metrics:
+            point = Point(
+                key=f"{link(metrics)}#PowerWatts", name="Node power", quantity=Quantity.POWER, place=Place.BOARD
+            )
+            yield Reading(point=point, value=self._odd.number(child(metrics, "PowerWatts"), "Reading"))
+
+    def _member(self, sensor: Resource, key: str, name: str, quantity: Quantity, member: str) -> Reading:
+        place = _PLACES.get(words(sensor, "PhysicalContext")) or naming.place_of(name, quantity)
+        is_input = place is Place.SUPPLY and naming.is_input(name)
+        point = Point(key=key, name=name, quantity=quantity, place=place, unit=_unit(name, place), is_input=is_input)
+        return Reading(point=point, value=self._odd.number(sensor, member))
+
+
+def supply_unit(supply: Resource, index: int) -> str:
+    """Give which supply a PowerSupply is: by its name, else by its place in the list."""
+    name = words(supply, "Name")
+    return naming.supply_unit(name) or f"psu{words(supply, 'MemberId') or words(supply, 'Id') or index}".lower()
+
+
+def seconds_of(text: str) -> float | None:
+    """Read a time in ISO 8601; None where it is none. Without a zone it is taken for UTC."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _of_supply(key: str, unit: str, quantity: Quantity, *, is_input: bool = False) -> Point:
+    return Point(key=key, name=unit, quantity=quantity, place=Place.SUPPLY, unit=unit, is_input=is_input)
+
+
+def _unit(name: str, place: Place) -> str:
+    if place is Place.SUPPLY:
+        return naming.supply_unit(name) or naming.slug(name)
+    return naming.fan_unit(name) if place is Place.FAN else ""
+
+
+def _state(supply: Resource) -> float:
+    """Give the state as the bits of `SupplyBit`; NaN where the service says nothing of it."""
+    status = child(supply, "Status")
+    state, health = words(status, "State"), words(status, "Health")
+    if not state and not health:
+        return math.nan
+    if state == "Absent":
+        return 0.0
+    bits = _PRESENT | _HEALTH.get(health, SupplyBit(0))
+    if state == "UnavailableOffline":
+        bits |= SupplyBit.FAILED
+    if words(supply, "LineInputStatus") == "LossOfInput":
+        bits |= SupplyBit.INPUT_LOST
+    return float(bits)

@@ -1,0 +1,156 @@
+"""Sensor data records: which sensors a controller has and how their bytes are read, IPMI 2.0 tables 43-1 and 43-2."""
+
+from dataclasses import dataclass
+
+from agent.collectors.bmc import naming
+from agent.collectors.bmc.conversion import Conversion, Format, signed
+from agent.collectors.bmc.point import Place, Point, Quantity
+
+HEADER_BYTES = 5
+FULL, COMPACT = 0x01, 0x02
+# Where the name's type and length byte stands, by record type; the name follows.
+_NAME_AT = {FULL: 47, COMPACT: 31}
+_THRESHOLD = 0x01  # event/reading type codes, table 42-1
+SUPPLY_TYPE = 0x08  # sensor type codes, table 42-3
+# Unit codes, table 43-15.
+_UNITS = {
+    1: Quantity.TEMPERATURE,
+    2: Quantity.TEMPERATURE,
+    3: Quantity.TEMPERATURE,
+    4: Quantity.VOLTAGE,
+    5: Quantity.CURRENT,
+    6: Quantity.POWER,
+    18: Quantity.FAN_SPEED,
+}
+_FAHRENHEIT, _KELVIN = 2, 3
+_FAN_TYPE = 0x04
+# Entity codes, table 43-13, and those of DCMI 1.5 table 6-1 for the air inlet.
+_SUPPLY_ENTITIES, _FAN_ENTITIES, _INLET_ENTITIES = (0x0A,), (0x1D, 0x1E), (0x37, 0x40)
+_BCD_PLUS = "0123456789 -.:,_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensorRecord:
+    """One sensor as its record describes it; `conversion` is None where its bytes are bits and no number."""
+
+    owner: int
+    lun: int
+    number: int
+    entity: int
+    instance: int
+    sensor_type: int
+    reading_type: int
+    unit: int
+    is_percent: bool
+    conversion: Conversion | None
+    name: str
+
+    @property
+    def key(self) -> str:
+        """Give what tells the sensor from every other of the controller."""
+        return f"{self.owner:02x}.{self.lun}.{self.number:02x}"
+
+    @property
+    def quantity(self) -> Quantity | None:
+        """Give what it measures, None for what is not kept."""
+        if self.conversion is None:
+            return Quantity.SUPPLY_STATE if self.sensor_type == SUPPLY_TYPE and self.reading_type == 0x6F else None
+        if not self.conversion.supported:
+            return None
+        if self.is_percent:
+            return Quantity.FAN_DUTY if self.sensor_type == _FAN_TYPE else None
+        return _UNITS.get(self.unit)
+
+    def point(self) -> Point | None:
+        """Give the measuring point, None for what is not kept."""
+        quantity = self.quantity
+        if quantity is None:
+            return None
+        place, unit = self.place(quantity)
+        return Point(
+            key=self.key,
+            name=self.name,
+            quantity=quantity,
+            place=place,
+            unit=unit,
+            is_input=place is Place.SUPPLY and naming.is_input(self.name),
+        )
+
+    def place(self, quantity: Quantity | None = None) -> tuple[Place, str]:
+        """Give where it sits and, of a supply or fan, which; its name wins over its entity, which many get wrong."""
+        if quantity is Quantity.FAN_SPEED or self.sensor_type == _FAN_TYPE:
+            return Place.FAN, naming.fan_unit(self.name)
+        unit = naming.supply_unit(self.name)
+        if unit or self.entity in _SUPPLY_ENTITIES:
+            return Place.SUPPLY, unit or f"psu{self.instance & 0x7F}"
+        if self.entity in _FAN_ENTITIES:
+            return Place.FAN, naming.fan_unit(self.name)
+        if self.entity in _INLET_ENTITIES:
+            return Place.INLET, ""
+        return naming.place_of(self.name, quantity or Quantity.TEMPERATURE), ""
+
+    def value(self, raw: int) -> float:
+        """Give what a byte stands for in the unit of the quantity; NaN where it stands for nothing."""
+        if self.conversion is None:
+            return float("nan")
+        value = self.conversion.value(raw)
+        if self.is_percent:
+            return value / 100.0
+        if self.unit == _FAHRENHEIT:
+            return (value - 32.0) / 1.8
+        return value - 273.15 if self.unit == _KELVIN else value
+
+
+def parse_record(record: bytes) -> SensorRecord | None:
+    """Read a record with its header; None where it describes no sensor.
+
+    Raises
+    ------
+    ValueError
+        It is shorter than its type must be.
+    """
+    if len(record) < HEADER_BYTES:
+        raise ValueError(f"a record of {len(record)} bytes")
+    kind = record[3]
+    if kind not in _NAME_AT:
+        return None
+    at = _NAME_AT[kind]
+    if len(record) <= at:
+        raise ValueError(f"a sensor record of type {kind} with only {len(record)} bytes")
+    is_analog = kind == FULL and record[13] == _THRESHOLD
+    return SensorRecord(
+        owner=record[5],
+        lun=record[6] & 0x03,
+        number=record[7],
+        entity=record[8],
+        instance=record[9],
+        sensor_type=record[12],
+        reading_type=record[13],
+        unit=record[21],
+        is_percent=bool(record[20] & 0x01),
+        conversion=_conversion(record) if is_analog else None,
+        name=_name(record[at], record[at + 1 :]),
+    )
+
+
+def _conversion(record: bytes) -> Conversion:
+    exponents = record[29]
+    return Conversion(
+        format=Format(record[20] >> 6),
+        linearization=record[23] & 0x7F,
+        m=signed(record[24] | (record[25] & 0xC0) << 2, 10),
+        b=signed(record[26] | (record[27] & 0xC0) << 2, 10),
+        k2=signed(exponents >> 4, 4),
+        k1=signed(exponents & 0x0F, 4),
+    )
+
+
+def _name(type_length: int, text: bytes) -> str:
+    """Read a name: section 43.15, type in bits 7:6, length in bits 4:0."""
+    coding, body = type_length >> 6, text[: type_length & 0x1F]
+    if coding == 1:
+        return "".join(_BCD_PLUS[digit] for byte in body for digit in (byte >> 4, byte & 0x0F)).strip()
+    if coding == 2:  # packed six bits, low ones first
+        bits = int.from_bytes(body, "little")
+        return "".join(chr((bits >> 6 * place & 0x3F) + 0x20) for place in range(len(body) * 8 // 6)).strip()
+    return body.decode("latin-1").strip("\x00 ")

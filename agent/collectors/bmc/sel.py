@@ -1,0 +1,195 @@
+"""Entries of a controller's system event log: IPMI 2.0 tables 32-1 (record), 42-2 and 42-3 (what its events mean)."""
+
+from dataclasses import dataclass
+
+from agent.collectors.bmc.point import LogEntry, Place, Quantity
+from agent.collectors.bmc.sdr import SUPPLY_TYPE, SensorRecord
+from telemetry.clock import NS_PER_S
+from telemetry.records import EventKind, Severity
+
+RECORD_BYTES = 16
+_SYSTEM_EVENT = 0x02
+# Record types with a time stamp: system events, and OEM ones of C0h to DFh (section 32.1).
+_OEM_STAMPED = range(0xC0, 0xE0)
+# Stamps up to here count seconds since the controller started, and FFFFFFFFh means none: section 37.1.
+_STARTED_BELOW_S, _NO_STAMP = 0x20000000, 0xFFFFFFFF
+_THRESHOLD, _SPECIFIC, _REDUNDANCY = 0x01, 0x6F, 0x0B
+
+# Table 42-2, reading type 01h: what each offset says, and how bad it is.
+_CROSSED = {
+    0: ("below its caution limit", Severity.WARNING),
+    1: ("back above its lower caution limit", Severity.INFO),
+    2: ("below its critical limit", Severity.CRITICAL),
+    3: ("back above its lower critical limit", Severity.INFO),
+    4: ("below its non-recoverable limit", Severity.CRITICAL),
+    5: ("back above its lower non-recoverable limit", Severity.INFO),
+    6: ("back below its upper caution limit", Severity.INFO),
+    7: ("above its caution limit", Severity.WARNING),
+    8: ("back below its upper critical limit", Severity.INFO),
+    9: ("above its critical limit", Severity.CRITICAL),
+    10: ("back below its upper non-recoverable limit", Severity.INFO),
+    11: ("above its non-recoverable limit", Severity.CRITICAL),
+}
+# Table 42-2, reading type 0Bh.
+_REDUNDANCY_WORDS = {
+    0: ("fully redundant", Severity.INFO),
+    1: ("redundancy lost", Severity.CRITICAL),
+    2: ("redundancy degraded", Severity.WARNING),
+    3: ("not redundant, enough to go on", Severity.WARNING),
+    4: ("not redundant, enough to go on", Severity.WARNING),
+    5: ("not redundant, not enough", Severity.CRITICAL),
+    6: ("redundancy degraded", Severity.WARNING),
+    7: ("redundancy degraded", Severity.WARNING),
+}
+# Table 42-3 by sensor type: those that tell of power, heat and the bus.
+_INTERRUPT_TYPE, _LOG_TYPE, _POWER_UNIT_TYPE = 0x13, 0x10, 0x09
+_SPECIFIC_WORDS = {
+    SUPPLY_TYPE: {
+        0: ("present", Severity.INFO),
+        1: ("failed", Severity.CRITICAL),
+        2: ("is about to fail", Severity.WARNING),
+        3: ("input lost (AC or DC)", Severity.CRITICAL),
+        4: ("input lost or out of range", Severity.CRITICAL),
+        5: ("input out of range", Severity.WARNING),
+        6: ("configuration error", Severity.WARNING),
+        7: ("inactive, in standby", Severity.INFO),
+    },
+    _POWER_UNIT_TYPE: {
+        0: ("power off", Severity.WARNING),
+        1: ("power cycle", Severity.WARNING),
+        3: ("interlock power down", Severity.CRITICAL),
+        4: ("input power lost", Severity.CRITICAL),
+        5: ("soft power control failed", Severity.WARNING),
+        6: ("power unit failed", Severity.CRITICAL),
+        7: ("is about to fail", Severity.WARNING),
+    },
+    _LOG_TYPE: {
+        0: ("logging of corrected memory errors is off", Severity.INFO),
+        2: ("log was cleared", Severity.INFO),
+        4: ("log is full", Severity.WARNING),
+        5: ("log is almost full", Severity.WARNING),
+    },
+    _INTERRUPT_TYPE: {
+        0: ("front panel interrupt", Severity.WARNING),
+        1: ("bus timeout", Severity.CRITICAL),
+        2: ("I/O channel check", Severity.WARNING),
+        3: ("software interrupt", Severity.WARNING),
+        4: ("PCI parity error", Severity.CRITICAL),
+        5: ("PCI system error", Severity.CRITICAL),
+        7: ("bus error corrected", Severity.WARNING),
+        8: ("bus error uncorrected", Severity.CRITICAL),
+        9: ("fatal interrupt", Severity.CRITICAL),
+        10: ("bus fatal error", Severity.CRITICAL),
+        11: ("bus degraded", Severity.WARNING),
+    },
+}
+_TYPE_NAMES = {
+    0x01: "temperature",
+    0x02: "voltage",
+    0x03: "current",
+    0x04: "fan",
+    0x07: "processor",
+    SUPPLY_TYPE: "power supply",
+    _POWER_UNIT_TYPE: "power unit",
+    0x0C: "memory",
+    _LOG_TYPE: "event log",
+    _INTERRUPT_TYPE: "critical interrupt",
+}
+_KINDS = {
+    0x01: EventKind.BOARD_HEAT,
+    0x02: EventKind.SUPPLY,
+    0x03: EventKind.SUPPLY,
+    0x04: EventKind.FAN,
+    SUPPLY_TYPE: EventKind.SUPPLY,
+    _POWER_UNIT_TYPE: EventKind.SUPPLY,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelClock:
+    """The controller's clock against ours: `ours_ns` was when it showed `its_s`, None where it shows none."""
+
+    ours_ns: int
+    its_s: int | None
+
+    def time_ns(self, stamp_s: int) -> int:
+        """Give our time of one of its stamps, never later than now; now where the stamp means nothing."""
+        if self.its_s is None or stamp_s == _NO_STAMP:
+            return self.ours_ns
+        # Both count from the same start: that of the controller where its clock was never set, else 1970.
+        if (stamp_s <= _STARTED_BELOW_S) is not (self.its_s <= _STARTED_BELOW_S):
+            return self.ours_ns
+        return self.ours_ns - max(0, self.its_s - stamp_s) * NS_PER_S
+
+
+def parse_entry(record: bytes, sensor: SensorRecord | None, clock: SelClock) -> LogEntry:
+    """Give what a record of the log says, in words; `sensor` is the one it names, None where that is not known.
+
+    Raises
+    ------
+    ValueError
+        It has not 16 bytes.
+    """
+    if len(record) != RECORD_BYTES:
+        raise ValueError(f"a log record of {len(record)} bytes")
+    number, kind = int.from_bytes(record[:2], "little"), record[2]
+    stamp_s = int.from_bytes(record[3:7], "little")
+    has_stamp = kind == _SYSTEM_EVENT or kind in _OEM_STAMPED
+    time_ns = clock.time_ns(stamp_s) if has_stamp else clock.ours_ns
+    identity = f"{number}-{record[3:].hex()}"
+    if kind != _SYSTEM_EVENT:
+        return LogEntry(
+            id=identity,
+            time_ns=time_ns,
+            kind=EventKind.BOARD,
+            severity=Severity.INFO,
+            message=f"Record of the maker's own type {kind:#04x} in the controller's log: {record[3:].hex(' ')}",
+        )
+    sensor_type, reading_type, is_over = record[10], record[12] & 0x7F, bool(record[12] & 0x80)
+    offset = record[13] & 0x0F
+    words, severity = _meaning(sensor_type, reading_type, offset)
+    place, unit = (
+        (Place.BOARD, "") if sensor is None else sensor.place(Quantity.FAN_SPEED if sensor_type == 4 else None)
+    )
+    name = sensor.name if sensor is not None else f"{_TYPE_NAMES.get(sensor_type, 'sensor')} {record[11]:#04x}"
+    return LogEntry(
+        id=identity,
+        time_ns=time_ns,
+        kind=_KINDS.get(sensor_type, EventKind.BOARD),
+        severity=_severity(sensor_type, offset, severity, is_over=is_over),
+        message=f"{name}: {'no longer ' if is_over else ''}{words}{_reading(record, sensor)}",
+        place=place,
+        unit=unit,
+        code=sensor_type << 8 | offset,
+    )
+
+
+def _meaning(sensor_type: int, reading_type: int, offset: int) -> tuple[str, Severity]:
+    unknown = (f"event {offset} of type {reading_type:#04x}", Severity.INFO)
+    if reading_type == _THRESHOLD:
+        return _CROSSED.get(offset, unknown)
+    if reading_type == _REDUNDANCY:
+        return _REDUNDANCY_WORDS.get(offset, unknown)
+    if reading_type == _SPECIFIC:
+        return _SPECIFIC_WORDS.get(sensor_type, {}).get(offset, unknown)
+    return unknown
+
+
+def _severity(sensor_type: int, offset: int, severity: Severity, *, is_over: bool) -> Severity:
+    """Give how bad it is: what is over is no trouble, but for a supply that is no longer present."""
+    if not is_over:
+        return severity
+    return Severity.WARNING if (sensor_type, offset) == (SUPPLY_TYPE, 0) else Severity.INFO
+
+
+def _reading(record: bytes, sensor: SensorRecord | None) -> str:
+    """Give the reading that crossed a threshold where the record has it: section 29.7, event data 1 bits 7:4."""
+    if record[12] & 0x7F != _THRESHOLD or sensor is None or sensor.conversion is None:
+        return ""
+    flags = record[13] >> 4
+    parts = []
+    if flags >> 2 == 1:
+        parts.append(f"{sensor.value(record[14]):g}")
+    if flags & 0x03 == 1:
+        parts.append(f"limit {sensor.value(record[15]):g}")
+    return f" ({', '.join(parts)})" if parts else ""

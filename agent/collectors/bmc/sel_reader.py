@@ -1,0 +1,119 @@
+"""Follows a controller's event log: only what is new, however the log was cleared, wrapped or numbered anew."""
+
+import logging
+
+from agent.collectors.bmc.ipmi_port import NOT_PRESENT, Answer, IpmiPort, Request
+from agent.collectors.bmc.point import LogEntry
+from agent.collectors.bmc.sdr import SensorRecord
+from agent.collectors.bmc.sdr_reader import CONTROLLER
+from agent.collectors.bmc.sel import RECORD_BYTES, SelClock, parse_entry
+from telemetry.clock import Clock
+from telemetry.errors import RailwatchError
+
+logger = logging.getLogger(__name__)
+
+_STORAGE = 0x0A
+_GET_ENTRY, _GET_TIME = 0x43, 0x48
+_FIRST, _LAST = 0x0000, 0xFFFF
+# Own choice: what one call takes at most; the rest comes with the next, so that a log of thousands delays nobody.
+_MOST_ENTRIES = 64
+
+
+class SelReader:
+    """The log of one controller.
+
+    The newest record is kept with its bytes. While it is still there its successor is what is new. Where it is not, the
+    log was cleared or has run over it, and then every record in it is new: a record is as likely to be told twice as
+    a full log is to be run over between two looks.
+
+    Attributes
+    ----------
+    malformed
+        Records so far that are none.
+    """
+
+    def __init__(self, port: IpmiPort, *, clock: Clock) -> None:
+        self._port = port
+        self._clock = clock
+        self._started = False
+        self._newest_id = _FIRST
+        self._newest = b""
+        self._supported = True
+        self.malformed = 0
+
+    def begin(self) -> None:
+        """Find the end of the log, the first time; FFFFh names the newest record (section 31.6.1)."""
+        if self._started:
+            return
+        answer = self._ask(_LAST)
+        record = answer.at_least(2 + RECORD_BYTES)[2 : 2 + RECORD_BYTES]
+        if record:
+            self._newest_id, self._newest = int.from_bytes(record[:2], "little"), record
+        elif answer.code != NOT_PRESENT:
+            self._supported = False
+            logger.warning("%s: its event log cannot be read (code %#04x)", self._port.name, answer.code)
+        self._started = True
+
+    def new_entries(self, sensors: dict[int, SensorRecord]) -> tuple[LogEntry, ...]:
+        """Give what is new since `begin`, oldest first; `sensors` are those of the controller, by number.
+
+        Raises
+        ------
+        TransientError
+            The controller does not answer; nothing is skipped.
+        """
+        if not self._started or not self._supported:
+            return ()
+        before = self._newest_id, self._newest
+        try:
+            records = self._new_records()
+            if not records:
+                return ()
+            clock = self._sel_clock()
+        except RailwatchError:
+            self._newest_id, self._newest = before  # what was read on the way is read again
+            raise
+        entries = []
+        for record in records:
+            sensor = sensors.get(record[11]) if record[7] == CONTROLLER else None
+            entries.append(parse_entry(record, sensor, clock))
+        return tuple(entries)
+
+    def _new_records(self) -> list[bytes]:
+        following = self._after_newest()
+        records: list[bytes] = []
+        seen: set[int] = set()
+        while following != _LAST and following not in seen and len(records) < _MOST_ENTRIES:
+            seen.add(following)
+            answer = self._ask(following)
+            data = answer.at_least(2 + RECORD_BYTES)
+            if not data:
+                if answer.code != NOT_PRESENT:
+                    self.malformed += 1
+                break
+            record = data[2 : 2 + RECORD_BYTES]
+            self._newest_id, self._newest = int.from_bytes(record[:2], "little"), record
+            records.append(record)
+            following = int.from_bytes(data[:2], "little")
+        return records
+
+    def _after_newest(self) -> int:
+        """Give the number of the record behind the newest one; the first where the newest is gone."""
+        if not self._newest:
+            return _FIRST
+        answer = self._ask(self._newest_id)
+        data = answer.at_least(2 + RECORD_BYTES)
+        if data[2 : 2 + RECORD_BYTES] == self._newest:
+            return int.from_bytes(data[:2], "little")
+        self._newest_id, self._newest = _FIRST, b""
+        return _FIRST
+
+    def _sel_clock(self) -> SelClock:
+        (answer,) = self._port.ask([Request(function=_STORAGE, command=_GET_TIME)])
+        stamp = answer.at_least(4)[:4]
+        return SelClock(ours_ns=self._clock.utc_ns(), its_s=int.from_bytes(stamp, "little") if stamp else None)
+
+    def _ask(self, record_id: int) -> Answer:
+        data = b"\x00\x00" + record_id.to_bytes(2, "little") + b"\x00\xff"
+        (answer,) = self._port.ask([Request(function=_STORAGE, command=_GET_ENTRY, data=data)])
+        return answer

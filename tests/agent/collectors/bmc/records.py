@@ -1,0 +1,47 @@
+"""Sensor records and log records as bytes."""
+
+
+def full(
+    number: int = 1,
+    *,
+    name: bytes = b"P12V",
+    m: int = 63,
+    b: int = 0,
+    exponents: int = 0xD0,
+    unit: int = 4,
+    sensor_type: int = 0x02,
+    units1: int = 0,
+    linearization: int = 0,
+    entity: int = 7,
+    instance: int = 1,
+    owner: int = 0x20,
+    lun: int = 0,
+) -> bytes:
+    """Give a full record (type 01h): by default a 12 V rail of 63 mV a count."""
+    key = [owner, lun, number, entity, instance, 0x7F, 0x40, sensor_type, 0x01]
+    factors = [units1, unit, 0, linearization, m & 0xFF, m >> 2 & 0xC0, b & 0xFF, b >> 2 & 0xC0, 0, exponents]
+    body = bytes([*key, *[0] * 6, *factors, *[0] * 17, 0xC0 | len(name), *name])
+    return bytes([number, 0, 0x51, 0x01, len(body)]) + body
+
+
+def with_name(coding: int, body: bytes) -> bytes:
+    """Give a record whose name is coded in another way."""
+    record = full(name=b"")
+    return record[:47] + bytes([coding << 6 | len(body)]) + body
+
+
+def event(
+    number: int,
+    *,
+    stamp_s: int = 1_700_000_000,
+    sensor_type: int = 0x02,
+    sensor: int = 1,
+    reading_type: int = 0x01,
+    data: tuple[int, int, int] = (0x52, 0xAB, 0xB5),
+    kind: int = 0x02,
+    owner: int = 0x20,
+    over: bool = False,
+) -> bytes:
+    """Give a log record: by default a 12 V rail below its critical limit."""
+    head = number.to_bytes(2, "little") + bytes([kind]) + stamp_s.to_bytes(4, "little")
+    return head + bytes([owner, 0, 4, sensor_type, sensor, reading_type | (0x80 if over else 0), *data])

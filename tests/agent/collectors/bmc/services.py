@@ -1,0 +1,142 @@
+"""Redfish services for tests: one made of a dictionary, over TLS, with sessions; and its certificate."""
+
+import base64
+import contextlib
+import json
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from agent.collectors.bmc.redfish_client import ROOT
+
+USER, PASSWORD = "monitor", "s3cret"
+SESSIONS = f"{ROOT}SessionService/Sessions"
+BASIC = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+
+
+@dataclass(slots=True)
+class Tree:
+    """What the service answers: JSON objects, or bytes as they are; `status` and `etags` by path."""
+
+    resources: dict[str, Any] = field(default_factory=dict)
+    status: dict[str, int] = field(default_factory=dict)
+    headers: dict[str, dict[str, str]] = field(default_factory=dict)
+    wants_login: bool = False
+    makes_sessions: bool = True
+    tokens: set[str] = field(default_factory=set)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    connections: set[Any] = field(default_factory=set)
+    logins: int = 0
+    hold: threading.Event | None = None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers out of the tree of its server."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes
+
+    @property
+    def tree(self) -> Tree:
+        assert isinstance(self.server, _Server)
+        return self.server.tree
+
+    def do_GET(self) -> None:
+        tree = self.tree
+        tree.asked.append(("GET", self.path))
+        tree.connections.add(self.client_address)
+        if tree.hold is not None:
+            tree.hold.wait(10.0)
+        headers = tree.headers.get(self.path, {})
+        found = tree.resources.get(self.path)
+        if tree.wants_login and self.path != ROOT and not self._knows():
+            self._answer(401, {"error": {}})
+        elif "ETag" in headers and self.headers.get("If-None-Match") == headers["ETag"]:
+            self._answer(304, b"", headers)
+        else:
+            status = tree.status.get(self.path, 200 if found is not None else 404)
+            self._answer(status, {} if found is None else found, headers)
+
+    def do_POST(self) -> None:
+        tree = self.tree
+        tree.asked.append(("POST", self.path))
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path != SESSIONS or not tree.makes_sessions:
+            self._answer(405, {})
+        elif body != {"UserName": USER, "Password": PASSWORD}:
+            self._answer(401, {})
+        else:
+            tree.logins += 1
+            token = f"token{tree.logins}"
+            tree.tokens.add(token)
+            self._answer(201, {}, {"X-Auth-Token": token, "Location": f"{SESSIONS}/{tree.logins}"})
+
+    def do_DELETE(self) -> None:
+        self.tree.asked.append(("DELETE", self.path))
+        self.tree.tokens.discard(self.headers.get("X-Auth-Token", ""))
+        self._answer(204, b"")
+
+    def _knows(self) -> bool:
+        return self.headers.get("X-Auth-Token") in self.tree.tokens or (
+            self.headers.get("Authorization") == BASIC and not self.tree.makes_sessions
+        )
+
+    def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        with contextlib.suppress(OSError):  # a client that has seen enough hangs up
+            self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.tree = tree
+
+    def handle_error(self, *_: Any) -> None:
+        """Say nothing: a client that refuses our certificate is one of the cases."""
+
+
+@contextmanager
+def served(tree: Tree, certificate: Path | None = None) -> Iterator[int]:
+    """Serve a tree on loopback, with TLS where there is a certificate; gives the port."""
+    server = _Server(tree)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        if tree.hold is not None:
+            tree.hold.set()
+        server.shutdown()
+        server.server_close()
+        thread.join(5.0)
+
+
+def make_certificate(folder: Path) -> Path:
+    """Give a file with a key and a certificate for 127.0.0.1 that signs itself."""
+    path, key = folder / "bmc.pem", folder / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    names = ["-subj", "/CN=bmc", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    subprocess.run([*command, *names, "-keyout", key, "-out", path], check=True, capture_output=True, timeout=20)
+    path.write_text(path.read_text(encoding="ascii") + key.read_text(encoding="ascii"), encoding="ascii")
+    return path

@@ -1,0 +1,257 @@
+"""The whole way over a real ``ipmitool`` to a real ``ipmi_sim``: values, changes, entries, a hang."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.accounts import Accounts
+from agent.collectors.bmc.board import Board
+from agent.collectors.bmc.ipmi import IpmiLink
+from agent.collectors.bmc.ipmi_port import Request
+from agent.collectors.bmc.ipmitool import IpmitoolPort
+from agent.collectors.bmc.log_source import BoardLog
+from agent.collectors.bmc.settings import BmcKind, BmcSettings
+from agent.collectors.bmc.tables import BoardNode, BoardTable
+from agent.collectors.port import Collector
+from agent.sampler.sampler import Sampler, make_ring
+from agent.sampler.settings import Pace, SamplerSettings
+from simulator.served.board import ipmi
+from simulator.served.board.status import Board as SimulatedBoard
+from telemetry.clock import SystemClock
+from telemetry.entities import Topology
+from telemetry.errors import EnvironmentLacksError, TransientError
+from telemetry.records import Event, EventKind, Severity
+from tests.services import require
+from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
+
+SEEN_S = 5.0
+DEVICE_ID = Request(function=0x06, command=0x01)
+CLOCK = SystemClock()
+
+
+@dataclass(slots=True)
+class Real:
+    simulated: SimulatedBoard
+    controller: ipmi.IpmiController
+    settings: BmcSettings
+    port: IpmitoolPort
+    board: Board
+
+    def show(self, **changes: object) -> None:
+        self.simulated.show(readings(**changes), time_ns=0, powered=True)
+        self.controller.show(self.simulated.status.raw)
+
+
+@pytest.fixture
+def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Real]:
+    require("ipmi_sim")
+    require("ipmitool")
+    monkeypatch.setenv("IPMI_PASSWORD", ipmi.PASSWORD)
+    simulated = SimulatedBoard(NODE, KIND)
+    simulated.show(READINGS, time_ns=0, powered=True)
+    controller = ipmi.IpmiController(tmp_path / "bmc", simulated.sensors, first=simulated.status.raw, name="n")
+    settings = BmcSettings(
+        kind=BmcKind.IPMI,
+        address="127.0.0.1",
+        port=controller.port,
+        user=ipmi.USER,
+        cipher_suite=ipmi.CIPHER_SUITE,
+        interval_s=0.5,
+    )
+    port = IpmitoolPort(settings, clock=CLOCK)
+    board = Board(IpmiLink(port, clock=CLOCK), node="n", clock=CLOCK, interval_s=0.5)
+    yield Real(simulated, controller, settings, port, board)
+    port.close()
+    os.kill(controller.pid, signal.SIGCONT)
+    controller.close()
+
+
+def as_ipmitool_prints(real: Real) -> dict[str, float]:
+    login = ["-I", "lanplus", "-C", str(ipmi.CIPHER_SUITE), "-H", "127.0.0.1", "-p", str(real.controller.port)]
+    command = ["ipmitool", *login, "-U", ipmi.USER, "-E", "sensor"]
+    text = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    rows = [[cell.strip() for cell in line.split("|")[:3]] for line in text.splitlines()]
+    return {name: float(value) for name, value, unit in rows if unit != "discrete"}
+
+
+def wait_for_events(log: BoardLog, count: int) -> list[Event]:
+    events: list[Event] = []
+    end_s = CLOCK.monotonic_s() + SEEN_S
+    while len(events) < count and CLOCK.monotonic_s() < end_s:
+        events += log.poll(0.1)
+    return events
+
+
+@pytest.mark.integration
+def test_every_value_is_the_one_that_ipmitool_prints(real: Real) -> None:
+    printed = as_ipmitool_prints(real)
+    link = real.board.link
+    names = {point.key: point.name for point in link.open()}
+    values = {names[key]: value for key, value in link.read().items()}
+    assert len(printed) == len(NODE.supply.units) * 5 + NODE.cooling.fans + 4
+    assert {name: values[name] for name in printed} == pytest.approx(printed, abs=5e-4)  # it prints three decimals
+
+
+@pytest.mark.integration
+def test_a_change_is_seen_at_the_next_read_once_the_controller_has_it(real: Real) -> None:
+    node = BoardNode(real.board, real.board.survey().node)
+    row, column = np.full(node.spec.shape, np.nan), node.spec.signals.index("rail_voltage_v")
+    node.read(row)
+    assert row[0, column] == pytest.approx(12.033)
+    real.show(rail_v=11.403)
+    end_s = CLOCK.monotonic_s() + SEEN_S
+    while row[0, column] != pytest.approx(11.403):
+        assert CLOCK.monotonic_s() < end_s
+        node.read(row)
+
+
+@pytest.mark.integration
+def test_a_lost_supply_becomes_one_event_of_that_supply(real: Real) -> None:
+    real.board.survey()
+    log = BoardLog(real.board, node="n", clock=CLOCK)
+    assert log.poll(0.0) == ()
+    ok, volts = READINGS.psu_ok.copy(), READINGS.psu_input_v.copy()
+    ok[1], volts[1] = False, 0.0
+    real.show(psu_ok=ok, psu_input_v=volts)
+    (event,) = wait_for_events(log, 1)
+    assert (event.kind, event.severity) == (EventKind.SUPPLY, Severity.CRITICAL)
+    assert event.entity_id == "supply:bmc-psu1"
+    assert event.message == "PSU1 Status: input lost (AC or DC)"
+    assert abs(event.time_ns - CLOCK.utc_ns()) < 10e9
+    real.show()
+    (over,) = wait_for_events(log, 1)
+    assert over.severity is Severity.INFO
+
+
+@pytest.mark.integration
+def test_a_controller_that_hangs_is_given_up_within_seconds_and_comes_back(real: Real) -> None:
+    real.board.survey()
+    real.board.sweep()
+    os.kill(real.controller.pid, signal.SIGSTOP)
+    begin_s = CLOCK.monotonic_s()
+    with pytest.raises(TransientError, match=r"127\.0\.0\.1:\d+: no answer"):
+        real.board.sweep()
+    assert CLOCK.monotonic_s() - begin_s < 5.0  # what the sampler gives a slow source
+    assert real.port.pid is None
+    os.kill(real.controller.pid, signal.SIGCONT)
+    real.board.sweep()
+    assert real.board.values()
+
+
+@pytest.mark.integration
+def test_no_password_stands_on_a_command_line_and_no_process_is_left(real: Real) -> None:
+    real.port.ask([DEVICE_ID])
+    pid = real.port.pid
+    assert pid is not None
+    line = Path(f"/proc/{pid}/cmdline").read_bytes()
+    assert b"lanplus" in line
+    assert ipmi.PASSWORD.encode() not in line
+    real.port.close()
+    real.port.close()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.integration
+def test_a_wrong_password_is_told(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IPMI_PASSWORD", "wrong")
+    with pytest.raises(TransientError, match="user or password"):
+        real.port.ask([DEVICE_ID])
+
+
+@pytest.mark.integration
+def test_a_program_that_was_killed_is_started_again(real: Real) -> None:
+    real.port.ask([DEVICE_ID])
+    pid = real.port.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(TransientError):
+        real.port.ask([DEVICE_ID])
+    (answer,) = real.port.ask([DEVICE_ID])
+    assert answer.code == 0
+
+
+@pytest.mark.integration
+def test_a_refused_command_has_its_code_and_the_next_its_own_answer(real: Real) -> None:
+    refused, read = real.port.ask([Request(function=0x04, command=0x2D, data=b"\x63"), DEVICE_ID])
+    assert (refused.code, refused.data) == (0xCC, b"")
+    assert len(read.data) > 10
+
+
+def test_without_the_program_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentLacksError, match="ipmitool is not installed"):
+        IpmitoolPort(BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1"), clock=CLOCK).ask([DEVICE_ID])
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo 'something odd'; exit 1", "something odd"),
+        ("exit 0", "has ended"),
+        ("echo 'Error: Unable to establish IPMI v2 / RMCP+ session'; sleep 5", "user or password is wrong"),
+        ("cat > /dev/null & echo 'railwatch-end 99'; wait", "lost count"),
+    ],
+)
+def test_a_program_that_says_something_else_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
+) -> None:
+    program = tmp_path / "ipmitool"
+    program.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    settings = BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1")
+    with pytest.raises(TransientError, match=re.escape(words)):
+        IpmitoolPort(replace(settings, user="u"), clock=CLOCK).ask([DEVICE_ID])
+
+
+@pytest.mark.integration
+def test_a_hang_is_told_once_over_all_sources_and_its_end_once(real: Real, tmp_path: Path) -> None:
+    layout = real.board.survey()
+    assert layout.supplies is not None
+    assert layout.fans is not None
+    collectors: list[Collector] = [
+        BoardNode(real.board, layout.node),
+        BoardTable(real.board, layout.supplies),
+        BoardTable(real.board, layout.fans),
+    ]
+    pace = Pace(rate_hz=4.0, stale_after_s=2.0, hung_after_s=6.0)
+    settings = SamplerSettings(slow=pace, backoff_first_s=0.1, backoff_most_s=0.2)
+    topology = Topology(entities=tuple(e for c in collectors for e in c.spec.entities))
+    ring = make_ring(
+        tmp_path / "ring", collectors, settings, node="n", topology=topology, simulated=False, seconds=60.0
+    )
+    told: list[Event] = []
+    sampler = Sampler(
+        ring,
+        collectors,
+        clock=CLOCK,
+        settings=settings,
+        accounts=Accounts(),
+        on_events=told.extend,
+        event_sources=[BoardLog(real.board, node="n", clock=CLOCK)],
+    )
+    sampler.start()
+    os.kill(real.controller.pid, signal.SIGSTOP)
+    until(lambda: bool(told))
+    os.kill(real.controller.pid, signal.SIGCONT)
+    until(lambda: len(told) > 1)
+    sampler.stop()
+    ring.close()
+    assert [(event.severity, event.message.split(":")[0]) for event in told] == [
+        (Severity.WARNING, "Collector bmc is failing"),
+        (Severity.INFO, "Collector bmc works again"),
+    ]
+
+
+def until(done: Callable[[], bool]) -> None:
+    end_s = CLOCK.monotonic_s() + 3 * SEEN_S
+    while not done():
+        assert CLOCK.monotonic_s() < end_s
+        CLOCK.sleep_until(CLOCK.monotonic_s() + 0.05)

@@ -1,0 +1,129 @@
+"""Which table and signal a point becomes."""
+
+import math
+
+import numpy as np
+
+from agent.collectors.bmc.layout import TableLayout, lay_out
+from agent.collectors.bmc.point import Place, Point, Quantity
+from telemetry.signals import signal
+
+NAN = math.nan
+
+
+def point(key: str, quantity: Quantity, place: Place = Place.BOARD, **more: object) -> Point:
+    return Point(key=key, name=key, quantity=quantity, place=place, **more)  # type: ignore[arg-type]  # of a test
+
+
+POINTS = (
+    point("P12V", Quantity.VOLTAGE),
+    point("P54V", Quantity.VOLTAGE),
+    point("System Power", Quantity.POWER),
+    point("CPU Power", Quantity.POWER),
+    point("Inlet", Quantity.TEMPERATURE, Place.INLET),
+    point("GPU0", Quantity.TEMPERATURE, Place.GPU),
+    point("GPU1", Quantity.TEMPERATURE, Place.GPU),
+    point("VRM", Quantity.TEMPERATURE),
+    point("PSU0 Vin", Quantity.VOLTAGE, Place.SUPPLY, unit="psu0", is_input=True),
+    point("PSU0 Pout", Quantity.POWER, Place.SUPPLY, unit="psu0"),
+    point("PSU0 State", Quantity.SUPPLY_STATE, Place.SUPPLY, unit="psu0"),
+    point("FAN0", Quantity.FAN_SPEED, Place.FAN, unit="fan0"),
+    point("FAN0 duty", Quantity.FAN_DUTY, Place.FAN, unit="fan0"),
+)
+
+
+def read(table: TableLayout, values: dict[str, float]) -> dict[tuple[str, str], float]:
+    into = np.full(table.spec.shape, 7.0)
+    table.fill(values, into)
+    return {
+        (entity.key, name): float(into[row, column])
+        for row, entity in enumerate(table.spec.entities)
+        for column, name in enumerate(table.spec.signals)
+        if not math.isnan(into[row, column])
+    }
+
+
+def test_every_signal_is_in_the_catalogue() -> None:
+    layout = lay_out(POINTS, node="n", with_inlet=True)
+    for table in (layout.node, layout.supplies, layout.fans):
+        assert table is not None
+        for name in table.spec.signals:
+            assert signal(table.spec.kind, name).name == name
+
+
+def test_the_node_has_its_rail_power_and_hottest_places() -> None:
+    values = {"P12V": 12.1, "P54V": 54.2, "System Power": 1500.0, "CPU Power": 300.0, "Inlet": 22.0}
+    values |= {"GPU0": 61.0, "GPU1": 71.0, "VRM": 55.0}
+    assert read(lay_out(POINTS, node="n", with_inlet=True).node, values) == {
+        ("n", "rail_voltage_v"): 12.1,
+        ("n", "node_power_w"): 1500.0,
+        ("n", "inlet_temp_c"): 22.0,
+        ("n", "gpu_board_temp_c"): 71.0,
+        ("n", "bmc_board_temp_c"): 55.0,
+    }
+
+
+def test_an_inlet_that_another_source_has_is_left_to_it() -> None:
+    assert "inlet_temp_c" not in lay_out(POINTS, node="n", with_inlet=False).node.spec.signals
+
+
+def test_without_12_v_the_main_rail_is_the_next() -> None:
+    assert read(lay_out(POINTS[1:], node="n", with_inlet=True).node, {"P54V": 54.2})["n", "rail_voltage_v"] == 54.2
+
+
+def test_a_power_of_a_part_is_not_taken_for_that_of_the_node() -> None:
+    parts = (point("CPU Power", Quantity.POWER), point("Memory Power", Quantity.POWER))
+    assert read(lay_out(parts, node="n", with_inlet=True).node, {"CPU Power": 300.0, "Memory Power": 20.0}) == {}
+
+
+def test_supplies_rails_and_fans_are_entities() -> None:
+    layout = lay_out(POINTS, node="n", with_inlet=True)
+    assert layout.supplies is not None
+    assert layout.fans is not None
+    values = {"PSU0 Vin": 230.0, "PSU0 Pout": 800.0, "PSU0 State": 1.0, "P12V": 12.1, "P54V": 54.2}
+    assert read(layout.supplies, values) == {
+        ("bmc-psu0", "input_voltage_v"): 230.0,
+        ("bmc-psu0", "power_w"): 800.0,
+        ("bmc-psu0", "supply_flags"): 1.0,
+        ("bmc-p12v", "rail_voltage_v"): 12.1,
+        ("bmc-p54v", "rail_voltage_v"): 54.2,
+    }
+    assert read(layout.fans, {"FAN0": 9000.0, "FAN0 duty": 0.4}) == {
+        ("bmc-fan0", "fan_rpm"): 9000.0,
+        ("bmc-fan0", "fan_ratio"): 0.4,
+    }
+
+
+def test_what_two_points_tell_is_taken_from_the_first_that_knows() -> None:
+    twice = (
+        point("a", Quantity.POWER, Place.SUPPLY, unit="psu0"),
+        point("b", Quantity.POWER, Place.SUPPLY, unit="psu0"),
+    )
+    supplies = lay_out(twice, node="n", with_inlet=True).supplies
+    assert supplies is not None
+    assert read(supplies, {"a": 5.0, "b": 6.0}) == {("bmc-psu0", "power_w"): 5.0}
+    assert read(supplies, {"a": NAN, "b": 6.0}) == {("bmc-psu0", "power_w"): 6.0}
+
+
+def test_a_controller_without_supplies_and_fans_has_no_such_tables() -> None:
+    layout = lay_out((), node="n", with_inlet=True)
+    assert layout.supplies is None
+    assert layout.fans is None
+    assert read(layout.node, {}) == {}
+
+
+def test_two_rotors_of_one_fan_module_are_two_fans() -> None:
+    rotors = [point(name, Quantity.FAN_SPEED, Place.FAN, unit="fan1") for name in ("FAN1 F", "FAN1 R")]
+    fans = lay_out(rotors, node="n", with_inlet=True).fans
+    assert fans is not None
+    assert read(fans, {"FAN1 F": 9000.0, "FAN1 R": 8000.0}) == {
+        ("bmc-fan1", "fan_rpm"): 9000.0,
+        ("bmc-fan1-r", "fan_rpm"): 8000.0,
+    }
+
+
+def test_of_two_temperatures_of_a_supply_the_hotter_counts() -> None:
+    pair = [point(name, Quantity.TEMPERATURE, Place.SUPPLY, unit="psu0") for name in ("a", "b")]
+    supplies = lay_out(pair, node="n", with_inlet=True).supplies
+    assert supplies is not None
+    assert read(supplies, {"a": 40.0, "b": 55.0}) == {("bmc-psu0", "supply_temp_c"): 55.0}

@@ -1,0 +1,81 @@
+"""Sensor data records."""
+
+import pytest
+
+from agent.collectors.bmc.point import Place, Quantity
+from agent.collectors.bmc.sdr import SensorRecord, parse_record
+from simulator.served.board.sdr import full_record
+from simulator.served.board.status import Board
+from tests.agent.collectors.bmc.records import full, with_name
+from tests.simulator.served.board.boards import KIND, NODE
+
+
+def parsed(record: bytes) -> SensorRecord:
+    sensor = parse_record(record)
+    assert sensor is not None
+    return sensor
+
+
+def test_every_record_of_the_simulated_board_is_read_as_it_was_meant() -> None:
+    for sensor in Board(NODE, KIND).sensors:
+        record = parsed(full_record(sensor))
+        assert (record.number, record.name) == (sensor.number, sensor.name)
+        if sensor.scale is not None:
+            assert record.value(200) == pytest.approx(sensor.scale.value(200))
+
+
+def test_a_rail_is_a_voltage_on_the_board() -> None:
+    point = parsed(full()).point()
+    assert point is not None
+    assert (point.quantity, point.place, point.name) == (Quantity.VOLTAGE, Place.BOARD, "P12V")
+    assert parsed(full()).value(191) == 12.033
+
+
+@pytest.mark.parametrize(("unit", "raw", "celsius"), [(1, 40, 40.0), (2, 104, 40.0), (3, 200, -73.15)])
+def test_temperatures_come_in_celsius(unit: int, raw: int, celsius: float) -> None:
+    record = parsed(full(m=1, exponents=0, unit=unit, sensor_type=1))
+    assert record.value(raw) == pytest.approx(celsius)
+
+
+def test_a_fan_in_percent_is_a_duty() -> None:
+    record = parsed(full(name=b"FAN3 Duty", m=1, exponents=0, unit=0, units1=0x01, sensor_type=4))
+    point = record.point()
+    assert point is not None
+    assert (point.quantity, point.place, point.unit) == (Quantity.FAN_DUTY, Place.FAN, "fan3")
+    assert record.value(45) == 0.45
+
+
+def test_a_supply_is_known_by_its_name_or_else_by_its_entity() -> None:
+    for name, entity, instance, unit in (
+        (b"PSU1 Vin", 7, 1, "psu1"),
+        (b"PS2 Input Power", 0x0A, 9, "psu2"),
+        (b"Vin", 0x0A, 0x83, "psu3"),
+    ):
+        point = parsed(full(name=name, entity=entity, instance=instance)).point()
+        assert point is not None
+        assert (point.place, point.unit, point.is_input) == (Place.SUPPLY, unit, True)
+
+
+def test_an_air_inlet_is_known_by_its_entity() -> None:
+    point = parsed(full(name=b"Temp 1", m=1, exponents=0, unit=1, sensor_type=1, entity=0x40)).point()
+    assert point is not None
+    assert point.place is Place.INLET
+
+
+def test_what_has_no_number_is_no_point() -> None:
+    assert parsed(full(units1=0xC0)).point() is None
+    assert parsed(full(linearization=0x70)).point() is None
+    assert parsed(full(unit=20)).point() is None
+
+
+def test_names_are_read_in_each_of_their_codings() -> None:
+    assert parsed(with_name(0b11, b"caf\xe9")).name == "café"
+    assert parsed(with_name(0b01, b"\x12\xab")).name == "12 -"
+    assert parsed(with_name(0b10, bytes([0x29, 0xDC, 0xA6]))).name == "IPMI"  # the example of section 43.15
+
+
+def test_records_that_describe_no_sensor_are_none_and_short_ones_are_refused() -> None:
+    assert parse_record(bytes([1, 0, 0x51, 0x12, 2, 0, 0])) is None
+    for length in (3, 20, 47):
+        with pytest.raises(ValueError, match="bytes"):
+            parse_record(full()[:length])

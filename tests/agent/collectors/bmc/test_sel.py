@@ -1,0 +1,90 @@
+"""What records of the event log mean."""
+
+import pytest
+
+from agent.collectors.bmc.point import LogEntry, Place
+from agent.collectors.bmc.sdr import SensorRecord, parse_record
+from agent.collectors.bmc.sel import SelClock, parse_entry
+from telemetry.clock import NS_PER_S
+from telemetry.records import EventKind, Severity
+from tests.agent.collectors.bmc.records import event, full
+
+NOW_NS = 1_800_000_000 * NS_PER_S
+CLOCK = SelClock(ours_ns=NOW_NS, its_s=1_700_000_010)
+
+
+def entry(record: bytes, sensor: SensorRecord | None = None, clock: SelClock = CLOCK) -> LogEntry:
+    return parse_entry(record, sensor, clock)
+
+
+def test_a_threshold_says_which_sensor_and_what_it_read() -> None:
+    got = entry(event(7), parse_record(full()))
+    assert (got.kind, got.severity) == (EventKind.SUPPLY, Severity.CRITICAL)
+    assert got.message == "P12V: below its critical limit (10.773, limit 11.403)"
+
+
+@pytest.mark.parametrize(
+    ("event_of", "kind", "severity", "words"),
+    [
+        ((0x08, 0x6F, 1), EventKind.SUPPLY, Severity.CRITICAL, "failed"),
+        ((0x08, 0x6F, 3), EventKind.SUPPLY, Severity.CRITICAL, "input lost"),
+        ((0x08, 0x6F, 2), EventKind.SUPPLY, Severity.WARNING, "about to fail"),
+        ((0x08, 0x0B, 1), EventKind.SUPPLY, Severity.CRITICAL, "redundancy lost"),
+        ((0x04, 0x01, 2), EventKind.FAN, Severity.CRITICAL, "below its critical limit"),
+        ((0x01, 0x01, 9), EventKind.BOARD_HEAT, Severity.CRITICAL, "above its critical limit"),
+        ((0x01, 0x01, 7), EventKind.BOARD_HEAT, Severity.WARNING, "above its caution limit"),
+        ((0x01, 0x01, 8), EventKind.BOARD_HEAT, Severity.INFO, "back below"),
+        ((0x13, 0x6F, 10), EventKind.BOARD, Severity.CRITICAL, "bus fatal error"),
+        ((0x10, 0x6F, 2), EventKind.BOARD, Severity.INFO, "log was cleared"),
+        ((0xC1, 0x70, 5), EventKind.BOARD, Severity.INFO, "event 5 of type 0x70"),
+    ],
+)
+def test_each_event_has_its_kind_and_severity(
+    event_of: tuple[int, int, int], kind: EventKind, severity: Severity, words: str
+) -> None:
+    sensor_type, reading_type, offset = event_of
+    got = entry(event(1, sensor_type=sensor_type, reading_type=reading_type, data=(offset, 0xFF, 0xFF)))
+    assert (got.kind, got.severity) == (kind, severity)
+    assert words in got.message
+    assert got.code == sensor_type << 8 | offset
+
+
+def test_what_is_over_is_news_and_no_trouble_but_a_supply_that_was_taken_out_is() -> None:
+    lost = event(1, sensor_type=0x08, reading_type=0x6F, data=(3, 0xFF, 0xFF), over=True)
+    assert entry(lost).severity is Severity.INFO
+    assert "no longer input lost" in entry(lost).message
+    gone = event(1, sensor_type=0x08, reading_type=0x6F, data=(0, 0xFF, 0xFF), over=True)
+    assert entry(gone).severity is Severity.WARNING
+
+
+def test_a_supply_is_named() -> None:
+    sensor = parse_record(full(name=b"PSU1 Status", sensor_type=8))
+    got = entry(event(1, sensor_type=0x08, reading_type=0x6F, data=(3, 0xFF, 0xFF)), sensor)
+    assert (got.place, got.unit) == (Place.SUPPLY, "psu1")
+
+
+def test_its_stamps_are_moved_to_our_clock_and_never_lie_ahead() -> None:
+    assert entry(event(1, stamp_s=1_700_000_003)).time_ns == NOW_NS - 7 * NS_PER_S
+    assert entry(event(1, stamp_s=1_700_009_999)).time_ns == NOW_NS
+
+
+@pytest.mark.parametrize(
+    ("stamp_s", "its_s"), [(0xFFFFFFFF, 1_700_000_000), (500, 1_700_000_000), (1_700_000_000, 500), (500, None)]
+)
+def test_a_stamp_that_means_nothing_here_is_now(stamp_s: int, its_s: int | None) -> None:
+    assert entry(event(1, stamp_s=stamp_s), clock=SelClock(ours_ns=NOW_NS, its_s=its_s)).time_ns == NOW_NS
+
+
+def test_a_controller_whose_clock_was_never_set_counts_from_its_start() -> None:
+    assert entry(event(1, stamp_s=500), clock=SelClock(ours_ns=NOW_NS, its_s=530)).time_ns == NOW_NS - 30 * NS_PER_S
+
+
+def test_a_makers_own_record_is_kept_as_it_is() -> None:
+    got = entry(event(1, kind=0xC5))
+    assert "0xc5" in got.message
+    assert got.severity is Severity.INFO
+
+
+def test_a_short_record_is_refused() -> None:
+    with pytest.raises(ValueError, match="3 bytes"):
+        entry(b"abc")
