@@ -1,8 +1,7 @@
-"""``railwatch record``: the ring, or what comes next, as one file."""
+"""``railwatch record``: the ring, what comes next, or what the flight recorder has, as one file."""
 
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,24 +9,36 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
+from agent.recorder.black_box import BlackBox
+from agent.recorder.entries import EntryKind
+from agent.recorder.moments import Lines, MomentFollower
+from agent.recorder.shelf import event_order
+from agent.recorder.unpacking import contents_of
+from agent.ring import RingTable
 from agent.rings import Rings
 from railwatch.cli.output import print_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.cli.up import seconds
-from railwatch.processes.sampler import CLOCKS_FILE
+from railwatch.config.sources import SourceUse
+from railwatch.recorded_run import box_dir, run_meta, wishes_dir
 from railwatch.session import Session
-from telemetry.clock import SystemClock
+from telemetry.clock import Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import Frame
-from telemetry.recording import RecordingMeta, check_suffix, write_recording
+from telemetry.recording import check_suffix, write_recording
+from telemetry.recording_rows import KernelLine
 from telemetry.records import Record
-from telemetry.store.records import RecordFile
 
 LOOK_S = 0.2
+# Beyond the end of its window a recording takes a look of the recorder, a flush and the seconds of packing it.
+WRITTEN_WITHIN_S = 30.0
 
 
 def record(
-    out: Annotated[Path, typer.Option("--out", help="The file: .parquet or .csv.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="The file: .parquet or .csv; without it the flight recorder writes one of its own."),
+    ] = None,
     duration: Annotated[
         float | None,
         typer.Option(
@@ -38,45 +49,96 @@ def record(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write samples at full rate with topology, configuration and records to one file."""
-    check_suffix(out)
-    folder = data_dir_of(config_file, data_dir)
-    session = live_session(folder)
-    rings = Rings.attach(session.ring_path, (session.slow_ring_path,))
-    clock = SystemClock()
-    start_ns = clock.utc_ns() if duration is not None else 0
-    frames: list[Frame] = []
-    following = {name: table.count if duration is not None else 0 for name, table in rings.tables.items()}
-    lost = 0
-    said = Console(stderr=True)  # standard output is the result's
-    quiet = duration is None or not said.is_terminal
-    with Progress("recording", BarColumn(), TimeRemainingColumn(), console=said, transient=True, disable=quiet) as bar:
-        task = bar.add_task("recording", total=duration or 0)
-        end_s = clock.monotonic_s() + (duration or 0)
-        while True:
-            done = clock.monotonic_s() >= end_s
-            for frame, gone in _new_rows(rings, following):
-                lost += gone if duration is not None else 0
-                frames.append(frame)
-            if done:
-                break
-            clock.sleep_until(min(end_s, clock.monotonic_s() + LOOK_S))
-            bar.update(task, completed=(duration or 0) - (end_s - clock.monotonic_s()))
+    """Write samples at full rate with topology, configuration, records and kernel log to one file."""
+    folder, clock = data_dir_of(config_file, data_dir), SystemClock()
+    if out is None:
+        if duration is not None:
+            raise typer.BadParameter("--duration goes with --out FILE")
+        answer = _wish(live_session(folder), clock)
+    else:
+        check_suffix(out)
+        answer = _record(out, live_session(folder), duration, clock)
+    if as_json:
+        print_json(answer)
+    else:
+        lost = answer.get("lost_ring_rows", 0)
+        told = f"{answer['file']}: {answer['rows']} rows, {answer['bytes'] / 1024:.0f} KiB"
+        typer.echo(told + (f", {lost} ring rows lost" if lost else ""))
+
+
+def _wish(session: Session, clock: Clock) -> dict[str, Any]:
+    """Ask the flight recorder of a run for the window around now, and wait for it."""
+    folder = wishes_dir(session.run_dir)
+    if session.config.recorder.use is SourceUse.OFF or not folder.is_dir():
+        raise EnvironmentLacksError(f"{folder}: no flight recorder runs there; name a file with --out")
+    time_ns = clock.utc_ns()
+    wish, done = folder / f"{time_ns}.wish", folder / f"{time_ns}.done"
+    draft = wish.with_suffix(".new")
+    draft.write_text(json.dumps({"reason": "asked for by hand", "time_ns": time_ns}), encoding="utf-8")
+    draft.replace(wish)
+    end_s = clock.monotonic_s() + session.config.recorder.longest + WRITTEN_WITHIN_S
+    said = Console(stderr=True)
+    with said.status(f"recording {session.config.recorder.after:g} s more"):
+        while clock.monotonic_s() < end_s and folder.is_dir():
+            if done.exists():
+                answer: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
+                done.unlink()
+                return answer
+            clock.sleep_until(clock.monotonic_s() + LOOK_S)
+    raise EnvironmentLacksError(f"{folder}: the flight recorder has written nothing; its log says why")
+
+
+def _record(out: Path, session: Session, duration_s: float | None, clock: Clock) -> dict[str, Any]:
+    folder = session.config.data_dir
+    rings = Rings.attach(session.ring_path, (*session.other_ring_paths, session.steps_ring_path))
+    tables = rings.tables | rings.late_tables
+    start_ns = clock.utc_ns() if duration_s is not None else 0
+    following = {
+        name: table.count if duration_s is not None else max(0, table.count - table.rows)
+        for name, table in tables.items()
+    }
+    first_rows = dict(following)
+    frames, lost = _followed(tables, following, duration_s, clock)
     if not frames:
         raise EnvironmentLacksError(f"{folder}: the run has no samples yet; expected some to record")
-    first_ns = start_ns or min(int(frame.time_ns[0]) for frame in frames)
+    first_ns, last_ns = start_ns or min(int(frame.time_ns[0]) for frame in frames), clock.utc_ns()
+    records = _records(session, first_ns, last_ns)
+    about = {"first_rows": first_rows, "event_order": event_order(records), "ring_rows_lost": lost}
     rows = write_recording(
-        out, frames, topology=rings.topology, meta=_meta(session), records=_records(folder, first_ns, clock.utc_ns())
+        out,
+        frames,
+        topology=rings.topology,
+        meta=run_meta(session).with_about(about),
+        records=records,
+        kernel_lines=_kernel_lines(folder, first_ns, last_ns),
     )
-    size_bytes = out.stat().st_size
-    if as_json:
-        print_json({"file": str(out), "rows": rows, "lost_ring_rows": lost, "bytes": size_bytes})
-    else:
-        typer.echo(f"{out}: {rows} rows, {size_bytes / 1024:.0f} KiB" + (f", {lost} ring rows lost" if lost else ""))
+    return {"file": str(out), "rows": rows, "lost_ring_rows": lost, "bytes": out.stat().st_size}
 
 
-def _new_rows(rings: Rings, following: dict[str, int]) -> Iterator[tuple[Frame, int]]:
-    for name, table in rings.tables.items():
+def _followed(
+    tables: Mapping[str, RingTable], following: dict[str, int], duration_s: float | None, clock: Clock
+) -> tuple[list[Frame], int]:
+    """Give the rows of the ring, or those that come within the duration, and how many of these were lost."""
+    frames: list[Frame] = []
+    lost = 0
+    said = Console(stderr=True)  # standard output is the result's
+    quiet = duration_s is None or not said.is_terminal
+    with Progress("recording", BarColumn(), TimeRemainingColumn(), console=said, transient=True, disable=quiet) as bar:
+        task = bar.add_task("recording", total=duration_s or 0)
+        end_s = clock.monotonic_s() + (duration_s or 0)
+        while True:
+            done = clock.monotonic_s() >= end_s
+            for frame, gone in _new_rows(tables, following):
+                lost += gone if duration_s is not None else 0
+                frames.append(frame)
+            if done:
+                return frames, lost
+            clock.sleep_until(min(end_s, clock.monotonic_s() + LOOK_S))
+            bar.update(task, completed=(duration_s or 0) - (end_s - clock.monotonic_s()))
+
+
+def _new_rows(tables: Mapping[str, RingTable], following: dict[str, int]) -> Iterator[tuple[Frame, int]]:
+    for name, table in tables.items():
         while True:
             read = table.read(following[name])
             following[name] = read.next
@@ -85,19 +147,15 @@ def _new_rows(rings: Rings, following: dict[str, int]) -> Iterator[tuple[Frame, 
             yield read.frame, read.lost
 
 
-def _meta(session: Session) -> RecordingMeta:
-    config: dict[str, Any] = session.config.model_dump(mode="json")
-    for section in ("store", "page"):  # addresses and secrets are nobody's business who gets the file
-        del config[section]
-    clocks = json.loads((session.run_dir / CLOCKS_FILE).read_text(encoding="utf-8"))
-    extra = {"supported_mhz": clocks, "source": session.source, "scenario": session.scenario}
-    return RecordingMeta(node=session.node.key, simulated=session.simulated, config=config | extra)
+def _records(session: Session, start_ns: int, stop_ns: int) -> tuple[Record, ...]:
+    """Give what this run has told in that time, in the order in which it was told."""
+    journals = {name: session.journal_dir / f"{name}.jsonl" for name in ("guard", "actuator")}
+    told = MomentFollower(journals, positions=session.journal_starts(), lines=Lines(), source=None).records()
+    return tuple(record for record in told if start_ns <= record.time_ns <= stop_ns)
 
 
-def _records(folder: Path, start_ns: int, stop_ns: int) -> tuple[Record, ...]:
-    if not os.path.isdir(folder / "records"):  # noqa: PTH112 -- nothing was ever recorded there
-        return ()
-    records = RecordFile(folder / "records", read_only=True)
-    found = records.between(start_ns, stop_ns)
-    records.close()
-    return found
+def _kernel_lines(folder: Path, start_ns: int, stop_ns: int) -> tuple[KernelLine, ...]:
+    """Give the lines that the black box has of that time; a line of the last seconds may not stand in it yet."""
+    entries = BlackBox(box_dir(folder), 0).left()
+    lines = contents_of([entry for entry in entries if entry.kind is EntryKind.MOMENTS], {}).kernel_lines
+    return tuple(line for line in lines if start_ns <= line.time_ns <= stop_ns)

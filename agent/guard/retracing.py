@@ -1,0 +1,58 @@
+"""The steps of a live guard once more, over what a recording kept of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.guard.pipeline import Pipeline
+from agent.guard.step_log import EVENTS, tables_of
+from telemetry.frames import Frame
+from telemetry.records import Action, ActionState, Event, Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """What a recording kept of a guard's steps.
+
+    `steps` are the rows of the step log, `tables` all rows of each table that the guard judged, `first_rows` the
+    number of the first of them. `events` stand in the order in which they were told, `actions` in order of time.
+    """
+
+    steps: Frame
+    tables: Mapping[str, Frame]
+    first_rows: Mapping[str, int]
+    events: Sequence[Event]
+    actions: Sequence[Action]
+
+
+def retrace(pipeline: Pipeline, trace: Trace) -> Iterator[Record]:
+    """Give what the pipeline says at each step that the live guard took: the same rows, the same times.
+
+    Actions are taken note of as the live guard did, so that incidents stand as they stood. One that ran out was
+    renewed at once, and the incident never heard of it.
+    """
+    names = tables_of(trace.steps.spec)
+    nexts = np.nan_to_num(trace.steps.values[:, 0, : len(names)]).astype(np.int64)
+    told = np.nan_to_num(trace.steps.signal(EVENTS)[:, 0]).astype(np.int64)
+    done = dict.fromkeys(names, 0)
+    events = iter(trace.events)
+    actions = [action for action in trace.actions if action.state is not ActionState.EXPIRED]
+    times_ns = trace.steps.time_ns.tolist()
+    for number, now_ns in enumerate(times_ns):
+        frames = []
+        for place, name in enumerate(names):
+            table = trace.tables.get(name)
+            if table is None:
+                continue
+            stop = min(len(table), int(nexts[number, place]) - trace.first_rows.get(name, 0))
+            if stop > done[name]:
+                frames.append(table.rows(done[name], stop))
+                done[name] = stop
+        tellings = [event for _, event in zip(range(told[number]), events, strict=False)]
+        yield from pipeline.step(frames, tellings, now_ns).records
+        until_ns = times_ns[number + 1] if number + 1 < len(times_ns) else now_ns + 1
+        heard = [action for action in actions if action.time_ns < until_ns]
+        if heard:
+            actions = actions[len(heard) :]
+            yield from pipeline.note_actions(heard, now_ns)

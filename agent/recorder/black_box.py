@@ -1,0 +1,194 @@
+"""The black box: the newest entries on disk, in segments, so that a kill or a power cut leaves the last minutes.
+
+A segment is a file of entries; each one begins with what is needed to read it alone. Whatever is handed to `append` is
+on the device when it returns, as far as the device tells the truth about its cache (`fdatasync(2)`). The oldest
+segments go first, by age and by bytes. A disk that is full is said once; what could not be written is owed, and written
+when there is room again.
+"""
+
+import logging
+import os
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.recorder.entries import Entry, whole_entries
+
+logger = logging.getLogger(__name__)
+
+_SUFFIX = ".seg"
+# Own choice: short enough that what goes with the oldest segment is a small part of the minutes that are kept.
+SEGMENT_NS = 15_000_000_000
+
+
+@dataclass(slots=True)
+class _Segment:
+    path: Path
+    first_ns: int
+    size_bytes: int = 0
+    last_ns: int = 0
+
+
+@dataclass(slots=True)
+class BoxCounts:
+    """What the black box counts: bytes that stand on disk, and what went wrong with others."""
+
+    written_bytes: int = 0
+    failed_flushes: int = 0
+    entries_never_written: int = 0
+    segments_cut: int = 0
+
+
+@dataclass(slots=True)
+class BlackBox:
+    """The segments of one folder; `max_bytes` bounds them and, once more, what is owed in memory.
+
+    Another thread sets `left_is_safe` once what `left` gave stands in a recording; its segments go then.
+    """
+
+    folder: Path
+    max_bytes: int
+    counts: BoxCounts = field(default_factory=BoxCounts)
+    _segments: deque[_Segment] = field(default_factory=deque)
+    _fd: int | None = None
+    _owed: deque[bytes] = field(default_factory=deque)
+    _owed_bytes: int = 0
+    _trouble: str = ""
+    _cut_said: bool = False
+    left_is_safe: bool = False
+    _left: set[Path] = field(default_factory=set)
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be written now, empty where all is well."""
+        return self._trouble
+
+    @property
+    def size_bytes(self) -> int:
+        """What stands on disk."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def left(self) -> tuple[Entry, ...]:
+        """Give the entries that a run before left behind, oldest first; new segments come behind theirs."""
+        found: list[Entry] = []
+        for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
+            try:
+                data = path.read_bytes()
+            except OSError as err:
+                logger.warning("%s cannot be read: %s", path, err.strerror)
+                continue
+            entries = list(whole_entries(data))
+            found += entries
+            first_ns, last_ns = (entries[0].taken_ns, entries[-1].taken_ns) if entries else (0, 0)
+            self._segments.append(_Segment(path=path, first_ns=first_ns, size_bytes=len(data), last_ns=last_ns))
+            self._left.add(path)
+        return tuple(found)
+
+    def append(self, entries: Sequence[Entry], *, opening: Sequence[Entry], keep_from_ns: int) -> None:
+        """Put entries on disk and let go of segments that ended before `keep_from_ns`; `opening` begins a segment."""
+        if not entries:
+            return
+        taken_ns = entries[-1].taken_ns
+        self._owe(b"".join(entry.to_bytes() for entry in entries))
+        try:
+            if self._fd is None or taken_ns - self._segments[-1].first_ns >= SEGMENT_NS:
+                self._begin(taken_ns, opening)
+            self._write(taken_ns)
+        except OSError as err:
+            self._fail(err)
+        else:
+            if self._trouble:
+                logger.warning("the black box in %s is written again", self.folder)
+            self._trouble = ""
+        if self.left_is_safe and self._left:
+            self._forget_left()
+        self._let_go(keep_from_ns)
+
+    def forget(self) -> None:
+        """Remove every segment: after a clean end nobody needs them."""
+        self.close()
+        while self._segments:
+            self._remove_oldest()
+
+    def close(self) -> None:
+        """Close the file that is open; what stands in it stays."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _begin(self, taken_ns: int, opening: Sequence[Entry]) -> None:
+        self.close()
+        self.folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        number = 1 + (int(self._segments[-1].path.stem) if self._segments else 0)
+        path = self.folder / f"{number:08d}{_SUFFIX}"
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+        self._segments.append(_Segment(path=path, first_ns=taken_ns))
+        self._owed.appendleft(b"".join(entry.to_bytes() for entry in opening))
+        self._owed_bytes += len(self._owed[0])
+        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)  # the name of a new file is data of its folder, see fsync(2)
+        finally:
+            os.close(folder)
+
+    def _write(self, taken_ns: int) -> None:
+        """Write what is owed as one; half of it is taken back, so that what follows can be read."""
+        if self._fd is None:
+            return
+        segment = self._segments[-1]
+        data = b"".join(self._owed)
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+            os.fdatasync(self._fd)
+        except OSError:
+            os.ftruncate(self._fd, segment.size_bytes)
+            os.lseek(self._fd, segment.size_bytes, os.SEEK_SET)
+            raise
+        segment.size_bytes += len(data)
+        segment.last_ns = taken_ns
+        self.counts.written_bytes += len(data)
+        self._owed.clear()
+        self._owed_bytes = 0
+
+    def _owe(self, data: bytes) -> None:
+        self._owed.append(data)
+        self._owed_bytes += len(data)
+        while self._owed_bytes > self.max_bytes and len(self._owed) > 1:
+            self._owed_bytes -= len(self._owed.popleft())
+            self.counts.entries_never_written += 1
+
+    def _fail(self, err: OSError) -> None:
+        self.counts.failed_flushes += 1
+        if not self._trouble:
+            logger.error("the black box in %s cannot be written: %s; it goes on in memory", self.folder, err.strerror)
+        self._trouble = err.strerror or str(err)
+        if self._fd is not None and self._segments[-1].size_bytes == 0:  # it has not even its opening: begin it anew
+            self.close()
+            self._remove_newest()
+
+    def _forget_left(self) -> None:
+        while self._segments and self._segments[0].path in self._left:
+            self._remove_oldest()
+        self._left.clear()
+
+    def _let_go(self, keep_from_ns: int) -> None:
+        while len(self._segments) > 1 and self._segments[0].last_ns < keep_from_ns:
+            self._remove_oldest()
+        while len(self._segments) > 1 and self.size_bytes > self.max_bytes:
+            self.counts.segments_cut += 1
+            if not self._cut_said:
+                logger.warning("the black box holds less than it should: %d bytes are full", self.max_bytes)
+            self._cut_said = True
+            self._remove_oldest()
+
+    def _remove_oldest(self) -> None:
+        self._segments.popleft().path.unlink(missing_ok=True)
+
+    def _remove_newest(self) -> None:
+        # The opening is owed to the next segment, which brings its own.
+        self._segments.pop().path.unlink(missing_ok=True)
+        if self._owed:
+            self._owed_bytes -= len(self._owed.popleft())

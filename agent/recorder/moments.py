@@ -1,0 +1,108 @@
+"""Follows the journals of a run and the kernel log: every record and every line once."""
+
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from agent.collectors.kernel_log import KernelLine as LogLine
+from telemetry.journal import JournalReader
+from telemetry.recording_rows import KernelLine
+from telemetry.records import Event, Record
+
+logger = logging.getLogger(__name__)
+
+# Lines between two looks; a storm beyond that is counted, not kept. A kernel log of 1 MiB holds about as many.
+_MAX_LINES = 10_000
+
+Position = tuple[int, int]
+
+
+class LineSource(Protocol):
+    """Where lines of the kernel log come from; it hands each to the `Lines` that it was made with."""
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Look for new lines."""
+        ...
+
+
+@dataclass(slots=True)
+class Lines:
+    """A parser of the kernel log that keeps the lines as they are, from `since_ns` on."""
+
+    since_ns: int = 0
+    unparsed: int = 0
+    lost: int = 0
+    _waiting: deque[KernelLine] = field(default_factory=deque)
+
+    def parse(self, line: LogLine) -> tuple[Event, ...]:
+        """Keep a line; no event comes of it."""
+        if line.time_ns >= self.since_ns:
+            self._waiting.append(KernelLine(time_ns=line.time_ns, text=line.text))
+            if len(self._waiting) > _MAX_LINES:
+                self._waiting.popleft()
+                self.lost += 1
+        return ()
+
+    def take(self) -> tuple[KernelLine, ...]:
+        """Give what came since the last call."""
+        taken = tuple(self._waiting)
+        self._waiting.clear()
+        return taken
+
+
+class MomentFollower:
+    """Reads what is new in journals and in the kernel log.
+
+    Parameters
+    ----------
+    journals
+        By name; `positions` say where to begin, a journal that is not named there is read from its beginning.
+    source
+        None where no kernel log can be read.
+    """
+
+    def __init__(
+        self,
+        journals: Mapping[str, Path],
+        *,
+        positions: Mapping[str, Position],
+        lines: Lines,
+        source: LineSource | None,
+    ) -> None:
+        self._readers = {name: JournalReader(path, positions.get(name)) for name, path in journals.items()}
+        self._lines = lines
+        self._source = source
+        self._trouble = ""
+
+    @property
+    def positions(self) -> dict[str, Position]:
+        """Where the next read of each journal begins."""
+        return {name: reader.position for name, reader in self._readers.items()}
+
+    def records(self) -> list[Record]:
+        """Give the records that are new, journal by journal, each in the order in which it was written."""
+        found: list[Record] = []
+        for name, reader in self._readers.items():
+            try:
+                found += reader.read()
+            except OSError as err:
+                self._say(f"journal {name}: {err.strerror}")
+        return found
+
+    def lines(self) -> Sequence[KernelLine]:
+        """Give the lines of the kernel log that are new."""
+        if self._source is not None:
+            try:
+                self._source.poll(0.0)
+            except OSError as err:
+                self._say(f"kernel log: {err.strerror}")
+                self._source = None
+        return self._lines.take()
+
+    def _say(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            logger.warning("recordings lack what cannot be read: %s", trouble)
+        self._trouble = trouble

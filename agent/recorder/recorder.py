@@ -1,0 +1,204 @@
+"""The flight recorder: follows everything, keeps the last minutes, and writes them when something happens."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from agent.recorder.black_box import BlackBox
+from agent.recorder.entries import Entry, EntryKind, json_entry
+from agent.recorder.following import Layout, RowFollower, state_of
+from agent.recorder.history import History
+from agent.recorder.moments import MomentFollower
+from agent.recorder.settings import RecorderSettings
+from agent.recorder.shelf import Order, name_of
+from agent.recorder.triggers import Trigger, TriggerJudge, Window, widen
+from agent.recorder.unpacking import contents_of, moments_entry
+from telemetry.clock import NS_PER_S, Clock
+from telemetry.recording import RecordingMeta
+from telemetry.recording_rows import KernelLine
+from telemetry.records import Record
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """Which run entries belong to: times of the monotonic clock compare within one boot only."""
+
+    started_ns: int
+    boot: str
+    meta: RecordingMeta
+
+    def to_entry(self, taken_ns: int) -> Entry:
+        """Give it as an entry."""
+        fields = {
+            "started_ns": self.started_ns,
+            "boot": self.boot,
+            "node": self.meta.node,
+            "simulated": self.meta.simulated,
+            "config": dict(self.meta.config),
+        }
+        return json_entry(EntryKind.RUN, taken_ns, fields)
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> "RunFacts":
+        """Read what `to_entry` gave."""
+        meta = RecordingMeta(node=fields["node"], simulated=fields["simulated"], config=fields["config"])
+        return cls(started_ns=fields["started_ns"], boot=fields["boot"], meta=meta)
+
+
+@dataclass(slots=True)
+class Recorder:
+    """One run's recorder; `step` does everything, and is called a few times a second.
+
+    Parameters
+    ----------
+    facts
+        Asked for the run each time that a segment begins, since some of it is known only after a while.
+    submit
+        Takes the recordings that are to be written.
+    """
+
+    rows: RowFollower
+    moments: MomentFollower
+    box: BlackBox
+    clock: Clock
+    settings: RecorderSettings
+    facts: Callable[[], RunFacts]
+    submit: Callable[[Order], None]
+    window: Window | None = None
+    flushes: int = 0
+    history: History = field(init=False)
+    _judge: TriggerJudge = field(default_factory=TriggerJudge)
+    _layouts: dict[int, Layout] = field(default_factory=dict)
+    _records: list[Record] = field(default_factory=list)
+    _flush_at_ns: int = 0
+
+    def __post_init__(self) -> None:
+        """Make the memory."""
+        self.history = History(self.settings.memory_bytes)
+
+    def go_on_from(self, entries: Sequence[Entry]) -> None:
+        """Take over what an earlier recorder of the same run left behind; a recording that was open stays open."""
+        for entry in entries:
+            if entry.kind is EntryKind.TABLES:
+                layout = Layout.of_entry(entry)
+                self._layouts[layout.number] = self.rows.layout = layout
+            elif entry.kind is not EntryKind.RUN:
+                self.history.add(entry)
+        state = state_of(entries, EntryKind.STATE)
+        if state is not None:
+            self.rows.go_on_from(state["rows"])
+            self.window = _window_of(state["window"])
+
+    def ask(self, trigger: Trigger) -> None:
+        """Record what was before and after now, for whatever reason."""
+        self.window = widen(
+            self.window,
+            trigger,
+            now_ns=self._now_ns(),
+            utc_ns=self.clock.utc_ns(),
+            before_s=self.settings.before_s,
+            after_s=self.settings.after_s,
+            longest_s=self.settings.longest_s,
+        )
+
+    def step(self) -> None:
+        """Look for triggers; flush where it is time; order the recording that is complete."""
+        for record in self.moments.records():
+            self._records.append(record)
+            trigger = self._judge.judge(record)
+            if trigger is not None:
+                self.ask(trigger)
+        now_ns = self._now_ns()
+        complete = self.window is not None and now_ns >= self.window.end_ns
+        if complete or now_ns >= self._flush_at_ns:
+            self.flush()
+            self._flush_at_ns = now_ns + round(self.settings.flush_s * NS_PER_S)
+        if complete:
+            self._order()
+
+    def end(self) -> None:
+        """Order the recording that is open with what there is: the run ends cleanly."""
+        for record in self.moments.records():
+            self._records.append(record)
+            trigger = self._judge.judge(record)
+            if trigger is not None:
+                self.ask(trigger)
+        self.flush()
+        if self.window is not None:
+            self._order()
+
+    def flush(self) -> None:
+        """Take in what is new and put it on disk."""
+        now_ns = self._now_ns()
+        entries = self.rows.read(now_ns)
+        for entry in entries:
+            if entry.kind is EntryKind.TABLES:
+                layout = Layout.of_entry(entry)
+                self._layouts[layout.number] = layout
+        lines = self.moments.lines()
+        if self._records or lines:
+            entries.append(moments_entry(self._records, lines, taken_ns=now_ns))
+            self._records = []
+        for entry in entries:
+            if entry.kind is not EntryKind.TABLES:
+                self.history.add(entry)
+        keep_from_ns = now_ns - round((self.settings.before_s + self.settings.flush_s) * NS_PER_S)
+        if self.window is not None:
+            keep_from_ns = min(keep_from_ns, self.window.start_ns)
+        self.history.let_go(keep_from_ns)
+        entries.append(self._state(now_ns))
+        opening = [self.facts().to_entry(now_ns)]
+        if self.rows.layout is not None:
+            opening.append(self.rows.layout.to_entry(now_ns))
+        self.box.append(entries, opening=opening, keep_from_ns=keep_from_ns)
+        self.flushes += 1
+
+    def recent_lines(self) -> tuple[KernelLine, ...]:
+        """Give the lines of the kernel log that are kept."""
+        entries = self.history.between(0, self._now_ns())
+        return contents_of([entry for entry in entries if entry.kind is EntryKind.MOMENTS], {}).kernel_lines
+
+    def _order(self) -> None:
+        """Hand the open recording over to be written."""
+        window, self.window = self.window, None
+        if window is None:
+            return
+        contents = contents_of(self.history.between(window.start_ns, self._now_ns()), self._layouts)
+        first = window.triggers[0]
+        about = {
+            "recovered": False,
+            "reason": first.reason,
+            "triggers": [asdict(trigger) for trigger in window.triggers],
+            "more_triggers": window.more_triggers,
+            "ring_rows_lost": self.rows.rows_lost,
+            "bytes_cut": self.history.cut_bytes,
+        }
+        meta = self.facts().meta.with_about(about)
+        self.submit(Order(name=name_of(first.what, first.time_ns), contents=contents, meta=meta))
+
+    def _state(self, now_ns: int) -> Entry:
+        fields = {
+            "utc_ns": self.clock.utc_ns(),
+            "rows": self.rows.positions,
+            "journals": self.moments.positions,
+            "window": None if self.window is None else asdict(self.window),
+        }
+        return json_entry(EntryKind.STATE, now_ns, fields)
+
+    def _now_ns(self) -> int:
+        return round(self.clock.monotonic_s() * NS_PER_S)
+
+
+def _window_of(fields: Mapping[str, Any] | None) -> Window | None:
+    if fields is None:
+        return None
+    triggers = tuple(Trigger(**trigger) for trigger in fields["triggers"])
+    return Window(
+        start_ns=fields["start_ns"],
+        end_ns=fields["end_ns"],
+        triggers=triggers,
+        more_triggers=fields["more_triggers"],
+    )

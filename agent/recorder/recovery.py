@@ -1,0 +1,67 @@
+"""What a killed run or a power cut left in the black box, as a recording that says so."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from agent.recorder.entries import Entry, EntryKind
+from agent.recorder.following import Layout, RowFollower, state_of
+from agent.recorder.recorder import RunFacts
+from agent.recorder.shelf import Order, name_of
+from agent.recorder.unpacking import contents_of, moments_entry
+from telemetry.clock import NS_PER_S
+from telemetry.records import Record
+
+
+def runs_in(entries: Sequence[Entry]) -> Iterator[tuple[RunFacts, tuple[Entry, ...]]]:
+    """Give the entries of each run, oldest first; what stands before the first word of a run belongs to none."""
+    starts = [place for place, entry in enumerate(entries) if entry.kind is EntryKind.RUN]
+    facts = [RunFacts.of_fields(entries[place].fields()) for place in starts]
+    # Each segment says again which run it is of, and the last one knows most.
+    firsts = [0, *(n for n in range(1, len(facts)) if _key(facts[n]) != _key(facts[n - 1])), len(facts)]
+    for first, after in pairwise(firsts if facts else [0]):
+        stop = starts[after] if after < len(starts) else len(entries)
+        yield facts[after - 1], tuple(entries[starts[first] : stop])
+
+
+def last_words(entries: Sequence[Entry], ring: RowFollower, records: Sequence[Record]) -> tuple[Entry, ...]:
+    """Give the entries with the rows that still stand in the rings of that run, and the records behind its last flush.
+
+    After a kill the rings are still in memory, and no row is lost; after a power cut they are not.
+    """
+    layouts = [Layout.of_entry(entry) for entry in entries if entry.kind is EntryKind.TABLES]
+    state = state_of(entries, EntryKind.STATE)
+    if state is None or not layouts:
+        return tuple(entries)
+    ring.layout = layouts[-1]
+    ring.go_on_from(state["rows"])
+    taken_ns = entries[-1].taken_ns
+    more = ring.read(taken_ns)
+    if records:
+        more.append(moments_entry(records, (), taken_ns=taken_ns))
+    return (*entries, *more)
+
+
+def recovered(facts: RunFacts, entries: Sequence[Entry], *, before_s: float) -> Order | None:
+    """Give the order for the last window of a run that did not end cleanly, None where no row is left of it."""
+    state = state_of(entries, EntryKind.STATE)
+    rows = [entry for entry in entries if entry.kind is EntryKind.ROWS]
+    if state is None or not rows:
+        return None
+    window = state["window"]
+    start_ns = rows[-1].taken_ns - round(before_s * NS_PER_S)
+    if window is not None:
+        start_ns = min(start_ns, window["start_ns"])
+    kept = [entry for entry in entries if entry.kind is EntryKind.TABLES or entry.taken_ns >= start_ns]
+    about = {
+        "recovered": True,
+        "reason": "the run before did not end cleanly: a kill or a power cut",
+        "triggers": [] if window is None else window["triggers"],
+        "more_triggers": 0 if window is None else window["more_triggers"],
+    }
+    return Order(
+        name=name_of("recovered", state["utc_ns"]), contents=contents_of(kept, {}), meta=facts.meta.with_about(about)
+    )
+
+
+def _key(facts: RunFacts) -> tuple[int, str]:
+    return facts.started_ns, facts.boot

@@ -1,0 +1,105 @@
+"""The folder of recordings: written whole or not at all, and bounded; the oldest go first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent.recorder.unpacking import Contents
+from telemetry.clock import NS_PER_S
+from telemetry.errors import EnvironmentLacksError
+from telemetry.recording import RecordingMeta, write_recording
+from telemetry.records import Event, Record
+
+_SUFFIX = ".parquet"
+_WORD_MAX = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A recording that is to be written: what it holds, what it says about itself, and its name without a suffix."""
+
+    name: str
+    contents: Contents
+    meta: RecordingMeta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of an order, and the recordings that had to go for it."""
+
+    path: Path
+    rows: int
+    size_bytes: int
+    removed: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Shelf:
+    """The recordings of one folder, at most `max_bytes` together."""
+
+    folder: Path
+    max_bytes: int
+    removed: int = 0
+
+    def write(self, order: Order) -> Written:
+        """Write a recording and make room for it; EnvironmentLacksError where it cannot be written."""
+        self.sweep_drafts()
+        try:
+            self.folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except OSError as err:
+            raise EnvironmentLacksError(f"{self.folder}: {err.strerror}; expected a folder for recordings") from err
+        path = self._free_path(order.name)
+        contents = order.contents
+        about = {**order.meta.about, "first_rows": contents.first_rows, "event_order": event_order(contents.records)}
+        rows = write_recording(
+            path,
+            contents.frames(),
+            topology=contents.topology,
+            meta=order.meta.with_about(about),
+            records=contents.records,
+            kernel_lines=contents.kernel_lines,
+        )
+        return Written(path=path, rows=rows, size_bytes=path.stat().st_size, removed=self._make_room(path))
+
+    def sweep_drafts(self) -> None:
+        """Remove drafts that a kill left behind: one process writes here, and it writes none now."""
+        for draft in self.folder.glob(f".*{_SUFFIX}.part"):
+            draft.unlink(missing_ok=True)
+
+    def _free_path(self, name: str) -> Path:
+        path, number = self.folder / f"{name}{_SUFFIX}", 2
+        while path.exists():
+            path, number = self.folder / f"{name}-{number}{_SUFFIX}", number + 1
+        return path
+
+    def _make_room(self, newest: Path) -> tuple[str, ...]:
+        """Remove the oldest until the bound is kept; the newest stays whatever its size."""
+        sizes = {path: path.stat() for path in self.folder.glob(f"*{_SUFFIX}")}
+        total_bytes = sum(status.st_size for status in sizes.values())
+        gone: list[str] = []
+        for path, status in sorted(sizes.items(), key=lambda item: (item[1].st_mtime_ns, item[0].name)):
+            if total_bytes <= self.max_bytes:
+                break
+            if path == newest:
+                continue
+            path.unlink(missing_ok=True)
+            total_bytes -= status.st_size
+            gone.append(path.name)
+        self.removed += len(gone)
+        return tuple(gone)
+
+
+def event_order(records: Sequence[Record]) -> list[int]:
+    """Give for each event, in the order in which they were told, its place among the events by time."""
+    events = [record for record in records if isinstance(record, Event)]
+    by_time = sorted(range(len(events)), key=lambda place: events[place].time_ns)
+    places = {place: number for number, place in enumerate(by_time)}
+    return [places[place] for place in range(len(events))]
+
+
+def name_of(what: str, time_ns: int) -> str:
+    """Give the name of a recording: when, and one word of what."""
+    stamp = datetime.fromtimestamp(time_ns // NS_PER_S, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
+    word = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in what)[:_WORD_MAX]
+    return f"{stamp}-{word}"

@@ -1,0 +1,94 @@
+"""What makes the recorder write: findings, incidents, GPUs that crash, and people who ask."""
+
+from dataclasses import dataclass, replace
+
+from telemetry.clock import NS_PER_S
+from telemetry.records import Event, EventKind, Finding, FindingStatus, Incident, IncidentState, Record, Severity
+
+# An incident that opened longer ago is an old one that was told anew, as after a restart.
+_NEWS_NS = 60 * NS_PER_S
+# Incidents that were heard of, so that an update is no news; a node never has that many open.
+_MAX_HEARD = 1024
+# Triggers that a recording names; a storm has thousands, and its first ones tell.
+_MAX_NAMED = 50
+# Own choice: sources that tell late, such as a board controller, tell within this.
+_MAX_LATE_NS = 30 * NS_PER_S
+_CRASHES = frozenset({EventKind.XID, EventKind.SXID})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """Why a recording is written: `what` is one word for its name, `reason` a sentence, `id` that of the record."""
+
+    what: str
+    reason: str
+    time_ns: int
+    id: str = ""
+
+
+class TriggerJudge:
+    """Tells the records that ask for a recording; remembers which incidents it has heard of."""
+
+    def __init__(self) -> None:
+        self._heard: dict[str, None] = {}
+
+    def judge(self, record: Record) -> Trigger | None:
+        """Give the trigger that a record is, None where it is none."""
+        match record:
+            case Finding(status=FindingStatus.RAISED):
+                return _trigger(str(record.cause), record.summary, record)
+            case Incident():
+                return self._incident(record)
+            case Event() if record.kind is EventKind.BUS_DROP:
+                return _trigger("bus_drop", record.message, record)
+            case Event() if record.kind in _CRASHES and record.severity is Severity.CRITICAL:
+                return _trigger(f"{record.kind}-{record.code}", record.message, record)
+            case _:
+                return None
+
+    def _incident(self, incident: Incident) -> Trigger | None:
+        if incident.id in self._heard:
+            return None
+        self._heard[incident.id] = None
+        if len(self._heard) > _MAX_HEARD:
+            del self._heard[next(iter(self._heard))]
+        opened_now = incident.time_ns - incident.opened_ns <= _NEWS_NS
+        if incident.state is not IncidentState.OPEN or not opened_now:
+            return None
+        return _trigger(str(incident.cause), incident.summary, incident)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A recording that is open: monotonic ns from where to where, and all that asked for it."""
+
+    start_ns: int
+    end_ns: int
+    triggers: tuple[Trigger, ...]
+    more_triggers: int = 0
+
+
+def widen(
+    window: Window | None,
+    trigger: Trigger,
+    *,
+    now_ns: int,
+    utc_ns: int,
+    before_s: float,
+    after_s: float,
+    longest_s: float,
+) -> Window:
+    """Give the window with one more trigger, seen at the monotonic `now_ns` and the UTC `utc_ns`."""
+    late_ns = min(max(0, utc_ns - trigger.time_ns), _MAX_LATE_NS)
+    start_ns = now_ns - late_ns - round(before_s * NS_PER_S)
+    end_ns = now_ns + round(after_s * NS_PER_S)
+    if window is None:
+        return Window(start_ns=start_ns, end_ns=end_ns, triggers=(trigger,))
+    end_ns = max(window.end_ns, min(end_ns, window.start_ns + round(longest_s * NS_PER_S)))
+    if len(window.triggers) >= _MAX_NAMED:
+        return replace(window, end_ns=end_ns, more_triggers=window.more_triggers + 1)
+    return replace(window, end_ns=end_ns, triggers=(*window.triggers, trigger))
+
+
+def _trigger(what: str, reason: str, record: Record) -> Trigger:
+    return Trigger(what=what, reason=reason, time_ns=record.time_ns, id=record.id)

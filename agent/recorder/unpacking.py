@@ -1,0 +1,111 @@
+"""From entries to what a recording holds: frames, records, lines of the kernel log, topology."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from agent.recorder.entries import Entry, EntryKind, json_entry, place_of_rows, unpack_rows
+from agent.recorder.following import Layout
+from telemetry.entities import Topology
+from telemetry.frames import Frame, TableSpec
+from telemetry.recording_rows import KernelLine
+from telemetry.records import Record, from_json, to_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What entries hold; `frames` unpacks them one after the other, so that memory stays small.
+
+    `records` stand in the order in which they were told; `first_rows` number the first row of each table.
+    """
+
+    entries: tuple[Entry, ...]
+    layouts: Mapping[int, Layout]
+    tables: Mapping[str, TableSpec]
+    topology: Topology
+    records: tuple[Record, ...]
+    kernel_lines: tuple[KernelLine, ...]
+    first_rows: Mapping[str, int]
+
+    def frames(self) -> Iterator[Frame]:
+        """Give the frames in the order in which they were taken, each with the columns of `tables`."""
+        for entry in self.entries:
+            if entry.kind is EntryKind.ROWS:
+                number, name, _ = place_of_rows(entry)
+                yield _fitted(unpack_rows(entry, self.layouts[number].tables[name]), self.tables[name])
+
+
+def moments_entry(records: Sequence[Record], lines: Sequence[KernelLine], *, taken_ns: int) -> Entry:
+    """Give records and lines as one entry."""
+    fields = {
+        "records": [to_json(record) for record in records],
+        "lines": [(line.time_ns, line.text) for line in lines],
+    }
+    return json_entry(EntryKind.MOMENTS, taken_ns, fields)
+
+
+def contents_of(entries: Sequence[Entry], layouts: Mapping[int, Layout]) -> Contents:
+    """Sort entries into what a recording holds; `layouts` are those that stand in none of the entries.
+
+    Tables that changed meanwhile are joined: a column that came later is empty before.
+    """
+    known = dict(layouts)
+    records: list[Record] = []
+    lines: list[KernelLine] = []
+    used: dict[int, Layout] = {}
+    first_rows: dict[str, int] = {}
+    for entry in entries:
+        if entry.kind is EntryKind.TABLES:
+            layout = Layout.of_entry(entry)
+            known[layout.number] = layout
+        elif entry.kind is EntryKind.ROWS:
+            number, name, first = place_of_rows(entry)
+            used[number] = known[number]
+            first_rows.setdefault(name, first)
+        elif entry.kind is EntryKind.MOMENTS:
+            fields = entry.fields()
+            records += [from_json(record) for record in fields["records"]]
+            lines += [KernelLine(time_ns=time_ns, text=text) for time_ns, text in fields["lines"]]
+    return Contents(
+        entries=tuple(entries),
+        layouts=used,
+        tables=_joined(spec for layout in used.values() for spec in layout.tables.values()),
+        topology=_joined_topology(used.values()),
+        records=tuple(records),
+        kernel_lines=tuple(lines),
+        first_rows=first_rows,
+    )
+
+
+def _joined(specs: Iterable[TableSpec]) -> dict[str, TableSpec]:
+    tables: dict[str, TableSpec] = {}
+    for spec in specs:
+        known = tables.get(spec.name)
+        if known is not None and known != spec:
+            entities = {entity.id: entity for entity in (*known.entities, *spec.entities)}
+            signals = dict.fromkeys((*known.signals, *spec.signals))
+            tables[spec.name] = replace(known, entities=tuple(entities.values()), signals=tuple(signals))
+        else:
+            tables[spec.name] = spec
+    return tables
+
+
+def _joined_topology(layouts: Iterable[Layout]) -> Topology:
+    entities = {entity.id: entity for layout in layouts for entity in layout.topology.entities}
+    edges = dict.fromkeys(edge for layout in layouts for edge in layout.topology.edges)
+    return Topology(entities=tuple(entities.values()), edges=tuple(edges))
+
+
+def _fitted(frame: Frame, spec: TableSpec) -> Frame:
+    """Give a frame with the columns of a wider table."""
+    if frame.spec == spec:
+        return frame
+    places = {entity.id: place for place, entity in enumerate(spec.entities)}
+    rows = [places[entity.id] for entity in frame.spec.entities]
+    columns = [spec.signals.index(name) for name in frame.spec.signals]
+    values = np.full((len(frame), *spec.shape), np.nan)
+    fresh = np.zeros(values.shape, dtype=np.bool_)
+    at = np.ix_(range(len(frame)), rows, columns)
+    values[at], fresh[at] = frame.values, frame.fresh
+    return Frame(spec=spec, time_ns=frame.time_ns, values=values, fresh=fresh)

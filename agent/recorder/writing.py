@@ -1,0 +1,97 @@
+"""Writes recordings beside the recorder, in a thread of its own: packing them takes seconds, and the box goes on."""
+
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.recorder.shelf import Order, Shelf, Written
+from telemetry.errors import EnvironmentLacksError
+
+logger = logging.getLogger(__name__)
+
+# Orders that wait for a disk with room; each holds at most what the memory of the recorder holds.
+_MAX_WAITING = 2
+_AGAIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of an order: `written`, or why not; `given_up` where it will not be tried again."""
+
+    order: Order
+    written: Written | None = None
+    why: str = ""
+    given_up: bool = False
+
+
+class RecordingWriter:
+    """Writes orders one after the other; one that fails waits and is tried again, the newest ones first kept.
+
+    `on_result` is called from the writer's thread.
+    """
+
+    def __init__(self, shelf: Shelf, on_result: Callable[[Result], None], *, again_s: float = _AGAIN_S) -> None:
+        self._shelf = shelf
+        self._on_result = on_result
+        self._again_s = again_s
+        self._orders: queue.Queue[Order | None] = queue.Queue()
+        self._waiting: deque[Order] = deque()
+        self._said = False
+        self._thread = threading.Thread(target=self._run, name="recordings", daemon=True)
+        self._thread.start()
+
+    @property
+    def busy(self) -> int:
+        """Orders that are not written yet."""
+        return self._orders.qsize() + len(self._waiting)
+
+    def submit(self, order: Order) -> None:
+        """Hand over an order."""
+        self._orders.put(order)
+
+    def close(self, timeout_s: float) -> bool:
+        """Write what is there and end; False where that takes longer."""
+        self._orders.put(None)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                order = self._orders.get(timeout=self._again_s if self._waiting else None)
+            except queue.Empty:
+                self._try_waiting()
+                continue
+            if order is None:
+                self._try_waiting()
+                for left in self._waiting:
+                    self._on_result(Result(order=left, why="the recorder ends", given_up=True))
+                return
+            self._waiting.append(order)
+            self._try_waiting()
+
+    def _try_waiting(self) -> None:
+        for _ in range(len(self._waiting)):
+            order = self._waiting.popleft()
+            try:
+                written = self._shelf.write(order)
+            except EnvironmentLacksError as err:
+                self._waiting.append(order)
+                self._complain(str(err), order)
+            except Exception:  # supervisor of one recording: a defect in it must not end the recorder
+                logger.exception("recording %s cannot be made", order.name)
+                self._on_result(Result(order=order, why="a defect; the log has it", given_up=True))
+            else:
+                self._said = False
+                self._on_result(Result(order=order, written=written))
+        while len(self._waiting) > _MAX_WAITING:
+            self._on_result(Result(order=self._waiting.popleft(), why="too many recordings wait", given_up=True))
+
+    def _complain(self, why: str, order: Order) -> None:
+        if not self._said:
+            logger.error("a recording waits in memory: %s", why)
+            self._on_result(Result(order=order, why=why))
+        self._said = True

@@ -1,0 +1,250 @@
+"""The recorder process: the last minutes on disk, and a recording of whatever happens."""
+
+import json
+import logging
+import shutil
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+from agent.collectors.kernel_log import KernelLog, Start
+from agent.recorder.black_box import BlackBox
+from agent.recorder.entries import Entry, EntryKind
+from agent.recorder.following import RowFollower, state_of
+from agent.recorder.moments import Lines, LineSource, MomentFollower, Position
+from agent.recorder.recorder import Recorder, RunFacts
+from agent.recorder.recovery import last_words, recovered, runs_in
+from agent.recorder.shelf import Shelf
+from agent.recorder.triggers import Trigger
+from agent.recorder.writing import RecordingWriter, Result
+from railwatch.config.sources import SourceUse
+from railwatch.processes.child import Ready, run_child
+from railwatch.recorded_run import JOURNAL, box_dir, left_dir, recordings_dir, run_meta, wishes_dir
+from railwatch.session import Session
+from telemetry.clock import Clock, SystemClock
+from telemetry.journal import JournalReader, JournalWriter
+from telemetry.records import Event, EventKind, Record, Severity
+
+logger = logging.getLogger(__name__)
+
+# A trigger is seen this late at most: its window is cut by the time at which it happened, so nothing is missed.
+LOOK_S = 0.5
+STATUS_FILE = "recorder.json"
+# What is followed: the events of slow sources stand in the guard's journal too.
+FOLLOWED = ("guard", "actuator")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# Packing a minute of eight GPUs takes some seconds; `railwatch.run` waits a little longer.
+END_S = 15.0
+
+
+class Teller:
+    """Says what became of recordings: to the journal, to whoever asked, and in counts."""
+
+    def __init__(self, session: Session, journal: JournalWriter, box: BlackBox, clock: Clock) -> None:
+        self._session = session
+        self._journal = journal
+        self._box = box
+        self._clock = clock
+        self._left_names: set[str] = set()
+        self.written = self.removed = self.given_up = self.failed = 0
+
+    def expect_left(self, name: str) -> None:
+        """Learn that this order holds what the black box had left from the run before."""
+        self._left_names.add(name)
+
+    @property
+    def awaits_left(self) -> bool:
+        """Whether something that the run before left is not written yet."""
+        return bool(self._left_names)
+
+    def hear(self, result: Result) -> None:
+        """Say what became of one order; called from the writer's thread."""
+        name = result.order.name
+        if result.written is None:
+            self.failed += 1
+            self.given_up += result.given_up
+            end = "it is lost" if result.given_up else "it waits in memory"
+            self._tell("failed", f"Recording {name} cannot be written: {result.why}; {end}", Severity.WARNING)
+            return
+        written = result.written
+        self.written += 1
+        size = f"{written.rows} rows, {written.size_bytes / 1024:.0f} KiB"
+        self._tell("written", f"Recording {written.path.name} written: {size}", Severity.INFO)
+        for gone in written.removed:
+            self.removed += 1
+            self._tell("removed", f"Recording {gone} removed: recorder.max_size is full", Severity.WARNING)
+        if name in self._left_names:
+            self._left_names.discard(name)
+            if not self._left_names:
+                self._box.left_is_safe = True
+        answer = {"file": str(written.path), "rows": written.rows, "bytes": written.size_bytes}
+        for trigger in result.order.meta.about["triggers"]:
+            if trigger["what"] == "by-hand":
+                _put(wishes_dir(self._session.run_dir) / f"{trigger['id']}.done", answer)
+
+    def _tell(self, what: str, message: str, severity: Severity) -> None:
+        time_ns = self._clock.utc_ns()
+        node = self._session.node
+        event = Event(
+            id=f"recording:{what}:{time_ns}",
+            time_ns=time_ns,
+            kind=EventKind.RECORDING,
+            entity_id=node.id,
+            code=None,
+            severity=severity,
+            message=message,
+            sources=("recorder",),
+        )
+        self._journal.append(event)
+
+
+def main(session: Session, stop: Flag, ready: Ready) -> None:
+    """Record until told to stop."""
+    clock, config = SystemClock(), session.config
+    settings = config.recorder.settings()
+    box = BlackBox(box_dir(config.data_dir), settings.box_bytes)
+    journal = JournalWriter(session.journal_dir / f"{JOURNAL}.jsonl", simulated=session.simulated)
+    teller = Teller(session, journal, box, clock)
+    writer = RecordingWriter(Shelf(recordings_dir(config.data_dir), settings.max_bytes), teller.hear)
+    own = _take_over(session, box, writer, teller, before_s=settings.before_s)
+    facts = RunFacts(started_ns=session.started_ns, boot=_boot(), meta=run_meta(session))
+    recorder = Recorder(
+        rows=RowFollower(session.ring_path, (*session.other_ring_paths, session.steps_ring_path)),
+        moments=_moments(session, own, clock),
+        box=box,
+        clock=clock,
+        settings=settings,
+        facts=lambda: RunFacts(started_ns=facts.started_ns, boot=facts.boot, meta=run_meta(session)),
+        submit=writer.submit,
+    )
+    recorder.go_on_from(own)
+    wishes = wishes_dir(session.run_dir)
+    wishes.mkdir(exist_ok=True)
+    ready({})
+    while not stop.wait(LOOK_S):
+        for trigger in _wishes(wishes):
+            recorder.ask(trigger)
+        recorder.step()
+        _put(session.run_dir / STATUS_FILE, _status(recorder, teller, writer))
+    recorder.end()
+    if writer.close(END_S) and not teller.given_up:
+        box.forget()
+    box.close()
+    journal.close()
+
+
+def _take_over(
+    session: Session, box: BlackBox, writer: RecordingWriter, teller: Teller, *, before_s: float
+) -> tuple[Entry, ...]:
+    """Give what an earlier recorder of this very run left; of runs before, order the recording of their last window."""
+    runs = list(runs_in(box.left()))
+    own: tuple[Entry, ...] = ()
+    if runs and (runs[-1][0].started_ns, runs[-1][0].boot) == (session.started_ns, _boot()):
+        own = runs.pop()[1]
+    left, others = left_dir(session.run_dir), (*session.other_ring_paths, session.steps_ring_path)
+    for number, (facts, entries) in enumerate(runs):
+        if number == len(runs) - 1:
+            entries = last_words(  # noqa: PLW2901 -- the newest run alone may have more to say
+                entries,
+                RowFollower(left / session.ring_path.name, tuple(left / path.name for path in others)),
+                _records_left(session, entries),
+            )
+        order = recovered(facts, entries, before_s=before_s)
+        if order is not None:
+            teller.expect_left(order.name)
+            writer.submit(order)
+    if not teller.awaits_left:
+        box.left_is_safe = not own
+    shutil.rmtree(left, ignore_errors=True)
+    return own
+
+
+def _records_left(session: Session, entries: tuple[Entry, ...]) -> list[Record]:
+    """Give the records that stand in the journals behind the last flush of a run before."""
+    state = state_of(entries, EntryKind.STATE)
+    if state is None:
+        return []
+    found = [
+        record
+        for name, (inode, offset) in state["journals"].items()
+        for record in JournalReader(session.journal_dir / f"{name}.jsonl", (inode, offset)).read()
+    ]
+    return sorted(
+        (record for record in found if record.time_ns < session.started_ns), key=lambda record: record.time_ns
+    )
+
+
+def _moments(session: Session, own: tuple[Entry, ...], clock: Clock) -> MomentFollower:
+    state = state_of(own, EntryKind.STATE)
+    positions: dict[str, Position] = session.journal_starts()
+    if state is not None:
+        positions = {name: (inode, offset) for name, (inode, offset) in state["journals"].items()}
+    lines = Lines(since_ns=session.started_ns if state is None else state["utc_ns"])
+    return MomentFollower(
+        {name: session.journal_dir / f"{name}.jsonl" for name in FOLLOWED},
+        positions=positions,
+        lines=lines,
+        source=_kernel_log(session, lines, clock),
+    )
+
+
+def _kernel_log(session: Session, lines: Lines, clock: Clock) -> LineSource | None:
+    if session.config.sources.kernel_log is SourceUse.OFF:
+        return None
+    path = Path(session.kmsg)
+    # The device keeps what was logged since the boot: what came while we started is there. A file may be of any age.
+    start = Start.BEGINNING if session.simulated or path.is_char_device() else Start.END
+    log = KernelLog(path, node=session.node.key, parser=lines, clock=clock, start=start)
+    try:
+        log.open()
+    except OSError as err:
+        logger.warning("recordings hold no lines of the kernel log: %s: %s", path, err.strerror)
+        return None
+    return log
+
+
+def _wishes(folder: Path) -> Iterable[Trigger]:
+    for path in sorted(folder.glob("*.wish")):
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            yield Trigger(what="by-hand", reason=str(fields["reason"]), time_ns=int(fields["time_ns"]), id=path.stem)
+        except (OSError, ValueError, KeyError, TypeError) as err:
+            logger.warning("%s is no wish: %s", path, err)
+        path.unlink(missing_ok=True)
+
+
+def _status(recorder: Recorder, teller: Teller, writer: RecordingWriter) -> dict[str, Any]:
+    return {
+        "recording": recorder.window is not None,
+        "flushes": recorder.flushes,
+        "history_bytes": recorder.history.size_bytes,
+        "history_cut_bytes": recorder.history.cut_bytes,
+        "ring_rows_lost": recorder.rows.rows_lost,
+        "box_bytes": recorder.box.size_bytes,
+        "box_trouble": recorder.box.trouble,
+        **{f"box_{name}": value for name, value in asdict(recorder.box.counts).items()},
+        "recordings_written": teller.written,
+        "recordings_removed": teller.removed,
+        "recordings_failed": teller.failed,
+        "recordings_lost": teller.given_up,
+        "recordings_waiting": writer.busy,
+    }
+
+
+def _boot() -> str:
+    return BOOT_ID.read_text(encoding="ascii").strip() if BOOT_ID.exists() else ""
+
+
+def _put(path: Path, fields: dict[str, Any]) -> None:
+    fresh = path.with_suffix(f"{path.suffix}.new")
+    try:
+        fresh.write_text(json.dumps(fields), encoding="utf-8")
+        fresh.replace(path)
+    except OSError as err:
+        logger.debug("%s cannot be written: %s", path, err.strerror)
+
+
+if __name__ == "__main__":
+    run_child(main)

@@ -1,0 +1,222 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.recorder.black_box import BlackBox
+from agent.recorder.entries import EntryKind, place_of_rows, unpack_rows
+from agent.recorder.following import RowFollower, state_of
+from agent.recorder.recovery import last_words, recovered, runs_in
+from agent.recorder.shelf import Shelf
+from agent.recorder.triggers import Trigger
+from agent.ring import Ring
+from telemetry.clock import NS_PER_S
+from telemetry.recording import read_recording
+from telemetry.recording_rows import KernelLine
+from telemetry.records import Finding
+from tests.agent.fakes import START_NS
+from tests.agent.recorder.rig import SETTINGS, SUPPLY, Rig, a_finding, a_ring, span_s
+
+WIDER = replace(SUPPLY, signals=("voltage_v", "current_a", "power_w"))
+
+
+def test_nothing_is_written_while_nothing_happens(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(40)
+    assert rig.orders == []
+    # Ten seconds and what is between two flushes.
+    assert len(rig.recorder.history) * 2 < 2 * (10 + 2 * 2)
+
+
+def test_a_finding_makes_one_recording_of_the_window_around_it_with_every_row(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(30)
+    finding = a_finding(rig.clock.utc_ns())
+    at = rig.number
+    rig.journal.append(finding)
+    rig.run(10)
+    (order,) = rig.orders
+    numbers = rig.numbers(order)
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert at - 14 * 20 < numbers[0] <= at - 10 * 20
+    assert at + 5 * 20 <= numbers[-1] < at + 7 * 20
+    assert order.contents.records == (finding,)
+    assert order.meta.about["reason"] == "psu0 sags"
+    assert order.meta.about["recovered"] is False
+    assert order.contents.topology.edges == (("node:box", "supply:psu0"),)
+
+
+def test_findings_that_follow_each_other_extend_one_recording_and_later_ones_begin_another(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(20)
+    for number in range(3):
+        rig.journal.append(a_finding(rig.clock.utc_ns(), number=number))
+        rig.run(4)
+    rig.run(6)
+    rig.journal.append(a_finding(rig.clock.utc_ns(), number=9))
+    rig.run(10)
+    first, second = rig.orders
+    assert [trigger["id"] for trigger in first.meta.about["triggers"]] == ["f-0", "f-1", "f-2"]
+    assert 10 + 8 + 5 <= span_s(first) <= 10 + 8 + 5 + 5
+    assert [trigger["id"] for trigger in second.meta.about["triggers"]] == ["f-9"]
+
+
+def test_a_storm_of_findings_does_not_make_an_endless_recording(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(20)
+    for number in range(60):
+        rig.journal.append(a_finding(rig.clock.utc_ns(), number=number))
+        rig.run(1)
+    assert len(rig.orders) >= 2
+    assert all(span_s(order) <= SETTINGS.longest_s + 5 for order in rig.orders)
+
+
+def test_lines_of_the_kernel_log_stand_in_the_recording(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(5)
+    rig.lines._waiting.append(KernelLine(time_ns=rig.clock.utc_ns(), text="NVRM: Xid 79"))
+    rig.recorder.ask(Trigger(what="by-hand", reason="asked", time_ns=rig.clock.utc_ns(), id="1"))
+    rig.run(8)
+    (order,) = rig.orders
+    assert [line.text for line in order.contents.kernel_lines] == ["NVRM: Xid 79"]
+    assert order.name.endswith("-by-hand")
+
+
+def test_a_wall_clock_that_steps_an_hour_moves_no_window(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(20)
+    rig.clock.step_utc(3600)
+    rig.run(5)
+    rig.journal.append(a_finding(rig.clock.utc_ns()))
+    rig.run(10)
+    (order,) = rig.orders
+    numbers = rig.numbers(order)
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert 15 * 20 <= len(numbers) < 21 * 20
+
+
+def test_memory_is_bounded_and_what_it_could_not_keep_is_counted(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, settings=replace(SETTINGS, memory_bytes=500))
+    rig.run(40)
+    assert rig.recorder.history.size_bytes <= 500
+    assert rig.recorder.history.cut_bytes > 0
+
+
+def test_a_clean_end_writes_the_recording_that_is_open(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(20)
+    rig.journal.append(a_finding(rig.clock.utc_ns()))
+    rig.run(1)
+    rig.recorder.end()
+    (order,) = rig.orders
+    assert rig.numbers(order)[-1] == rig.number - 1
+
+
+def test_tables_that_change_within_a_recording_are_joined(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(12)
+    rig.journal.append(a_finding(rig.clock.utc_ns()))
+    rig.run(1)
+    rig.ring.close()
+    rig.ring, rig.spec = a_ring(tmp_path / "ring", WIDER), WIDER
+    rig.run(8)
+    (order,) = rig.orders
+    assert order.contents.tables["supply"].signals == ("voltage_v", "current_a", "power_w")
+    written = Shelf(tmp_path / "out", 1 << 30).write(order)
+    frames = list(read_recording(written.path).frames())
+    numbers = sorted({number for frame in frames for number in frame.signal("voltage_v")[:, 0].tolist()})
+    assert numbers == list(range(int(numbers[0]), rig.number - rig.number % 10))[: len(numbers)]
+    assert frames[0].signal("power_w")[0, 0] != frames[0].signal("power_w")[0, 0]  # NaN before there was one
+    assert frames[-1].signal("power_w")[-1, 0] == numbers[-1]
+
+
+def test_a_recorder_that_is_killed_and_started_again_goes_on_where_it_was(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(20)
+    rig.journal.append(a_finding(rig.clock.utc_ns()))
+    rig.run(2.5)
+    rig.box.close()  # what a kill does
+    rig.box = BlackBox(tmp_path / "box", SETTINGS.box_bytes)
+    left = rig.box.left()
+    ((facts, own),) = runs_in(left)
+    state = state_of(own, EntryKind.STATE)
+    assert state is not None
+    rig.recorder = rig.a_recorder({name: (inode, offset) for name, (inode, offset) in state["journals"].items()})
+    rig.recorder.go_on_from(own)
+    assert facts.started_ns == START_NS
+    rig.run(8)
+    (order,) = rig.orders
+    numbers = rig.numbers(order)
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert 15 * 20 <= len(numbers) <= 22 * 20
+    assert [trigger["id"] for trigger in order.meta.about["triggers"]] == ["f-1"]
+
+
+def test_a_power_cut_costs_what_came_after_the_last_flush_and_a_kill_costs_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(31.3)
+    ((facts, entries),) = runs_in(BlackBox(tmp_path / "box", 1 << 30).left())
+    cut = recovered(facts, entries, before_s=10.0)
+    whole = recovered(facts, last_words(entries, RowFollower(tmp_path / "ring"), [a_finding(START_NS)]), before_s=10.0)
+    assert cut is not None
+    assert whole is not None
+    assert cut.meta.about["recovered"] is True
+    assert cut.meta.config == {"node": {"name": "box"}}
+    kept, all_of_it = rig.numbers(cut), rig.numbers(whole)
+    assert rig.number - SETTINGS.flush_s * 20 - 10 <= kept[-1] < rig.number - 1
+    assert kept == list(range(kept[0], kept[-1] + 1))
+    assert all_of_it == list(range(kept[0], rig.number))
+    assert [record.id for record in whole.contents.records if isinstance(record, Finding)] == ["f-1"]
+
+
+def test_two_runs_that_both_ended_badly_are_two_recordings(tmp_path: Path) -> None:
+    first = Rig(tmp_path)
+    first.run(10)
+    first.box.close()
+    first.ring.close()
+    second = Rig(tmp_path, started_ns=START_NS + 3600 * NS_PER_S)
+    second.box.left()
+    second.run(10)
+    runs = list(runs_in(BlackBox(tmp_path / "box", 1 << 30).left()))
+    assert [facts.started_ns for facts, _ in runs] == [START_NS, START_NS + 3600 * NS_PER_S]
+    assert all(recovered(facts, entries, before_s=10.0) is not None for facts, entries in runs)
+
+
+@pytest.mark.parametrize("before_s", [3.0, 10.0])
+def test_what_is_recovered_is_the_last_window(tmp_path: Path, before_s: float) -> None:
+    rig = Rig(tmp_path)
+    rig.run(30)
+    ((facts, entries),) = runs_in(BlackBox(tmp_path / "box", 1 << 30).left())
+    order = recovered(facts, entries, before_s=before_s)
+    assert order is not None
+    assert before_s <= span_s(order) + 0.05 <= before_s + 2 * SETTINGS.flush_s
+
+
+def test_a_ring_is_let_go_of_once_another_one_stands_in_its_place(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(5)
+    follower = rig.recorder.rows
+    rig.ring.close()
+    rig.ring = Ring.create(
+        tmp_path / "ring", [WIDER], node="box", topology=rig.ring.topology, simulated=True, rows={"supply": 50}
+    )
+    assert follower.layout is not None
+    assert follower.layout.number == 1
+    rig.recorder.flush()
+    assert follower.layout.number == 2
+    assert follower.rows_lost == 0
+
+
+def test_a_ring_that_was_replaced_is_read_from_its_first_row_however_many_it_has_by_then(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(2)
+    rig.recorder.flush()
+    rig.ring.close()
+    rig.ring, rig.spec = a_ring(tmp_path / "ring", WIDER), WIDER
+    rig.recorder.settings = replace(SETTINGS, flush_s=1000.0)
+    rig.recorder._flush_at_ns = 1 << 62
+    rig.run(4)  # more rows than the ring before had
+    rig.recorder.flush()
+    rows = [entry for entry in rig.recorder.history.between(0, 1 << 62) if entry.kind is EntryKind.ROWS]
+    fresh = [entry for entry in rows if place_of_rows(entry)[0] == 2]
+    assert sum(len(unpack_rows(entry, WIDER)) for entry in fresh) == 4 * 20

@@ -1,0 +1,108 @@
+import os
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from agent.recorder.shelf import Order, Shelf, name_of
+from agent.recorder.writing import RecordingWriter, Result
+from telemetry.recording import read_recording
+from tests.agent.fakes import START_NS
+from tests.agent.recorder.rig import Rig, a_finding
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Order:
+    rig = Rig(tmp_path)
+    rig.run(12)
+    rig.journal.append(a_finding(rig.clock.utc_ns()))
+    rig.run(8)
+    return rig.orders[0]
+
+
+def test_a_recording_says_why_it_was_written_and_holds_the_rows(tmp_path: Path, order: Order) -> None:
+    written = Shelf(tmp_path / "out", 1 << 30).write(order)
+    read = read_recording(written.path)
+    assert read.meta.about["reason"] == "psu0 sags"
+    assert read.meta.node == "box"
+    assert len(read.records) == 1
+    assert written.rows == len(read.samples.time_ns) + 1
+    assert [path.name for path in written.path.parent.iterdir()] == [written.path.name]
+
+
+def test_two_recordings_of_one_second_get_two_names(tmp_path: Path, order: Order) -> None:
+    shelf = Shelf(tmp_path / "out", 1 << 30)
+    names = [shelf.write(order).path.name for _ in range(3)]
+    assert names == [f"{order.name}.parquet", f"{order.name}-2.parquet", f"{order.name}-3.parquet"]
+
+
+def test_the_oldest_recordings_go_first_and_are_named(tmp_path: Path, order: Order) -> None:
+    shelf = Shelf(tmp_path / "out", 1 << 30)
+    first = shelf.write(order)
+    os.utime(first.path, ns=(1, 1))
+    second = shelf.write(replace(order, name="second"))
+    os.utime(second.path, ns=(2, 2))
+    shelf.max_bytes = first.size_bytes + second.size_bytes + 10
+    third = shelf.write(replace(order, name="third"))
+    assert third.removed == (first.path.name,)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["second.parquet", "third.parquet"]
+    assert shelf.removed == 1
+
+
+def test_the_newest_recording_stays_even_if_it_alone_is_too_large(tmp_path: Path, order: Order) -> None:
+    written = Shelf(tmp_path / "out", 1).write(order)
+    assert written.removed == ()
+    assert written.path.exists()
+
+
+def test_drafts_that_a_kill_left_are_swept(tmp_path: Path, order: Order) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".old.parquet.part").write_bytes(b"half")
+    Shelf(tmp_path / "out", 1 << 30).write(order)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{order.name}.parquet"]
+
+
+def test_a_name_has_no_letters_that_a_shell_or_a_file_system_minds() -> None:
+    assert name_of("xid-79 / GPU: lost", START_NS) == "20260131T120000Z-xid-79---GPU--lost"
+
+
+def test_a_recording_that_cannot_be_written_waits_is_told_once_and_is_written_later(
+    tmp_path: Path, order: Order
+) -> None:
+    place = tmp_path / "out"
+    place.write_text("a file where the folder should be")
+    results: list[Result] = []
+    failed, written = Event(), Event()
+
+    def hear(result: Result) -> None:
+        results.append(result)
+        (failed if result.written is None else written).set()
+
+    writer = RecordingWriter(Shelf(place, 1 << 30), hear, again_s=0.02)
+    writer.submit(order)
+    assert failed.wait(10)
+    assert writer.busy == 1
+    place.unlink()
+    assert written.wait(10)
+    assert writer.close(10)
+    assert [result.written is None for result in results] == [True, False]
+    assert not results[0].given_up
+
+
+def test_orders_that_wait_are_bounded_and_those_left_at_the_end_are_told(tmp_path: Path, order: Order) -> None:
+    place = tmp_path / "out"
+    place.write_text("a file where the folder should be")
+    results: list[Result] = []
+    writer = RecordingWriter(Shelf(place, 1 << 30), results.append, again_s=60.0)
+    for number in range(4):
+        writer.submit(replace(order, name=f"n{number}"))
+    assert writer.close(10)
+    lost = [(result.order.name, result.why) for result in results if result.given_up]
+    assert [name for name, _ in lost] == ["n0", "n1", "n2", "n3"] or {name for name, _ in lost} == {
+        "n0",
+        "n1",
+        "n2",
+        "n3",
+    }
+    assert sum("too many" in why for _, why in lost) == 2
