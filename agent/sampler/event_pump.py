@@ -66,6 +66,10 @@ class EventPump:
         self._thread = threading.Thread(target=self._run, name=f"events-{self.source.name}", daemon=True)
         self._thread.start()
 
+    def ask_to_stop(self) -> None:
+        """Tell the thread to end and wait for nothing, so that many can be told before the first is waited for."""
+        self._stopping.set()
+
     def stop(self, timeout_s: float) -> None:
         """End the thread and close the source; a thread that is stuck is left behind."""
         self._stopping.set()

@@ -10,10 +10,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent.accounts import Accounts
-from agent.collectors.port import Collector, EventSource
+from agent.collectors.port import (
+    Collector,
+    EventSource,
+    FollowingCollector,
+    PacedCollector,
+    StampedCollector,
+)
 from agent.ring import Ring
-from agent.ring_header import rows_for
+from agent.ring_header import rows_for, rows_within
 from agent.sampler.event_pump import EventPump
+from agent.sampler.pacing.pacer import PaceReport
 from agent.sampler.settings import SamplerSettings
 from agent.sampler.worker import Notices, Worker, WorkerState, WorkerStatus
 from telemetry.clock import Clock
@@ -27,6 +34,11 @@ logger = logging.getLogger(__name__)
 _STAGGER_S = 0.001
 # A waiting thread asks for the interpreter this often; the default of 5 ms is longer than a late tick may be.
 _SWITCH_INTERVAL_S = 0.0005
+# What a driver or kernel message announces happens within seconds. own choice.
+_EVENT_BURST_S = 10.0
+# Rows of a collector that brings many at once: each update of eight GPUs at 50 Hz may be one, and they are taken to
+# the store every second. own choice: time for a store that is away for a moment.
+_STAMPED_HZ, _STAMPED_S = 400.0, 20.0
 # Ahead of everything ordinary, behind what an administrator raised further.
 _NICENESS = -10
 
@@ -40,11 +52,25 @@ def make_ring(
     topology: Topology,
     simulated: bool,
     seconds: float = 300.0,
+    max_bytes: int | None = None,
 ) -> Ring:
-    """Make the ring that holds so many seconds of every collector's table at its rate."""
+    """Make the ring that holds so many seconds of every collector's table at its rate, fewer where bytes are full."""
     specs = [collector.spec for collector in collectors]
-    rows = {c.spec.name: rows_for(seconds, settings.pace(c.rate).rate_hz) for c in collectors}
+    rows = {collector.spec.name: _rows(collector, settings, seconds) for collector in collectors}
+    if max_bytes is not None:
+        wanted, rows = rows, rows_within(specs, rows, max_bytes)
+        if rows != wanted:
+            kept_s = seconds * sum(rows.values()) / sum(wanted.values())
+            logger.warning("%s holds about %.0f s, not %.0f s: %d bytes are full", path, kept_s, seconds, max_bytes)
     return Ring.create(path, specs, node=node, topology=topology, simulated=simulated, rows=rows)
+
+
+def _rows(collector: Collector, settings: SamplerSettings, seconds: float) -> int:
+    if isinstance(collector, StampedCollector):
+        return rows_for(min(seconds, _STAMPED_S), _STAMPED_HZ)
+    if settings.paced is not None and isinstance(collector, PacedCollector) and collector.name not in settings.own:
+        return rows_for(seconds, settings.paced.most_hz)
+    return rows_for(seconds, settings.pace_of(collector.name, collector.rate).rate_hz)
 
 
 def settle_process() -> None:
@@ -89,6 +115,9 @@ class Sampler:
         self._clock = clock
         self._settings = settings
         self._on_events = on_events
+        for collector in collectors:
+            if isinstance(collector, FollowingCollector) and collector.follows in ring.tables:
+                collector.follow(ring.tables[collector.follows])
         notices = Notices(on_rows=on_rows, on_state=self._tell)
         self._workers = tuple(
             Worker(
@@ -102,7 +131,7 @@ class Sampler:
             for collector in collectors
         )
         self._pumps = tuple(
-            EventPump(source, clock=clock, settings=settings, on_events=on_events, on_state=self._tell)
+            EventPump(source, clock=clock, settings=settings, on_events=self._happened, on_state=self._tell)
             for source in event_sources
         )
         self._parts: tuple[Worker | EventPump, ...] = (*self._workers, *self._pumps)
@@ -110,6 +139,7 @@ class Sampler:
         self._watchdog = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._bad: set[str] = set()
         accounts.oldest_age_s = self._oldest_age_s
+        accounts.pacing = self.pacing
 
     def start(self) -> None:
         """Start every collector; slow ones tick between two fast ticks."""
@@ -127,6 +157,8 @@ class Sampler:
         self._stopping.set()
         end_s = self._clock.monotonic_s() + timeout_s
         for part in self._parts:
+            part.ask_to_stop()
+        for part in self._parts:
             part.stop(max(0.1, end_s - self._clock.monotonic_s()))
         if self._watchdog.is_alive():
             self._watchdog.join(max(0.1, end_s - self._clock.monotonic_s()))
@@ -134,6 +166,22 @@ class Sampler:
     def statuses(self) -> tuple[WorkerStatus, ...]:
         """Give how every collector and event source does now."""
         return tuple(part.status() for part in self._parts)
+
+    def burst(self, seconds: float) -> None:
+        """Read everything that is paced as fast as is allowed for so long: something is suspicious, or a job starts."""
+        until_s = self._clock.monotonic_s() + seconds
+        for worker in self._workers:
+            if worker.pacer is not None:
+                worker.pacer.burst_until_s = max(worker.pacer.burst_until_s, until_s)
+
+    def pacing(self) -> PaceReport | None:
+        """Give how the first paced collector, the GPUs' fast group, is read; None where all rates are fixed."""
+        return next((worker.pacer.report() for worker in self._workers if worker.pacer is not None), None)
+
+    def _happened(self, events: tuple[Event, ...]) -> None:
+        if any(event.severity is not Severity.INFO for event in events):
+            self.burst(_EVENT_BURST_S)
+        self._on_events(events)
 
     def _watch(self) -> None:
         while not self._stopping.wait(self._settings.watch_every_s):

@@ -2,6 +2,35 @@
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
+
+from telemetry.frames import FloatArray
+
+
+class Timetable(Protocol):
+    """When a collector is read next. One thread at a time."""
+
+    @property
+    def deadline_s(self) -> float:
+        """When the next tick is due, on the monotonic clock."""
+        ...
+
+    @property
+    def period_s(self) -> float:
+        """The time from tick to tick that is aimed at now."""
+        ...
+
+    def restart(self, start_s: float) -> None:
+        """Begin anew at that time, after the thread that kept it was replaced."""
+        ...
+
+    def saw(self, began_s: float, ended_s: float, fresh: bytes, values: FloatArray) -> None:
+        """Take what a read between these times brought: which cells are fresh, and the row."""
+        ...
+
+    def advance(self, now_s: float) -> int:
+        """Move on to a tick that lies ahead of now; give how many were missed, which are not made up for."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,6 +53,13 @@ class Schedule:
     def deadline_s(self) -> float:
         """When the next tick is due."""
         return self.start_s + self.tick * self.period_s
+
+    def restart(self, start_s: float) -> None:
+        """Count from that time on."""
+        self.start_s, self.tick = start_s, 0
+
+    def saw(self, began_s: float, ended_s: float, fresh: bytes, values: FloatArray) -> None:
+        """Learn nothing: the ticks are fixed."""
 
     def advance(self, now_s: float) -> int:
         """Move on to the first tick that lies ahead of now; give how many were missed, which are not made up for."""

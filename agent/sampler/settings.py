@@ -1,7 +1,9 @@
 """How the sampler paces and supervises its collectors."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from agent.sampler.pacing.pacer import PacerSettings
 from telemetry.signals import RateClass
 
 
@@ -36,6 +38,8 @@ class SamplerSettings:
     A fast read answers in microseconds to milliseconds, so one second without an answer is a hang. Driver calls of the
     slow class were seen to take over 45 s on a GPU that produces ECC errors (github.com/NVIDIA/DCGM issue 313); five
     seconds tell that from a slow one. `most_stuck_threads` bounds what a driver that never answers can pile up.
+    `paced` is how collectors that can be are read in step with their sensors; None reads all at fixed rates. `own`
+    gives single collectors, by name, a pace apart from that of their rate class.
     """
 
     fast: Pace = Pace(rate_hz=20.0, stale_after_s=1.0, hung_after_s=1.0)
@@ -45,10 +49,16 @@ class SamplerSettings:
     backoff_most_s: float = 30.0
     most_stuck_threads: int = 3
     watch_every_s: float = 0.1
+    paced: PacerSettings | None = None
+    own: Mapping[str, Pace] = field(default_factory=dict)
 
     def pace(self, rate: RateClass) -> Pace:
         """Give the pace of a rate class."""
         return {RateClass.FAST: self.fast, RateClass.SLOW: self.slow, RateClass.RARE: self.rare}[rate]
+
+    def pace_of(self, name: str, rate: RateClass) -> Pace:
+        """Give the pace of one collector."""
+        return self.own.get(name) or self.pace(rate)
 
     def backoff_s(self, failures: int) -> float:
         """Give the wait after that many failures in a row: doubled each time, up to the most."""

@@ -9,11 +9,12 @@ from enum import StrEnum
 import numpy as np
 
 from agent.accounts import Accounts
-from agent.collectors.port import Collector
+from agent.collectors.port import Collector, StampedCollector
 from agent.ring import RingTable
 from agent.sampler.keeper import RowKeeper
-from agent.sampler.schedule import Schedule
+from agent.sampler.schedule import Timetable
 from agent.sampler.settings import SamplerSettings
+from agent.sampler.timetable import Spent, timetable_of
 from telemetry.clock import Clock
 from telemetry.errors import RailwatchError
 from telemetry.frames import FloatArray
@@ -36,7 +37,7 @@ class WorkerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """What the page says of one collector; `age_s` is None while nothing was read yet."""
+    """What the page says of one collector; `age_s` is None before the first read, `pace` empty where it is fixed."""
 
     name: str
     state: WorkerState
@@ -44,6 +45,7 @@ class WorkerStatus:
     errors: int
     hangs: int
     age_s: float | None
+    pace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +82,13 @@ class Worker:
         self._settings = settings
         self._accounts = accounts
         self._notices = notices
-        self._pace = settings.pace(collector.rate)
+        self._pace = settings.pace_of(collector.name, collector.rate)
         self._is_fast = collector.rate is RateClass.FAST
         self._keeper = RowKeeper(table)
+        self._stamped = collector if isinstance(collector, StampedCollector) else None
+        self._spent = Spent()
+        self._timetable, self.pacer = timetable_of(collector, settings, self._spent)
+        self._slowed = False
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         # Which thread may write: the one that was started last. Raised, it retires the thread that runs now.
@@ -116,17 +122,22 @@ class Worker:
             errors=self._errors,
             hangs=self._hangs,
             age_s=None if last_good_s is None else self._clock.monotonic_s() - last_good_s,
+            pace="" if self.pacer is None else self.pacer.report().words,
         )
 
     def start(self, start_s: float) -> None:
         """Start the thread; its first tick is due at that monotonic time."""
         self._generation += 1
-        schedule = Schedule(period_s=self._pace.period_s, start_s=start_s)
+        self._timetable.restart(start_s)
         thread = threading.Thread(
-            target=self._run, args=(self._generation, schedule), name=f"collect-{self.name}", daemon=True
+            target=self._run, args=(self._generation, self._timetable), name=f"collect-{self.name}", daemon=True
         )
         self._thread = thread
         thread.start()
+
+    def ask_to_stop(self) -> None:
+        """Tell the thread to end and wait for nothing, so that many can be told before the first is waited for."""
+        self._stopping.set()
 
     def stop(self, timeout_s: float) -> None:
         """End the thread and close the collector; a thread that is stuck in a read is left behind."""
@@ -148,7 +159,7 @@ class Worker:
                 self._retire(now_s)
             if self._state is not WorkerState.HUNG:
                 return
-            row_due = now_s - self._last_row_s >= self._pace.period_s
+            row_due = now_s - self._last_row_s >= self._timetable.period_s
             if row_due:
                 self._row_without_reading(now_s)
             self._stuck = [thread for thread in self._stuck if thread.is_alive()]
@@ -172,7 +183,7 @@ class Worker:
         self._replace_at_s = now_s + self._settings.backoff_s(self._failures)
         self._change(WorkerState.HUNG, f"no answer within {self._pace.hung_after_s:g} s")
 
-    def _run(self, generation: int, schedule: Schedule) -> None:
+    def _run(self, generation: int, schedule: Timetable) -> None:
         values = np.full(self.collector.spec.shape, np.nan)
         while self._sleep_until(schedule.deadline_s) and generation == self._generation:
             now_s = self._clock.monotonic_s()
@@ -182,9 +193,15 @@ class Worker:
             if not (self._read(generation, now_s, values) if due else self._hold(generation, now_s)):
                 return
             self._notices.on_rows(self.collector.spec.name)
-            missed = schedule.advance(self._clock.monotonic_s())
+            ended_s = self._clock.monotonic_s()
+            if self._last_good_s == now_s:
+                self._spent.reading_s += ended_s - now_s
+                schedule.saw(now_s, ended_s, self._keeper.fresh, values)
+            missed = schedule.advance(ended_s)
             if missed and self._is_fast:
                 self._accounts.overruns += missed
+            if self.pacer is not None and self._slowed != (self.pacer.budget.stretch > 1.0):
+                self._say_slowed(self.pacer.budget.over)
 
     def _sleep_until(self, deadline_s: float) -> bool:
         """Wait for a tick in short naps; False once the worker is being stopped."""
@@ -212,7 +229,7 @@ class Worker:
                 return False
             self._busy_since_s = None
             if error is None:
-                self._accounts.updates_kept += self._keeper.keep(stamp_ns, values)
+                self._accounts.updates_kept += self._keep(stamp_ns, values)
                 self._last_good_s = now_s
                 if self._state is not WorkerState.WORKING:
                     self._recovered()
@@ -220,6 +237,21 @@ class Worker:
                 self._failed(now_s, error)
                 self._row_without_reading(now_s)
         return True
+
+    def _keep(self, stamp_ns: int, values: FloatArray) -> int:
+        if self._stamped is None:
+            return self._keeper.keep(stamp_ns, values)
+        filled = sum(self._keeper.add(row) for row in self._stamped.take_rows())
+        self._accounts.updates_filled += filled
+        return filled
+
+    def _say_slowed(self, over: str) -> None:
+        """Tell once that the budget slows this collector, and once that it no longer does."""
+        self._slowed = not self._slowed
+        if self._slowed:
+            logger.warning("collector %s is read less often, since it costs more than its budget: %s", self.name, over)
+        else:
+            logger.info("collector %s is within its budget again", self.name)
 
     def _hold(self, generation: int, now_s: float) -> bool:
         with self._lock:
@@ -230,6 +262,8 @@ class Worker:
 
     def _row_without_reading(self, now_s: float) -> None:
         """Append a row of what is held, or of nothing once it is stale; under the lock."""
+        if self._stamped is not None:  # its rows are updates and nothing else
+            return
         time_ns = self._clock.utc_ns()
         self._last_row_s = now_s
         if self._last_good_s is not None and now_s - self._last_good_s <= self._pace.stale_after_s:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.collectors.port import StampedRow
 from agent.ring import Ring, RingTable
 from agent.sampler.keeper import RowKeeper
 from telemetry.entities import Topology
@@ -61,3 +62,13 @@ def test_held_rows_bring_nothing_new_and_given_up_ones_bring_absence_once(tmp_pa
     frame = table.read(0).frame
     assert [bool(fresh) for fresh in frame.fresh[:, 0, 0]] == [True, False, True, False, True]
     assert list(np.isnan(frame.values[:, 0, 0])) == [False, False, True, True, False]
+
+
+def test_a_row_of_the_past_is_added_with_its_own_time_and_only_its_updates_are_fresh(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    values = np.full(table.spec.shape, np.nan)
+    values[0, 0] = 151.0
+    assert RowKeeper(table).add(StampedRow(time_ns=7, values=values)) == 1
+    frame = table.read(0).frame
+    assert frame.time_ns.tolist() == [7]
+    assert np.array_equal(frame.fresh[0], ~np.isnan(values))

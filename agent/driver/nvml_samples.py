@@ -1,0 +1,202 @@
+"""The driver's own buffers of recent samples: what each sensor showed, with the driver's time stamps.
+
+``nvmlDeviceGetSamples`` gives everything newer than a stamp; asked without a buffer it tells how much it keeps. "Not
+found" means that nothing is newer. Types and ``nvmlSample_t`` are those of NVIDIA's public header ``nvml.h``.
+"""
+
+import ctypes
+import logging
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from agent.driver.nvml_library import Answer, NvmlLibrary, answer_of
+from agent.driver.port import GpuIdentity, SampleRun
+from telemetry.errors import RailwatchError
+
+logger = logging.getLogger(__name__)
+
+_FUNCTION = "nvmlDeviceGetSamples"
+# nvmlSample_t: time stamp in us of the CPU's clock, and a union of 8 bytes that holds an unsigned int here.
+_SAMPLE = struct.Struct("<QI4x")
+_UNSIGNED_INT = 1  # nvmlValueType_t
+_NOT_FOUND = 6
+# More than any driver was seen to keep (120, NVIDIA/gpu-monitoring-tools issue 12). own choice.
+_MOST_SAMPLES = 4096
+_NS_PER_US = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleKind:
+    """One buffer: its nvmlSamplingType_t, the signal it holds, and the factor from its integers to the signal."""
+
+    number: int
+    signal: str
+    factor: float
+
+
+SAMPLE_KINDS = (
+    SampleKind(number=0, signal="power_w", factor=1e-3),
+    SampleKind(number=1, signal="gpu_util_ratio", factor=1e-2),
+    SampleKind(number=2, signal="mem_util_ratio", factor=1e-2),
+    SampleKind(number=5, signal="sm_clock_mhz", factor=1.0),
+    SampleKind(number=6, signal="mem_clock_mhz", factor=1.0),
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Buffer:
+    """One kind of one GPU."""
+
+    row: int
+    uuid: str
+    kind: SampleKind
+    depth: int
+    memory: Any
+    period_s: float | None = None
+    last_seen_us: int = 0
+
+
+class NvmlSamples:
+    """Reads every buffer that every GPU has.
+
+    Attributes
+    ----------
+    overruns
+        How often a buffer was full of new samples, so that older ones may have been lost.
+    """
+
+    def __init__(self, library: NvmlLibrary) -> None:
+        self._library = library
+        self._call: Callable[..., int] | None = library.function(_FUNCTION)
+        self._cost = library.costs.of(_FUNCTION)
+        self._thread_id: int | None = None
+        self._value_type, self._count = ctypes.c_uint32(), ctypes.c_uint32()
+        self._buffers = tuple(self._found())
+        self.overruns = 0
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signals that at least one GPU keeps samples of."""
+        found = {buffer.kind.signal for buffer in self._buffers}
+        return tuple(kind.signal for kind in SAMPLE_KINDS if kind.signal in found)
+
+    @property
+    def depths(self) -> dict[str, int]:
+        """How many samples the driver keeps of each signal, the least of all GPUs."""
+        found: dict[str, int] = {}
+        for buffer in self._buffers:
+            found[buffer.kind.signal] = min(buffer.depth, found.get(buffer.kind.signal, buffer.depth))
+        return found
+
+    @property
+    def periods_s(self) -> dict[str, float]:
+        """How far apart samples of each signal were at the start, the least of all GPUs; none where there were none."""
+        found: dict[str, float] = {}
+        for buffer in self._buffers:
+            if buffer.period_s is not None:
+                found[buffer.kind.signal] = min(buffer.period_s, found.get(buffer.kind.signal, buffer.period_s))
+        return found
+
+    def gpus(self) -> tuple[GpuIdentity, ...]:
+        """Give the GPUs in driver order."""
+        return self._library.gpus
+
+    def read(self) -> tuple[SampleRun, ...]:
+        """Give what came since the last call, oldest first; a lost GPU gives nothing. One call a buffer."""
+        thread_id = threading.get_ident()
+        if self._thread_id not in (None, thread_id):
+            self._renew()  # the thread before may be stuck in a call that still writes into its buffers
+        self._thread_id = thread_id
+        return tuple(run for buffer in self._buffers if (run := self._read(buffer)) is not None)
+
+    def _read(self, buffer: _Buffer) -> SampleRun | None:
+        code, count = self._ask(buffer, buffer.memory, buffer.depth)
+        if code == _NOT_FOUND:
+            return None
+        if code:
+            answer = answer_of(code)
+            if answer in (Answer.NOT_SUPPORTED, Answer.FUNCTION_MISSING, Answer.NOT_PERMITTED):
+                self._buffers = tuple(other for other in self._buffers if other is not buffer)
+                logger.info("samples of %s are no longer asked of %s: %s", buffer.kind.signal, buffer.uuid, answer)
+            return None
+        if self._value_type.value != _UNSIGNED_INT or count == 0:
+            return None
+        pairs = [
+            (stamp, value)
+            for stamp, value in _SAMPLE.iter_unpack(buffer.memory[: count * _SAMPLE.size])
+            if stamp > buffer.last_seen_us
+        ]
+        if not pairs:
+            return None
+        pairs.sort()
+        if count >= buffer.depth and buffer.last_seen_us:
+            self.overruns += 1
+        buffer.last_seen_us = pairs[-1][0]
+        return SampleRun(
+            row=buffer.row,
+            signal=buffer.kind.signal,
+            factor=buffer.kind.factor,
+            samples=tuple((stamp * _NS_PER_US, value) for stamp, value in pairs),
+        )
+
+    def _ask(self, buffer: _Buffer, memory: Any, room: int) -> tuple[int, int]:
+        """Make the call; gives the code and how many samples there are."""
+        if self._call is None:
+            return 13, 0
+        try:
+            handle = self._library.handle(buffer.uuid)
+        except RailwatchError:
+            return 15, 0
+        self._count.value = room
+        before_s = self._library.clock.monotonic_s()
+        code = self._call(
+            handle,
+            ctypes.c_uint32(buffer.kind.number),
+            ctypes.c_uint64(buffer.last_seen_us),
+            ctypes.byref(self._value_type),
+            ctypes.byref(self._count),
+            memory,
+        )
+        self._cost.add(self._library.clock.monotonic_s() - before_s)
+        return code, min(self._count.value, room)
+
+    def _found(self) -> Iterator[_Buffer]:
+        for row, gpu in enumerate(self._library.gpus):
+            for kind in SAMPLE_KINDS:
+                buffer = _Buffer(row=row, uuid=gpu.uuid, kind=kind, depth=_MOST_SAMPLES, memory=None)
+                code, depth = self._ask(buffer, None, _MOST_SAMPLES)
+                if code or not depth:
+                    continue
+                buffer.depth = depth
+                buffer.memory = ctypes.create_string_buffer(depth * _SAMPLE.size)
+                buffer.period_s = self._period_s(buffer)
+                yield buffer
+
+    def _period_s(self, buffer: _Buffer) -> float | None:
+        """Give the median gap between the samples that are kept now; they are read again later."""
+        code, count = self._ask(buffer, buffer.memory, buffer.depth)
+        if code or count < 2:
+            return None
+        stamps_us = sorted(stamp for stamp, _ in _SAMPLE.iter_unpack(buffer.memory[: count * _SAMPLE.size]))
+        gap_us: float = median(later - earlier for earlier, later in pairwise(stamps_us))
+        return gap_us / 1e6
+
+    def _renew(self) -> None:
+        self._value_type, self._count = ctypes.c_uint32(), ctypes.c_uint32()
+        self._buffers = tuple(
+            _Buffer(
+                row=old.row,
+                uuid=old.uuid,
+                kind=old.kind,
+                depth=old.depth,
+                period_s=old.period_s,
+                memory=ctypes.create_string_buffer(old.depth * _SAMPLE.size),
+                last_seen_us=old.last_seen_us,
+            )
+            for old in self._buffers
+        )

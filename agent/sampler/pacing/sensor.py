@@ -1,0 +1,115 @@
+"""One sensor as the pacer knows it: its recent changes, its update times, and whether they still hold."""
+
+from collections import deque
+
+from agent.sampler.pacing.updates import LEAST_CHANGES, Change, UpdateTimes, fit
+
+# The newest changes tell the phase; one in eight of those before, kept longer, the period. own choices: a fit of them
+# all takes a millisecond.
+_RECENT, _OLDER, _ONE_IN = 32, 32, 8
+# Not oftener than this is an estimate made anew. own choice: a fit takes a millisecond.
+_LEARN_EVERY_S = 0.25
+# Changes that the first estimate is made of. own choice: twice the least, for all later ones start from it.
+_FIRST_CHANGES = 2 * LEAST_CHANGES
+# Polls without a change to one with, below which a sensor is as fast as the polls. own choice: polls at up to three
+# quarters of a period have a third.
+_LEAST_REPEATS = 0.15
+# Polls that contradict the prediction, less one for every eight that agree, until it is given up. own choice.
+_CONTRADICTIONS = 3.0
+_AGREEMENT = 0.125
+# A sensor that did not change for this long tells nothing. own choice: a power sensor's last digits change always.
+IDLE_AFTER_S = 2.0
+# A stretch wider than this share of a period says too little about the phase to be kept. own choice.
+_TELLING = 0.85
+
+
+class Sensor:
+    """Learns one sensor's update times from what the polls saw.
+
+    Attributes
+    ----------
+    times
+        The estimate in force, None while there is none.
+    missed
+        Updates that came and went between two polls, as predicted.
+    lost_track
+        How often an estimate was given up because the sensor drifted away from it.
+    """
+
+    def __init__(self) -> None:
+        self.times: UpdateTimes | None = None
+        self.missed = 0
+        self.lost_track = 0
+        self.changed_s: float | None = None
+        self._recent: deque[Change] = deque()
+        self._older: deque[Change] = deque(maxlen=_OLDER)
+        self._count = 0
+        self._learn_at_s = 0.0
+        self._repeats = 0
+        self._new = 0
+        self._against = 0.0
+
+    def is_idle(self, now_s: float) -> bool:
+        """Tell whether it has not changed for so long that nothing can be learnt of it."""
+        return self.changed_s is None or now_s - self.changed_s > IDLE_AFTER_S
+
+    def see(self, after_s: float, by_s: float, *, changed: bool) -> None:
+        """Take what one poll saw: whether the value differs from that of the poll before."""
+        times = self.times
+        self._repeats += not changed
+        if changed:
+            if self.is_idle(by_s):  # what it did before its rest is no neighbour of this change
+                self._clear()
+            elif times is None or by_s - after_s < _TELLING * times.period_s:
+                self._keep(Change(after_s=after_s, by_s=by_s))
+            self.changed_s = by_s
+        if times is not None:
+            self._judge(times, after_s, by_s, changed=changed)
+
+    def learn(self, now_s: float) -> bool:
+        """Make the estimate anew where enough was seen since the last time; True where it changed."""
+        if self._new < (_FIRST_CHANGES if self.times is None else 4) or now_s < self._learn_at_s:
+            return False
+        self._new = 0
+        self._learn_at_s = now_s + _LEARN_EVERY_S
+        changes = len(self._older) + len(self._recent)
+        if self.times is None and self._repeats < _LEAST_REPEATS * changes:
+            return False  # it changes at nearly every poll: faster than they can tell
+        found = fit([*self._older, *self._recent], known=self.times)
+        if found is None or found.support < 0.8:
+            return False
+        self.times = found
+        return True
+
+    def _judge(self, times: UpdateTimes, after_s: float, by_s: float, *, changed: bool) -> None:
+        span = times.count_between(after_s, by_s)
+        if span > 1 and changed:
+            self.missed += span - 1
+        leeway_s = times.doubt_s + 2.0 * times.jitter_s + 0.05 * times.period_s
+        if changed and times.count_between(after_s - leeway_s, by_s + leeway_s) == 0:
+            self._against += 1.0
+            if self._against >= _CONTRADICTIONS:
+                self.forget()
+        elif changed and by_s - after_s < _TELLING * times.period_s:
+            self._against = max(0.0, self._against - _AGREEMENT)
+
+    def forget(self) -> None:
+        """Give the estimate up and measure anew."""
+        self.times = None
+        self.lost_track += 1
+        self._against = 0.0
+        self._clear()
+
+    def _keep(self, change: Change) -> None:
+        self._recent.append(change)
+        self._new += 1
+        if len(self._recent) > _RECENT:
+            passed = self._recent.popleft()
+            self._count += 1
+            if self._count % _ONE_IN == 0:
+                self._older.append(passed)
+
+    def _clear(self) -> None:
+        self._recent.clear()
+        self._older.clear()
+        self._new = self._repeats = 0

@@ -1,0 +1,38 @@
+"""Which timetable a collector gets, and what reading it cost so far."""
+
+import resource
+from dataclasses import dataclass
+
+from agent.collectors.port import Collector, PacedCollector
+from agent.sampler.pacing.pacer import Pacer
+from agent.sampler.schedule import Schedule, Timetable
+from agent.sampler.settings import SamplerSettings
+
+
+@dataclass(slots=True)
+class Spent:
+    """What one collector's thread took; `reading_s` is its time inside reads, nearly all of it in driver calls."""
+
+    reading_s: float = 0.0
+
+    def both(self) -> tuple[float, float]:
+        """Give the CPU seconds of the thread that asks, and the seconds inside reads."""
+        used = resource.getrusage(resource.RUSAGE_THREAD)
+        return used.ru_utime + used.ru_stime, self.reading_s
+
+
+def timetable_of(collector: Collector, settings: SamplerSettings, spent: Spent) -> tuple[Timetable, Pacer | None]:
+    """Give the timetable of a collector; the second is the same where it follows the sensors, else None."""
+    if settings.paced is None or not isinstance(collector, PacedCollector) or collector.name in settings.own:
+        fixed = Schedule(period_s=settings.pace_of(collector.name, collector.rate).period_s, start_s=0.0)
+        return fixed, None
+    entities, signals = collector.spec.shape
+    column = collector.spec.signals.index(collector.pace_signal)
+    load = collector.spec.signals.index(collector.load_signal)
+    pacer = Pacer(
+        tuple(row * signals + column for row in range(entities)),
+        settings.paced,
+        busy_cells=tuple(row * signals + load for row in range(entities)),
+        spent=spent.both,
+    )
+    return pacer, pacer

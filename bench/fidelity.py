@@ -1,0 +1,246 @@
+"""How much of what the GPUs' power sensors measured is kept, against the simulated driver's own log of updates.
+
+The sampler runs on one core, the served node on the other beside a process that never rests. Each case runs in step
+with the sensors and then at a fixed rate, twice a period, which is what a poll that knows nothing of the phase needs.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from agent.ring import Ring
+from bench.cores import other_core
+from bench.rows import Row
+from simulator.driver.build import build_driver
+from simulator.driver.layout import SAMPLE_SLOTS
+from simulator.driver.state import StateFile
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario
+from simulator.served.description import describe
+from telemetry.errors import EnvironmentLacksError
+from telemetry.frames import Frame
+
+# A node with 20 ms sensors and one with 100 ms sensors, and the fixed rate that each is compared at.
+CASES = (("v100x4", "20ms", 100.0), ("a100x8", "100ms", 20.0))
+WARM_UP_S, MEASURED_S = 15.0, 30.0
+# A missed update is filled in two seconds later, at the next look.
+SETTLE_S = 4.5
+_FOLLOW_S = 0.2
+
+# UTC ns and mW.
+Update = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What one run kept of what there was; `error_ms` are the time-stamp errors of what was kept.
+
+    `polled` are the updates that polls saw, `foreign` what was kept and was no update or one that was kept already.
+    """
+
+    updates: int
+    polled: int
+    filled: int
+    foreign: int
+    polls: int
+    gpus: int
+    late_p99_s: float
+    error_ms: tuple[float, ...]
+
+    @property
+    def kept_share(self) -> float:
+        """Distinct updates kept."""
+        return (self.polled + self.filled) / self.updates
+
+    @property
+    def calls_per_update(self) -> float:
+        """Reads of a GPU for one update that a poll saw."""
+        return self.polls * self.gpus / max(1, self.polled)
+
+
+def run(measured_s: float = MEASURED_S, cases: tuple[tuple[str, str, float], ...] = CASES) -> tuple[Row, ...]:
+    """Measure every case in step and at its fixed rate; about four minutes."""
+    rows: list[Row] = []
+    for node, suffix, rate_hz in cases:
+        with tempfile.TemporaryDirectory(prefix="railwatch-bench-") as folder:
+            in_step = measure(node, None, Path(folder) / "step", measured_s)
+            fixed = measure(node, rate_hz, Path(folder) / "fixed", measured_s)
+        rows += rows_of(in_step, fixed, suffix=suffix, against=f"fixed {rate_hz:g} Hz")
+    return tuple(rows)
+
+
+def rows_of(in_step: Score, fixed: Score, *, suffix: str, against: str) -> list[Row]:
+    """Give the rows of one case."""
+
+    def row(name: str, value: float, unit: str, baseline: float) -> Row:
+        return Row(name=f"{name}_{suffix}", value=value, unit=unit, baseline=baseline, against=against)
+
+    def share(of: Score, count: int) -> float:
+        return count / of.updates
+
+    def error_ms(of: Score, percentile: float) -> float:
+        return float(np.percentile(of.error_ms, percentile))
+
+    return [
+        row("kept_share", in_step.kept_share, "ratio", fixed.kept_share),
+        row("polled_share", share(in_step, in_step.polled), "ratio", share(fixed, fixed.polled)),
+        row("duplicate_share", share(in_step, in_step.foreign), "ratio", share(fixed, fixed.foreign)),
+        row("stamp_error_p50_ms", error_ms(in_step, 50), "ms", error_ms(fixed, 50)),
+        row("stamp_error_p99_ms", error_ms(in_step, 99), "ms", error_ms(fixed, 99)),
+        row("jitter_p99_ms", 1000 * in_step.late_p99_s, "ms", 1000 * fixed.late_p99_s),
+        row("calls_per_update", in_step.calls_per_update, "", fixed.calls_per_update),
+        row("updates", in_step.updates, "", fixed.updates),
+    ]
+
+
+def measure(
+    node: str, rate_hz: float | None, folder: Path, measured_s: float, *, warm_up_s: float = WARM_UP_S
+) -> Score:
+    """Sample one node in step, or at a rate, and compare with what its driver logged.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        There is no C compiler, or a part did not run.
+    """
+    folder.mkdir(parents=True)
+    ring_path = folder / "ring"
+    with plant(node, folder) as (state, environment), busy_core(), followed(state) as log:
+        task = {
+            "part": "agent",
+            "rate_hz": rate_hz,
+            "ring": str(ring_path),
+            "warm_up_s": warm_up_s,
+            "measured_s": measured_s,
+            "settle_s": SETTLE_S,
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.subjects.updates", json.dumps(task)],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=warm_up_s + measured_s + 60.0,
+        )
+    if done.returncode:
+        raise EnvironmentLacksError(f"sampler: {(done.stderr.strip().splitlines() or ['no result'])[-1]}")
+    said = json.loads(done.stdout)
+    ring = Ring.attach(ring_path)
+    frames = {name: table.read(0).frame for name, table in ring.tables.items()}
+    ring.close()
+    return score(
+        log,
+        frames["gpu_fast"],
+        frames["gpu_samples"],
+        between=(said["began_ns"], said["ended_ns"]),
+        polls=said["polls"],
+        late_p99_s=said["late_p99_s"],
+    )
+
+
+def score(
+    log: list[list[Update]],
+    polled: Frame,
+    filled: Frame,
+    *,
+    between: tuple[int, int],
+    polls: int,
+    late_p99_s: float,
+) -> Score:
+    """Compare the two tables with the log of each GPU over a stretch of time."""
+    counts = {"updates": 0, "polled": 0, "filled": 0, "foreign": 0}
+    errors_ms: list[float] = []
+    for gpu, updates in enumerate(log):
+        distinct = [now for before, now in itertools.pairwise(updates) if before[1] != now[1]]
+        by_value: dict[int, list[int]] = {}
+        for at_ns, power_mw in distinct:
+            by_value.setdefault(power_mw, []).append(at_ns)
+        taken: set[Update] = set()
+        for name, frame in (("filled", filled), ("polled", polled)):
+            for stamp_ns, power_mw in kept(frame, gpu):
+                # A poll shows the newest update of its value.
+                shown_ns = max((at for at in by_value.get(power_mw, ()) if at <= stamp_ns), default=None)
+                if not between[0] <= (stamp_ns if shown_ns is None else shown_ns) < between[1]:
+                    continue
+                if shown_ns is None or (shown_ns, power_mw) in taken:
+                    counts["foreign"] += 1
+                    continue
+                taken.add((shown_ns, power_mw))
+                counts[name] += 1
+                errors_ms.append((stamp_ns - shown_ns) / 1e6)
+        counts["updates"] += sum(between[0] <= at_ns < between[1] for at_ns, _ in distinct)
+    return Score(**counts, polls=polls, gpus=len(log), late_p99_s=late_p99_s, error_ms=tuple(errors_ms))
+
+
+def kept(frame: Frame, gpu: int) -> list[Update]:
+    """Give what a table says that one GPU's power sensor showed, each update with its stamp."""
+    power_w = frame.signal("power_w")[:, gpu]
+    fresh = frame.fresh[:, gpu, frame.spec.signals.index("power_w")] & np.isfinite(power_w)
+    at = np.flatnonzero(fresh)
+    return list(zip(frame.time_ns[at].tolist(), np.rint(1000 * power_w[at]).astype(int).tolist(), strict=True))
+
+
+@contextlib.contextmanager
+def plant(node_name: str, folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Serve a node until the block ends; gives its state file and the environment for clients of its driver."""
+    library_dir = build_driver(folder / "driver")
+    node, run_dir = load_node(node_name), folder / "plant"
+    task = {"part": "plant", "node": node_name, "run_dir": str(run_dir)}
+    command = [sys.executable, "-m", "bench.subjects.updates", json.dumps(task)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        try:
+            if child.stdout is None or child.stdout.readline() != b"ready\n":
+                raise EnvironmentLacksError("the simulated node did not start")
+            served = describe(node, load_scenario("healthy", node), seed=1, run_dir=run_dir, library_dir=library_dir)
+            yield served.state, served.environment
+        finally:
+            child.terminate()
+
+
+@contextlib.contextmanager
+def busy_core() -> Iterator[None]:
+    """Keep the other core busy until the block ends."""
+    burn = f"import os; os.sched_setaffinity(0, {{{other_core()}}})\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", burn]) as child:
+        try:
+            yield
+        finally:
+            child.kill()
+
+
+@contextlib.contextmanager
+def followed(path: Path) -> Iterator[list[list[Update]]]:
+    """Write down every update of every power sensor until the block ends, from the log of the driver."""
+    state, stop = StateFile(path, mode="read"), threading.Event()
+    log: list[list[Update]] = [[] for _ in range(state.gpu_count)]
+    seen = [0] * state.gpu_count
+
+    def follow() -> None:
+        last = False
+        while not last:
+            last = stop.wait(_FOLLOW_S)
+            for gpu, updates in enumerate(log):
+                count = int(state.record["sample_count"][gpu])
+                for number in range(max(seen[gpu], count - SAMPLE_SLOTS), count):
+                    sample = state.record["samples"][gpu][number % SAMPLE_SLOTS]
+                    updates.append((int(sample["time_us"]) * 1000, int(sample["power_mw"])))
+                seen[gpu] = count
+
+    thread = threading.Thread(target=follow, name="log")
+    thread.start()
+    try:
+        yield log
+    finally:
+        stop.set()
+        thread.join()
+        state.close()

@@ -1,0 +1,94 @@
+"""The two processes that `fidelity` looks at, a served node and the sampler. Run as a module with the task as JSON."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.cores import measured_core, other_core, pin
+from telemetry.clock import SystemClock
+
+# The node has to keep its own time beside what keeps its core busy; a real sensor is no process that waits its turn.
+PLANT_NICENESS = -15
+
+
+def plant(task: dict[str, Any]) -> None:
+    """Serve a node until SIGTERM."""
+    from simulator.files.node import load_node  # noqa: PLC0415 -- each subject loads only its own
+    from simulator.files.scenario import load_scenario  # noqa: PLC0415
+    from simulator.served.server import serve  # noqa: PLC0415
+
+    pin(other_core())
+    if os.geteuid() == 0:
+        os.setpriority(os.PRIO_PROCESS, 0, PLANT_NICENESS)
+    node = load_node(task["node"])
+    serve(
+        node,
+        load_scenario("healthy", node),
+        seed=1,
+        run_dir=Path(task["run_dir"]),
+        clock=SystemClock(),
+        ready=lambda: print("ready", flush=True),
+    )
+
+
+def agent(task: dict[str, Any]) -> None:
+    """Sample the GPUs; prints when the measured time began and what it took, and leaves the ring."""
+    from agent.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own
+    from agent.collectors.gpu_fast import GpuFast  # noqa: PLC0415
+    from agent.collectors.gpu_samples import GpuSamples  # noqa: PLC0415
+    from agent.collectors.port import Collector  # noqa: PLC0415
+    from agent.driver.nvml import NvmlDriver  # noqa: PLC0415
+    from agent.sampler.pacing.pacer import PacerSettings  # noqa: PLC0415
+    from agent.sampler.sampler import Sampler, make_ring, settle_process  # noqa: PLC0415
+    from agent.sampler.settings import Pace, SamplerSettings  # noqa: PLC0415
+    from telemetry.entities import Topology  # noqa: PLC0415
+
+    pin(measured_core())
+    clock, accounts = SystemClock(), Accounts()
+    driver = NvmlDriver(clock)
+    rate_hz: float | None = task["rate_hz"]
+    settings = SamplerSettings(
+        fast=Pace(rate_hz=rate_hz or 100.0, stale_after_s=1.0, hung_after_s=1.0),
+        paced=PacerSettings() if rate_hz is None else None,
+    )
+    collectors: list[Collector] = [GpuFast(driver), GpuSamples(driver.samples)]
+    ring = make_ring(
+        Path(task["ring"]), collectors, settings, node="bench", topology=Topology(entities=()), simulated=True
+    )
+    sampler = Sampler(ring, collectors, clock=clock, settings=settings, accounts=accounts)
+    settle_process()
+    sampler.start()
+    clock.sleep_until(clock.monotonic_s() + task["warm_up_s"])
+    began_ns, began_rows = clock.utc_ns(), ring.tables["gpu_fast"].count
+    accounts.take_late_p99_s()
+    late_s: list[float] = []
+    end_s = clock.monotonic_s() + task["measured_s"]
+    while clock.monotonic_s() < end_s:
+        clock.sleep_until(clock.monotonic_s() + 1.0)
+        late_s.append(accounts.take_late_p99_s() or 0.0)
+    ended_ns, ended_rows = clock.utc_ns(), ring.tables["gpu_fast"].count
+    report = sampler.pacing()
+    clock.sleep_until(clock.monotonic_s() + task["settle_s"])
+    sampler.stop()
+    said = {
+        "began_ns": began_ns,
+        "ended_ns": ended_ns,
+        "polls": ended_rows - began_rows,
+        "late_p99_s": sorted(late_s)[len(late_s) // 2],
+        "pace": "" if report is None else report.words,
+    }
+    print(json.dumps(said), flush=True)
+    ring.close()
+    driver.close()
+
+
+def main() -> None:
+    """Run the part that the task names."""
+    task = json.loads(sys.argv[1])
+    {"plant": plant, "agent": agent}[task["part"]](task)
+
+
+if __name__ == "__main__":
+    main()

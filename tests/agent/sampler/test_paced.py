@@ -1,0 +1,158 @@
+"""The sampler with collectors that are paced by their sensors, or bring rows of the past."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.accounts import Accounts
+from agent.collectors.gpu_fast import GpuFast
+from agent.collectors.port import Collector, FollowingCollector, PacedCollector, StampedRow
+from agent.collectors.self_metrics import SelfMetrics
+from agent.ring import Ring, RingTable
+from agent.sampler.pacing.pacer import PacerSettings
+from agent.sampler.sampler import Sampler, make_ring
+from agent.sampler.settings import Pace, SamplerSettings
+from agent.sampler.worker import WorkerState
+from telemetry.clock import SystemClock
+from telemetry.frames import FloatArray
+from telemetry.records import Event, EventKind, Severity
+from telemetry.signals import RateClass
+from tests.agent.fakes import START_NS, FakeGpuReader, gpu_fast_spec, node_topology
+
+CLOCK = SystemClock()
+PACED = SamplerSettings(paced=PacerSettings(most_hz=200.0))
+
+
+class Late:
+    """A collector with two rows of the past at each read, and of the table it follows."""
+
+    name = "late"
+    rate = RateClass.FAST
+    follows = "gpu_fast"
+
+    def __init__(self) -> None:
+        self.spec = gpu_fast_spec(2)
+        self.table: RingTable | None = None
+        self._reads = 0
+
+    def follow(self, table: RingTable) -> None:
+        self.table = table
+
+    def open(self) -> None:
+        pass
+
+    def read(self, values: FloatArray) -> None:
+        values[:] = math.nan
+        self._reads += 1
+
+    def take_rows(self) -> tuple[StampedRow, ...]:
+        cells = np.full(self.spec.shape, np.nan)
+        cells[0, 0] = float(self._reads)
+        first_ns = START_NS + 10 * self._reads
+        return (StampedRow(time_ns=first_ns, values=cells), StampedRow(time_ns=first_ns + 1, values=cells))
+
+    def close(self) -> None:
+        pass
+
+
+def _sampler(
+    folder: Path, collectors: list[Collector], settings: SamplerSettings, accounts: Accounts
+) -> tuple[Ring, Sampler]:
+    ring = make_ring(
+        folder / "ring", collectors, settings, node="n", topology=node_topology(2), simulated=True, seconds=10
+    )
+    return ring, Sampler(ring, collectors, clock=CLOCK, settings=settings, accounts=accounts)
+
+
+def _run(sampler: Sampler, seconds: float) -> None:
+    sampler.start()
+    CLOCK.sleep_until(CLOCK.monotonic_s() + seconds)
+    sampler.stop()
+
+
+def test_the_fast_group_is_one_that_can_be_paced() -> None:
+    assert isinstance(GpuFast(FakeGpuReader(2)), PacedCollector)
+    assert isinstance(Late(), FollowingCollector)
+
+
+def test_a_paced_collector_tells_its_pace_and_the_agent_publishes_it(tmp_path: Path) -> None:
+    accounts = Accounts()
+    reader = FakeGpuReader(2)
+    changing = iter(range(10_000))
+
+    def change() -> None:
+        reader.set(0, "power_w", 100.0 + next(changing))
+
+    reader.before_read = change
+    ring, sampler = _sampler(tmp_path, [GpuFast(reader)], PACED, accounts)
+    own = SelfMetrics("n", accounts, CLOCK)
+    own.open()
+    _run(sampler, 0.5)
+    values = np.empty(own.spec.shape)
+    own.read(values)
+    told = dict(zip(own.spec.signals, values[0], strict=True))
+    assert told["poll_period_s"] == pytest.approx(1 / 200.0)
+    assert told["locked_ratio"] == 0.0
+    (status,) = sampler.statuses()
+    assert status.state is WorkerState.WORKING
+    assert "measuring" in status.pace
+    assert ring.tables["gpu_fast"].rows >= 10 * 200
+    ring.close()
+
+
+def test_at_a_fixed_rate_nothing_is_paced(tmp_path: Path) -> None:
+    accounts = Accounts()
+    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], SamplerSettings(), accounts)
+    assert sampler.pacing() is None
+    assert sampler.statuses()[0].pace == ""
+    sampler.burst(1.0)  # has nothing to hurry
+    sampler.stop()
+    ring.close()
+
+
+def test_a_collector_may_have_a_pace_of_its_own(tmp_path: Path) -> None:
+    settings = SamplerSettings(own={"gpu_fast": Pace(rate_hz=50.0, stale_after_s=1.0, hung_after_s=1.0)})
+    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], settings, Accounts())
+    _run(sampler, 0.5)
+    assert 5 < ring.tables["gpu_fast"].count <= 27
+    ring.close()
+
+
+def test_rows_of_the_past_are_kept_as_they_are_and_no_others_stand_between_them(tmp_path: Path) -> None:
+    late, accounts = Late(), Accounts()
+    settings = SamplerSettings(fast=Pace(rate_hz=50.0, stale_after_s=1.0, hung_after_s=1.0))
+    spec = late.spec
+    late.spec = type(spec)(name="late", kind=spec.kind, entities=spec.entities, signals=spec.signals)
+    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2)), late], settings, accounts)
+    assert late.table is ring.tables["gpu_fast"]
+    _run(sampler, 0.3)
+    frame = ring.tables["late"].read(0).frame
+    assert len(frame) >= 4
+    assert len(frame) % 2 == 0
+    assert frame.time_ns[:4].tolist() == [START_NS + at for at in (10, 11, 20, 21)]
+    assert accounts.updates_filled == len(frame)
+    ring.close()
+
+
+def test_an_event_that_warns_hurries_the_paced_collectors(tmp_path: Path) -> None:
+    ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], PACED, Accounts())
+    event = Event(
+        id="x",
+        time_ns=START_NS,
+        kind=EventKind.XID,
+        entity_id="gpu:0",
+        code=79,
+        severity=Severity.CRITICAL,
+        message="",
+        sources=("test",),
+    )
+    before = sampler.pacing()
+    sampler._happened((event,))
+    _run(sampler, 0.2)
+    after = sampler.pacing()
+    assert before is not None
+    assert after is not None
+    assert after.mode == "burst"
+    ring.close()
