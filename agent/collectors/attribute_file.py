@@ -1,23 +1,51 @@
 """One number of sysfs through a descriptor that stays open: 0.4 us a read instead of 6 us for open, read, close."""
 
+import errno
+import logging
 import os
+from functools import cache
 from pathlib import Path
+
+logger = logging.getLogger(__name__)
 
 _MAX_BYTES = 64
 # A device that comes back gets a new inode, so its file has to be opened again; not at every tick.
-_REOPEN_AFTER_READS = 20
+REOPEN_AFTER_READS = 20
+# What a kept descriptor answers once its device is gone; other errors (EIO of a bus, ENODATA of a chip that has no
+# value now) pass, and the descriptor stays good. Linux, fs/kernfs/file.c: a removed node answers ENODEV.
+_GONE = frozenset({errno.ENODEV, errno.EBADF, errno.ESTALE})
+
+
+@cache
+def _sysfs_device() -> int:
+    """Give the number of the device that the kernel's own sysfs is; asking each time would cost as much as a read."""
+    try:
+        return os.stat("/sys").st_dev  # noqa: PTH116 -- one number wanted
+    except OSError:
+        return -1
 
 
 class AttributeFile:
     """A sysfs attribute that holds one whole number.
 
     A file that vanishes, is empty or holds something else reads as NaN; it is looked for again now and then.
+
+    Attributes
+    ----------
+    refused, failed, vanished
+        Reads that gave something else than a number; reads that the kernel refused; times that the file went away.
+        The first of each kind is logged, the rest only counted.
     """
 
-    def __init__(self, path: Path, *, factor: float = 1.0) -> None:
+    def __init__(self, path: Path, *, factor: float = 1.0, reopen_after_reads: int = REOPEN_AFTER_READS) -> None:
         self.path = path
+        self.refused = 0
+        self.failed = 0
+        self.vanished = 0
         self._factor = factor
+        self._reopen_after_reads = reopen_after_reads
         self._fd: int | None = None
+        self._may_unlink = True
         self._reads_until_reopen = 0
 
     def read(self) -> float:
@@ -30,23 +58,24 @@ class AttributeFile:
         try:
             text = os.pread(fd, _MAX_BYTES, 0)
             # A plain file that was unlinked would go on to answer for ever; in sysfs the read itself fails.
-            gone = os.fstat(fd).st_nlink == 0
-        except OSError:
+            gone = self._may_unlink and os.fstat(fd).st_nlink == 0
+        except OSError as err:
+            if err.errno not in _GONE:
+                return self._fail(err)
             gone = True
         if gone:
-            self._forget()
-            return float("nan")
+            return self._forget()
         try:
-            return int(text.split(b"\n", 1)[0].rstrip(b"\0 ")) * self._factor
+            return int(text) * self._factor
         except ValueError:
-            return float("nan")
+            return self._first_line(text)
 
     def close(self) -> None:
         """Let the descriptor go; closing twice is harmless, reading opens it again."""
         self._reads_until_reopen = 0
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
 
     def _reopen(self) -> int | None:
         if self._reads_until_reopen > 0:
@@ -54,10 +83,34 @@ class AttributeFile:
             return None
         try:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._may_unlink = os.fstat(self._fd).st_dev != _sysfs_device()
         except OSError:
-            self._reads_until_reopen = _REOPEN_AFTER_READS
+            self._reads_until_reopen = self._reopen_after_reads
         return self._fd
 
-    def _forget(self) -> None:
+    def _first_line(self, text: bytes) -> float:
+        """Read what a writer left that wrote a shorter number over a longer one."""
+        try:
+            return int(text.split(b"\n", 1)[0].rstrip(b"\0 ")) * self._factor
+        except ValueError:
+            return self._refuse(text)
+
+    def _forget(self) -> float:
         self.close()
-        self._reads_until_reopen = _REOPEN_AFTER_READS
+        self._reads_until_reopen = self._reopen_after_reads
+        self.vanished += 1
+        if self.vanished == 1:
+            logger.warning("%s is gone; it reads as absent until it is back", self.path)
+        return float("nan")
+
+    def _refuse(self, text: bytes) -> float:
+        self.refused += 1
+        if self.refused == 1:
+            logger.warning("%s holds %r, which is no whole number; it reads as absent", self.path, text[:40])
+        return float("nan")
+
+    def _fail(self, error: OSError) -> float:
+        self.failed += 1
+        if self.failed == 1:
+            logger.warning("%s cannot be read: %s; it reads as absent", self.path, error.strerror)
+        return float("nan")

@@ -5,34 +5,48 @@ power supplies, of the PMBus drivers (``vin``, ``vout1``, ``iout1``) in the Linu
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from agent.collectors.hwmon_devices import (
+    Channel,
+    channels_of,
+    chip_of,
+    hwmon_devices,
+    place_of,
+    text_of,
+    whole_number_of,
+)
 
 # A 12 V rail may lie anywhere in here and still be alive: ATX12V allows 5 %, a sagging one falls further. What is
 # labelled 12 V and reads otherwise when it is found has a scale that nobody set, or no rail behind it.
 _RAIL_MV = (10_000, 14_000)
-_TWELVE_VOLTS = re.compile(r"(?<![0-9.])\+?12\s*v", re.IGNORECASE)
+TWELVE_VOLTS = re.compile(r"(?<![0-9.])\+?12\s*v", re.IGNORECASE)
 _OUTPUT = re.compile(r"[vi]out(\d+)", re.IGNORECASE)
-_INPUT_SIDE = re.compile(r"\b[vi](in|cap)\b", re.IGNORECASE)
-_INLET = re.compile(r"inlet|intake|ambient", re.IGNORECASE)
+INPUT_SIDE = re.compile(r"\b[vi](in|cap)\b", re.IGNORECASE)
+INLET = re.compile(r"inlet|intake|ambient", re.IGNORECASE)
+# Shunt monitors that convert voltage and current in one go and show both when they are done: TI's INA2xx and INA3221
+# (data sheets, "all conversions are complete"), Renesas' ISL28022.
+_ONE_CONVERSION = re.compile(r"ina\d|isl28022", re.IGNORECASE)
+_MS = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rail:
-    """A 12 V rail: where its voltage and, where it has one, its current are read."""
+    """A rail: where its voltage and, where it has one, its current are read.
+
+    `one_conversion` says that the chip measures both together; `period_s` is the time between two updates as the
+    chip's driver tells it, None where it does not.
+    """
 
     key: str
     device: str
     label: str
     voltage: Path
     current: Path | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Channel:
-    number: int
-    label: str
-    path: Path
+    one_conversion: bool = False
+    period_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,72 +70,75 @@ def survey_rails(sysfs_root: Path) -> Survey:
     """
     found: dict[str, Rail] = {}
     odd: list[str] = []
-    for device in _devices(sysfs_root):
-        chip = _text(device / "name") or device.name
-        currents = _channels(device, "curr")
-        candidates = [channel for channel in _channels(device, "in") if not _INPUT_SIDE.search(channel.label)]
-        rails = [(channel, _current_for(channel, candidates, currents)) for channel in candidates]
+    for device in hwmon_devices(sysfs_root):
+        chip = chip_of(device)
+        currents = channels_of(device, "curr")
+        candidates = [channel for channel in channels_of(device, "in") if not INPUT_SIDE.search(channel.label)]
+        rails = [(channel, current_for(channel, candidates, currents)) for channel in candidates]
         for channel, current in rails:
             if not _is_rail(channel, current):
                 continue
-            key = _key(channel.label) or chip
-            reading_mv = _reading_mv(channel)
+            key = rail_key(channel.label, chip, place_of(device))
+            reading_mv = whole_number_of(channel.path)
             if reading_mv is not None and not _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]:
                 odd.append(f"{key} reads {reading_mv / 1000:g} V")
                 continue
             if key in found:
-                key = f"{key}-{_place(device)}-{channel.number}"
-            found[key] = Rail(
-                key=key,
-                device=chip,
-                label=channel.label,
-                voltage=channel.path,
-                current=None if current is None else current.path,
-            )
+                key = f"{key}-{place_of(device)}-{channel.number}"
+            found[key] = rail_of(key, chip, channel, current)
     return Survey(rails=tuple(found[key] for key in sorted(found)), not_plausible=tuple(odd))
+
+
+def rail_of(key: str, chip: str, channel: Channel, current: Channel | None) -> Rail:
+    """Give a rail from its channels, with what its chip says of its conversions."""
+    return Rail(
+        key=key,
+        device=chip,
+        label=channel.label,
+        voltage=channel.path,
+        current=None if current is None else current.path,
+        one_conversion=current is not None and _ONE_CONVERSION.match(chip) is not None,
+        period_s=_update_period_s(channel.path.parent),
+    )
+
+
+def _update_period_s(device: Path) -> float | None:
+    """Read how often the chip updates: ``update_interval`` in milliseconds; a chip that says 0 does so within one."""
+    interval_ms = whole_number_of(device / "update_interval")
+    return None if interval_ms is None else max(interval_ms, 1) * _MS
 
 
 def find_inlet(sysfs_root: Path) -> Path | None:
     """Give the temperature that is labelled as the inlet's, None where no sensor is."""
-    for device in _devices(sysfs_root):
-        chip = _text(device / "name")
-        for channel in _channels(device, "temp"):
-            if _INLET.search(channel.label) or (not channel.label and _INLET.search(chip)):
+    for device in hwmon_devices(sysfs_root):
+        chip = text_of(device / "name")
+        for channel in channels_of(device, "temp"):
+            if INLET.search(channel.label) or (not channel.label and INLET.search(chip)):
                 return channel.path
     return None
 
 
-def _devices(sysfs_root: Path) -> list[Path]:
-    """List the devices by where they hang, since the numbers of hwmonN change from boot to boot."""
-    try:
-        devices = list((sysfs_root / "class/hwmon").iterdir())
-    except OSError:
-        return []
-    return sorted(devices, key=lambda device: (_place(device), _number(device.name)))
+def _is_rail(channel: Channel, current: Channel | None) -> bool:
+    if TWELVE_VOLTS.search(channel.label):
+        return True
+    return current is not None and reads_as_12v(channel)
 
 
-def _place(device: Path) -> str:
-    """Name the device behind a hwmon entry: ``1-0040`` of an I2C sensor; its own name where there is none."""
-    parent = device / "device"
-    return parent.resolve().name if parent.exists() else device.name
+def reads_as_12v(channel: Channel) -> bool:
+    """Tell whether a voltage reads as that of a 12 V rail now."""
+    reading_mv = whole_number_of(channel.path)
+    return reading_mv is not None and _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]
 
 
-def _channels(device: Path, kind: str) -> list[_Channel]:
-    try:
-        paths = list(device.glob(f"{kind}*_input"))
-    except OSError:
-        return []
-    channels = []
-    for path in paths:
-        stem = path.name.removesuffix("_input")
-        label = _text(device / f"{stem}_label")
-        channels.append(_Channel(number=_number(stem), label=label, path=path))
-    return sorted(channels, key=lambda channel: channel.number)
-
-
-def _current_for(channel: _Channel, voltages: list[_Channel], currents: list[_Channel]) -> _Channel | None:
+def current_for(
+    channel: Channel,
+    voltages: list[Channel],
+    currents: list[Channel],
+    *,
+    reads_as_rail: Callable[[Channel], bool] = reads_as_12v,
+) -> Channel | None:
     """Find the current of the same rail: by output number, by label, by channel number, or because it is alone."""
-    outgoing = [current for current in currents if not _INPUT_SIDE.search(current.label)]
+    outgoing = [current for current in currents if not INPUT_SIDE.search(current.label)]
     output = _OUTPUT.search(channel.label)
     if output is not None:
         return next((c for c in outgoing if (m := _OUTPUT.search(c.label)) and m[1] == output[1]), None)
@@ -134,42 +151,20 @@ def _current_for(channel: _Channel, voltages: list[_Channel], currents: list[_Ch
     if numbered:
         return numbered[0]
     # INA2xx: in0 is the shunt, in1 the bus, curr1 the current of both.
-    is_bus = len(outgoing) == 1 and _reads_as_rail(channel) and sum(map(_reads_as_rail, voltages)) == 1
+    is_bus = len(outgoing) == 1 and reads_as_rail(channel) and sum(map(reads_as_rail, voltages)) == 1
     return outgoing[0] if is_bus else None
-
-
-def _is_rail(channel: _Channel, current: _Channel | None) -> bool:
-    if _TWELVE_VOLTS.search(channel.label):
-        return True
-    return current is not None and _reads_as_rail(channel)
-
-
-def _reads_as_rail(channel: _Channel) -> bool:
-    reading_mv = _reading_mv(channel)
-    return reading_mv is not None and _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]
-
-
-def _reading_mv(channel: _Channel) -> int | None:
-    try:
-        return int(_text(channel.path))
-    except ValueError:
-        return None
 
 
 def _key(label: str) -> str:
     """Make a key of a label by taking off what says the kind: ``psu0 12V`` is ``psu0``."""
-    bare = _TWELVE_VOLTS.sub(" ", label.lower())
+    bare = TWELVE_VOLTS.sub(" ", label.lower())
     bare = re.sub(r"\b(voltage|current|volts|amps)\b", " ", bare)
     return re.sub(r"[^a-z0-9]+", "-", bare).strip("-")
 
 
-def _number(name: str) -> int:
-    digits = re.search(r"(\d+)$", name)
-    return int(digits[1]) if digits else -1
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip("\0 \n")
-    except OSError:
-        return ""
+def rail_key(label: str, chip: str, place: str) -> str:
+    """Name a rail by its label; a supply's own output, which every supply labels alike, by the supply."""
+    output = _OUTPUT.search(label)
+    if output is None:
+        return _key(label) or chip
+    return f"{chip}-{place}" + (f"-{output[1]}" if output[1] != "1" else "")

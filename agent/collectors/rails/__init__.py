@@ -1,0 +1,1 @@
+"""Voltage rails read at the speed of their sensors."""

@@ -1,0 +1,88 @@
+"""Voltage and current of one rail as a pair, with the lowest voltage and the highest current since they were taken."""
+
+import math
+import threading
+
+from agent.collectors.attribute_file import AttributeFile
+from agent.collectors.hwmon_tree import Rail
+
+_MILLI = 1e-3
+_NAN = float("nan")
+
+
+class RailPair:
+    """Reads one rail again and again.
+
+    Where one chip converts both (an INA2xx on a shunt), the voltage is read once more after the current: the same
+    number twice says that the current in between is of the same conversion, and where it changed the current is read
+    again beside the new voltage. A PMBus supply converts them one after the other; that skew is the supply's own, and
+    the rail is tagged with it.
+
+    Attributes
+    ----------
+    voltage_v, current_a
+        The newest pair; NaN where it is absent, and for a voltage outside `plausible_v`.
+    not_plausible
+        Voltages that were read and left out, so far.
+    """
+
+    def __init__(self, rail: Rail, plausible_v: tuple[float, float]) -> None:
+        self.voltage_v = _NAN
+        self.current_a = _NAN
+        self.not_plausible = 0
+        self._lowest_v, self._highest_v = plausible_v
+        self._voltage = AttributeFile(rail.voltage, factor=_MILLI)
+        self._current = None if rail.current is None else AttributeFile(rail.current, factor=_MILLI)
+        self._together = rail.one_conversion
+        self._lock = threading.Lock()
+        self._min_v = math.inf
+        self._max_a = -math.inf
+
+    @property
+    def refused(self) -> int:
+        """Reads so far that gave no number, or one that no live rail has."""
+        files = (self._voltage,) if self._current is None else (self._voltage, self._current)
+        return self.not_plausible + sum(file.refused + file.failed for file in files)
+
+    def read(self) -> bool:
+        """Read the pair and keep its extremes; True where it is another pair than before."""
+        voltage_v, current_a = self._read()
+        if not self._lowest_v <= voltage_v <= self._highest_v:
+            self.not_plausible += not math.isnan(voltage_v)
+            voltage_v = _NAN
+        new_v = voltage_v != self.voltage_v and not math.isnan(voltage_v)
+        new_a = current_a != self.current_a and not math.isnan(current_a)
+        with self._lock:  # never held while the kernel is asked, which may take for ever
+            self.voltage_v, self.current_a = voltage_v, current_a
+            # Python gives the first of two where one is NaN, so what is absent leaves the extremes alone.
+            self._min_v = min(self._min_v, voltage_v)
+            self._max_a = max(self._max_a, current_a)
+        return new_v or new_a
+
+    def take(self) -> tuple[float, float, float, float]:
+        """Give the newest pair, the lowest voltage and the highest current since the last taking, and begin anew.
+
+        Where nothing was read since, the extremes are those of the newest pair.
+        """
+        with self._lock:
+            lowest_v = self.voltage_v if self._min_v == math.inf else self._min_v
+            highest_a = self.current_a if self._max_a == -math.inf else self._max_a
+            self._min_v, self._max_a = math.inf, -math.inf
+            return self.voltage_v, self.current_a, lowest_v, highest_a
+
+    def close(self) -> None:
+        """Let the descriptors go; closing twice is harmless."""
+        self._voltage.close()
+        if self._current is not None:
+            self._current.close()
+
+    def _read(self) -> tuple[float, float]:
+        voltage_v = self._voltage.read()
+        if self._current is None:
+            return voltage_v, _NAN
+        current_a = self._current.read()
+        if self._together:
+            again_v = self._voltage.read()
+            if again_v != voltage_v:
+                voltage_v, current_a = again_v, self._current.read()
+        return voltage_v, current_a

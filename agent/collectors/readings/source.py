@@ -1,0 +1,157 @@
+"""What other programs send, as a source: lines in, rows and counts out."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.collectors.port import SourceState, SourceStatus
+from agent.collectors.readings.line import LineRefusedError, Reading, parse_line
+from agent.collectors.readings.listener import Listener, ListenerSettings, Received
+from agent.collectors.readings.tables import ReadingTables
+from telemetry.clock import NS_PER_S, Clock
+from telemetry.records import Event, EventKind, Severity
+
+logger = logging.getLogger(__name__)
+
+# Lines that are taken in at a time, and how often: a flood costs no more than 1000 lines a second do.
+_LOOK_S = 0.1
+_LINES_PER_LOOK = 100
+# A row's time has to lie near those of its neighbours, since rollups go forward; own choice: a sender may batch for a
+# few seconds, and a clock of the same machine is not ahead.
+OLDEST_S, NEWEST_S = 5.0, 1.0
+# The first refusal is told of at once, later ones with their number.
+_TELL_EVERY_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingsSettings:
+    """Where readings come in and go to.
+
+    Parameters
+    ----------
+    ring_path, ring_s
+        Their ring, and how many seconds it holds.
+    """
+
+    listener: ListenerSettings
+    ring_path: Path
+    ring_s: float
+    simulated: bool
+
+
+class Readings:
+    """An event source whose events are few: it fills a ring of its own and tells of lines that it refuses.
+
+    Attributes
+    ----------
+    refused
+        Lines so far that were none, or that spoke of what may not be spoken of.
+    """
+
+    name = "readings"
+
+    def __init__(self, settings: ReadingsSettings, *, node: str, clock: Clock) -> None:
+        self.refused = 0
+        self.listener = Listener(settings.listener)
+        self._node = node
+        self._clock = clock
+        self._tables = ReadingTables(
+            settings.ring_path, node=node, simulated=settings.simulated, seconds=settings.ring_s
+        )
+        self._told = 0
+        self._tell_at_s = 0.0
+        self._count_at_s = 0.0
+        self._reason = ""
+
+    @property
+    def kept(self) -> int:
+        """Lines so far that became values."""
+        return self._tables.kept
+
+    def open(self) -> None:
+        """Make the ring and listen."""
+        self._tables.open()
+        self.listener.open()
+
+    def close(self) -> None:
+        """Stop listening and let the ring go; closing twice is harmless."""
+        self.listener.close()
+        self._tables.close()
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Take in what comes within the time-out; gives an event where lines were refused."""
+        end_s = self._clock.monotonic_s() + timeout_s
+        while (now_s := self._clock.monotonic_s()) < end_s:
+            self._take(self.listener.fetch(min(_LOOK_S, end_s - now_s), _LINES_PER_LOOK))
+            # However much waits, the next look is at its time: a flood waits in the kernel.
+            self._clock.sleep_until(min(end_s, now_s + _LOOK_S))
+        self._settle(self._clock.monotonic_s())
+        return self._tell(self._clock.monotonic_s())
+
+    def _take(self, received: list[Received]) -> None:
+        now_ns = self._clock.utc_ns()
+        readings: list[tuple[int, Reading]] = []
+        for one in received:
+            try:
+                reading = parse_line(one.line, node=self._node)
+                time_ns = _believed(reading.time_ns, now_ns)
+                self._tables.admit(reading, now_ns)
+            except LineRefusedError as err:
+                self.refused += 1
+                self._reason = str(err)
+                one.refuse(self._reason)
+            else:
+                readings.append((time_ns, reading))
+        if readings:
+            self._tables.write(readings)
+
+    def _settle(self, now_s: float) -> None:
+        """Once a second: values that are no longer true, and the counts."""
+        if now_s < self._count_at_s:
+            return
+        self._count_at_s = now_s + 1.0
+        now_ns = self._clock.utc_ns()
+        self._tables.expire(now_ns)
+        self._tables.count(now_ns, refused=self.refused)
+
+    def _tell(self, now_s: float) -> tuple[Event, ...]:
+        new = self.refused - self._told
+        if not new or now_s < self._tell_at_s:
+            return ()
+        self._told, self._tell_at_s = self.refused, now_s + _TELL_EVERY_S
+        time_ns = self._clock.utc_ns()
+        message = f"{new} sent line{'s' if new > 1 else ''} refused; the last one: {self._reason}"
+        logger.warning("%s", message)
+        return (
+            Event(
+                id=f"readings_refused:{self._node}:{time_ns}",
+                time_ns=time_ns,
+                kind=EventKind.COLLECTOR,
+                entity_id=f"node:{self._node}",
+                code=None,
+                severity=Severity.INFO,
+                message=message,
+                sources=(self.name,),
+            ),
+        )
+
+
+def _believed(time_ns: int | None, now_ns: int) -> int:
+    """Give the time of a reading: its own where it has one that is near now."""
+    if time_ns is None:
+        return now_ns
+    ahead_s = (time_ns - now_ns) / NS_PER_S
+    if -OLDEST_S <= ahead_s <= NEWEST_S:
+        return time_ns
+    if time_ns < now_ns // 1000:
+        raise LineRefusedError(f"time {time_ns}: expected nanoseconds since 1970 UTC")
+    where = "ahead" if ahead_s > 0 else "old"
+    raise LineRefusedError(f"time {time_ns} is {abs(ahead_s):.1f} s {where}; send within {OLDEST_S:g} s")
+
+
+def readings_status(settings: ListenerSettings) -> SourceStatus:
+    """Tell where other programs can send their readings."""
+    places = [str(settings.path), str(settings.stream_path)]
+    if settings.tcp_port is not None:
+        places.append(f"127.0.0.1:{settings.tcp_port}")
+    return SourceStatus(name=Readings.name, state=SourceState.WORKING, detail=f"sent to {', '.join(places)}")

@@ -1,0 +1,54 @@
+"""How often a rail is looked at."""
+
+import pytest
+
+from agent.collectors.rails.pace import RESTING_HZ, UpdateWatch, rate_hz
+
+
+@pytest.mark.parametrize(
+    ("period_s", "expected_hz"), [(0.035, 57.14), (0.002, 1000.0), (0.0001, 1000.0), (10.0, 1.0), (None, RESTING_HZ)]
+)
+def test_a_sensor_is_looked_at_twice_per_update_within_bounds(period_s: float | None, expected_hz: float) -> None:
+    assert rate_hz(period_s) == pytest.approx(expected_hz, rel=1e-3)
+
+
+def test_a_bus_is_not_kept_busy_for_more_than_a_quarter_of_the_time() -> None:
+    assert rate_hz(0.002, round_s=0.005) == pytest.approx(50.0)
+
+
+def _watch(watch: UpdateWatch, *, period_s: float, look_s: float, looks: int, start_s: float = 0.0) -> int:
+    """Look at a sensor with that period; give at how many looks the watch changed its mind."""
+    turns, last = 0, -1
+    for look in range(looks):
+        now_s = start_s + look * look_s
+        update = int(now_s / period_s + 1e-9)
+        turns += watch.note(now_s, changed=update != last)
+        last = update
+    return turns
+
+
+@pytest.mark.parametrize("period_s", [0.004, 0.02, 0.035, 0.1])
+def test_the_period_is_measured_from_the_changes_that_are_seen(period_s: float) -> None:
+    watch = UpdateWatch()
+    assert _watch(watch, period_s=period_s, look_s=0.001, looks=1100) == 1
+    assert watch.settled
+    assert watch.period_s == pytest.approx(period_s, rel=0.05)
+
+
+def test_a_sensor_that_shows_nothing_new_has_no_period() -> None:
+    watch = UpdateWatch()
+    _watch(watch, period_s=1e9, look_s=0.001, looks=1100)
+    assert watch.settled
+    assert watch.period_s is None
+
+
+def test_a_sensor_that_turns_out_faster_is_measured_again() -> None:
+    watch = UpdateWatch(settled=True, period_s=0.02)
+    assert _watch(watch, period_s=0.002, look_s=0.01, looks=200) == 1
+    assert not watch.settled
+
+
+def test_a_sensor_at_its_known_pace_is_not_measured_again() -> None:
+    watch = UpdateWatch(settled=True, period_s=0.02)
+    assert _watch(watch, period_s=0.02, look_s=0.01, looks=2000) == 0
+    assert watch.settled

@@ -1,0 +1,151 @@
+"""Rails read between two rows of the ring."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.collectors.hwmon import Hwmon, Sweeping
+from agent.collectors.rails import sweep as sweep_module
+from agent.collectors.rails.sweep import Sweep, SweepSettings
+from telemetry.clock import SystemClock
+from tests.agent.collectors.sysfs import two_supplies, write
+
+FIRST = "class/hwmon/hwmon0"
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[Hwmon], Hwmon]]:
+    collectors: list[Hwmon] = []
+
+    def open_it(collector: Hwmon) -> Hwmon:
+        collectors.append(collector)
+        collector.open()
+        return collector
+
+    yield open_it
+    for collector in collectors:
+        collector.close()
+
+
+def _wait(condition: Callable[[], bool], timeout_s: float = 5.0) -> bool:
+    clock = SystemClock()
+    end_s = clock.monotonic_s() + timeout_s
+    while not condition() and clock.monotonic_s() < end_s:
+        clock.sleep_until(clock.monotonic_s() + 0.001)
+    return condition()
+
+
+def _reached(sweep: Sweep, rounds: int) -> bool:
+    return sweep.rounds >= rounds
+
+
+def _sweeping(hz: float | None = 500.0) -> Sweeping:
+    return Sweeping(settings=SweepSettings(hz=hz), clock=SystemClock())
+
+
+def test_a_dip_between_two_rows_is_in_the_next_row_and_not_in_the_one_after(
+    tmp_path: Path, opened: Callable[[Hwmon], Hwmon]
+) -> None:
+    two_supplies(tmp_path)
+    collector = opened(Hwmon(tmp_path, _sweeping()))
+    values = np.empty(collector.spec.shape)
+    (sweep,) = collector.sweeps
+    rounds = sweep.rounds
+    assert _wait(lambda: sweep.rounds > rounds + 1)
+    collector.read(values)
+    write(tmp_path, {f"{FIRST}/in0_input": "10900", f"{FIRST}/curr1_input": "91000"})
+    rounds = sweep.rounds
+    assert _wait(lambda: sweep.rounds > rounds + 2), "the dip lasts until it was looked at"
+    write(tmp_path, {f"{FIRST}/in0_input": "12000", f"{FIRST}/curr1_input": "45500"})
+    rounds = sweep.rounds
+    assert _wait(lambda: sweep.rounds > rounds + 2)
+    collector.read(values)
+    assert values[0] == pytest.approx([12.0, 45.5, 10.9, 91.0])
+    assert _wait(lambda: sweep.rounds > rounds + 5)
+    collector.read(values)
+    assert values[0] == pytest.approx([12.0, 45.5, 12.0, 45.5])
+
+
+def test_the_pace_is_what_the_driver_says_of_the_chips_updates(
+    tmp_path: Path, opened: Callable[[Hwmon], Hwmon]
+) -> None:
+    two_supplies(tmp_path)
+    write(tmp_path, {f"{FIRST}/update_interval": "4", "class/hwmon/hwmon1/update_interval": "40"})
+    collector = opened(Hwmon(tmp_path, _sweeping(hz=None)))
+    assert _wait(lambda: all(sweep.hz > 0 for sweep in collector.sweeps))
+    assert [sweep.hz for sweep in collector.sweeps] == pytest.approx([500.0, 50.0])
+
+
+def test_a_file_that_disappears_is_absent_and_back_when_it_is_back(
+    tmp_path: Path, opened: Callable[[Hwmon], Hwmon], caplog: pytest.LogCaptureFixture
+) -> None:
+    two_supplies(tmp_path)
+    collector = opened(Hwmon(tmp_path, _sweeping()))
+    values = np.zeros(collector.spec.shape)
+
+    def voltage_v() -> float:
+        collector.read(values)
+        return float(values[0, 0])
+
+    assert _wait(lambda: voltage_v() == pytest.approx(12.0))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            (tmp_path / f"{FIRST}/in0_input").unlink()
+            assert _wait(lambda: np.isnan(voltage_v()))
+            assert values[1, 0] == pytest.approx(12.001), "its neighbour goes on"
+            write(tmp_path, {f"{FIRST}/in0_input": "11990"})
+            assert _wait(lambda: voltage_v() == pytest.approx(11.99))
+    assert len([record for record in caplog.records if "is gone" in record.message]) == 1
+
+
+def test_a_read_that_hangs_silences_its_own_rails_and_is_said_once(
+    tmp_path: Path,
+    opened: Callable[[Hwmon], Hwmon],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    two_supplies(tmp_path)
+    write(tmp_path, {"class/hwmon/hwmon1/name": "ina226"})
+    monkeypatch.setattr(sweep_module, "STUCK_AFTER_S", 0.2)
+    collector = opened(Hwmon(tmp_path, _sweeping()))
+    values = np.zeros(collector.spec.shape)
+    assert _wait(lambda: all(sweep.rounds > 2 for sweep in collector.sweeps))
+    target = (tmp_path / f"{FIRST}/in0_input").stat().st_ino
+    release = threading.Event()
+    real: Callable[[int, int, int], bytes] = os.pread
+
+    def hanging(fd: int, size: int, offset: int) -> bytes:
+        if os.fstat(fd).st_ino == target:
+            release.wait(10.0)
+        return real(fd, size, offset)
+
+    def silent() -> bool:
+        collector.read(values)
+        return bool(np.isnan(values[0]).all())
+
+    monkeypatch.setattr(os, "pread", hanging)
+    with caplog.at_level(logging.WARNING):
+        assert _wait(silent)
+        assert silent()
+        assert values[1, 0] == pytest.approx(12.001), "a chip of another kind is on a thread of its own"
+        release.set()
+        assert _wait(lambda: not silent()), "it goes on by itself"
+    assert len([record for record in caplog.records if "does not end" in record.message]) == 1
+
+
+def test_closing_ends_the_threads_and_opening_starts_them_again(tmp_path: Path) -> None:
+    two_supplies(tmp_path)
+    collector = Hwmon(tmp_path, _sweeping())
+    (sweep,) = collector.sweeps
+    for target in (3, 6):
+        collector.open()
+        assert _wait(partial(_reached, sweep, target))
+        collector.close()
+        collector.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "rails"]
