@@ -11,6 +11,8 @@ class GpuFast:
 
     name = "gpu_fast"
     rate = RateClass.FAST
+    pace_signal = "power_w"
+    load_signal = "gpu_util_ratio"
 
     def __init__(self, reader: GpuReader) -> None:
         self._reader = reader

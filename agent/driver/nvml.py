@@ -1,13 +1,20 @@
 """The GPU driver through NVIDIA's library: fills `GpuReader`, `GpuEvents` and, through its knobs, `ClockKnob`."""
 
 import logging
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
 from agent.driver.call_costs import CallCosts
+from agent.driver.cost_cap import CostCap
 from agent.driver.nvml_fields import throttle_counter_ids
+from agent.driver.nvml_gpm import PipeReader
 from agent.driver.nvml_library import NvmlLibrary
+from agent.driver.nvml_links import NvLinkReader
+from agent.driver.nvml_processes import NvmlProcesses
+from agent.driver.nvml_rare_signals import RARE
 from agent.driver.nvml_reader import Route, SignalReader
+from agent.driver.nvml_samples import NvmlSamples
 from agent.driver.nvml_signals import FAST, slow_wants
 from agent.driver.port import DriverEvent, GpuIdentity
 from telemetry.clock import Clock, SystemClock
@@ -27,7 +34,9 @@ def gpu_signals(rate: RateClass) -> tuple[str, ...]:
 class NvmlDriver:
     """Every GPU that NVML finds.
 
-    Reads from several threads are allowed, one per rate class. `read_fast` costs five driver calls per GPU.
+    Reads from several threads are allowed, one per rate class and reader. `read_fast` costs five driver calls per GPU.
+    What a process does not read it does not prepare either: links, pipes, processes and the rare group begin when
+    they are first asked for.
 
     Raises
     ------
@@ -38,7 +47,8 @@ class NvmlDriver:
     def __init__(self, clock: Clock | None = None) -> None:
         self.library = NvmlLibrary(clock or SystemClock())
         counters = throttle_counter_ids(self.library.driver_version)
-        told: dict[str, SignalReader] = {}
+        self._told: dict[str, object] = {}
+        told = self._told
         self._fast = SignalReader(self.library, FAST, gpu_signals(RateClass.FAST), told_lost=told)
         self._slow = SignalReader(self.library, slow_wants(counters), gpu_signals(RateClass.SLOW), told_lost=told)
         self._events: Any | None = None
@@ -64,7 +74,33 @@ class NvmlDriver:
     @property
     def routes(self) -> tuple[tuple[str, Route], ...]:
         """``(uuid, route)`` of every signal that was asked for."""
-        return tuple((uuid, route) for part in (self._fast, self._slow) for (uuid, _), route in part.routes.items())
+        begun = (self.__dict__[name] for name in ("_rare", "links", "pipes") if name in self.__dict__)
+        parts: tuple[SignalReader | NvLinkReader | PipeReader, ...] = (self._fast, self._slow, *begun)
+        return tuple((uuid, route) for part in parts for (uuid, _), route in part.routes.items())
+
+    @cached_property
+    def samples(self) -> NvmlSamples:
+        """The driver's own buffers of samples; fills `SampleRings`."""
+        return NvmlSamples(self.library)
+
+    @cached_property
+    def links(self) -> NvLinkReader:
+        """The NVLinks; fills `LinkReader`."""
+        return NvLinkReader(self.library, told_lost=self._told)
+
+    @cached_property
+    def pipes(self) -> PipeReader:
+        """The pipes of the GPUs that have performance metrics; fills `PipeReader` of the port."""
+        return PipeReader(self.library)
+
+    @cached_property
+    def processes(self) -> NvmlProcesses:
+        """Who uses the GPUs; fills `ProcessReader`."""
+        return NvmlProcesses(self.library)
+
+    @cached_property
+    def _rare(self) -> SignalReader:
+        return SignalReader(self.library, RARE, gpu_signals(RateClass.RARE), told_lost=self._told, cap=CostCap())
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
         """Give the GPUs that answered at opening, in driver order."""
@@ -77,6 +113,10 @@ class NvmlDriver:
     def read_slow(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, n_slow_signals)``; see `GpuReader`."""
         self._slow.read(values)
+
+    def read_rare(self, values: FloatArray) -> None:
+        """Fill ``(n_gpus, n_rare_signals)``; see `GpuReader`. A dear call is left out until its cost allows it."""
+        self._rare.read(values)
 
     def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
         """Give the Xids that came within the time-out.
@@ -103,4 +143,6 @@ class NvmlDriver:
         if self._events is not None:
             self.library.free_event_set(self._events)
             self._events = None
+        if "pipes" in self.__dict__:
+            self.pipes.close()
         self.library.close()

@@ -39,14 +39,67 @@ _FROM_BITS: tuple[Callable[[int], float], ...] = (
 # What an entry of an unknown value type counts as: NVML_ERROR_UNKNOWN.
 _UNKNOWN_TYPE = 999
 
+# Scopes: of the power fields the part of the board, of the NVLink fields the link (nvml.h, nvmlPowerScopeType_t).
+SCOPE_GPU, SCOPE_MODULE = 0, 1
+
+ECC_MODE = 1
+ECC_MODE_PENDING = 2
 ECC_SBE_VOLATILE = 3
 ECC_DBE_VOLATILE = 4
+ECC_SBE_AGGREGATE = 5
+ECC_DBE_AGGREGATE = 6
+RETIRED_SBE = 29
+RETIRED_DBE = 30
+RETIRED_PENDING = 31
 PERF_POLICY_POWER_NS = 74
 PERF_POLICY_THERMAL_NS = 75
+PERF_POLICY_SYNC_BOOST_NS = 76
+PERF_POLICY_BOARD_LIMIT_NS = 77
+PERF_POLICY_LOW_UTILISATION_NS = 78
+PERF_POLICY_RELIABILITY_NS = 79
+PERF_POLICY_BELOW_BASE_NS = 81
 MEMORY_TEMP_C = 82
 TOTAL_ENERGY_MJ = 83
+NVLINK_LINK_COUNT = 91
 PCIE_REPLAY_COUNTER = 94
+PCIE_REPLAY_ROLLOVER = 95
+NVLINK_DATA_TX_KIB, NVLINK_DATA_RX_KIB, NVLINK_RAW_TX_KIB, NVLINK_RAW_RX_KIB = 138, 139, 140, 141
+REMAPPED_CORRECTED, REMAPPED_UNCORRECTED, REMAPPED_PENDING, REMAPPED_FAILED = 142, 143, 144, 145
+NVLINK_REPLAYS, NVLINK_RECOVERIES, NVLINK_CRC_ERRORS, NVLINK_SPEED_MB_S, NVLINK_STATE = 161, 162, 163, 164, 165
+PCIE_L0_TO_RECOVERY = 169
+PCIE_CORRECTABLE = 173
+PCIE_NAKS_RECEIVED = 174
+PCIE_RECEIVER_ERRORS = 175
+PCIE_BAD_TLPS = 176
+PCIE_NAKS_SENT = 177
+PCIE_BAD_DLLPS = 178
+PCIE_NON_FATAL = 179
+PCIE_FATAL = 180
+PCIE_UNSUPPORTED_REQUESTS = 181
+PCIE_LCRC_ERRORS = 182
+PCIE_LANE_ERRORS = 183
+POWER_AVERAGE_MW = 185
 POWER_INSTANT_MW = 186
+POWER_LIMIT_MIN_MW, POWER_LIMIT_MAX_MW, POWER_LIMIT_DEFAULT_MW, POWER_LIMIT_REQUESTED_MW = 187, 188, 189, 192
+TLIMIT_SHUTDOWN_C, TLIMIT_SLOWDOWN_C, TLIMIT_MEMORY_MAX_C, TLIMIT_GPU_MAX_C = 193, 194, 195, 196
+PCIE_TX_BYTES, PCIE_RX_BYTES = 197, 198
+NVLINK_SENT_BYTES, NVLINK_RECEIVED_BYTES = 202, 204  # NVLink 5 and newer
+NVLINK_LINK_RECOVERY_EVENTS = 215
+NVLINK_SYMBOL_ERRORS = 221
+RESET_STATUS, DRAIN_AND_RESET_STATUS = 226, 227  # deprecated by the next
+RECOVERY_ACTION = 230
+
+
+def nvlink_ids(first_of_low: int, first_of_high: int) -> tuple[int, ...]:
+    """Give the ids of a quantity that has one for each link, as before Hopper: links 0 to 5, then 6 to 11."""
+    return (*range(first_of_low, first_of_low + 6), *range(first_of_high, first_of_high + 6))
+
+
+# NVML_FI_DEV_NVLINK_..._L0 and _L6: CRC errors of flits, replays, recoveries, speed in MB/s.
+NVLINK_CRC_BY_LINK = nvlink_ids(32, 96)
+NVLINK_REPLAYS_BY_LINK = nvlink_ids(46, 108)
+NVLINK_RECOVERIES_BY_LINK = nvlink_ids(53, 114)
+NVLINK_SPEED_BY_LINK = nvlink_ids(84, 132)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +144,11 @@ class FieldBuffer:
         self._entries = struct.Struct("")
         self.address = ctypes.c_void_p(ctypes.addressof(self._memory))
 
-    def lay_out(self, field_ids: tuple[int, ...]) -> None:
-        """Say what is asked, in this order."""
-        self._entries = struct.Struct("<" + _ENTRY.format.removeprefix("<") * len(field_ids))
-        for entry, field_id in enumerate(field_ids):
-            _ENTRY.pack_into(self._memory, entry * _ENTRY.size, field_id, 0, 0, 0, 0, 0, 0)
+    def lay_out(self, asked: tuple[tuple[int, int], ...]) -> None:
+        """Say what is asked, ``(field id, scope)`` in this order."""
+        self._entries = struct.Struct("<" + _ENTRY.format.removeprefix("<") * len(asked))
+        for entry, (field_id, scope) in enumerate(asked):
+            _ENTRY.pack_into(self._memory, entry * _ENTRY.size, field_id, scope, 0, 0, 0, 0, 0)
 
     def answers(self) -> list[tuple[int, float]]:
         """Give ``(return code, value)`` of every entry; the value means nothing where the code is not 0."""

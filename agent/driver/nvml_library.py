@@ -49,6 +49,7 @@ class Answer(StrEnum):
     """What asking for one value came to."""
 
     WORKING = "working"
+    ELSEWHERE = "elsewhere"  # another signal tells the same, better
     NOT_SUPPORTED = "not_supported"
     FUNCTION_MISSING = "function_missing"
     NOT_PERMITTED = "not_permitted"

@@ -11,34 +11,40 @@ import math
 import threading
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from agent.driver.call_costs import CallCost
+from agent.driver.cost_cap import CostCap
 from agent.driver.nvml_fields import FieldBuffer
 from agent.driver.nvml_library import NOT_LOADED_CODES, Answer, NvmlLibrary, answer_of, error_of
-from agent.driver.nvml_signals import FieldSource, ScalarSource, Source, Want
+from agent.driver.nvml_signals import FieldSource, Pointers, ScalarSource, Source, Want
 from telemetry.errors import RailwatchError
 from telemetry.frames import FloatArray
 
 logger = logging.getLogger(__name__)
 
-_WORDS = {"I": ctypes.c_uint32, "i": ctypes.c_int32, "Q": ctypes.c_uint64}
+_WORDS = {"B": ctypes.c_uint8, "I": ctypes.c_uint32, "i": ctypes.c_int32, "Q": ctypes.c_uint64}
 _LOOK_AGAIN_AFTER_S = 1.0
 _WORTH_ASKING = (Answer.WORKING, Answer.FAILED)
 _FIELDS_FUNCTION = "nvmlDeviceGetFieldValues"
+_NOT_SUPPORTED, _FUNCTION_MISSING = 3, 13  # nvmlReturn_t, nvml.h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """How one signal of one GPU is read, or why it is not."""
+    """How one signal of one GPU is read, or why it is not.
+
+    `every_s` is set where the call costs so much that it is asked less often than the rest.
+    """
 
     signal: str
     source: str
     answer: Answer
     code: int
+    every_s: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +57,9 @@ class _Query:
     words: Any
     outputs: tuple[tuple[int, int, float], ...]
     cost: CallCost
+    code: int = 0
+    due_s: float = 0.0
+    slowed: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +88,8 @@ class SignalReader:
     ----------
     told_lost
         UUIDs whose loss is in the log; shared by the readers of one driver, so that a loss is told once.
+    cap
+        What one call may cost; between two calls its value is held. None where all calls are cheap.
     """
 
     def __init__(
@@ -87,8 +98,10 @@ class SignalReader:
         wants: tuple[Want, ...],
         signals: tuple[str, ...],
         *,
-        told_lost: dict[str, "SignalReader"] | None = None,
+        told_lost: dict[str, object] | None = None,
+        cap: CostCap | None = None,
     ) -> None:
+        self._cap = cap
         self._told_lost = {} if told_lost is None else told_lost
         self._library = library
         self._wants = wants
@@ -152,8 +165,13 @@ class SignalReader:
                 return code
         for query in gpu.queries:
             before_s = now()
-            code = query.call(*query.arguments)
-            query.cost.add(now() - before_s)
+            if before_s < query.due_s:
+                code = query.code
+            else:
+                code = query.call(*query.arguments)
+                query.cost.add(now() - before_s)
+                if self._cap is not None:
+                    self._pace(gpu, query, code, now() - before_s)
             if code == 0:
                 words = query.words
                 for word, column, factor in query.outputs:
@@ -163,6 +181,20 @@ class SignalReader:
             else:
                 self._query_failed(gpu, query, code)
         return 0
+
+    def _pace(self, gpu: _Gpu, query: _Query, code: int, took_s: float) -> None:
+        """Leave a call alone for as long as its cost demands; say so once where that is long."""
+        query.code = code
+        if self._cap is None or code:
+            return
+        pause_s = self._cap.pause_s(took_s)
+        query.due_s = self._now() + pause_s
+        if query.slowed or not self._cap.slows(took_s):
+            return
+        query.slowed = True
+        logger.info("%s of %s takes %.1f ms: asked every %.0f s", query.source.name, gpu.uuid, took_s * 1000.0, pause_s)
+        for _, signal, _ in query.source.outputs:
+            self.routes[gpu.uuid, signal] = replace(self.routes[gpu.uuid, signal], every_s=pause_s)
 
     def _take_fields(self, gpu: _Gpu, cells: "array[float]", start: int) -> int:
         """Take what the batched call answered; give the code of the worst failure, 0 where there was none."""
@@ -231,44 +263,63 @@ class SignalReader:
         chosen_fields: list[FieldSource] = []
         for want in self._wants:
             for source in want:
-                query = self._bind(source, handle) if isinstance(source, ScalarSource) else None
                 if isinstance(source, FieldSource):
-                    code = codes[source.field_id]
+                    query, code = None, codes[source.asked]
                 else:
-                    code = 13 if query is None else query.call(*query.arguments)
+                    query = self._bind(source, handle)
+                    code = _FUNCTION_MISSING if query is None else self._try(gpu, query)
                 answer = answer_of(code)
-                self._note(gpu, source, answer, code)
                 gpu.lost = gpu.lost or _is_lost(code)
-                if answer in _WORTH_ASKING:
-                    if isinstance(source, FieldSource):
-                        chosen_fields.append(source)
-                    elif query is not None:
-                        queries.append(query)
+                met = answer in _WORTH_ASKING
+                is_elsewhere = met and isinstance(source, FieldSource) and source.elsewhere
+                self._note(gpu, source, Answer.ELSEWHERE if is_elsewhere else answer, code)
+                if query is not None and met:
+                    queries.append(query)
+                elif isinstance(source, FieldSource) and met and not is_elsewhere:
+                    chosen_fields.append(source)
+                if met:
                     break
         gpu.queries, gpu.fields = tuple(queries), tuple(chosen_fields)
         self._lay_out_fields(gpu)
+        for signal in self._column:  # what no call of this driver gives
+            nowhere = Route(signal=signal, source="none", answer=Answer.NOT_SUPPORTED, code=_NOT_SUPPORTED)
+            self.routes.setdefault((gpu.uuid, signal), nowhere)
 
-    def _try_fields(self, handle: Any) -> dict[int, int]:
-        """Ask for every field id that any want names; give the return code of each."""
-        wanted = [source.field_id for want in self._wants for source in want if isinstance(source, FieldSource)]
+    def _try(self, gpu: _Gpu, query: _Query) -> int:
+        """Make a call for the first time; one under a cap need not be repeated at the first read."""
+        before_s = self._now()
+        code = query.call(*query.arguments)
+        if self._cap is not None:
+            self._note(gpu, query.source, answer_of(code), code)
+            self._pace(gpu, query, code, self._now() - before_s)
+        return code
+
+    def _try_fields(self, handle: Any) -> dict[tuple[int, int], int]:
+        """Ask for every field that any want names; give the return code of each."""
+        wanted = tuple(source.asked for want in self._wants for source in want if isinstance(source, FieldSource))
         if self._read_fields is None:
-            return dict.fromkeys(wanted, 13)
+            return dict.fromkeys(wanted, _FUNCTION_MISSING)
+        if not wanted:
+            return {}
         buffer = FieldBuffer(len(wanted))
-        buffer.lay_out(tuple(wanted))
+        buffer.lay_out(wanted)
         code = self._read_fields(handle, len(wanted), buffer.address)
         if code:
             return dict.fromkeys(wanted, code)
-        return {field: answer[0] for field, answer in zip(wanted, buffer.answers(), strict=True)}
+        return {asked: answer[0] for asked, answer in zip(wanted, buffer.answers(), strict=True)}
 
     def _bind(self, source: ScalarSource, handle: Any) -> _Query | None:
         call = self._library.function(source.function)
         if call is None:
             return None
         words = (_WORDS[source.word] * len(source.preset))(*source.preset)
+        width = ctypes.sizeof(_WORDS[source.word])
+        each = source.pointers is Pointers.EACH
+        room = tuple(ctypes.byref(words, n * width) for n in range(len(words))) if each else (words,)
         return _Query(
             source=source,
             call=call,
-            arguments=(handle, *source.arguments, words),
+            arguments=(handle, *source.arguments, *room),
             words=words,
             outputs=tuple((word, self._column[signal], factor) for word, signal, factor in source.outputs),
             cost=self._library.costs.of(source.name),
@@ -276,14 +327,19 @@ class SignalReader:
 
     def _lay_out_fields(self, gpu: _Gpu) -> None:
         """Prepare the batched call of one GPU after its plan changed."""
-        gpu.buffer.lay_out(tuple(field.field_id for field in gpu.fields))
+        gpu.buffer.lay_out(tuple(field.asked for field in gpu.fields))
         gpu.field_outputs = tuple((self._column[field.signal], field.factor) for field in gpu.fields)
         asked = (self._library.handle(gpu.uuid), len(gpu.fields), gpu.buffer.address)
         gpu.field_arguments = asked if gpu.fields else ()
 
     def _note(self, gpu: _Gpu, source: Source, answer: Answer, code: int) -> None:
+        """Keep how a signal is read; a call that was found to be dear stays known as such."""
         for _, signal, _ in source.outputs:
-            self.routes[gpu.uuid, signal] = Route(signal=signal, source=source.name, answer=answer, code=code)
+            before = self.routes.get((gpu.uuid, signal))
+            every_s = before.every_s if before is not None and before.source == source.name else None
+            self.routes[gpu.uuid, signal] = Route(
+                signal=signal, source=source.name, answer=answer, code=code, every_s=every_s
+            )
 
 
 def _is_lost(code: int) -> bool:

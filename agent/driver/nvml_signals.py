@@ -4,17 +4,29 @@ Each want lists its sources best first; the first that a GPU answers is the one 
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from agent.driver import nvml_fields as fields
 from agent.driver.nvml_fields import ThrottleCounterIds
 
 _CLOCK_SM, _CLOCK_MEM, _CLOCK_GRAPHICS = 1, 2, 0
 _THRESHOLD_SHUTDOWN, _THRESHOLD_SLOWDOWN = 0, 1
-_POLICY_POWER, _POLICY_THERMAL = 0, 1
-_ECC_CORRECTED, _ECC_UNCORRECTED, _ECC_VOLATILE = 0, 1, 0
+# nvmlPerfPolicyType_t: the two of application clocks and of base clocks are 10 and 11.
+_POLICY_POWER, _POLICY_THERMAL, _POLICY_SYNC_BOOST, _POLICY_BOARD_LIMIT = 0, 1, 2, 3
+_POLICY_LOW_UTILISATION, _POLICY_RELIABILITY, _POLICY_BELOW_BASE = 4, 5, 11
+_ECC_CORRECTED, _ECC_UNCORRECTED, _ECC_VOLATILE, _ECC_AGGREGATE = 0, 1, 0, 1
 # nvmlTemperature_v1_t is version, sensor, temperature: 12 bytes; a version word is size | version << 24.
 _TEMPERATURE_V1 = 12 | 1 << 24
+# nvmlMarginTemperature_v1_t: version, margin.
+_MARGIN_V1 = 8 | 1 << 24
 _MILLI, _NANO, _PERCENT = 1e-3, 1e-9, 1e-2
+
+
+class Pointers(StrEnum):
+    """How a function takes the words that it fills."""
+
+    ONE = "one"
+    EACH = "each"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +38,11 @@ class ScalarSource:
     function
         Its name in the library, called as ``function(handle, *arguments, words)``.
     word
-        ctypes code of one output word: ``I`` unsigned 32 bit, ``i`` signed 32 bit, ``Q`` unsigned 64 bit.
+        ctypes code of one output word: ``B`` a byte, ``I`` unsigned 32 bit, ``i`` signed 32 bit, ``Q`` unsigned 64 bit.
     preset
         What the words hold before the call; also how many there are.
+    pointers
+        Whether the function takes one pointer to all words, as to a structure, or one pointer for each.
     outputs
         ``(word, signal, factor)`` of what is read from them.
     """
@@ -37,6 +51,7 @@ class ScalarSource:
     arguments: tuple[int, ...] = ()
     word: str = "I"
     preset: tuple[int, ...] = (0,)
+    pointers: Pointers = Pointers.ONE
     outputs: tuple[tuple[int, str, float], ...]
 
     @property
@@ -47,16 +62,27 @@ class ScalarSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSource:
-    """One field id, asked for in the batched call together with all others."""
+    """One field id, asked for in the batched call together with all others.
+
+    `scope` is the part of the board or the link that is meant. `elsewhere` says that another group reads the quantity
+    through this field, better: where the GPU answers it, the want is met and nothing is asked here.
+    """
 
     field_id: int
     signal: str
     factor: float
+    scope: int = 0
+    elsewhere: bool = False
+
+    @property
+    def asked(self) -> tuple[int, int]:
+        """What stands in the entry of the batched call."""
+        return self.field_id, self.scope
 
     @property
     def name(self) -> str:
         """What doctor and the cost table call it."""
-        return f"field {self.field_id}"
+        return f"field {self.field_id}" + (f" scope {self.scope}" if self.scope else "")
 
     @property
     def outputs(self) -> tuple[tuple[int, str, float], ...]:
@@ -68,22 +94,24 @@ Source = ScalarSource | FieldSource
 Want = tuple[Source, ...]
 
 
-def _one(function: str, signal: str, *arguments: int, factor: float = 1.0, word: str = "I") -> ScalarSource:
+def one(function: str, signal: str, *arguments: int, factor: float = 1.0, word: str = "I") -> ScalarSource:
+    """Give a function that fills one word."""
     return ScalarSource(function=function, arguments=arguments, word=word, outputs=((0, signal, factor),))
 
 
-def _field(field_id: int, signal: str, factor: float = 1.0) -> FieldSource:
-    return FieldSource(field_id=field_id, signal=signal, factor=factor)
+def field(field_id: int, signal: str, factor: float = 1.0, *, scope: int = 0) -> FieldSource:
+    """Give a field of the batched call."""
+    return FieldSource(field_id=field_id, signal=signal, factor=factor, scope=scope)
 
 
 FAST: tuple[Want, ...] = (
     # The instant field on every architecture: nvmlDeviceGetPowerUsage is a 1 s mean from GA10x and Hopper on.
     (
-        _field(fields.POWER_INSTANT_MW, "power_w", _MILLI),
-        _one("nvmlDeviceGetPowerUsage", "power_w", factor=_MILLI),
+        field(fields.POWER_INSTANT_MW, "power_w", _MILLI),
+        one("nvmlDeviceGetPowerUsage", "power_w", factor=_MILLI),
     ),
-    (_one("nvmlDeviceGetClockInfo", "sm_clock_mhz", _CLOCK_SM),),
-    (_one("nvmlDeviceGetClockInfo", "mem_clock_mhz", _CLOCK_MEM),),
+    (one("nvmlDeviceGetClockInfo", "sm_clock_mhz", _CLOCK_SM),),
+    (one("nvmlDeviceGetClockInfo", "mem_clock_mhz", _CLOCK_MEM),),
     (
         ScalarSource(
             function="nvmlDeviceGetUtilizationRates",
@@ -92,8 +120,8 @@ FAST: tuple[Want, ...] = (
         ),
     ),
     (
-        _one("nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons", word="Q"),
-        _one("nvmlDeviceGetCurrentClocksThrottleReasons", "throttle_reasons", word="Q"),
+        one("nvmlDeviceGetCurrentClocksEventReasons", "throttle_reasons", word="Q"),
+        one("nvmlDeviceGetCurrentClocksThrottleReasons", "throttle_reasons", word="Q"),
     ),
 )
 
@@ -105,8 +133,9 @@ def slow_wants(counters: ThrottleCounterIds | None) -> tuple[Want, ...]:
 
 def _throttle_wants(counters: ThrottleCounterIds) -> tuple[Want, ...]:
     return (
-        (_field(counters.hw_power_brake, "power_brake_s", _NANO),),
-        (_field(counters.hw_thermal, "hw_thermal_s", _NANO),),
+        (field(counters.hw_power_brake, "power_brake_s", _NANO),),
+        (field(counters.hw_thermal, "hw_thermal_s", _NANO),),
+        (field(counters.sw_thermal, "sw_thermal_s", _NANO),),
     )
 
 
@@ -123,8 +152,8 @@ def _violation(policy: int, signal: str) -> ScalarSource:
 
 _SLOW: tuple[Want, ...] = (
     (
-        _field(fields.TOTAL_ENERGY_MJ, "energy_j", _MILLI),
-        _one("nvmlDeviceGetTotalEnergyConsumption", "energy_j", factor=_MILLI, word="Q"),
+        field(fields.TOTAL_ENERGY_MJ, "energy_j", _MILLI),
+        one("nvmlDeviceGetTotalEnergyConsumption", "energy_j", factor=_MILLI, word="Q"),
     ),
     (
         ScalarSource(
@@ -133,14 +162,14 @@ _SLOW: tuple[Want, ...] = (
             preset=(_TEMPERATURE_V1, 0, 0),
             outputs=((2, "gpu_temp_c", 1.0),),
         ),
-        _one("nvmlDeviceGetTemperature", "gpu_temp_c", 0),
+        one("nvmlDeviceGetTemperature", "gpu_temp_c", 0),
     ),
-    (_field(fields.MEMORY_TEMP_C, "hbm_temp_c"),),
-    (_one("nvmlDeviceGetTemperatureThreshold", "slowdown_temp_c", _THRESHOLD_SLOWDOWN),),
-    (_one("nvmlDeviceGetTemperatureThreshold", "shutdown_temp_c", _THRESHOLD_SHUTDOWN),),
-    (_one("nvmlDeviceGetEnforcedPowerLimit", "power_limit_w", factor=_MILLI),),
-    (_one("nvmlDeviceGetMaxClockInfo", "max_sm_clock_mhz", _CLOCK_SM),),
-    (_one("nvmlDeviceGetApplicationsClock", "app_clock_mhz", _CLOCK_GRAPHICS),),
+    (field(fields.MEMORY_TEMP_C, "hbm_temp_c"),),
+    (one("nvmlDeviceGetTemperatureThreshold", "slowdown_temp_c", _THRESHOLD_SLOWDOWN),),
+    (one("nvmlDeviceGetTemperatureThreshold", "shutdown_temp_c", _THRESHOLD_SHUTDOWN),),
+    (one("nvmlDeviceGetEnforcedPowerLimit", "power_limit_w", factor=_MILLI),),
+    (one("nvmlDeviceGetMaxClockInfo", "max_sm_clock_mhz", _CLOCK_SM),),
+    (one("nvmlDeviceGetApplicationsClock", "app_clock_mhz", _CLOCK_GRAPHICS),),
     (
         # nvmlMemory_t: total, free, used. Its `used` holds the driver's reserve, as the catalogue says.
         ScalarSource(
@@ -150,24 +179,83 @@ _SLOW: tuple[Want, ...] = (
             outputs=((2, "memory_used_bytes", 1.0), (0, "memory_total_bytes", 1.0)),
         ),
     ),
-    (_one("nvmlDeviceGetCurrPcieLinkGeneration", "pcie_generation"),),
-    (_one("nvmlDeviceGetCurrPcieLinkWidth", "pcie_width"),),
-    (_field(fields.PCIE_REPLAY_COUNTER, "pcie_replays"), _one("nvmlDeviceGetPcieReplayCounter", "pcie_replays")),
+    (one("nvmlDeviceGetCurrPcieLinkGeneration", "pcie_generation"),),
+    (one("nvmlDeviceGetCurrPcieLinkWidth", "pcie_width"),),
+    (field(fields.PCIE_REPLAY_COUNTER, "pcie_replays"), one("nvmlDeviceGetPcieReplayCounter", "pcie_replays")),
     (
-        _field(fields.ECC_SBE_VOLATILE, "ecc_corrected"),
-        _one("nvmlDeviceGetTotalEccErrors", "ecc_corrected", _ECC_CORRECTED, _ECC_VOLATILE, word="Q"),
+        field(fields.ECC_SBE_VOLATILE, "ecc_corrected"),
+        one("nvmlDeviceGetTotalEccErrors", "ecc_corrected", _ECC_CORRECTED, _ECC_VOLATILE, word="Q"),
     ),
     (
-        _field(fields.ECC_DBE_VOLATILE, "ecc_uncorrected"),
-        _one("nvmlDeviceGetTotalEccErrors", "ecc_uncorrected", _ECC_UNCORRECTED, _ECC_VOLATILE, word="Q"),
+        field(fields.ECC_DBE_VOLATILE, "ecc_uncorrected"),
+        one("nvmlDeviceGetTotalEccErrors", "ecc_uncorrected", _ECC_UNCORRECTED, _ECC_VOLATILE, word="Q"),
     ),
-    (_field(fields.PERF_POLICY_POWER_NS, "power_violation_s", _NANO), _violation(_POLICY_POWER, "power_violation_s")),
+    (field(fields.PERF_POLICY_POWER_NS, "power_violation_s", _NANO), _violation(_POLICY_POWER, "power_violation_s")),
     (
-        _field(fields.PERF_POLICY_THERMAL_NS, "thermal_violation_s", _NANO),
+        field(fields.PERF_POLICY_THERMAL_NS, "thermal_violation_s", _NANO),
         _violation(_POLICY_THERMAL, "thermal_violation_s"),
     ),
+    (field(fields.POWER_AVERAGE_MW, "power_average_w", _MILLI),),
+    (field(fields.POWER_INSTANT_MW, "module_power_w", _MILLI, scope=fields.SCOPE_MODULE),),
     (
-        _one("nvmlDeviceGetFanSpeed_v2", "fan_ratio", 0, factor=_PERCENT),
-        _one("nvmlDeviceGetFanSpeed", "fan_ratio", factor=_PERCENT),
+        ScalarSource(
+            function="nvmlDeviceGetMarginTemperature",
+            word="i",
+            preset=(_MARGIN_V1, 0),
+            outputs=((1, "margin_c", 1.0),),
+        ),
     ),
+    (
+        field(fields.PERF_POLICY_SYNC_BOOST_NS, "sync_boost_s", _NANO),
+        _violation(_POLICY_SYNC_BOOST, "sync_boost_s"),
+    ),
+    (
+        field(fields.PERF_POLICY_BOARD_LIMIT_NS, "board_limit_s", _NANO),
+        _violation(_POLICY_BOARD_LIMIT, "board_limit_s"),
+    ),
+    (
+        field(fields.PERF_POLICY_LOW_UTILISATION_NS, "low_utilisation_s", _NANO),
+        _violation(_POLICY_LOW_UTILISATION, "low_utilisation_s"),
+    ),
+    (
+        field(fields.PERF_POLICY_RELIABILITY_NS, "reliability_s", _NANO),
+        _violation(_POLICY_RELIABILITY, "reliability_s"),
+    ),
+    (
+        field(fields.PERF_POLICY_BELOW_BASE_NS, "below_base_clock_s", _NANO),
+        _violation(_POLICY_BELOW_BASE, "below_base_clock_s"),
+    ),
+    (
+        field(fields.ECC_SBE_AGGREGATE, "ecc_corrected_aggregate"),
+        one("nvmlDeviceGetTotalEccErrors", "ecc_corrected_aggregate", _ECC_CORRECTED, _ECC_AGGREGATE, word="Q"),
+    ),
+    (
+        field(fields.ECC_DBE_AGGREGATE, "ecc_uncorrected_aggregate"),
+        one("nvmlDeviceGetTotalEccErrors", "ecc_uncorrected_aggregate", _ECC_UNCORRECTED, _ECC_AGGREGATE, word="Q"),
+    ),
+    (field(fields.REMAPPED_CORRECTED, "remapped_rows_corrected"),),
+    (field(fields.REMAPPED_UNCORRECTED, "remapped_rows_uncorrected"),),
+    (field(fields.REMAPPED_PENDING, "remap_pending"),),
+    (field(fields.REMAPPED_FAILED, "remap_failed"),),
+    (field(fields.RETIRED_SBE, "retired_pages_corrected"),),
+    (field(fields.RETIRED_DBE, "retired_pages_uncorrected"),),
+    (field(fields.RETIRED_PENDING, "retired_pages_pending"),),
+    (field(fields.PCIE_REPLAY_ROLLOVER, "pcie_replay_rollovers"),),
+    (field(fields.PCIE_L0_TO_RECOVERY, "pcie_recoveries"),),
+    (field(fields.PCIE_CORRECTABLE, "pcie_correctable"),),
+    (field(fields.PCIE_NAKS_RECEIVED, "pcie_naks_received"),),
+    (field(fields.PCIE_RECEIVER_ERRORS, "pcie_receiver_errors"),),
+    (field(fields.PCIE_BAD_TLPS, "pcie_bad_tlps"),),
+    (field(fields.PCIE_NAKS_SENT, "pcie_naks_sent"),),
+    (field(fields.PCIE_BAD_DLLPS, "pcie_bad_dllps"),),
+    (field(fields.PCIE_NON_FATAL, "pcie_nonfatal"),),
+    (field(fields.PCIE_FATAL, "pcie_fatal"),),
+    (field(fields.PCIE_UNSUPPORTED_REQUESTS, "pcie_unsupported_requests"),),
+    (field(fields.PCIE_LCRC_ERRORS, "pcie_lcrc_errors"),),
+    (field(fields.PCIE_LANE_ERRORS, "pcie_lane_errors"),),
+    (field(fields.PCIE_TX_BYTES, "pcie_tx_bytes"),),
+    (field(fields.PCIE_RX_BYTES, "pcie_rx_bytes"),),
+    # The status before the action was 1 where a reset is wanted, which the action writes 1 as well.
+    (field(fields.RECOVERY_ACTION, "recovery_action"), field(fields.RESET_STATUS, "recovery_action")),
+    (field(fields.DRAIN_AND_RESET_STATUS, "drain_reset_wanted"),),
 )

@@ -4,12 +4,26 @@
 library can be built. All methods raise the errors of `telemetry.errors` and nothing of the vendor's.
 """
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from telemetry.frames import FloatArray
 from telemetry.gpu import DriverEvent, GpuIdentity
 
-__all__ = ["ClockKnob", "DriverEvent", "GpuEvents", "GpuIdentity", "GpuReader"]
+__all__ = [
+    "ClockKnob",
+    "DriverEvent",
+    "GpuEvents",
+    "GpuIdentity",
+    "GpuProcess",
+    "GpuReader",
+    "LinkIdentity",
+    "LinkReader",
+    "PipeReader",
+    "ProcessReader",
+    "ProcessUse",
+]
 
 
 class GpuReader(Protocol):
@@ -30,6 +44,125 @@ class GpuReader(Protocol):
 
     def read_slow(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, n_slow_signals)``."""
+        ...
+
+    def read_rare(self, values: FloatArray) -> None:
+        """Fill ``(n_gpus, n_rare_signals)``; may take a fraction of a second, so not from a process that samples."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkIdentity:
+    """One NVLink of a GPU; `peer` is the PCI address at its other end, None where it leads nowhere."""
+
+    gpu_uuid: str
+    gpu_index: int
+    link: int
+    peer: str | None
+
+
+class LinkReader(Protocol):
+    """Reads every NVLink at once; columns are the NVLink signals of the catalogue, in its order."""
+
+    @property
+    def links(self) -> tuple[LinkIdentity, ...]:
+        """The links: the rows of the array, GPU by GPU."""
+        ...
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_links, n_signals)``; the links of a lost GPU are rows of NaN."""
+        ...
+
+
+class PipeReader(Protocol):
+    """Reads how busy the arithmetic pipes were since the last read; columns are the GPM signals of the catalogue."""
+
+    @property
+    def gpus(self) -> tuple[GpuIdentity, ...]:
+        """The GPUs that can tell: the rows of the array."""
+        ...
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a GPU has such metrics but keeps them from this user."""
+        ...
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_gpus, n_signals)``, NaN at the first read; calls less than 100 ms apart give the same again."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the driver lent; closing twice is harmless."""
+        ...
+
+
+class ProcessUse(StrEnum):
+    """What a process does on a GPU."""
+
+    COMPUTE = "compute"
+    GRAPHICS = "graphics"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuProcess:
+    """A process on a GPU; `used_bytes` is None where the driver does not tell, as inside containers."""
+
+    gpu_uuid: str
+    pid: int
+    use: ProcessUse
+    used_bytes: float | None
+
+
+class ProcessReader(Protocol):
+    """Lists who uses the GPUs; takes milliseconds a GPU."""
+
+    def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
+        """Give the processes of one GPU.
+
+        Raises
+        ------
+        NotSupportedError, NotPermittedError
+            It does not list them; do not ask again.
+        DeviceLostError, TransientError
+            It cannot now.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRun:
+    """New samples of one signal of the GPU in a row: ``(time_ns, integer)`` ascending, times the factor the signal."""
+
+    row: int
+    signal: str
+    factor: float
+    samples: tuple[tuple[int, int], ...]
+
+
+class SampleRings(Protocol):
+    """The driver's own buffers of recent samples, stamped by the driver."""
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signals that are kept; without any there is nothing to read."""
+        ...
+
+    @property
+    def depths(self) -> dict[str, int]:
+        """How many samples are kept of each."""
+        ...
+
+    @property
+    def periods_s(self) -> dict[str, float]:
+        """How far apart they were at the start; a signal of which there were none is left out."""
+        ...
+
+    def gpus(self) -> tuple[GpuIdentity, ...]:
+        """Give the GPUs in driver order."""
+        ...
+
+    def read(self) -> tuple[SampleRun, ...]:
+        """Give what came since the last call; nothing new is an empty answer."""
         ...
 
 

@@ -1,15 +1,21 @@
 """What a driver answers here, at what cost, and how often its sensors update: reads only, for doctor and the docs."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 
 from agent.driver.nvml import NvmlDriver, gpu_signals
+from agent.driver.nvml_gpm import SHORTEST_WINDOW_S
+from agent.driver.nvml_gpm import SIGNALS as PIPE_SIGNALS
 from agent.driver.nvml_library import Answer
+from agent.driver.nvml_links import SIGNALS as LINK_SIGNALS
+from agent.driver.nvml_links import column_of
 from agent.driver.port import GpuReader
 from telemetry.clock import Clock
+from telemetry.frames import FloatArray
 from telemetry.signals import RateClass
 
 # What the agent may call beyond reading signals; looked up, never called.
@@ -24,7 +30,10 @@ _CONTROL_FUNCTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalProbe:
-    """One signal of one GPU: whether it can be read and through what. `value` is None where it cannot."""
+    """One signal of one GPU: whether it can be read and through what. `value` is None where it cannot.
+
+    `every_s` is set where the call is so dear that it is asked less often than the rest.
+    """
 
     uuid: str
     signal: str
@@ -32,6 +41,7 @@ class SignalProbe:
     answer: Answer
     code: int
     value: float | None
+    every_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +81,16 @@ class UpdatePeriod:
 
 
 def probe(driver: NvmlDriver, *, rounds: int = 5) -> DriverProbe:
-    """Read every signal a few times and tell what came."""
+    """Read every signal a few times and tell what came; takes a quarter of a second where GPUs have pipe metrics."""
     values: dict[tuple[str, str], float] = {}
-    for rate, read in ((RateClass.FAST, driver.read_fast), (RateClass.SLOW, driver.read_slow)):
+    for rate in RateClass:
         names = gpu_signals(rate)
         array = np.full((len(driver.gpus()), len(names)), np.nan)
         for _ in range(rounds):
-            read(array)
+            _read_of(driver, rate)(array)
         for row, gpu in enumerate(driver.gpus()):
             values |= {(gpu.uuid, name): float(array[row, column]) for column, name in enumerate(names)}
+    values |= _pipe_values(driver) | _link_values(driver)
     signals = tuple(
         SignalProbe(
             uuid=uuid,
@@ -87,7 +98,8 @@ def probe(driver: NvmlDriver, *, rounds: int = 5) -> DriverProbe:
             source=route.source,
             answer=route.answer,
             code=route.code,
-            value=_present(values[uuid, route.signal]),
+            value=_present(values.get((uuid, route.signal), np.nan)),
+            every_s=route.every_s,
         )
         for uuid, route in driver.routes
     )
@@ -98,6 +110,36 @@ def probe(driver: NvmlDriver, *, rounds: int = 5) -> DriverProbe:
     )
     functions = tuple((name, driver.library.function(name) is not None) for name in _CONTROL_FUNCTIONS)
     return DriverProbe(driver_version=driver.driver_version, signals=signals, calls=calls, functions=functions)
+
+
+def _read_of(reader: GpuReader, rate: RateClass) -> Callable[[FloatArray], None]:
+    return {RateClass.FAST: reader.read_fast, RateClass.SLOW: reader.read_slow, RateClass.RARE: reader.read_rare}[rate]
+
+
+def _pipe_values(driver: NvmlDriver) -> dict[tuple[str, str], float]:
+    """Read the pipes twice, as far apart as they need."""
+    array = np.full((len(driver.pipes.gpus), len(PIPE_SIGNALS)), np.nan)
+    clock = driver.library.clock
+    driver.pipes.read(array)
+    if len(array):
+        clock.sleep_until(clock.monotonic_s() + 2 * SHORTEST_WINDOW_S)
+        driver.pipes.read(array)
+    return {
+        (gpu.uuid, name): float(array[row, column])
+        for row, gpu in enumerate(driver.pipes.gpus)
+        for column, name in enumerate(PIPE_SIGNALS)
+    }
+
+
+def _link_values(driver: NvmlDriver) -> dict[tuple[str, str], float]:
+    links = driver.links.links
+    array = np.full((len(links), len(LINK_SIGNALS)), np.nan)
+    driver.links.read(array)
+    return {
+        (link.gpu_uuid, column_of(link.link, name)): float(array[row, column])
+        for row, link in enumerate(links)
+        for column, name in enumerate(LINK_SIGNALS)
+    }
 
 
 def measure_update_period(
@@ -112,7 +154,7 @@ def measure_update_period(
     names = gpu_signals(rate)
     now = np.full((len(reader.gpus()), len(names)), np.nan)
     before = now.copy()
-    read = reader.read_fast if rate is RateClass.FAST else reader.read_slow
+    read = _read_of(reader, rate)
     changes: dict[tuple[int, int], list[float]] = {}
     polls = 0
     end_s = clock.monotonic_s() + duration_s

@@ -47,7 +47,7 @@ def test_the_first_telling_is_passed_on_at_once_and_a_second_that_adds_nothing_i
 def test_different_codes_devices_and_times_stay_apart() -> None:
     other_code = event_of(at_s=10.1, code=48, source="kernel_log")
     other_gpu = event_of(at_s=10.1, code=79, entity_id="gpu:GPU-1", source="kernel_log")
-    later = event_of(at_s=16.0, code=79, source="kernel_log")
+    later = event_of(at_s=71.0, code=79, source="kernel_log")
     assert len(fused(NVML, other_code, other_gpu, later)) == 4
 
 
@@ -105,3 +105,65 @@ def test_a_batch_in_two_parts_gives_the_events_of_one(at_s: list[float], cut: in
     state, first = fuse(FusionState(), tellings[:cut])
     _, second = fuse(state, tellings[cut:])
     assert (*first, *second) == whole
+
+
+UEVENT = event_of(at_s=12.0, kind=EventKind.BUS_DROP, code=None, pci="0000:3b:00.0", source="uevents")
+SYSFS = event_of(at_s=11.0, kind=EventKind.BUS_DROP, code=None, pci="0000:3b:00.0", source="link_state")
+TRACE = event_of(at_s=10.0, pci="0000:3b:00.0", source="tracepoints")
+BACK = event_of(at_s=20.0, kind=EventKind.DEVICE_ADDED, code=None, pci="0000:3b:00.0", source="uevents")
+
+
+@given(st.permutations([NVML, KERNEL, DROP, UEVENT, SYSFS, TRACE]))
+def test_a_bus_drop_that_six_sources_tell_is_one_event_in_whatever_order(tellings: list[Event]) -> None:
+    newest = fused(*tellings)
+    assert len(newest) == 1
+    (event,) = newest.values()
+    assert event.sources == ("kernel_log", "link_state", "nvml", "tracepoints", "uevents")
+    assert (event.code, event.id, event.time_ns) == (79, tellings[0].id, tellings[0].time_ns)
+
+
+def test_a_late_confirmation_of_a_loss_adds_its_source_and_is_no_second_event() -> None:
+    late = event_of(at_s=65.0, kind=EventKind.BUS_DROP, code=None, source="uevents")
+    newest = fused(NVML, late)
+    assert [event.sources for event in newest.values()] == [("nvml", "uevents")]
+
+
+def test_a_gpu_that_was_back_can_be_lost_again_within_the_minute() -> None:
+    again = event_of(at_s=25.0, source="nvml")
+    newest = fused(NVML, UEVENT, BACK, again)
+    assert [event.id for event in newest.values()] == [NVML.id, BACK.id, again.id]
+
+
+def test_a_gpu_that_is_back_ends_the_loss_of_no_other() -> None:
+    other = event_of(at_s=10.0, entity_id="gpu:GPU-1", pci="0000:5e:00.0")
+    late = event_of(at_s=30.0, entity_id="gpu:GPU-1", pci="0000:5e:00.0", source="uevents")
+    newest = fused(NVML, other, BACK, late)
+    assert newest[other.id].sources == ("nvml", "uevents")
+
+
+def test_a_telling_that_comes_again_under_its_id_changes_nothing() -> None:
+    state, _ = fuse(FusionState(), [NVML, KERNEL, UEVENT])
+    assert fuse(state, [UEVENT, KERNEL, NVML, KERNEL])[1] == ()
+
+
+def test_a_report_that_grows_is_passed_on_as_it_stands() -> None:
+    begun = event_of(kind=EventKind.AER, code=None, pci="0000:3b:00.0", source="kernel_log", severity=Severity.WARNING)
+    grown = replace(begun, severity=Severity.INFO, message="corrected")
+    assert fused(begun, grown) == {begun.id: grown}
+
+
+def test_corrected_and_fatal_pcie_errors_and_falling_and_recovered_links_stay_apart() -> None:
+    for kind in (EventKind.AER, EventKind.LINK):
+        worse = event_of(kind=kind, code=None, source="kernel_log")
+        milder = replace(worse, id="milder", severity=Severity.INFO, sources=("link_state",))
+        same = replace(worse, id="same", sources=("link_state",))
+        assert len(fused(worse, milder)) == 2
+        assert len(fused(worse, same)) == 1
+
+
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0])
+def test_after_a_step_of_the_clock_nothing_of_before_is_joined_or_kept(step_s: float) -> None:
+    state, _ = fuse(FusionState(), [NVML])
+    state, out = fuse(state, [event_of(at_s=10.0 + step_s, source="kernel_log")])
+    assert len(out) == 1
+    assert len(state.pending) == 1

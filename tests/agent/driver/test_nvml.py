@@ -9,6 +9,7 @@ import pynvml
 import pytest
 
 from agent.driver.nvml import NvmlDriver, gpu_signals
+from agent.driver.nvml_gpm import SIGNALS as PIPES
 from agent.driver.nvml_knobs import ApplicationClockKnob, LockedClockKnob, choose_knob
 from agent.driver.nvml_library import Answer
 from agent.driver.port import DriverEvent
@@ -22,6 +23,7 @@ from tests.agent.fakes import FakeClock
 
 FAST = gpu_signals(RateClass.FAST)
 SLOW = gpu_signals(RateClass.SLOW)
+RARE = gpu_signals(RateClass.RARE)
 POWER = FAST.index("power_w")
 
 
@@ -91,7 +93,7 @@ def test_fast_and_slow_readings_arrive_in_catalogue_units(plant: PlantFile) -> N
     assert slow["hw_thermal_s"] == pytest.approx(3.0)
     assert slow["power_limit_w"] == 300
     assert slow["memory_total_bytes"] == 16 << 30
-    assert np.isnan(slow["fan_ratio"]), "an SXM board has no fan"
+    assert np.isnan(slow["margin_c"]), "a V100 counts no margins"
 
 
 @pytest.mark.parametrize(("driver_version", "brake_s"), [("570.211.01", None), ("580.65.06", 2.0), ("580.95.05", 2.0)])
@@ -307,7 +309,8 @@ def test_a_probe_tells_what_works_at_what_cost_and_touches_no_setting(plant: Pla
     assert by_signal[_uuid(0), "power_w"].value == 150.0
     assert by_signal[_uuid(0), "fan_ratio"].answer is Answer.NOT_SUPPORTED
     assert by_signal[_uuid(0), "fan_ratio"].value is None
-    assert {signal for _, signal in by_signal} == {*FAST, *SLOW}
+    assert {signal for _, signal in by_signal} == {*FAST, *SLOW, *RARE, *PIPES}
+    assert by_signal[_uuid(0), "dram_active_ratio"].answer is Answer.NOT_SUPPORTED
     assert all(call.count and call.mean_s > 0 for call in found.calls)
     assert ("nvmlDeviceSetApplicationsClocks", True) in found.functions
     assert np.array_equal(plant.state.record["request"], before)

@@ -67,7 +67,7 @@ def test_each_value_type_is_decoded_whatever_else_lies_in_the_union(
     answers: list[tuple[int, float, bytes]],
 ) -> None:
     buffer = FieldBuffer(12)
-    buffer.lay_out(tuple(range(len(answers))))
+    buffer.lay_out(tuple((field_id, 0) for field_id in range(len(answers))))
     for entry, (kind, value, rubbish) in enumerate(answers):
         _answer(buffer, entry, kind, 0, rubbish)
         _answer(buffer, entry, kind, 0, struct.pack(FORMATS[kind], value))
@@ -76,7 +76,7 @@ def test_each_value_type_is_decoded_whatever_else_lies_in_the_union(
 
 def test_an_entry_that_failed_gives_its_own_code_and_an_unknown_type_counts_as_failed() -> None:
     buffer = FieldBuffer(3)
-    buffer.lay_out((186, 83, 82))
+    buffer.lay_out(((186, 0), (83, 0), (82, 0)))
     _answer(buffer, 0, 1, 3, struct.pack("<Q", 5))
     _answer(buffer, 1, 99, 0, struct.pack("<Q", 5))
     _answer(buffer, 2, 5, 0, struct.pack("<q", -4))
@@ -87,6 +87,6 @@ def test_an_entry_that_failed_gives_its_own_code_and_an_unknown_type_counts_as_f
 def test_the_memory_of_a_buffer_never_moves() -> None:
     buffer = FieldBuffer(4)
     before = buffer.address.value
-    buffer.lay_out((1, 2, 3, 4))
-    buffer.lay_out((1,))
+    buffer.lay_out(((1, 0), (2, 0), (3, 0), (4, 0)))
+    buffer.lay_out(((1, 0),))
     assert buffer.address.value == before

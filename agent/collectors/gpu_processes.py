@@ -1,0 +1,186 @@
+"""Which process and which job uses which GPU: counts and memory as signals, comings and goings as events."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.collectors.gpu_table import gpu_entities
+from agent.collectors.process_owner import ProcessOwner, owner_of
+from agent.driver.port import GpuIdentity, GpuProcess, ProcessReader, ProcessUse
+from telemetry.clock import Clock
+from telemetry.entities import EntityKind
+from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.records import Event, EventKind, Severity
+from telemetry.signals import RateClass, Source, signals_of
+
+logger = logging.getLogger(__name__)
+
+# Own choice: events that may wait for whoever asks for them; a node that starts more processes loses the oldest.
+_MOST_WAITING = 1000
+Key = tuple[str, int, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUser:
+    """A process on a GPU, and whose it is."""
+
+    process: GpuProcess
+    owner: ProcessOwner
+
+    @property
+    def key(self) -> Key:
+        """What tells it from every other: GPU, process number and start."""
+        return self.process.gpu_uuid, self.process.pid, self.owner.start_ticks
+
+    @property
+    def words(self) -> str:
+        """``python3 (pid 4000, slurm:1234)``."""
+        job = "" if self.owner.job is None else f", {self.owner.job}"
+        return f"{self.owner.command or 'a process'} (pid {self.process.pid}{job})"
+
+
+class GpuProcesses:
+    """A collector of how many processes use each GPU and how much of its memory, and the list behind it.
+
+    Attributes
+    ----------
+    users
+        Who used the GPUs at the last read.
+    dropped
+        Events that nobody fetched in time.
+    """
+
+    name = "gpu_processes"
+    rate = RateClass.RARE
+
+    def __init__(self, reader: ProcessReader, gpus: tuple[GpuIdentity, ...], *, proc_root: Path, clock: Clock) -> None:
+        self._reader = reader
+        self._gpus = gpus
+        self._proc_root = proc_root
+        self._clock = clock
+        self._told: dict[str, str] = {}
+        self._waiting: deque[Event] = deque(maxlen=_MOST_WAITING)
+        self._fresh = threading.Event()
+        self._seen: dict[str, dict[Key, GpuUser]] = {}
+        self.dropped = 0
+        self.spec = TableSpec(
+            name=self.name,
+            kind=EntityKind.GPU,
+            entities=gpu_entities(gpus),
+            signals=tuple(signal.name for signal in signals_of(EntityKind.GPU, source=Source.NVML_PROCESSES)),
+        )
+
+    @property
+    def users(self) -> tuple[GpuUser, ...]:
+        """Who used the GPUs at the last read, GPU by GPU."""
+        return tuple(user for gpu in self._gpus for user in self._seen.get(gpu.uuid, {}).values())
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_gpus, 3)``: computing, drawing, bytes held; NaN for a GPU that does not tell.
+
+        Raises
+        ------
+        NotSupportedError, NotPermittedError, DeviceLostError, TransientError
+            No GPU tells, for the reason that the last one gives.
+        """
+        values[:] = float("nan")
+        failure: Exception | None = None
+        for row, gpu in enumerate(self._gpus):
+            try:
+                processes = self._reader.processes(gpu.uuid)
+            except (NotSupportedError, NotPermittedError, DeviceLostError, TransientError) as err:
+                failure = err
+                self._cannot(gpu, err)
+                continue
+            self._told.pop(gpu.uuid, None)
+            values[row] = _numbers(processes)
+            self._compare(gpu, processes)
+        if failure is not None and len(self._told) == len(self._gpus):
+            raise failure
+
+    def take(self, timeout_s: float) -> tuple[Event, ...]:
+        """Give the events since the last call, waiting for the first."""
+        self._fresh.wait(timeout_s)
+        self._fresh.clear()
+        found: list[Event] = []
+        while self._waiting:
+            found.append(self._waiting.popleft())
+        return tuple(found)
+
+    def _cannot(self, gpu: GpuIdentity, error: Exception) -> None:
+        """Say once why a GPU does not tell; who used it stays as it was, since nobody knows better."""
+        if self._told.get(gpu.uuid) != type(error).__name__:
+            self._told[gpu.uuid] = type(error).__name__
+            logger.info("gpu%d lists no processes: %s", gpu.index, error)
+
+    def _compare(self, gpu: GpuIdentity, processes: tuple[GpuProcess, ...]) -> None:
+        """Find out who came and who went; what was there at the first look is told as found."""
+        now: dict[Key, GpuUser] = {}
+        for process in processes:
+            user = GpuUser(process=process, owner=owner_of(process.pid, self._proc_root))
+            now[user.key] = user
+        before = self._seen.get(gpu.uuid)
+        verb = "uses" if before is None else "began to use"
+        for key in now.keys() - (before or {}).keys():
+            self._tell(gpu, now[key], verb)
+        for key in (before or {}).keys() - now.keys():
+            self._tell(gpu, (before or {})[key], "no longer uses")
+        self._seen = {**self._seen, gpu.uuid: now}
+
+    def _tell(self, gpu: GpuIdentity, user: GpuUser, verb: str) -> None:
+        time_ns = self._clock.utc_ns()
+        process = user.process
+        if len(self._waiting) == _MOST_WAITING:
+            self.dropped += 1
+        self._waiting.append(
+            Event(
+                id=f"gpu_process:{gpu.uuid}:{process.pid}:{user.owner.start_ticks}:{verb.split(maxsplit=1)[0]}",
+                time_ns=time_ns,
+                kind=EventKind.GPU_PROCESS,
+                entity_id=f"gpu:{gpu.uuid}",
+                code=None,
+                severity=Severity.INFO,
+                message=f"{user.words} {verb} gpu{gpu.index}",
+                sources=("nvml",),
+                pci=gpu.pci,
+                pid=process.pid,
+                process=user.owner.command,
+            )
+        )
+        self._fresh.set()
+
+
+class GpuProcessEvents:
+    """The event source that tells what a `GpuProcesses` saw; it asks nothing itself."""
+
+    name = "gpu_process_events"
+
+    def __init__(self, take: Callable[[float], tuple[Event, ...]]) -> None:
+        self._take = take
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Wait up to the time-out and give who came and went."""
+        return self._take(timeout_s)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def _numbers(processes: tuple[GpuProcess, ...]) -> tuple[float, float, float]:
+    uses = [process.use for process in processes]
+    known = {p.pid: p.used_bytes for p in processes if p.used_bytes is not None}  # one that does both is told twice
+    held = sum(known.values()) if known or not processes else float("nan")
+    return float(uses.count(ProcessUse.COMPUTE)), float(uses.count(ProcessUse.GRAPHICS)), held

@@ -1,0 +1,29 @@
+"""How often a driver call may be made, by what it costs: the driver has one lock, and whoever waits in it holds it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostCap:
+    """The share of time that one call on one GPU may take; one that takes more is asked less often.
+
+    Parameters
+    ----------
+    share
+        Of wall time. Own choice: a thousandth a call, so that a call of 20 ms (PCIe throughput, ``nvml.h``) is made
+        every 20 s, and one of 4.5 ms (process lists, as seen on an RTX 4090: github.com/flightlessmango/MangoHud
+        issue 2104) every 4.5 s.
+    period_s
+        How often the group is read; a call that has to wait longer than that is told of.
+    """
+
+    share: float = 0.001
+    period_s: float = 10.0
+
+    def pause_s(self, cost_s: float) -> float:
+        """Give how long to leave a call alone after it took so long."""
+        return cost_s / self.share
+
+    def slows(self, cost_s: float) -> bool:
+        """Tell whether a call of that cost is asked less often than the group is read."""
+        return self.pause_s(cost_s) > self.period_s

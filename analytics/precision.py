@@ -1,0 +1,64 @@
+"""In what precision a GPU calculates, told from how busy its arithmetic pipes are."""
+
+import math
+from enum import StrEnum
+
+# Operations a second of each pipe at full activity, relative to single precision: H100 SXM data sheet, dense (FP64 34,
+# FP64 tensor 67, FP32 67, FP16 134, FP16 tensor 989, INT8 tensor 1979 TFLOP/s). A cycle in a tensor unit is worth many
+# elsewhere, so activity alone would call every mixed-precision job a single-precision one.
+_PEAK = {
+    "fp64_active_ratio": 0.5,
+    "fp32_active_ratio": 1.0,
+    "fp16_active_ratio": 2.0,
+    "tensor_dfma_ratio": 1.0,
+    "tensor_dmma_ratio": 1.0,
+    "tensor_hmma_ratio": 15.0,
+    "tensor_imma_ratio": 30.0,
+}
+# Own choice: below one per cent everywhere there is too little to tell; the word goes to more than half of the work.
+_LEAST_ACTIVE = 0.01
+_LEAST_SHARE = 0.5
+
+
+class Precision(StrEnum):
+    """What a GPU mainly calculates in; `unknown` where it is idle, does several things at once or cannot tell.
+
+    `tensor_half` stands for everything that the HMMA pipe does: half precision, bfloat16, and on newer parts TF32.
+    """
+
+    FP64 = "fp64"
+    FP32 = "fp32"
+    FP16 = "fp16"
+    TENSOR_FP64 = "tensor_fp64"
+    TENSOR_HALF = "tensor_half"
+    TENSOR_INT = "tensor_int"
+    UNKNOWN = "unknown"
+
+
+_WORDS = {
+    "fp64_active_ratio": Precision.FP64,
+    "fp32_active_ratio": Precision.FP32,
+    "fp16_active_ratio": Precision.FP16,
+    "tensor_dfma_ratio": Precision.TENSOR_FP64,
+    "tensor_dmma_ratio": Precision.TENSOR_FP64,
+    "tensor_hmma_ratio": Precision.TENSOR_HALF,
+    "tensor_imma_ratio": Precision.TENSOR_INT,
+}
+
+
+def precision_of(ratios: dict[str, float]) -> Precision:
+    """Give the word for the pipe that does more than half of the work.
+
+    Parameters
+    ----------
+    ratios
+        Activity from 0 to 1 by signal name; other signals are left aside, NaN counts as not known.
+    """
+    known = {name: ratios[name] for name in _PEAK if not math.isnan(ratios.get(name, math.nan))}
+    if not known or max(known.values()) < _LEAST_ACTIVE:
+        return Precision.UNKNOWN
+    work: dict[Precision, float] = {}
+    for name, ratio in known.items():
+        work[_WORDS[name]] = work.get(_WORDS[name], 0.0) + _PEAK[name] * ratio
+    word, most = max(work.items(), key=lambda item: item[1])
+    return word if most > _LEAST_SHARE * sum(work.values()) else Precision.UNKNOWN
