@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from agent.sampler.pacing.pacer import PaceReport
+
 # A second of fast ticks at 1 kHz; older ones have been told of by then.
 _MAX_LATE = 1000
 
@@ -19,8 +21,8 @@ class Accounts:
     ----------
     ticks, overruns
         Fast ticks done, and ticks skipped because the one before had not ended.
-    updates_kept
-        Distinct sensor updates put into the ring.
+    updates_kept, updates_filled
+        Distinct sensor updates put into the ring, and those among them that no poll saw but the driver had kept.
     collector_errors, collector_hangs
         Reads that raised and reads that missed their deadline, over all collectors.
     driver_s
@@ -29,16 +31,20 @@ class Accounts:
         Asked for the age of the oldest collector's last good read; NaN while there is none.
     kernel_lines_unparsed
         Asked for the driver lines of the kernel log that no pattern fits; None where no kernel log is read.
+    pacing
+        Asked for how the fast group is paced; it gives None where its rate is fixed.
     """
 
     ticks: int = 0
     overruns: int = 0
     updates_kept: int = 0
+    updates_filled: int = 0
     collector_errors: int = 0
     collector_hangs: int = 0
     driver_s: Callable[[], float] | None = None
     oldest_age_s: Callable[[], float] | None = None
     kernel_lines_unparsed: Callable[[], int] | None = None
+    pacing: Callable[[], PaceReport | None] | None = None
     _late_s: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_LATE))
 
     def tick(self, late_s: float) -> None:

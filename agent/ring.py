@@ -205,6 +205,11 @@ class Ring:
             os.close(fd)
 
     @property
+    def identity(self) -> int:
+        """The number of its file: another ring in the same place has another one."""
+        return self._inode
+
+    @property
     def current(self) -> bool:
         """False once a writer with other tables has put a new ring in its place: attach again."""
         try:

@@ -32,6 +32,13 @@ def rows_for(seconds: float, rate_hz: float) -> int:
     return max(2, round((seconds + 1.0) * rate_hz))
 
 
+def rows_within(specs: Sequence[TableSpec], rows: Mapping[str, int], max_bytes: int) -> dict[str, int]:
+    """Give the rows of each table cut alike, so that the ring fits into `max_bytes`; none gets less than two."""
+    wanted_bytes = sum(_row_bytes(spec) * rows[spec.name] for spec in specs)
+    share = min(1.0, max_bytes / wanted_bytes) if wanted_bytes else 1.0
+    return {spec.name: max(2, int(rows[spec.name] * share)) for spec in specs}
+
+
 def header_to_json(
     tables: Sequence[TableSpec], *, node: str, topology: Topology, simulated: bool, rows: Mapping[str, int]
 ) -> dict[str, Any]:
@@ -85,8 +92,11 @@ def header_from_json(body: bytes, *, where: str, inode: int) -> RingHeader:
 
 
 def _section_bytes(spec: TableSpec, rows: int) -> int:
-    cells = rows * spec.shape[0] * spec.shape[1]
-    return _PAGE_BYTES + _pages(8 * rows + 8 * cells + cells)
+    return _PAGE_BYTES + _pages(rows * _row_bytes(spec))
+
+
+def _row_bytes(spec: TableSpec) -> int:
+    return 8 + 9 * spec.shape[0] * spec.shape[1]  # a time stamp; a value and its mark of being fresh a cell
 
 
 def _pages(size_bytes: int) -> int:

@@ -15,7 +15,9 @@ class Rings:
     main
         The ring of the sampler, which the edge guard reads too.
     tables
-        Those of all rings by name; the main ring's come first.
+        Those of all rings by name; the main ring's come first. Late ones are left out.
+    late_tables
+        Those that fill the gaps of others, for whoever stores single updates.
     """
 
     def __init__(self, main: Ring, others: Sequence[Ring], missing: Sequence[Path]) -> None:
@@ -23,8 +25,10 @@ class Rings:
         self._rings = (main, *others)
         self._missing = tuple(missing)
         self.tables: dict[str, RingTable] = {}
+        self.late_tables: dict[str, RingTable] = {}
         for ring in self._rings:
-            self.tables |= {name: table for name, table in ring.tables.items() if name not in self.tables}
+            for name, table in ring.tables.items():
+                (self.late_tables if table.spec.is_late else self.tables).setdefault(name, table)
 
     @classmethod
     def attach(cls, main: Path, others: Sequence[Path] = ()) -> "Rings":
@@ -38,6 +42,11 @@ class Rings:
         ring = Ring.attach(main)
         there = [path for path in others if path.exists()]
         return cls(ring, [Ring.attach(path) for path in there], [path for path in others if path not in there])
+
+    @property
+    def identities(self) -> dict[str, int]:
+        """Which ring each table is in, by the name of the table: it changes where the ring was replaced."""
+        return {name: ring.identity for ring in reversed(self._rings) for name in ring.tables}
 
     @property
     def topology(self) -> Topology:

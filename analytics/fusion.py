@@ -1,7 +1,8 @@
-"""One event from several tellings: the driver's event and the kernel log's line are the same Xid.
+"""One event from several tellings: the driver's event, the kernel log's line and the bus's own word are one thing.
 
 The first telling is passed on at once, so nothing waits for a second one; a later telling gives the same event again,
-with the same `id` and `time_ns` and what it adds. A consumer keeps the newest record of an id.
+with the same `id` and `time_ns` and what it adds. A consumer keeps the newest record of an id. A telling that comes
+twice under its own id, as from a log that is read again, changes nothing.
 """
 
 from collections.abc import Sequence
@@ -13,22 +14,47 @@ from telemetry.records import Event, EventKind
 # An Xid reaches the kernel log and the driver's event queue within the same interrupt; a busy machine and sources that
 # are polled once a second stay well below this.
 WINDOW_NS = 5 * NS_PER_S
+# own choice: a GPU falls off once until it is back. The driver says so when it touches the GPU next, the kernel when
+# the hot-plug controller gives it up; what comes later than a minute is told as an event of its own.
+LOSS_WINDOW_NS = 60 * NS_PER_S
 MAX_PENDING = 512
 XID_FALLEN_OFF_THE_BUS = 79
-_FUSED_KINDS = frozenset({EventKind.XID, EventKind.SXID, EventKind.BUS_DROP})
+_FUSED_KINDS = frozenset(
+    {
+        EventKind.XID,
+        EventKind.SXID,
+        EventKind.BUS_DROP,
+        EventKind.AER,
+        EventKind.DEVICE_ADDED,
+        EventKind.DRIVER_BOUND,
+        EventKind.DRIVER_UNBOUND,
+        EventKind.LINK,
+    }
+)
+# After these a GPU can be lost anew. That its driver is bound again comes later than that it is on the bus again.
+_BACK = frozenset({EventKind.DEVICE_ADDED, EventKind.DRIVER_BOUND})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An event as it stands, and the ids of the tellings in it."""
+
+    event: Event
+    ids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionState:
-    """Events that a further telling may still join, oldest first, each with the sources that told it."""
+    """Events that a further telling may still join, in the order in which they were told first."""
 
-    pending: tuple[Event, ...] = ()
+    pending: tuple[Told, ...] = ()
 
 
 def fuse(state: FusionState, tellings: Sequence[Event]) -> tuple[FusionState, tuple[Event, ...]]:
     """Join tellings to what was told before; give each event that is new or knows more.
 
-    Other kinds of event pass through. Memory is bounded: what is older than the window can no longer be joined.
+    Other kinds of event pass through. Memory is bounded: what lies further than its window from a telling, before it
+    or, after the wall clock was set back, behind it, can no longer be joined.
     """
     pending = list(state.pending)
     out: list[Event] = []
@@ -36,16 +62,19 @@ def fuse(state: FusionState, tellings: Sequence[Event]) -> tuple[FusionState, tu
         if telling.kind not in _FUSED_KINDS:
             out.append(telling)
             continue
-        pending = [known for known in pending if telling.time_ns - known.time_ns <= WINDOW_NS]
-        place = next((place for place, known in enumerate(pending) if _same(known, telling)), None)
+        pending = [known for known in pending if _within_window(known.event, telling)]
+        place = _place(pending, telling)
         if place is None:
-            pending.append(telling)
+            if telling.kind in _BACK:
+                pending = [known for known in pending if not _ends(known.event, telling)]
+            pending.append(Told(event=telling, ids=frozenset({telling.id})))
             out.append(telling)
             continue
-        merged = _merge(pending[place], telling)
-        if merged != pending[place]:
+        known = pending[place]
+        merged = _merge(known.event, telling)
+        if merged != known.event:
             out.append(merged)
-        pending[place] = merged
+        pending[place] = Told(event=merged, ids=known.ids | {telling.id})
     return FusionState(pending=tuple(pending[-MAX_PENDING:])), tuple(out)
 
 
@@ -59,14 +88,34 @@ def is_bus_loss(event: Event) -> bool:
     return event.kind is EventKind.BUS_DROP or (event.kind is EventKind.XID and event.code == XID_FALLEN_OFF_THE_BUS)
 
 
+def _within_window(known: Event, telling: Event) -> bool:
+    window_ns = LOSS_WINDOW_NS if is_bus_loss(known) else WINDOW_NS
+    return abs(telling.time_ns - known.time_ns) <= window_ns
+
+
+def _place(pending: Sequence[Told], telling: Event) -> int | None:
+    """Give where the event stands that a telling belongs to: the one it is in already, else the first that fits."""
+    again = (place for place, known in enumerate(pending) if telling.id in known.ids)
+    fits = (place for place, known in enumerate(pending) if _same(known.event, telling))
+    return next(again, next(fits, None))
+
+
+def _ends(known: Event, back: Event) -> bool:
+    """Say whether a device that is back ends a loss."""
+    return is_bus_loss(known) and back.time_ns >= known.time_ns and _same_device(known, back)
+
+
 def _same(known: Event, telling: Event) -> bool:
-    if abs(known.time_ns - telling.time_ns) > WINDOW_NS or not _same_device(known, telling):
+    if not _same_device(known, telling):
         return False
     if is_bus_loss(known) and is_bus_loss(telling):
         return True  # A GPU falls off once, however many lines say so.
+    if (known.kind, known.code) != (telling.kind, telling.code) or abs(known.time_ns - telling.time_ns) > WINDOW_NS:
+        return False
+    if known.kind in (EventKind.AER, EventKind.LINK) and known.severity is not telling.severity:
+        return False  # a corrected error and a fatal one, a link that fell and one that recovered
     # The same source that tells the same thing twice tells of two events.
-    told_before = set(known.sources) & set(telling.sources)
-    return (known.kind, known.code) == (telling.kind, telling.code) and not told_before
+    return not set(known.sources) & set(telling.sources)
 
 
 def _same_device(known: Event, telling: Event) -> bool:
@@ -87,6 +136,8 @@ def _slot(pci: str) -> str:
 
 
 def _merge(known: Event, telling: Event) -> Event:
+    if (known.id, known.sources) == (telling.id, telling.sources):
+        return telling  # one report of one source, of which more was read
     coded = known if known.code is not None else telling
     longer = max((known, telling), key=lambda event: len(event.message))
     return replace(

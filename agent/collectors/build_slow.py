@@ -4,11 +4,25 @@ They run in a process of their own, so that none of them delays a fast one, howe
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.collectors.bmc import sources as bmc
 from agent.collectors.build import Built
-from agent.collectors.port import EventSource
+from agent.collectors.building import SourceBuilder
+from agent.collectors.gpu_sources import GpuSources, gpu_process_events, gpu_process_source, gpu_rare_source
+from agent.collectors.hwmon_slow import (
+    FANS,
+    SUPPLIES,
+    TEMPERATURES,
+    board_fans,
+    board_supplies,
+    board_temperatures,
+)
+from agent.collectors.meters.build import pdu_source, ups_events, ups_source
+from agent.collectors.meters.settings import PduSettings, UpsdSettings
+from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
+from agent.collectors.readings.source import Readings, ReadingsSettings
 from telemetry.clock import Clock
 
 
@@ -19,19 +33,138 @@ class SlowSettings:
     node: str
     clock: Clock
     sysfs_root: Path = Path("/sys")
+    pdus: tuple[PduSettings, ...] = ()
+    upsds: tuple[UpsdSettings, ...] = ()
+    gpus: GpuSources = field(default_factory=GpuSources)
+    board: bmc.BoardSource | None = None
+    hwmon: bool = True
+    readings: ReadingsSettings | None = None
+
+
+def _board(name: str, collector: Collector | None, detail: str, how_to_get: str) -> Built:
+    """Give a source of the board's own sensors."""
+    if collector is None:
+        status = SourceStatus(name=name, state=SourceState.MISSING, detail=detail, how_to_get=how_to_get)
+    else:
+        found = ", ".join(entity.key for entity in collector.spec.entities)
+        status = SourceStatus(name=name, state=SourceState.WORKING, detail=found)
+    return Built(collector=collector, status=status)
+
+
+def _switched_off(name: str) -> Built:
+    status = SourceStatus(name=name, state=SourceState.MISSING, detail="switched off by configuration")
+    return Built(collector=None, status=status)
+
+
+def _board_supplies(settings: SlowSettings) -> Built:
+    if not settings.hwmon:
+        return _switched_off(SUPPLIES)
+    return _board(
+        SUPPLIES,
+        board_supplies(settings.sysfs_root),
+        f"no power supply answers over PMBus under {settings.sysfs_root}/class/hwmon",
+        "load the driver of the supply's PMBus interface (pmbus, crps, ibm-cffps)",
+    )
+
+
+def _board_fans(settings: SlowSettings) -> Built:
+    if not settings.hwmon:
+        return _switched_off(FANS)
+    return _board(
+        FANS,
+        board_fans(settings.sysfs_root),
+        f"no fan under {settings.sysfs_root}/class/hwmon",
+        "load the driver of the board's fan controller (sensors-detect names it), or read the board controller",
+    )
+
+
+def _board_temperatures(settings: SlowSettings) -> Built:
+    if not settings.hwmon:
+        return _switched_off(TEMPERATURES)
+    return _board(
+        TEMPERATURES,
+        board_temperatures(settings.sysfs_root, settings.node),
+        f"no temperature of processors, memory or board under {settings.sysfs_root}/class/hwmon",
+        "load coretemp or k10temp, and the driver of the board's monitor (sensors-detect names it)",
+    )
+
+
+def _gpu_rare(settings: SlowSettings) -> Built:
+    return gpu_rare_source(settings.gpus)
+
+
+def _gpu_processes(settings: SlowSettings) -> Built:
+    return gpu_process_source(settings.gpus)
+
+
+def _gpu_process_events(settings: SlowSettings) -> EventSource | None:
+    return gpu_process_events(settings.gpus)
+
+
+def _pdu(settings: SlowSettings) -> Built:
+    return pdu_source(settings.pdus)
+
+
+def _ups(settings: SlowSettings) -> Built:
+    return ups_source(settings.upsds)
+
+
+def _ups_events(settings: SlowSettings) -> EventSource | None:
+    return ups_events(settings.upsds, settings.clock)
+
+
+def _bmc(settings: SlowSettings) -> Built:
+    return bmc.node_source(settings.board)
+
+
+def _bmc_supplies(settings: SlowSettings) -> Built:
+    return bmc.supply_source(settings.board)
+
+
+def _bmc_fans(settings: SlowSettings) -> Built:
+    return bmc.fan_source(settings.board)
+
+
+def _bmc_log(settings: SlowSettings) -> EventSource | None:
+    return bmc.log_source(settings.board)
+
+
+def _readings(settings: SlowSettings) -> EventSource | None:
+    wanted = settings.readings
+    return None if wanted is None else Readings(wanted, node=settings.node, clock=settings.clock)
 
 
 SlowFactory = Callable[[SlowSettings], Built]
 EventFactory = Callable[[SlowSettings], EventSource | None]
 
 # Every slow source there is.
-SLOW_FACTORIES: tuple[SlowFactory, ...] = ()
-SLOW_EVENT_FACTORIES: tuple[EventFactory, ...] = ()
+SLOW_FACTORIES: tuple[SlowFactory, ...] = (
+    _board_supplies,
+    _board_fans,
+    _board_temperatures,
+    _bmc,
+    _bmc_supplies,
+    _bmc_fans,
+    _pdu,
+    _ups,
+    _gpu_rare,
+    _gpu_processes,
+)
+SLOW_EVENT_FACTORIES: tuple[EventFactory, ...] = (_readings, _bmc_log, _ups_events, _gpu_process_events)
+
+
+# Own choice: what a walk of a slow PDU or a board controller's list of sensors takes, and some.
+BUILD_LIMIT_S = 20.0
 
 
 def build_slow_collectors(settings: SlowSettings) -> tuple[Built, ...]:
-    """Give every slow source with its collector or the reason why it has none."""
-    return tuple(factory(settings) for factory in SLOW_FACTORIES)
+    """Give every slow source with its collector or the reason why it has none; takes 20 s at most."""
+    return slow_builder(settings).build(BUILD_LIMIT_S)
+
+
+def slow_builder(settings: SlowSettings) -> SourceBuilder[SlowSettings]:
+    """Give what builds the slow sources, and later again those that failed."""
+    return SourceBuilder(SLOW_FACTORIES, settings, settings.clock)
 
 
 def build_slow_event_sources(settings: SlowSettings) -> tuple[EventSource, ...]:

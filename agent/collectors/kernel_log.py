@@ -8,6 +8,7 @@ import errno
 import logging
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -64,27 +65,45 @@ class KernelLog:
 
     Attributes
     ----------
-    malformed, gaps, records_lost
-        Records without the format; times that records were overwritten before they were read; how many were.
+    malformed, gaps, records_lost, overruns
+        Records without the format; times that records were overwritten before they were read, and how many were by
+        their numbers; times that the kernel said so itself.
+
+    Parameters
+    ----------
+    read
+        Reads from a descriptor as `os.read` does; a test's own.
     """
 
     name = "kernel_log"
 
-    def __init__(self, path: Path, *, node: str, parser: LineParser, clock: Clock, start: Start = Start.END) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        node: str,
+        parser: LineParser,
+        clock: Clock,
+        start: Start = Start.END,
+        read: Callable[[int, int], bytes] = os.read,
+    ) -> None:
         self._path = path
         self._node = node
         self._parser = parser
         self._clock = clock
         self._start = start
+        self._read = read
         self._fd: int | None = None
         self._is_device = False
         self._sequence: int | None = None
         self._opened_before = False
         self._offset_bytes = 0
         self._partial = b""
+        self._lost_before_first = False
         self.malformed = 0
         self.gaps = 0
         self.records_lost = 0
+        self.overruns = 0
 
     @property
     def unparsed(self) -> int:
@@ -132,13 +151,16 @@ class KernelLog:
         records: list[bytes] = []
         while len(records) < _MAX_RECORDS_PER_POLL:
             try:
-                records.append(os.read(fd, _READ_BYTES))
+                records.append(self._read(fd, _READ_BYTES))
             except BlockingIOError:
                 break
             except OSError as err:
                 if err.errno == errno.EINVAL:  # longer than the buffer: the kernel has moved on behind it
                     self.malformed += 1
-                elif err.errno != errno.EPIPE:  # overwritten: goes on at the oldest there is; the numbers show the gap
+                elif err.errno == errno.EPIPE:  # overwritten: goes on at the oldest there is; the numbers show the gap
+                    self.overruns += 1
+                    self._lost_before_first |= self._sequence is None and not records
+                else:
                     raise
         return records
 
@@ -172,11 +194,13 @@ class KernelLog:
             whole = record.decode("utf-8", errors="replace").rstrip()
             return list(self._parser.parse(KernelLine(time_ns=self._clock.utc_ns(), sequence=None, text=whole)))
         events: list[Event] = []
-        if self._sequence is not None:
-            if sequence <= self._sequence:
-                return []
-            if sequence > self._sequence + 1:
-                events += self._gap(sequence - self._sequence - 1)
+        if self._sequence is None:
+            if self._lost_before_first:  # no number shows how many
+                events += self._gap(None)
+        elif sequence <= self._sequence:
+            return []
+        elif sequence > self._sequence + 1:
+            events += self._gap(sequence - self._sequence - 1)
         self._sequence = sequence
         if priority >> 3 == 0:
             line = KernelLine(time_ns=self._time_ns(logged_us), sequence=sequence, text=text)
@@ -191,21 +215,22 @@ class KernelLog:
             return now_ns
         return now_ns - max(0, age_ns)
 
-    def _gap(self, records: int) -> list[Event]:
-        """Count a gap and tell of it."""
+    def _gap(self, records: int | None) -> list[Event]:
+        """Count a gap of so many records, None where nobody knows, and tell of it."""
         self.gaps += 1
-        self.records_lost += records
+        self.records_lost += records or 0
         time_ns = self._clock.utc_ns()
-        logger.warning("%d records of the kernel log were overwritten before they were read", records)
+        message = f"{records or 'Some'} records of the kernel log were overwritten before they were read"
+        logger.warning("%s", message)
         return [
             Event(
-                id=f"kernel_gap:{self._node}:{time_ns}",
+                id=f"kernel_gap:{self._node}:{time_ns}:{self.gaps}",
                 time_ns=time_ns,
                 kind=EventKind.KERNEL_GAP,
                 entity_id=f"node:{self._node}",
                 code=None,
                 severity=Severity.WARNING,
-                message=f"{records} records of the kernel log were overwritten before they were read",
+                message=message,
                 sources=(self.name,),
             )
         ]

@@ -39,16 +39,16 @@ class Pci:
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, 3)``: present 1 or 0, correctable and fatal errors, NaN where the kernel has no counter."""
         for row, folder in enumerate(self._folders):
-            present = _present(folder)
+            present = answers(folder)
             values[row, 0] = float(present)
-            values[row, 1] = _total(f"{folder}/aer_dev_correctable") if present else float("nan")
-            values[row, 2] = _total(f"{folder}/aer_dev_fatal") if present else float("nan")
+            values[row, 1] = error_total(f"{folder}/aer_dev_correctable") if present else float("nan")
+            values[row, 2] = error_total(f"{folder}/aer_dev_fatal") if present else float("nan")
 
     def close(self) -> None:
         """Nothing to close."""
 
 
-def _present(folder: str) -> bool:
+def answers(folder: str) -> bool:
     """Tell whether the device is listed and, where its configuration space can be read, answers there."""
     try:
         fd = os.open(f"{folder}/config", os.O_RDONLY | os.O_CLOEXEC)
@@ -62,7 +62,8 @@ def _present(folder: str) -> bool:
         os.close(fd)
 
 
-def _total(path: str) -> float:
+def error_total(path: str) -> float:
+    """Give the total of an AER counter file, NaN where the kernel has none."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 -- as above
             found = _TOTAL.search(file.read())

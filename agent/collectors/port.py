@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from agent.ring import RingTable
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.records import Event
 from telemetry.signals import RateClass
@@ -30,6 +31,48 @@ class Collector(Protocol):
 
     def close(self) -> None:
         """Let everything go; closing twice is harmless."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StampedRow:
+    """Updates of one moment in the past, ``(n_entities, n_signals)``; NaN in every cell that had none."""
+
+    time_ns: int
+    values: FloatArray
+
+
+@runtime_checkable
+class StampedCollector(Protocol):
+    """A collector that also knows when each value was measured, and may bring many rows at once.
+
+    Its rows are those that `take_rows` gives after a `read`, and no others: nothing is held from row to row.
+    """
+
+    def take_rows(self) -> tuple[StampedRow, ...]:
+        """Give the rows since the last call, ascending in time."""
+        ...
+
+
+@runtime_checkable
+class PacedCollector(Protocol):
+    """A collector that is read in step with its sensors where the settings say so.
+
+    `pace_signal` is the column whose sensors set the pace; while `load_signal` is above zero nowhere, nothing runs.
+    """
+
+    pace_signal: str
+    load_signal: str
+
+
+@runtime_checkable
+class FollowingCollector(Protocol):
+    """A collector that reads what another one has put into the ring, by the name of its table."""
+
+    follows: str
+
+    def follow(self, table: RingTable) -> None:
+        """Get the table; called before the first `open`."""
         ...
 
 

@@ -19,6 +19,14 @@ _SIGNALS = (
     "ticks",
     "overruns",
     "updates_kept",
+    "updates_filled",
+    "updates_missed",
+    "poll_period_s",
+    "sensor_period_s",
+    "sensor_jitter_s",
+    "locked_ratio",
+    "poll_stretch_ratio",
+    "driver_ratio",
     "collector_errors",
     "collector_hangs",
     "oldest_signal_age_s",
@@ -67,6 +75,8 @@ class SelfMetrics:
             accounts.ticks,
             accounts.overruns,
             accounts.updates_kept,
+            accounts.updates_filled,
+            *_pacing(accounts),
             accounts.collector_errors,
             accounts.collector_hangs,
             _or_nan(accounts.oldest_age_s),
@@ -77,6 +87,22 @@ class SelfMetrics:
     def close(self) -> None:
         """Nothing to close."""
         self._process = None
+
+
+def _pacing(accounts: Accounts) -> tuple[float, ...]:
+    """Give missed, poll period, sensor period, jitter, locked, stretch, driver; NaN where the rate is fixed."""
+    report = None if accounts.pacing is None else accounts.pacing()
+    if report is None:
+        return (float("nan"),) * 7
+    return (
+        report.missed,
+        report.period_s,
+        report.sensor_period_s,
+        report.jitter_s,
+        report.locked_ratio,
+        report.stretch,
+        report.driver_ratio,
+    )
 
 
 def _cpu_s(process: psutil.Process) -> float:

@@ -42,6 +42,14 @@ class RecordSink(Protocol):
         ...
 
 
+class StepSink(Protocol):
+    """Who learns what each step took in."""
+
+    def note(self, now_ns: int, nexts: Mapping[str, int], events: int) -> None:
+        """Learn of one step: its time, the row that comes next in each table, and how many events it told."""
+        ...
+
+
 class Guard:
     """Runs one pipeline over the tables of a ring.
 
@@ -54,6 +62,8 @@ class Guard:
         out. None follows no journal.
     events_path
         The journal of events that another process of the node writes; None follows none.
+    steps
+        Learns what each step took in, for replays; None where nobody wants to know.
     """
 
     def __init__(
@@ -67,6 +77,7 @@ class Guard:
         snapshot_path: Path,
         actions_path: Path | None = None,
         events_path: Path | None = None,
+        steps: StepSink | None = None,
     ) -> None:
         self._tables = tuple(tables.values())
         self._next = {table.spec.name: table.count for table in self._tables}
@@ -77,6 +88,7 @@ class Guard:
         self._snapshot_path = snapshot_path
         self._actions_path = actions_path
         self._journal: JournalReader | None = None
+        self._steps = steps
         self._told = None if events_path is None else JournalReader(events_path)
         if self._told is not None:
             self._told.skip_to_end()
@@ -130,6 +142,8 @@ class Guard:
         changed = self._hear((*journalled, *actions), now_ns)
         for record in (*step.records, *changed):
             self._sink.append(record)
+        if self._steps is not None:
+            self._steps.note(now_ns, self._next, len(step.events))
         if step.incidents or step.decisions or changed or journalled:
             self._save()
         return step

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from agent.driver.port import DriverEvent, GpuIdentity
+from agent.driver.port import DriverEvent, GpuIdentity, LinkIdentity
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, TableSpec
@@ -111,6 +111,8 @@ class FakeGpuReader:
         slow = signals_of(EntityKind.GPU, source=Source.NVML, rate=RateClass.SLOW)
         self.fast: FloatArray = np.full((count, len(fast)), np.nan)
         self.slow: FloatArray = np.full((count, len(slow)), np.nan)
+        rare = signals_of(EntityKind.GPU, source=Source.NVML, rate=RateClass.RARE)
+        self.rare: FloatArray = np.full((count, len(rare)), 0.0)
         self.fast_names = tuple(signal.name for signal in fast)
         self.slow_names = tuple(signal.name for signal in slow)
         self.fast[:] = [
@@ -130,6 +132,9 @@ class FakeGpuReader:
     def read_slow(self, values: FloatArray) -> None:
         self._read(values, self.slow)
 
+    def read_rare(self, values: FloatArray) -> None:
+        self._read(values, self.rare)
+
     def set(self, index: int, name: str, value: float) -> None:
         """Set one reading of one GPU."""
         if name in self.fast_names:
@@ -141,6 +146,7 @@ class FakeGpuReader:
         """Take one GPU off the bus."""
         self.fast[index] = np.nan
         self.slow[index] = np.nan
+        self.rare[index] = np.nan
 
     def _read(self, values: FloatArray, source: FloatArray) -> None:
         self.before_read()
@@ -240,6 +246,37 @@ class FakeCollector:
         self.reads += 1
         self.before_read()
         values[:] = self.reading
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class FakeLinkReader:
+    """Two links a GPU whose readings a test sets in `readings`."""
+
+    def __init__(self, gpus: int = 2) -> None:
+        self.links = tuple(
+            LinkIdentity(gpu_uuid=gpu.uuid, gpu_index=gpu.index, link=link, peer="0000:3b:00.0")
+            for gpu in gpu_identities(gpus)
+            for link in range(2)
+        )
+        self.readings: FloatArray = np.zeros((len(self.links), len(signals_of(EntityKind.LINK, source=Source.NVLINK))))
+
+    def read(self, values: FloatArray) -> None:
+        values[:] = self.readings
+
+
+class FakePipeReader:
+    """GPUs with performance metrics whose readings a test sets; without any it may say that it was refused."""
+
+    def __init__(self, count: int = 2, *, is_refused: bool = False) -> None:
+        self.gpus = gpu_identities(count)
+        self.is_refused = is_refused
+        self.readings: FloatArray = np.zeros((count, len(signals_of(EntityKind.GPU, source=Source.GPM))))
+        self.closed = 0
+
+    def read(self, values: FloatArray) -> None:
+        values[:] = self.readings
 
     def close(self) -> None:
         self.closed += 1

@@ -51,6 +51,17 @@ def test_a_ring_that_was_replaced_makes_the_set_old(tmp_path: Path) -> None:
     assert not rings.current
 
 
+def test_only_the_tables_of_the_ring_that_was_replaced_are_in_another_one(tmp_path: Path) -> None:
+    ring(tmp_path / "fast", "supply")
+    ring(tmp_path / "slow", "board").close()
+    before = Rings.attach(tmp_path / "fast", (tmp_path / "slow",)).identities
+    ring(tmp_path / "slow", "board", "meter")
+    after = Rings.attach(tmp_path / "fast", (tmp_path / "slow",)).identities
+    assert after["supply"] == before["supply"]
+    assert after["board"] != before["board"]
+    assert after["meter"] == after["board"]
+
+
 def test_without_the_main_ring_there_is_none(tmp_path: Path) -> None:
     ring(tmp_path / "slow", "board")
     with pytest.raises(EnvironmentLacksError, match="is the agent running"):

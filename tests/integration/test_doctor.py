@@ -48,9 +48,14 @@ def test_without_any_gpu_doctor_says_what_is_missing_and_how_to_get_it(tmp_path:
         assert row["how_to_get"]
     (ability,) = _of(done.rows, "ability", "clock_cap")
     assert ability["state"] == "missing"
+    groups = {row["name"]: row["group"] for row in done.rows if row["kind"] == "source"}
+    named = ("gpu_fast", "bmc", "pdu", "ups", "gpu_processes", "kernel_log", "uevents")
+    assert [groups[name] for name in named] == ["fast", "slow", "slow", "slow", "slow", "events", "events"]
     told = railwatch("doctor", "--config", str(config), env=env)
     assert told.status == 1
     assert "to get it" in told.out
+    assert "as gpu_fast" in told.out
+    assert max(len(line) for line in told.out.splitlines()) <= 80
 
 
 def _of(rows: list[Fields], kind: str, name: str) -> list[Fields]:

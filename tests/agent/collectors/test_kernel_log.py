@@ -1,7 +1,9 @@
 """The kernel log, from a file in the format of /dev/kmsg."""
 
+import errno
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -164,6 +166,64 @@ def test_the_wait_ends_with_the_time_out_and_does_not_spin(log: Log) -> None:
     reader = log.reader()
     assert reader.poll(0.5) == ()
     assert len(log.clock.slept_s) <= 12
+
+
+class Device:
+    """A character device whose reads the test gives: records, or the number of an error."""
+
+    def __init__(self, reads: list[bytes | int]) -> None:
+        self._reads = reads
+
+    def read(self, fd: int, most_bytes: int) -> bytes:
+        assert fd >= 0
+        answer = self._reads.pop(0) if self._reads else errno.EAGAIN
+        if isinstance(answer, int):
+            raise OSError(answer, os.strerror(answer))
+        return answer[:most_bytes]
+
+
+def on_device(log: Log, *reads: bytes | int) -> KernelLog:
+    read: Callable[[int, int], bytes] = Device(list(reads)).read
+    return KernelLog(Path(os.devnull), node="node0", parser=log.parser, clock=log.clock, read=read)
+
+
+def test_an_overrun_of_the_device_is_counted_and_what_is_left_is_read(log: Log) -> None:
+    reader = on_device(log, b"6,1,1,-;one\n", errno.EPIPE, b"6,9,1,-;nine\n")
+    (event,) = reader.poll(0.0)
+    assert event.kind is EventKind.KERNEL_GAP
+    assert (reader.overruns, reader.gaps, reader.records_lost) == (1, 1, 7)
+    assert log.texts() == ["one", "nine"]
+    reader.close()
+
+
+def test_an_overrun_before_the_first_record_is_told_though_nobody_knows_how_many_were_lost(log: Log) -> None:
+    reader = on_device(log, errno.EPIPE, b"6,9,1,-;nine\n", b"6,10,1,-;ten\n")
+    (event,) = reader.poll(0.0)
+    assert event.message.startswith("Some records")
+    assert (reader.overruns, reader.gaps, reader.records_lost) == (1, 1, 0)
+    assert log.texts() == ["nine", "ten"]
+    reader.close()
+
+
+def test_a_record_that_is_too_long_is_counted_and_another_error_is_raised(log: Log) -> None:
+    reader = on_device(log, errno.EINVAL, b"6,1,1,-;one\n", errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        reader.poll(0.0)
+    assert reader.malformed == 1
+    reader.close()
+
+
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0])
+def test_a_step_of_the_wall_clock_moves_the_stamps_of_later_records_and_loses_none(log: Log, step_s: float) -> None:
+    reader = log.reader()
+    log.write("6,1,999000000,-;one\n")
+    reader.poll(0.0)
+    log.clock.step_utc(step_s)
+    log.write("6,2,999500000,-;two\n")
+    reader.poll(0.0)
+    first, second = log.parser.lines
+    assert second.time_ns - first.time_ns == round((step_s + 0.5) * NS_PER_S)
+    assert reader.gaps == 0
 
 
 def test_the_real_device_is_read_without_blocking() -> None:

@@ -1,0 +1,93 @@
+"""Builds sources that may take their time or never answer: each in a thread of its own, the failed ones again later."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from agent.collectors.build import Built
+from agent.collectors.port import SourceState, SourceStatus
+from telemetry.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+Settings = TypeVar("Settings")
+_LOOK_S = 0.02
+
+
+class SourceBuilder(Generic[Settings]):
+    """Builds every source of a tuple of factories; none of them can hold up the others.
+
+    A factory that raises or gives no answer in time is a source that failed. Its thread is left to it: while it is
+    stuck no other is started, and what it gives in the end is taken at the next look.
+    """
+
+    def __init__(self, factories: Sequence[Callable[[Settings], Built]], settings: Settings, clock: Clock) -> None:
+        self._factories = tuple(factories)
+        self._settings = settings
+        self._clock = clock
+        self._threads: dict[int, threading.Thread] = {}
+        self._answers: dict[int, Built] = {}
+        self._taken: dict[int, Built] = {}
+
+    def build(self, within_s: float) -> tuple[Built, ...]:
+        """Give every source, in the order of the factories."""
+        self._run(range(len(self._factories)), within_s)
+        for number, factory in enumerate(self._factories):
+            answer = self._answers.pop(number, None)
+            self._taken[number] = _silent(factory, within_s) if answer is None else answer
+        return tuple(self._taken[number] for number in range(len(self._factories)))
+
+    def again(self, within_s: float) -> bool:
+        """Try once more what failed; True where a source has come, or one measures other things than before."""
+        failed = [number for number, built in self._taken.items() if built.status.state is SourceState.FAILED]
+        self._run(failed, within_s)
+        came = False
+        for number in failed:
+            fresh = self._answers.pop(number, None)
+            if fresh is None or fresh.collector is None:
+                continue
+            known = self._taken[number].collector
+            if known is None or known.spec.entities != fresh.collector.spec.entities:
+                came = True
+            fresh.collector.close()
+        return came
+
+    def _run(self, numbers: Sequence[int], within_s: float) -> None:
+        for number in numbers:
+            thread = self._threads.get(number)
+            if thread is None or not thread.is_alive():
+                name = f"build-{_name(self._factories[number])}"
+                fresh = self._threads[number] = threading.Thread(
+                    target=self._build_one, args=(number,), name=name, daemon=True
+                )
+                fresh.start()
+        end_s = self._clock.monotonic_s() + within_s
+        while any(self._threads[number].is_alive() for number in numbers):
+            now_s = self._clock.monotonic_s()
+            if now_s >= end_s:
+                return
+            self._clock.sleep_until(min(end_s, now_s + _LOOK_S))
+
+    def _build_one(self, number: int) -> None:
+        factory = self._factories[number]
+        try:
+            self._answers[number] = factory(self._settings)
+        except Exception as err:
+            logger.warning("source %s cannot be built", _name(factory), exc_info=err)
+            self._answers[number] = _failed(factory, f"{type(err).__name__}: {err}")
+
+
+def _name(factory: Callable[..., Built]) -> str:
+    return getattr(factory, "__name__", type(factory).__name__).strip("_")
+
+
+def _failed(factory: Callable[..., Built], detail: str) -> Built:
+    status = SourceStatus(
+        name=_name(factory), state=SourceState.FAILED, detail=detail, how_to_get="it is tried again every minute"
+    )
+    return Built(collector=None, status=status)
+
+
+def _silent(factory: Callable[..., Built], within_s: float) -> Built:
+    return _failed(factory, f"no answer within {within_s:g} s")

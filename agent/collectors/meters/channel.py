@@ -1,0 +1,63 @@
+"""One value that a PDU serves: where it is, what it means, and when it is not to be believed."""
+
+import math
+from dataclasses import dataclass
+
+Oid = tuple[int, ...]
+# What an agent answers for one object: a number, a text, or None where it has no such object.
+Answer = int | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """One signal of one part of a PDU.
+
+    Parameters
+    ----------
+    part
+        Unique within the PDU: ``phase-1``, ``outlet-1-7``.
+    label
+        What people call that part; empty where nobody named it.
+    factor
+        The value times this is the signal in its unit.
+    negative_is_absent
+        The MIB says that a negative value stands for "not supported".
+    status, bad_statuses
+        The object that says whether the value can be believed, and what it says when it cannot; None for no object.
+    """
+
+    part: str
+    signal: str
+    oid: Oid
+    factor: float
+    label: str = ""
+    negative_is_absent: bool = False
+    status: Oid | None = None
+    bad_statuses: frozenset[int] = frozenset()
+
+    def value(self, answer: Answer, status: Answer) -> float:
+        """Give the signal in its unit, NaN where it is absent or not to be believed.
+
+        Raises
+        ------
+        ValueError
+            The agent gave a text where a number is expected.
+        """
+        if isinstance(status, int) and status in self.bad_statuses:
+            return float("nan")
+        if answer is None:
+            return float("nan")
+        number = float(answer)
+        if not math.isfinite(number):
+            raise ValueError(f"{answer!r} is no number")
+        if self.negative_is_absent and number < 0:
+            return float("nan")
+        return number * self.factor
+
+
+def parse_oid(text: str) -> Oid:
+    """Read ``1.3.6.1`` or ``.1.3.6.1``; ValueError where it is no object identifier."""
+    parts = text.strip().removeprefix(".").split(".")
+    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise ValueError(f"{text!r} is not an object identifier such as 1.3.6.1.4.1.318.1.1.26.6.3.1.6.1")
+    return tuple(int(part) for part in parts)

@@ -1,0 +1,99 @@
+"""The protocol of NUT's upsd: one connection, one question at a time (RFC 9271).
+
+Own code, since all that is asked are two list commands on lines of text; what there is as a library brings its own
+event loop or has not been released for years.
+"""
+
+import shlex
+import socket
+from collections.abc import Mapping
+
+from agent.collectors.meters.settings import UpsdSettings
+from telemetry.errors import NotPermittedError, TransientError
+
+# Own choice: an answer of a UPS with 40 outlets has 20 KiB; beyond this it is no upsd.
+_MOST_BYTES = 1 << 20
+# RFC 9271, 4.3: errors that are about one UPS, while its server is well.
+_SILENT = ("DATA-STALE", "DRIVER-NOT-CONNECTED", "UNKNOWN-UPS")
+
+
+class SilentUpsError(TransientError):
+    """One UPS gives no data; its server does answer."""
+
+
+class NutClient:
+    """Asks one upsd. After an error the connection is made anew at the next question."""
+
+    def __init__(self, settings: UpsdSettings) -> None:
+        self._settings = settings
+        self._where = f"upsd at {settings.host}:{settings.port}"
+        self._socket: socket.socket | None = None
+        self._rest = b""
+
+    def list_upss(self) -> tuple[str, ...]:
+        """Give the names of the UPSs that it knows; raises as `variables`."""
+        return tuple(words[1] for words in self._list("UPS") if len(words) >= 2)
+
+    def variables(self, ups: str) -> Mapping[str, str]:
+        """Give every variable of a UPS as text.
+
+        Raises
+        ------
+        TransientError
+            No connection, no answer in time, or an answer that is none.
+        SilentUpsError
+            The UPS's driver did not refresh its data, or there is no such UPS any more.
+        NotPermittedError
+            It does not talk to us.
+        """
+        return {words[2]: words[3] for words in self._list(f"VAR {ups}") if len(words) >= 4}
+
+    def close(self) -> None:
+        """End the connection; closing twice is harmless."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        self._rest = b""
+
+    def _list(self, what: str) -> list[list[str]]:
+        try:
+            return self._ask(what)
+        except (OSError, ValueError) as err:
+            self.close()
+            raise TransientError(f"{self._where}: {err}") from err
+
+    def _ask(self, what: str) -> list[list[str]]:
+        if self._socket is None:
+            timeout_s = self._settings.timeout_s
+            self._socket = socket.create_connection((self._settings.host, self._settings.port), timeout_s)
+        self._socket.sendall(f"LIST {what}\n".encode())
+        first = self._line(self._socket)
+        if first.startswith("ERR "):
+            raise self._refused(first.split()[1])
+        if first != f"BEGIN LIST {what}":
+            raise ValueError(f"said {first[:60]!r} instead of a list")
+        rows = []
+        taken_bytes = 0
+        while (line := self._line(self._socket)) != f"END LIST {what}":
+            taken_bytes += len(line)
+            if taken_bytes > _MOST_BYTES:
+                raise ValueError("a list without end")
+            rows.append(shlex.split(line))
+        return rows
+
+    def _line(self, connection: socket.socket) -> str:
+        while b"\n" not in self._rest:
+            more = connection.recv(65536)
+            if not more:
+                raise ValueError("ended the connection")
+            self._rest += more
+            if len(self._rest) > _MOST_BYTES:
+                raise ValueError("a line without end")
+        line, self._rest = self._rest.split(b"\n", 1)
+        return line.decode("utf-8", "replace").rstrip("\r")
+
+    def _refused(self, code: str) -> TransientError | NotPermittedError:
+        message = f"{self._where}: {code}"
+        if code == "ACCESS-DENIED":
+            return NotPermittedError(message)
+        return SilentUpsError(message) if code in _SILENT else TransientError(message)

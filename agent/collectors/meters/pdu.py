@@ -1,0 +1,202 @@
+"""What the PDUs of the rack measure: a row for each inlet, phase and outlet, over SNMP."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from agent.collectors.meters.channel import Answer, Channel, Oid
+from agent.collectors.meters.pdu_mibs import PDU_SIGNALS
+from agent.collectors.meters.pdu_survey import channels_of, survey_pdu
+from agent.collectors.meters.settings import PduSettings
+from telemetry.entities import Entity, EntityKind
+from telemetry.errors import RailwatchError, TransientError
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.signals import RateClass
+
+logger = logging.getLogger(__name__)
+
+# Own choice: a PDU with 48 outlets answers within two seconds; four of them are asked at once.
+_READ_LIMIT_S = 8.0
+# Every known table of a PDU whose agent is slow, walked row by row.
+_SURVEY_LIMIT_S = 15.0
+
+
+class Session(Protocol):
+    """An SNMP agent, as `agent.collectors.meters.snmp` gives it."""
+
+    async def get(self, oids: Sequence[Oid]) -> Mapping[Oid, Answer]:
+        """Give the answers to so many objects."""
+        ...
+
+    async def walk(self, root: Oid) -> Mapping[Oid, Answer]:
+        """Give what stands below an object."""
+        ...
+
+    def close(self) -> None:
+        """Let the socket go."""
+        ...
+
+
+OpenSession = Callable[[PduSettings], Session]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPdu:
+    """A PDU and what it measures; `channels` is empty where `trouble` says why nothing is read of it."""
+
+    settings: PduSettings
+    mib: str
+    channels: tuple[Channel, ...]
+    trouble: str = ""
+
+
+def find_pdus(settings: Sequence[PduSettings], open_session: OpenSession) -> tuple[FoundPdu, ...]:
+    """Ask every PDU once what it measures; takes as long as the slowest, and no longer than 15 s."""
+
+    async def find_all() -> tuple[FoundPdu, ...]:
+        return tuple(await asyncio.gather(*(_find(one, open_session) for one in settings)))
+
+    return asyncio.run(find_all())
+
+
+async def _find(settings: PduSettings, open_session: OpenSession) -> FoundPdu:
+    session = open_session(settings)
+    try:
+        async with asyncio.timeout(_SURVEY_LIMIT_S):
+            if settings.oids:
+                channels, mib = channels_of(settings.oids), "listed objects"
+                await session.get([channels[0].oid])
+            else:
+                survey = await survey_pdu(session.walk)
+                channels, mib = survey.channels, survey.mib
+    except TimeoutError:
+        return FoundPdu(settings=settings, mib="", channels=(), trouble=f"no answer within {_SURVEY_LIMIT_S:g} s")
+    except (RailwatchError, ValueError) as err:
+        return FoundPdu(settings=settings, mib="", channels=(), trouble=str(err))
+    finally:
+        session.close()
+    trouble = "" if channels else f"{settings.name} ({settings.host}) has none of the known tables: list its `oids`"
+    return FoundPdu(settings=settings, mib=mib, channels=channels, trouble=trouble)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """One PDU while it is read: its open session, None after it failed, and where its values go."""
+
+    found: FoundPdu
+    cells: tuple[tuple[Channel, int, int], ...]
+    oids: tuple[Oid, ...]
+    session: Session | None = None
+    troubled: bool = False
+    odd: set[Oid] = field(default_factory=set)
+
+
+class Pdu:
+    """The inlets, phases and outlets that PDUs had when they were surveyed.
+
+    A PDU that does not answer is a block of NaN and is said once; its siblings go on. A value that is no number is NaN
+    and counted in `refused`.
+    """
+
+    name = "pdu"
+    rate = RateClass.RARE
+
+    def __init__(self, pdus: Sequence[FoundPdu], open_session: OpenSession) -> None:
+        self._open_session = open_session
+        entities: dict[str, Entity] = {}
+        rows: dict[str, int] = {}
+        self._asked: list[_Asked] = []
+        for pdu in pdus:
+            for channel in pdu.channels:
+                key = f"{pdu.settings.name}/{channel.part}"
+                if key not in rows:
+                    rows[key] = len(rows)
+                    entities[key] = _entity(key, pdu, channel)
+            cells = tuple(
+                (channel, rows[f"{pdu.settings.name}/{channel.part}"], PDU_SIGNALS.index(channel.signal))
+                for channel in pdu.channels
+            )
+            oids = dict.fromkeys(oid for one, _, _ in cells for oid in (one.oid, one.status) if oid is not None)
+            self._asked.append(_Asked(found=pdu, cells=cells, oids=tuple(oids)))
+        self.spec = TableSpec(
+            name=self.name, kind=EntityKind.SUPPLY, entities=tuple(entities.values()), signals=PDU_SIGNALS
+        )
+        self._runner: asyncio.Runner | None = None
+        self.refused = 0
+
+    def open(self) -> None:
+        """Nothing to open: the first read does."""
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_parts, 5)``; takes as long as the slowest PDU.
+
+        Raises
+        ------
+        TransientError
+            None of the PDUs answered.
+        """
+        values.fill(np.nan)
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        troubles = self._runner.run(self._read_all(values))
+        if len(troubles) == len(self._asked):
+            raise TransientError("; ".join(troubles))
+
+    def close(self) -> None:
+        """Let the sockets go; closing twice is harmless."""
+        for asked in self._asked:
+            _drop(asked)
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+
+    async def _read_all(self, values: FloatArray) -> list[str]:
+        asking: list[Awaitable[str]] = [self._read_one(asked, values) for asked in self._asked]
+        return [trouble for trouble in await asyncio.gather(*asking) if trouble]
+
+    async def _read_one(self, asked: _Asked, values: FloatArray) -> str:
+        """Read one PDU; gives why it could not be read, an empty text where it could."""
+        try:
+            if asked.session is None:
+                asked.session = self._open_session(asked.found.settings)
+            async with asyncio.timeout(_READ_LIMIT_S):
+                answers = await asked.session.get(asked.oids)
+        except (RailwatchError, TimeoutError) as err:
+            trouble = str(err) or f"{asked.found.settings.name}: no answer within {_READ_LIMIT_S:g} s"
+            _drop(asked)
+            if not asked.troubled:
+                asked.troubled = True
+                logger.warning("PDU is not read: %s", trouble)
+            return trouble
+        if asked.troubled:
+            asked.troubled = False
+            logger.info("PDU %s is read again", asked.found.settings.name)
+        for channel, row, column in asked.cells:
+            status = None if channel.status is None else answers.get(channel.status)
+            try:
+                values[row, column] = channel.value(answers.get(channel.oid), status)
+            except ValueError as err:
+                self._refuse(asked, channel, err)
+        return ""
+
+    def _refuse(self, asked: _Asked, channel: Channel, err: ValueError) -> None:
+        self.refused += 1
+        if channel.oid not in asked.odd:
+            asked.odd.add(channel.oid)
+            oid = ".".join(map(str, channel.oid))
+            logger.warning("%s: %s of %s is refused: %s", asked.found.settings.name, oid, channel.part, err)
+
+
+def _drop(asked: _Asked) -> None:
+    if asked.session is not None:
+        asked.session.close()
+        asked.session = None
+
+
+def _entity(key: str, pdu: FoundPdu, channel: Channel) -> Entity:
+    tags = (("pdu", pdu.settings.name),) + ((("label", channel.label),) if channel.label else ())
+    return Entity(kind=EntityKind.SUPPLY, key=key, name=key, tags=tags)

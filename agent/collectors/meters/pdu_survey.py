@@ -1,0 +1,142 @@
+"""What a PDU measures, found by walking its known tables once."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from agent.collectors.meters.channel import Answer, Channel, Oid, parse_oid
+from agent.collectors.meters.pdu_mibs import (
+    APC_RPDU2,
+    EATON_EPDU,
+    ENTITY_BAD,
+    ENTITY_NAME,
+    ENTITY_PRECISION,
+    ENTITY_SCALE,
+    ENTITY_STATUS,
+    ENTITY_TYPE,
+    ENTITY_TYPES,
+    ENTITY_UNITS_SCALE,
+    ENTITY_VALUE,
+    RARITAN_BAD,
+    RARITAN_PDU2,
+    RARITAN_TYPES,
+    Column,
+)
+from agent.collectors.meters.settings import OidReading
+
+# Gives what stands below an object, by the rest of the identifier.
+Walk = Callable[[Oid], Awaitable[Mapping[Oid, Answer]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PduSurvey:
+    """What was found, and by which MIB; both empty where the device has none of the known tables."""
+
+    mib: str
+    channels: tuple[Channel, ...]
+
+
+async def survey_pdu(walk: Walk) -> PduSurvey:
+    """Give what a PDU measures; the maker's own tables win over the general one."""
+    for mib, columns in (("PowerNet-MIB rPDU2", APC_RPDU2), ("EATON-EPDU-MIB", EATON_EPDU)):
+        channels = await _from_columns(walk, columns)
+        if channels:
+            return PduSurvey(mib=mib, channels=channels)
+    channels = await _from_raritan(walk)
+    if channels:
+        return PduSurvey(mib="PDU2-MIB", channels=channels)
+    channels = await _from_entity_sensors(walk)
+    return PduSurvey(mib="ENTITY-SENSOR-MIB" if channels else "", channels=channels)
+
+
+def channels_of(readings: tuple[OidReading, ...]) -> tuple[Channel, ...]:
+    """Give the channels that a user listed; ValueError where an identifier is none."""
+    return tuple(
+        Channel(part=item.part, signal=item.signal, oid=parse_oid(item.oid), factor=item.factor) for item in readings
+    )
+
+
+async def _from_columns(walk: Walk, columns: tuple[Column, ...]) -> tuple[Channel, ...]:
+    found: list[Channel] = []
+    names: dict[Oid, Mapping[Oid, Answer]] = {}
+    for column in columns:
+        cells = await walk(column.oid)
+        # A column that never has a value is one that this model does not measure.
+        if not any(isinstance(cell, int) and cell >= 0 for cell in cells.values()):
+            continue
+        if column.names is not None and column.names not in names:
+            names[column.names] = await walk(column.names)
+        labels = names.get(column.names, {}) if column.names is not None else {}
+        found += [
+            Channel(
+                part=_part(column.part, index),
+                signal=column.signal,
+                oid=(*column.oid, *index),
+                factor=column.factor,
+                label=_label(labels.get(index)),
+                negative_is_absent=True,
+            )
+            for index in sorted(cells)
+        ]
+    return tuple(found)
+
+
+async def _from_raritan(walk: Walk) -> tuple[Channel, ...]:
+    found: list[Channel] = []
+    for table in RARITAN_PDU2:
+        cells = await walk(table.values)
+        if not cells:
+            continue
+        decimals, names = await walk(table.decimals), await walk(table.names)
+        for index in sorted(cells):
+            known = RARITAN_TYPES.get(index[-1])
+            digits = decimals.get(index, 0)
+            if known is None or not isinstance(digits, int):
+                continue
+            signal, factor = known
+            found.append(
+                Channel(
+                    part=_part(table.part, index[:-1]),
+                    signal=signal,
+                    oid=(*table.values, *index),
+                    factor=factor * 10.0**-digits,
+                    label=_label(names.get(index[:-1])),
+                    status=(*table.statuses, *index),
+                    bad_statuses=RARITAN_BAD,
+                )
+            )
+    return tuple(found)
+
+
+async def _from_entity_sensors(walk: Walk) -> tuple[Channel, ...]:
+    types = await walk(ENTITY_TYPE)
+    wanted = {
+        index: ENTITY_TYPES[kind] for index, kind in types.items() if isinstance(kind, int) and kind in ENTITY_TYPES
+    }
+    if not wanted:
+        return ()
+    scales, precisions, names = await walk(ENTITY_SCALE), await walk(ENTITY_PRECISION), await walk(ENTITY_NAME)
+    found = []
+    for index, signal in sorted(wanted.items()):
+        scale, precision = scales.get(index, ENTITY_UNITS_SCALE), precisions.get(index, 0)
+        if not isinstance(scale, int) or not isinstance(precision, int):
+            continue
+        found.append(
+            Channel(
+                part=_part("sensor", index),
+                signal=signal,
+                oid=(*ENTITY_VALUE, *index),
+                factor=10.0 ** (3 * (scale - ENTITY_UNITS_SCALE) - precision),
+                label=_label(names.get(index)),
+                status=(*ENTITY_STATUS, *index),
+                bad_statuses=ENTITY_BAD,
+            )
+        )
+    return tuple(found)
+
+
+def _part(kind: str, index: Oid) -> str:
+    return "-".join((kind, *map(str, index)))
+
+
+def _label(answer: Answer) -> str:
+    return "" if answer is None else str(answer).strip()

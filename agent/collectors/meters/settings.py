@@ -1,0 +1,79 @@
+"""Which meters a node reads, and how they are reached."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class SnmpVersion(StrEnum):
+    """The version of SNMP that a PDU speaks: 2c has a shared word, 3 has users."""
+
+    V2C = "2c"
+    V3 = "3"
+
+
+class Authentication(StrEnum):
+    """How SNMPv3 proves who asks (RFC 3414, RFC 7860)."""
+
+    NONE = "none"
+    MD5 = "md5"
+    SHA1 = "sha1"
+    SHA256 = "sha256"
+    SHA512 = "sha512"
+
+
+class Privacy(StrEnum):
+    """How SNMPv3 hides what is said (RFC 3414, RFC 3826; AES-256 as Cisco and most PDUs do it)."""
+
+    NONE = "none"
+    DES = "des"
+    AES128 = "aes128"
+    AES256 = "aes256"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidReading:
+    """One value of a PDU by its object identifier: which part of the PDU has it, as which signal, in which unit.
+
+    Parameters
+    ----------
+    part
+        What has the value, in the words of who reads it: ``inlet``, ``outlet-7``.
+    signal
+        A PDU signal of the catalogue.
+    oid
+        The instance, index included, such as ``1.3.6.1.4.1.318.1.1.26.6.3.1.6.1``.
+    factor
+        The value times this is the signal in its unit.
+    """
+
+    part: str
+    signal: str
+    oid: str
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PduSettings:
+    """One PDU. Secrets never show in its text form. With `oids` given nothing is looked for."""
+
+    name: str
+    host: str
+    port: int = 161
+    version: SnmpVersion = SnmpVersion.V2C
+    community: str = field(default="public", repr=False)
+    user: str = ""
+    authentication: Authentication = Authentication.NONE
+    authentication_password: str = field(default="", repr=False)
+    privacy: Privacy = Privacy.NONE
+    privacy_password: str = field(default="", repr=False)
+    timeout_s: float = 1.0
+    oids: tuple[OidReading, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsdSettings:
+    """One server of NUT, and all UPSs that it knows."""
+
+    host: str = "127.0.0.1"
+    port: int = 3493
+    timeout_s: float = 2.0

@@ -1,0 +1,217 @@
+"""What the UPSs measure, and what happens to them, through NUT's upsd."""
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.collectors.meters.nut import NutClient, SilentUpsError
+from agent.collectors.meters.settings import UpsdSettings
+from agent.collectors.meters.ups_status import UpsFlag, changes, parse_status
+from telemetry.clock import Clock
+from telemetry.entities import Entity, EntityKind
+from telemetry.errors import RailwatchError, TransientError
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.records import Event, EventKind
+from telemetry.signals import RateClass
+
+logger = logging.getLogger(__name__)
+
+_PERCENT = 0.01
+# NUT, "NUT command and variable naming scheme": variables, and their unit over ours.
+_VARIABLES = {
+    "ups_input_voltage_v": ("input.voltage", 1.0),
+    "ups_output_voltage_v": ("output.voltage", 1.0),
+    "ups_load_ratio": ("ups.load", _PERCENT),
+    "ups_power_w": ("ups.realpower", 1.0),
+    "ups_battery_ratio": ("battery.charge", _PERCENT),
+    "ups_runtime_s": ("battery.runtime", 1.0),
+}
+_STATUS = "ups_status"
+UPS_SIGNALS = (*_VARIABLES, _STATUS)
+# What upsd says of a UPS whose driver has told it nothing yet (upsd.c of NUT 2.8).
+_NOT_YET = "WAIT"
+# upsd has fresh data every two seconds where the driver's pollinterval is at its default (ups.conf(5)).
+_POLL_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundUpsd:
+    """A server of NUT and its UPSs; `trouble` says why none is read where there is none."""
+
+    settings: UpsdSettings
+    upss: tuple[str, ...]
+    trouble: str = ""
+
+
+def find_upss(settings: Sequence[UpsdSettings]) -> tuple[FoundUpsd, ...]:
+    """Ask every server once which UPSs it knows."""
+    found = []
+    for one in settings:
+        client = NutClient(one)
+        try:
+            upss = client.list_upss()
+        except RailwatchError as err:
+            found.append(FoundUpsd(settings=one, upss=(), trouble=str(err)))
+        else:
+            trouble = "" if upss else f"upsd at {one.host}:{one.port} knows no UPS"
+            found.append(FoundUpsd(settings=one, upss=upss, trouble=trouble))
+        finally:
+            client.close()
+    return tuple(found)
+
+
+def _key(settings: UpsdSettings, ups: str) -> str:
+    """Name a UPS as NUT's own programs do; port and all where it is not the usual one."""
+    port = "" if settings.port == UpsdSettings().port else f":{settings.port}"
+    return f"{ups}@{settings.host}{port}"
+
+
+class Ups:
+    """Every UPS that the servers knew when they were asked. One that gives no data is a row of NaN."""
+
+    name = "ups"
+    rate = RateClass.RARE
+
+    def __init__(self, servers: Sequence[FoundUpsd]) -> None:
+        self._clients = tuple((NutClient(one.settings), one.upss) for one in servers if one.upss)
+        keys = [_key(one.settings, ups) for one in servers for ups in one.upss]
+        entities = tuple(Entity(kind=EntityKind.SUPPLY, key=key, name=key, tags=(("ups", key),)) for key in keys)
+        self.spec = TableSpec(name=self.name, kind=EntityKind.SUPPLY, entities=entities, signals=UPS_SIGNALS)
+        self._odd: set[tuple[int, str]] = set()
+        self.refused = 0
+
+    def open(self) -> None:
+        """Nothing to open: the first question connects."""
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_upss, 7)``; a server that does not answer costs its time-out once.
+
+        Raises
+        ------
+        TransientError
+            No UPS gave any data.
+        """
+        values.fill(np.nan)
+        troubles: list[str] = []
+        first = 0
+        for client, upss in self._clients:
+            try:
+                for row, ups in enumerate(upss, start=first):
+                    trouble = self._read_one(client, ups, row, values)
+                    troubles += [trouble] if trouble else []
+            except RailwatchError as err:
+                troubles.append(str(err))
+            first += len(upss)
+        if np.isnan(values).all():
+            raise TransientError("; ".join(dict.fromkeys(troubles)) or "no UPS gives any value")
+
+    def close(self) -> None:
+        """End the connections; closing twice is harmless."""
+        for client, _ in self._clients:
+            client.close()
+
+    def _read_one(self, client: NutClient, ups: str, row: int, values: FloatArray) -> str:
+        """Read one UPS; gives why it has no data, an empty text where it has."""
+        try:
+            said = client.variables(ups)
+        except SilentUpsError as err:
+            return f"{ups}: {err}"
+        self._take(row, said, values)
+        return ""
+
+    def _take(self, row: int, said: Mapping[str, str], values: FloatArray) -> None:
+        for column, signal in enumerate(UPS_SIGNALS):
+            name, factor = _VARIABLES.get(signal, ("ups.status", 1.0))
+            text = said.get(name)
+            if text is None or text == _NOT_YET:
+                continue
+            try:
+                number = float(parse_status(text)) if signal == _STATUS else float(text) * factor
+                if not math.isfinite(number):
+                    raise ValueError(f"{name} is {text!r}")  # noqa: TRY301 -- float() takes nan and inf as numbers
+                values[row, column] = number
+            except ValueError as err:
+                self.refused += 1
+                if (row, name) not in self._odd:
+                    self._odd.add((row, name))
+                    logger.warning("%s: %s is refused: %s", self.spec.entities[row].key, name, err)
+
+
+class UpsEvents:
+    """Tells when a UPS goes on battery and back, runs low, is overloaded, bypassed or off."""
+
+    name = "ups_events"
+
+    def __init__(self, settings: Sequence[UpsdSettings], *, clock: Clock) -> None:
+        self._servers = tuple((one, NutClient(one)) for one in settings)
+        self._clock = clock
+        self._last: dict[str, UpsFlag] = {}
+        self._away: set[UpsdSettings] = set()
+        self._next_s = 0.0
+
+    def open(self) -> None:
+        """Nothing to open: the first question connects."""
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Ask every two seconds; gives what changed. A UPS that is on battery when it is first seen is told too.
+
+        Raises
+        ------
+        TransientError
+            No server answers.
+        """
+        now_s = self._clock.monotonic_s()
+        if now_s < self._next_s:
+            self._clock.sleep_until(min(self._next_s, now_s + timeout_s))
+            return ()
+        self._next_s = now_s + _POLL_EVERY_S
+        told: list[Event] = []
+        trouble = ""
+        for settings, client in self._servers:
+            try:
+                told += self._ask(settings, client)
+            except RailwatchError as err:
+                trouble = str(err)
+                if settings not in self._away:
+                    logger.warning("no word of what happens to a UPS: %s", trouble)
+                self._away.add(settings)
+            else:
+                self._away.discard(settings)
+        if len(self._away) == len(self._servers):
+            raise TransientError(trouble)
+        return tuple(told)
+
+    def close(self) -> None:
+        """End the connections; closing twice is harmless."""
+        for _, client in self._servers:
+            client.close()
+
+    def _ask(self, settings: UpsdSettings, client: NutClient) -> list[Event]:
+        told: list[Event] = []
+        for ups in client.list_upss():
+            try:
+                flags = parse_status(client.variables(ups).get("ups.status", ""))
+            except (SilentUpsError, ValueError):
+                continue  # no state to tell of now; a change meanwhile is told once it is back
+            told += self._changes(_key(settings, ups), flags)
+        return told
+
+    def _changes(self, key: str, flags: UpsFlag) -> list[Event]:
+        before, self._last[key] = self._last.get(key, UpsFlag.ON_LINE), flags
+        time_ns = self._clock.utc_ns()
+        return [
+            Event(
+                id=f"ups:{key}:{int(before)}-{int(flags)}:{number}:{time_ns}",
+                time_ns=time_ns,
+                kind=EventKind.POWER,
+                entity_id=f"supply:{key}",
+                code=None,
+                severity=severity,
+                message=f"UPS {key} {words}",
+                sources=("nut",),
+            )
+            for number, (severity, words) in enumerate(changes(before, flags))
+        ]

@@ -1,0 +1,204 @@
+"""Xids and SXids from the drivers' kernel tracepoints: no log level, rate limit or other program comes between.
+
+The tracepoints are ``nvidia/nvidia_dev_xid`` and ``nvswitch/nvswitch_dev_sxid`` (open-gpu-kernel-modules,
+nv-tracepoint.h and nvswitch_event.h); both print what the kernel log says behind ``NVRM:``. They are read through an
+instance of their own (Documentation/trace/ftrace.rst, "Instances"), so that no other tracing is disturbed.
+"""
+
+import contextlib
+import logging
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agent.driver.port import GpuIdentity
+from analytics.kernel_log import KernelLogParser, to_event
+from telemetry.clock import NS_PER_S, Clock
+from telemetry.errors import NotPermittedError, NotSupportedError
+from telemetry.records import Event, EventKind, Severity
+
+logger = logging.getLogger(__name__)
+
+POINTS = ("nvidia/nvidia_dev_xid", "nvswitch/nvswitch_dev_sxid")
+INSTANCE = "railwatch"
+_READ_BYTES = 64 << 10
+_POLL_S = 0.05
+_MAX_LINE_BYTES = 64 << 10
+# Documentation/trace/ftrace.rst, "Output format": task-pid [cpu] flags timestamp: function.
+_LINE = re.compile(
+    r".{1,17}-\d{1,10}\s{1,8}\[\d{1,5}\]\s{1,8}(?:[^\s:]{1,12}\s{1,8})?(?P<stamp>\d{1,12}\.\d{6}): "
+    r"(?P<point>nvidia_dev_xid|nvswitch_dev_sxid): (?P<text>S?Xid .*)"
+)
+_LOST = re.compile(r"CPU:\d{1,5} \[LOST (?P<count>\d{1,18}) EVENTS\]")
+# A stamp further from now than this is not of the clock that was asked for.
+_BELIEVABLE_AGE_S = 60.0
+
+
+class Tracepoints:
+    """An event source over the trace pipe of an instance.
+
+    Attributes
+    ----------
+    lost, unparsed
+        Tracepoint hits that were overwritten before they were read; lines that say something else than expected.
+    """
+
+    name = "tracepoints"
+
+    def __init__(
+        self,
+        tracefs: Path,
+        gpus: Iterable[GpuIdentity],
+        *,
+        node: str,
+        boot: str,
+        clock: Clock,
+        wanted: Sequence[str] = POINTS,
+    ) -> None:
+        self._tracefs = tracefs
+        self._wanted = tuple(wanted)
+        self._instance = tracefs / "instances" / INSTANCE
+        self._uuids = {gpu.pci.rpartition(".")[0]: gpu.uuid for gpu in gpus}
+        self._node = node
+        self._boot = boot
+        self._clock = clock
+        self._parser = KernelLogParser()
+        self._fd: int | None = None
+        self._partial = b""
+        self._lines = 0
+        self.lost = 0
+        self.unparsed = 0
+
+    def open(self) -> None:
+        """Make the instance and switch the tracepoints on.
+
+        Raises
+        ------
+        NotSupportedError, NotPermittedError
+            The driver has no such tracepoint; tracefs is root's alone.
+        """
+        self.close()
+        try:
+            points = points_of(self._tracefs, self._wanted)
+            if not points:
+                raise NotSupportedError(f"{self._tracefs}/events has none of {', '.join(POINTS)}")
+            if not self._instance.is_dir():
+                self._instance.mkdir()
+            with contextlib.suppress(OSError):  # then the stamps are not believed, and the time of reading counts
+                (self._instance / "trace_clock").write_text("mono", encoding="ascii")
+            for point in points:
+                _switch_on(self._instance / "events" / point / "enable")
+            self._fd = os.open(self._instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except PermissionError as err:
+            raise NotPermittedError(f"{err.filename}: {err.strerror}") from err
+
+    def close(self) -> None:
+        """Switch the tracepoints off and remove the instance; closing twice is harmless."""
+        if self._fd is None:
+            return
+        os.close(self._fd)
+        self._fd = None
+        self._partial = b""
+        for point in self._wanted:
+            with contextlib.suppress(OSError):
+                (self._instance / "events" / point / "enable").write_text("0", encoding="ascii")
+        with contextlib.suppress(OSError):  # somebody else looks into it
+            self._instance.rmdir()
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Wait up to the time-out for lines and give the events they tell of."""
+        if self._fd is None:
+            self.open()
+        end_s = self._clock.monotonic_s() + timeout_s
+        while True:
+            lines = self._read()
+            events = tuple(event for line in lines for event in self._line(line))
+            now_s = self._clock.monotonic_s()
+            if lines or now_s >= end_s:
+                return events
+            self._clock.sleep_until(min(end_s, now_s + _POLL_S))
+
+    def _read(self) -> list[bytes]:
+        if self._fd is None:
+            return []
+        try:
+            chunk = os.read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return []
+        *lines, self._partial = (self._partial + chunk).split(b"\n")
+        if len(self._partial) > _MAX_LINE_BYTES:
+            self._partial = b""
+            self.unparsed += 1
+        return lines
+
+    def _line(self, line: bytes) -> list[Event]:
+        text = line.decode("utf-8", errors="replace").strip("\r")
+        lost = _LOST.match(text)
+        if lost is not None:
+            return [self._gap(int(lost["count"]))]
+        found = _LINE.match(text)
+        self._lines += 1
+        told = () if found is None else self._parser.feed(self._lines, found["text"])
+        if found is None or not told:
+            if text.strip():
+                self._count_unparsed(text)
+            return []
+        time_ns = self._time_ns(float(found["stamp"]))
+        where = f"trace:{self._boot}:{found['stamp']}"
+        return [
+            replace(
+                to_event(replace(event, line=0, report_line=0), time_ns=time_ns, uuids=self._uuids, source=where),
+                sources=(self.name,),
+            )
+            for event in told
+            # An SXid is followed by lines of detail; they would count as further events.
+            if event.kind is not EventKind.SXID or event.opens_report
+        ]
+
+    def _time_ns(self, stamp_s: float) -> int:
+        """Turn a stamp of the monotonic clock into UTC."""
+        now_ns = self._clock.utc_ns()
+        age_s = self._clock.monotonic_s() - stamp_s
+        return now_ns - round(age_s * NS_PER_S) if 0 <= age_s <= _BELIEVABLE_AGE_S else now_ns
+
+    def _count_unparsed(self, text: str) -> None:
+        self.unparsed += 1
+        if self.unparsed == 1:
+            logger.warning("a tracepoint line cannot be read: %s", text[:200])
+
+    def _gap(self, count: int) -> Event:
+        self.lost += count
+        time_ns = self._clock.utc_ns()
+        logger.warning("%d tracepoint hits were overwritten before they were read", count)
+        return Event(
+            id=f"trace_gap:{self._node}:{time_ns}",
+            time_ns=time_ns,
+            kind=EventKind.KERNEL_GAP,
+            entity_id=f"node:{self._node}",
+            code=None,
+            severity=Severity.WARNING,
+            message=f"{count} tracepoint hits were overwritten before they were read",
+            sources=(self.name,),
+        )
+
+
+def may_use(tracefs: Path) -> bool:
+    """Say whether an instance can be made, or was made for us by root."""
+    instances = tracefs / "instances"
+    return os.access(instances, os.W_OK | os.X_OK) or os.access(instances / INSTANCE / "trace_pipe", os.R_OK)
+
+
+def _switch_on(switch: Path) -> None:
+    """Write only a difference: what root has switched on for us needs no permission to write."""
+    with contextlib.suppress(OSError):
+        if switch.read_text(encoding="ascii").strip() == "1":
+            return
+    switch.write_text("1", encoding="ascii")
+
+
+def points_of(tracefs: Path, wanted: Sequence[str] = POINTS) -> tuple[str, ...]:
+    """Give the drivers' tracepoints that the kernel has now; PermissionError where nobody but root may look."""
+    next((tracefs / "events").iterdir(), None)  # an is_dir() in a folder that may not be entered says no
+    return tuple(point for point in wanted if (tracefs / "events" / point).is_dir())

@@ -1,0 +1,214 @@
+"""UPSs against Debian's upsd with the dummy-ups driver, and against servers that talk nonsense."""
+
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from agent.collectors.meters.build import ups_source
+from agent.collectors.meters.nut import NutClient, SilentUpsError
+from agent.collectors.meters.settings import UpsdSettings
+from agent.collectors.meters.ups import Ups, UpsEvents, find_upss
+from agent.collectors.meters.ups_status import UpsFlag, changes, parse_status
+from agent.collectors.port import SourceState
+from telemetry.clock import SystemClock
+from telemetry.errors import NotPermittedError, TransientError
+from telemetry.records import Event, EventKind, Severity
+from tests.agent.collectors.meters.upsd import HEALTHY, Upsd, upsd
+from tests.services import free_port
+
+CLOCK = SystemClock()
+
+
+def read(collector: Ups) -> dict[str, float]:
+    values = np.full(collector.spec.shape, -12345.0)
+    collector.read(values)
+    return dict(zip(collector.spec.signals, values[0].tolist(), strict=True))
+
+
+def found(server: Upsd) -> Ups:
+    built = ups_source([server.settings])
+    assert isinstance(built.collector, Ups), built.status
+    return built.collector
+
+
+def events_within(source: UpsEvents, seconds: float, *, wanted: int) -> list[Event]:
+    end_s = CLOCK.monotonic_s() + seconds
+    told: list[Event] = []
+    while len(told) < wanted and CLOCK.monotonic_s() < end_s:
+        told += source.poll(0.2)
+    return told
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(60)
+def test_every_variable_is_a_signal_in_our_units() -> None:
+    with upsd() as server:
+        collector = found(server)
+        assert collector.spec.entities[0].key == f"rack@127.0.0.1:{server.port}"
+        assert read(collector) == pytest.approx(
+            {
+                "ups_input_voltage_v": 230.5,
+                "ups_output_voltage_v": 229.9,
+                "ups_load_ratio": 0.42,
+                "ups_power_w": 1260.0,
+                "ups_battery_ratio": 0.97,
+                "ups_runtime_s": 840.0,
+                "ups_status": float(UpsFlag.ON_LINE | UpsFlag.CHARGING),
+            }
+        )
+        collector.close()
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(60)
+def test_loss_of_ac_and_its_return_are_events_and_each_is_told_once() -> None:
+    with upsd() as server:
+        source = UpsEvents([server.settings], clock=CLOCK)
+        assert events_within(source, 2.5, wanted=1) == []
+        server.show({**HEALTHY, "ups.status": "OB DISCHRG LB", "input.voltage": "0"})
+        told = events_within(source, 10.0, wanted=2)
+        assert [event.severity for event in told] == [Severity.CRITICAL, Severity.CRITICAL]
+        assert "on battery: AC lost upstream" in told[1].message
+        assert {event.kind for event in told} == {EventKind.POWER}
+        assert {event.entity_id for event in told} == {f"supply:rack@127.0.0.1:{server.port}"}
+        assert events_within(source, 2.5, wanted=1) == []
+        server.show(HEALTHY)
+        back = events_within(source, 10.0, wanted=2)
+        assert {event.severity for event in back} == {Severity.INFO}
+        assert "AC is back" in back[-1].message
+        assert len({event.id for event in told + back}) == 4
+        source.close()
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(60)
+def test_a_driver_that_hangs_is_no_value_and_a_server_that_comes_back_is_read_again() -> None:
+    with upsd() as server:
+        collector = found(server)
+        read(collector)
+        server.driver.send_signal(signal.SIGSTOP)
+        client = NutClient(server.settings)
+        end_s = CLOCK.monotonic_s() + 20.0
+        stale = ""
+        while not stale and CLOCK.monotonic_s() < end_s:  # the server's MAXAGE is three seconds here
+            try:
+                client.variables("rack")
+            except SilentUpsError as err:
+                stale = str(err)
+            CLOCK.sleep_until(CLOCK.monotonic_s() + 0.2)
+        assert "DATA-STALE" in stale
+        client.close()
+        with pytest.raises(TransientError, match="DATA-STALE"):
+            read(collector)
+        server.driver.send_signal(signal.SIGCONT)
+        server.end_server()
+        with pytest.raises(TransientError, match=f"upsd at 127.0.0.1:{server.port}"):
+            read(collector)
+        server.start_server()
+        assert read(collector)["ups_input_voltage_v"] == 230.5
+        collector.close()
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(60)
+def test_a_ups_that_nobody_knows_is_silent_and_the_connection_lives_on() -> None:
+    with upsd() as server:
+        client = NutClient(server.settings)
+        with pytest.raises(SilentUpsError, match="UNKNOWN-UPS"):
+            client.variables("nobody")
+        assert client.list_upss() == ("rack",)
+        client.close()
+        client.close()
+
+
+@contextmanager
+def a_server_that_says(answer: bytes) -> Iterator[UpsdSettings]:
+    """Takes connections, waits for a line and says always the same."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    if connection.recv(4096):
+                        connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield UpsdSettings(port=listening.getsockname()[1], timeout_s=0.5)
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(5.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n<html>", "said 'HTTP/1.1 400 Bad Request'"),
+        (b"", "ended the connection"),
+        (b'BEGIN LIST VAR rack\nVAR rack a "1"\n', "ended the connection"),
+        (b'BEGIN LIST VAR rack\nVAR rack a "1\nEND LIST VAR rack\n', "No closing quotation"),
+        (b"x" * ((1 << 20) + 1), "a line without end"),
+        (b"BEGIN LIST VAR rack\n" + b'VAR rack a "1"\n' * 100_000, "a list without end"),
+        (b"ERR INVALID-ARGUMENT\n", "INVALID-ARGUMENT"),
+    ],
+)
+def test_a_server_that_talks_nonsense_is_trouble_with_its_reason(answer: bytes, message: str) -> None:
+    with a_server_that_says(answer) as settings:
+        client = NutClient(settings)
+        with pytest.raises(TransientError, match=message):
+            client.variables("rack")
+        client.close()
+
+
+def test_a_server_that_does_not_want_us_is_a_matter_of_permission() -> None:
+    with a_server_that_says(b"ERR ACCESS-DENIED\n") as settings:
+        client = NutClient(settings)
+        with pytest.raises(NotPermittedError):
+            client.variables("rack")
+        client.close()
+
+
+def test_a_value_that_is_a_text_is_absent_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    said = {"input.voltage": "n/a", "ups.load": "nan", "ups.status": "<html>", "battery.charge": "50"}
+    lines = "".join(f'VAR rack {name} "{text}"\n' for name, text in said.items())
+    listed = f"BEGIN LIST VAR rack\n{lines}END LIST VAR rack\n".encode()
+    with a_server_that_says(b'BEGIN LIST UPS\nUPS rack "x"\nEND LIST UPS\n') as settings:
+        (server,) = find_upss([settings])
+    with a_server_that_says(listed) as settings:
+        collector = Ups([type(server)(settings=settings, upss=server.upss)])
+        for _ in range(2):
+            values = read(collector)
+            collector.close()
+        assert values["ups_battery_ratio"] == 0.5
+        assert sum(np.isnan(value) for value in values.values()) == len(values) - 1
+    assert collector.refused == 6
+    assert sum("is refused" in record.message for record in caplog.records) == 3
+
+
+def test_a_server_that_is_not_there_has_failed_and_how_to_get_it_is_said() -> None:
+    built = ups_source([UpsdSettings(port=free_port(), timeout_s=0.5)])
+    assert (built.collector, built.status.state) == (None, SourceState.FAILED)
+    assert "upsc" in built.status.how_to_get
+    assert ups_source([]).status.state is SourceState.MISSING
+
+
+def test_words_of_a_status_are_flags_and_unknown_ones_are_left_out() -> None:
+    assert parse_status("OB DISCHRG LB ECO") == UpsFlag.ON_BATTERY | UpsFlag.DISCHARGING | UpsFlag.LOW_BATTERY
+    for nonsense in ("", "WAIT", "<html>"):
+        with pytest.raises(ValueError, match=r"ups\.status"):
+            parse_status(nonsense)
+
+
+def test_a_calibration_uses_the_battery_on_purpose() -> None:
+    calibrating = UpsFlag.ON_BATTERY | UpsFlag.CALIBRATING
+    assert [severity for severity, _ in changes(UpsFlag.ON_LINE, calibrating)] == [Severity.INFO]
+    assert [severity for severity, _ in changes(UpsFlag.ON_LINE, UpsFlag.ON_BATTERY)] == [Severity.CRITICAL]
+    assert changes(UpsFlag.ON_LINE, UpsFlag.ON_LINE | UpsFlag.CHARGING) == ()

@@ -1,0 +1,110 @@
+"""Sources that are slow to build, fail, or never answer: none holds up the others, and each is tried again."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from agent.collectors.build import Built
+from agent.collectors.building import SourceBuilder
+from agent.collectors.port import SourceState, SourceStatus
+from telemetry.clock import SystemClock
+from telemetry.entities import EntityKind
+from telemetry.frames import TableSpec
+from tests.agent.fakes import FakeCollector, gpu_entities
+
+CLOCK = SystemClock()
+LIMIT_S = 0.3
+Factory = Callable[[object], Built]
+
+
+def spec(count: int = 1) -> TableSpec:
+    return TableSpec(name="table", kind=EntityKind.GPU, entities=gpu_entities(count), signals=("power_w",))
+
+
+def working(count: int = 1) -> Built:
+    status = SourceStatus(name="works", state=SourceState.WORKING, detail="")
+    return Built(collector=FakeCollector(spec(count)), status=status)
+
+
+def failed(count: int = 0) -> Built:
+    status = SourceStatus(name="fails", state=SourceState.FAILED, detail="no answer")
+    return Built(collector=FakeCollector(spec(count)) if count else None, status=status)
+
+
+def builder(*factories: Factory) -> SourceBuilder[object]:
+    return SourceBuilder(factories, None, CLOCK)
+
+
+class Switched:
+    """A factory that gives what a test put last, and waits for a flag before."""
+
+    __name__ = "_switched"
+
+    def __init__(self, built: Built) -> None:
+        self.built = built
+        self.asked = 0
+        self.free = threading.Event()
+        self.free.set()
+
+    def __call__(self, settings: object) -> Built:
+        self.asked += 1
+        self.free.wait(10.0)
+        return self.built
+
+
+def test_a_factory_that_never_answers_or_raises_has_failed_and_the_others_are_built_in_order() -> None:
+    stuck = Switched(working())
+    stuck.free.clear()
+
+    def _broken(settings: object) -> Built:
+        raise OSError("no such bus")
+
+    started_s = CLOCK.monotonic_s()
+    found = builder(lambda _: working(), stuck, _broken, lambda _: working(2)).build(LIMIT_S)
+    assert CLOCK.monotonic_s() - started_s < 5.0
+    assert [one.status.state for one in found] == [
+        SourceState.WORKING,
+        SourceState.FAILED,
+        SourceState.FAILED,
+        SourceState.WORKING,
+    ]
+    assert [one.status.name for one in found[1:3]] == ["switched", "broken"]
+    assert found[1].status.detail == "no answer within 0.3 s"
+    assert found[2].status.detail == "OSError: no such bus"
+    assert all(one.status.how_to_get for one in found[1:3])
+    stuck.free.set()
+
+
+def test_what_failed_is_tried_again_and_what_works_is_left_alone() -> None:
+    late, well = Switched(failed()), Switched(working())
+    made = builder(late, well)
+    made.build(LIMIT_S)
+    assert not made.again(LIMIT_S)
+    late.built = working()
+    assert made.again(LIMIT_S)
+    assert (late.asked, well.asked) == (3, 1)
+    assert late.built.collector is not None
+    assert isinstance(late.built.collector, FakeCollector)
+    assert late.built.collector.closed == 1
+
+
+@pytest.mark.parametrize(("count", "came"), [(1, False), (2, True)])
+def test_a_source_of_which_a_part_was_away_has_come_once_it_measures_more(count: int, *, came: bool) -> None:
+    part = Switched(failed(1))
+    made = builder(part)
+    made.build(LIMIT_S)
+    part.built = working(count)
+    assert made.again(LIMIT_S) is came
+
+
+def test_no_second_thread_joins_one_that_is_stuck_and_its_late_answer_is_taken() -> None:
+    stuck = Switched(working())
+    stuck.free.clear()
+    made = builder(stuck)
+    made.build(0.1)
+    assert not made.again(0.1)
+    assert not made.again(0.1)
+    assert stuck.asked == 1
+    stuck.free.set()
+    assert made.again(5.0)

@@ -1,0 +1,131 @@
+"""Links, pipes, the rare group and processes as collectors, and what is said where a node has none."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.accounts import Accounts
+from agent.collectors.build import Built, CollectorSettings, build_collectors
+from agent.collectors.gpu_links import GpuLinks
+from agent.collectors.gpu_pipes import GpuPipes
+from agent.collectors.gpu_processes import GpuProcesses
+from agent.collectors.gpu_rare import GpuRare
+from agent.collectors.gpu_sources import (
+    GpuSources,
+    OpenGpus,
+    gpu_process_events,
+    gpu_process_source,
+    gpu_rare_source,
+)
+from agent.collectors.port import Collector, SourceState
+from agent.driver.port import GpuProcess, LinkReader, PipeReader
+from telemetry.entities import EntityKind
+from telemetry.signals import signal
+from tests.agent.fakes import FakeClock, FakeGpuReader, FakeLinkReader, FakePipeReader, gpu_identities
+
+
+class NobodyThere:
+    def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
+        return ()
+
+
+def _processes() -> GpuProcesses:
+    return GpuProcesses(NobodyThere(), gpu_identities(2), proc_root=Path("/proc"), clock=FakeClock())
+
+
+@pytest.fixture(params=["gpu_links", "gpu_pipes", "gpu_rare", "gpu_processes"])
+def collector(request: pytest.FixtureRequest) -> Collector:
+    made: tuple[Collector, ...] = (
+        GpuLinks(FakeLinkReader()),
+        GpuPipes(FakePipeReader()),
+        GpuRare(FakeGpuReader(2)),
+        _processes(),
+    )
+    return next(one for one in made if one.name == request.param)
+
+
+def test_columns_are_signals_of_the_catalogue_and_every_cell_is_filled(collector: Collector) -> None:
+    spec = collector.spec
+    assert spec.name == collector.name
+    assert {signal(spec.kind, name).rate for name in spec.signals} == {collector.rate}
+    collector.open()
+    for _ in range(2):
+        values = np.full(spec.shape, -12345.0)
+        collector.read(values)
+        assert (values != -12345.0).all()
+        collector.close()
+        collector.close()
+        collector.open()
+
+
+def _built(links: LinkReader | None, pipes: PipeReader | None, reader: FakeGpuReader | None) -> dict[str, Built]:
+    settings = CollectorSettings(
+        node="node0",
+        clock=FakeClock(),
+        accounts=Accounts(),
+        reader=reader,
+        why_no_reader="no NVML",
+        links=links,
+        pipes=pipes,
+    )
+    return {built.status.name: built for built in build_collectors(settings)}
+
+
+def test_links_are_entities_of_their_gpu() -> None:
+    built = _built(FakeLinkReader(), FakePipeReader(), FakeGpuReader(2))
+    links = built["gpu_links"].collector
+    assert links is not None
+    first = links.spec.entities[0]
+    uuid = gpu_identities(1)[0].uuid
+    assert (first.kind, first.key, first.name) == (EntityKind.LINK, f"{uuid}/nvlink0", "gpu0-nvlink0")
+    assert (first.tag("gpu"), first.tag("peer")) == (uuid, "0000:3b:00.0")
+    assert built["gpu_pipes"].status.state is SourceState.WORKING
+
+
+@pytest.mark.parametrize(
+    ("pipes", "reader", "state", "word"),
+    [
+        (None, None, SourceState.MISSING, "no NVML"),
+        (None, FakeGpuReader(1), SourceState.MISSING, "not read here"),
+        (FakePipeReader(0), FakeGpuReader(1), SourceState.MISSING, "performance metrics"),
+        (FakePipeReader(0, is_refused=True), FakeGpuReader(1), SourceState.NOT_PERMITTED, "keeps"),
+    ],
+)
+def test_why_there_are_no_pipes_is_said(
+    pipes: PipeReader | None, reader: FakeGpuReader | None, state: SourceState, word: str
+) -> None:
+    status = _built(FakeLinkReader(0), pipes, reader)["gpu_pipes"].status
+    assert status.state is state
+    assert word in status.detail
+
+
+def test_a_node_without_connected_links_has_no_collector_of_them() -> None:
+    built = _built(FakeLinkReader(0), None, FakeGpuReader(1))["gpu_links"]
+    assert built.collector is None
+    assert built.status.detail == "no NVLink leads anywhere on this node"
+
+
+def test_the_driver_is_opened_once_for_all_slow_gpu_sources_and_again_while_it_finds_none() -> None:
+    found = [OpenGpus(why="loading"), OpenGpus(reader=FakeGpuReader(2), processes=_processes()), OpenGpus()]
+    opened: list[OpenGpus] = []
+
+    def open_gpus() -> OpenGpus:
+        opened.append(found[len(opened)])
+        return opened[-1]
+
+    sources = GpuSources(open_gpus)
+    assert gpu_process_events(sources) is None
+    assert opened == [], "events wait for nothing"
+    assert gpu_rare_source(sources).status.detail == "loading"
+    assert gpu_rare_source(sources).status.state is SourceState.WORKING
+    assert gpu_process_source(sources).collector is not None
+    assert gpu_process_events(sources) is not None
+    assert len(opened) == 2
+
+
+def test_a_driver_that_lists_no_processes_is_said_to_do_so() -> None:
+    sources = GpuSources(lambda: OpenGpus(reader=FakeGpuReader(2)))
+    status = gpu_process_source(sources).status
+    assert (status.state, status.detail) == (SourceState.MISSING, "this driver lists no processes")
+    assert gpu_rare_source(GpuSources()).status.how_to_get
