@@ -1,6 +1,6 @@
 """Every benchmark there is."""
 
-from bench import agent_cost, ingest, reaction, simulator
+from bench import agent_cost, fidelity, hwmon, ingest, reaction, simulator
 from bench.rows import Benchmark
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -8,6 +8,11 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="agent_cost",
         summary="CPU and memory of the sampler on 8 GPUs, beside a plain pynvml loop and nvitop",
         run=agent_cost.run,
+    ),
+    Benchmark(
+        name="fidelity",
+        summary="share of the sensors' updates that are kept, once, against the simulated driver's own log of them",
+        run=fidelity.run,
     ),
     Benchmark(
         name="reaction",
@@ -23,5 +28,10 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="simulator",
         summary="simulated time per CPU second: nodes and racks in milliseconds, fleets in hours, as they grow",
         run=simulator.run,
+    ),
+    Benchmark(
+        name="hwmon",
+        summary="CPU of four rails at 1 kHz, and how many dips of 5 ms are seen with their minimum",
+        run=hwmon.run,
     ),
 )

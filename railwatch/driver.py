@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent.driver.nvml import NvmlDriver
 from agent.driver.nvml_knobs import choose_knob
-from agent.driver.port import ClockKnob, GpuEvents, GpuIdentity, GpuReader
+from agent.driver.port import ClockKnob, GpuEvents, GpuIdentity, GpuReader, LinkReader, PipeReader
 from railwatch.session import DriverKind, Session
 from simulator.inprocess import PlantDriver
 from telemetry.clock import Clock
@@ -29,6 +29,16 @@ class OpenDriver:
     def gpus(self) -> tuple[GpuIdentity, ...]:
         """The GPUs in driver order."""
         return () if self.reader is None else self.reader.gpus()
+
+    @property
+    def links(self) -> LinkReader | None:
+        """The NVLinks; None where only the library could read them."""
+        return None if self.nvml is None else self.nvml.links
+
+    @property
+    def pipes(self) -> PipeReader | None:
+        """The performance metrics; None where only the library could read them."""
+        return None if self.nvml is None else self.nvml.pipes
 
     def supported_mhz(self) -> dict[str, tuple[float, ...]]:
         """Give the clocks that can be set, by UUID; a GPU whose clocks cannot be set is left out."""

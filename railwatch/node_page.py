@@ -18,7 +18,7 @@ from dashboards.page.source import (
 )
 from railwatch import __version__
 from railwatch.keeping import Keeper
-from railwatch.sampling import read_statuses
+from railwatch.sampling import AUTO_FIXED_HZ, read_statuses
 from railwatch.session import Session
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import EntityKind, Topology
@@ -39,6 +39,8 @@ from telemetry.store.records import RecordFile
 
 # How many records of a kind the page gets; those that are open or in force come on top, however old.
 RECENT = 50
+# Where the sampling process tells of itself.
+AGENT_TABLE = "agent"
 # The kinds without which nothing can be said of the node.
 WATCHED = (EntityKind.GPU, EntityKind.SUPPLY)
 # A source that gave no row for this long is stale, or for this many periods where those are longer.
@@ -88,7 +90,7 @@ class NodePage:
                 for name, mode in (("clock_cap", modes.clock_cap), ("notify", modes.notify))
             ),
             store=self._keeper.status(),
-            sampler=SamplerStatus(rate_hz=self._config.sampling.fast_hz, last_sample_ns=last_ns),
+            sampler=SamplerStatus(rate_hz=self._fast_hz(), last_sample_ns=last_ns),
             collectors=collectors,
         )
 
@@ -163,10 +165,23 @@ class NodePage:
         with self._lock:
             if self._rings is None or not self._rings.current:
                 try:
-                    self._rings = Rings.attach(self._session.ring_path, (self._session.slow_ring_path,))
+                    self._rings = Rings.attach(self._session.ring_path, self._session.other_ring_paths)
                 except EnvironmentLacksError as err:
                     raise TransientError(str(err)) from err
             return self._rings
+
+    def _fast_hz(self) -> float:
+        """Give the rate of the fast group: as configured, or as the newest of the sampler's rows about itself say."""
+        configured_hz = self._config.sampling.fast_hz
+        if configured_hz is not None:
+            return configured_hz
+        try:
+            table = self._attached().tables.get(AGENT_TABLE)
+        except TransientError:
+            table = None
+        frame = None if table is None else table.read(max(0, table.count - 1)).frame
+        period_s = float(frame.signal("poll_period_s")[-1, 0]) if frame is not None and len(frame) else float("nan")
+        return 1.0 / period_s if period_s > 0 else AUTO_FIXED_HZ
 
     def _last_sample_ns(self) -> int | None:
         """Give when the source that is furthest behind last had a row; slow sources and the host's do not count."""
@@ -174,7 +189,7 @@ class NodePage:
             ring = self._attached().main
         except TransientError:
             return None
-        tables = [table for table in ring.tables.values() if table.spec.kind in WATCHED]
+        tables = [table for table in ring.tables.values() if table.spec.kind in WATCHED and not table.spec.is_late]
         newest = []
         for table in tables:
             frame = table.read(max(0, table.count - 1)).frame
@@ -190,13 +205,17 @@ class NodePage:
             state, detail = CollectorState(row["state"]), row["detail"]
             if worker is not None and worker["state"] in ("failing", "hung"):
                 state, detail = CollectorState.FAILED, worker["detail"]
+            elif worker is not None and worker.get("pace"):
+                detail = f"{detail}; {worker['pace']}" if detail else worker["pace"]
             found.append(CollectorStatus(name=row["name"], state=state, detail=detail, how_to_get=row["how_to_get"]))
         return tuple(found)
 
     def _health(
         self, records: Records, last_ns: int | None, collectors: tuple[CollectorStatus, ...]
     ) -> tuple[Health, str]:
-        slowest_s = 1.0 / min(self._config.sampling.fast_hz, self._config.sampling.slow_hz)
+        slowest_s = 1.0 / self._config.sampling.slow_hz
+        if self._config.sampling.fast_hz is not None:
+            slowest_s = max(slowest_s, 1.0 / self._config.sampling.fast_hz)
         stale_ns = max(STALE_S, STALE_PERIODS * slowest_s) * NS_PER_S
         if last_ns is None or self._clock.utc_ns() - last_ns > stale_ns:
             return Health.UNKNOWN, "no new samples"

@@ -31,11 +31,16 @@ def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:
 
 
 def topology_of(node: Entity, specs: Sequence[TableSpec]) -> Topology:
-    """Give who feeds whom: the node holds its supplies and GPUs, and every supply is taken to feed every GPU."""
+    """Give who feeds whom: the node holds its supplies and GPUs, every supply is taken to feed every GPU.
+
+    A GPU holds its NVLinks.
+    """
     found = {entity.id: entity for spec in specs for entity in spec.entities}
     found[node.id] = node
     supplies = [entity for entity in found.values() if entity.kind is EntityKind.SUPPLY]
     gpus = [entity for entity in found.values() if entity.kind is EntityKind.GPU]
     held = [(node.id, part.id) for part in (*supplies, *gpus)]
     fed = [(supply.id, gpu.id) for supply in supplies for gpu in gpus]
-    return Topology(entities=tuple(found.values()), edges=(*held, *fed))
+    links = [entity for entity in found.values() if entity.kind is EntityKind.LINK]
+    joined = [(gpu.id, link.id) for gpu in gpus for link in links if link.tag("gpu") == gpu.key]
+    return Topology(entities=tuple(found.values()), edges=(*held, *fed, *joined))

@@ -1,5 +1,6 @@
 """One run of everything on one node: choose the source of values, start the processes, watch, stop in order."""
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 from railwatch.config.models import Config
 from railwatch.config.sources import SourceUse
 from railwatch.probe import ProbeAnswer, has_driver, probe_nvml
+from railwatch.recorded_run import left_dir
 from railwatch.session import DriverKind, Session, run_dir_of
 from railwatch.supervisor import ChildSpec, Supervisor
 from telemetry.clock import Clock
@@ -30,11 +32,14 @@ DEFAULT_SCENARIO = "healthy"
 # Whoever opens the driver may have to wait for it, as the probe did.
 DRIVER_START_TIMEOUT_S = 60.0
 # One journal a writing process.
-JOURNALS = ("guard", "actuator")
+JOURNALS = ("guard", "actuator", "recorder")
 # More than it takes to give up a page (5 s) and a store (5 s to drain, 3 s for a request) that do not answer.
 SERVICE_STOP_S = 20.0
-# Whoever decides stops first; the actuator then restores what it found; the service stores the last of it.
-STOP_ORDER = ("slow", "sampler", "actuator", "service", "plant")
+# It writes the recording that is open.
+RECORDER_STOP_S = 20.0
+# Whoever decides stops first; the actuator then restores what it found; the recorder writes and the service stores the
+# last of it.
+STOP_ORDER = ("slow", "sampler", "actuator", "recorder", "service", "plant")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +111,10 @@ class NodeRun:
         try:
             _check_port(self._config.page.host, self._config.page.port)
             _claim_folder(self._config.data_dir, self._cleanup)
-            _make_run_dir(run_dir_of(self._config.data_dir), self._cleanup)
+            run_dir = run_dir_of(self._config.data_dir)
+            if self._config.recorder.use is SourceUse.AUTO:
+                _set_aside(run_dir, self._cleanup)
+            _make_run_dir(run_dir, self._cleanup)
         except BaseException:
             self._cleanup.close()
             raise
@@ -142,12 +150,14 @@ class NodeRun:
             seed=self._wanted.seed,
             sysfs=str(config.sources.sysfs),
             kmsg=str(config.sources.kmsg),
+            proc=str(config.sources.proc),
             started_ns=self._clock.utc_ns(),
         )
         session.save()
         self._journals = {name: JournalReader(session.journal_dir / f"{name}.jsonl") for name in JOURNALS}
         for journal in self._journals.values():
             journal.skip_to_end()
+        session.keep_journal_starts({name: journal.position for name, journal in self._journals.items()})
         supervisor = self._supervisor = Supervisor(run_dir, self._clock)
         environ = dict(os.environ)
         if self.simulated:
@@ -159,6 +169,8 @@ class NodeRun:
         supervisor.start(_child("actuator", environ, start_timeout_s=DRIVER_START_TIMEOUT_S))
         supervisor.start(_child("sampler", environ, start_timeout_s=DRIVER_START_TIMEOUT_S))
         supervisor.start(_child("slow", environ, start_timeout_s=DRIVER_START_TIMEOUT_S))
+        if config.recorder.use is SourceUse.AUTO:
+            supervisor.start(_child("recorder", environ, stop_timeout_s=RECORDER_STOP_S))
         facts = supervisor.start(_child("service", environ, stop_timeout_s=SERVICE_STOP_S))
         address: str = facts["address"]
         _keep_port(session, address).save()  # a service that is started again is found where it was
@@ -233,6 +245,7 @@ def _on_plant(session: Session, served: dict[str, Any]) -> Session:
         state_file=served["state_file"],
         sysfs=served["sysfs"],
         kmsg=served["kmsg"],
+        proc=served["proc"],
     )
 
 
@@ -258,6 +271,16 @@ def _check_port(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as err:
             raise EnvironmentLacksError(f"{host}:{port}: {err.strerror}; expected a free port for the page") from err
+
+
+def _set_aside(run_dir: Path, cleanup: ExitStack) -> None:
+    """Keep what a killed run left behind, its lock being gone, until the recorder has taken the last rows from it."""
+    left = left_dir(run_dir)
+    shutil.rmtree(left, ignore_errors=True)
+    if run_dir.exists():
+        with contextlib.suppress(OSError):  # it is removed then, and `_make_run_dir` says what is wrong
+            run_dir.replace(left)
+        cleanup.callback(shutil.rmtree, left, ignore_errors=True)
 
 
 def _make_run_dir(run_dir: Path, cleanup: ExitStack) -> None:

@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from agent.collectors.build import Built
+from agent.collectors.hwmon import Sweeping
 from agent.collectors.port import Collector, SourceState, SourceStatus
+from agent.collectors.rails.sweep import SweepSettings
+from agent.sampler.pacing.budget import BudgetSettings
+from agent.sampler.pacing.pacer import PacerSettings
 from agent.sampler.settings import Pace, SamplerSettings
 from agent.sampler.worker import WorkerStatus
 from railwatch.config.models import Config
+from telemetry.clock import Clock
 from telemetry.frames import TableSpec
 
 logger = logging.getLogger(__name__)
 
 STATUS_EVERY_S = 1.0
+# Rows a second of fast sources that are not read in step with anything, such as voltage rails, whose extremes between
+# two rows are in the row. own choice: as often as the power of a GPU with the fastest sensor, 20 ms, updates.
+AUTO_FIXED_HZ = 50.0
 # A process's sources and how its collectors do, for the page; one pair of files for each process.
 _SOURCES, _WORKERS = "sources", "workers"
 
@@ -44,16 +52,22 @@ def chosen(
 def sampler_settings(config: Config) -> SamplerSettings:
     """Give the paces of a run."""
     sampling = config.sampling
-    fast_s, slow_s = 1.0 / sampling.fast_hz, 1.0 / sampling.slow_hz
+    fast_hz = AUTO_FIXED_HZ if sampling.fast_hz is None else sampling.fast_hz
+    fast_s, slow_s = 1.0 / fast_hz, 1.0 / sampling.slow_hz
+    paced = PacerSettings(budget=BudgetSettings(cpu_ratio=sampling.cpu_budget, driver_ratio=sampling.driver_budget))
     return SamplerSettings(
-        fast=Pace(
-            rate_hz=sampling.fast_hz, stale_after_s=max(1.0, 5 * fast_s), hung_after_s=max(sampling.deadline, fast_s)
-        ),
+        paced=paced if sampling.fast_hz is None else None,
+        fast=Pace(rate_hz=fast_hz, stale_after_s=max(1.0, 5 * fast_s), hung_after_s=max(sampling.deadline, fast_s)),
         slow=Pace(
             rate_hz=sampling.slow_hz, stale_after_s=max(5.0, 3 * slow_s), hung_after_s=max(5.0, sampling.deadline)
         ),
         rare=Pace(rate_hz=1.0 / sampling.rare, stale_after_s=3 * sampling.rare, hung_after_s=max(30.0, sampling.rare)),
     )
+
+
+def rail_sweeping(config: Config, clock: Clock) -> Sweeping:
+    """Give how voltage rails are looked at between two rows."""
+    return Sweeping(settings=SweepSettings(hz=config.sources.hwmon_hz), clock=clock)
 
 
 class StatusFiles:
@@ -75,7 +89,7 @@ class StatusFiles:
 
     def tell_workers(self, statuses: Iterable[WorkerStatus]) -> None:
         """Write how the collectors do."""
-        names = ("name", "state", "detail", "errors", "hangs", "age_s")
+        names = ("name", "state", "detail", "errors", "hangs", "age_s", "pace")
         _write(self._workers, [{name: getattr(status, name) for name in names} for status in statuses])
 
 

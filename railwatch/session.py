@@ -3,6 +3,7 @@
 import hashlib
 import json
 import socket
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +12,7 @@ from railwatch.config.models import Config
 from telemetry.entities import Entity, EntityKind
 
 FILE_NAME = "session.json"
+JOURNAL_STARTS = "journal-starts.json"
 
 
 class DriverKind(StrEnum):
@@ -41,6 +43,7 @@ class Session:
     state_file: str | None = None
     sysfs: str = "/sys"
     kmsg: str = "/dev/kmsg"
+    proc: str = "/proc"
     started_ns: int = 0
 
     @property
@@ -65,6 +68,31 @@ class Session:
         return self.run_dir / "ring-slow"
 
     @property
+    def steps_ring_path(self) -> Path:
+        """What each step of the guard took in; the recorder alone reads it."""
+        return self.run_dir / "ring-steps"
+
+    @property
+    def clocks_path(self) -> Path:
+        """The clocks that can be set, by GPU; the sampler writes it."""
+        return self.run_dir / "clocks.json"
+
+    @property
+    def readings_ring_path(self) -> Path:
+        """The ring of what other programs send; it is replaced whenever one sends something new."""
+        return self.run_dir / "ring-readings"
+
+    @property
+    def other_ring_paths(self) -> tuple[Path, ...]:
+        """Every ring but the sampler's; each may come late."""
+        return self.slow_ring_path, self.readings_ring_path
+
+    @property
+    def readings_socket(self) -> Path:
+        """Where other programs send their readings."""
+        return self.config.sources.readings.socket or self.run_dir / "readings.sock"
+
+    @property
     def slow_events_path(self) -> Path:
         """What the slow sources tell; the guard follows it."""
         return self.journal_dir / "slow.jsonl"
@@ -78,6 +106,18 @@ class Session:
     def journal_dir(self) -> Path:
         """Where the journals of records lie."""
         return self.config.data_dir / "journal"
+
+    def journal_starts(self) -> dict[str, tuple[int, int]]:
+        """Where each journal ended when this run began; one that is not named did not exist."""
+        try:
+            starts = json.loads((self.run_dir / JOURNAL_STARTS).read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return {name: (inode, offset) for name, (inode, offset) in starts.items()}
+
+    def keep_journal_starts(self, starts: Mapping[str, tuple[int, int]]) -> None:
+        """Write down where each journal ends now."""
+        (self.run_dir / JOURNAL_STARTS).write_text(json.dumps(dict(starts)), encoding="ascii")
 
     def save(self) -> None:
         """Write it into the run folder."""

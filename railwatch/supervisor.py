@@ -5,6 +5,7 @@ end is in the reverse order of dependence, given by the caller: whoever decides 
 acts, whoever stores flushes.
 """
 
+import contextlib
 import json
 import logging
 import queue
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,10 @@ logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
+# Whoever closed its output gets this long to end by itself, and as long again once it is killed.
+LEAVE_S = 5.0
+# Stands for the status of a process that cannot end.
+LINGERS = -1000
 # A process that ran this long before it died starts again at the first pause.
 SETTLED_S = 60.0
 
@@ -47,6 +52,8 @@ class _Child:
     is_ready: bool = False
     pause_s: float = 0.0
     restart_at_s: float | None = None
+    left: threading.Event = field(default_factory=threading.Event)
+    left_at_s: float | None = None
 
 
 class Supervisor:
@@ -89,6 +96,8 @@ class Supervisor:
         now_s = self._clock.monotonic_s()
         for name, child in self._children.items():
             status = child.process.poll()
+            if status is None and self._cannot_end(child, now_s):
+                status = LINGERS
             if status is None:
                 self._see_ready(child, now_s)
             elif child.restart_at_s is None:
@@ -121,6 +130,19 @@ class Supervisor:
         for name in reversed(list(self._children)):
             self.stop(name)
 
+    def _cannot_end(self, child: _Child, now_s: float) -> bool:
+        """Say whether a process has left, by closing its output, and even a kill does not make it end.
+
+        A thread that is stuck in the kernel holds it; nothing can be done about that, and nothing waits for it.
+        """
+        if not child.left.is_set():
+            return False
+        if child.left_at_s is None:
+            child.left_at_s = now_s
+        if child.restart_at_s is None and now_s - child.left_at_s > LEAVE_S:
+            child.process.kill()
+        return now_s - child.left_at_s > 2 * LEAVE_S
+
     def _schedule(self, child: _Child, now_s: float) -> None:
         settled = now_s - child.started_s > SETTLED_S
         doubled_s = min(2.0 * child.pause_s, LONGEST_PAUSE_S)
@@ -133,6 +155,7 @@ class Supervisor:
         fresh = self._spawn(child.spec)
         child.process, child.started_s, child.said = fresh.process, fresh.started_s, fresh.said
         child.is_ready, child.restart_at_s = False, None
+        child.left, child.left_at_s = fresh.left, None
 
     def _see_ready(self, child: _Child, now_s: float) -> None:
         """Take what a process says that was started again; one that says nothing in time is killed."""
@@ -163,15 +186,23 @@ class Supervisor:
             stdout=subprocess.PIPE,
             env=dict(spec.environ),
             start_new_session=True,
+            bufsize=0,  # a buffer has a lock, and a reader that waits would hold it against the close
         )
         said: queue.Queue[bytes] = queue.Queue()
-        threading.Thread(target=_first_line, args=(process, said), daemon=True).start()
-        return _Child(spec=spec, process=process, started_s=self._clock.monotonic_s(), said=said)
+        left = threading.Event()
+        threading.Thread(target=_listen, args=(process, said, left), daemon=True).start()
+        return _Child(spec=spec, process=process, started_s=self._clock.monotonic_s(), said=said, left=left)
 
 
-def _first_line(process: subprocess.Popen[bytes], said: queue.Queue[bytes]) -> None:
-    if process.stdout is not None:
+def _listen(process: subprocess.Popen[bytes], said: queue.Queue[bytes], left: threading.Event) -> None:
+    """Pass on the first line, and tell when there will be no other."""
+    if process.stdout is None:
+        return
+    with contextlib.suppress(ValueError, OSError):  # closed from this side: it is started again, or stopped
         said.put(process.stdout.readline())
+        while process.stdout.read(4096):
+            pass
+        left.set()
 
 
 def _facts(child: _Child, line: bytes) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from simulator.driver.layout import (
     DEAD_POWER,
     DEAD_UTIL,
     EVENT_SLOTS,
+    FEATURE_AVERAGE_POWER,
+    FEATURE_ROW_REMAPPING,
+    FEATURE_TLIMIT,
     LOST_AND_TOLD,
 )
 from simulator.driver.state import StateArray, StateFile
@@ -44,6 +47,18 @@ def _sensor(now: _Moment, values: Any, dead: int) -> Any:
     return np.where(now.reading["dead_sensors"] & dead, np.nan, values)
 
 
+def _where_there(now: _Moment, feature: int, values: Any) -> Any:
+    return np.where(now.fixed["features"] & feature, values, np.nan)
+
+
+# What does not happen to the simulated parts, as their driver library says.
+_NEVER_HAPPENS = (
+    "sync_boost_s", "board_limit_s", "low_utilisation_s", "reliability_s", "below_base_clock_s",
+    "pcie_replay_rollovers", "pcie_recoveries", "pcie_bad_tlps", "pcie_bad_dllps", "pcie_nonfatal",
+    "pcie_unsupported_requests", "pcie_lcrc_errors", "pcie_lane_errors", "recovery_action", "drain_reset_wanted",
+)  # fmt: skip
+_REMAPPED = ("remapped_rows_corrected", "remapped_rows_uncorrected", "remap_pending", "remap_failed")
+_RETIRED = ("retired_pages_corrected", "retired_pages_uncorrected", "retired_pages_pending")
 # The NVML signals of the catalogue; a signal that is missing here is one that this driver does not support.
 _COLUMNS: dict[str, Column] = {
     "power_w": lambda now: _sensor(now, now.reading["power_mw"] / 1000.0, DEAD_POWER),
@@ -71,6 +86,44 @@ _COLUMNS: dict[str, Column] = {
     "thermal_violation_s": lambda now: now.reading["thermal_violation_ns"] / 1e9,
     "power_brake_s": lambda now: now.reading["power_brake_ns"] / 1e9,
     "hw_thermal_s": lambda now: now.reading["hw_thermal_ns"] / 1e9,
+    "sw_thermal_s": lambda now: now.reading["sw_thermal_ns"] / 1e9,
+    "power_average_w": lambda now: _where_there(
+        now, FEATURE_AVERAGE_POWER, _sensor(now, now.reading["power_average_mw"] / 1000.0, DEAD_POWER)
+    ),
+    "margin_c": lambda now: _where_there(
+        now,
+        FEATURE_TLIMIT,
+        _sensor(now, now.fixed["gpu_max_c"].astype(np.int64) - now.reading["gpu_temp_c"], DEAD_GPU_TEMP),
+    ),
+    "ecc_corrected_aggregate": lambda now: now.reading["ecc_corrected_aggregate"],
+    "ecc_uncorrected_aggregate": lambda now: now.reading["ecc_uncorrected_aggregate"],
+    **dict.fromkeys(_NEVER_HAPPENS, lambda now: now.reading["lost"] * 0),
+    **dict.fromkeys(_REMAPPED, lambda now: _where_there(now, FEATURE_ROW_REMAPPING, 0)),
+    **dict.fromkeys(_RETIRED, lambda now: np.where(now.fixed["features"] & FEATURE_ROW_REMAPPING, np.nan, 0)),
+    **dict.fromkeys(("pcie_naks_received", "pcie_naks_sent"), lambda now: now.reading["pcie_replays"]),
+    "pcie_receiver_errors": lambda now: now.reading["aer_correctable"],
+    "pcie_correctable": lambda now: now.reading["aer_correctable"],
+    "pcie_fatal": lambda now: now.reading["aer_fatal"],
+    "pcie_tx_bytes": lambda now: now.reading["pcie_tx_bytes"],
+    "pcie_rx_bytes": lambda now: now.reading["pcie_rx_bytes"],
+    "power_limit_min_w": lambda now: now.fixed["power_min_mw"] / 1000.0,
+    "power_limit_max_w": lambda now: now.fixed["power_max_mw"] / 1000.0,
+    "power_limit_default_w": lambda now: now.fixed["power_default_mw"] / 1000.0,
+    "power_limit_requested_w": lambda now: now.request["power_limit_mw"] / 1000.0,
+    "max_mem_clock_mhz": lambda now: now.fixed["mem_clock_mhz"],
+    "app_mem_clock_mhz": lambda now: now.fixed["mem_clock_mhz"],
+    "default_app_clock_mhz": lambda now: now.fixed["default_sm_clock_mhz"],
+    "boost_max_clock_mhz": lambda now: now.fixed["max_sm_clock_mhz"],
+    "memory_max_temp_c": lambda now: now.fixed["memory_max_c"],
+    "gpu_max_temp_c": lambda now: now.fixed["gpu_max_c"],
+    "pcie_generation_max": lambda now: now.fixed["pcie_generation_max"],
+    "pcie_width_max": lambda now: now.fixed["pcie_width_max"],
+    "tlimit_shutdown_c": lambda now: _where_there(now, FEATURE_TLIMIT, now.fixed["tlimit_shutdown_c"]),
+    "tlimit_slowdown_c": lambda now: _where_there(now, FEATURE_TLIMIT, now.fixed["tlimit_slowdown_c"]),
+    "tlimit_memory_max_c": lambda now: _where_there(now, FEATURE_TLIMIT, now.fixed["tlimit_memory_max_c"]),
+    "tlimit_gpu_max_c": lambda now: _where_there(now, FEATURE_TLIMIT, now.fixed["tlimit_gpu_max_c"]),
+    "ecc_mode": lambda now: now.request["ecc_off"] == 0,
+    "ecc_mode_pending": lambda now: now.request["ecc_off_pending"] == 0,
 }
 
 
@@ -91,6 +144,7 @@ class PlantDriver:
         self._clock = clock
         self._fast = _columns_of(RateClass.FAST)
         self._slow = _columns_of(RateClass.SLOW)
+        self._rare = _columns_of(RateClass.RARE)
         self._next_event = int(self._state.record["event_count"])
         self._gpus = tuple(self._identity(index) for index in range(self._state.gpu_count))
         self._index = {gpu.uuid: gpu.index for gpu in self._gpus}
@@ -106,6 +160,10 @@ class PlantDriver:
     def read_slow(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, n_slow_signals)``; a lost GPU's row is NaN."""
         self._fill(values, self._slow)
+
+    def read_rare(self, values: FloatArray) -> None:
+        """Fill ``(n_gpus, n_rare_signals)``; a lost GPU's row is NaN."""
+        self._fill(values, self._rare)
 
     def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
         """Give the events since the last call, waiting for the first.

@@ -12,6 +12,12 @@ TimeArray = npt.NDArray[np.int64]
 MaskArray = npt.NDArray[np.bool_]
 
 
+# Tables whose rows are stamped when a value was measured and come later than rows of other tables with the same
+# signals, whose gaps they fill. They are for stores of single updates: nothing that judges, shows or rolls up the
+# newest rows reads them.
+LATE_TABLES = frozenset({"gpu_samples"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
     """The columns of a table: which entities of one kind, and which of their signals.
@@ -28,6 +34,11 @@ class TableSpec:
     def shape(self) -> tuple[int, int]:
         """``(n_entities, n_signals)``."""
         return len(self.entities), len(self.signals)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its rows fill gaps of another table, later."""
+        return self.name in LATE_TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,8 +13,9 @@ tables are then made from its rows, one per entity kind.
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,20 @@ _GROUP_ROWS = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingMeta:
-    """What a recording says about itself; None where a foreign file does not say."""
+    """What a recording says about itself; None where a foreign file does not say.
+
+    `about` is what the flight recorder says: `reason`, `triggers`, and `recovered` where it is what a kill or a power
+    cut left; empty for a recording that was made by hand.
+    """
 
     node: str | None = None
     simulated: bool | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_about(self, about: Mapping[str, Any]) -> "RecordingMeta":
+        """Give it with other words about why the recording was written."""
+        return replace(self, about=about)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,6 +134,7 @@ def write_recording(
         if len(moments):
             writer.write(moments)
         writer.close(header_of(tables.values(), topology=topology, meta=meta))
+        _sync(draft)
         draft.replace(path)
     except OSError as err:
         draft.unlink(missing_ok=True)
@@ -138,12 +149,19 @@ def header_of(tables: Iterable[TableSpec], *, topology: Topology, meta: Recordin
         "node": meta.node,
         "simulated": meta.simulated,
         "config": dict(meta.config),
+        "about": dict(meta.about),
         "tables": [json.loads(spec_to_json(spec)) for spec in tables],
         "topology": {
             "entities": [asdict(entity) for entity in topology.entities],
             "edges": topology.edges,
         },
     }
+
+
+def meta_of(header: Header) -> RecordingMeta:
+    """Read what a header says about its recording; KeyError or TypeError where it is none of ours."""
+    about = header.get("about", {})  # files of earlier versions have none
+    return RecordingMeta(node=header["node"], simulated=header["simulated"], config=header["config"], about=about)
 
 
 def read_recording(path: Path) -> Recording:
@@ -165,6 +183,15 @@ def read_recording(path: Path) -> Recording:
     except OSError as err:
         raise refuse(path, row=None, key="(file)", found=err.strerror or str(err), expected="a recording") from err
     return reading.recording(header)
+
+
+def _sync(path: Path) -> None:
+    """Put a file on the device before it gets its name: a power cut must not leave the name without the rows."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write_frames(writer: RowWriter, frames: Iterable[Frame], tables: dict[str, TableSpec]) -> int:
@@ -268,7 +295,7 @@ class _Reading:
                 entities=tuple(entity_from_json(entity) for entity in header["topology"]["entities"]),
                 edges=tuple((parent, child) for parent, child in header["topology"]["edges"]),
             )
-            meta = RecordingMeta(node=header["node"], simulated=header["simulated"], config=header["config"])
+            meta = meta_of(header)
         except (KeyError, TypeError, ValueError) as err:
             raise refuse(
                 self._path, row=None, key="(header)", found=repr(err), expected="what railwatch wrote"

@@ -13,7 +13,9 @@ from telemetry.records import RECORD_TYPES, Event, EventKind, Finding, Record, S
 
 KERNEL_LINE = "kernel_line"
 TICK = "tick"
-SAMPLE_KINDS = frozenset(str(kind) for kind in EntityKind)
+# Rows of a late table stand apart: what reads the table whose gaps they fill must not take them for its own.
+_LATE = "late_"
+SAMPLE_KINDS = frozenset(prefix + str(kind) for kind in EntityKind for prefix in ("", _LATE))
 KINDS = SAMPLE_KINDS | RECORD_TYPES.keys() | {KERNEL_LINE, TICK}
 
 # Kind, entity, signal.
@@ -74,7 +76,7 @@ class FrameRows:
         row, entity, signal = np.nonzero(changed)
         idle = np.flatnonzero(~changed.any(axis=(1, 2)))
         count = len(row) + len(idle)
-        kind = np.full(count, str(self._spec.kind), dtype=object)
+        kind = np.full(count, sample_kind(self._spec), dtype=object)
         kind[len(row) :] = TICK
         idle_entity = np.full(len(idle), self._spec.name, dtype=object)
         idle_signal = np.full(len(idle), "", dtype=object)
@@ -86,6 +88,11 @@ class FrameRows:
             value=np.concatenate([values[changed], np.full(len(idle), np.nan)]),
             text=np.full(count, None, dtype=object),
         )
+
+
+def sample_kind(spec: TableSpec) -> str:
+    """Give what stands in the column `kind` for the rows of a table."""
+    return f"{_LATE}{spec.kind}" if spec.is_late else str(spec.kind)
 
 
 def in_order(parts: Sequence[Rows]) -> Rows:
@@ -147,7 +154,7 @@ def tables_of_places(places: Sequence[Place]) -> tuple[TableSpec, ...]:
     entities: dict[str, dict[str, None]] = {}
     signals: dict[str, dict[str, None]] = {}
     for kind, entity, signal in places:
-        if kind in SAMPLE_KINDS:
+        if kind in SAMPLE_KINDS and not kind.startswith(_LATE):
             entities.setdefault(kind, {})[entity] = None
             signals.setdefault(kind, {})[signal] = None
     return tuple(
@@ -208,7 +215,7 @@ def _coordinates(places: Sequence[Place], tables: Sequence[TableSpec]) -> npt.ND
         known[TICK, spec.name, ""] = (number, -1, -1)
         for i, entity in enumerate(spec.entities):
             for j, name in enumerate(spec.signals):
-                known[str(spec.kind), entity.key, name] = (number, i, j)
+                known[sample_kind(spec), entity.key, name] = (number, i, j)
     return np.array([known.get(place, (-1, -1, -1)) for place in places], dtype=np.int32).reshape(-1, 3)
 
 

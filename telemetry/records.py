@@ -53,6 +53,18 @@ class EventKind(StrEnum):
     AER = "aer"
     COLLECTOR = "collector"
     KERNEL_GAP = "kernel_gap"
+    GPU_PROCESS = "gpu_process"
+    SUPPLY = "supply"
+    FAN = "fan"
+    BOARD_HEAT = "board_heat"
+    BOARD = "board"
+    POWER = "power"
+    DEVICE_ADDED = "device_added"
+    DRIVER_BOUND = "driver_bound"
+    DRIVER_UNBOUND = "driver_unbound"
+    LINK = "link"
+    FABRIC = "fabric"
+    RECORDING = "recording"
 
 
 class Cause(StrEnum):

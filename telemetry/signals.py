@@ -18,7 +18,7 @@ from telemetry.entities import EntityKind
 __all__ = ["CATALOGUE", "SIMULATED_SOURCES", "RateClass", "Signal", "SignalKind", "Source", "signal", "signals_of"]
 
 # Sources that no collector reads yet; recordings of simulated nodes have them.
-SIMULATED_SOURCES = (Source.BMC, Source.PMBUS, Source.PROBE, Source.NVLINK, Source.PROC, Source.JOB)
+SIMULATED_SOURCES = (Source.PMBUS, Source.PROBE, Source.PROC, Source.JOB)
 
 CATALOGUE: tuple[Signal, ...] = (
     *GPU_SIGNALS,

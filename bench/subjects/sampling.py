@@ -99,7 +99,15 @@ def agent(task: dict[str, Any]) -> None:
     settings = SamplerSettings(fast=Pace(rate_hz=task["rate_hz"], stale_after_s=1.0, hung_after_s=1.0))
     sysfs_root = Path(task["sysfs_root"])
     built = build_collectors(
-        CollectorSettings(node="bench", clock=clock, accounts=accounts, reader=driver, sysfs_root=sysfs_root)
+        CollectorSettings(
+            node="bench",
+            clock=clock,
+            accounts=accounts,
+            reader=driver,
+            links=driver.links,
+            pipes=driver.pipes,
+            sysfs_root=sysfs_root,
+        )
     )
     kept = GPU_COLLECTORS if task["subject"] == "agent_gpus" else tuple(part.status.name for part in built)
     collectors = [part.collector for part in built if part.collector is not None and part.status.name in kept]

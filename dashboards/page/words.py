@@ -61,6 +61,12 @@ EVENTS: dict[EventKind, str] = {
     EventKind.AER: "PCIe error",
     EventKind.COLLECTOR: "Collector",
     EventKind.KERNEL_GAP: "Kernel log gap",
+    EventKind.GPU_PROCESS: "GPU process",
+    EventKind.SUPPLY: "Power supply",
+    EventKind.FAN: "Fan",
+    EventKind.BOARD_HEAT: "Temperature on the board",
+    EventKind.BOARD: "Board controller",
+    EventKind.POWER: "Power upstream",
 }
 
 # Knobs of actions and verbs of decisions.

@@ -8,7 +8,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from railwatch import __version__
-from railwatch.cli import actions, config, dashboards, explain, incidents, logs, rules, simulate
+from railwatch.cli import actions, config, dashboards, explain, incidents, logs, recordings, rules, simulate
 from railwatch.cli.doctor import doctor
 from railwatch.cli.record import record
 from railwatch.cli.replay import replay
@@ -44,6 +44,7 @@ app.command(epilog="Example: railwatch replay incident.parquet --json")(replay)
 for name, commands in (
     ("incidents", incidents.app),
     ("actions", actions.app),
+    ("recordings", recordings.app),
     ("rules", rules.app),
     ("simulate", simulate.app),
     ("logs", logs.app),

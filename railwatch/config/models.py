@@ -13,8 +13,9 @@ from pydantic import AfterValidator, Field, model_validator
 from agent.actuation.limits import UnreadableClocks
 from analytics.detectors.limits import DetectorLimits
 from analytics.incidents.book import BookSettings
+from railwatch.config.recorder import Recorder
 from railwatch.config.section import Section, UserPath, at_least, web_url
-from railwatch.config.sources import Sources
+from railwatch.config.sources import AutoHz, Sources
 from rules.rails import RailsSettings
 from telemetry.durations import DurationS, SizeBytes
 from telemetry.records import Mode
@@ -54,13 +55,32 @@ class Node(Section):
 class Sampling(Section):
     """How often the sensors are read."""
 
-    fast_hz: float = Field(default=20.0, ge=1, le=1000, description="Reads per second of the fast group.")
+    fast_hz: AutoHz = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description=(
+            "Reads per second of the fast group; `auto` measures how often the GPUs' sensors update and reads in step "
+            "with them, at most 100 times a second, less often while no GPU works."
+        ),
+    )
+    cpu_budget: float = Field(
+        default=0.1, gt=0, le=1, description="Share of a core above which `auto` reads the GPUs less often."
+    )
+    driver_budget: float = Field(
+        default=0.1, gt=0, le=1, description="Share of time inside the GPU driver above which `auto` reads less often."
+    )
     slow_hz: float = Field(default=1.0, ge=0.01, le=10, description="Reads per second of the slow group.")
     rare: Annotated[DurationS, at_least(1, "1s")] = Field(
         default=10.0, description="Time between two reads of what is costly to ask for: board controllers, meters."
     )
     ring: Annotated[DurationS, at_least(10, "10s")] = Field(
         default=600.0, description="How much full-rate history is kept in memory."
+    )
+    ring_max: SizeBytes = Field(
+        default=256 << 20,
+        ge=1 << 20,
+        description="Size bound of that history for each sampling process; where it is full, less time is kept.",
     )
     deadline: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
         default=2.0,
@@ -167,6 +187,7 @@ class Config(Section):
     node: Node = Node()
     sampling: Sampling = Sampling()
     sources: Sources = Sources()
+    recorder: Recorder = Recorder()
     store: Store = Store()
     detectors: DetectorLimits = DetectorLimits()
     incidents: BookSettings = BookSettings()

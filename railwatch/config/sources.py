@@ -2,9 +2,12 @@
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer
 
+from railwatch.config.bmc import Bmc
+from railwatch.config.meters import Pdu, Upsd
 from railwatch.config.section import Section, UserPath
 
 
@@ -15,13 +18,64 @@ class SourceUse(StrEnum):
     OFF = "off"
 
 
+# A rate, or the word `auto`, which is None inside.
+AutoHz = Annotated[
+    float | None,
+    BeforeValidator(lambda value: None if value == "auto" else value),
+    PlainSerializer(lambda value: "auto" if value is None else value),
+]
+
+
+class Readings(Section):
+    """What other programs send: readings of meters, the heartbeat of a job."""
+
+    use: SourceUse = Field(default=SourceUse.AUTO, description="Whether readings of other programs are taken in.")
+    socket: UserPath | None = Field(
+        default=None,
+        description=(
+            "Datagram socket that programs send to; a stream socket lies beside it, `readings-stream.sock` beside "
+            "`readings.sock`. Unset, both lie in the folder of the run, which `railwatch doctor` names."
+        ),
+    )
+    group: str = Field(default="", description="Group whose members may send too; empty for this user alone.")
+    tcp_port: int | None = Field(default=None, ge=0, le=65535, description="Port on 127.0.0.1; unset for none.")
+
+
 class Sources(Section):
     """Which sources of samples are read, and where they are."""
 
     nvml: SourceUse = Field(default=SourceUse.AUTO, description="NVIDIA's driver library.")
     hwmon: SourceUse = Field(default=SourceUse.AUTO, description="Voltages and currents of the kernel's hwmon sensors.")
+    hwmon_hz: AutoHz = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description=(
+            "How often a voltage rail is looked at between two samples, so that each sample has the lowest voltage and "
+            "the highest current since the one before; `auto` takes twice the rate at which the sensor updates."
+        ),
+    )
     pci: SourceUse = Field(default=SourceUse.AUTO, description="Presence and error counters of the GPUs' PCI devices.")
     host: SourceUse = Field(default=SourceUse.AUTO, description="CPU and memory of the host.")
     kernel_log: SourceUse = Field(default=SourceUse.AUTO, description="Driver lines of the kernel log.")
+    uevents: SourceUse = Field(
+        default=SourceUse.AUTO, description="The kernel's word on GPUs that come, go, get a driver or lose it."
+    )
+    tracepoints: SourceUse = Field(default=SourceUse.AUTO, description="Xids and SXids from kernel tracepoints.")
+    fabric_manager: SourceUse = Field(default=SourceUse.AUTO, description="The log of NVIDIA's Fabric Manager.")
     sysfs: UserPath = Field(default=Path("/sys"), description="Where sysfs is mounted.")
     kmsg: UserPath = Field(default=Path("/dev/kmsg"), description="The kernel log device.")
+    proc: UserPath = Field(default=Path("/proc"), description="Where proc is mounted.")
+    tracefs: UserPath = Field(default=Path("/sys/kernel/tracing"), description="Where tracefs is mounted.")
+    fabric_log: UserPath = Field(
+        default=Path("/var/log/fabricmanager.log"), description="Where the Fabric Manager writes its log."
+    )
+    bmc: Bmc = Bmc()
+    readings: Readings = Readings()
+    pdus: tuple[Pdu, ...] = Field(
+        default=(),
+        description="PDUs read over SNMP, each with `name`, `host` and more; see docs/how-to/read-a-pdu-or-ups.md.",
+    )
+    upsd: tuple[Upsd, ...] = Field(
+        default=(), description="Servers of NUT whose UPSs are read, each with `host` and `port`."
+    )

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from railwatch.session import Session
 from telemetry.errors import ConfigError, EnvironmentLacksError
@@ -39,6 +39,17 @@ def run_child(main: Main) -> None:
         _say({"failed": str(err)})
         sys.exit(3)
     sys.exit(0)
+
+
+def leave(status: int) -> NoReturn:
+    """End this process although threads of it are stuck in the driver.
+
+    A thread that is stuck in the kernel keeps its process from ending; the end of standard output tells the supervisor
+    not to wait for that.
+    """
+    logging.shutdown()
+    os.close(1)
+    os._exit(status)
 
 
 def _stop_when_orphaned(stop: threading.Event) -> None:

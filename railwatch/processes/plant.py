@@ -30,6 +30,7 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
                 "state_file": str(served.state),
                 "sysfs": str(served.sysfs_root),
                 "kmsg": str(served.kernel_log),
+                "proc": str(served.proc_root),
                 "environ": served.environment,
             }
         )

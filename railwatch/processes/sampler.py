@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -10,22 +11,29 @@ from threading import Thread
 from agent.accounts import Accounts
 from agent.actuation.client import ActuatorClient
 from agent.collectors.build import CollectorSettings, build_collectors, kernel_log_status
+from agent.collectors.build_events import boot_id, build_event_sources
 from agent.collectors.driver_events import DriverEvents
 from agent.collectors.driver_lines import DriverLines
 from agent.collectors.gpu_roster import GpuRoster
 from agent.collectors.kernel_log import KernelLog
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
-from agent.guard.guard import Guard
+from agent.guard.guard import IDLE_WAKE_S, Guard
 from agent.guard.pipeline import Pipeline
+from agent.guard.step_log import StepLog
 from agent.ring import Ring
+from agent.ring_header import rows_for
 from agent.sampler.sampler import Sampler, make_ring, settle_process
+from agent.sampler.settings import SamplerSettings
 from analytics.catalogue import xid
 from railwatch.config.models import Config
 from railwatch.config.sources import SourceUse
-from railwatch.driver import OpenDriver, open_driver
+from railwatch.driver import OpenDriver
+from railwatch.driver_watch import DriverWatch
+from railwatch.event_sources import event_settings
 from railwatch.pipeline import pipeline_settings, topology_of
-from railwatch.processes.child import Ready, run_child
-from railwatch.sampling import STATUS_EVERY_S, StatusFiles, chosen, sampler_settings
+from railwatch.processes.child import Ready, leave, run_child
+from railwatch.reenumeration import Reenumeration
+from railwatch.sampling import STATUS_EVERY_S, StatusFiles, chosen, rail_sweeping, sampler_settings
 from railwatch.session import DriverKind, Session
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
@@ -36,22 +44,33 @@ logger = logging.getLogger(__name__)
 
 CLOCKS_FILE = "clocks.json"
 GPUS_FILE = "gpus.json"
+COUNTED_FILE = "counted-anew"
 # A guard that took no step for this long hangs; a step takes milliseconds, an order to the actuator at most a second.
 GUARD_SILENT_S = 10.0
 GUARD_ENDED = 4
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# Tables of the fast class wake the guard one by one, and most of their rows are taken in together. own choice.
+STEPS_PER_TICK = 2
+# GPUs came, or their driver was loaded anew: the next process counts them.
+GPUS_CHANGED = 5
+# The driver's calls hang for good, and they answer again: the next process does without it, and with it.
+DRIVER_HUNG, DRIVER_BACK = 7, 8
+# Own choice: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
+STOP_HUNG_S = 0.5
 
 
 def main(session: Session, stop: Flag, ready: Ready) -> None:
     """Sample and guard until told to stop."""
     clock, config = SystemClock(), session.config
-    driver = open_driver(session, clock)
+    watch = DriverWatch(session, clock)
+    driver = watch.open()
     accounts = Accounts()
     if driver.nvml is not None:
         accounts.driver_s = driver.nvml.costs.total_s
     collectors, sources = _collectors(session, config, driver, accounts, clock)
-    event_sources = _event_sources(session, config, driver, accounts, clock)
-    sources += (kernel_log_status(Path(session.kmsg)),)
+    collectors = watch.keep_tables(collectors)
+    event_sources, told = _event_sources(session, config, driver, accounts, clock)
+    sources += told
+    event_sources += watch.event_sources()
     settings = sampler_settings(config)
     files = StatusFiles(session.run_dir, "sampler")
     topology = topology_of(session.node, [collector.spec for collector in collectors])
@@ -63,17 +82,18 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
         topology=topology,
         simulated=session.simulated,
         seconds=config.sampling.ring,
+        max_bytes=config.sampling.ring_max,
     )
     journal = JournalWriter(session.journal_dir / "guard.jsonl", simulated=session.simulated)
     actuator = ActuatorClient(session.actuator_socket)
     # A simulated node starts anew with each run, and its incidents with it.
     kept = (session.run_dir if session.simulated else config.data_dir) / "guard.json"
-    supported_mhz = driver.supported_mhz()
-    (session.run_dir / CLOCKS_FILE).write_text(json.dumps(supported_mhz), encoding="utf-8")
+    supported_mhz = watch.supported_mhz(driver)
+    session.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
     pipeline = _pipeline(session, ring, supported_mhz)
     pulse = Pulse(clock)
     guard = Guard(
-        ring.tables,
+        {name: table for name, table in ring.tables.items() if not table.spec.is_late},
         pipeline,
         actuator,
         journal,
@@ -81,7 +101,9 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
         snapshot_path=kept,
         actions_path=session.journal_dir / "actuator.jsonl",
         events_path=session.slow_events_path,
+        steps=_step_log(session, ring, settings),
     )
+    reenumeration, answered = Reenumeration(clock, session.run_dir / COUNTED_FILE), Flag()
     sampler = Sampler(
         ring,
         collectors,
@@ -89,7 +111,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
         settings=settings,
         accounts=accounts,
         on_rows=lambda _: guard.wake(),
-        on_events=lambda events: _tell(guard, events),
+        on_events=lambda events: _tell(guard, reenumeration, events),
         event_sources=event_sources,
     )
     guarding = Thread(target=run_guard, args=(guard, stop, kept), name="guard", daemon=True)
@@ -98,17 +120,46 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
     guarding.start()
     ready({"gpus": len(driver.gpus), "tables": list(ring.tables)})
     files.tell_sources(sources)
-    while not stop.wait(STATUS_EVERY_S):
+    Thread(target=watch.ask, args=(answered,), name="ask-driver", daemon=True).start()
+    status = 0
+    while not status and not stop.wait(STATUS_EVERY_S):
         files.tell_workers(sampler.statuses())
         if not stop.is_set() and (not guarding.is_alive() or pulse.age_s > GUARD_SILENT_S):
             logger.error("the guard takes no step any more; this process ends to be started again")
             sampler.stop()
             sys.exit(GUARD_ENDED)
+        status = _reason_to_end(reenumeration, watch, answered, dead=watch.see(collectors, sampler.statuses()))
+    if status:
+        sampler.stop(STOP_HUNG_S)
+        stop.wait(2 * IDLE_WAKE_S)  # the guard judges what is there and hears what was told
+        stop.set()
     guarding.join(2.0)
-    sampler.stop()
-    actuator.close()
-    journal.close()
-    ring.close()
+    _end(sampler, (actuator, journal, ring), status)
+
+
+def _end(sampler: Sampler, parts: Iterable[ActuatorClient | JournalWriter | Ring], status: int) -> None:
+    if not status:
+        sampler.stop()
+    for part in parts:
+        part.close()
+    if status:
+        leave(status)
+
+
+def _reason_to_end(reenumeration: Reenumeration, watch: DriverWatch, answered: Flag, *, dead: str) -> int:
+    """Give the status to end with so that another process starts, 0 where there is no reason to."""
+    if reenumeration.is_due:
+        logger.warning("%s; this process ends, and the next one counts the GPUs anew", reenumeration.reason)
+        reenumeration.leave_mark()
+        return GPUS_CHANGED
+    if dead:
+        logger.error("%s; this process ends, and the next one does without the driver", dead)
+        watch.give_up(dead)
+        return DRIVER_HUNG
+    if answered.is_set():
+        logger.warning("the GPU driver answers again; this process ends, and the next one reads it")
+        return DRIVER_BACK
+    return 0
 
 
 class Pulse:
@@ -147,7 +198,8 @@ def run_guard(guard: Guard, stop: Flag, kept: Path) -> None:
             kept.replace(kept.with_suffix(".bad"))
 
 
-def _tell(guard: Guard, events: tuple[Event, ...]) -> None:
+def _tell(guard: Guard, reenumeration: Reenumeration, events: tuple[Event, ...]) -> None:
+    reenumeration.note(events)
     for event in events:
         guard.tell(event)
 
@@ -162,8 +214,13 @@ def _collectors(
             clock=clock,
             accounts=accounts,
             reader=driver.reader,
+            links=driver.links,
+            pipes=driver.pipes,
+            samples=None if driver.nvml is None else driver.nvml.samples,
             why_no_reader=session.source if session.driver is DriverKind.NONE else driver.why,
             sysfs_root=Path(session.sysfs),
+            sweeping=rail_sweeping(config, clock),
+            proc_root=Path(session.proc),
         )
     )
 
@@ -177,7 +234,7 @@ def _collectors(
 
 def _event_sources(
     session: Session, config: Config, driver: OpenDriver, accounts: Accounts, clock: Clock
-) -> tuple[EventSource, ...]:
+) -> tuple[tuple[EventSource, ...], tuple[SourceStatus, ...]]:
     found: list[EventSource] = []
     if driver.events is not None:
         found.append(DriverEvents(driver.events, driver.gpus, clock=clock, severity_of=_severity_of))
@@ -192,12 +249,15 @@ def _event_sources(
             )
         )
     path = Path(session.kmsg)
-    if config.sources.kernel_log is SourceUse.AUTO and kernel_log_status(path).state is SourceState.WORKING:
-        log = f"kmsg:{BOOT_ID.read_text().strip()[:8]}" if BOOT_ID.exists() else "kmsg"
-        lines = KernelLog(path, node=session.node.key, parser=DriverLines(driver.gpus, log=log), clock=clock)
+    log_status = kernel_log_status(path)
+    if config.sources.kernel_log is SourceUse.AUTO and log_status.state is SourceState.WORKING:
+        parser = DriverLines(driver.gpus, log=f"kmsg:{boot_id()}")
+        lines = KernelLog(path, node=session.node.key, parser=parser, clock=clock)
         accounts.kernel_lines_unparsed = lambda: lines.unparsed
         found.append(lines)
-    return tuple(found)
+    built = build_event_sources(event_settings(session, driver.gpus, clock))
+    found += [part.source for part in built if part.source is not None]
+    return tuple(found), (log_status, *(part.status for part in built))
 
 
 def _severity_of(code: int) -> Severity:
@@ -205,8 +265,16 @@ def _severity_of(code: int) -> Severity:
     return Severity.WARNING if entry is None else entry.severity
 
 
+def _step_log(session: Session, ring: Ring, settings: SamplerSettings) -> StepLog | None:
+    if session.config.recorder.use is SourceUse.OFF:
+        return None
+    names = [name for name, table in ring.tables.items() if not table.spec.is_late]
+    rows = rows_for(session.config.sampling.ring, STEPS_PER_TICK * settings.fast.rate_hz)
+    return StepLog(session.steps_ring_path, names, node=session.node, simulated=session.simulated, rows=rows)
+
+
 def _pipeline(session: Session, ring: Ring, supported_mhz: dict[str, tuple[float, ...]]) -> Pipeline:
-    specs = [table.spec for table in ring.tables.values()]
+    specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
     settings = pipeline_settings(session.config, simulated=session.simulated)
     pipeline = Pipeline(specs, ring.topology, settings, supported_mhz=supported_mhz)
     for name in pipeline.idle_detectors:

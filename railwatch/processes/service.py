@@ -1,12 +1,14 @@
 """The service process: takes what ring and journals bring to the store, and serves the page."""
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
 import numpy as np
 
+from agent.ring import RingTable
 from agent.rings import Rings
 from dashboards.page.app import create_app, echarts_dir
 from dashboards.page.server import PageServer, bind
@@ -146,7 +148,7 @@ class Service:
         return raw, rollups
 
     def _drain(self, raw: list[Frame], rollups: list[Frame]) -> None:
-        for name, table in ({} if self._rings is None else self._rings.tables).items():
+        for name, table in ({} if self._rings is None else _stored(self._rings)).items():
             kept_ns = self._kept_ns.pop(name, None)  # only what was in the ring already can have been kept before
             left_out = 0
             while True:
@@ -162,6 +164,8 @@ class Service:
                 # Up to the newest row in the store everything is kept; what is not later in spite of standing behind it
                 # was stamped after the wall clock was stepped back.
                 left_out = 0 if kept_ns in read.frame.time_ns else left_out + len(read.frame) - len(fresh)
+                if table.spec.is_late:  # the rollups are of what the polls saw
+                    continue
                 # A rollup that was not complete is made from its whole second.
                 done = self._rollups[name].feed(_later(read.frame, None if kept_ns is None else _second_of(kept_ns)))
                 if len(done):
@@ -174,8 +178,8 @@ class Service:
         Gives the last rollups of the rings before.
         """
         try:
-            rings = Rings.attach(self._session.ring_path, (self._session.slow_ring_path,))
-            tables = rings.tables
+            rings = Rings.attach(self._session.ring_path, self._session.other_ring_paths)
+            tables = _stored(rings)
             newest_ns = {name: self._keeper.newest_ns(table.spec) for name, table in tables.items()}
         except EnvironmentLacksError:
             return []  # the sampler is being started again
@@ -184,16 +188,28 @@ class Service:
                 logger.error("rows wait in the ring: %s", err)  # noqa: TRY400 -- the reason says it all
             self._store_trouble = str(err)
             return []
+        # Tables of a ring that is still the same are gone on with.
+        before = {} if self._rings is None else self._rings.identities
+        now = rings.identities
+        same = {name for name in tables if name in self._next and before.get(name) == now[name]}
         self._rings, self._store_trouble = rings, ""
-        left = self._flush()
-        self._next = {name: max(0, table.count - table.rows) for name, table in tables.items()}
-        self._kept_ns = {name: kept_ns for name, kept_ns in newest_ns.items() if kept_ns is not None}
-        self._rollups = {name: Rollup(table.spec) for name, table in tables.items()}
+        left = self._flush(same)
+        self._next = {
+            name: self._next[name] if name in same else max(0, table.count - table.rows)
+            for name, table in tables.items()
+        }
+        self._kept_ns = {
+            name: kept_ns for name, kept_ns in newest_ns.items() if kept_ns is not None and name not in same
+        }
+        self._rollups = {
+            name: self._rollups[name] if name in same else Rollup(table.spec) for name, table in tables.items()
+        }
         return left
 
-    def _flush(self) -> list[Frame]:
-        """Give the second that is open in every table, wherever the wall clock stands by now."""
-        return [frame for rollup in self._rollups.values() if len(frame := rollup.flush(END_OF_TIME_NS))]
+    def _flush(self, but: Collection[str] = ()) -> list[Frame]:
+        """Give the second that is open in every table but those, wherever the wall clock stands by now."""
+        ending = [rollup for name, rollup in self._rollups.items() if name not in but]
+        return [frame for rollup in ending if len(frame := rollup.flush(END_OF_TIME_NS))]
 
     def _own_frame(self, now_ns: int) -> Frame:
         status = self._keeper.status()
@@ -205,6 +221,11 @@ class Service:
             values=values,
             fresh=np.ones(values.shape, dtype=np.bool_),
         )
+
+
+def _stored(rings: Rings) -> dict[str, RingTable]:
+    """Give the tables whose single updates are stored."""
+    return rings.tables | rings.late_tables
 
 
 def _later(frame: Frame, time_ns: int | None) -> Frame:

@@ -42,6 +42,7 @@ class Served:
         return {
             "RAILWATCH_SOURCES__SYSFS": str(self.sysfs_root),
             "RAILWATCH_SOURCES__KMSG": str(self.kernel_log),
+            "RAILWATCH_SOURCES__PROC": str(self.proc_root),
             "HOST_SYS": str(self.sysfs_root),
             "HOST_PROC": str(self.proc_root),
         }

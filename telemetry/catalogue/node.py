@@ -3,7 +3,7 @@
 from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
 from telemetry.entities import EntityKind
 
-_G = SignalKind.GAUGE
+_G, _C = SignalKind.GAUGE, SignalKind.COUNTER
 
 _NODE = declare(
     EntityKind.NODE,
@@ -25,6 +25,21 @@ _NODE_BMC = declare(
     (
         ("rail_voltage_v", "V", _G, 3, "Voltage of the 12 V rail as the board's controller measures it."),
         ("outlet_temp_c", "°C", _G, 1, "Air temperature at the outlet."),
+        ("node_power_w", "W", _G, 1, "Power that the whole node takes in, as the board's controller tells it."),
+        ("gpu_board_temp_c", "°C", _G, 1, "Hottest temperature of a GPU as the board's controller measures it."),
+        ("bmc_board_temp_c", "°C", _G, 1, "Hottest temperature of the board as its controller measures it."),
+        ("bmc_age_s", "s", _G, 1, "How long ago any reading of the board's controller changed: high where it hangs."),
+    ),
+)
+_NODE_BOARD = declare(
+    EntityKind.NODE,
+    Source.HWMON,
+    RateClass.SLOW,
+    (
+        ("cpu_temp_c", "°C", _G, 1, "Hottest temperature of the processors."),
+        ("dimm_temp_c", "°C", _G, 1, "Hottest temperature of the memory modules."),
+        ("drive_temp_c", "°C", _G, 1, "Hottest temperature of the drives."),
+        ("board_temp_c", "°C", _G, 1, "Hottest temperature of the board's own sensors."),
     ),
 )
 _NODE_PROC = declare(
@@ -37,8 +52,28 @@ _NODE_PROC = declare(
     ),
 )
 
+_NODE_PRESSURE = declare(
+    EntityKind.NODE,
+    Source.PRESSURE,
+    RateClass.SLOW,
+    (
+        ("cpu_some_stall_ratio", "ratio", _G, 4, "Share of the last 10 s in which a task waited for a processor."),
+        ("cpu_some_stall_s", "s", _C, 6, "Time in which a task waited for a processor."),
+        ("memory_some_stall_ratio", "ratio", _G, 4, "Share of the last 10 s in which a task waited for memory."),
+        ("memory_some_stall_s", "s", _C, 6, "Time in which a task waited for memory."),
+        ("memory_full_stall_ratio", "ratio", _G, 4, "Share of the last 10 s in which all tasks waited for memory."),
+        ("memory_full_stall_s", "s", _C, 6, "Time in which all tasks waited for memory."),
+        ("io_some_stall_ratio", "ratio", _G, 4, "Share of the last 10 s in which a task waited for a disk."),
+        ("io_some_stall_s", "s", _C, 6, "Time in which a task waited for a disk."),
+        ("io_full_stall_ratio", "ratio", _G, 4, "Share of the last 10 s in which all tasks waited for a disk."),
+        ("io_full_stall_s", "s", _C, 6, "Time in which all tasks waited for a disk."),
+    ),
+)
+
 NODE_SIGNALS = (
     *_NODE,
     *_NODE_BMC,
+    *_NODE_BOARD,
     *_NODE_PROC,
+    *_NODE_PRESSURE,
 )

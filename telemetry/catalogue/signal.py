@@ -34,8 +34,13 @@ class Source(StrEnum):
     PMBUS = "pmbus"
     PROBE = "probe"
     NVLINK = "nvlink"
+    GPM = "gpm"
+    NVML_PROCESSES = "nvml_processes"
     PROC = "proc"
+    PRESSURE = "pressure"
     JOB = "job"
+    PDU = "pdu"
+    UPS = "ups"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

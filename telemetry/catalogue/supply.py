@@ -3,7 +3,7 @@
 from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
 from telemetry.entities import EntityKind
 
-_G = SignalKind.GAUGE
+_G, _F = SignalKind.GAUGE, SignalKind.FLAGS
 
 _SUPPLY = declare(
     EntityKind.SUPPLY,
@@ -12,6 +12,12 @@ _SUPPLY = declare(
     (
         ("voltage_v", "V", _G, 3, "Voltage at the sensor, on a 12 V rail at the load's end."),
         ("current_a", "A", _G, 3, "Current through the sensor's shunt, from the same conversion as the voltage."),
+        ("voltage_min_v", "V", _G, 3, "Lowest voltage read since the sample before, at the sensor's own pace."),
+        ("current_max_a", "A", _G, 3, "Highest current read since the sample before, at the sensor's own pace."),
+        ("rail_voltage_v", "V", _G, 3, "Voltage of a rail other than 12 V: 3.3, 5, 48 or 54 V."),
+        ("rail_current_a", "A", _G, 3, "Current of a rail other than 12 V."),
+        ("rail_voltage_min_v", "V", _G, 3, "Lowest voltage of such a rail since the sample before."),
+        ("rail_current_max_a", "A", _G, 3, "Highest current of such a rail since the sample before."),
     ),
 )
 _SUPPLY_OWN = declare(
@@ -21,6 +27,19 @@ _SUPPLY_OWN = declare(
     (
         ("input_voltage_v", "V", _G, 2, "Mains voltage at the supply's input, as the supply tells it."),
         ("power_w", "W", _G, 1, "Power that the supply delivers, as the supply tells it."),
+        ("input_current_a", "A", _G, 3, "Current at the supply's input, as the supply tells it."),
+        ("input_power_w", "W", _G, 1, "Power that the supply takes in, as the supply tells it."),
+        ("output_voltage_v", "V", _G, 3, "Voltage at the supply's main output, as the supply tells it."),
+        ("output_current_a", "A", _G, 3, "Current of the supply's main output, as the supply tells it."),
+        ("supply_temp_c", "°C", _G, 1, "Hottest temperature inside the supply."),
+        ("fan_rpm", "rpm", _G, 0, "Speed of the slowest fan inside the supply."),
+        (
+            "supply_alarms",
+            "",
+            _F,
+            0,
+            "Alarms of the supply by bit: 1 input, 2 output voltage, 4 output load, 8 temperature, 16 fan.",
+        ),
     ),
 )
 _SUPPLY_JOINT = declare(
@@ -29,9 +48,58 @@ _SUPPLY_JOINT = declare(
     RateClass.SLOW,
     (("joint_temp_c", "°C", _G, 2, "Temperature at the joint between the supply's cable and the bus."),),
 )
+_SUPPLY_PDU = declare(
+    EntityKind.SUPPLY,
+    Source.PDU,
+    RateClass.RARE,
+    (
+        ("mains_voltage_v", "V", SignalKind.GAUGE, 2, "Voltage at a PDU's inlet, phase or outlet."),
+        ("mains_current_a", "A", SignalKind.GAUGE, 3, "Current through a PDU's inlet, phase or outlet."),
+        ("mains_power_w", "W", SignalKind.GAUGE, 1, "Active power through a PDU, or its inlet, phase or outlet."),
+        ("mains_energy_j", "J", SignalKind.COUNTER, 0, "Energy through it since somebody reset its meter."),
+        ("mains_frequency_hz", "Hz", SignalKind.GAUGE, 2, "Frequency of the mains at a PDU's inlet."),
+    ),
+)
+_SUPPLY_UPS = declare(
+    EntityKind.SUPPLY,
+    Source.UPS,
+    RateClass.RARE,
+    (
+        ("ups_input_voltage_v", "V", SignalKind.GAUGE, 1, "Mains voltage at a UPS's input."),
+        ("ups_output_voltage_v", "V", SignalKind.GAUGE, 1, "Voltage that a UPS gives."),
+        ("ups_load_ratio", "ratio", SignalKind.GAUGE, 3, "Load of a UPS over its rating."),
+        ("ups_power_w", "W", SignalKind.GAUGE, 1, "Active power that a UPS gives."),
+        ("ups_battery_ratio", "ratio", SignalKind.GAUGE, 3, "Charge of a UPS's battery."),
+        ("ups_runtime_s", "s", SignalKind.GAUGE, 0, "How long a UPS's battery lasts at the load of now."),
+        (
+            "ups_status",
+            "",
+            SignalKind.FLAGS,
+            0,
+            "State of a UPS as a bit mask: 1 on line, 2 on battery, 4 low battery, 8 replace battery, 512 overloaded.",
+        ),
+    ),
+)
+_SUPPLY_BMC = declare(
+    EntityKind.SUPPLY,
+    Source.BMC,
+    RateClass.SLOW,
+    (
+        (
+            "supply_flags",
+            "",
+            _F,
+            0,
+            "State of a supply by its controller, by bit: 1 present, 2 failed, 4 about to fail, 8 input lost.",
+        ),
+    ),
+)
 
 SUPPLY_SIGNALS = (
     *_SUPPLY,
     *_SUPPLY_OWN,
     *_SUPPLY_JOINT,
+    *_SUPPLY_PDU,
+    *_SUPPLY_UPS,
+    *_SUPPLY_BMC,
 )

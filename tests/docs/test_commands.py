@@ -127,7 +127,7 @@ def test_the_pages_hold_commands_to_check() -> None:
         ("frobnicate", "no such command"),
         ("up --fro", "no option --fro"),
         ("up --for", "needs a value"),
-        ("record", "needs {'--out'}"),
+        ("simulate run healthy", "needs {'--out'}"),
         ("replay", "an argument is missing"),
         ("doctor twice", "takes no argument"),
     ],

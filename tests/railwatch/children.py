@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -49,6 +50,11 @@ def main(session: Session, stop: threading.Event, ready: Ready) -> None:
             stop.wait(60)
         case "deaf":
             ready({"pid": os.getpid()})
+            nap(60)
+        case "leaves but cannot end":
+            ready({"pid": os.getpid()})
+            os.close(1)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             nap(60)
         case "dies when it is started again" if len((session.run_dir / "pids").read_text().split()) > 1:
             os._exit(7)

@@ -86,3 +86,10 @@ def test_auto_enforces_on_a_simulated_node_only() -> None:
 def test_the_configuration_survives_json_unchanged() -> None:
     config = load_config(None, {"RAILWATCH_SAMPLING__RING": "90s", "RAILWATCH_STORE__SPOOL_MAX": "5MiB"})
     assert Config.model_validate_json(config.model_dump_json()) == config
+
+
+@pytest.mark.parametrize(("given", "expected_hz"), [("auto", None), (500, 500.0), ("250", 250.0)])
+def test_the_pace_of_rails_is_a_rate_or_the_word_auto(given: str | int, expected_hz: float | None) -> None:
+    config = Config.model_validate({"sources": {"hwmon_hz": given}})
+    assert config.sources.hwmon_hz == expected_hz
+    assert Config.model_validate_json(config.model_dump_json()) == config

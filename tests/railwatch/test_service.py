@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
+from agent.ring import Ring
 from dashboards.page.source import StoreStatus
 from railwatch.config.models import StoreKind
 from railwatch.keeping import EmbeddedKeeper, Keeper, open_keeper
@@ -19,7 +20,7 @@ from railwatch.processes.service import MAX_UNWRITTEN, Service
 from railwatch.session import Session
 from railwatch.supervisor import ChildSpec, Supervisor
 from telemetry.clock import NS_PER_S, SystemClock
-from telemetry.entities import EntityKind
+from telemetry.entities import EntityKind, Topology
 from telemetry.errors import TransientError
 from telemetry.frames import Frame, TableSpec
 from telemetry.journal import JournalWriter
@@ -94,6 +95,54 @@ def test_rows_and_complete_seconds_go_to_the_store_and_the_open_one_at_the_end(
     running.service.keep(at_end=True)
     assert raw(session) == [float(n) for n in range(60)]
     assert rollups(session) == means(3)
+
+
+class Remembering:
+    """A server: it keeps what it is sent, and cannot say what it has."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self.rows = 0
+
+    def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
+        self.rows += sum(len(frame) for frame in raw if frame.spec.name == "supply")
+        self._keeper.keep(raw, rollups, records)
+
+    def status(self) -> StoreStatus:
+        return self._keeper.status()
+
+    def errors(self) -> int:
+        return self._keeper.errors()
+
+    def newest_ns(self, spec: TableSpec) -> int | None:
+        del spec
+        return None
+
+    def close(self) -> None:
+        self._keeper.close()
+
+
+def test_a_meter_that_comes_sends_no_row_of_the_main_ring_again(session: Session) -> None:
+    keeper = open_keeper(session.config, node="node0", simulated=True, clock=FakeClock())
+    server = Remembering(keeper)
+    running = Running(session, server)
+    ring = a_ring(session)
+    write_rows(ring, 0, 50)
+    running.service.keep()
+    meter = TableSpec(name="sent_supply", kind=EntityKind.SUPPLY, entities=WIDE.entities, signals=("power_w",))
+    Ring.create(
+        session.readings_ring_path,
+        [meter],
+        node="node0",
+        topology=Topology(entities=meter.entities),
+        simulated=True,
+        rows={"sent_supply": 8},
+    ).close()
+    write_rows(ring, 50, 10)
+    running.service.keep()
+    assert server.rows == 60
+    assert rollups(session) == means(2), "the second that is open stays open"
+    running.close()
 
 
 def test_a_service_that_starts_again_keeps_each_row_once_and_whole_seconds(session: Session) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from railwatch.supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, SETTLED_S, Supervisor
+from railwatch.supervisor import FIRST_PAUSE_S, LEAVE_S, LONGEST_PAUSE_S, SETTLED_S, Supervisor
 from telemetry.errors import EnvironmentLacksError
 from tests.agent.fakes import FakeClock
 from tests.railwatch.children import CLOCK, MODULE, nap, prepare, spec
@@ -169,3 +169,37 @@ def test_processes_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
         above.wait()
         if above.stdout is not None:
             above.stdout.close()
+
+
+def test_a_process_that_left_and_does_not_end_is_killed_and_another_takes_its_place(
+    supervisor: Supervisor, tmp_path: Path, clock: FakeClock
+) -> None:
+    first = supervisor.start(spec("leaves but cannot end"))["pid"]
+    wait_for(supervisor._children["child"].left.is_set)
+    assert supervisor.watch() == ()
+    assert running(first)
+    clock.advance(LEAVE_S + 0.1)
+    assert supervisor.watch() == ()
+    wait_for(lambda: not running(first))
+    assert supervisor.watch() == ("child",)
+    clock.advance(FIRST_PAUSE_S)
+    supervisor.watch()
+    wait_for(lambda: len(pids(tmp_path)) == 2)
+
+
+def test_a_process_that_not_even_a_kill_ends_is_given_up_and_another_takes_its_place(
+    supervisor: Supervisor, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = supervisor.start(spec("leaves but cannot end"))["pid"]
+    process = supervisor._children["child"].process
+    wait_for(supervisor._children["child"].left.is_set)
+    monkeypatch.setattr(process, "kill", lambda: None)  # as one whose thread is stuck in the kernel
+    supervisor.watch()
+    clock.advance(2 * LEAVE_S + 0.1)
+    assert supervisor.watch() == ("child",)
+    clock.advance(FIRST_PAUSE_S)
+    supervisor.watch()
+    wait_for(lambda: len(pids(tmp_path)) == 2)
+    assert running(first)
+    os.kill(first, signal.SIGKILL)
+    process.wait()

@@ -216,3 +216,13 @@ def test_a_recording_without_samples_is_a_recording(tmp_path: Path) -> None:
 def test_pyarrow_is_not_loaded_until_a_parquet_file_is_touched() -> None:
     code = "import sys, telemetry.recording; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_rows_of_a_late_table_stand_apart_from_those_whose_gaps_they_fill(tmp_path: Path) -> None:
+    late = gpu_spec(2, name="gpu_samples")
+    frames = [sampled(FAST, n_rows=20, seed=1), sampled(late, n_rows=30, seed=2)]
+    path = tmp_path / "late.parquet"
+    write_recording(path, frames, topology=TOPOLOGY, meta=META)
+    read = read_recording(path)
+    for frame in frames:
+        assert_frames_equal(whole(read, frame.spec.name), frame)

@@ -1,0 +1,141 @@
+"""The process for slow sources, run in a thread of the test: what one that hangs does to the others."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.collectors import build_slow
+from agent.collectors.build import Built
+from agent.collectors.build_slow import SlowSettings
+from agent.collectors.port import SourceState, SourceStatus
+from agent.ring import Ring
+from railwatch.processes import slow
+from railwatch.session import Session
+from telemetry.clock import SystemClock
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import TableSpec
+from telemetry.signals import RateClass
+from tests.agent.fakes import FakeCollector
+from tests.railwatch.a_run import a_session
+
+CLOCK = SystemClock()
+pytestmark = pytest.mark.timeout(60)
+
+
+def source(name: str) -> FakeCollector:
+    entity = Entity(kind=EntityKind.SUPPLY, key=name, name=name)
+    spec = TableSpec(name=name, kind=EntityKind.SUPPLY, entities=(entity,), signals=("mains_power_w",))
+    return FakeCollector(spec, name=name, rate=RateClass.SLOW)
+
+
+def built(collector: FakeCollector | None, name: str = "late") -> Built:
+    state = SourceState.FAILED if collector is None else SourceState.WORKING
+    return Built(collector=collector, status=SourceStatus(name=name, state=state, detail="a test"))
+
+
+class Run:
+    """`slow.main` in a thread; `status` is what it ended with."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.stop = threading.Event()
+        self.ready = threading.Event()
+        self.status: Any = "running"
+        self._thread = threading.Thread(target=self._main, daemon=True)
+        self._thread.start()
+        assert self.ready.wait(20.0)
+
+    def _main(self) -> None:
+        try:
+            slow.main(self.session, self.stop, lambda _: self.ready.set())
+            self.status = 0
+        except SystemExit as err:
+            self.status = err.code
+
+    def end(self) -> None:
+        self.stop.set()
+        self._thread.join(10.0)
+
+    def workers(self) -> dict[str, dict[str, Any]]:
+        path = self.session.run_dir / "workers-slow.json"
+        return {row["name"]: row for row in json.loads(path.read_text())} if path.exists() else {}
+
+    def until(self, name: str, state: str) -> dict[str, Any]:
+        end_s = CLOCK.monotonic_s() + 20.0
+        while self.workers().get(name, {}).get("state") != state:
+            assert CLOCK.monotonic_s() < end_s, self.workers()
+            CLOCK.sleep_until(CLOCK.monotonic_s() + 0.05)
+        return self.workers()[name]
+
+    def events(self) -> list[str]:
+        text = self.session.slow_events_path.read_text()
+        return [json.loads(line)["message"] for line in text.splitlines()]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return a_session(tmp_path, slow_hz=10.0)
+
+
+def test_one_that_never_returns_is_said_once_tried_again_and_does_not_stop_the_others(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, works, release = source("hangs"), source("works"), threading.Event()
+
+    def hang() -> None:
+        release.wait(30.0)
+
+    hangs.before_read = hang
+    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (lambda _: built(hangs), lambda _: built(works)))
+    run = Run(session)
+    run.until("hangs", "hung")
+    reads = works.reads
+    assert run.workers()["works"]["state"] == "working"
+    ring = Ring.attach(session.slow_ring_path)
+    rows = ring.tables["works"].count
+    release.set()
+    assert run.until("hangs", "working")["hangs"] == 1
+    assert hangs.reads >= 2
+    assert works.reads > reads
+    assert ring.tables["works"].count > rows
+    ring.close()
+    run.end()
+    assert run.status == 0
+    told = [message for message in run.events() if "hangs" in message]
+    assert told == ["Collector hangs is hung: no answer within 5 s", "Collector hangs works again"]
+
+
+def test_a_source_that_answers_later_gets_its_tables_by_a_fresh_start(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late: list[FakeCollector] = []
+    monkeypatch.setattr(slow, "LOOK_AGAIN_S", 0.2)
+    factories = (lambda _: built(late[0] if late else None), lambda _: built(source("works")))
+    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", factories)
+    run = Run(session)
+    run.until("works", "working")
+    assert run.status == "running"
+    late.append(source("late"))
+    run._thread.join(10.0)
+    assert run.status == slow.SOURCES_CHANGED
+    again = Run(session)
+    again.until("late", "working")
+    again.end()
+
+
+def test_a_node_without_slow_sources_waits_for_one(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    late: list[FakeCollector] = []
+
+    def _late(settings: SlowSettings) -> Built:
+        return built(late[0] if late else None)
+
+    monkeypatch.setattr(slow, "LOOK_AGAIN_S", 0.2)
+    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (_late,))
+    monkeypatch.setattr(build_slow, "SLOW_EVENT_FACTORIES", ())
+    run = Run(session)
+    late.append(source("late"))
+    run._thread.join(10.0)
+    assert run.status == slow.SOURCES_CHANGED
