@@ -2,8 +2,9 @@
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import yaml
 from pydantic import BaseModel, RootModel, ValidationError
@@ -112,7 +113,7 @@ def problems_of(
             expected, found = str(context["error"]), _found(path, detail["input"])
         elif kind == "missing":
             expected, found = _EXPECTED[kind], "missing"
-        elif kind == "extra_forbidden":
+        elif kind in ("extra_forbidden", "unexpected_keyword_argument"):  # of a model, of a dataclass
             expected, found = _known_key(model, path), "unknown key"
         else:
             wanted = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
@@ -121,30 +122,34 @@ def problems_of(
     return tuple(problems)
 
 
+def keys_of(kind: Any) -> Mapping[str, Any]:
+    """Give the keys that a model or dataclass has, and the type of each; anything else has none."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    if isinstance(kind, type) and is_dataclass(kind):
+        return get_type_hints(kind)
+    return {}
+
+
 def _known_key(model: type[BaseModel] | None, path: tuple[str | int, ...]) -> str:
-    models = [] if model is None else list(_models_in(model))
+    places = [] if model is None else list(_keyed_in(model))
     for part in path[:-1]:  # a tag of a union or an index of a list leads nowhere else
-        inner = [child for known in models if part in known.model_fields for child in _children(known, str(part))]
-        models = inner or models
-    names = sorted({name for known in models for name in known.model_fields})
+        inner = [child for keys in places if part in keys for child in _keyed_in(keys[str(part)])]
+        places = inner or places
+    names = sorted({name for keys in places for name in keys})
     nearest = difflib.get_close_matches(str(path[-1]), names, n=1)
     return f"one of the known keys, perhaps {nearest[0]}" if nearest else _EXPECTED["extra_forbidden"]
 
 
-def _children(model: type[BaseModel], name: str) -> Iterator[type[BaseModel]]:
-    return _models_in(model.model_fields[name].annotation)
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Give the models that a value of this type may be, inside lists, unions and root models too."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        root = annotation.model_fields.get("root") if issubclass(annotation, RootModel) else None
-        if root is None:
-            yield annotation
-        else:
-            yield from _models_in(root.annotation)
+def _keyed_in(annotation: Any) -> Iterator[Mapping[str, Any]]:
+    """Give the keys of each kind of section that a value of this type may be, inside lists, unions and root models."""
+    keys = keys_of(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, RootModel):
+        yield from _keyed_in(keys["root"])
+    elif keys:
+        yield keys
     for part in get_args(annotation):
-        yield from _models_in(part)
+        yield from _keyed_in(part)
 
 
 def _reading(read: Callable[[], Any], where: str) -> Any:
