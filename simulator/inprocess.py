@@ -1,21 +1,23 @@
 """The agent's driver ports straight over the state file, for machines where no library can be built.
 
-It says what the driver library says, from the same state, and obeys the same permissions.
+It says what the driver library says, from the same state, obeys the same permissions and meets the same injected
+faults: each column goes by the NVML call that the agent asks for it. Only starting it is never refused.
 """
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from simulator.driver.injected import LOST_CODES, UNLOADED_CODES, InjectedFaults
 from simulator.driver.layout import (
     DEAD_GPU_TEMP,
     DEAD_HBM_TEMP,
     DEAD_POWER,
     DEAD_UTIL,
-    EVENT_SLOTS,
     LOST_AND_TOLD,
 )
 from simulator.driver.state import StateArray, StateFile
@@ -27,7 +29,11 @@ from telemetry.gpu import DriverEvent, GpuIdentity
 from telemetry.signals import RateClass, Source, signals_of
 
 WAIT_STEP_S = 0.02
-Column = Callable[["_Moment"], Any]
+_FIELDS = "nvmlDeviceGetFieldValues"
+_UTILIZATION = "nvmlDeviceGetUtilizationRates"
+_THRESHOLD = "nvmlDeviceGetTemperatureThreshold"
+_CLOCK = "nvmlDeviceGetClockInfo"
+_MEMORY = "nvmlDeviceGetMemoryInfo"
 
 
 class _Moment:
@@ -44,37 +50,57 @@ def _sensor(now: _Moment, values: Any, dead: int) -> Any:
     return np.where(now.reading["dead_sensors"] & dead, np.nan, values)
 
 
+def _counted(now: _Moment, errors: str) -> Any:
+    return np.where(now.request["ecc_off"], np.nan, now.reading[errors])  # nvml.h: with ECC off nothing is counted
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One signal: the NVML call that gives it to the agent, and what that call says of every GPU."""
+
+    call: str
+    give: Callable[[_Moment], Any]
+
+
 # The NVML signals of the catalogue; a signal that is missing here is one that this driver does not support.
-_COLUMNS: dict[str, Column] = {
-    "power_w": lambda now: _sensor(now, now.reading["power_mw"] / 1000.0, DEAD_POWER),
-    "sm_clock_mhz": lambda now: now.reading["sm_clock_mhz"],
-    "mem_clock_mhz": lambda now: now.reading["mem_clock_mhz"],
-    "gpu_util_ratio": lambda now: _sensor(now, now.reading["gpu_util_percent"] / 100.0, DEAD_UTIL),
-    "mem_util_ratio": lambda now: _sensor(now, now.reading["mem_util_percent"] / 100.0, DEAD_UTIL),
-    "throttle_reasons": lambda now: now.reading["event_reasons"],
-    "energy_j": lambda now: now.reading["energy_mj"] / 1000.0,
-    "gpu_temp_c": lambda now: _sensor(now, now.reading["gpu_temp_c"], DEAD_GPU_TEMP),
-    "hbm_temp_c": lambda now: _sensor(now, now.reading["hbm_temp_c"], DEAD_HBM_TEMP),
-    "slowdown_temp_c": lambda now: now.fixed["slowdown_c"],
-    "shutdown_temp_c": lambda now: now.fixed["shutdown_c"],
-    "power_limit_w": lambda now: now.request["power_limit_mw"] / 1000.0,
-    "max_sm_clock_mhz": lambda now: now.fixed["max_sm_clock_mhz"],
-    "app_clock_mhz": lambda now: now.request["app_sm_clock_mhz"],
-    "memory_used_bytes": lambda now: now.reading["memory_used_bytes"] + now.fixed["memory_reserved_bytes"],
-    "memory_total_bytes": lambda now: now.fixed["memory_total_bytes"],
-    "pcie_generation": lambda now: now.reading["pcie_generation"],
-    "pcie_width": lambda now: now.reading["pcie_width"],
-    "pcie_replays": lambda now: now.reading["pcie_replays"],
-    "ecc_corrected": lambda now: now.reading["ecc_corrected"],
-    "ecc_uncorrected": lambda now: now.reading["ecc_uncorrected"],
-    "power_violation_s": lambda now: now.reading["power_violation_ns"] / 1e9,
-    "thermal_violation_s": lambda now: now.reading["thermal_violation_ns"] / 1e9,
-    "power_brake_s": lambda now: now.reading["power_brake_ns"] / 1e9,
-    "hw_thermal_s": lambda now: now.reading["hw_thermal_ns"] / 1e9,
+_COLUMNS: dict[str, _Column] = {
+    "power_w": _Column(_FIELDS, lambda now: _sensor(now, now.reading["power_mw"] / 1000.0, DEAD_POWER)),
+    "sm_clock_mhz": _Column(_CLOCK, lambda now: now.reading["sm_clock_mhz"]),
+    "mem_clock_mhz": _Column(_CLOCK, lambda now: now.reading["mem_clock_mhz"]),
+    "gpu_util_ratio": _Column(
+        _UTILIZATION, lambda now: _sensor(now, now.reading["gpu_util_percent"] / 100.0, DEAD_UTIL)
+    ),
+    "mem_util_ratio": _Column(
+        _UTILIZATION, lambda now: _sensor(now, now.reading["mem_util_percent"] / 100.0, DEAD_UTIL)
+    ),
+    "throttle_reasons": _Column("nvmlDeviceGetCurrentClocksEventReasons", lambda now: now.reading["event_reasons"]),
+    "energy_j": _Column(_FIELDS, lambda now: now.reading["energy_mj"] / 1000.0),
+    "gpu_temp_c": _Column(
+        "nvmlDeviceGetTemperatureV", lambda now: _sensor(now, now.reading["gpu_temp_c"], DEAD_GPU_TEMP)
+    ),
+    "hbm_temp_c": _Column(_FIELDS, lambda now: _sensor(now, now.reading["hbm_temp_c"], DEAD_HBM_TEMP)),
+    "slowdown_temp_c": _Column(_THRESHOLD, lambda now: now.fixed["slowdown_c"]),
+    "shutdown_temp_c": _Column(_THRESHOLD, lambda now: now.fixed["shutdown_c"]),
+    "power_limit_w": _Column("nvmlDeviceGetEnforcedPowerLimit", lambda now: now.request["power_limit_mw"] / 1000.0),
+    "max_sm_clock_mhz": _Column("nvmlDeviceGetMaxClockInfo", lambda now: now.fixed["max_sm_clock_mhz"]),
+    "app_clock_mhz": _Column("nvmlDeviceGetApplicationsClock", lambda now: now.request["app_sm_clock_mhz"]),
+    "memory_used_bytes": _Column(
+        _MEMORY, lambda now: now.reading["memory_used_bytes"] + now.fixed["memory_reserved_bytes"]
+    ),
+    "memory_total_bytes": _Column(_MEMORY, lambda now: now.fixed["memory_total_bytes"]),
+    "pcie_generation": _Column("nvmlDeviceGetCurrPcieLinkGeneration", lambda now: now.reading["pcie_generation"]),
+    "pcie_width": _Column("nvmlDeviceGetCurrPcieLinkWidth", lambda now: now.reading["pcie_width"]),
+    "pcie_replays": _Column(_FIELDS, lambda now: now.reading["pcie_replays"]),
+    "ecc_corrected": _Column(_FIELDS, lambda now: _counted(now, "ecc_corrected")),
+    "ecc_uncorrected": _Column(_FIELDS, lambda now: _counted(now, "ecc_uncorrected")),
+    "power_violation_s": _Column(_FIELDS, lambda now: now.reading["power_violation_ns"] / 1e9),
+    "thermal_violation_s": _Column(_FIELDS, lambda now: now.reading["thermal_violation_ns"] / 1e9),
+    "power_brake_s": _Column(_FIELDS, lambda now: now.reading["power_brake_ns"] / 1e9),
+    "hw_thermal_s": _Column(_FIELDS, lambda now: now.reading["hw_thermal_ns"] / 1e9),
 }
 
 
-def _columns_of(rate: RateClass) -> tuple[Column | None, ...]:
+def _columns_of(rate: RateClass) -> tuple[_Column | None, ...]:
     return tuple(_COLUMNS.get(signal.name) for signal in signals_of(EntityKind.GPU, source=Source.NVML, rate=rate))
 
 
@@ -85,10 +111,10 @@ class PlantDriver:
     readable = True
 
     def __init__(self, state_path: Path, clock: Clock) -> None:
-        writable = os.access(state_path, os.W_OK)
-        self._state = StateFile(state_path, mode="write" if writable else "read")
-        self._may_write = writable and (os.geteuid() == 0 or bool(self._state.record["clocks_unrestricted"]))
+        self._writable = os.access(state_path, os.W_OK)
+        self._state = StateFile(state_path, mode="write" if self._writable else "read")
         self._clock = clock
+        self._faults = InjectedFaults(self._state, clock)
         self._fast = _columns_of(RateClass.FAST)
         self._slow = _columns_of(RateClass.SLOW)
         self._next_event = int(self._state.record["event_count"])
@@ -117,6 +143,8 @@ class PlantDriver:
         TransientError
             No driver is loaded.
         """
+        if self._faults.times_out("nvmlEventSetWait_v2"):
+            return ()
         end_s = self._clock.monotonic_s() + timeout_s
         while True:
             events = self._take_events()
@@ -132,13 +160,13 @@ class PlantDriver:
 
     def supported_mhz(self, uuid: str) -> tuple[float, ...]:
         """Give the clocks that can be set, ascending; the default is left out, since it reads as unset."""
-        fixed = self._state.record["fixed"][self._present(uuid)]
+        fixed = self._state.record["fixed"][self._present(uuid, "nvmlDeviceGetSupportedGraphicsClocks")]
         count, default_mhz = int(fixed["clock_count"]), int(fixed["default_sm_clock_mhz"])
         return tuple(float(clock) for clock in fixed["clocks_mhz"][:count][::-1] if clock != default_mhz)
 
     def read_mhz(self, uuid: str) -> float | None:
         """Give the applications clock in force, None where the default is: then the GPU boosts beyond it."""
-        index = self._present(uuid)
+        index = self._present(uuid, "nvmlDeviceGetApplicationsClock")
         clock_mhz = int(self._state.record["request"][index]["app_sm_clock_mhz"])
         return None if clock_mhz == int(self._state.record["fixed"][index]["default_sm_clock_mhz"]) else clock_mhz
 
@@ -154,8 +182,9 @@ class PlantDriver:
         DeviceLostError
             The GPU fell off the bus.
         """
-        index = self._present(uuid)
-        if not self._may_write:
+        verb = "Reset" if clock_mhz is None else "Set"
+        index = self._present(uuid, f"nvmlDevice{verb}ApplicationsClocks")
+        if not self._may_write():
             raise NotPermittedError("only root may change the clocks of the simulated GPUs")
         request = self._state.record["request"][index]
         if clock_mhz is None:
@@ -171,27 +200,52 @@ class PlantDriver:
         """Unmap the state."""
         self._state.close()
 
-    def _fill(self, values: FloatArray, columns: tuple[Column | None, ...]) -> None:
+    def _may_write(self) -> bool:
+        return self._writable and (os.geteuid() == 0 or bool(self._state.record["clocks_unrestricted"]))
+
+    def _fill(self, values: FloatArray, columns: tuple[_Column | None, ...]) -> None:
         self._need_driver()
         now = _Moment(self._state)
-        for column, give in enumerate(columns):
-            values[:, column] = np.nan if give is None else give(now)
+        for column, source in enumerate(columns):
+            values[:, column] = np.nan if source is None else source.give(now)
         values[now.reading["lost"] != 0] = np.nan
+        if len(self._state.faults()):
+            self._spoil(values, columns)
+
+    def _spoil(self, values: FloatArray, columns: tuple[_Column | None, ...]) -> None:
+        """Make absent what an injected fault keeps from being read, after every delay.
+
+        Raises
+        ------
+        TransientError
+            Every GPU answers that no driver is loaded.
+        """
+        calls = [None if column is None else column.call for column in columns]
+        unloaded = 0
+        for gpu, row in enumerate(values):
+            codes: dict[str | None, int] = {}
+            for call in dict.fromkeys(calls):
+                codes[call] = 0 if call is None else self._faults.answer(call, gpu)
+                if codes[call] in LOST_CODES | UNLOADED_CODES:
+                    row[:] = np.nan
+                    break
+            row[[codes.get(call, 0) != 0 for call in calls]] = np.nan
+            unloaded += bool(UNLOADED_CODES & set(codes.values()))
+        if unloaded == len(values):
+            raise TransientError("no driver is loaded for the simulated GPUs")
 
     def _take_events(self) -> tuple[DriverEvent, ...]:
-        count = int(self._state.record["event_count"])
-        first = max(self._next_event, count - EVENT_SLOTS)
-        self._next_event = count
-        slots = [self._state.record["events"][position % EVENT_SLOTS] for position in range(first, count)]
-        return tuple(DriverEvent(uuid=self._gpus[int(slot["gpu"])].uuid, code=int(slot["data"])) for slot in slots)
+        events, self._next_event = self._state.events_from(self._next_event)
+        return tuple(DriverEvent(uuid=self._gpus[int(event["gpu"])].uuid, code=int(event["data"])) for event in events)
 
     def _need_driver(self) -> None:
         if not self._state.record["driver_loaded"]:
             raise TransientError("no driver is loaded for the simulated GPUs")
 
-    def _present(self, uuid: str) -> int:
+    def _present(self, uuid: str, call: str) -> int:
         self._need_driver()
         index = self._index[uuid]
+        self._faults.check(call, index)
         if self._state.readings()[0][index]["lost"]:
             raise DeviceLostError(f"{uuid} has fallen off the bus")
         return index
