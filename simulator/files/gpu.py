@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from simulator.driver.layout import MAX_CLOCKS
 from simulator.files.part import FilePart, NotNegative, Positive, Share
@@ -117,7 +117,7 @@ class BusHazard(FilePart):
 class GpuPart(FilePart):
     """One GPU part."""
 
-    name: str
+    name: Annotated[str, StringConstraints(pattern=r"^[ -~]{1,95}$")]  # NVML_DEVICE_NAME_V2_BUFFER_SIZE, nvml.h
     brand: int
     architecture: Literal["volta", "ampere", "hopper", "blackwell"]
     compute_capability: tuple[int, int]

@@ -1,6 +1,7 @@
 """Reading files that build on others: by name or path, with ``extends`` and parts that stand in files of their own."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,8 +29,21 @@ def find(name_or_path: str, *, folder: Path, what: str, option: str, beside: Pat
     if path.exists():
         return path
     names = sorted(known.stem for known in folder.glob("*.yaml"))
-    expected = f"{', '.join(names)}, or the path of a YAML file"
-    raise ConfigError([Problem(where=option, line=None, key=what, found=f"got {name_or_path!r}", expected=expected)])
+    raise unknown_name(name_or_path, names, what=what, option=option)
+
+
+def unknown_name(name: str, names: Iterable[str], *, what: str, option: str) -> ConfigError:
+    """Give the error for a name that nothing has: which there are, and the one that it resembles."""
+    known = list(names)
+    nearest = difflib.get_close_matches(name, known, n=1)
+    perhaps = f"; perhaps {nearest[0]}" if nearest else ""
+    expected = f"{', '.join(known)}, or the path of a YAML file{perhaps}"
+    return ConfigError([Problem(where=option, line=None, key=what, found=f"got {name!r}", expected=expected)])
+
+
+def resolved(name_or_path: str, *, beside: Path) -> str:
+    """Give what a file means by a name or a path: a path is relative to the folder `beside` in which the file is."""
+    return str(beside / name_or_path) if name_or_path.endswith((".yaml", ".yml")) else name_or_path
 
 
 def load_with_parts(model: type[Model], path: Path, *, folder: Path, parts: Parts) -> Model:

@@ -24,7 +24,7 @@ class DriverVersions(FilePart):
     """What the driver says of itself; the branch decides where its counters stand."""
 
     version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+(\.\d+)?$")]
-    nvml_version: str
+    nvml_version: Annotated[str, StringConstraints(pattern=r"^[\d.]{1,79}$")]  # ..._NVML_VERSION_BUFFER_SIZE, nvml.h
     cuda_version: int
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simulator.files.loading import find
+from simulator.files.loading import find, resolved
 from simulator.files.node import NodeFile, load_node
 from simulator.files.part import FilePart, Finite, Name, NotNegative, Positive, Share
 from telemetry.documents import check_document, read_document
@@ -76,7 +76,7 @@ def load_rack(name_or_path: str, *, option: str = "--rack") -> RackFile:
     path = find(name_or_path, folder=RACKS, what="rack", option=option)
     data, lines = read_document(path)
     rack = check_document(RackFile, data, where=str(path), lines=lines)
-    nodes = tuple(str(path.parent / name) if name.endswith((".yaml", ".yml")) else name for name in rack.nodes)
+    nodes = tuple(resolved(name, beside=path.parent) for name in rack.nodes)
     problems: list[Problem] = []
     for name in dict.fromkeys(nodes):
         line = lines.get(("nodes", nodes.index(name)))
@@ -90,6 +90,9 @@ def load_rack(name_or_path: str, *, option: str = "--rack") -> RackFile:
 
 
 def nodes_of(rack: RackFile) -> tuple[NodeFile, ...]:
-    """Give the nodes of a rack, in order; ConfigError where one cannot be read."""
+    """Give the nodes of a rack, in order; ConfigError where one cannot be read.
+
+    Each is called by its place, ``node0`` and so on, so that alike nodes have GPUs with UUIDs of their own.
+    """
     known = {name: load_node(name) for name in dict.fromkeys(rack.nodes)}
-    return tuple(known[name] for name in rack.nodes)
+    return tuple(known[name].model_copy(update={"name": f"node{number}"}) for number, name in enumerate(rack.nodes))

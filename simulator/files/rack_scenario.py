@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from simulator.files.loading import find
+from simulator.files.loading import find, resolved
 from simulator.files.node import NodeFile
 from simulator.files.part import FilePart, Finite, Name
-from simulator.files.rack import RACKS, NodeNumber, RackFile, nodes_of
-from simulator.files.scenario import SCENARIOS, ScenarioFile, Truth, load_scenario
+from simulator.files.rack import RACKS, NodeNumber, RackFile, load_rack, nodes_of
+from simulator.files.scenario import SCENARIOS, UNDISTURBED, ScenarioFile, Truth, load_scenario
 from simulator.files.workload import load_workload
 from telemetry.documents import Lines, check_document, read_document
-from telemetry.durations import DurationS
+from telemetry.durations import DurationS, format_duration
 from telemetry.errors import ConfigError, Problem
 
 RACK_SCENARIOS = RACKS / "scenarios"
@@ -57,10 +57,14 @@ class NodeScenario(FilePart):
 
 
 class RackScenarioFile(FilePart):
-    """One scenario of a rack; entities of its truth are ``pdu``, ``rack``, ``node2`` or ``node2.psu0``."""
+    """One scenario of a rack; entities of its truth are ``pdu``, ``rack``, ``node2`` or ``node2.psu0``.
+
+    `rack` is the one it was written for, by name or path; it may run on others that have all nodes it names.
+    """
 
     name: Name
     description: str
+    rack: str
     kind: Literal["fault", "quiet"] = "fault"
     duration: DurationS = 60.0
     changes: tuple[RackChange, ...] = ()
@@ -71,8 +75,9 @@ class RackScenarioFile(FilePart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackScenario:
-    """A rack's scenario with those of its nodes, one for each."""
+    """A scenario on one rack, with those of its nodes, one for each; its truth holds theirs too."""
 
+    rack: RackFile
     file: RackScenarioFile
     nodes: tuple[ScenarioFile, ...]
 
@@ -82,14 +87,36 @@ def rack_scenario_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in RACK_SCENARIOS.glob("*.yaml")))
 
 
+def is_rack_scenario(name_or_path: str) -> bool:
+    """Tell a rack's scenario from a node's: by its name, or by the key ``rack`` of a file; False where there is none.
+
+    Raises
+    ------
+    ConfigError
+        The file is not YAML.
+    """
+    path = Path(resolved(name_or_path, beside=Path()))
+    if path.suffix and path.exists():
+        data, _ = read_document(path)
+        return isinstance(data, dict) and "rack" in data
+    return name_or_path in rack_scenario_names()
+
+
 def undisturbed(rack: RackFile) -> RackScenario:
     """Give the scenario in which nothing happens: every node does what its file says."""
-    nothing = RackScenarioFile(name="undisturbed", description="Nothing happens.", kind="quiet")
-    return RackScenario(file=nothing, nodes=tuple(_nothing() for _ in rack.nodes))
+    nothing = RackScenarioFile(
+        name=UNDISTURBED.name, description=UNDISTURBED.description, rack=rack.name, kind=UNDISTURBED.kind
+    )
+    return RackScenario(rack=rack, file=nothing, nodes=(UNDISTURBED,) * len(rack.nodes))
 
 
-def load_rack_scenario(name_or_path: str, rack: RackFile, *, option: str = "--scenario") -> RackScenario:
+def load_rack_scenario(name_or_path: str, rack: RackFile | None = None, *, option: str = "--scenario") -> RackScenario:
     """Read a rack's scenario by name or by the path of a YAML file, with those of the nodes that it names.
+
+    Parameters
+    ----------
+    rack
+        On which it happens; None: the one that it was written for.
 
     Raises
     ------
@@ -97,13 +124,14 @@ def load_rack_scenario(name_or_path: str, rack: RackFile, *, option: str = "--sc
         There is none of that name, the file does not describe such a scenario, or the rack has no such thing; every
         problem with file, line and key.
     """
-    path = find(name_or_path, folder=RACK_SCENARIOS, what="scenario", option=option)
+    path = find(name_or_path, folder=RACK_SCENARIOS, what="rack scenario", option=option)
     data, lines = read_document(path)
     file = check_document(RackScenarioFile, data, where=str(path), lines=lines)
-    nodes = nodes_of(rack)
-    reading = _Reading(path=path, lines=lines, nodes=nodes)
+    if rack is None:
+        rack = load_rack(resolved(file.rack, beside=path.parent), option=f"{path}:{lines.get(('rack',))}")
+    reading = _Reading(path=path, lines=lines, nodes=nodes_of(rack))
     problems = [*_of_jobs(file, reading), *_of_truth(file, reading)]
-    scenarios = [_nothing() for _ in nodes]
+    scenarios = [UNDISTURBED for _ in rack.nodes]
     seen: set[int] = set()
     for index, part in enumerate(file.nodes):
         try:
@@ -113,7 +141,20 @@ def load_rack_scenario(name_or_path: str, rack: RackFile, *, option: str = "--sc
             problems += err.problems
     if problems:
         raise ConfigError(problems)
-    return RackScenario(file=file, nodes=tuple(scenarios))
+    jobs = [job.model_copy(update={"workload": resolved(job.workload, beside=path.parent)}) for job in file.jobs]
+    truth = (*file.truth, *(label for number, node in enumerate(scenarios) for label in _in_rack(node, number)))
+    return RackScenario(
+        rack=rack, file=file.model_copy(update={"jobs": tuple(jobs), "truth": truth}), nodes=tuple(scenarios)
+    )
+
+
+def _in_rack(scenario: ScenarioFile, number: int) -> list[Truth]:
+    """Give what is true of one node, in the words of its rack."""
+
+    def name(entity: str) -> str:
+        return f"node{number}" if entity == "node" else f"node{number}.{entity}"
+
+    return [label.model_copy(update={"entities": tuple(map(name, label.entities))}) for label in scenario.truth]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +189,7 @@ def _of_jobs(file: RackScenarioFile, reading: _Reading) -> list[Problem]:
     for index, job in enumerate(file.jobs):
         line = reading.lines.get(("jobs", index, "workload"))
         try:
-            load_workload(job.workload, option=f"{reading.path}:{line}")
+            load_workload(resolved(job.workload, beside=reading.path.parent), option=f"{reading.path}:{line}")
         except ConfigError as err:
             problems += err.problems
         seen: set[int] = set()
@@ -165,17 +206,20 @@ def _of_truth(file: RackScenarioFile, reading: _Reading) -> list[Problem]:
     for number, node in enumerate(reading.nodes):
         names |= {f"node{number}", *(f"node{number}.gpu{gpu}" for gpu in range(node.gpu_count))}
         names |= {f"node{number}.{unit.name}" for unit in node.supply.units}
-    return [
-        reading.problem(
-            ("truth", index, "entities", place),
-            found=entity,
-            expected="pdu, rack, a node (node0) or a part of one (node0.psu0)",
-        )
-        for index, truth in enumerate(file.truth)
-        for place, entity in enumerate(truth.entities)
-        if entity not in names
-    ]
-
-
-def _nothing() -> ScenarioFile:
-    return ScenarioFile(name="undisturbed", description="Nothing happens.", kind="quiet")
+    problems = []
+    for index, truth in enumerate(file.truth):
+        problems += [
+            reading.problem(
+                ("truth", index, "entities", place),
+                found=entity,
+                expected="pdu, rack, a node (node0) or a part of one (node0.psu0)",
+            )
+            for place, entity in enumerate(truth.entities)
+            if entity not in names
+        ]
+        if truth.onset > file.duration:
+            expected = f"no later than the duration of the scenario, {format_duration(file.duration)}"
+            problems.append(
+                reading.problem(("truth", index, "onset"), found=format_duration(truth.onset), expected=expected)
+            )
+    return problems

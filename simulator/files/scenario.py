@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from simulator.files.loading import find
+from simulator.files.loading import find, resolved
 from simulator.files.node import NodeFile
 from simulator.files.part import FilePart, Finite, Name, NotNegative
 from simulator.files.sensing import check_sensor, check_value
@@ -19,6 +19,7 @@ from telemetry.errors import ConfigError, Problem
 
 __all__ = [
     "SCENARIOS",
+    "UNDISTURBED",
     "Change",
     "DriverFault",
     "Included",
@@ -165,6 +166,9 @@ class ScenarioFile(FilePart):
     truth: tuple[Truth, ...] = ()
 
 
+UNDISTURBED = ScenarioFile(name="undisturbed", description="Nothing happens.", kind="quiet")
+
+
 def scenario_names() -> tuple[str, ...]:
     """Give the names of the scenarios that come with railwatch."""
     return tuple(sorted(path.stem for path in SCENARIOS.glob("*.yaml")))
@@ -206,7 +210,7 @@ def _load(path: Path, node: NodeFile, *, trail: tuple[Path, ...]) -> ScenarioFil
 
 def _for_node(scenario: ScenarioFile, node: NodeFile, beside: Path) -> ScenarioFile:
     changes = [single for change in scenario.changes for single in _as_values(change, node)]
-    jobs = [job.model_copy(update={"workload": _beside(beside, job.workload)}) for job in scenario.jobs]
+    jobs = [job.model_copy(update={"workload": resolved(job.workload, beside=beside)}) for job in scenario.jobs]
     groups = {"gpus": gpu_names(node), "supplies": supply_names(node)}
     truth = [
         label.model_copy(
@@ -277,7 +281,8 @@ def _strangers(scenario: ScenarioFile, node: NodeFile, path: Path, lines: Lines)
     _check_changes(scenario, node, refusals)
     for index, job in enumerate(scenario.jobs):
         try:
-            load_workload(_beside(path.parent, job.workload), option=f"{path}:{lines.get(('jobs', index, 'workload'))}")
+            option = f"{path}:{lines.get(('jobs', index, 'workload'))}"
+            load_workload(resolved(job.workload, beside=path.parent), option=option)
         except ConfigError as err:
             refusals.problems += err.problems
     for index, fault in enumerate(scenario.driver_faults):
@@ -324,7 +329,3 @@ def _check_truth(scenario: ScenarioFile, node: NodeFile, refusals: _Refusals) ->
         if truth.onset > scenario.duration:
             expected = f"no later than the duration of the scenario, {format_duration(scenario.duration)}"
             refusals.add("truth", index, "onset", found=format_duration(truth.onset), expected=expected)
-
-
-def _beside(folder: Path, name_or_path: str) -> str:
-    return str(folder / name_or_path) if name_or_path.endswith((".yaml", ".yml")) else name_or_path

@@ -55,9 +55,74 @@ def test_a_recorded_drop_is_found_by_a_replay(run: Run) -> None:
     assert all(record["simulated"] for record in records)
 
 
+def test_a_rack_scenario_runs_on_the_rack_it_was_written_for_and_every_recording_replays(
+    run: Run, tmp_path: Path
+) -> None:
+    arguments = ("pdu-sag", "--duration", "500ms", "--out", "r.parquet", "--truth", "r.json")
+    status, out, err = run("simulate", "run", *arguments)
+    assert (status, err) == (0, "")
+    *nodes, rack = out.splitlines()
+    assert [line.partition(":")[0] for line in nodes] == [f"r.node{number}.parquet" for number in range(4)]
+    for words in ("rack4-v100: 500ms simulated", "0 drops", "% of nominal", "breaker closed throughout", "inlet"):
+        assert words in rack
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"r.json", *(f"r.node{number}.parquet" for number in range(4))}
+    for line in nodes:
+        assert run("replay", line.partition(":")[0])[0] == 0
+
+
+def test_an_undisturbed_rack_is_told_in_one_object(run: Run, tmp_path: Path) -> None:
+    rack = tmp_path / "two.yaml"
+    rack.write_text(
+        "name: two\ndescription: Two nodes.\nnodes: [v100x4, v100x4-aged]\n"
+        "air: {crac_c: 20, recirculation_k_per_w: 0, noise_k: 0, noise_memory: 1m, diurnal_k: 0}\n"
+        "feed: {swing: 0.01, drop_at_rating: 0.02, breaker_w: 8000, breaker_after: 10s}\n",
+        encoding="utf-8",
+    )
+    arguments = ("--rack", "two.yaml", "--duration", "200ms", "--clock-mhz", "1005", "--out", "r.csv", "--json")
+    status, out, _ = run("simulate", "run", *arguments)
+    assert status == 0
+    (told,) = [json.loads(line) for line in out.splitlines()]
+    assert (told["rack"], told["scenario"], told["drops"]) == ("two", "undisturbed", 0)
+    assert [node["file"] for node in told["nodes"]] == ["r.node0.csv", "r.node1.csv"]
+    assert told["shared"]["inlet_max_c"] == 20.0
+
+
+@pytest.fixture
+def replayed(tmp_path: Path) -> str:
+    """Give the name of a workload that plays a recording back."""
+    (tmp_path / "level.csv").write_text("t_s,level\n0,0.5\n1,0.7\n2,0.6\n", encoding="utf-8")
+    keys = "kind: trace\nfile: level.csv\nunit: level\nmemory_share: 0.5\nclock_bound_share: 1\n"
+    (tmp_path / "played.yaml").write_text(f"name: played\ndescription: Played.\n{keys}", encoding="utf-8")
+    return "played.yaml"
+
+
+def test_a_recorded_load_over_hours_is_refused_in_one_line(run: Run, replayed: str, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        f"name: s\ndescription: s\njobs: [{{at: 1h, workload: {replayed}}}]\n", encoding="utf-8"
+    )
+    for arguments in (("--workload", replayed), ("s.yaml",)):
+        status, out, err = run("simulate", "run", *arguments, "--duration", "2h", "--out", "a.csv")
+        assert (status, out) == (2, "")
+        assert err.startswith("railwatch: --tier: b: played: a recorded trace has no closed form; expected --tier a")
+        assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("psu-sga", "--out", "a.csv"), "or the path of a YAML file; perhaps psu-sag"),
+        (("pdu-sga", "--out", "a.csv"), "; perhaps pdu-sag"),
+        (("--node", "v100x5", "--out", "a.csv"), "; perhaps v100x4"),
+        (("--rack", "rack4-h10", "--out", "a.csv"), "--rack: rack: got 'rack4-h10'; expected rack4-h100, rack4-v100"),
+        (("pdu-sag", "--node", "v100x4", "--out", "a.csv"), "SCENARIO: scenario: 'pdu-sag' is a scenario of a rack"),
+        (("psu-sag", "--rack", "rack4-v100", "--out", "a.csv"), "'psu-sag' is a scenario of a node; expected a rack's"),
+        (("--node", "v100x4", "--rack", "rack4-v100", "--out", "a.csv"), "--rack: run: got 'rack4-v100' beside --node"),
+        (("no.yaml", "--rack", "rack4-v100", "--out", "a.csv"), "SCENARIO: rack scenario: got 'no.yaml'; expected"),
+        (("pdu-sag", "--duration", "2h", "--out", "a.csv"), "expected 10ms to 1h: a rack is simulated in tier a only"),
+        (("pdu-sag", "--tier", "b", "--out", "a.csv"), "--tier: run: got 'b'; expected a: a rack is simulated in tier"),
+        (("pdu-sag", "--out", "a.csv", "--truth", "a.node2.csv"), "--truth: a.node2.csv: the file of --out"),
+        (("--rack", "rack4-h100", "--clock-mhz", "1001", "--out", "a.csv"), "MHz is the nearest"),
         (("nonsense", "--out", "a.csv"), "SCENARIO: scenario: got 'nonsense'; expected"),
         (("--node", "nonsense", "--out", "a.csv"), "--node: node: got 'nonsense'; expected"),
         (("--workload", "nonsense", "--out", "a.csv"), "--workload: workload: got 'nonsense'; expected"),
@@ -85,8 +150,9 @@ def test_bad_input_is_told_in_one_line_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_not_there_is_named(run: Run, tmp_path: Path) -> None:
-    status, _, err = run("simulate", "run", "healthy", "--duration", "1s", "--out", "nowhere/a.parquet")
+@pytest.mark.parametrize(("scenario", "file"), [("healthy", "a.parquet"), ("pdu-sag", "a.node0.parquet")])
+def test_a_folder_that_is_not_there_is_named(run: Run, tmp_path: Path, scenario: str, file: str) -> None:
+    status, _, err = run("simulate", "run", scenario, "--duration", "1s", "--out", "nowhere/a.parquet")
     assert status == 3
-    assert "nowhere/a.parquet: cannot be written: No such file" in err
+    assert err == f"railwatch: nowhere/{file}: cannot be written: No such file or directory\n"
     assert list(tmp_path.iterdir()) == []
