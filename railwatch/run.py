@@ -255,7 +255,9 @@ def _check_port(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as err:
-            raise EnvironmentLacksError(f"{host}:{port}: {err.strerror}; expected a free port for the page") from err
+            raise EnvironmentLacksError(
+                f"{host}:{port}: {err.strerror}; expected a free port for the page; --port 0 takes one"
+            ) from err
 
 
 def _make_run_dir(run_dir: Path, cleanup: ExitStack) -> None:

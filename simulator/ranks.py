@@ -6,7 +6,9 @@ from simulator.files.node import NodeFile
 from simulator.plant.state import GpuState
 from telemetry.frames import MaskArray
 
-RANK_PID = 4000  # of the rank on GPU 0; assumption: any number beyond those of the system's own processes
+# Of the rank on GPU 0. Beyond PID_MAX_LIMIT (2^22 on 64 bit, include/linux/threads.h of the Linux kernel): no process
+# of the machine that the node is served on can have it, so no program takes one for the other, or signals it.
+RANK_PID = 5_000_000
 _RANK_BYTES = 64 * 2**20  # assumption: with more than this in use, a process holds memory on the GPU
 
 

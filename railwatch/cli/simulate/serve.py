@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import psutil
 import typer
 
 from railwatch.cli.place import JsonFlag
@@ -27,6 +28,7 @@ from simulator.served.offering import BoardWish, Offering, offer
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
 
+_PREFIX = "railwatch-serve-"
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 -- files that change a hundred times a second belong in memory
 _NO_LIBRARY = "no driver library"
 
@@ -130,11 +132,20 @@ def _own_folder(run_dir: Path | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _sweep(parent: Path) -> None:
+    """Remove the folders of those that were killed: nobody has the process number in their name any more."""
+    for folder in parent.glob(f"{_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_PREFIX).split("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _claimed(run_dir: Path | None) -> Path:
     """Make a new folder, or take an empty one."""
     if run_dir is None:
-        parent = _MEMORY_FOLDER if os.access(_MEMORY_FOLDER, os.W_OK) else None
-        return Path(tempfile.mkdtemp(prefix="railwatch-serve-", dir=parent))
+        parent = _MEMORY_FOLDER if os.access(_MEMORY_FOLDER, os.W_OK) else Path(tempfile.gettempdir())
+        _sweep(parent)
+        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
         if any(run_dir.iterdir()):

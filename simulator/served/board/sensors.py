@@ -109,7 +109,7 @@ def _rail(node: NodeFile, channels: Channels) -> BoardSensor:
         read=lambda now: now.rail_v,
         scale=_scale(channels, "rail_voltage_v", 1.2 * highest_v),
         # ATX12V Power Supply Design Guide: 5 %. Assumption: twice that is critical.
-        limits=Limits(lower_caution=0.95 * nominal_v, lower_critical=0.9 * nominal_v),
+        limits=Limits(lower_caution=round(0.95 * nominal_v, 3), lower_critical=round(0.9 * nominal_v, 3)),
     )
 
 

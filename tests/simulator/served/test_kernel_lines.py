@@ -36,7 +36,7 @@ def test_an_nvlink_error_ends_in_seven_registers() -> None:
 def test_a_lost_gpu_is_said_to_have_fallen_off_the_bus() -> None:
     lines = KernelVoice(NODE).lines(PlantEvent(time_ms=0, kind=PlantEventKind.XID, gpu=3, code=79))
     assert [line.level for line in lines] == [ERROR] * 5
-    assert lines[2].text == "NVRM: Xid (PCI:0000:1e:00): 79, pid=4003, name=python3, GPU has fallen off the bus."
+    assert lines[2].text == "NVRM: Xid (PCI:0000:1e:00): 79, pid=5000003, name=python3, GPU has fallen off the bus."
 
 
 def test_pcie_errors_name_the_port_and_the_device() -> None:

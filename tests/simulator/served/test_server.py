@@ -67,7 +67,7 @@ def test_a_dropped_gpu_leaves_the_bus_and_the_kernel_log_says_so(tmp_path: Path)
     assert driver == [
         f"NVRM: GPU at PCI:0000:1e:00: {NODE.gpu_uuid(3)}",
         f"NVRM: GPU Board Serial Number: {NODE.gpu_serial(3)}",
-        "NVRM: Xid (PCI:0000:1e:00): 79, pid=4003, name=python3, GPU has fallen off the bus.",
+        "NVRM: Xid (PCI:0000:1e:00): 79, pid=5000003, name=python3, GPU has fallen off the bus.",
         "NVRM: GPU 0000:1e:00.0: GPU has fallen off the bus.",
         f"NVRM: GPU 0000:1e:00.0: GPU serial number is {NODE.gpu_serial(3)}.",
     ]
