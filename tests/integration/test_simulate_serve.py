@@ -207,6 +207,16 @@ def test_a_terminal_that_is_closed_ends_it_too(node_file: str, tmp_path: Path) -
     assert not run_dir.exists()
 
 
+def test_what_a_killed_one_left_is_gone_with_the_next(node_file: str) -> None:
+    with served(node_file, "--no-bmc") as node:
+        node.process.kill()
+        node.process.wait(END_S)
+        left = Path(node.place["environment"]["RAILWATCH_PLANT"]).parent
+        assert left.is_dir()
+    assert railwatch("simulate", "serve", "v100x4", "--no-bmc", "--for", "1s").status == 0
+    assert not left.exists()
+
+
 def test_the_printed_environment_keeps_what_the_terminal_looked_for_before(tmp_path: Path) -> None:
     need_compiler()
     done = railwatch("simulate", "serve", "v100x4", "--for", "1s")
