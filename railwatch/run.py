@@ -160,6 +160,7 @@ class NodeRun:
         facts = supervisor.start(_child("service", environ, stop_timeout_s=SERVICE_STOP_S))
         address: str = facts["address"]
         _keep_port(session, address).save()  # a service that is started again is found where it was
+        session.begun_path.touch()
         return address
 
     def watch(self) -> Iterator[Record]:

@@ -76,9 +76,9 @@ def up(
     if length_s > LONG_S:
         words = f"the scenario goes on for {format_duration(length_s)}, and this takes as long"
         teller.say(f"{words}; `railwatch simulate run` is faster")
-    end_s = None if run_for is None else clock.monotonic_s() + run_for
     source = run.source
     address = run.start()
+    end_s = None if run_for is None else clock.monotonic_s() + run_for
     try:
         if run.source != source:
             teller.say(run.source)
