@@ -71,7 +71,7 @@ def check_duration(duration_s: float, *, tier: str, option: str = "--duration") 
     shortest_s, longest_s = BLOCK_MS / _MS_PER_S, LONGEST_S[tier]
     if not shortest_s <= duration_s <= longest_s:
         expected = f"{format_duration(shortest_s)} to {format_duration(longest_s)} in tier {tier}"
-        raise ConfigError([_problem(option, "duration", f"got {duration_s:g} s", expected)])
+        raise ConfigError([_problem(option, f"got {format_duration(duration_s)}", expected)])
 
 
 def check_closed_form(order: RunOrder) -> None:
@@ -80,7 +80,7 @@ def check_closed_form(order: RunOrder) -> None:
     lost = left_out(order.node, order.scenario, order.workload, step_s=step_s)
     if lost:
         expected = "--tier a, or a scenario and workload that the closed form can show"
-        raise ConfigError([_problem("--tier", "b", reason, expected) for reason in lost])
+        raise ConfigError([_problem("--tier b", reason, expected) for reason in lost])
 
 
 def closed_form_step_s(duration_s: float) -> float:
@@ -95,11 +95,11 @@ def check_settings(node: NodeFile, *, power_limit_w: float | None, clock_mhz: fl
     limits = node.gpu.power_limit_w
     if power_limit_w is not None and not limits.min <= power_limit_w <= limits.max:
         expected = f"{limits.min:g} to {limits.max:g} W on {node.gpu.name}"
-        problems.append(_problem("--power-limit-w", "power limit", f"got {power_limit_w:g}", expected))
+        problems.append(_problem("--power-limit-w", f"got {power_limit_w:g}", expected))
     supported = node.gpu.clocks.supported_mhz
     if clock_mhz is not None and clock_mhz not in supported:
         expected = f"a supported clock of {node.gpu.name}, {_nearest(supported, clock_mhz)} MHz is the nearest"
-        problems.append(_problem("--clock-mhz", "clock", f"got {clock_mhz:g}", expected))
+        problems.append(_problem("--clock-mhz", f"got {clock_mhz:g}", expected))
     if problems:
         raise ConfigError(problems)
 
@@ -108,5 +108,5 @@ def _nearest(supported: Sequence[int], clock_mhz: float) -> int:
     return min(supported, key=lambda known: (abs(known - clock_mhz), known))
 
 
-def _problem(where: str, key: str, found: str, expected: str) -> Problem:
-    return Problem(where=where, line=None, key=key, found=found, expected=expected)
+def _problem(option: str, found: str, expected: str) -> Problem:
+    return Problem(where=option, line=None, key="", found=found, expected=expected)

@@ -61,5 +61,5 @@ def check_rack_duration(duration_s: float, *, option: str = "--duration") -> Non
     if not shortest_s <= duration_s <= CLOSED_FORM_ABOVE_S:
         longest = format_duration(CLOSED_FORM_ABOVE_S)
         expected = f"{format_duration(shortest_s)} to {longest}: a rack is simulated in tier a only"
-        problem = Problem(where=option, line=None, key="duration", found=f"got {duration_s:g} s", expected=expected)
-        raise ConfigError([problem])
+        found = f"got {format_duration(duration_s)}"
+        raise ConfigError([Problem(where=option, line=None, key="", found=found, expected=expected)])

@@ -172,4 +172,30 @@ def test_a_file_with_mistakes_is_told_all_of_them_with_line_and_key(run: Run, tm
 def test_a_file_that_is_not_there_is_told_in_one_line(run: Run) -> None:
     status, _, err = run("show", "no.yaml")
     assert status == 2
-    assert err.startswith("railwatch: no.yaml: show: there is no such file")
+    assert err.startswith("railwatch: no.yaml: there is no such file")
+
+
+@pytest.mark.parametrize(("name", "words"), [("box", "is a folder"), ("box.txt", "does not end in .yaml or .yml")])
+def test_what_is_no_yaml_file_is_told_in_one_line_without_the_catalogue(
+    run: Run, tmp_path: Path, name: str, words: str
+) -> None:
+    (tmp_path / "box").mkdir()
+    (tmp_path / "box.txt").write_text("", encoding="utf-8")
+    status, out, err = run("show", str(tmp_path / name))
+    assert (status, out) == (2, "")
+    assert err.startswith(f"railwatch: {tmp_path / name}: {words}; expected a name")
+    assert len(err) < 250
+
+
+def test_a_node_that_cannot_carry_its_own_load_is_shown_to_be_so(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "weak.yaml"
+    path.write_text(
+        "extends: v100x4\nname: weak\ndescription: Weak.\nsupply:\n  units:\n    - {name: psu0, rated_w: 500, "
+        "open_circuit_v: 5, psu_mohm: 0, cable_mohm: 0, connector_mohm: 0, joint_mohm: 50}\n",
+        encoding="utf-8",
+    )
+    status, out, _ = run("show", str(path))
+    assert status == 0
+    assert "weak cannot carry its load at rest: the rail collapses under 518 W" in out
+    (fields,) = objects(run("show", str(path), "--json")[1])
+    assert fields["figures"]["shortfall"].startswith("cannot carry its load at rest")

@@ -55,13 +55,13 @@ def is_for_rack(scenario: str | None, *, node: str | None, rack: str | None, opt
     if is_rack_scenario(scenario):
         if node is not None:
             expected = "a node's scenario, or --rack in place of --node"
-            raise _refusal(option, key="scenario", found=f"{scenario!r} is a scenario of a rack", expected=expected)
+            raise _refusal(option, found=f"{scenario!r} is a scenario of a rack", expected=expected)
         return True
     known = scenario in scenario_names() or Path(scenario).is_file()
     if known and rack is not None:
         expected = "a rack's scenario (its file has the key rack), or --node in place of --rack"
-        raise _refusal(option, key="scenario", found=f"{scenario!r} is a scenario of a node", expected=expected)
-    if not known and node is None and rack is None:
+        raise _refusal(option, found=f"{scenario!r} is a scenario of a node", expected=expected)
+    if not known and node is None and rack is None and not Path(scenario).is_dir():
         names = (*scenario_names(), *rack_scenario_names())
         raise unknown_name(scenario, names, what="scenario", option=option)
     return rack is not None
@@ -111,5 +111,5 @@ def _rack_order(wish: Wish) -> RackOrder:
     )
 
 
-def _refusal(where: str, *, key: str = "run", found: str, expected: str) -> ConfigError:
-    return ConfigError([Problem(where=where, line=None, key=key, found=found, expected=expected)])
+def _refusal(where: str, *, found: str, expected: str) -> ConfigError:
+    return ConfigError([Problem(where=where, line=None, key="", found=found, expected=expected)])

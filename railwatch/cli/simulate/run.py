@@ -1,6 +1,7 @@
 """``railwatch simulate run``: a node or a rack for a while, faster than real time, into files."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from railwatch.cli.place import JsonFlag
 from railwatch.cli.simulate.ordering import Wish, order_of
 from railwatch.cli.simulate.outcome import node_fields, node_line, rack_fields, rack_line
 from railwatch.cli.up import seconds
+from simulator.runs.carrying import shortfall
 from simulator.runs.fleet_run import record_long_run
 from simulator.runs.node_run import record_run
 from simulator.runs.order import RunOrder, tier_of
@@ -21,6 +23,13 @@ from simulator.runs.output import check_outputs, check_places, node_paths
 from simulator.runs.rack_order import RackOrder
 from simulator.runs.rack_run import record_rack
 from telemetry.clock import SystemClock
+
+
+def _seed(text: str | int) -> int:
+    """Read a seed from the command line; the default comes as the number that it is."""
+    if str(text).isdecimal():
+        return int(text)
+    raise typer.BadParameter(f"got {text!r}; expected a whole number, 0 or more")
 
 
 def run(
@@ -39,7 +48,7 @@ def run(
         float | None,
         typer.Option(parser=seconds, metavar="DURATION", help="How long: 60s, 10m; the scenario's own if none."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same file.")] = 1,
+    seed: Annotated[int, typer.Option(parser=_seed, metavar="SEED", help="The same seed gives the same file.")] = 1,
     power_limit_w: Annotated[float | None, typer.Option("--power-limit-w", help="Power limit of every GPU.")] = None,
     clock_mhz: Annotated[float | None, typer.Option("--clock-mhz", help="Applications clock of every GPU.")] = None,
     truth: Annotated[
@@ -73,6 +82,7 @@ def run(
 
 def _run_node(order: RunOrder, out: Path, truth: Path | None, *, closed_form: bool, as_json: bool) -> None:
     check_places([out], truth)
+    _warn(order)
     record = record_long_run if closed_form else record_run
     watch = _Watch()
     with _shown(order.duration_s) as progress:
@@ -87,6 +97,8 @@ def _run_node(order: RunOrder, out: Path, truth: Path | None, *, closed_form: bo
 def _run_rack(order: RackOrder, out: Path, truth: Path | None, *, as_json: bool) -> None:
     outs = node_paths(out, len(order.scenario.nodes))
     check_places(outs, truth)
+    for single in order.nodes():
+        _warn(single)
     watch = _Watch()
     with _shown(order.duration_s) as progress:
         summary = record_rack(order, out, truth=truth, progress=progress)
@@ -97,6 +109,14 @@ def _run_rack(order: RackOrder, out: Path, truth: Path | None, *, as_json: bool)
     for path, of_node in zip(outs, summary.nodes, strict=True):
         typer.echo(node_line(path, of_node, times=None))
     typer.echo(rack_line(order, summary, times=times))
+
+
+def _warn(order: RunOrder) -> None:
+    """Say in one line what a node cannot carry; a cap of any kind is taken for the answer to that."""
+    capped = order.power_limit_w is not None or order.clock_mhz is not None
+    why = shortfall(order.node, at_rest=capped or order.workload.kind == "idle")
+    if why is not None:
+        sys.stderr.write(f"railwatch: {order.node.name} {why}\n")
 
 
 class _Watch:

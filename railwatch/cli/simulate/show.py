@@ -18,12 +18,12 @@ from railwatch.cli.simulate.show_scenario import print_scenario
 from railwatch.cli.simulate.show_values import print_numbers, print_values
 from railwatch.run import DEFAULT_NODE
 from simulator.files.gpu import GpuPart
+from simulator.files.kind import kind_of
 from simulator.files.node import GPUS, NODES, NodeFile, load_node, node_names
 from simulator.files.rack import RACKS, RackFile, load_rack, rack_names
 from simulator.files.rack_scenario import (
     RACK_SCENARIOS,
     RackScenarioFile,
-    is_rack_scenario,
     load_rack_scenario,
     rack_scenario_names,
 )
@@ -34,7 +34,6 @@ from telemetry.documents import load_document, read_document
 from telemetry.errors import ConfigError, Problem
 
 _SUFFIXES = (".yaml", ".yml")
-_ABSENT = "there is no such file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +93,10 @@ def _kinds() -> dict[str, Callable[[], tuple[str, ...]]]:
 def _kind_of(name: str) -> str:
     if name.endswith(_SUFFIXES):
         return _kind_of_file(Path(name))
+    if Path(name).exists():
+        raise _refusal(
+            name, found="is a folder" if Path(name).is_dir() else f"does not end in {' or '.join(_SUFFIXES)}"
+        )
     kinds = _kinds()
     for kind, names in kinds.items():
         if name in names():
@@ -102,26 +105,19 @@ def _kind_of(name: str) -> str:
     nearest = difflib.get_close_matches(name, [each for names in known.values() for each in names], n=1)
     perhaps = f"; perhaps {nearest[0]}" if nearest else ""
     expected = "one of " + "; ".join(f"{kind}: {', '.join(names)}" for kind, names in known.items()) + perhaps
-    raise ConfigError([Problem(where="NAME", line=None, key="show", found=f"got {name!r}", expected=expected)])
+    raise ConfigError([Problem(where="NAME", line=None, key="", found=f"got {name!r}", expected=expected)])
 
 
 def _kind_of_file(path: Path) -> str:
     if not path.exists():
-        expected = "a name from railwatch simulate list, or the path of a YAML file"
-        raise ConfigError([Problem(where=str(path), line=None, key="show", found=_ABSENT, expected=expected)])
+        raise _refusal(str(path), found="there is no such file")
     data, _ = read_document(path)
-    keys = set(data) if isinstance(data, dict) else set()
-    if "core_count" in keys:
-        return "GPU part"
-    if keys & {"extends", "slots", "supply"}:
-        return "node"
-    if {"air", "feed"} & keys:
-        return "rack"
-    if is_rack_scenario(str(path)):
-        return "rack scenario"
-    if "memory_share" in keys:
-        return "workload"
-    return "scenario"
+    return kind_of(data) or "scenario"
+
+
+def _refusal(where: str, *, found: str) -> ConfigError:
+    expected = "a name from railwatch simulate list, or the path of a YAML file"
+    return ConfigError([Problem(where=where, line=None, key="", found=found, expected=expected)])
 
 
 def _choose(name: str, kind: str, *, node: str | None, rack: str | None) -> _Choice:

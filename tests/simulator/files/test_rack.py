@@ -71,7 +71,7 @@ def test_every_unknown_node_of_a_rack_is_told_with_its_line(tmp_path: Path) -> N
     path.write_text(f"name: r\ndescription: d\n{nodes}{AIR}{FEED}", encoding="utf-8")
     with pytest.raises(ConfigError) as raised:
         load_rack(str(path))
-    assert [problem.where for problem in raised.value.problems] == [f"{path}:4", f"{path}:6"]
+    assert found(raised.value) == [("rack.yaml", 4, "nodes[0]"), ("rack.yaml", 6, "nodes[2]")]
 
 
 def test_everything_that_the_rack_does_not_have_is_told_with_its_line(tmp_path: Path) -> None:
@@ -99,14 +99,43 @@ def test_everything_that_the_rack_does_not_have_is_told_with_its_line(tmp_path: 
     assert found(raised.value) == [
         ("odd.yaml", 5, "jobs[0].nodes[1]"),
         ("odd.yaml", 6, "jobs[1].nodes[1]"),
-        ("odd.yaml", None, "workload"),
+        ("odd.yaml", 7, "jobs[2].workload"),
+        ("odd.yaml", 9, "nodes[0].node"),
+        ("odd.yaml", 11, "nodes[2].node"),
+        ("odd.yaml", 12, "nodes[3].scenario"),
         ("odd.yaml", 14, "truth[0].entities[1]"),
         ("odd.yaml", 14, "truth[0].entities[3]"),
         ("odd.yaml", 15, "truth[1].onset"),
-        ("odd.yaml", 9, "nodes[0].node"),
-        ("odd.yaml", 11, "nodes[2].node"),
-        ("odd.yaml", None, "scenario"),
     ]
+
+
+def test_one_reading_tells_the_shape_of_a_rack_scenario_and_what_its_rack_has_not(tmp_path: Path) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(
+        "name: odd\n"
+        "description: wrong on purpose\n"
+        "rack: rack4-v100\n"
+        "jobs:\n"
+        "  - {at: 0, workload: mining, nodes: [4]}\n"
+        "nodes:\n"
+        "  - {node: 9, scenario: earthquake}\n"
+        "  - {node: 1, scenario: earthquake, at: 1s}\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigError) as raised:
+        load_rack_scenario(str(path))
+    assert found(raised.value) == [
+        ("odd.yaml", 5, "jobs[0].at"),
+        ("odd.yaml", 5, "jobs[0].workload"),
+        ("odd.yaml", 5, "jobs[0].nodes[0]"),
+        ("odd.yaml", 7, "nodes[0].node"),
+        ("odd.yaml", 8, "nodes[1].at"),
+        ("odd.yaml", 8, "nodes[1].scenario"),
+    ]
+    path.write_text("name: odd\nrack: rack9\njobs: [{at: 0s, workload: mining, nodes: [4]}]\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        load_rack_scenario(str(path))
+    assert [key for _, _, key in found(raised.value)] == ["description", "rack", "jobs[0].workload"]
 
 
 def test_a_change_of_something_else_is_refused_with_its_line(tmp_path: Path) -> None:
