@@ -174,6 +174,7 @@ class NodeRun:
         facts = supervisor.start(_child("service", environ, stop_timeout_s=SERVICE_STOP_S))
         address: str = facts["address"]
         _keep_port(session, address).save()  # a service that is started again is found where it was
+        session.begun_path.touch()
         return address
 
     def watch(self) -> Iterator[Record]:
@@ -270,7 +271,9 @@ def _check_port(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as err:
-            raise EnvironmentLacksError(f"{host}:{port}: {err.strerror}; expected a free port for the page") from err
+            raise EnvironmentLacksError(
+                f"{host}:{port}: {err.strerror}; expected a free port for the page; --port 0 takes one"
+            ) from err
 
 
 def _set_aside(run_dir: Path, cleanup: ExitStack) -> None:

@@ -98,6 +98,11 @@ class Session:
         return self.journal_dir / "slow.jsonl"
 
     @property
+    def begun_path(self) -> Path:
+        """Made when every process is up; a simulated node stands still until then."""
+        return self.run_dir / "begun"
+
+    @property
     def actuator_socket(self) -> Path:
         """Where the actuator listens."""
         return self.run_dir / "actuator.sock"

@@ -1,27 +1,18 @@
 """The agent's driver ports straight over the state file, for machines where no library can be built.
 
-It says what the driver library says, from the same state, and obeys the same permissions.
+It says what the driver library says, from the same state, obeys the same permissions and meets the same injected
+faults: each column goes by the NVML call that the agent asks for it. Only starting it is never refused.
 """
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from simulator.driver.layout import (
-    DEAD_GPU_TEMP,
-    DEAD_HBM_TEMP,
-    DEAD_POWER,
-    DEAD_UTIL,
-    EVENT_SLOTS,
-    FEATURE_AVERAGE_POWER,
-    FEATURE_ROW_REMAPPING,
-    FEATURE_TLIMIT,
-    LOST_AND_TOLD,
-)
-from simulator.driver.state import StateArray, StateFile
+from simulator.driver.injected import LOST_CODES, UNLOADED_CODES, InjectedFaults
+from simulator.driver.layout import LOST_AND_TOLD
+from simulator.driver.state import StateFile
+from simulator.inprocess_columns import COLUMNS, Column, Moment
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
@@ -30,105 +21,10 @@ from telemetry.gpu import DriverEvent, GpuIdentity
 from telemetry.signals import RateClass, Source, signals_of
 
 WAIT_STEP_S = 0.02
-Column = Callable[["_Moment"], Any]
-
-
-class _Moment:
-    """What a column may draw on: the readings of one moment, what stays, and what was asked for."""
-
-    def __init__(self, state: StateFile) -> None:
-        count = state.gpu_count
-        self.reading: StateArray = state.readings()[0]
-        self.fixed: StateArray = state.record["fixed"][:count]
-        self.request: StateArray = state.record["request"][:count]
-
-
-def _sensor(now: _Moment, values: Any, dead: int) -> Any:
-    return np.where(now.reading["dead_sensors"] & dead, np.nan, values)
-
-
-def _where_there(now: _Moment, feature: int, values: Any) -> Any:
-    return np.where(now.fixed["features"] & feature, values, np.nan)
-
-
-# What does not happen to the simulated parts, as their driver library says.
-_NEVER_HAPPENS = (
-    "sync_boost_s", "board_limit_s", "low_utilisation_s", "reliability_s", "below_base_clock_s",
-    "pcie_replay_rollovers", "pcie_recoveries", "pcie_bad_tlps", "pcie_bad_dllps", "pcie_nonfatal",
-    "pcie_unsupported_requests", "pcie_lcrc_errors", "pcie_lane_errors", "recovery_action", "drain_reset_wanted",
-)  # fmt: skip
-_REMAPPED = ("remapped_rows_corrected", "remapped_rows_uncorrected", "remap_pending", "remap_failed")
-_RETIRED = ("retired_pages_corrected", "retired_pages_uncorrected", "retired_pages_pending")
-# The NVML signals of the catalogue; a signal that is missing here is one that this driver does not support.
-_COLUMNS: dict[str, Column] = {
-    "power_w": lambda now: _sensor(now, now.reading["power_mw"] / 1000.0, DEAD_POWER),
-    "sm_clock_mhz": lambda now: now.reading["sm_clock_mhz"],
-    "mem_clock_mhz": lambda now: now.reading["mem_clock_mhz"],
-    "gpu_util_ratio": lambda now: _sensor(now, now.reading["gpu_util_percent"] / 100.0, DEAD_UTIL),
-    "mem_util_ratio": lambda now: _sensor(now, now.reading["mem_util_percent"] / 100.0, DEAD_UTIL),
-    "throttle_reasons": lambda now: now.reading["event_reasons"],
-    "energy_j": lambda now: now.reading["energy_mj"] / 1000.0,
-    "gpu_temp_c": lambda now: _sensor(now, now.reading["gpu_temp_c"], DEAD_GPU_TEMP),
-    "hbm_temp_c": lambda now: _sensor(now, now.reading["hbm_temp_c"], DEAD_HBM_TEMP),
-    "slowdown_temp_c": lambda now: now.fixed["slowdown_c"],
-    "shutdown_temp_c": lambda now: now.fixed["shutdown_c"],
-    "power_limit_w": lambda now: now.request["power_limit_mw"] / 1000.0,
-    "max_sm_clock_mhz": lambda now: now.fixed["max_sm_clock_mhz"],
-    "app_clock_mhz": lambda now: now.request["app_sm_clock_mhz"],
-    "memory_used_bytes": lambda now: now.reading["memory_used_bytes"] + now.fixed["memory_reserved_bytes"],
-    "memory_total_bytes": lambda now: now.fixed["memory_total_bytes"],
-    "pcie_generation": lambda now: now.reading["pcie_generation"],
-    "pcie_width": lambda now: now.reading["pcie_width"],
-    "pcie_replays": lambda now: now.reading["pcie_replays"],
-    "ecc_corrected": lambda now: now.reading["ecc_corrected"],
-    "ecc_uncorrected": lambda now: now.reading["ecc_uncorrected"],
-    "power_violation_s": lambda now: now.reading["power_violation_ns"] / 1e9,
-    "thermal_violation_s": lambda now: now.reading["thermal_violation_ns"] / 1e9,
-    "power_brake_s": lambda now: now.reading["power_brake_ns"] / 1e9,
-    "hw_thermal_s": lambda now: now.reading["hw_thermal_ns"] / 1e9,
-    "sw_thermal_s": lambda now: now.reading["sw_thermal_ns"] / 1e9,
-    "power_average_w": lambda now: _where_there(
-        now, FEATURE_AVERAGE_POWER, _sensor(now, now.reading["power_average_mw"] / 1000.0, DEAD_POWER)
-    ),
-    "margin_c": lambda now: _where_there(
-        now,
-        FEATURE_TLIMIT,
-        _sensor(now, now.fixed["gpu_max_c"].astype(np.int64) - now.reading["gpu_temp_c"], DEAD_GPU_TEMP),
-    ),
-    "ecc_corrected_aggregate": lambda now: now.reading["ecc_corrected_aggregate"],
-    "ecc_uncorrected_aggregate": lambda now: now.reading["ecc_uncorrected_aggregate"],
-    **dict.fromkeys(_NEVER_HAPPENS, lambda now: now.reading["lost"] * 0),
-    **dict.fromkeys(_REMAPPED, lambda now: _where_there(now, FEATURE_ROW_REMAPPING, 0)),
-    **dict.fromkeys(_RETIRED, lambda now: np.where(now.fixed["features"] & FEATURE_ROW_REMAPPING, np.nan, 0)),
-    **dict.fromkeys(("pcie_naks_received", "pcie_naks_sent"), lambda now: now.reading["pcie_replays"]),
-    "pcie_receiver_errors": lambda now: now.reading["aer_correctable"],
-    "pcie_correctable": lambda now: now.reading["aer_correctable"],
-    "pcie_fatal": lambda now: now.reading["aer_fatal"],
-    "pcie_tx_bytes": lambda now: now.reading["pcie_tx_bytes"],
-    "pcie_rx_bytes": lambda now: now.reading["pcie_rx_bytes"],
-    "power_limit_min_w": lambda now: now.fixed["power_min_mw"] / 1000.0,
-    "power_limit_max_w": lambda now: now.fixed["power_max_mw"] / 1000.0,
-    "power_limit_default_w": lambda now: now.fixed["power_default_mw"] / 1000.0,
-    "power_limit_requested_w": lambda now: now.request["power_limit_mw"] / 1000.0,
-    "max_mem_clock_mhz": lambda now: now.fixed["mem_clock_mhz"],
-    "app_mem_clock_mhz": lambda now: now.fixed["mem_clock_mhz"],
-    "default_app_clock_mhz": lambda now: now.fixed["default_sm_clock_mhz"],
-    "boost_max_clock_mhz": lambda now: now.fixed["max_sm_clock_mhz"],
-    "memory_max_temp_c": lambda now: now.fixed["memory_max_c"],
-    "gpu_max_temp_c": lambda now: now.fixed["gpu_max_c"],
-    "pcie_generation_max": lambda now: now.fixed["pcie_generation_max"],
-    "pcie_width_max": lambda now: now.fixed["pcie_width_max"],
-    "tlimit_shutdown_c": lambda now: _where_there(now, FEATURE_TLIMIT, now.fixed["tlimit_shutdown_c"]),
-    "tlimit_slowdown_c": lambda now: _where_there(now, FEATURE_TLIMIT, now.fixed["tlimit_slowdown_c"]),
-    "tlimit_memory_max_c": lambda now: _where_there(now, FEATURE_TLIMIT, now.fixed["tlimit_memory_max_c"]),
-    "tlimit_gpu_max_c": lambda now: _where_there(now, FEATURE_TLIMIT, now.fixed["tlimit_gpu_max_c"]),
-    "ecc_mode": lambda now: now.request["ecc_off"] == 0,
-    "ecc_mode_pending": lambda now: now.request["ecc_off_pending"] == 0,
-}
 
 
 def _columns_of(rate: RateClass) -> tuple[Column | None, ...]:
-    return tuple(_COLUMNS.get(signal.name) for signal in signals_of(EntityKind.GPU, source=Source.NVML, rate=rate))
+    return tuple(COLUMNS.get(signal.name) for signal in signals_of(EntityKind.GPU, source=Source.NVML, rate=rate))
 
 
 class PlantDriver:
@@ -138,10 +34,10 @@ class PlantDriver:
     readable = True
 
     def __init__(self, state_path: Path, clock: Clock) -> None:
-        writable = os.access(state_path, os.W_OK)
-        self._state = StateFile(state_path, mode="write" if writable else "read")
-        self._may_write = writable and (os.geteuid() == 0 or bool(self._state.record["clocks_unrestricted"]))
+        self._writable = os.access(state_path, os.W_OK)
+        self._state = StateFile(state_path, mode="write" if self._writable else "read")
         self._clock = clock
+        self._faults = InjectedFaults(self._state, clock)
         self._fast = _columns_of(RateClass.FAST)
         self._slow = _columns_of(RateClass.SLOW)
         self._rare = _columns_of(RateClass.RARE)
@@ -175,6 +71,8 @@ class PlantDriver:
         TransientError
             No driver is loaded.
         """
+        if self._faults.times_out("nvmlEventSetWait_v2"):
+            return ()
         end_s = self._clock.monotonic_s() + timeout_s
         while True:
             events = self._take_events()
@@ -190,13 +88,13 @@ class PlantDriver:
 
     def supported_mhz(self, uuid: str) -> tuple[float, ...]:
         """Give the clocks that can be set, ascending; the default is left out, since it reads as unset."""
-        fixed = self._state.record["fixed"][self._present(uuid)]
+        fixed = self._state.record["fixed"][self._present(uuid, "nvmlDeviceGetSupportedGraphicsClocks")]
         count, default_mhz = int(fixed["clock_count"]), int(fixed["default_sm_clock_mhz"])
         return tuple(float(clock) for clock in fixed["clocks_mhz"][:count][::-1] if clock != default_mhz)
 
     def read_mhz(self, uuid: str) -> float | None:
         """Give the applications clock in force, None where the default is: then the GPU boosts beyond it."""
-        index = self._present(uuid)
+        index = self._present(uuid, "nvmlDeviceGetApplicationsClock")
         clock_mhz = int(self._state.record["request"][index]["app_sm_clock_mhz"])
         return None if clock_mhz == int(self._state.record["fixed"][index]["default_sm_clock_mhz"]) else clock_mhz
 
@@ -212,8 +110,9 @@ class PlantDriver:
         DeviceLostError
             The GPU fell off the bus.
         """
-        index = self._present(uuid)
-        if not self._may_write:
+        verb = "Reset" if clock_mhz is None else "Set"
+        index = self._present(uuid, f"nvmlDevice{verb}ApplicationsClocks")
+        if not self._may_write():
             raise NotPermittedError("only root may change the clocks of the simulated GPUs")
         request = self._state.record["request"][index]
         if clock_mhz is None:
@@ -229,27 +128,52 @@ class PlantDriver:
         """Unmap the state."""
         self._state.close()
 
+    def _may_write(self) -> bool:
+        return self._writable and (os.geteuid() == 0 or bool(self._state.record["clocks_unrestricted"]))
+
     def _fill(self, values: FloatArray, columns: tuple[Column | None, ...]) -> None:
         self._need_driver()
-        now = _Moment(self._state)
-        for column, give in enumerate(columns):
-            values[:, column] = np.nan if give is None else give(now)
+        now = Moment(self._state)
+        for column, source in enumerate(columns):
+            values[:, column] = np.nan if source is None else source.give(now)
         values[now.reading["lost"] != 0] = np.nan
+        if len(self._state.faults()):
+            self._spoil(values, columns)
+
+    def _spoil(self, values: FloatArray, columns: tuple[Column | None, ...]) -> None:
+        """Make absent what an injected fault keeps from being read, after every delay.
+
+        Raises
+        ------
+        TransientError
+            Every GPU answers that no driver is loaded.
+        """
+        calls = [None if column is None else column.call for column in columns]
+        unloaded = 0
+        for gpu, row in enumerate(values):
+            codes: dict[str | None, int] = {}
+            for call in dict.fromkeys(calls):
+                codes[call] = 0 if call is None else self._faults.answer(call, gpu)
+                if codes[call] in LOST_CODES | UNLOADED_CODES:
+                    row[:] = np.nan
+                    break
+            row[[codes.get(call, 0) != 0 for call in calls]] = np.nan
+            unloaded += bool(UNLOADED_CODES & set(codes.values()))
+        if unloaded == len(values):
+            raise TransientError("no driver is loaded for the simulated GPUs")
 
     def _take_events(self) -> tuple[DriverEvent, ...]:
-        count = int(self._state.record["event_count"])
-        first = max(self._next_event, count - EVENT_SLOTS)
-        self._next_event = count
-        slots = [self._state.record["events"][position % EVENT_SLOTS] for position in range(first, count)]
-        return tuple(DriverEvent(uuid=self._gpus[int(slot["gpu"])].uuid, code=int(slot["data"])) for slot in slots)
+        events, self._next_event = self._state.events_from(self._next_event)
+        return tuple(DriverEvent(uuid=self._gpus[int(event["gpu"])].uuid, code=int(event["data"])) for event in events)
 
     def _need_driver(self) -> None:
         if not self._state.record["driver_loaded"]:
             raise TransientError("no driver is loaded for the simulated GPUs")
 
-    def _present(self, uuid: str) -> int:
+    def _present(self, uuid: str, call: str) -> int:
         self._need_driver()
         index = self._index[uuid]
+        self._faults.check(call, index)
         if self._state.readings()[0][index]["lost"]:
             raise DeviceLostError(f"{uuid} has fallen off the bus")
         return index

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.driver.describing import describe_node, reset_requests
+from simulator.driver.describing import reset_requests
 from simulator.driver.faults import FaultTable
 from simulator.driver.layout import (
     DEAD_GPU_TEMP,
@@ -22,12 +22,9 @@ from simulator.plant.clocks import Settings
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.plant import Plant, default_settings
 from simulator.plant.state import GpuState
+from simulator.ranks import RANK_PID, ranks_running
 from simulator.sensors.bank import SensorBank
 
-__all__ = ["RANK_PID", "PlantPublisher", "describe_node", "settings_of"]
-
-RANK_PID = 4000  # of the rank on GPU 0; the kernel log and /proc say the same
-PROCESS_BYTES = 64 * 2**20  # with more than this in use, a process holds memory on the GPU
 UTIL_PERIOD_MS = 160  # utilisation is renewed six times a second, nvidia-smi --help-query-gpu
 NS_PER_MS = 1_000_000
 US_PER_MS = 1000
@@ -101,7 +98,7 @@ class PlantPublisher:
 
     def obey_requests(self) -> None:
         """Let the plant follow what setters asked for since the last call."""
-        asked = self._file.record["request"][: self._node.gpu_count]
+        asked = self._file.record["request"][: self._node.gpu_count].copy()  # setters go on writing
         packed = asked.tobytes()
         if packed != self._asked:
             self._asked = packed
@@ -165,7 +162,7 @@ class _Shown:
 
     def _memory(self, readings: StateArray, gpus: GpuState, now_us: int) -> None:
         used = np.maximum(gpus.memory_used_bytes - self._node.gpu.memory_reserved_bytes, 0.0)
-        runs = used > PROCESS_BYTES
+        runs = ranks_running(self._node, gpus)
         readings["memory_used_bytes"] = used
         readings["process_bytes"] = np.where(runs, used, 0.0)
         readings["process_start_us"] = np.where(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
 
 
 class Clock(Protocol):

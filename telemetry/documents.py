@@ -1,12 +1,15 @@
 """YAML documents checked against pydantic models, with every problem reported at once by file, line and key."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import yaml
 from pydantic import BaseModel, RootModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from telemetry.errors import ConfigError, Problem
 
@@ -23,6 +26,7 @@ _EXPECTED = {
     "missing": "a value; the key is required",
     "int_parsing": "a whole number",
     "int_type": "a whole number",
+    "int_from_float": "a whole number",
     "float_parsing": "a number",
     "float_type": "a number",
     "bool_parsing": "true or false",
@@ -34,6 +38,9 @@ _EXPECTED = {
     "model_type": "keys and values",
     "model_attributes_type": "keys and values",
 }
+
+# What pydantic says before and after what it wanted: "Input should be", "Tuple should have ..., not 0".
+_AROUND = re.compile(r"^(\w+ should (be|have|match) )?(a valid )?|( after validation)?, not \d+$")
 
 _SECRET_KEYS = frozenset({"password", "token"})
 
@@ -61,12 +68,38 @@ def read_yaml(text: str, *, where: str) -> tuple[Any, Lines]:
     return _reading(lambda: yaml.safe_load(text), where), lines
 
 
-def check_document(model: type[Model], data: Any, *, where: str, lines: Mapping[tuple[str | int, ...], int]) -> Model:
-    """Validate plain data against a model; ConfigError with every problem where it does not fit."""
+def check_document(
+    model: type[Model],
+    data: Any,
+    *,
+    where: str,
+    lines: Mapping[tuple[str | int, ...], int],
+    known: Sequence[Problem] = (),
+) -> Model:
+    """Validate plain data against a model.
+
+    Raises
+    ------
+    ConfigError
+        The data do not fit, or something is `known` to be wrong: every problem in the order of lines, one for each key.
+    """
     try:
-        return model.model_validate(data)
+        checked = model.model_validate(data)
     except ValidationError as err:
-        raise ConfigError(problems_of(err, where=where, lines=lines, model=model)) from err
+        found = problems_of(err, where=where, lines=lines, model=model)
+        told = {(problem.where, problem.key) for problem in found}
+        others = [problem for problem in known if (problem.where, problem.key) not in told]
+        raise ConfigError(in_line_order([*found, *others])) from err
+    if known:
+        raise ConfigError(in_line_order(known))
+    return checked
+
+
+def in_line_order(problems: Iterable[Problem]) -> list[Problem]:
+    """Give problems by their lines, those of one file together, files in the order in which they first appear."""
+    told = list(problems)
+    files = list(dict.fromkeys(problem.where for problem in told))
+    return sorted(told, key=lambda problem: (files.index(problem.where), problem.line or 0))
 
 
 def load_document(model: type[Model], path: Path) -> Model:
@@ -102,49 +135,69 @@ def problems_of(
 
     Where the `model` is given, an unknown key is told with the known one that it resembles.
     """
-    problems = []
-    for detail in err.errors(include_url=False):
-        path = tuple(detail["loc"])
-        if model is not None and issubclass(model, RootModel) and len(path) > 1 and path[:1] not in lines:
-            path = path[1:]  # the tag of a union, which is no key of the document
-        kind, context = detail["type"], detail.get("ctx", {})
-        if kind == "value_error":
+    details = err.errors(include_url=False)
+    above = {tuple(detail["loc"][:depth]) for detail in details for depth in range(len(detail["loc"]))}
+    return tuple(
+        in_line_order(
+            _problem_of(detail, where, lines, model)
+            for detail in details
+            # A list of which some items do not fit is too short for pydantic as well, since it counts those that do.
+            if not (detail["type"] == "too_short" and tuple(detail["loc"]) in above)
+        )
+    )
+
+
+def _problem_of(
+    detail: ErrorDetails, where: str, lines: Mapping[tuple[str | int, ...], int], model: type[BaseModel] | None
+) -> Problem:
+    path = tuple(detail["loc"])
+    if model is not None and issubclass(model, RootModel) and len(path) > 1 and path[:1] not in lines:
+        path = path[1:]  # the tag of a union, which is no key of the document
+    kind, context = detail["type"], detail.get("ctx", {})
+    if "discriminator" in context:
+        path = (*path, context["discriminator"].strip("'"))
+    match kind:
+        case "value_error":
             expected, found = str(context["error"]), _found(path, detail["input"])
-        elif kind == "missing":
-            expected, found = _EXPECTED[kind], "missing"
-        elif kind == "extra_forbidden":
+        case "missing" | "union_tag_not_found":
+            expected, found = _EXPECTED["missing"], "missing"
+        case "extra_forbidden" | "unexpected_keyword_argument":  # of a model, of a dataclass
             expected, found = _known_key(model, path), "unknown key"
-        else:
-            wanted = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-            expected, found = _EXPECTED.get(kind, wanted), _found(path, detail["input"])
-        problems.append(_problem(where, _line(path, lines), _dotted(path), found, expected))
-    return tuple(problems)
+        case "union_tag_invalid":
+            expected, found = f"one of {context['expected_tags']}", f"got {context['tag']!r}"
+        case _:
+            expected, found = _EXPECTED.get(kind) or _AROUND.sub("", detail["msg"]), _found(path, detail["input"])
+    return _problem(where, _line(path, lines), _dotted(path), found, expected)
+
+
+def keys_of(kind: Any) -> Mapping[str, Any]:
+    """Give the keys that a model or dataclass has, and the type of each; anything else has none."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    if isinstance(kind, type) and is_dataclass(kind):
+        return get_type_hints(kind)
+    return {}
 
 
 def _known_key(model: type[BaseModel] | None, path: tuple[str | int, ...]) -> str:
-    models = [] if model is None else list(_models_in(model))
+    places = [] if model is None else list(_keyed_in(model))
     for part in path[:-1]:  # a tag of a union or an index of a list leads nowhere else
-        inner = [child for known in models if part in known.model_fields for child in _children(known, str(part))]
-        models = inner or models
-    names = sorted({name for known in models for name in known.model_fields})
+        inner = [child for keys in places if part in keys for child in _keyed_in(keys[str(part)])]
+        places = inner or places
+    names = sorted({name for keys in places for name in keys})
     nearest = difflib.get_close_matches(str(path[-1]), names, n=1)
     return f"one of the known keys, perhaps {nearest[0]}" if nearest else _EXPECTED["extra_forbidden"]
 
 
-def _children(model: type[BaseModel], name: str) -> Iterator[type[BaseModel]]:
-    return _models_in(model.model_fields[name].annotation)
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Give the models that a value of this type may be, inside lists, unions and root models too."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        root = annotation.model_fields.get("root") if issubclass(annotation, RootModel) else None
-        if root is None:
-            yield annotation
-        else:
-            yield from _models_in(root.annotation)
+def _keyed_in(annotation: Any) -> Iterator[Mapping[str, Any]]:
+    """Give the keys of each kind of section that a value of this type may be, inside lists, unions and root models."""
+    keys = keys_of(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, RootModel):
+        yield from _keyed_in(keys["root"])
+    elif keys:
+        yield keys
     for part in get_args(annotation):
-        yield from _models_in(part)
+        yield from _keyed_in(part)
 
 
 def _reading(read: Callable[[], Any], where: str) -> Any:
@@ -171,6 +224,8 @@ def _found(path: tuple[str | int, ...], value: object) -> str:
         return "what stands there does not fit"
     if isinstance(value, dict | BaseModel):
         return "the keys do not fit together"
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return "the items do not fit together"
     return f"got {value!r}"
 
 

@@ -24,7 +24,8 @@ class RailwatchError(Exception):
 class Problem:
     """One thing that is wrong in what a user wrote.
 
-    `where` is the file or the environment variable, `line` counts from 1 and is None where there are no lines.
+    `where` is the file, the option or the environment variable; `line` counts from 1 and is None where there are no
+    lines; `key` is empty where `where` says it all.
     """
 
     where: str
@@ -35,7 +36,8 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.where if self.line is None else f"{self.where}:{self.line}"
-        return f"{place}: {self.key}: {self.found}; expected {self.expected}"
+        key = f"{self.key}: " if self.key else ""
+        return f"{place}: {key}{self.found}; expected {self.expected}"
 
 
 class ConfigError(RailwatchError):

@@ -12,6 +12,7 @@ stand in the Parquet metadata, in CSV in a comment line (``# railwatch {...}``).
 tables are then made from its rows, one per entity kind.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -123,22 +124,30 @@ def write_recording(
         The name ends in neither ``.parquet`` nor ``.csv``.
     EnvironmentLacksError
         The file cannot be written.
+    ValueError
+        A table changes its columns on the way.
     """
     check_suffix(path)
     draft = path.with_name(f".{path.name}.part")
+    moments = in_order([moment_rows(records, kernel_lines)])
+    tables: dict[str, TableSpec] = {}
+    header: Header = {}
     try:
         writer = open_writer(draft, suffix=path.suffix)
-        tables: dict[str, TableSpec] = {}
-        count = _write_frames(writer, frames, tables)
-        moments = in_order([moment_rows(records, kernel_lines)])
-        if len(moments):
-            writer.write(moments)
-        writer.close(header_of(tables.values(), topology=topology, meta=meta))
+        try:
+            count = _write_frames(writer, frames, tables)
+            if len(moments):
+                writer.write(moments)
+            header = header_of(tables.values(), topology=topology, meta=meta)
+        finally:
+            writer.close(header)
         _sync(draft)
         draft.replace(path)
     except OSError as err:
-        draft.unlink(missing_ok=True)
         raise EnvironmentLacksError(f"{path}: cannot be written: {err.strerror or err}") from err
+    finally:
+        with contextlib.suppress(OSError):  # no such folder: nothing was written there
+            draft.unlink(missing_ok=True)
     return count + len(moments)
 
 

@@ -46,6 +46,17 @@ class Rows:
         """Give the number of rows."""
         return len(self.time_ns)
 
+    def taken(self, which: slice | npt.NDArray[np.int64]) -> "Rows":
+        """Give some of the rows, in the order in which they are asked for."""
+        return Rows(
+            time_ns=self.time_ns[which],
+            kind=self.kind[which],
+            entity=self.entity[which],
+            signal=self.signal[which],
+            value=self.value[which],
+            text=self.text[which],
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Samples:
@@ -97,16 +108,15 @@ def sample_kind(spec: TableSpec) -> str:
 
 def in_order(parts: Sequence[Rows]) -> Rows:
     """Give all rows in order of time; rows of the same time keep their order."""
-    times_ns = np.concatenate([part.time_ns for part in parts])
-    order = np.argsort(times_ns, kind="stable")
-    return Rows(
-        time_ns=times_ns[order],
-        kind=np.concatenate([part.kind for part in parts])[order],
-        entity=np.concatenate([part.entity for part in parts])[order],
-        signal=np.concatenate([part.signal for part in parts])[order],
-        value=np.concatenate([part.value for part in parts])[order],
-        text=np.concatenate([part.text for part in parts])[order],
+    rows = Rows(
+        time_ns=np.concatenate([part.time_ns for part in parts]),
+        kind=np.concatenate([part.kind for part in parts]),
+        entity=np.concatenate([part.entity for part in parts]),
+        signal=np.concatenate([part.signal for part in parts]),
+        value=np.concatenate([part.value for part in parts]),
+        text=np.concatenate([part.text for part in parts]),
     )
+    return rows.taken(np.argsort(rows.time_ns, kind="stable"))
 
 
 def moment_rows(records: Sequence[Record], kernel_lines: Sequence[KernelLine]) -> Rows:

@@ -55,7 +55,7 @@ def rack_s(nodes: int, seconds: int) -> float:
     """Give the CPU seconds that a rack of four-GPU nodes takes for some simulated seconds."""
     file = load_rack("rack4-v100")
     file = file.model_copy(update={"nodes": file.nodes[:1] * nodes})
-    rack = Rack(file, undisturbed(file), SEED)
+    rack = Rack(undisturbed(file), SEED)
     rack.advance(_WARM_S * _MS_PER_S)
     return _cpu_s(lambda: rack.advance(seconds * _MS_PER_S))
 

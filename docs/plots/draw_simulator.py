@@ -17,6 +17,7 @@ from simulator.plant.plant import BLOCK_MS, Plant
 from simulator.sensors.bank import SensorBank
 
 IMAGES = Path(__file__).parents[1] / "images"
+POWER_LIMIT_W = 200.0
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44")  # Paul Tol's bright scheme, told apart by all eyes
 TRUE, SENSED = "#4477aa", "#ee6677"
 
@@ -44,7 +45,7 @@ def training_step() -> None:
         time, np.concatenate(sensed_w), color="black", linewidth=1.2, where="post", label="GPU 0, as NVML shows it"
     )
     upper.set_ylabel("power of a GPU, W")
-    upper.legend(ncols=5, fontsize="x-small", loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    upper.legend(ncols=5, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     lower.plot(time, np.concatenate(rail_v), color=TRUE, linewidth=0.8)
     lower.set_ylabel("12 V rail at the modules, V")
     lower.set_xlabel("time, s")
@@ -56,7 +57,7 @@ def drop() -> None:
     """Draw a drop under a power limit: the peaks, the dips, the moment a GPU leaves the bus, and its siblings."""
     node = load_node("v100x4-banana")
     plant = Plant(node, load_scenario("healthy", node), 1)
-    plant.obey(replace(plant.settings, power_limit_w=np.full(node.gpu_count, 200.0)))
+    plant.obey(replace(plant.settings, power_limit_w=np.full(node.gpu_count, POWER_LIMIT_W)))
     plant.settle()
     stretches, lost_ms, stop_ms = [], None, 120_000
     lost: dict[int, float] = {}
@@ -77,16 +78,15 @@ def drop() -> None:
     for gpu in range(node.gpu_count):
         upper.plot(time[shown], power_w[:, gpu], color=COLOURS[gpu], linewidth=0.8, label=f"GPU {gpu}")
     lower.plot(time[shown], rail_v, color=TRUE, linewidth=0.8)
+    upper.axhline(POWER_LIMIT_W, color="black", linestyle=":", linewidth=1, label="power limit")
     for gpu, at_s in lost.items():
         for axes in (upper, lower):
             axes.axvline(at_s, color=COLOURS[gpu], linestyle="--", linewidth=1)
-        lower.annotate(
-            f"GPU {gpu} lost", (at_s, rail_v.max()), color=COLOURS[gpu], fontsize="small", ha="left", va="top"
-        )
+        lower.annotate(f"GPU {gpu} lost", (at_s, rail_v.min()), (8, 0), textcoords="offset points", color=COLOURS[gpu])
     upper.set_ylabel("power of a GPU, W")
-    upper.legend(ncols=4, fontsize="x-small", loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    upper.legend(ncols=5, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     lower.set_ylabel("12 V rail at the modules, V")
-    lower.set_xlabel("time, s")
+    lower.set_xlabel("time since the run began, s")
     figure.savefig(IMAGES / "simulator-drop.png", dpi=130)
     plt.close(figure)
 
@@ -113,12 +113,13 @@ def ageing() -> None:
     lower.set_xlabel("time, days")
     for axes in (upper, middle, lower):
         axes.axvline(lost_day, color="black", linewidth=0.8, linestyle="--")
-    upper.annotate(" first GPU lost", (lost_day, 4.0), fontsize="small")
+    upper.annotate("first GPU lost", (lost_day, 4.0), (8, 0), textcoords="offset points")
     figure.savefig(IMAGES / "simulator-ageing.png", dpi=130)
     plt.close(figure)
 
 
 if __name__ == "__main__":
+    plt.rcParams["axes.xmargin"] = 0.01
     training_step()
     drop()
     ageing()

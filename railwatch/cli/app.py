@@ -58,33 +58,59 @@ for name, commands in (
 def main() -> None:
     """Run the command line; exit status 0 done, 1 the answer is no, 2 wrong use, 3 the environment lacks something."""
     try:
-        sys.exit(app(standalone_mode=False))
-    except TyperException as err:
-        _complain_of_use(err)
-    except ConfigError as err:
-        for problem in err.problems:
-            sys.stderr.write(f"railwatch: {problem}\n")
-        sys.exit(2)
-    except EnvironmentLacksError as err:
-        _complain(str(err), 3)
-    except RailwatchError as err:
-        _complain(str(err), 1)
-    except BrokenPipeError:  # whoever read our output has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except (Abort, KeyboardInterrupt):
+        status = app(standalone_mode=False)
+        sys.stdout.flush()
+    except SystemExit as err:
+        # Rich ends the program with 1 where nobody reads on; here that means something else.
+        sys.exit(0 if isinstance(err.__context__, BrokenPipeError) else err.code)
+    except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as err:
+        status = _complained(err)
+        if status is None:
+            raise
+    sys.exit(status)
 
 
-def _complain_of_use(err: TyperException) -> None:
+def _complained(err: Exception) -> int | None:
+    """Say what went wrong and give the exit status; None for a defect, which nobody but a traceback can tell."""
+    status: int | None = None
+    match err:
+        case TyperException():
+            status = _complain_of_use(err)
+        case ConfigError():
+            for problem in err.problems:
+                sys.stderr.write(f"railwatch: {problem}\n")
+            status = 2
+        case EnvironmentLacksError():
+            status = _complain(str(err), 3)
+        case RailwatchError():
+            status = _complain(str(err), 1)
+        case BrokenPipeError():  # whoever read our output has enough
+            _let_go_of_output()
+            status = 0
+        case OSError():
+            _let_go_of_output()
+            status = _complain(f"{err.filename or 'standard output'}: {err.strerror}", 3)
+        case Abort():
+            status = 130
+    return status
+
+
+def _let_go_of_output() -> None:
+    """Let what is still to be written go nowhere, so that the interpreter's own flush does not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _complain_of_use(err: TyperException) -> int:
     """Say in one line what was wrong with the command line; a command without its sub-command has shown its help."""
     context = getattr(err, "ctx", None)
     message = " ".join(str(getattr(err, "format_message", err.__str__)()).split())
     if not message or type(err).__name__ == "NoArgsIsHelpError":
-        sys.exit(2)
-    _complain(message if context is None else f"{message} (see {context.command_path} --help)", 2)
+        return 2
+    return _complain(message if context is None else f"{message} (see {context.command_path} --help)", 2)
 
 
-def _complain(message: str, status: int) -> None:
+def _complain(message: str, status: int) -> int:
     sys.stderr.write(f"railwatch: {message}\n")
-    sys.exit(status)
+    return status

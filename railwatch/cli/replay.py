@@ -22,7 +22,7 @@ from railwatch.pipeline import pipeline_settings, topology_of
 from rules.loading import load_policies
 from rules.policy import ActionClass
 from rules.rails import Rails
-from telemetry.clock import iso_utc
+from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.recording import Recording, read_recording
@@ -30,6 +30,7 @@ from telemetry.records import Action, Event, Mode, Record, to_json
 
 # As the live guard wakes with every fast row, a replay steps through short windows; 50 ms is one row at 20 Hz.
 WINDOW_NS = 50_000_000
+_DAY_NS = 86_400 * NS_PER_S  # what takes longer is told with its dates
 
 
 def replay(
@@ -54,12 +55,14 @@ def replay(
     )
     counts: Counter[str] = Counter()
     console = Console(highlight=False)
+    first_ns, last_ns = read.span_ns or (0, 0)
+    shown = slice(11, 19) if last_ns - first_ns < _DAY_NS else slice(0, 19)
     for record in _records(pipeline, read) if trace is None else retrace(pipeline, trace):
         counts[type(record).__name__.lower()] += 1
         if as_json:
             print_json(to_json(record, simulated=read.meta.simulated))
         else:
-            console.print(f"[dim]{iso_utc(record.time_ns)[11:19]}[/]  {describe(record)}", soft_wrap=True)
+            console.print(f"[dim]{iso_utc(record.time_ns)[shown]}[/]  {describe(record)}", soft_wrap=True)
     if not as_json:
         told = ", ".join(f"{count} {name}s" for name, count in sorted(counts.items())) or "nothing found"
         console.print(f"{recording}: {told}")

@@ -22,11 +22,13 @@ from railwatch.run import DEFAULT_NODE, DEFAULT_SCENARIO, NodeRun, Wanted
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from telemetry.clock import Clock, SystemClock, iso_utc
-from telemetry.durations import parse_duration_s
+from telemetry.durations import format_duration, parse_duration_s
 from telemetry.records import Action, ActionState, Event, Incident, Record, to_json
 
 # How often the records are looked at for the terminal: what people read as at once.
 LOOK_S = 0.1
+# A scenario that goes on for longer is none to watch.
+LONG_S = 3600.0
 IN_FORCE = (ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.EXPIRED)
 
 
@@ -58,9 +60,10 @@ def up(
     flushes and ends.
     """
     config = _with_options(load_config(config_file, os.environ), port=port, data_dir=data_dir)
+    length_s = 0.0
     policies_of(config)  # what is wrong with them is said before anything starts
     if simulate is not None or scenario is not None:
-        load_scenario(scenario or DEFAULT_SCENARIO, load_node(simulate or DEFAULT_NODE))
+        length_s = load_scenario(scenario or DEFAULT_SCENARIO, load_node(simulate or DEFAULT_NODE)).duration
     clock = SystemClock()
     run = NodeRun(config, Wanted(plant_node=simulate, scenario=scenario, seed=seed), clock)
     stop = threading.Event()
@@ -70,9 +73,12 @@ def up(
     run.claim()
     teller.say(f"railwatch {__version__}: {run.source}")
     teller.say(_mode_line(config, simulated=run.simulated))
-    end_s = None if run_for is None else clock.monotonic_s() + run_for
+    if length_s > LONG_S:
+        words = f"the scenario goes on for {format_duration(length_s)}, and this takes as long"
+        teller.say(f"{words}; `railwatch simulate run` is faster")
     source = run.source
     address = run.start()
+    end_s = None if run_for is None else clock.monotonic_s() + run_for
     try:
         if run.source != source:
             teller.say(run.source)

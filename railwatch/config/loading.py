@@ -1,15 +1,14 @@
 """Where configuration comes from: defaults, then a YAML file, then environment variables."""
 
 from collections.abc import Mapping
-from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from railwatch.config.models import Config
-from telemetry.documents import Lines, problems_of, read_yaml
+from telemetry.documents import Lines, keys_of, problems_of, read_yaml
 from telemetry.errors import ConfigError, Problem
 
 PREFIX = "RAILWATCH_"
@@ -54,7 +53,7 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
     try:
         config = Config.model_validate(data)
     except ValidationError as err:
-        for problem in problems_of(err, where=where, lines=lines):
+        for problem in problems_of(err, where=where, lines=lines, model=Config):
             variable = from_environment.get(problem.key)
             problems.append(
                 problem
@@ -105,17 +104,8 @@ def _known(keys: list[str]) -> bool:
     """Say whether the keys lead to a value; a whole section cannot be one variable."""
     place: Any = Config
     for key in keys:
-        inner = _keys_of(place)
+        inner = keys_of(place)
         if key not in inner:
             return False
         place = inner[key]
-    return not _keys_of(place)
-
-
-def _keys_of(kind: Any) -> Mapping[str, Any]:
-    """Give the keys of a section and what each holds; a value has none."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return {name: field.annotation for name, field in kind.model_fields.items()}
-    if isinstance(kind, type) and is_dataclass(kind):
-        return get_type_hints(kind)
-    return {}
+    return not keys_of(place)

@@ -12,6 +12,8 @@ from simulator.served.description import library_for
 from simulator.served.server import PlantServer
 from telemetry.clock import SystemClock
 
+LOOK_S = 0.02
+
 
 def main(session: Session, stop: Event, ready: Ready) -> None:
     """Serve the session's node and scenario until told to stop."""
@@ -34,6 +36,9 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
                 "environ": served.environment,
             }
         )
+        # What watches the node is up when its time begins, however long the machine takes to start it.
+        while not session.begun_path.exists() and not stop.wait(LOOK_S):
+            pass
         server.run(stop.is_set)
     finally:
         server.close()

@@ -5,17 +5,24 @@ Parts with one writer each, so nobody locks:
 - `fixed` never changes once the file exists;
 - `driver_loaded` and `driver_generation` say whether there is a driver, and how often one was loaded: whoever started
   with an earlier one has to start anew;
-- `faults` holds what calls answer instead of the truth, or how long they take; `fault_count` is zero where none is set;
+- `faults` holds what calls answer instead of the truth, or how long they take, in two banks like `readings`, with
+  `fault_sequence` for their sequence;
 - `readings` is written by the plant: it fills the bank that readers do not look at, then raises `sequence`, whose
   lowest bit names the bank to read. A reader whose copy saw no change of `sequence` holds one moment, not two;
 - `request` holds what setters asked for, each a naturally aligned word, so it is never seen half-written. The plant
-  obeys it and getters show it.
+  obeys it and getters show it;
+- `events`, `system_events`, `samples` and `util_samples` are rings: the plant fills the slot after the newest, then
+  raises the counter. A reader leaves the oldest slot alone, which may be filled already, and looks at the counter
+  again after copying.
+
+The plant's stores reach readers in their order on x86-64. Other machines may reorder them; there the thousands of
+instructions that Python runs between two stores stand in for a barrier, which Python does not have.
 """
 
 import numpy as np
 
 MAGIC = 0x5257_504C_414E_5431  # "RWPLANT1"
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 MAX_GPUS = 32
 MAX_LINKS = 18  # NVLinks of one GPU, H100 data sheet
 MAX_CLOCKS = 256
@@ -201,8 +208,9 @@ STATE = np.dtype(
         ("clocks_unrestricted", "u4"),  # 1: applications clocks may be set without being root
         ("driver_loaded", "u4"),
         ("driver_generation", "u4"),
-        ("fault_count", "u4"),
-        ("faults", FAULT, (FAULT_SLOTS,)),
+        ("fault_sequence", "u8"),
+        ("fault_count", "u4", (2,)),
+        ("faults", FAULT, (2, FAULT_SLOTS)),
         ("fixed", FIXED, (MAX_GPUS,)),
         ("request", REQUEST, (MAX_GPUS,)),
         ("sequence", "u8"),

@@ -118,10 +118,22 @@ class StateFile:
         """
         if len(faults) > FAULT_SLOTS:
             raise ValueError(f"at most {FAULT_SLOTS} driver faults at once, not {len(faults)}")
-        self.record["fault_count"] = 0
+        sequence = int(self.record["fault_sequence"]) + 1
+        bank = sequence & 1
         for slot, (call, gpu, code, delay_us) in enumerate(faults):
-            self.record["faults"][slot] = (call.encode(), gpu, code, delay_us)
-        self.record["fault_count"] = len(faults)
+            self.record["faults"][bank][slot] = (call.encode(), gpu, code, delay_us)
+        self.record["fault_count"][bank] = len(faults)
+        self.record["fault_sequence"] = sequence
+
+    def faults(self) -> StateArray:
+        """Give a copy of what calls answer instead of the truth, all of one moment: records of `FAULT`."""
+        for _ in range(_READ_ATTEMPTS):
+            sequence = int(self.record["fault_sequence"])
+            bank = sequence & 1
+            copied: StateArray = self.record["faults"][bank][: int(self.record["fault_count"][bank])].copy()
+            if int(self.record["fault_sequence"]) == sequence:
+                return copied
+        raise TransientError("the plant writes faster than its state can be read")
 
     def unload_driver(self) -> None:
         """Take the driver away: whoever started it has to start anew, and hears of it."""
@@ -141,6 +153,13 @@ class StateFile:
         self.record["events"][count % EVENT_SLOTS] = (kind, data, gpu)
         self.record["event_count"] = count + 1
         self._report()
+
+    def events_from(self, position: int) -> tuple[StateArray, int]:
+        """Give a copy of the events from a position on, and the position after them; overtaken ones are left out."""
+        count = int(self.record["event_count"])
+        positions = np.arange(max(position, count - EVENT_SLOTS + 1), count)
+        copied: StateArray = self.record["events"][positions % EVENT_SLOTS]
+        return copied[positions > int(self.record["event_count"]) - EVENT_SLOTS], count
 
     def close(self) -> None:
         """Unmap the file; the record must not be used any more."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from simulator.driver.layout import MAX_CLOCKS
-from simulator.files.part import FilePart, NotNegative, Positive, Share
+from simulator.files.part import FilePart, NotNegative, Positive, Share, written_as
 
 
 class PowerLimits(FilePart):
@@ -117,7 +117,8 @@ class BusHazard(FilePart):
 class GpuPart(FilePart):
     """One GPU part."""
 
-    name: str
+    # 96 bytes with the end: NVML_DEVICE_NAME_V2_BUFFER_SIZE, nvml.h
+    name: Annotated[str, written_as("[ -~]{1,95}", "1 to 95 characters of ASCII")]
     brand: int
     architecture: Literal["volta", "ampere", "hopper", "blackwell"]
     compute_capability: tuple[int, int]

@@ -1,16 +1,20 @@
 """Reading files that build on others: by name or path, with ``extends`` and parts that stand in files of their own."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from telemetry.documents import Lines, check_document, read_document
+from simulator.files.kind import refuse_other_kind
+from telemetry.documents import Lines, check_document, in_line_order, read_document
 from telemetry.errors import ConfigError, Problem
 
 Model = TypeVar("Model", bound=BaseModel)
 Parts = Mapping[str, tuple[type[BaseModel], Path]]
+References = Mapping[tuple[str, ...], Callable[..., object]]  # by key, what reads the file of a name, `option` too
 Origins = dict[tuple[str | int, ...], tuple[str, int]]
 _EXTENDS = "extends"
 _CHAIN_MAX = 8
@@ -25,17 +29,51 @@ def find(name_or_path: str, *, folder: Path, what: str, option: str, beside: Pat
         path = Path(name_or_path) if beside is None else beside / name_or_path
     else:
         path = folder / f"{name_or_path}.yaml"
+        if Path(name_or_path).is_dir() and not path.exists():
+            found, expected = f"{name_or_path!r} is a folder", "a name, or the path of a YAML file"
+            raise ConfigError([Problem(where=option, line=None, key="", found=found, expected=expected)])
     if path.exists():
         return path
-    names = sorted(known.stem for known in folder.glob("*.yaml"))
-    expected = f"{', '.join(names)}, or the path of a YAML file"
-    raise ConfigError([Problem(where=option, line=None, key=what, found=f"got {name_or_path!r}", expected=expected)])
+    raise unknown_name(name_or_path, sorted(known.stem for known in folder.glob("*.yaml")), what=what, option=option)
 
 
-def load_with_parts(model: type[Model], path: Path, *, folder: Path, parts: Parts) -> Model:
+def unknown_name(name: str, names: Iterable[str], *, what: str, option: str) -> ConfigError:
+    """Give the error for a name that nothing has: which there are, and the one that it resembles."""
+    known = list(names)
+    nearest = difflib.get_close_matches(name, known, n=1)
+    perhaps = f"; perhaps {nearest[0]}" if nearest else ""
+    expected = f"a {what}: {', '.join(known)}, or the path of a YAML file{perhaps}"
+    return ConfigError([Problem(where=option, line=None, key="", found=f"got {name!r}", expected=expected)])
+
+
+def at_key(err: ConfigError, *, path: Path | str, line: int | None, key: str) -> list[Problem]:
+    """Give the problems of a file that `path` names at a key; what is wrong with the name itself stands there."""
+    return [
+        replace(problem, line=line, key=key) if (problem.where, problem.key) == (str(path), "") else problem
+        for problem in err.problems
+    ]
+
+
+def items_of(data: Any, key: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Give the groups of keys in a list of a file that is not checked yet, by place; all else is left out."""
+    items = data.get(key) if isinstance(data, dict) else None
+    for place, item in enumerate(items if isinstance(items, list) else ()):
+        if isinstance(item, dict):
+            yield place, item
+
+
+def resolved(name_or_path: str, *, beside: Path) -> str:
+    """Give what a file means by a name or a path: a path is relative to the folder `beside` in which the file is."""
+    return str(beside / name_or_path) if name_or_path.endswith((".yaml", ".yml")) else name_or_path
+
+
+def load_with_parts(
+    model: type[Model], path: Path, *, folder: Path, parts: Parts, references: References, kind: str
+) -> Model:
     """Read a file with what it extends and the parts it names, and check the whole.
 
-    Mappings are merged key by key; anything else, lists too, replaces what stood there.
+    Mappings are merged key by key; anything else, lists too, replaces what stood there. `references` are checked but
+    stay names; paths among them come back relative to the working directory.
 
     Raises
     ------
@@ -43,30 +81,49 @@ def load_with_parts(model: type[Model], path: Path, *, folder: Path, parts: Part
         Every problem of every file involved, each with its own file, line and key.
     """
     data, origins = read_chain(path, folder)
+    refuse_other_kind(data, wanted=kind, path=path)
     problems: list[Problem] = []
+    failed = set()
     for key, (part_model, part_folder) in parts.items():
         if isinstance(data, dict) and isinstance(data.get(key), str):
             where, line = origins.get((key,), (str(path), None))
             try:
-                data[key] = _part(part_model, data[key], part_folder, Path(where).parent, f"{where}:{line}")
+                data[key] = _part(part_model, data[key], part_folder, Path(where))
             except ConfigError as err:
-                problems += err.problems
+                problems += at_key(err, path=where, line=line, key=key)
                 data[key] = None
+                failed.add(key)
+    problems += _of_references(data, origins, references)
     try:
         checked = check_document(model, data, where=str(path), lines={key: place[1] for key, place in origins.items()})
     except ConfigError as err:
-        failed = {key for key in parts if isinstance(data, dict) and data.get(key) is None}
-        found = [problem for problem in err.problems if not (problems and problem.key in failed)]
-        raise ConfigError([*problems, *(_at_origin(problem, origins) for problem in found)]) from err
+        found = [problem for problem in err.problems if problem.key not in failed]
+        raise ConfigError(in_line_order([*(_at_origin(problem, origins) for problem in found), *problems])) from err
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(in_line_order(problems))
     return checked
 
 
-def _part(model: type[BaseModel], name: str, folder: Path, beside: Path, option: str) -> Any:
-    path = find(name, folder=folder, what="gpu", option=option, beside=beside)
+def _part(model: type[BaseModel], name: str, folder: Path, named_in: Path) -> Any:
+    path = find(name, folder=folder, what="GPU part", option=str(named_in), beside=named_in.parent)
     data, lines = read_document(path)
     return check_document(model, data, where=str(path), lines=lines).model_dump()
+
+
+def _of_references(data: Any, origins: Origins, references: References) -> list[Problem]:
+    problems: list[Problem] = []
+    for key, read in references.items():
+        section = data
+        for part in key[:-1]:
+            section = section.get(part) if isinstance(section, dict) else None
+        if isinstance(section, dict) and isinstance(section.get(key[-1]), str):
+            where, line = origins[key]
+            section[key[-1]] = resolved(section[key[-1]], beside=Path(where).parent)
+            try:
+                read(section[key[-1]], option=where)
+            except ConfigError as err:
+                problems += at_key(err, path=where, line=line, key=_dotted(key))
+    return problems
 
 
 def read_chain(path: Path, folder: Path) -> tuple[Any, Origins]:
@@ -78,14 +135,15 @@ def read_chain(path: Path, folder: Path) -> tuple[Any, Origins]:
         base = data.pop(_EXTENDS, None) if isinstance(data, dict) else None
         if base is None:
             break
-        option = f"{path}:{lines.get((_EXTENDS,), 1)}"
-        following = find(str(base), folder=folder, what=_EXTENDS, option=option, beside=path.parent)
+        line = lines.get((_EXTENDS,))
+        try:
+            following = find(str(base), folder=folder, what="file to extend", option=str(path), beside=path.parent)
+        except ConfigError as err:
+            raise ConfigError(at_key(err, path=path, line=line, key=_EXTENDS)) from err
         if len(layers) >= _CHAIN_MAX or any(following.samefile(layer[0]) for layer in layers):
             expected = f"files that end somewhere, at most {_CHAIN_MAX} in a row"
-            problem = Problem(
-                where=str(path), line=lines.get((_EXTENDS,)), key=_EXTENDS, found="goes in a circle", expected=expected
-            )
-            raise ConfigError([problem])
+            found = "goes in a circle"
+            raise ConfigError([Problem(where=str(path), line=line, key=_EXTENDS, found=found, expected=expected)])
         path = following
     merged: Any = {}
     origins: Origins = {}

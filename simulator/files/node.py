@@ -1,30 +1,38 @@
 """A node as data: which GPUs sit in it, what feeds them, what cools them and what measures them."""
 
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field
 
 from simulator.driver.layout import MAX_GPUS
 from simulator.files.gpu import GpuPart
-from simulator.files.loading import find, load_with_parts
-from simulator.files.part import FilePart, Finite, Name, NotNegative, Positive, Share
+from simulator.files.loading import References, find, load_with_parts
+from simulator.files.part import FilePart, Finite, Name, NotNegative, Positive, Share, written_as
+from simulator.files.sensor import load_sensor
+from simulator.files.workload import load_workload
 from telemetry.durations import DurationS
 
 NODES = Path(__file__).parents[1] / "nodes"
 GPUS = Path(__file__).parents[1] / "gpus"
+_REFERENCES: References = {
+    ("workload",): load_workload,
+    **{("sensors", place): load_sensor for place in ("rail", "bmc", "inlet")},
+}
 _UUID_SPACE = uuid.UUID("8d1f5ad4-6a3b-4c57-9f0e-5b6d1c0f7a21")  # any fixed value: same node, same UUIDs
 
-PciAddress = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0$")]
-SupplyName = Annotated[str, StringConstraints(pattern=r"^[a-z]+[0-9]+$")]
+PciAddress = Annotated[str, written_as(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0", "a PCI address such as 0000:1a:00.0")]
+SupplyName = Annotated[str, written_as("[a-z]+[0-9]+", "small letters and a number, such as psu0")]
 
 
 class DriverVersions(FilePart):
     """What the driver says of itself; the branch decides where its counters stand."""
 
-    version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+(\.\d+)?$")]
-    nvml_version: str
+    version: Annotated[str, written_as(r"\d+\.\d+(\.\d+)?", "a driver version such as 580.95.05")]
+    # 80 bytes with the end: NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE, nvml.h
+    nvml_version: Annotated[str, written_as(r"[\d.]{1,79}", "a version such as 13.580.95.05")]
     cuda_version: int
 
 
@@ -34,6 +42,13 @@ class Slot(FilePart):
     pci: PciAddress
     preheat_k: Finite
     numa: Annotated[int, Field(ge=0)] = 0
+
+
+def _own_addresses(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    twice = _twice([slot.pci for slot in slots])
+    if twice:
+        raise ValueError(f"a PCI address of its own for each slot; {twice} stands twice")
+    return slots
 
 
 class SupplyUnit(FilePart):
@@ -51,6 +66,17 @@ class SupplyUnit(FilePart):
     def branch_mohm(self) -> float:
         """Give the whole resistance of the branch."""
         return self.psu_mohm + self.cable_mohm + self.connector_mohm + self.joint_mohm
+
+
+def _own_names(units: tuple[SupplyUnit, ...]) -> tuple[SupplyUnit, ...]:
+    twice = _twice([unit.name for unit in units])
+    if twice:
+        raise ValueError(f"a name of its own for each supply; {twice} stands twice")
+    return units
+
+
+def _twice(values: Sequence[str]) -> str | None:
+    return next((value for value in values if values.count(value) > 1), None)
 
 
 class OverCurrent(FilePart):
@@ -81,19 +107,13 @@ class AcInput(FilePart):
 class Supply(FilePart):
     """Supplies that feed one bus side by side; see `simulator.plant.supply`."""
 
-    units: Annotated[tuple[SupplyUnit, ...], Field(min_length=1)]
+    units: Annotated[tuple[SupplyUnit, ...], Field(min_length=1), AfterValidator(_own_names)]
     bus_mohm: NotNegative
     transient_mohm: NotNegative  # per unit
     transient_ms: Positive
     over_current: OverCurrent
     ageing: JointAgeing
     input: AcInput
-
-    @model_validator(mode="after")
-    def _check(self) -> "Supply":
-        if len({unit.name for unit in self.units}) != len(self.units):
-            raise ValueError("a name of its own for each supply")
-        return self
 
 
 class Cooling(FilePart):
@@ -125,7 +145,7 @@ class NodeFile(FilePart):
     description: str
     driver: DriverVersions
     gpu: GpuPart
-    slots: Annotated[tuple[Slot, ...], Field(min_length=1, max_length=MAX_GPUS)]
+    slots: Annotated[tuple[Slot, ...], Field(min_length=1, max_length=MAX_GPUS), AfterValidator(_own_addresses)]
     fabric: Literal["none", "mesh", "switch"]  # how NVLinks join the GPUs
     supply: Supply
     cooling: Cooling
@@ -133,12 +153,6 @@ class NodeFile(FilePart):
     other_power_w: NotNegative
     inlet_c: Finite
     workload: str  # what runs where nothing else is asked for
-
-    @model_validator(mode="after")
-    def _check(self) -> "NodeFile":
-        if len({slot.pci for slot in self.slots}) != len(self.slots):
-            raise ValueError("a PCI address of its own for each slot")
-        return self
 
     @property
     def gpu_count(self) -> int:
@@ -162,7 +176,8 @@ def node_names() -> tuple[str, ...]:
 def load_node(name_or_path: str, *, option: str = "--simulate") -> NodeFile:
     """Read a node by the name of one that comes with railwatch, or by the path of a YAML file.
 
-    A file may say ``extends: NODE`` and then holds only what differs; ``gpu`` names a part or a file, or is one.
+    A file may say ``extends: NODE`` and then holds only what differs; ``gpu`` names a part or a file, or is one. The
+    workload and the sensors that it names are checked too; paths among them are relative to the file.
 
     Raises
     ------
@@ -170,4 +185,5 @@ def load_node(name_or_path: str, *, option: str = "--simulate") -> NodeFile:
         There is none of that name, or the file does not describe a node; every problem with file, line and key.
     """
     path = find(name_or_path, folder=NODES, what="node", option=option)
-    return load_with_parts(NodeFile, path, folder=NODES, parts={"gpu": (GpuPart, GPUS)})
+    parts = {"gpu": (GpuPart, GPUS)}
+    return load_with_parts(NodeFile, path, folder=NODES, parts=parts, references=_REFERENCES, kind="node")

@@ -1,8 +1,9 @@
-"""What all files share: a strict model, and numbers with their bounds."""
+"""What all files share: a strict model, text with its form, and numbers with their bounds."""
 
+import re
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
 class FilePart(BaseModel):
@@ -11,8 +12,20 @@ class FilePart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def written_as(pattern: str, words: str) -> AfterValidator:
+    """Accept text that matches as a whole; anything else is refused with the words that say what would be right."""
+    form = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if form.fullmatch(text) is None:
+            raise ValueError(words)
+        return text
+
+    return AfterValidator(check)
+
+
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$")]
+Name = Annotated[str, written_as("[a-z0-9][a-z0-9-]*", "small letters, digits and hyphens, such as my-node")]

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simulator.files.loading import find
+from simulator.files.kind import refuse_other_kind
+from simulator.files.loading import at_key, find, resolved
 from simulator.files.node import NodeFile, load_node
 from simulator.files.part import FilePart, Finite, Name, NotNegative, Positive, Share
 from telemetry.documents import check_document, read_document
@@ -75,21 +76,25 @@ def load_rack(name_or_path: str, *, option: str = "--rack") -> RackFile:
     """
     path = find(name_or_path, folder=RACKS, what="rack", option=option)
     data, lines = read_document(path)
-    rack = check_document(RackFile, data, where=str(path), lines=lines)
-    nodes = tuple(str(path.parent / name) if name.endswith((".yaml", ".yml")) else name for name in rack.nodes)
+    refuse_other_kind(data, wanted="rack", path=path)
+    named = data.get("nodes") if isinstance(data, dict) else None
     problems: list[Problem] = []
-    for name in dict.fromkeys(nodes):
-        line = lines.get(("nodes", nodes.index(name)))
-        try:
-            load_node(name, option=f"{path}:{line}")
-        except ConfigError as err:
-            problems += err.problems
-    if problems:
-        raise ConfigError(problems)
-    return rack.model_copy(update={"nodes": nodes})
+    seen: set[str] = set()
+    for index, node in enumerate(named if isinstance(named, list) else ()):
+        if isinstance(node, str) and node not in seen:
+            seen.add(node)
+            try:
+                load_node(resolved(node, beside=path.parent), option=str(path))
+            except ConfigError as err:
+                problems += at_key(err, path=path, line=lines.get(("nodes", index)), key=f"nodes[{index}]")
+    rack = check_document(RackFile, data, where=str(path), lines=lines, known=problems)
+    return rack.model_copy(update={"nodes": tuple(resolved(node, beside=path.parent) for node in rack.nodes)})
 
 
 def nodes_of(rack: RackFile) -> tuple[NodeFile, ...]:
-    """Give the nodes of a rack, in order; ConfigError where one cannot be read."""
+    """Give the nodes of a rack, in order; ConfigError where one cannot be read.
+
+    Each is called by its place, ``node0`` and so on, so that alike nodes have GPUs with UUIDs of their own.
+    """
     known = {name: load_node(name) for name in dict.fromkeys(rack.nodes)}
-    return tuple(known[name] for name in rack.nodes)
+    return tuple(known[name].model_copy(update={"name": f"node{number}"}) for number, name in enumerate(rack.nodes))

@@ -3,16 +3,17 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from simulator.files.loading import find
+from simulator.files.kind import refuse_other_kind
+from simulator.files.loading import at_key, find, items_of, resolved
 from simulator.files.node import NodeFile
 from simulator.files.part import FilePart, Finite, Name
-from simulator.files.rack import RACKS, NodeNumber, RackFile, nodes_of
-from simulator.files.scenario import SCENARIOS, ScenarioFile, Truth, load_scenario
-from simulator.files.workload import load_workload
+from simulator.files.rack import RACKS, NodeNumber, RackFile, load_rack, nodes_of
+from simulator.files.scenario import SCENARIOS, UNDISTURBED, ScenarioFile, Truth, load_scenario
+from simulator.files.strangers import DURATION_S, refusal, truth_problems, workload_problems
 from telemetry.documents import Lines, check_document, read_document
 from telemetry.durations import DurationS
 from telemetry.errors import ConfigError, Problem
@@ -57,12 +58,16 @@ class NodeScenario(FilePart):
 
 
 class RackScenarioFile(FilePart):
-    """One scenario of a rack; entities of its truth are ``pdu``, ``rack``, ``node2`` or ``node2.psu0``."""
+    """One scenario of a rack; entities of its truth are ``pdu``, ``rack``, ``node2`` or ``node2.psu0``.
+
+    `rack` is the one it was written for, by name or path; it may run on others that have all nodes it names.
+    """
 
     name: Name
     description: str
+    rack: str
     kind: Literal["fault", "quiet"] = "fault"
-    duration: DurationS = 60.0
+    duration: DurationS = DURATION_S
     changes: tuple[RackChange, ...] = ()
     jobs: tuple[RackJobStart, ...] = ()
     nodes: tuple[NodeScenario, ...] = ()
@@ -71,8 +76,9 @@ class RackScenarioFile(FilePart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackScenario:
-    """A rack's scenario with those of its nodes, one for each."""
+    """A scenario on one rack, with those of its nodes, one for each; its truth holds theirs too."""
 
+    rack: RackFile
     file: RackScenarioFile
     nodes: tuple[ScenarioFile, ...]
 
@@ -82,14 +88,38 @@ def rack_scenario_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in RACK_SCENARIOS.glob("*.yaml")))
 
 
+def is_rack_scenario(name_or_path: str) -> bool:
+    """Tell a rack's scenario from a node's: by its name, or by the key ``rack`` of a file; False where there is none.
+
+    Raises
+    ------
+    ConfigError
+        The file is not YAML, or describes something else.
+    """
+    path = Path(resolved(name_or_path, beside=Path()))
+    if path.suffix and path.exists():
+        data, _ = read_document(path)
+        is_rack = isinstance(data, dict) and "rack" in data
+        refuse_other_kind(data, wanted="rack scenario" if is_rack else "scenario", path=path)
+        return is_rack
+    return name_or_path in rack_scenario_names()
+
+
 def undisturbed(rack: RackFile) -> RackScenario:
     """Give the scenario in which nothing happens: every node does what its file says."""
-    nothing = RackScenarioFile(name="undisturbed", description="Nothing happens.", kind="quiet")
-    return RackScenario(file=nothing, nodes=tuple(_nothing() for _ in rack.nodes))
+    nothing = RackScenarioFile(
+        name=UNDISTURBED.name, description=UNDISTURBED.description, rack=rack.name, kind=UNDISTURBED.kind
+    )
+    return RackScenario(rack=rack, file=nothing, nodes=(UNDISTURBED,) * len(rack.nodes))
 
 
-def load_rack_scenario(name_or_path: str, rack: RackFile, *, option: str = "--scenario") -> RackScenario:
+def load_rack_scenario(name_or_path: str, rack: RackFile | None = None, *, option: str = "--scenario") -> RackScenario:
     """Read a rack's scenario by name or by the path of a YAML file, with those of the nodes that it names.
+
+    Parameters
+    ----------
+    rack
+        On which it happens; None: the one that it was written for.
 
     Raises
     ------
@@ -97,23 +127,35 @@ def load_rack_scenario(name_or_path: str, rack: RackFile, *, option: str = "--sc
         There is none of that name, the file does not describe such a scenario, or the rack has no such thing; every
         problem with file, line and key.
     """
-    path = find(name_or_path, folder=RACK_SCENARIOS, what="scenario", option=option)
+    path = find(name_or_path, folder=RACK_SCENARIOS, what="rack scenario", option=option)
     data, lines = read_document(path)
-    file = check_document(RackScenarioFile, data, where=str(path), lines=lines)
-    nodes = nodes_of(rack)
-    reading = _Reading(path=path, lines=lines, nodes=nodes)
-    problems = [*_of_jobs(file, reading), *_of_truth(file, reading)]
-    scenarios = [_nothing() for _ in nodes]
-    seen: set[int] = set()
-    for index, part in enumerate(file.nodes):
+    problems = workload_problems(data, path=path, lines=lines)
+    name = data.get("rack") if isinstance(data, dict) else None
+    if rack is None and isinstance(name, str):
         try:
-            reading.check_node(part.node, ("nodes", index, "node"), seen)
-            scenarios[part.node] = _of_node(part, reading, index)
+            rack = load_rack(resolved(name, beside=path.parent), option=str(path))
         except ConfigError as err:
-            problems += err.problems
-    if problems:
-        raise ConfigError(problems)
-    return RackScenario(file=file, nodes=tuple(scenarios))
+            problems += at_key(err, path=path, line=lines.get(("rack",)), key="rack")
+    scenarios: dict[int, ScenarioFile] = {}
+    if rack is not None:
+        reading = _Reading(path=path, lines=lines, nodes=nodes_of(rack))
+        problems += [*_of_jobs(data, reading), *_of_nodes(data, reading, scenarios), *_of_truth(data, reading)]
+    file = check_document(RackScenarioFile, data, where=str(path), lines=lines, known=problems)
+    if rack is None:
+        raise ValueError("a rack that is named, or a problem")
+    nodes = tuple(scenarios.get(number, UNDISTURBED) for number in range(len(rack.nodes)))
+    jobs = tuple(job.model_copy(update={"workload": resolved(job.workload, beside=path.parent)}) for job in file.jobs)
+    truth = (*file.truth, *(label for number, node in enumerate(nodes) for label in _in_rack(node, number)))
+    return RackScenario(rack=rack, file=file.model_copy(update={"jobs": jobs, "truth": truth}), nodes=nodes)
+
+
+def _in_rack(scenario: ScenarioFile, number: int) -> list[Truth]:
+    """Give what is true of one node, in the words of its rack."""
+
+    def name(entity: str) -> str:
+        return f"node{number}" if entity == "node" else f"node{number}.{entity}"
+
+    return [label.model_copy(update={"entities": tuple(map(name, label.entities))}) for label in scenario.truth]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,58 +166,53 @@ class _Reading:
     lines: Lines
     nodes: tuple[NodeFile, ...]
 
-    def problem(self, key: tuple[str | int, ...], *, found: object, expected: str) -> Problem:
-        dotted = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).removeprefix(".")
-        where, line = str(self.path), self.lines.get(key)
-        return Problem(where=where, line=line, key=dotted, found=f"got {found!r}", expected=expected)
-
-    def check_node(self, node: int, key: tuple[str | int, ...], seen: set[int]) -> None:
-        if node >= len(self.nodes):
-            raise ConfigError([self.problem(key, found=node, expected=f"a node from 0 to {len(self.nodes) - 1}")])
-        if node in seen:
-            raise ConfigError([self.problem(key, found=node, expected="each node once")])
-        seen.add(node)
-
-
-def _of_node(part: NodeScenario, reading: _Reading, index: int) -> ScenarioFile:
-    option = f"{reading.path}:{reading.lines.get(('nodes', index, 'scenario'))}"
-    path = find(part.scenario, folder=SCENARIOS, what="scenario", option=option, beside=reading.path.parent)
-    return load_scenario(str(path), reading.nodes[part.node], option=option)
+    def of_number(self, number: object, place: tuple[str | int, ...], seen: set[int]) -> list[Problem]:
+        """Give why a node cannot be named at a place; nothing where what stands there is no number."""
+        if not isinstance(number, int) or number < 0:
+            return []
+        if number >= len(self.nodes):
+            expected = f"a node from 0 to {len(self.nodes) - 1}"
+        elif number in seen:
+            expected = "each node once"
+        else:
+            seen.add(number)
+            return []
+        return [refusal(self.path, self.lines, place, found=number, expected=expected)]
 
 
-def _of_jobs(file: RackScenarioFile, reading: _Reading) -> list[Problem]:
+def _of_nodes(data: Any, reading: _Reading, scenarios: dict[int, ScenarioFile]) -> list[Problem]:
+    """Read what happens to single nodes into `scenarios`; give what is wrong with it."""
     problems: list[Problem] = []
-    for index, job in enumerate(file.jobs):
-        line = reading.lines.get(("jobs", index, "workload"))
+    seen: set[int] = set()
+    for index, part in items_of(data, "nodes"):
+        number, name = part.get("node"), part.get("scenario")
+        refused = reading.of_number(number, ("nodes", index, "node"), seen)
+        problems += refused
+        if refused or not isinstance(number, int) or number < 0 or not isinstance(name, str):
+            continue
         try:
-            load_workload(job.workload, option=f"{reading.path}:{line}")
+            path = find(name, folder=SCENARIOS, what="scenario", option=str(reading.path), beside=reading.path.parent)
+            scenarios[number] = load_scenario(str(path), reading.nodes[number])
         except ConfigError as err:
-            problems += err.problems
-        seen: set[int] = set()
-        for place, node in enumerate(job.nodes):
-            try:
-                reading.check_node(node, ("jobs", index, "nodes", place), seen)
-            except ConfigError as err:
-                problems += err.problems
+            line = reading.lines.get(("nodes", index, "scenario"))
+            problems += at_key(err, path=reading.path, line=line, key=f"nodes[{index}].scenario")
     return problems
 
 
-def _of_truth(file: RackScenarioFile, reading: _Reading) -> list[Problem]:
+def _of_jobs(data: Any, reading: _Reading) -> list[Problem]:
+    problems: list[Problem] = []
+    for index, job in items_of(data, "jobs"):
+        seen: set[int] = set()
+        nodes = job.get("nodes")
+        for place, number in enumerate(nodes if isinstance(nodes, list) else ()):
+            problems += reading.of_number(number, ("jobs", index, "nodes", place), seen)
+    return problems
+
+
+def _of_truth(data: Any, reading: _Reading) -> list[Problem]:
     names = {"pdu", "rack"}
     for number, node in enumerate(reading.nodes):
         names |= {f"node{number}", *(f"node{number}.gpu{gpu}" for gpu in range(node.gpu_count))}
         names |= {f"node{number}.{unit.name}" for unit in node.supply.units}
-    return [
-        reading.problem(
-            ("truth", index, "entities", place),
-            found=entity,
-            expected="pdu, rack, a node (node0) or a part of one (node0.psu0)",
-        )
-        for index, truth in enumerate(file.truth)
-        for place, entity in enumerate(truth.entities)
-        if entity not in names
-    ]
-
-
-def _nothing() -> ScenarioFile:
-    return ScenarioFile(name="undisturbed", description="Nothing happens.", kind="quiet")
+    wanted = "pdu, rack, a node (node0) or a part of one (node0.psu0)"
+    return truth_problems(data, names, wanted, path=reading.path, lines=reading.lines)

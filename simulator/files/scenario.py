@@ -5,20 +5,22 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
-from simulator.files.loading import find
+from simulator.files.kind import refuse_other_kind
+from simulator.files.loading import at_key, find, items_of, resolved
 from simulator.files.node import NodeFile
-from simulator.files.part import FilePart, Finite, Name, NotNegative
-from simulator.files.sensing import check_sensor, check_value
-from simulator.files.targets import WHAT, Quantity, Target, find_target, gpu_names, own_values, supply_names
-from simulator.files.workload import load_workload
-from telemetry.documents import Lines, check_document, read_document
-from telemetry.durations import DurationS, format_duration
+from simulator.files.part import FilePart, Finite, Name, NotNegative, written_as
+from simulator.files.sensing import SensorFaultKind
+from simulator.files.strangers import DURATION_S, strangers
+from simulator.files.targets import NAMED, WHAT, Quantity, Target, find_target, gpu_names, own_values, supply_names
+from telemetry.documents import check_document, read_document
+from telemetry.durations import DurationS
 from telemetry.errors import ConfigError, Problem
 
 __all__ = [
     "SCENARIOS",
+    "UNDISTURBED",
     "Change",
     "DriverFault",
     "Included",
@@ -56,18 +58,6 @@ class TrueCause(StrEnum):
     NO_ELECTRICAL_EVIDENCE = "no_electrical_evidence"
 
 
-class SensorFaultKind(StrEnum):
-    """What can be wrong with a sensor."""
-
-    STUCK = "stuck"  # repeats the last value as if it were new
-    STALE = "stale"  # repeats the last value with its old time
-    GAIN = "gain"  # multiplies by `value`
-    OFFSET = "offset"  # adds `value`
-    SKEW = "skew"  # shows what was true `value` seconds ago
-    LOSS = "loss"  # loses the share `value` of its updates
-    DEAD = "dead"  # gives nothing
-
-
 class Change(FilePart):
     """One change: at a time after the start, `what` goes to a value, at once or along a ramp.
 
@@ -76,7 +66,7 @@ class Change(FilePart):
     """
 
     at: DurationS
-    what: Annotated[str, StringConstraints(pattern=rf"^{WHAT.pattern}$")]
+    what: Annotated[str, written_as(WHAT.pattern, NAMED)]
     to: Finite = math.nan
     times: NotNegative | None = None
     over: DurationS = 0.0
@@ -96,7 +86,10 @@ class SensorFault(FilePart):
     """
 
     at: DurationS
-    sensor: Annotated[str, StringConstraints(pattern=r"^(exporter|[a-z]+\d*\.[a-z_0-9]+)$")]
+    sensor: Annotated[
+        str,
+        written_as(r"exporter|[a-z]+\d*\.[a-z_0-9]+", "exporter, or an entity and its sensor, such as gpu0.power_w"),
+    ]
     fault: SensorFaultKind
     value: Finite | None = None
     last: DurationS | None = None
@@ -109,7 +102,7 @@ class DriverFault(FilePart):
     """
 
     at: DurationS
-    call: Annotated[str, StringConstraints(pattern=r"^(\*|nvml[A-Za-z0-9_]+)$")]
+    call: Annotated[str, written_as(r"\*|nvml[A-Za-z0-9_]+", "* or an NVML function, such as nvmlDeviceGetPowerUsage")]
     gpu: Annotated[int, Field(ge=0)] | None = None
     code: Annotated[int, Field(ge=0, le=999)] | None = None
     delay: DurationS = 0.0
@@ -156,13 +149,16 @@ class ScenarioFile(FilePart):
     name: Name
     description: str
     kind: Literal["fault", "quiet"] = "fault"
-    duration: DurationS = 60.0
+    duration: DurationS = DURATION_S
     include: tuple[Included, ...] = ()
     jobs: tuple[JobStart, ...] = ()
     changes: tuple[Change, ...] = ()
     sensor_faults: tuple[SensorFault, ...] = ()
     driver_faults: tuple[DriverFault, ...] = ()
     truth: tuple[Truth, ...] = ()
+
+
+UNDISTURBED = ScenarioFile(name="undisturbed", description="Nothing happens.", kind="quiet")
 
 
 def scenario_names() -> tuple[str, ...]:
@@ -187,26 +183,30 @@ def load_scenario(name_or_path: str, node: NodeFile, *, option: str = "--scenari
 
 def _load(path: Path, node: NodeFile, *, trail: tuple[Path, ...]) -> ScenarioFile:
     data, lines = read_document(path)
-    scenario = check_document(ScenarioFile, data, where=str(path), lines=lines)
-    problems = _strangers(scenario, node, path, lines)
-    merged = scenario if problems else _for_node(scenario, node, path.parent)
-    for index, included in enumerate(scenario.include):
-        line = lines.get(("include", index, "scenario"))
-        try:
-            option = f"{path}:{line}"
-            other = find(included.scenario, folder=SCENARIOS, what="scenario", option=option, beside=path.parent)
-            _refuse_circle(other, (*trail, path), line)
-            merged = _with(merged, _load(other, node, trail=(*trail, path)), later_s=included.at)
-        except ConfigError as err:
-            problems += err.problems
-    if problems:
-        raise ConfigError(problems)
+    refuse_other_kind(data, wanted="scenario", path=path)
+    problems = strangers(data, node, path=path, lines=lines)
+    others: dict[int, ScenarioFile] = {}
+    for index, included in items_of(data, "include"):
+        place = ("include", index, "scenario")
+        if isinstance(included.get("scenario"), str):
+            try:
+                other = find(
+                    included["scenario"], folder=SCENARIOS, what="scenario", option=str(path), beside=path.parent
+                )
+                _refuse_circle(other, (*trail, path), lines.get(place))
+                others[index] = _load(other, node, trail=(*trail, path))
+            except ConfigError as err:
+                problems += at_key(err, path=path, line=lines.get(place), key=f"include[{index}].scenario")
+    scenario = check_document(ScenarioFile, data, where=str(path), lines=lines, known=problems)
+    merged = _for_node(scenario, node, path.parent)
+    for index, part in enumerate(scenario.include):
+        merged = _with(merged, others[index], later_s=part.at)
     return merged.model_copy(update={"include": ()})
 
 
 def _for_node(scenario: ScenarioFile, node: NodeFile, beside: Path) -> ScenarioFile:
     changes = [single for change in scenario.changes for single in _as_values(change, node)]
-    jobs = [job.model_copy(update={"workload": _beside(beside, job.workload)}) for job in scenario.jobs]
+    jobs = [job.model_copy(update={"workload": resolved(job.workload, beside=beside)}) for job in scenario.jobs]
     groups = {"gpus": gpu_names(node), "supplies": supply_names(node)}
     truth = [
         label.model_copy(
@@ -254,77 +254,3 @@ def _with(scenario: ScenarioFile, other: ScenarioFile, *, later_s: float) -> Sce
 def target_of(change: Change, node: NodeFile) -> Target:
     """Give what a change acts on; ValueError, saying what would have been right, where the node has no such thing."""
     return find_target(change.what, node)
-
-
-class _Refusals:
-    """Collects what a scenario asks of a node that cannot be, each at its line."""
-
-    def __init__(self, path: Path, lines: Lines) -> None:
-        self.problems: list[Problem] = []
-        self._path = path
-        self._lines = lines
-
-    def add(self, *place: str | int, found: object, expected: str) -> None:
-        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
-        line = self._lines.get(place)
-        self.problems.append(
-            Problem(where=str(self._path), line=line, key=key, found=f"got {found!r}", expected=expected)
-        )
-
-
-def _strangers(scenario: ScenarioFile, node: NodeFile, path: Path, lines: Lines) -> list[Problem]:
-    refusals = _Refusals(path, lines)
-    _check_changes(scenario, node, refusals)
-    for index, job in enumerate(scenario.jobs):
-        try:
-            load_workload(_beside(path.parent, job.workload), option=f"{path}:{lines.get(('jobs', index, 'workload'))}")
-        except ConfigError as err:
-            refusals.problems += err.problems
-    for index, fault in enumerate(scenario.driver_faults):
-        if fault.gpu is not None and fault.gpu >= node.gpu_count:
-            refusals.add("driver_faults", index, "gpu", found=fault.gpu, expected=f"0 to {node.gpu_count - 1}")
-    _check_sensor_faults(scenario, node, refusals)
-    _check_truth(scenario, node, refusals)
-    return refusals.problems
-
-
-def _check_sensor_faults(scenario: ScenarioFile, node: NodeFile, refusals: _Refusals) -> None:
-    for index, fault in enumerate(scenario.sensor_faults):
-        try:
-            check_sensor(fault.sensor, node)
-        except ValueError as err:
-            refusals.add("sensor_faults", index, "sensor", found=fault.sensor, expected=str(err))
-        try:
-            check_value(fault.sensor, fault.fault, fault.value)
-        except ValueError as err:
-            key = "fault" if fault.value is None else "value"
-            refusals.add("sensor_faults", index, key, found=getattr(fault, key), expected=str(err))
-
-
-def _check_changes(scenario: ScenarioFile, node: NodeFile, refusals: _Refusals) -> None:
-    for index, change in enumerate(scenario.changes):
-        try:
-            find_target(change.what, node)
-        except ValueError as err:
-            refusals.add("changes", index, "what", found=change.what, expected=str(err))
-            continue
-        try:
-            _as_values(change, node)
-        except ValueError as err:
-            refusals.add("changes", index, "times", found=change.times, expected=str(err))
-
-
-def _check_truth(scenario: ScenarioFile, node: NodeFile, refusals: _Refusals) -> None:
-    names = {*gpu_names(node), *supply_names(node), "gpus", "supplies", "node"}
-    for index, truth in enumerate(scenario.truth):
-        for place, entity in enumerate(truth.entities):
-            if entity not in names:
-                expected = f"one of {', '.join(sorted(names))}"
-                refusals.add("truth", index, "entities", place, found=entity, expected=expected)
-        if truth.onset > scenario.duration:
-            expected = f"no later than the duration of the scenario, {format_duration(scenario.duration)}"
-            refusals.add("truth", index, "onset", found=format_duration(truth.onset), expected=expected)
-
-
-def _beside(folder: Path, name_or_path: str) -> str:
-    return str(folder / name_or_path) if name_or_path.endswith((".yaml", ".yml")) else name_or_path

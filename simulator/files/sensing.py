@@ -3,12 +3,27 @@
 import math
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 
 from simulator.files.node import NodeFile
 from simulator.files.sensor import load_sensor
 
 EXPORTER = "exporter"
 GPU_SIGNALS = ("power_w", "gpu_temp_c", "hbm_temp_c", "gpu_util_ratio", "mem_util_ratio")
+
+
+class SensorFaultKind(StrEnum):
+    """What can be wrong with a sensor."""
+
+    STUCK = "stuck"  # repeats the last value as if it were new
+    STALE = "stale"  # repeats the last value with its old time
+    GAIN = "gain"  # multiplies by `value`
+    OFFSET = "offset"  # adds `value`
+    SKEW = "skew"  # shows what was true `value` seconds ago
+    LOSS = "loss"  # loses the share `value` of its updates
+    DEAD = "dead"  # gives nothing
+
+
 # What the board's controller measures, and whose it is; the number of a supply or fan stands where the braces are.
 BMC_LABELS = {
     "rail_voltage_v": "node.rail_voltage_v",

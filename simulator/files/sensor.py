@@ -75,4 +75,4 @@ def load_sensor(name_or_path: str, *, option: str = "sensors") -> SensorKind:
         There is none of that name, or the file does not describe a sensor.
     """
     path = find(name_or_path, folder=SENSORS, what="sensor", option=option)
-    return load_with_parts(SensorKind, path, folder=SENSORS, parts={})
+    return load_with_parts(SensorKind, path, folder=SENSORS, parts={}, references={}, kind="sensor")

@@ -7,6 +7,7 @@ from enum import StrEnum
 from simulator.files.node import NodeFile
 
 WHAT = re.compile(r"([a-z]+)(\d*)\.([a-z_]+)")
+NAMED = "an entity and a quantity, such as psu0.joint_mohm"
 
 
 class Quantity(StrEnum):
@@ -87,7 +88,7 @@ def find_target(what: str, node: NodeFile) -> Target:
     """Give what a name such as ``psu0.joint_mohm`` means; ValueError says what would have been right."""
     match = WHAT.fullmatch(what)
     if match is None:
-        raise ValueError("an entity and a quantity, such as psu0.joint_mohm")
+        raise ValueError(NAMED)
     name, number, quantity = match.groups()
     kind, indices = _entities(name, number, node)
     allowed = _HAS[kind]

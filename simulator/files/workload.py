@@ -5,9 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, RootModel
 
+from simulator.files.kind import refuse_other_kind
 from simulator.files.loading import find
 from simulator.files.part import FilePart, Name, NotNegative, Positive, Share
-from telemetry.documents import load_document
+from telemetry.documents import check_document, read_document
 from telemetry.durations import DurationS
 
 WORKLOADS = Path(__file__).parents[1] / "workloads"
@@ -124,7 +125,9 @@ def load_workload(name_or_path: str, *, option: str = "--workload") -> Workload:
         There is none of that name, or the file does not describe a workload.
     """
     path = find(name_or_path, folder=WORKLOADS, what="workload", option=option)
-    workload = load_document(_WorkloadFile, path).root
+    data, lines = read_document(path)
+    refuse_other_kind(data, wanted="workload", path=path)
+    workload = check_document(_WorkloadFile, data, where=str(path), lines=lines).root
     if isinstance(workload, Trace):
         return workload.model_copy(update={"file": path.parent / workload.file})
     return workload

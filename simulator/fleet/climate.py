@@ -1,11 +1,10 @@
 """What surrounds the nodes of a fleet: air that swings over the day and wanders, and mains that do the same."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.plant.rack_site import day_swing
+from simulator.plant.rack_site import day_swing, wandered
 from telemetry.frames import FloatArray
 
 
@@ -39,9 +38,13 @@ class Surroundings:
         """Give how much warmer the air is than the scenario says, ``(n_nodes,)``; call it once per step."""
         climate = self._climate
         if climate.noise_k > 0.0 and time_s > 0.0:
-            keep = math.exp(-step_s / climate.noise_memory_s)
-            fresh = climate.noise_k * math.sqrt(1.0 - keep * keep) * self._chance.standard_normal(len(self._noise_k))
-            self._noise_k = keep * self._noise_k + fresh
+            self._noise_k = wandered(
+                self._noise_k,
+                spread=climate.noise_k,
+                memory_s=climate.noise_memory_s,
+                after_s=step_s,
+                normal=self._chance.standard_normal(len(self._noise_k)),
+            )
         return self._noise_k + climate.diurnal_k * day_swing(time_s)
 
     def input_ratio(self, time_s: float) -> float:

@@ -1,11 +1,17 @@
-"""Heat in balance: the temperatures and the fan duty that a node settles at within a step."""
+"""Heat in balance: the temperatures and the fan duty that a node settles at within a step.
+
+With power ``P + k (T - 50)``, `k` the leakage per kelvin, and `R` from die to air, ``T = T_air + R [P + k (T - 50)]``
+gives ``T = [T_air + R (P - 50 k)] / (1 - R k)``. `R` is junction, interface and heat sink in a row; the last follows
+the air flow, and so the fans, which look at the hottest die: two rounds suffice.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.fleet.cycle import REFERENCE_C
 from simulator.plant.cooling import FLOW_MIN_RATIO
+from simulator.plant.heat import HALF_FLOW, HeatModel
+from simulator.plant.power import REFERENCE_C
 from telemetry.frames import FloatArray
 
 _ROUNDS = 2  # leakage is a small part of the power: the second round changes less than 0.1 K
@@ -18,10 +24,7 @@ class Coolers:
 
     target_c: FloatArray
     min_ratio: FloatArray
-    max_w: FloatArray
-    junction_k_per_w: float
-    heatsink_k_per_w: float
-    heatsink_exponent: float
+    heat: HeatModel
 
 
 def fan_ratio(
@@ -29,12 +32,13 @@ def fan_ratio(
 ) -> FloatArray:
     """Give the duty at which the hottest GPU meets the target, ``(n_nodes,)``; between the lowest duty and 1.
 
-    A controller with an integral term ends there. GPU arrays are ``(n_nodes, n_gpus)``; `turning` is the share of the
-    fans that turn.
+    A controller with an integral term ends there: `HeatModel.sink_k_per_w`, solved for the flow. GPU arrays are
+    ``(n_nodes, n_gpus)``; `turning` is the share of the fans that turn.
     """
-    room_k = coolers.target_c[:, None] - air_c - power_w * (coolers.junction_k_per_w + interface_k_per_w)
-    ratio_k = np.maximum(room_k, 1e-6) / np.maximum(power_w * coolers.heatsink_k_per_w, 1e-9)
-    flow = 0.5 * ratio_k ** (-1.0 / coolers.heatsink_exponent)
+    heat = coolers.heat
+    room_k = coolers.target_c[:, None] - air_c - power_w * (heat.junction_k_per_w + interface_k_per_w)
+    ratio_k = np.maximum(room_k, 1e-6) / np.maximum(power_w * heat.heatsink_k_per_w, 1e-9)
+    flow = HALF_FLOW * ratio_k ** (-1.0 / heat.heatsink_exponent)
     duty: FloatArray = flow.max(axis=1) / np.maximum(turning, 1e-9)
     return np.clip(duty, coolers.min_ratio, 1.0)
 
@@ -44,14 +48,7 @@ def resistance_k_per_w(
 ) -> FloatArray:
     """Give the thermal resistance from die to air, ``(n_nodes, n_gpus)``."""
     flow = np.maximum(duty * turning, FLOW_MIN_RATIO)
-    heatsink = coolers.heatsink_k_per_w * (0.5 / flow) ** coolers.heatsink_exponent
-    return coolers.junction_k_per_w + interface_k_per_w + heatsink[:, None]
-
-
-def fan_power_w(coolers: Coolers, *, duty: FloatArray, turning: FloatArray) -> FloatArray:
-    """Give what the fans of each node take: with the cube of their speed, by the affinity laws of fans."""
-    power_w: FloatArray = coolers.max_w * turning * duty**3
-    return power_w
+    return coolers.heat.junction_k_per_w + interface_k_per_w + coolers.heat.sink_k_per_w(flow)[:, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,5 +82,5 @@ def balance(
         growing = np.maximum(1.0 - to_air * leak_w_per_k, _LEAST)
         die_c = (air_c + to_air * (power_w - REFERENCE_C * leak_w_per_k)) / growing
     warm_w = power_w + leak_w_per_k * (die_c - REFERENCE_C)
-    memory_c = die_c - 0.5 * warm_w * (coolers.junction_k_per_w + interface_k_per_w)
+    memory_c = die_c - 0.5 * warm_w * (coolers.heat.junction_k_per_w + interface_k_per_w)
     return Warmth(die_c=die_c, memory_c=memory_c, duty=duty, to_air_k_per_w=to_air)

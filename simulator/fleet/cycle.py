@@ -11,12 +11,13 @@ import numpy as np
 
 from simulator.files.gpu import GpuPart
 from simulator.fleet.loads import Rhythm
+from simulator.jobs.pace import duration_ratio
 from simulator.plant.chance import stream
-from simulator.plant.clocks import ClockGovernor, ClockLimits, Settings
-from simulator.plant.power import PowerModel
+from simulator.plant.clocks import ClockGovernor, Settings
+from simulator.plant.models import part_clocks, part_power
+from simulator.plant.power import REFERENCE_C
 from telemetry.frames import FloatArray, MaskArray
 
-REFERENCE_C = 50.0  # where the power curve has no leakage term, see PowerModel
 TICK_MS = 10
 _CYCLES = 20
 _LEAST_WORK = 0.1  # however fast a step, it takes some time
@@ -49,20 +50,6 @@ class Cycle:
     start_w: FloatArray
     before_w: FloatArray
     cycles_per_s: FloatArray
-
-
-def curve_of(part: GpuPart) -> PowerModel:
-    """Give the power curve of a part."""
-    curve = part.power
-    return PowerModel(
-        idle_w=curve.idle_w,
-        base_w=curve.base_w,
-        dynamic_w=curve.dynamic_w,
-        leakage_per_k=curve.leakage_per_k,
-        voltage_floor=curve.voltage_floor,
-        voltage_knee=curve.voltage_knee,
-        max_clock_mhz=part.clocks.max_mhz,
-    )
 
 
 def run_cycles(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: int) -> Cycle:
@@ -116,18 +103,15 @@ class _Columns:
         clocks = np.array(part.clocks.supported_mhz, dtype=np.float64)
         count = len(clocks)
         self._rhythm = rhythm
-        self._curve = curve_of(part)
+        self._curve = part_power(part)
         self._limit_w = np.full(count, limit_w)
         none = np.full(count, np.inf)
         self._settings = Settings(
             power_limit_w=self._limit_w, app_clock_mhz=clocks, locked_mhz=none, locked_min_mhz=np.zeros(count)
         )
-        limits = ClockLimits(
-            supported_mhz=clocks,
-            software_slowdown_c=part.temperature_c.gpu_max,
-            hardware_slowdown_c=part.temperature_c.slowdown,
+        self._governor = ClockGovernor(
+            part_clocks(part), count, power_w=np.minimum(self._power_w(clocks, 1.0), limit_w)
         )
-        self._governor = ClockGovernor(limits, count, power_w=np.minimum(self._power_w(clocks, 1.0), limit_w))
         self._cool_c = np.full(count, REFERENCE_C)
         self._no: MaskArray = np.zeros(count, dtype=np.bool_)
         self._work_ms = np.zeros(count)  # left in the busy phase
@@ -138,8 +122,7 @@ class _Columns:
         """Move on; gives busy and quiet power, busy share, clock, whether a busy phase began, and the work done."""
         self._governor.decide(TICK_MS, self._settings, temp_c=self._cool_c, brake=self._no, idle=self._no)
         mhz = self._governor.clock_mhz
-        share = pacing.clock_bound_share
-        pace = 1.0 / (share * self._curve.max_clock_mhz / mhz + 1.0 - share)
+        pace = 1.0 / duration_ratio(mhz / self._curve.max_clock_mhz, pacing.clock_bound_share)
         busy_ms, started = self._phases(pace, pacing)
         busy_w, quiet_w = self._power_w(mhz, self._rhythm.busy_level), self._power_w(mhz, self._rhythm.quiet_level)
         busy_share = busy_ms / TICK_MS

@@ -1,4 +1,14 @@
-"""The loads of a step on the rail: voltages, currents, trips, and how likely each module falls off."""
+"""The loads of a step on the rail: voltages, currents, trips, and how likely each module falls off.
+
+A job is a few levels of power that hold for shares of the time, and rises between them. Each level gives a voltage
+(`solve_rail`), each rise a dip below it (`dip_v`), and the lowest of all is the step's
+
+``V_min = min(V(P_k), V(P_start) - k (Z / N) dI / (1 - R I / V))``.
+
+The rate at which module `j` falls off is that of its levels, by their shares, and that of the dips, by how often they
+come: ``sum_k share_k lambda_j(V_k) + sum_e often_e dose_j(dip_e)``, with ``lambda_j`` from `drop_rate_per_s` and the
+integral of ``lambda_j`` along a decaying dip from `dip_dose`.
+"""
 
 from dataclasses import dataclass
 

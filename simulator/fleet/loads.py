@@ -45,20 +45,17 @@ class Rhythm:
         return min(self.pauses_per_s * self.pause_s, 1.0)
 
 
-def rhythm_of(workload: Workload, *, input_factor: float | None = None) -> Rhythm:
-    """Give the rhythm of a workload.
+def refusal(workload: Workload) -> str | None:
+    """Give why a workload has no closed form, to be told after its name; None for one that has.
 
-    Parameters
-    ----------
-    input_factor
-        In place of the workload's own.
-
-    Raises
-    ------
-    ValueError
-        A recorded trace has no rhythm; it is played at one millisecond a step only.
+    A recorded trace has no rhythm; it is played back millisecond by millisecond only.
     """
-    factor = workload.input_factor if input_factor is None else input_factor
+    return "a recorded trace has no closed form" if isinstance(workload, Trace) else None
+
+
+def rhythm_of(workload: Workload) -> Rhythm:
+    """Give the rhythm of a workload; ValueError for one that has none, see `refusal`."""
+    factor = workload.input_factor
     match workload:
         case Training():
             return _training(workload, factor)
@@ -71,7 +68,7 @@ def rhythm_of(workload: Workload, *, input_factor: float | None = None) -> Rhyth
         case Steady():
             return _flat(workload.level, factor)
         case Trace():
-            raise ValueError("a workload other than a trace: a recording has no closed form")
+            raise ValueError(f"{workload.name}: {refusal(workload)}")
 
 
 def stalled(rhythm: Rhythm) -> Rhythm:

@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 
 from simulator.files.gpu import BusHazard
-from simulator.plant.bus import SECOND_SHARE
+from simulator.plant.bus import SECOND_DELAY_S, SECOND_SHARE
 from telemetry.frames import FloatArray, MaskArray
 
 SAME_DIP_S = 0.02  # GPUs that fall off this close to each other fell in the same dip
@@ -70,7 +70,8 @@ class Losses:
     def begin(self, time_s: float, *, powered: MaskArray, wanted: MaskArray) -> tuple[Drop, ...]:
         """Start a step: cold starts, where a node has power again or was repaired, and losses that a scenario asks for.
 
-        A node without power waits for repair as one that lost a GPU does.
+        A cold start brings back every GPU that the scenario wants. A node without power waits for repair as one that
+        lost a GPU does.
         """
         started = powered & (~self._powered | self.due(time_s))
         self.lost_s = np.where(powered, self.lost_s, np.minimum(self.lost_s, time_s))
@@ -78,8 +79,8 @@ class Losses:
         if started.any():
             self._limit = np.where(started[:, None], self._chance.standard_exponential(self._limit.shape), self._limit)
             self._dose[started] = 0.0
-            self.present = self.present | started[:, None]
-            self.lost_s = np.where(started, np.inf, self.lost_s)
+            self.present = np.where(started[:, None], wanted, self.present)
+            self.lost_s = np.where(started, np.where(wanted.all(axis=1), np.inf, time_s), self.lost_s)
         return self.lose(time_s, ~wanted & powered[:, None], DropCause.SCENARIO)
 
     def lose(self, time_s: float, who: MaskArray, cause: DropCause) -> tuple[Drop, ...]:
@@ -115,12 +116,13 @@ class Losses:
         self.present[node] &= ~fallen
         self.lost_s[node] = min(self.lost_s[node], time_s)
         drops = [self._drop(time_s, node, int(gpu), DropCause.VOLTAGE) for gpu in np.flatnonzero(fallen)]
-        share, pick = self._chance.random(2)
+        share, pick, late = self._chance.random(3)
         left = np.flatnonzero(self.present[node])
         if share < SECOND_SHARE and len(left):
             gpu = int(left[int(pick * len(left))])
             self.present[node, gpu] = False
-            drops.append(self._drop(time_s + SAME_DIP_S, node, gpu, DropCause.SIBLING))
+            after_s = SECOND_DELAY_S[0] + late * (SECOND_DELAY_S[1] - SECOND_DELAY_S[0])
+            drops.append(self._drop(time_s + after_s, node, gpu, DropCause.SIBLING))
         return drops
 
     def _drop(self, time_s: float, node: int, gpu: int, cause: DropCause) -> Drop:

@@ -7,9 +7,10 @@ from functools import lru_cache
 import numpy as np
 
 from simulator.files.gpu import GpuPart
-from simulator.fleet.cycle import REFERENCE_C, Cycle, curve_of, run_cycles
+from simulator.fleet.cycle import Cycle, run_cycles
 from simulator.fleet.loads import Rhythm
-from simulator.plant.power import PowerModel
+from simulator.plant.models import part_power
+from simulator.plant.power import REFERENCE_C, PowerModel
 from telemetry.frames import FloatArray
 
 # Busy time is cut into these shares, from the highest power down: hazard grows tenfold in 74 mV, so the top counts.
@@ -66,7 +67,7 @@ def operating_points(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: i
     if rhythm.idle:
         return _idle(part)
     cycle = run_cycles(part, rhythm, limit_w=limit_w, n_gpus=n_gpus)
-    curve = curve_of(part)
+    curve = part_power(part)
     pause = rhythm.pause_share
     busy = cycle.busy_share.mean(axis=0) * (1.0 - pause)
     pausing = pause / np.maximum(1.0 - busy, 1e-9)  # share of the quiet level's time
@@ -84,7 +85,7 @@ def operating_points(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: i
         shares=shares,
         own_w=own_w,
         abreast_w=abreast_w,
-        leak_w_per_k=curve.leakage_per_k * (curve.idle_w + (curve.base_w - curve.idle_w) * levels),
+        leak_w_per_k=curve.leak_w_per_k(levels),
         start_w=cycle.start_w if rhythm.together else abreast_w[:, 0],
         rise_w=np.maximum(cycle.start_w - cycle.before_w, 0.0) * at_once,
         deep_rise_w=np.maximum(cycle.start_w - pause_w, 0.0) * (pauses_per_s > 0.0),
@@ -99,7 +100,7 @@ def operating_points(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: i
 
 def _idle(part: GpuPart) -> Points:
     """Nothing runs: the clock rests at the lowest, whatever the cap."""
-    curve = curve_of(part)
+    curve = part_power(part)
     count = len(part.clocks.supported_mhz)
     none = np.zeros(count)
     own_w = np.full((count, N_LEVELS), curve.idle_w)
@@ -107,7 +108,7 @@ def _idle(part: GpuPart) -> Points:
         shares=np.tile([0.0] * len(BUSY_SHARES) + [1.0], (count, 1)),
         own_w=own_w,
         abreast_w=own_w,
-        leak_w_per_k=np.full((count, N_LEVELS), curve.leakage_per_k * curve.idle_w),
+        leak_w_per_k=curve.leak_w_per_k(np.zeros((count, N_LEVELS))),
         start_w=own_w[:, 0],
         rise_w=none,
         deep_rise_w=none,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.plant.supply import loaded_v
 from telemetry.frames import FloatArray, MaskArray
 
 # fit: share of the ideal droop that is left when the load rises in a millisecond and the GPUs of a job are some
@@ -29,25 +30,23 @@ class Rail:
     Attributes
     ----------
     voltage_v, current_a
-        At the modules, ``(n_nodes, n_loads)``.
+        At the modules, ``(n_nodes, n_loads)``. Half the open-circuit voltage where the load asks for more than the rail
+        can carry at any; zero where nothing feeds the node.
     branch_a
         ``(n_nodes, n_units, n_loads)``, never negative.
-    collapsed
-        The load asks for more than the rail can carry at any voltage; it then sits at half the open-circuit voltage,
-        where a source gives the most. Zero volts where nothing feeds the node.
     """
 
     voltage_v: FloatArray
     current_a: FloatArray
     branch_a: FloatArray
-    collapsed: MaskArray
 
 
 def solve_rail(sources: Sources, load_w: FloatArray) -> Rail:
     """Give the rail in balance under loads of shape ``(n_nodes, n_loads)``.
 
-    Branches in parallel act as one source (Thevenin); with constant power ``V**2 - E V + R P = 0``. A branch whose own
-    voltage lies below the bus carries nothing (OR-ing), and the others are solved again without it.
+    Branches in parallel act as one source (Thevenin): ``E = sum(E_b / r_b) / sum(1 / r_b)`` behind
+    ``R = 1 / sum(1 / r_b) + R_bus``; with constant power ``V**2 - E V + R P = 0``, and ``I_b = (E_b - V_bus) / r_b``. A
+    branch whose own voltage lies below the bus carries nothing (OR-ing), and the others are solved again without it.
     """
     conducting = np.where(sources.on, 1.0 / sources.branch_ohm, 0.0)[:, :, None]
     rail, reverse = _solve(sources, conducting, load_w)
@@ -65,7 +64,9 @@ def dip_v(
 ) -> FloatArray:
     """Give by how much a step of the current takes the rail below its new balance, at the worst; arguments broadcast.
 
-    The supplies' own droop makes a load of constant power draw more, which deepens the dip by ``1 / (1 - R I / V)``.
+    ``k (Z / N) dI / (1 - R I / V)``, so that the lowest voltage is ``V_min = V - k (Z / N) dI / (1 - R I / V)``, where
+    `V` is the balance after the step: ``E - R I`` with ``I = P / V``. The droop of the supplies makes a load of
+    constant power draw more, which deepens the dip by the last factor; `k` is `RISE_SHARE`.
 
     Parameters
     ----------
@@ -93,15 +94,9 @@ def _solve(sources: Sources, conducting: FloatArray, load_w: FloatArray) -> tupl
     total = np.where(fed, total, 1.0)
     open_v = np.where(fed, (sources.open_circuit_v[:, :, None] * conducting).sum(axis=1) / total, 0.0)
     ohm = 1.0 / total + sources.bus_ohm[:, None]
-    inside = open_v * open_v - 4.0 * ohm * load_w
-    voltage_v = 0.5 * (open_v + np.sqrt(np.maximum(inside, 0.0)))
+    voltage_v = loaded_v(open_v, ohm, load_w)
     current_a = (open_v - voltage_v) / ohm
     bus_v = voltage_v + current_a * sources.bus_ohm[:, None]
     branch_a = (sources.open_circuit_v[:, :, None] - bus_v[:, None, :]) * conducting
-    rail = Rail(
-        voltage_v=voltage_v,
-        current_a=current_a,
-        branch_a=np.maximum(branch_a, 0.0),
-        collapsed=(inside < 0.0) & (load_w > 0.0),
-    )
+    rail = Rail(voltage_v=voltage_v, current_a=current_a, branch_a=np.maximum(branch_a, 0.0))
     return rail, branch_a < -1e-9

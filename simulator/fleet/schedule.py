@@ -9,6 +9,7 @@ import numpy.typing as npt
 from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
 from simulator.files.workload import Workload, load_workload
+from simulator.jobs.plan import job_workload
 
 IndexArray = npt.NDArray[np.intp]
 
@@ -58,7 +59,7 @@ class Schedule:
             (start.at, self._index(job), row)
             for row, scenario in enumerate(scenarios)
             for start in scenario.jobs
-            for job in (self._started(start.workload, start.input_factor),)
+            for job in (job_workload(start.workload, start.input_factor),)
         )
         self._done = 0
         self._mixed = np.array([mix is not None and not scenario.jobs for scenario in scenarios])
@@ -90,8 +91,3 @@ class Schedule:
 
     def _index(self, workload: Workload) -> int:
         return self._known.setdefault(workload, len(self._known))
-
-    @staticmethod
-    def _started(name: str, input_factor: float | None) -> Workload:
-        workload = load_workload(name, option="jobs")
-        return workload if input_factor is None else workload.model_copy(update={"input_factor": input_factor})

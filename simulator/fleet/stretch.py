@@ -35,6 +35,8 @@ class FleetTruth:
         Work against the highest clock, and steps of the job; 0 where nothing runs.
     job
         Index into `Fleet.jobs`.
+    stopped_s
+        From when on the job could not go on; NaN while it can.
     drop_rate_per_s
         Drops to expect of each GPU while it is present, ``(n_steps, n_nodes, n_gpus)``.
     power_w, start_w, die_c, clock_mhz, present
@@ -56,6 +58,7 @@ class FleetTruth:
     pace_ratio: FloatArray
     steps_per_s: FloatArray
     job: npt.NDArray[np.int64]
+    stopped_s: FloatArray
     drop_rate_per_s: FloatArray
     power_w: FloatArray
     start_w: FloatArray

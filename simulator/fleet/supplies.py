@@ -8,6 +8,7 @@ from simulator.files.node import JointAgeing, NodeFile
 from simulator.files.scenario import Quantity
 from simulator.fleet.rail import Sources
 from simulator.plant.ageing import LEFT_SHARE, aged_joint_mohm, joint_rise_k
+from simulator.plant.units import sagged_v, trip_a
 from telemetry.frames import FloatArray, MaskArray
 
 _DAY_S = 86_400.0
@@ -32,11 +33,10 @@ class Supplies:
 
     def __init__(self, nodes: Sequence[NodeFile], chance: np.random.Generator) -> None:
         units = [node.supply.units for node in nodes]
-        trip = np.array([node.supply.over_current.ratio for node in nodes])
         inputs = [node.supply.input for node in nodes]
         self._chance = chance
         self._ageing = _by_model([node.supply.ageing for node in nodes])
-        self._trip_a = trip[:, None] * np.array([[unit.rated_w / unit.open_circuit_v for unit in row] for row in units])
+        self._trip_a = np.stack([trip_a(node.supply) for node in nodes])
         self._sag_v = np.array([[part.sag_v_per_ratio] for part in inputs])
         self._dropout = np.array([[part.dropout_ratio] for part in inputs])
         self._bus_ohm = np.array([node.supply.bus_mohm for node in nodes]) / 1000.0
@@ -66,9 +66,9 @@ class Supplies:
         in_service = (values[Quantity.IN_SERVICE] > 0.0) & powered[:, None]
         self._tripped &= in_service
         self.on = in_service & ~self._tripped & (mains >= self._dropout)
-        sag_v = self._sag_v * np.minimum(np.maximum(1.0 - mains, 0.0), 1.0 - self._dropout)
         self.output_ohm = values[Quantity.PSU_MOHM] / 1000.0
-        self._open_circuit_v = values[Quantity.OPEN_CIRCUIT_V] - sag_v
+        open_v = values[Quantity.OPEN_CIRCUIT_V]
+        self._open_circuit_v = sagged_v(open_v, mains, sag_v=self._sag_v, dropout_ratio=self._dropout)
         first, second, third = (values[part] for part in _BRANCH)
         self._branch_ohm = (first + second + third + self.joint_mohm) / 1000.0
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from simulator.files.gpu import GpuPart
 from simulator.files.workload import Idle, Workload
-from simulator.fleet.cycle import curve_of
 from simulator.fleet.loads import rhythm_of, stalled
 from simulator.fleet.operating import BUSY_SHARES, Points, operating_points
 from simulator.fleet.schedule import IndexArray
+from simulator.plant.models import part_power
 from telemetry.frames import FloatArray, MaskArray
 
 RUNNING, STALLED, NOTHING = 0, 1, 2  # what becomes of a job
@@ -47,10 +47,10 @@ class PointTable:
     """The operating points by job, by what became of it, and by power limit."""
 
     def __init__(self, part: GpuPart, n_gpus: int) -> None:
-        curve = curve_of(part)
+        curve = part_power(part)
         self._part = part
         self._n_gpus = n_gpus
-        self._idle_w, self._idle_leak_w = curve.idle_w, curve.idle_w * curve.leakage_per_k
+        self._idle_w, self._idle_leak_w = curve.idle_w, curve.leak_w_per_k(np.zeros(1))
         self._rows: dict[tuple[Workload, int, float], int] = {}
         self._points: list[Points] = []
         self._stacks: dict[str, FloatArray] = {}

@@ -1,9 +1,13 @@
-"""Measures of the golden table: heat, hangs, and what is put in."""
+"""Measures of the golden table: heat, hangs, joints, and what is put in."""
 
 import numpy as np
 
 from simulator.golden.table import GoldenRow
 from simulator.golden.traces import Traces, node_of
+from simulator.plant.ageing import aged_joint_mohm
+
+FULL_LOAD_A = 46.0  # of each of three branches: the peak of a step, 1670 W at 12.05 V
+TRAINING_SHARE = 0.6  # assumption: of the time, during which a node trains
 
 
 def hottest_c(traces: Traces, row: GoldenRow) -> float:
@@ -31,6 +35,15 @@ def nv_queue_percent(traces: Traces, row: GoldenRow) -> float:
 def nv_irq_percent(traces: Traces, row: GoldenRow) -> float:
     """Give the same of the interrupt thread."""
     return 100.0 * traces.of(row.run).state.nv_irq_ratio
+
+
+def joint_mohm(traces: Traces, row: GoldenRow) -> float:
+    """Give the resistance of the first joint after `at` days of training."""
+    if row.at is None:
+        raise ValueError(f"row {row.id}: at, the age in days")
+    supply = node_of(traces.run(row.run)).supply
+    new_mohm, current_a = np.array([supply.units[0].joint_mohm]), np.array([FULL_LOAD_A])
+    return float(aged_joint_mohm(new_mohm, current_a, row.at, supply.ageing, duty=TRAINING_SHARE)[0])
 
 
 def node_value(traces: Traces, row: GoldenRow) -> float:

@@ -42,7 +42,13 @@ def metered_swing_v(traces: Traces, row: GoldenRow) -> float:
 
 
 def mean_drop_s(traces: Traces, row: GoldenRow) -> float:
-    """Give the mean time to the first drop of any GPU: time over the integral of the hazard, for average parts."""
+    """Give the mean time to the first drop of any GPU."""
+    per_s = drops_per_s(traces, row)
+    return min(1.0 / per_s, NEVER_S) if per_s > 0.0 else NEVER_S
+
+
+def drops_per_s(traces: Traces, row: GoldenRow) -> float:
+    """Give how many drops per second to expect: the integral of the hazard of average parts over time."""
     trace = traces.of(row.run)
     hazard = load_node(traces.run(row.run).node).gpu.hazard
     none = np.zeros(trace.power_w.shape[1])
@@ -53,8 +59,12 @@ def mean_drop_s(traces: Traces, row: GoldenRow) -> float:
         contact_mohm=none,
         hazard=hazard,
     )
-    per_s = float(rate.sum(axis=1).mean())
-    return min(1.0 / per_s, NEVER_S) if per_s > 0.0 else NEVER_S
+    return float(rate.sum(axis=1).mean())
+
+
+def supplies_on(traces: Traces, row: GoldenRow) -> float:
+    """Give how many supplies deliver at the end of a run."""
+    return float(traces.of(row.run).state.supplies.on.sum())
 
 
 def source_ratio(traces: Traces, row: GoldenRow) -> float:

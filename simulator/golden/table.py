@@ -31,6 +31,7 @@ class MeasureName(StrEnum):
     METERED_LOW_V = "metered_low_v"
     METERED_SWING_V = "metered_swing_v"
     MEAN_DROP_S = "mean_drop_s"
+    SUPPLIES_ON = "supplies_on"
     SOURCE_RATIO = "source_ratio"
     SAFE_CLOCK_MHZ = "safe_clock_mhz"
     MEAN_GPU_W = "mean_gpu_w"
@@ -48,6 +49,7 @@ class MeasureName(StrEnum):
     FAN_RPM = "fan_rpm"
     NV_QUEUE_PERCENT = "nv_queue_percent"
     NV_IRQ_PERCENT = "nv_irq_percent"
+    JOINT_MOHM = "joint_mohm"
     NODE_VALUE = "node_value"
     POWER_UPDATE_MS = "power_update_ms"
     TIER_V_MIN_MV = "tier_v_min_mv"
@@ -56,7 +58,7 @@ class MeasureName(StrEnum):
 
 # What a row must say beside its run, for measures that need it.
 _NEEDS = {
-    "at": (MeasureName.STATIC_V, MeasureName.BRANCH_A, MeasureName.JOB_S),
+    "at": (MeasureName.STATIC_V, MeasureName.BRANCH_A, MeasureName.JOB_S, MeasureName.JOINT_MOHM),
     "against": (MeasureName.SAVED_PEAK_W, MeasureName.SLOWDOWN, MeasureName.JOB_S),
     "key": (MeasureName.NODE_VALUE,),
 }
@@ -100,7 +102,7 @@ class GoldenRow(FilePart):
     measure: MeasureName
     run: str
     against: str | None = None  # the run it is compared with
-    at: NotNegative | None = None  # what the measure is taken at: a load, a reported time
+    at: NotNegative | None = None  # what the measure is taken at: a load, a reported time, an age in days
     key: str | None = None  # of the node file, for rows that look at an input
     unit: str
     expected: str  # in the words of the source, or close to them

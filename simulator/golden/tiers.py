@@ -8,28 +8,25 @@ from simulator.files.node import load_node
 from simulator.files.workload import load_workload
 from simulator.fleet.fleet import Fleet
 from simulator.fleet.stretch import FleetTruth
-from simulator.golden.electrical import mean_drop_s
+from simulator.golden.electrical import drops_per_s
 from simulator.golden.pace import step_starts
 from simulator.golden.table import GoldenRow
 from simulator.golden.traces import Traces, node_of, scenario_of
 
 STEP_S = 60.0  # the shortest step of a fleet
-CONVERSION_MS = 4  # as a shunt monitor converts; the closed form leaves the noise of single milliseconds out
 
 
 def tier_v_min_mv(traces: Traces, row: GoldenRow) -> float:
     """Give by how many millivolts the closed form's lowest voltage is above the plant's, mean over training steps."""
     trace = traces.of(row.run)
-    seen_v = np.convolve(trace.voltage_v, np.full(CONVERSION_MS, 1.0 / CONVERSION_MS), mode="valid")
     starts = step_starts(trace)
-    lowest_v = np.array([seen_v[begin:end].min() for begin, end in pairwise(starts)])
+    lowest_v = np.array([trace.voltage_v[begin:end].min() for begin, end in pairwise(starts)])
     return 1000.0 * (float(_truth(traces, row).v_min_v[0, 0]) - float(lowest_v.mean()))
 
 
 def tier_drop_ratio(traces: Traces, row: GoldenRow) -> float:
     """Give the closed form's mean time to a drop over the plant's."""
-    per_s = float(np.nansum(_truth(traces, row).drop_rate_per_s[0, 0]))
-    return 1.0 / per_s / mean_drop_s(traces, row)
+    return drops_per_s(traces, row) / float(np.nansum(_truth(traces, row).drop_rate_per_s[0, 0]))
 
 
 def _truth(traces: Traces, row: GoldenRow) -> FleetTruth:

@@ -5,14 +5,13 @@ import numpy as np
 from simulator.files.workload import Inference
 from simulator.jobs.pace import whole_us
 from simulator.jobs.phases import Phase, Phases
-from telemetry.frames import FloatArray, MaskArray
+from telemetry.frames import FloatArray
 
 
-class InferenceJob:
+class Requests:
     """Requests served one after the other on each GPU; those that find it busy wait their turn.
 
-    Arrivals are a Poisson process per GPU. A lost GPU's requests are lost with it, and the others do not notice; there
-    is no collective that could hang. Prefill and decoding take longer at a lower clock by the clock-bound share.
+    Arrivals are a Poisson process per GPU. Prefill and decoding take longer at a lower clock by the clock-bound share.
     """
 
     def __init__(self, workload: Inference, *, n_gpus: int, chance: np.random.Generator) -> None:
@@ -21,16 +20,10 @@ class InferenceJob:
         self._arrival_us = [self._gap_us(gpu) for gpu in range(n_gpus)]
         self._decoding: list[Phase | None] = [None] * n_gpus
         self._phases = Phases(n_gpus, clock_bound_share=workload.clock_bound_share, following=self._following)
-        self.name = workload.name
-        self.memory_share = workload.memory_share
-        self.input_factor = workload.input_factor
-        self.clock_bound_share = workload.clock_bound_share
-        self.steps = 0
-        self.hung = self.dead = False
 
-    def advance(self, n_ms: int, clock_ratio: FloatArray, running: MaskArray, *, hang: bool) -> FloatArray:  # noqa: ARG002 - no collectives
+    def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
         """Give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
-        return self._phases.advance(n_ms, clock_ratio) * running
+        return self._phases.advance(n_ms, clock_ratio)
 
     def _following(self, gpu: int, now_us: int) -> Phase:
         workload, chance = self._workload, self._chances[gpu]

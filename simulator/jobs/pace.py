@@ -1,11 +1,9 @@
 """How fast work gets done at a clock, in whole numbers, so that no cut of time changes a single bit."""
 
 import numpy as np
-import numpy.typing as npt
 
+from simulator.plant.state import CountArray
 from telemetry.frames import FloatArray
-
-CountArray = npt.NDArray[np.int64]
 
 US_PER_MS = 1000
 FULL_PACE = 1_000_000  # units of work done in a microsecond at the highest clock
@@ -13,13 +11,18 @@ _LOWEST_RATIO = 0.01  # below any clock a part can run at; a lost GPU may show 0
 
 
 def pace(clock_ratio: FloatArray, clock_bound_share: float) -> CountArray:
-    """Give the work done per microsecond, in units of which `FULL_PACE` are done at the highest clock.
+    """Give the work done per microsecond, in units of which `FULL_PACE` are done at the highest clock."""
+    whole: CountArray = np.rint(FULL_PACE / duration_ratio(clock_ratio, clock_bound_share)).astype(np.int64)
+    return whole
+
+
+def duration_ratio(clock_ratio: FloatArray, clock_bound_share: float) -> FloatArray:
+    """Give how much longer work takes than at the highest clock.
 
     ``T(f) / T(f_max) = share f_max / f + 1 - share``: the rest of the work waits for memory, whose clock stays.
     """
-    stretch = clock_bound_share / np.maximum(clock_ratio, _LOWEST_RATIO) + (1.0 - clock_bound_share)
-    whole: CountArray = np.rint(FULL_PACE / stretch).astype(np.int64)
-    return whole
+    ratio: FloatArray = clock_bound_share / np.maximum(clock_ratio, _LOWEST_RATIO) + (1.0 - clock_bound_share)
+    return ratio
 
 
 def rows(from_us: int, until_us: int) -> slice:

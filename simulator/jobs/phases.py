@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.jobs.pace import FULL_PACE, US_PER_MS, CountArray, pace, rows
+from simulator.jobs.pace import FULL_PACE, US_PER_MS, pace, rows
+from simulator.plant.state import CountArray
 from telemetry.frames import FloatArray
 
 

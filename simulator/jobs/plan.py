@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 
-from simulator.files.gpu import GpuPart
+from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
 from simulator.files.workload import Workload, load_workload
 from simulator.jobs.building import build_job
@@ -11,12 +11,7 @@ from simulator.plant.chance import stream
 
 
 class JobPlan:
-    """The jobs of a scenario, one after the other, and before the first of them the node's own.
-
-    Parameters
-    ----------
-    part
-        The GPU part of the node; only a recording in watts needs it.
+    """The jobs of a scenario on a node, one after the other, and before the first of them the `default`.
 
     Raises
     ------
@@ -24,14 +19,12 @@ class JobPlan:
         A workload that the scenario names does not exist or cannot be used.
     """
 
-    def __init__(
-        self, scenario: ScenarioFile, default: Workload, n_gpus: int, seed: int, *, part: GpuPart | None = None
-    ) -> None:
+    def __init__(self, scenario: ScenarioFile, default: Workload, node: NodeFile, seed: int) -> None:
         starts = sorted(scenario.jobs, key=lambda start: start.at)
         workloads = [default, *(job_workload(start.workload, start.input_factor) for start in starts)]
         self._at_s = [start.at for start in starts]
         self._jobs = [
-            build_job(workload, n_gpus=n_gpus, chance=stream(seed, f"job {number}"), part=part)
+            build_job(workload, gpus_of_nodes=[node.gpu_count], part=node.gpu, chance=stream(seed, f"job {number}"))
             for number, workload in enumerate(workloads)
         ]
 

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from simulator.files.workload import Workload
 from telemetry.frames import FloatArray, MaskArray
 
 
@@ -13,8 +14,12 @@ class Job(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """Give the workload's name."""
+    def workload(self) -> Workload:
+        """Give what the job was made of."""
+
+    @property
+    def collective(self) -> bool:
+        """Tell whether the GPUs wait for each other, so that one can hold them all."""
 
     @property
     def steps(self) -> int:
@@ -27,18 +32,6 @@ class Job(Protocol):
     @property
     def dead(self) -> bool:
         """Tell whether the job has ended by a time-out or with its node; its GPUs are idle."""
-
-    @property
-    def memory_share(self) -> float:
-        """Give the share of each GPU's memory that the job holds."""
-
-    @property
-    def input_factor(self) -> float:
-        """Give what the job's data make of the switching power, 1: as on the data sheet's curve."""
-
-    @property
-    def clock_bound_share(self) -> float:
-        """Give the share of the work whose duration follows the clock."""
 
     def advance(self, n_ms: int, clock_ratio: FloatArray, running: MaskArray, *, hang: bool) -> FloatArray:
         """Move on and give the load of each GPU, 0 (idle) to 1, shape ``(n_ms, n_gpus)``.

@@ -24,6 +24,11 @@ class SpanningJob:
 class SpanningPlan:
     """The jobs of a rack; one ends when another takes a node of it.
 
+    Attributes
+    ----------
+    jobs
+        All of them, in the order in which they begin.
+
     Raises
     ------
     ConfigError
@@ -32,20 +37,19 @@ class SpanningPlan:
 
     def __init__(self, starts: Sequence[RackJobStart], nodes: Sequence[NodeFile], seed: int) -> None:
         ordered = sorted(starts, key=lambda start: start.at)
-        self._jobs = []
+        jobs = []
         for number, start in enumerate(ordered):
-            counts = [nodes[node].gpu_count for node in start.nodes]
             job = build_job(
                 job_workload(start.workload, start.input_factor),
-                n_gpus=sum(counts),
-                nodes=counts,
-                chance=stream(seed, f"spanning job {number}"),
+                gpus_of_nodes=[nodes[node].gpu_count for node in start.nodes],
                 part=nodes[start.nodes[0]].gpu,
+                chance=stream(seed, f"spanning job {number}"),
             )
             ends_s = [later.at for later in ordered[number + 1 :] if set(later.nodes) & set(start.nodes)]
             until_s = min(ends_s, default=float("inf"))
-            self._jobs.append(SpanningJob(job=job, nodes=start.nodes, from_s=start.at, until_s=until_s))
+            jobs.append(SpanningJob(job=job, nodes=start.nodes, from_s=start.at, until_s=until_s))
+        self.jobs = tuple(jobs)
 
     def at(self, time_s: float) -> tuple[SpanningJob, ...]:
         """Give the jobs that run at a time; no node is in two of them."""
-        return tuple(job for job in self._jobs if job.from_s <= time_s < job.until_s)
+        return tuple(job for job in self.jobs if job.from_s <= time_s < job.until_s)

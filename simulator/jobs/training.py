@@ -1,35 +1,34 @@
 """A synchronous training job: all GPUs compute, the slowest sets the pace, then they exchange gradients."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from simulator.files.workload import Training
-from simulator.jobs.pace import FULL_PACE, US_PER_MS, CountArray, pace, rows
-from simulator.jobs.stall import Stall
-from telemetry.frames import FloatArray, MaskArray
+from simulator.jobs.pace import FULL_PACE, US_PER_MS, pace, rows
+from simulator.plant.state import CountArray
+from telemetry.frames import FloatArray
 
 _LEAST_WORK = 0.1  # of the mean; no draw of the jitter makes work vanish
 
 
-class TrainingJob:
-    """The job over time; its state is where in the step each GPU is.
+class TrainingSteps:
+    """The steps over time; the state is where in the step each GPU is.
 
     Step time at the highest clock is ``step_ms``, of which ``exchange_share`` goes into the exchange of gradients; the
-    rest is work that follows the clock as `simulator.jobs.pace.pace` says. A lost GPU or a hang leaves the others
-    spinning, until nothing holds the job, when it begins a step anew.
+    rest is work that follows the clock as `simulator.jobs.pace.pace` says.
 
     Parameters
     ----------
-    node_of
-        The node of each GPU, counted from 0, shape ``(n_gpus,)``; nodes begin a step `node_skew_ms` apart.
+    gpus_of_nodes
+        How many GPUs each node has, in the order of the GPUs; nodes begin a step `node_skew_ms` apart.
     """
 
-    def __init__(self, workload: Training, *, node_of: CountArray, chance: np.random.Generator) -> None:
+    def __init__(self, workload: Training, *, gpus_of_nodes: Sequence[int], chance: np.random.Generator) -> None:
         self._workload = workload
         self._chance = chance
-        self._node_of = node_of
-        self._stall = Stall(workload.stall_level)
+        self._node_of = np.repeat(np.arange(len(gpus_of_nodes)), gpus_of_nodes)
         self._work_us = workload.step_ms * (1.0 - workload.exchange_share) * US_PER_MS
         self._exchange_us = round(workload.step_ms * workload.exchange_share * US_PER_MS)
         never = workload.checkpoint_every is None or workload.checkpoint_for <= 0.0
@@ -40,30 +39,16 @@ class TrainingJob:
         self._rest_us = 0
         self._rest_level = workload.exchange_level
         self._begin(together=False)
-        self.name = workload.name
-        self.memory_share = workload.memory_share
-        self.input_factor = workload.input_factor
-        self.clock_bound_share = workload.clock_bound_share
         self.steps = 0
 
-    @property
-    def hung(self) -> bool:
-        """Tell whether the GPUs spin in a collective that does not return."""
-        return self._stall.hung
+    def begin_anew(self) -> None:
+        """Begin the step anew."""
+        self._begin(together=False)
 
-    @property
-    def dead(self) -> bool:
-        """Tell whether the framework gave up."""
-        return self._stall.dead
-
-    def advance(self, n_ms: int, clock_ratio: FloatArray, running: MaskArray, *, hang: bool) -> FloatArray:
+    def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
         """Give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
-        if hang or not running.all():
-            return self._stall.hold(n_ms, running)
-        if self._stall.release():
-            self._begin(together=False)
-        level = np.full((n_ms, len(running)), self._workload.exchange_level)
-        work_per_us = pace(clock_ratio, self.clock_bound_share)
+        level = np.full((n_ms, len(clock_ratio)), self._workload.exchange_level)
+        work_per_us = pace(clock_ratio, self._workload.clock_bound_share)
         now_us, end_us = 0, n_ms * US_PER_MS
         while now_us < end_us:
             if self._computing:

@@ -16,26 +16,22 @@ class PowerBrake:
         self._after_ms = hazard.brake_after_ms
         self._internal_mohm = hazard.internal_mohm
         self._below_ms = np.zeros(n_gpus)
-        self._until_ms = np.zeros(n_gpus)
+        self._held_ms = np.zeros(n_gpus)
 
-    def engaged(self, now_ms: int, asked: FloatArray, present: MaskArray) -> MaskArray:
+    def engaged(self, asked: FloatArray, present: MaskArray) -> MaskArray:
         """Give the modules that are braked in the next block: by their voltage, or because a scenario says so."""
-        engaged: MaskArray = ((asked > 0.0) | (self._until_ms > now_ms)) & present
+        engaged: MaskArray = ((asked > 0.0) | (self._held_ms > 0.0)) & present
         return engaged
 
-    def watch(self, end_ms: int, *, voltage_v: FloatArray, power_w: FloatArray, contact_mohm: FloatArray) -> None:
-        """Take a block, ``(n,)`` and ``(n, n_gpus)``, that ends at `end_ms`."""
-        if (
-            float(voltage_v.min())
-            - float(power_w.max())
-            * (self._internal_mohm + float(contact_mohm.max()))
-            / (1000.0 * max(float(voltage_v.min()), 1e-9))
-            >= self._below_v
-        ):
+    def watch(self, *, voltage_v: FloatArray, power_w: FloatArray, contact_mohm: FloatArray) -> None:
+        """Take a block of milliseconds: the rail, ``(n,)``, and the modules, ``(n, n_gpus)``."""
+        self._held_ms = np.maximum(self._held_ms - len(voltage_v), 0.0)
+        lowest_v, ohm = float(voltage_v.min()), (self._internal_mohm + float(contact_mohm.max())) / 1000.0
+        if lowest_v - ohm * float(power_w.max()) / max(lowest_v, 1e-9) >= self._below_v:
             self._below_ms[:] = 0.0  # the usual case: nobody can be below
             return
         current_a = power_w / np.maximum(voltage_v, 1e-9)[:, None]
         below = voltage_v[:, None] - current_a * ((self._internal_mohm + contact_mohm) / 1000.0) < self._below_v
         for row in below:
             self._below_ms = np.where(row, self._below_ms + 1.0, 0.0)
-            self._until_ms = np.where(self._below_ms >= self._after_ms, end_ms + HOLD_MS, self._until_ms)
+            self._held_ms = np.where(self._below_ms >= self._after_ms, HOLD_MS, self._held_ms)

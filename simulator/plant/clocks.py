@@ -98,7 +98,7 @@ class ClockGovernor:
         self._power_cap_mhz = np.minimum(self._power_cap_mhz, asked_mhz)  # no wind-up above what is allowed
         wanted_mhz = self._power_cap_mhz
         reasons = np.where(wanted_mhz < asked_mhz, REASON_POWER_CAP, 0)
-        if self._heats(n_ms, temp_c):
+        if self._heats(n_ms, temp_c, asked_mhz):
             wanted_mhz = np.minimum(wanted_mhz, self._thermal_cap_mhz)
             reasons |= np.where(self._thermal_cap_mhz < asked_mhz, REASON_SW_THERMAL, 0)
         slowed = self._hot | brake
@@ -114,15 +114,16 @@ class ClockGovernor:
         self.clock_mhz = self._quantised(wanted_mhz)
         self.reasons = reasons.astype(np.uint64)
 
-    def _heats(self, n_ms: int, temp_c: FloatArray) -> bool:
-        """Follow the temperatures; tell whether heat takes any clock away."""
+    def _heats(self, n_ms: int, temp_c: FloatArray, asked_mhz: FloatArray) -> bool:
+        """Follow the temperatures; tell whether heat takes any clock away, beginning at what is asked for."""
         limits = self._limits
         if not self._warm and float(temp_c.max()) < limits.software_slowdown_c:
             return False  # the usual case
         step_mhz = THERMAL_MHZ_PER_MS * n_ms
         too_warm = temp_c >= limits.software_slowdown_c
         cool = temp_c < limits.software_slowdown_c - HYSTERESIS_K
-        cap_mhz = self._thermal_cap_mhz + np.where(too_warm, -step_mhz, np.where(cool, step_mhz, 0.0))
+        cap_mhz = np.where(too_warm, np.minimum(self._thermal_cap_mhz, asked_mhz) - step_mhz, self._thermal_cap_mhz)
+        cap_mhz = np.where(cool, cap_mhz + step_mhz, cap_mhz)
         self._thermal_cap_mhz = np.clip(cap_mhz, limits.supported_mhz[0], self._max_mhz)
         hot_at_c = np.where(self._hot, limits.hardware_slowdown_c - HYSTERESIS_K, limits.hardware_slowdown_c)
         self._hot = temp_c >= hot_at_c

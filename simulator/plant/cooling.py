@@ -1,5 +1,7 @@
 """The fans: what drives them, how fast they turn, what they take, and how warm the air leaves."""
 
+from typing import TypeVar
+
 import numpy as np
 
 from simulator.files.node import Cooling
@@ -10,6 +12,16 @@ AIR_W_PER_K_PER_FAN_W = 1.2
 # Assumption: with every fan standing still, air that rises by itself does what 5 % of the full flow would do.
 FLOW_MIN_RATIO = 0.05
 RISE_MAX_K = 60.0  # assumption: where the air hardly moves, sheet metal and boards carry the heat away
+
+Number = TypeVar("Number", float, FloatArray)  # one node, or many side by side
+
+
+def fan_power_w(max_w: Number, *, ratio: Number, turning: Number) -> Number:
+    """Give what fans at a duty take: with the cube of the speed, by the affinity laws of fans.
+
+    `turning` is the share of the fans that turn, `max_w` what all of them take at full speed.
+    """
+    return max_w * turning * ratio**3
 
 
 class Fans:
@@ -62,8 +74,8 @@ class Fans:
         return max(self.ratio * turning, FLOW_MIN_RATIO)
 
     def power_w(self, turning: float) -> float:
-        """Give what the fans take: with the cube of the speed, by the affinity laws of fans."""
-        return float(self._cooling.max_w * turning * self.ratio**3)
+        """Give what the fans take."""
+        return fan_power_w(self._cooling.max_w, ratio=self.ratio, turning=turning)
 
     def rpm(self, turning: float) -> FloatArray:
         """Give the speed of each fan, ``(n_fans,)``; those that stand still come last."""

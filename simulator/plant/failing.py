@@ -10,24 +10,17 @@ from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.hang import HangSigns
 from simulator.plant.links import Links
 from simulator.plant.state import GpuState, NodeState
+from simulator.plant.timeline import Values
 from telemetry.frames import FloatArray, MaskArray
-
-Values = dict[Quantity, FloatArray]
 
 
 class Failing:
-    """Failures of a node over time; it takes GPUs out of the state and keeps the counts of their links.
-
-    Attributes
-    ----------
-    bus
-        Why and when GPUs are lost; its `dose` is the integral of the hazard.
-    """
+    """Failures of a node over time; it takes GPUs out of the state and keeps the counts of their links."""
 
     def __init__(self, node: NodeFile, *, seed: int) -> None:
         nominal_v = max(unit.open_circuit_v for unit in node.supply.units)
         self._shutdown_c = float(node.gpu.temperature_c.shutdown)
-        self.bus = BusFailures(node.gpu.hazard, node.gpu_count, fabric=node.fabric != "none", seed=seed)
+        self._bus = BusFailures(node.gpu.hazard, node.gpu_count, fabric=node.fabric != "none", seed=seed)
         self._links = Links(node.gpu_count, node.gpu.nvlink_count, nominal_v=nominal_v, seed=seed)
         self._signs = HangSigns(seed)
         self._hung = self._dead = False
@@ -41,11 +34,11 @@ class Failing:
         gone = gpus.present & ~wanted
         if gone.any():
             gpus.present = gpus.present & wanted
-            self.bus.lose(now_ms, gone)
+            self._bus.lose(now_ms, gone)
 
     def cold_start(self, gpus: GpuState, *, wanted: MaskArray) -> None:
         """Bring back every GPU that the scenario wants, as if nothing had been."""
-        self.bus.cold_start()
+        self._bus.cold_start()
         self._links.cold_start(gpus)
         gpus.present = wanted.copy()
 
@@ -55,7 +48,7 @@ class Failing:
         """Move on by a block that was carried, and give what happened in it."""
         gpus = state.gpus
         events = self._too_hot(state) if state.powered else []
-        fell = self.bus.advance(
+        fell = self._bus.advance(
             start_ms,
             power_w=power_w,
             voltage_v=voltage_v,
@@ -68,26 +61,26 @@ class Failing:
             elif event.gpu is not None and event.kind is PlantEventKind.AER_FATAL:
                 gpus.aer_fatal[event.gpu] += 1
         events += fell
-        busy = not (job.hung or job.dead) and job.steps > 0
+        busy = job.collective and not (job.hung or job.dead)
         looseness = values[Quantity.LOOSENESS]
         if state.powered:
             events += self._links.advance(start_ms, gpus, voltage_v=voltage_v, looseness=looseness, busy=busy)
         if self._links.hanging and (job.dead or not looseness.any()):
             self._links.end_hang()
-        return events + self._tell_job(start_ms, state, job)
+        return [event for event in events if _told(event, state)] + self._tell_job(start_ms, state, job)
 
     def collapse(self, now_ms: int, gpus: GpuState) -> None:
         """Take out all GPUs: the rail was below what any of them survives."""
-        self.bus.lose(now_ms, gpus.present)
+        self._bus.lose(now_ms, gpus.present)
 
     def _too_hot(self, state: NodeState) -> list[PlantEvent]:
         gpus = state.gpus
         if float(gpus.die_c.max()) < self._shutdown_c:
             return []
-        hot = (gpus.die_c >= self._shutdown_c) & gpus.present & ~self.bus.lost
+        hot = (gpus.die_c >= self._shutdown_c) & gpus.present & ~self._bus.lost
         if not hot.any():
             return []
-        self.bus.lose(state.now_ms - 1, hot)  # within the block that is told now
+        self._bus.lose(state.now_ms - 1, hot)  # within the block that is told now
         return [
             PlantEvent(time_ms=state.now_ms - 1, kind=PlantEventKind.GPU_SHUTDOWN, gpu=int(gpu))
             for gpu in np.flatnonzero(hot)
@@ -104,3 +97,10 @@ class Failing:
         state.hung, state.steps = job.hung, job.steps
         state.nv_queue_ratio, state.nv_irq_ratio = self._signs.nv_queue_ratio, self._signs.nv_irq_ratio
         return events
+
+
+def _told(event: PlantEvent, state: NodeState) -> bool:
+    """Tell whether what should tell of an event still runs: the driver, the host, or the board by itself."""
+    if event.kind is PlantEventKind.XID:
+        return state.driver_loaded
+    return state.powered or event.kind is PlantEventKind.BMC_CRITICAL

@@ -10,13 +10,13 @@ from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.models import supply_model
 from simulator.plant.state import NodeState
 from simulator.plant.supply import Supply, SupplyBlock
+from simulator.plant.timeline import Values
 from simulator.plant.units import SupplyUnits
 from telemetry.frames import FloatArray, MaskArray
 
 SURVIVES_RATIO = 0.75  # assumption: of the open-circuit voltage; converters on a module lock out around 9 V of 12
 COLLAPSE_MS = 3  # assumption: what the capacitors of a module bridge
 _BEFORE_JOINT = (Quantity.PSU_MOHM, Quantity.CABLE_MOHM, Quantity.CONNECTOR_MOHM)
-Values = dict[Quantity, FloatArray]
 
 
 class Feed:
@@ -57,11 +57,6 @@ class Feed:
     def on(self) -> MaskArray:
         """Give the units that deliver."""
         return self._units.on
-
-    @property
-    def collapsed_ms(self) -> int:
-        """Give for how long the load asked for more than the rail can carry."""
-        return self._rail.collapsed_ms
 
     def follow(self, now_ms: int, values: Values, *, feed_ratio: float, changed: bool) -> list[PlantEvent]:
         """Take over what the scenario asks for, if it `changed`; `feed_ratio` multiplies the mains of all units."""

@@ -1,10 +1,13 @@
 """Heat of each GPU: the die on its interface, the interface on its heat sink, the heat sink in the air of the fans."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from telemetry.frames import FloatArray
 
 HALF_FLOW = 0.5  # where the heat sink's resistance is stated
+
+Number = TypeVar("Number", float, FloatArray)  # one node, or many side by side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +25,10 @@ class HeatModel:
     die_j_per_k: float
     heatsink_j_per_k: float
 
-    def sink_k_per_w(self, flow_ratio: float) -> float:
+    def sink_k_per_w(self, flow_ratio: Number) -> Number:
         """Give the heat sink's resistance at a share of the full air flow, which must not be zero."""
-        return float(self.heatsink_k_per_w * (HALF_FLOW / flow_ratio) ** self.heatsink_exponent)
+        sink: Number = self.heatsink_k_per_w * (HALF_FLOW / flow_ratio) ** self.heatsink_exponent
+        return sink
 
 
 class Heat:

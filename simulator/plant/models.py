@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from simulator.files.gpu import GpuPart
 from simulator.files.node import NodeFile
 from simulator.plant.clocks import ClockLimits
 from simulator.plant.heat import HeatModel
@@ -9,9 +10,9 @@ from simulator.plant.power import PowerModel
 from simulator.plant.supply import SupplyModel
 
 
-def power_model(node: NodeFile) -> PowerModel:
-    """Give the power curve."""
-    curve = node.gpu.power
+def part_power(part: GpuPart) -> PowerModel:
+    """Give the power curve of a part."""
+    curve = part.power
     return PowerModel(
         idle_w=curve.idle_w,
         base_w=curve.base_w,
@@ -19,16 +20,16 @@ def power_model(node: NodeFile) -> PowerModel:
         leakage_per_k=curve.leakage_per_k,
         voltage_floor=curve.voltage_floor,
         voltage_knee=curve.voltage_knee,
-        max_clock_mhz=node.gpu.clocks.max_mhz,
+        max_clock_mhz=part.clocks.max_mhz,
     )
 
 
-def clock_limits(node: NodeFile) -> ClockLimits:
-    """Give the clocks and where heat takes them away."""
+def part_clocks(part: GpuPart) -> ClockLimits:
+    """Give the clocks of a part and where heat takes them away."""
     return ClockLimits(
-        supported_mhz=np.array(node.gpu.clocks.supported_mhz, dtype=np.float64),
-        software_slowdown_c=node.gpu.temperature_c.gpu_max,
-        hardware_slowdown_c=node.gpu.temperature_c.slowdown,
+        supported_mhz=np.array(part.clocks.supported_mhz, dtype=np.float64),
+        software_slowdown_c=part.temperature_c.gpu_max,
+        hardware_slowdown_c=part.temperature_c.slowdown,
     )
 
 

@@ -11,13 +11,13 @@ from simulator.plant.clocks import ClockGovernor, Settings
 from simulator.plant.cooling import Fans
 from simulator.plant.decay import DecayBlock
 from simulator.plant.heat import Heat
-from simulator.plant.models import clock_limits, heat_model, power_model
+from simulator.plant.models import heat_model, part_clocks, part_power
 from simulator.plant.starting import starting_power_w
 from simulator.plant.state import GpuState, NodeState
+from simulator.plant.timeline import Values
 from telemetry.frames import FloatArray
 
 IDLE_AFTER_BLOCKS = 10  # assumption: a GPU without a kernel for 100 ms is idle to its driver
-Values = dict[Quantity, FloatArray]
 
 
 class Modules:
@@ -36,7 +36,7 @@ class Modules:
         self._chance = stream(seed, "power noise")
         self._keep = float(np.exp(-1.0 / node.gpu.power.rise_ms))
         self._rise = DecayBlock(self._keep, block_ms)
-        self._power = power_model(node)
+        self._power = part_power(node.gpu)
         self._preheat_k = np.array([slot.preheat_k for slot in node.slots])
         self.power_w = starting_power_w(node, self._power, workload)
         self._heat = Heat(
@@ -48,7 +48,7 @@ class Modules:
         self._fans = Fans(node.cooling)
         self._turning = float(values[Quantity.FANS][0])
         self._brake = PowerBrake(node.gpu.hazard, node.gpu_count)
-        self._governor = ClockGovernor(clock_limits(node), node.gpu_count, power_w=self.power_w)
+        self._governor = ClockGovernor(part_clocks(node.gpu), node.gpu_count, power_w=self.power_w)
         self._quiet_blocks = np.zeros(node.gpu_count)
         self._limit_w = np.full(node.gpu_count, node.gpu.power_limit_w.default)
         self._shown_fans = (-1.0, -1.0)
@@ -57,14 +57,14 @@ class Modules:
         """Give what the node takes beside its GPUs: the fans on top of what its file says."""
         return float(values[Quantity.OTHER_POWER_W][0]) + self._fans.power_w(float(values[Quantity.FANS][0]))
 
-    def decide(self, now_ms: int, settings: Settings, gpus: GpuState, *, brake: FloatArray) -> None:
+    def decide(self, settings: Settings, gpus: GpuState, *, brake: FloatArray) -> None:
         """Set the clocks and the reasons of the next block; `brake` is what the scenario asks for."""
         self._limit_w = settings.power_limit_w
         self._governor.decide(
             self._block_ms,
             settings,
             temp_c=self._heat.die_c,
-            brake=self._brake.engaged(now_ms, brake, gpus.present),
+            brake=self._brake.engaged(brake, gpus.present),
             idle=self._quiet_blocks >= IDLE_AFTER_BLOCKS,
         )
         gpus.clock_mhz = self._governor.clock_mhz
@@ -78,7 +78,7 @@ class Modules:
         power_w *= gpus.present & powered
         return power_w
 
-    def settle(
+    def finish(
         self, state: NodeState, values: Values, *, power_w: FloatArray, level: FloatArray, voltage_v: FloatArray
     ) -> FloatArray:
         """Take a block as it really was, ending at `state.now_ms`; give the mean power of each GPU, ``(n_gpus,)``."""
@@ -97,9 +97,7 @@ class Modules:
         if state.powered:
             hottest_c = float(self._heat.die_c.max(where=present, initial=-np.inf))
             self._fans.advance(self._block_ms, hottest_c=hottest_c if present.any() else np.nan)
-            self._brake.watch(
-                state.now_ms, voltage_v=voltage_v, power_w=power_w, contact_mohm=values[Quantity.CONTACT_MOHM]
-            )
+            self._brake.watch(voltage_v=voltage_v, power_w=power_w, contact_mohm=values[Quantity.CONTACT_MOHM])
         self._quiet_blocks = np.where(level.max(axis=0) > 0.0, 0.0, self._quiet_blocks + 1.0)
         return mean_w
 
@@ -118,11 +116,12 @@ class Modules:
 
     def load_driver(self) -> None:
         """Let the driver's loops start anew, as when it was loaded."""
-        self._governor = ClockGovernor(clock_limits(self._node), self._node.gpu_count, power_w=self.power_w)
+        self._governor = ClockGovernor(part_clocks(self._node.gpu), self._node.gpu_count, power_w=self.power_w)
 
     def power_on(self) -> None:
-        """Start the fans."""
+        """Start the fans; nothing brakes any more."""
         self._fans.start()
+        self._brake = PowerBrake(self._node.gpu.hazard, self._node.gpu_count)
 
     def power_off(self) -> None:
         """Let the fans stand still."""

@@ -16,7 +16,7 @@ from simulator.plant.failing import Failing
 from simulator.plant.feed import Feed
 from simulator.plant.modules import Modules
 from simulator.plant.starting import starting_state
-from simulator.plant.state import Stretch
+from simulator.plant.state import Stretch, joined, no_stretch
 from simulator.plant.timeline import Timeline
 from telemetry.frames import FloatArray, MaskArray
 
@@ -65,7 +65,7 @@ class Plant:
         self._seed, self._workload = seed, default
         self._timeline = Timeline(node, scenario)
         self._values = self._timeline.at(0.0)
-        self._plan = JobPlan(scenario, default, node.gpu_count, seed, part=node.gpu)
+        self._plan = JobPlan(scenario, default, node, seed)
         self.job: Job = self._plan.at(0.0)
         self._modules = Modules(node, self._values, workload=default, block_ms=BLOCK_MS, seed=seed)
         self.state = starting_state(node, self._values, power_w=self._modules.power_w)
@@ -75,7 +75,7 @@ class Plant:
         self._failing = Failing(node, seed=seed)
         self._events: list[PlantEvent] = []
         self._owed_ms = 0
-        self.state.job = self.job.name
+        self.state.job = self.job.workload.name
         self._show()
 
     def obey(self, settings: Settings) -> None:
@@ -83,15 +83,25 @@ class Plant:
         self.settings = settings
 
     def settle(self) -> None:
-        """Begin as if the job had run for some seconds under the settings in force: clocks, heat and fans in balance.
+        """Begin as if the job had run for some seconds under the settings in force, and as a step of it begins.
 
         Without it the loop of a power limit begins at rest, and the first step of a job is none of its usual ones.
-        Nothing that the scenario does has happened yet, and nothing fails meanwhile. Only before the first block.
+        Nothing that the scenario does has happened yet, and nothing fails meanwhile.
+
+        Raises
+        ------
+        ValueError
+            The plant has moved already.
         """
+        if self.state.now_ms > 0:
+            raise ValueError("a plant settles before its first block")
         hazard = self.node.gpu.hazard.model_copy(update={"rate_per_s": 0.0})
         gpu = self.node.gpu.model_copy(update={"hazard": hazard})
-        twin = Plant(self.node.model_copy(update={"gpu": gpu}), _UNDISTURBED, self._seed, workload=self._workload)
+        inlet_c = self.node.inlet_c + self.surroundings.inlet_offset_k  # heat begins in balance with the air
+        node = self.node.model_copy(update={"gpu": gpu, "inlet_c": inlet_c})
+        twin = Plant(node, _UNDISTURBED, self._seed, workload=self._workload)
         twin.obey(self.settings)
+        twin.surroundings.input_ratio = self.surroundings.input_ratio
         twin.advance(SETTLING_MS)
         steps, until_ms = twin.state.steps, twin.state.now_ms + SETTLING_MS
         while twin.state.steps == steps and twin.state.now_ms < until_ms:
@@ -107,7 +117,9 @@ class Plant:
             self._owed_ms -= BLOCK_MS
             self.begin_block()
             blocks.append(self.finish_block(self._level()))
-        return _joined(blocks, self.node)
+        if not blocks:
+            return no_stretch(n_gpus=self.node.gpu_count, n_supplies=len(self.node.supply.units))
+        return joined(blocks)
 
     def begin_block(self) -> None:
         """Decide what holds for the next block: what the scenario changes, who is there, and the clocks."""
@@ -122,7 +134,7 @@ class Plant:
         self._load_driver(loaded=bool(state.powered and values[Quantity.DRIVER][0] > 0.0))
         if state.powered:
             self._failing.take_out(now_ms, state.gpus, wanted=values[Quantity.PRESENT] > 0.0)
-        self._modules.decide(now_ms, self.settings, state.gpus, brake=values[Quantity.POWER_BRAKE])
+        self._modules.decide(self.settings, state.gpus, brake=values[Quantity.POWER_BRAKE])
 
     def finish_block(self, level: FloatArray, *, job: Job | None = None) -> Stretch:
         """Carry the load through a block and give its truth.
@@ -139,12 +151,12 @@ class Plant:
         start_ms, gpus = state.now_ms, state.gpus
         job = self._follow(self._plan.at(start_ms / 1000.0) if job is None else job)
         level = level * (values[Quantity.LEVEL][0] * self.running)
-        asked_w = self._modules.carry(level, gpus, input_factor=job.input_factor, powered=state.powered)
+        asked_w = self._modules.carry(level, gpus, input_factor=job.workload.input_factor, powered=state.powered)
         other_w = self._modules.other_w(values) if state.powered else 0.0
         rail, events = self._feed.advance(start_ms, asked_w.sum(axis=1) + other_w, powered=state.powered)
         power_w = asked_w if isinstance(rail.served_ratio, float) else asked_w * rail.served_ratio[:, None]
         state.now_ms = start_ms + BLOCK_MS
-        mean_w = self._modules.settle(state, values, power_w=power_w, level=level, voltage_v=rail.voltage_v)
+        mean_w = self._modules.finish(state, values, power_w=power_w, level=level, voltage_v=rail.voltage_v)
         self._count(job, mean_w=mean_w, level=level)
         if self._feed.collapsed:
             self._failing.collapse(state.now_ms - 1, gpus)
@@ -185,11 +197,6 @@ class Plant:
         ratio: FloatArray = self.state.gpus.clock_mhz / self.node.gpu.clocks.max_mhz
         return ratio
 
-    @property
-    def drop_dose(self) -> FloatArray:
-        """Give how many drops were to be expected of each GPU since its last cold start, ``(n_gpus,)``."""
-        return self._failing.bus.dose
-
     def _level(self) -> FloatArray:
         job = self._plan.at(self.state.now_ms / 1000.0)
         return job.advance(BLOCK_MS, self.clock_ratio, self.running, hang=self.hanging)
@@ -197,7 +204,7 @@ class Plant:
     def _follow(self, job: Job) -> Job:
         if job is not self.job:
             self.job = job
-            self.state.job = job.name
+            self.state.job = job.workload.name
             self._events.append(PlantEvent(time_ms=self.state.now_ms, kind=PlantEventKind.JOB_STARTED))
         return job
 
@@ -233,7 +240,7 @@ class Plant:
 
     def _count(self, job: Job, *, mean_w: FloatArray, level: FloatArray) -> None:
         gone = job.dead or not self.state.driver_loaded
-        share = 0.0 if gone else job.memory_share
+        share = 0.0 if gone else job.workload.memory_share
         self._accounts.add(
             self.state.gpus, mean_w=mean_w, level=level, moving=not (gone or job.hung), memory_share=share
         )
@@ -251,25 +258,4 @@ def default_settings(node: NodeFile) -> Settings:
         app_clock_mhz=np.full(count, np.inf),
         locked_mhz=np.full(count, np.inf),
         locked_min_mhz=np.zeros(count),
-    )
-
-
-def _joined(blocks: list[Stretch], node: NodeFile) -> Stretch:
-    if not blocks:
-        gpus, supplies = np.empty((0, node.gpu_count)), np.empty((0, len(node.supply.units)))
-        return Stretch(
-            time_ms=np.empty(0, dtype=np.int64),
-            power_w=gpus,
-            level=gpus,
-            clock_mhz=gpus,
-            voltage_v=np.empty(0),
-            current_a=supplies,
-        )
-    return Stretch(
-        time_ms=np.concatenate([block.time_ms for block in blocks]),
-        power_w=np.concatenate([block.power_w for block in blocks]),
-        level=np.concatenate([block.level for block in blocks]),
-        clock_mhz=np.concatenate([block.clock_mhz for block in blocks]),
-        voltage_v=np.concatenate([block.voltage_v for block in blocks]),
-        current_a=np.concatenate([block.current_a for block in blocks]),
     )

@@ -6,6 +6,8 @@ import numpy as np
 
 from telemetry.frames import FloatArray
 
+REFERENCE_C = 50.0  # where the base power of a part file holds
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerModel:
@@ -41,6 +43,10 @@ class PowerModel:
         `input_factor` scales the switching power: the same kernel takes more or less with other data, arXiv
         2212.08805.
         """
-        leakage = 1.0 + self.leakage_per_k * (temp_c - 50.0)
+        leakage = 1.0 + self.leakage_per_k * (temp_c - REFERENCE_C)
         full_w = input_factor * self.dynamic_w * (clock_mhz / self.max_clock_mhz) * self.voltage_ratio(clock_mhz) ** 2
         return self.idle_w * leakage + ((self.base_w - self.idle_w) * leakage + full_w) * level
+
+    def leak_w_per_k(self, level: FloatArray) -> FloatArray:
+        """Give by how much the power grows with each kelvin: ``k [idle + (base - idle) u]``, whatever the clock."""
+        return self.leakage_per_k * (self.idle_w + (self.base_w - self.idle_w) * level)

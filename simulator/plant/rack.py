@@ -1,19 +1,19 @@
 """A rack: plants in lock-step that share inlet air, the voltage of a PDU, a breaker, and jobs that span them."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.files.rack import RackFile, nodes_of
+from simulator.files.rack import nodes_of
 from simulator.files.rack_scenario import RackQuantity, RackScenario
+from simulator.files.workload import Workload
 from simulator.jobs.spanning import SpanningJob, SpanningPlan
 from simulator.plant.chance import stream
 from simulator.plant.plant import BLOCK_MS, Plant
 from simulator.plant.rack_site import Breaker, inlet_c, input_ratio, next_noise_k
 from simulator.plant.rack_timeline import RackTimeline
-from simulator.plant.state import Stretch
+from simulator.plant.state import Stretch, joined
 
 _NOISE_MS = 1000  # the air's noise moves once a second; its memory is minutes
 
@@ -33,15 +33,22 @@ class RackState:
 class Rack:
     """The nodes of a rack, moved on together in blocks of `BLOCK_MS`.
 
-    Deterministic: all depends on rack, scenario, seed, what the plants were told to obey and the milliseconds
+    Deterministic: all depends on scenario, seed, workload, what the plants were told to obey and the milliseconds
     advanced, and not on how these were cut into calls.
+
+    Parameters
+    ----------
+    workload
+        What runs on nodes of which the scenario asks nothing else; None: what the file of each says.
 
     Attributes
     ----------
     plants
         One for each node; they move with the rack and must not be advanced by themselves.
+    jobs
+        Those that span nodes, in the order in which they begin.
     state
-        The truth about what they share, always the same object.
+        The truth about what the nodes share, always the same object.
 
     Raises
     ------
@@ -49,17 +56,18 @@ class Rack:
         A node or a workload cannot be read.
     """
 
-    def __init__(self, rack: RackFile, scenario: RackScenario, seed: int) -> None:
+    def __init__(self, scenario: RackScenario, seed: int, *, workload: Workload | None = None) -> None:
+        rack = self._file = scenario.rack
         nodes = nodes_of(rack)
-        self._file = rack
         self._timeline = RackTimeline(rack, scenario.file.changes)
-        self._jobs = SpanningPlan(scenario.file.jobs, nodes, seed)
+        self._plan = SpanningPlan(scenario.file.jobs, nodes, seed)
+        self.jobs = self._plan.jobs
         self._breaker = Breaker(rack.feed)
         self._chance = stream(seed, "rack air")
         self._noise_k = rack.air.noise_k * float(self._chance.standard_normal())
         self._owed_ms = 0
         self.plants = tuple(
-            Plant(node, of_node, node_seed(seed, number))
+            Plant(node, of_node, node_seed(seed, number), workload=workload)
             for number, (node, of_node) in enumerate(zip(nodes, scenario.nodes, strict=True))
         )
         power_w = self._power_w()
@@ -73,6 +81,11 @@ class Rack:
         )
         self._share()
 
+    def settle(self) -> None:
+        """Begin as if every node had been at its own work for some seconds; see `Plant.settle`."""
+        for plant in self.plants:
+            plant.settle()
+
     def advance(self, n_ms: int) -> tuple[Stretch, ...]:
         """Move on and give the truth of the blocks that were completed, for each node; empty where there are none."""
         self._owed_ms += n_ms
@@ -80,11 +93,11 @@ class Rack:
         if n_blocks == 0:
             return tuple(plant.advance(0) for plant in self.plants)
         blocks = [self._step() for _ in range(n_blocks)]
-        return tuple(_joined(of_node) for of_node in zip(*blocks, strict=True))
+        return tuple(joined(of_node) for of_node in zip(*blocks, strict=True))
 
     def _step(self) -> list[Stretch]:
         self._share()
-        spanning = self._jobs.at(self.state.now_ms / 1000.0)
+        spanning = self._plan.at(self.state.now_ms / 1000.0)
         stretches: dict[int, Stretch] = {}
         for job in spanning:
             stretches |= self._run(job)
@@ -147,8 +160,3 @@ class Rack:
 def node_seed(seed: int, number: int) -> int:
     """Give the seed of one node of a rack, so that alike nodes do not do alike."""
     return int(stream(seed, f"node {number}").integers(2**31))
-
-
-def _joined(blocks: Sequence[Stretch]) -> Stretch:
-    columns = {field.name: [getattr(block, field.name) for block in blocks] for field in fields(Stretch)}
-    return Stretch(**{name: np.concatenate(parts) for name, parts in columns.items()})

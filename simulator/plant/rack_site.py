@@ -34,8 +34,13 @@ def inlet_c(air: RackAir, *, power_w: Number, noise_k: Number, time_s: float, cr
 
 def next_noise_k(air: RackAir, noise_k: Number, *, after_s: float, normal: Number) -> Number:
     """Give the air's noise some time later: AR(1) whose spread stays `air.noise_k`; `normal` is a standard normal."""
-    keep = math.exp(-after_s / air.noise_memory)
-    return keep * noise_k + air.noise_k * math.sqrt(1.0 - keep * keep) * normal
+    return wandered(noise_k, spread=air.noise_k, memory_s=air.noise_memory, after_s=after_s, normal=normal)
+
+
+def wandered(value: Number, *, spread: float, memory_s: float, after_s: float, normal: Number) -> Number:
+    """Give a value of mean zero some time later: AR(1) with the standard deviation `spread`."""
+    keep = math.exp(-after_s / memory_s)
+    return keep * value + spread * math.sqrt(1.0 - keep * keep) * normal
 
 
 def input_ratio(feed: RackFeed, *, power_w: Number, time_s: float, mains_ratio: float = 1.0) -> Number:

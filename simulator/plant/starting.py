@@ -6,11 +6,10 @@ from simulator.files.node import NodeFile
 from simulator.files.scenario import Quantity
 from simulator.files.workload import Hpc, Inference, Training, Workload
 from simulator.plant.accounts import COUNTED
-from simulator.plant.power import PowerModel
+from simulator.plant.power import REFERENCE_C, PowerModel
 from simulator.plant.state import GpuState, NodeState, SupplyState
+from simulator.plant.timeline import Values
 from telemetry.frames import FloatArray
-
-STARTING_C = 50.0  # where the leakage of the power curve is stated
 
 
 def starting_power_w(node: NodeFile, power: PowerModel, workload: Workload) -> FloatArray:
@@ -18,7 +17,7 @@ def starting_power_w(node: NodeFile, power: PowerModel, workload: Workload) -> F
     levels = np.array([level for level, _ in _shares(workload)])
     shares = np.array([share for _, share in _shares(workload)])
     clock_mhz = np.full(len(levels), node.gpu.clocks.max_mhz)
-    power_w = power.power_w(clock_mhz, levels, np.full(len(levels), STARTING_C), workload.input_factor)
+    power_w = power.power_w(clock_mhz, levels, np.full(len(levels), REFERENCE_C), workload.input_factor)
     power_w = np.minimum(power_w, node.gpu.power_limit_w.default)
     return np.full(node.gpu_count, float(power_w @ shares))
 
@@ -41,7 +40,7 @@ def _shares(workload: Workload) -> list[tuple[float, float]]:
     return [(0.0, 1.0)]  # idle, or a recording that nobody has looked into yet
 
 
-def starting_state(node: NodeFile, values: dict[Quantity, FloatArray], *, power_w: FloatArray) -> NodeState:
+def starting_state(node: NodeFile, values: Values, *, power_w: FloatArray) -> NodeState:
     """Give the state at time zero; temperatures, voltages and currents still stand at those of an unloaded node."""
     n_units = len(node.supply.units)
     inlet_c = float(values[Quantity.INLET_C][0])

@@ -1,6 +1,7 @@
 """The truth: everything about a node at a moment, and over a stretch of milliseconds. Sensors look at this."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +72,7 @@ class NodeState:
     nv_irq_ratio: float  # the same of the interrupt thread irq/NN-nvidia
     gpus: GpuState
     supplies: SupplyState
-    collapsed_ms: int = field(default=0)
+    collapsed_ms: int = 0  # for how long the load asked for more than the rail can carry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,3 +85,21 @@ class Stretch:
     clock_mhz: FloatArray  # (n, n_gpus)
     voltage_v: FloatArray  # (n,) at the modules
     current_a: FloatArray  # (n, n_supplies)
+
+
+def joined(stretches: Sequence[Stretch]) -> Stretch:
+    """Give stretches that follow on each other as one; there must be at least one."""
+    columns = {field.name: [getattr(stretch, field.name) for stretch in stretches] for field in fields(Stretch)}
+    return Stretch(**{name: np.concatenate(parts) for name, parts in columns.items()})
+
+
+def no_stretch(*, n_gpus: int, n_supplies: int) -> Stretch:
+    """Give the stretch of no time at all."""
+    return Stretch(
+        time_ms=np.empty(0, dtype=np.int64),
+        power_w=np.empty((0, n_gpus)),
+        level=np.empty((0, n_gpus)),
+        clock_mhz=np.empty((0, n_gpus)),
+        voltage_v=np.empty(0),
+        current_a=np.empty((0, n_supplies)),
+    )

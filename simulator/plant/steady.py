@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.files.node import NodeFile
-from simulator.plant.models import power_model, supply_model
+from simulator.plant.models import part_power, supply_model
 from simulator.plant.supply import Supply
 
 TEMP_C = 60.0  # assumption: a warm die, for the leakage
@@ -62,7 +62,7 @@ def steady_loads(node: NodeFile) -> tuple[SteadyLoad, ...]:
     """
     part = node.gpu
     clock_mhz, level = np.full(1, part.clocks.max_mhz), np.ones(1)
-    peak_w = float(power_model(node).power_w(clock_mhz, level, np.full(1, TEMP_C))[0])
+    peak_w = float(part_power(part).power_w(clock_mhz, level, np.full(1, TEMP_C))[0])
     return (
         _load("idle", part.power.idle_w, node),
         _load("at the power limit", min(part.power_limit_w.default, peak_w), node),

@@ -27,6 +27,15 @@ class SupplyBlock:
     served_ratio: FloatArray | float  # (n,) of the power asked for; below 1 only where the rail collapsed
 
 
+def loaded_v(open_v: FloatArray, source_ohm: FloatArray | float, power_w: FloatArray) -> FloatArray:
+    """Give the voltage of a source under constant power, the upper root of ``V**2 - E V + R P = 0``.
+
+    Half the open-circuit voltage, where a source gives the most, is the lowest: a larger load collapses the rail there.
+    """
+    voltage_v: FloatArray = 0.5 * (open_v + np.sqrt(np.maximum(open_v * open_v - 4.0 * source_ohm * power_w, 0.0)))
+    return voltage_v
+
+
 class Supply:
     """The rail over time, for blocks of a fixed length.
 
@@ -64,8 +73,7 @@ class Supply:
         droop_v = self._droop(power_w, source_v, source_ohm, count)
         while True:
             open_v = source_v - droop_v
-            inside = open_v * open_v - 4.0 * source_ohm * power_w
-            voltage_v = 0.5 * (open_v + np.sqrt(np.maximum(inside, 0.0)))
+            voltage_v = loaded_v(open_v, source_ohm, power_w)
             current_a = (open_v - voltage_v) / source_ohm
             bus_v = voltage_v + current_a * self._model.bus_ohm
             branch_a = ((open_circuit_v - droop_v[:, None]) - bus_v[:, None]) * conductance
@@ -75,7 +83,7 @@ class Supply:
             conductance = np.where(reverse, 0.0, conductance)  # its OR-ing opens; the others then carry more
             source_v, source_ohm = _source(open_circuit_v, conductance, self._model.bus_ohm)
         served: FloatArray | float = 1.0
-        short = inside < 0.0
+        short = 4.0 * source_ohm * power_w > open_v * open_v
         if short.any():
             self.collapsed_ms += int(np.count_nonzero(short))
             served = np.where(short, voltage_v * current_a / np.maximum(power_w, 1e-9), 1.0)
@@ -86,8 +94,7 @@ class Supply:
     def _droop(
         self, power_w: FloatArray, source_v: FloatArray | float, source_ohm: FloatArray | float, count: int
     ) -> FloatArray:
-        inside = np.maximum(source_v * source_v - 4.0 * source_ohm * power_w, 0.0)
-        current_a = power_w / (0.5 * (source_v + np.sqrt(inside)))
+        current_a = power_w / loaded_v(np.asarray(source_v), source_ohm, power_w)
         step_a = np.empty_like(current_a)
         step_a[0] = 0.0 if self._current_a is None else current_a[0] - self._current_a
         np.subtract(current_a[1:], current_a[:-1], out=step_a[1:])

@@ -9,8 +9,10 @@ from simulator.files.node import NodeFile
 from simulator.files.scenario import Quantity, ScenarioFile, target_of
 from telemetry.frames import FloatArray
 
+Values = dict[Quantity, FloatArray]  # one value for each supply, each GPU, or the node
 
-def starting_values(node: NodeFile) -> dict[Quantity, FloatArray]:
+
+def starting_values(node: NodeFile) -> Values:
     """Give every quantity that a scenario can change, as it is before the first change."""
     count = node.gpu_count
     units = node.supply.units
@@ -70,7 +72,7 @@ class Timeline:
             )
             before[index] = change.to
 
-    def at(self, time_s: float) -> dict[Quantity, FloatArray]:
+    def at(self, time_s: float) -> Values:
         """Give the values at a time, always in the same arrays; times must not go back."""
         self.changed = False
         for change in self._changes:

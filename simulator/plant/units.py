@@ -10,11 +10,27 @@ from telemetry.frames import FloatArray, MaskArray
 RETURN_MS = 1000  # assumption: from the return of the mains to an output in regulation
 
 
+def trip_a(supply: Supply) -> FloatArray:
+    """Give the current above which each unit trips; rated is its rated power over its own open-circuit voltage."""
+    return supply.over_current.ratio * np.array([unit.rated_w / unit.open_circuit_v for unit in supply.units])
+
+
+def sagged_v(
+    open_circuit_v: FloatArray, input_ratio: FloatArray, *, sag_v: FloatArray | float, dropout_ratio: FloatArray | float
+) -> FloatArray:
+    """Give the open-circuit voltages under a mains of `input_ratio` of its nominal; the arguments broadcast.
+
+    `sag_v` is lost per unit of missing input. Below `dropout_ratio` a unit's own capacitors hold the output until it is
+    off.
+    """
+    missing = np.minimum(np.maximum(1.0 - input_ratio, 0.0), 1.0 - dropout_ratio)
+    return open_circuit_v - sag_v * missing
+
+
 class SupplyUnits:
     """The units of a node over time, shape ``(n_supplies,)``.
 
-    A unit that tripped stays off until it is switched off and on again. Its rated current is its rated power over its
-    own open-circuit voltage.
+    A unit that tripped stays off until it is switched off and on again.
 
     Attributes
     ----------
@@ -28,7 +44,7 @@ class SupplyUnits:
         units = supply.units
         self._input = supply.input
         self._trip_ms = supply.over_current.after_ms
-        self._trip_a = supply.over_current.ratio * np.array([unit.rated_w / unit.open_circuit_v for unit in units])
+        self._trip_a = trip_a(supply)
         self._above_ms: npt.NDArray[np.int64] = np.zeros(len(units), dtype=np.int64)
         self._low_ms = np.zeros(len(units))
         self._good_ms = np.full(len(units), np.inf)
@@ -38,12 +54,9 @@ class SupplyUnits:
         self.on: MaskArray = np.ones(len(units), dtype=np.bool_)
 
     def source_v(self, open_circuit_v: FloatArray, input_ratio: FloatArray) -> FloatArray:
-        """Give the open-circuit voltages under a mains of `input_ratio` of its nominal.
-
-        Below the ratio at which a unit drops out, its own capacitors hold the output until it is off.
-        """
-        missing = np.minimum(np.maximum(1.0 - input_ratio, 0.0), 1.0 - self._input.dropout_ratio)
-        return open_circuit_v - self._input.sag_v_per_ratio * missing
+        """Give the open-circuit voltages under a mains of `input_ratio` of its nominal."""
+        model = self._input
+        return sagged_v(open_circuit_v, input_ratio, sag_v=model.sag_v_per_ratio, dropout_ratio=model.dropout_ratio)
 
     def follow(self, now_ms: int, n_ms: int, *, in_service: MaskArray, input_ratio: FloatArray) -> list[PlantEvent]:
         """Decide who delivers for the next `n_ms`, and say what changed."""

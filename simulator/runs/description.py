@@ -10,6 +10,7 @@ from simulator.plant.events import PlantEvent
 from simulator.runs.order import RunOrder
 from simulator.runs.truth import drops_of, events_of, labels_of
 from telemetry.durations import format_duration
+from telemetry.recording import RecordingMeta
 
 START_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z: the same seed gives the same bytes on any day
 _MS_PER_S = 1000.0
@@ -32,18 +33,19 @@ def told_of(order: RunOrder, happened: Sequence[PlantEvent], *, tier: str) -> di
         "start_ns": START_NS,
         "duration_s": order.duration_ms / _MS_PER_S,
         "settings": order.settings,
-        "labels": labels_of(order.scenario, start_ns=START_NS),
+        "labels": labels_of(order.scenario.truth, start_ns=START_NS),
         "drops": drops_of(happened, order.node, start_ns=START_NS),
     }
 
 
-def config_of(order: RunOrder) -> dict[str, Any]:
-    """Give what a live recording also says: the clocks that can be set, and where the samples come from."""
+def meta_of(order: RunOrder, known: dict[str, Any]) -> RecordingMeta:
+    """Give what a recording says about itself: what a live one says too, and what is `known` of the run."""
     clocks = _settable_mhz(order.node)
-    return {
+    live = {
         "supported_mhz": {order.node.gpu_uuid(index): clocks for index in range(order.node.gpu_count)},
         "source": f"simulated {order.node.name} for {format_duration(order.duration_s)}",
     }
+    return RecordingMeta(node=order.node.name, simulated=True, config=live | known)
 
 
 def _settable_mhz(node: NodeFile) -> list[float]:

@@ -9,12 +9,12 @@ from simulator.runs.stream import RowStream
 from simulator.runs.topology import NodeEntities
 from simulator.sensors.bank import SensorBank
 from simulator.sensors.instrument import Instrument
+from telemetry.clock import NS_PER_MS
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.recording_rows import TICK, Place
 from telemetry.signals import RateClass, Source, signals_of
 
-NS_PER_MS = 1_000_000
 _POWER = 0
 
 
@@ -64,19 +64,18 @@ class FastTables:
     def _take_gpus(self, now_ns: int, state: NodeState) -> int:
         power, answers = self._bank.driver.power, self._bank.gpu_answers
         rows = self._tell_silent(now_ns)
-        new = power.renewed
-        if not answers.all():
-            new = new[answers[new]]
-        if not len(new):
+        if not len(power.renewed):
             return rows
-        now = self._values(state)[:, new]
-        changed = now != self._held[:, new]
+        told = np.zeros(len(answers), dtype=np.bool_)
+        told[power.renewed] = True
+        told &= answers
+        now, held = self._values(state), self._held
+        changed = now != held
         changed[_POWER] = True
-        changed &= ~(np.isnan(now) & np.isnan(self._held[:, new]))
-        self._held[:, new] = now
-        signal, place = np.nonzero(changed)
-        gpu = new[place]
-        self._out.add(self._stamps(power)[gpu], self._gpu_places[signal, gpu], now[signal, place])
+        changed &= told & ~(np.isnan(now) & np.isnan(held))
+        np.copyto(held, now, where=told)
+        gpu = changed.nonzero()[1]
+        self._out.add(self._stamps(power)[gpu], self._gpu_places[changed], now[changed])
         return rows + len(gpu)
 
     def _take_rails(self, rail: Instrument) -> int:
@@ -88,7 +87,7 @@ class FastTables:
     def _tell_silent(self, now_ns: int) -> int:
         """End the series of GPUs that no longer answer: one empty row of each."""
         answers = self._bank.gpu_answers
-        silent = np.flatnonzero(self._answered & ~answers)
+        (silent,) = (self._answered & ~answers).nonzero()
         self._answered[:] = answers
         if not len(silent):
             return 0

@@ -5,10 +5,10 @@ from analytics.kernel_log import KernelLogParser, to_event
 from simulator.files.node import NodeFile
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.served.kernel_lines import KernelVoice
+from telemetry.clock import NS_PER_MS
 from telemetry.recording_rows import KernelLine
 from telemetry.records import Event, EventKind, Severity
 
-_NS_PER_MS = 1_000_000
 _LOG = "kmsg"
 
 
@@ -26,7 +26,7 @@ class Teller:
 
     def tell(self, event: PlantEvent) -> tuple[tuple[Event, ...], tuple[KernelLine, ...]]:
         """Give the records and the kernel's lines of one event, in the order in which they are told."""
-        time_ns = self._start_ns + event.time_ms * _NS_PER_MS
+        time_ns = self._start_ns + event.time_ms * NS_PER_MS
         told: list[Event] = []
         lines: list[KernelLine] = []
         if event.kind is PlantEventKind.XID and event.gpu is not None and event.code is not None:

@@ -3,15 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
 from simulator.files.workload import Workload
+from simulator.fleet.limits import left_out
 from simulator.plant.plant import BLOCK_MS, Plant
 from telemetry.durations import format_duration
 from telemetry.errors import ConfigError, Problem
 
 # Beyond an hour the closed form of the physics answers what a run of milliseconds would take too long for.
 CLOSED_FORM_ABOVE_S = 3600.0
+# Its steps by duration: about a thousand to ten thousand of them; the closed form holds from a minute to an hour.
+_STEPS_S = ((86_400.0, 60.0), (14 * 86_400.0, 600.0), (float("inf"), 3600.0))
 LONGEST_S = {"a": 7 * 86_400.0, "b": 10 * 365 * 86_400.0}  # own choice: beyond that somebody mistyped
 _MS_PER_S = 1000.0
 
@@ -30,25 +35,30 @@ class RunOrder:
 
     @property
     def duration_ms(self) -> int:
-        """The duration in whole blocks of the plant."""
+        """Give the duration in whole blocks of the plant."""
         return round(self.duration_s * _MS_PER_S / BLOCK_MS) * BLOCK_MS
 
     @property
     def settings(self) -> dict[str, float | None]:
-        """What was set, as it is told in recordings."""
+        """Give what was set, as it is told in recordings."""
         return {"power_limit_w": self.power_limit_w, "clock_mhz": self.clock_mhz}
 
     def plant(self) -> Plant:
         """Make the plant, settled under the settings in force."""
         plant = Plant(self.node, self.scenario, self.seed, workload=self.workload)
-        settings = plant.settings
-        if self.power_limit_w is not None:
-            settings = replace(settings, power_limit_w=settings.power_limit_w * 0.0 + self.power_limit_w)
-        if self.clock_mhz is not None:
-            settings = replace(settings, app_clock_mhz=settings.power_limit_w * 0.0 + self.clock_mhz)
-        plant.obey(settings)
+        set_gpus(plant, power_limit_w=self.power_limit_w, clock_mhz=self.clock_mhz)
         plant.settle()
         return plant
+
+
+def set_gpus(plant: Plant, *, power_limit_w: float | None, clock_mhz: float | None) -> None:
+    """Set what is not None on all GPUs of a plant."""
+    settings, n_gpus = plant.settings, plant.node.gpu_count
+    if power_limit_w is not None:
+        settings = replace(settings, power_limit_w=np.full(n_gpus, power_limit_w))
+    if clock_mhz is not None:
+        settings = replace(settings, app_clock_mhz=np.full(n_gpus, clock_mhz, dtype=np.float64))
+    plant.obey(settings)
 
 
 def tier_of(duration_s: float, asked: str | None) -> str:
@@ -61,7 +71,22 @@ def check_duration(duration_s: float, *, tier: str, option: str = "--duration") 
     shortest_s, longest_s = BLOCK_MS / _MS_PER_S, LONGEST_S[tier]
     if not shortest_s <= duration_s <= longest_s:
         expected = f"{format_duration(shortest_s)} to {format_duration(longest_s)} in tier {tier}"
-        raise ConfigError([_problem(option, "duration", f"got {duration_s:g} s", expected)])
+        raise ConfigError([_problem(option, f"got {format_duration(duration_s)}", expected)])
+
+
+def check_closed_form(order: RunOrder) -> None:
+    """Refuse what the closed form would leave out without a word with a ConfigError."""
+    step_s = closed_form_step_s(order.duration_s)
+    lost = left_out(order.node, order.scenario, order.workload, step_s=step_s)
+    if lost:
+        expected = "--tier a, or a scenario and workload that the closed form can show"
+        raise ConfigError([_problem("--tier b", reason, expected) for reason in lost])
+
+
+def closed_form_step_s(duration_s: float) -> float:
+    """Give the length of a step of the closed form for a run of some length."""
+    step_s = next(step_s for longest_s, step_s in _STEPS_S if duration_s <= longest_s)
+    return min(step_s, duration_s)
 
 
 def check_settings(node: NodeFile, *, power_limit_w: float | None, clock_mhz: float | None) -> None:
@@ -70,11 +95,11 @@ def check_settings(node: NodeFile, *, power_limit_w: float | None, clock_mhz: fl
     limits = node.gpu.power_limit_w
     if power_limit_w is not None and not limits.min <= power_limit_w <= limits.max:
         expected = f"{limits.min:g} to {limits.max:g} W on {node.gpu.name}"
-        problems.append(_problem("--power-limit-w", "power limit", f"got {power_limit_w:g}", expected))
+        problems.append(_problem("--power-limit-w", f"got {power_limit_w:g}", expected))
     supported = node.gpu.clocks.supported_mhz
     if clock_mhz is not None and clock_mhz not in supported:
         expected = f"a supported clock of {node.gpu.name}, {_nearest(supported, clock_mhz)} MHz is the nearest"
-        problems.append(_problem("--clock-mhz", "clock", f"got {clock_mhz:g}", expected))
+        problems.append(_problem("--clock-mhz", f"got {clock_mhz:g}", expected))
     if problems:
         raise ConfigError(problems)
 
@@ -83,5 +108,5 @@ def _nearest(supported: Sequence[int], clock_mhz: float) -> int:
     return min(supported, key=lambda known: (abs(known - clock_mhz), known))
 
 
-def _problem(where: str, key: str, found: str, expected: str) -> Problem:
-    return Problem(where=where, line=None, key=key, found=found, expected=expected)
+def _problem(option: str, found: str, expected: str) -> Problem:
+    return Problem(where=option, line=None, key="", found=found, expected=expected)

@@ -64,14 +64,17 @@ def drafts(paths: Sequence[Path]) -> Iterator[list[Draft]]:
         One of the files cannot be written.
     """
     opened: list[Draft] = []
+    concerned: Sequence[Path] = paths
     try:
         for path in paths:
-            opened.append(Draft(path))  # noqa: PERF401 -- those before a failure have to be dropped
+            concerned = [path]
+            opened.append(Draft(path))
+        concerned = paths
         yield opened
         for draft in opened:
             draft.name()
     except OSError as err:
-        names = ", ".join(map(str, paths))
+        names = ", ".join(map(str, concerned))
         reason = os.strerror(err.errno) if err.errno else err
         raise EnvironmentLacksError(f"{names}: cannot be written: {reason}") from err
     finally:
@@ -79,20 +82,33 @@ def drafts(paths: Sequence[Path]) -> Iterator[list[Draft]]:
             draft.drop()
 
 
+def node_paths(out: Path, nodes: int) -> list[Path]:
+    """Give the recordings of a rack's nodes, beside each other: ``rack.node0.parquet`` and so on."""
+    return [out.with_name(f"{out.stem}.node{number}{out.suffix}") for number in range(nodes)]
+
+
 def check_outputs(out: Path, truth: Path | None) -> None:
-    """Refuse file names that say no known format, or the same file twice, with a ConfigError of every problem."""
+    """Refuse file names that say no known format with a ConfigError of every problem."""
     problems = []
     for option, path, suffixes in (("--out", out, SUFFIXES), ("--truth", truth, TRUTH_SUFFIXES)):
         if path is not None and path.suffix not in suffixes:
             found = f"ends in {path.suffix!r}" if path.suffix else "has no suffix"
-            problems.append(
-                Problem(where=option, line=None, key=str(path), found=found, expected=" or ".join(suffixes))
-            )
-        if path is not None and path.is_dir():
-            problems.append(Problem(where=option, line=None, key=str(path), found="a folder", expected="a file"))
-    if truth is not None and truth.absolute() == out.absolute():
-        problems.append(
-            Problem(where="--truth", line=None, key=str(truth), found="the file of --out", expected="another file")
-        )
+            problems.append(_problem(option, path, found, " or ".join(suffixes)))
     if problems:
         raise ConfigError(problems)
+
+
+def check_places(recordings: Sequence[Path], truth: Path | None) -> None:
+    """Refuse folders in place of files, or the same file twice, with a ConfigError of every problem."""
+    asked = [("--out", path) for path in recordings]
+    if truth is not None:
+        asked.append(("--truth", truth))
+    problems = [_problem(option, path, "a folder", "a file") for option, path in asked if path.is_dir()]
+    if truth is not None and truth.absolute() in [path.absolute() for path in recordings]:
+        problems.append(_problem("--truth", truth, "the file of --out", "another file"))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _problem(option: str, path: Path, found: str, expected: str) -> Problem:
+    return Problem(where=option, line=None, key=str(path), found=found, expected=expected)

@@ -6,12 +6,13 @@ from simulator.files.node import NodeFile
 from simulator.plant.clocks import Settings
 from simulator.plant.events import PlantEvent
 from simulator.plant.state import NodeState
-from simulator.runs.fast_tables import NS_PER_MS, FastTables
+from simulator.runs.fast_tables import FastTables
 from simulator.runs.moments import Teller
 from simulator.runs.slow_tables import SlowTables
 from simulator.runs.stream import RowStream
 from simulator.runs.topology import NodeEntities
 from simulator.sensors.bank import SensorBank
+from telemetry.clock import NS_PER_MS
 from telemetry.frames import TableSpec
 from telemetry.recording_rows import FrameRows, moment_rows
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.files.node import NodeFile
 from simulator.plant.clocks import Settings
@@ -11,11 +12,13 @@ from simulator.plant.state import NodeState
 from simulator.runs.topology import NodeEntities
 from simulator.sensors.bank import SensorBank
 from telemetry.entities import Entity, EntityKind
-from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.frames import Frame, TableSpec
 from telemetry.signals import RateClass, Source, signals_of
 
 _MS_PER_S = 1000.0
 _SUPPLY_SIGNALS = ("input_voltage_v", "power_w", "joint_temp_c")
+
+Columns = dict[str, npt.ArrayLike]  # by signal: one value per entity, or one for all; NaN where there is none
 
 
 class SlowTables:
@@ -32,23 +35,21 @@ class SlowTables:
         self._bank = bank
         self._settings = default_settings(node)
         self._jobs = [job.name for job in entities.jobs]
-        self._gpu_signals = [
-            signal.name for signal in signals_of(EntityKind.GPU, source=Source.NVML, rate=RateClass.SLOW)
-        ]
+        gpu_signals = [signal.name for signal in signals_of(EntityKind.GPU, source=Source.NVML, rate=RateClass.SLOW)]
         by_bmc = () if node.sensors.bmc is None else ("input_voltage_v", "power_w")
-        self._supply_signals = [name for name in _SUPPLY_SIGNALS if name in (*bank.rail.signals, *by_bmc)]
+        supply_signals = [name for name in _SUPPLY_SIGNALS if name in (*bank.rail.shown, *by_bmc)]
         node_signals = ["inlet_temp_c", "nv_queue_ratio", "nv_irq_ratio"]
         if node.sensors.bmc is not None:
             node_signals += ["rail_voltage_v", "outlet_temp_c"]
-        bus = [signal.name for signal in signals_of(EntityKind.GPU, source=Source.PCI)]
-        links = ["nvlink_crc_errors", "nvlink_replays"]
-        tables: list[tuple[str, tuple[Entity, ...], list[str], Callable[[NodeState], FloatArray]]] = [
-            ("gpu_slow", entities.gpus, self._gpu_signals, self._gpus),
-            ("gpu_bus", entities.gpus, bus, _bus),
-            ("supply_slow", entities.supplies, self._supply_signals, self._supplies),
+        bus_signals = [signal.name for signal in signals_of(EntityKind.GPU, source=Source.PCI)]
+        link_signals = ["nvlink_crc_errors", "nvlink_replays"]
+        tables: list[tuple[str, tuple[Entity, ...], list[str], Callable[[NodeState], Columns]]] = [
+            ("gpu_slow", entities.gpus, gpu_signals, self._gpus),
+            ("gpu_bus", entities.gpus, bus_signals, _bus),
+            ("supply_slow", entities.supplies, supply_signals, self._supplies),
             ("node", (entities.node,), node_signals, self._own),
             ("fan", entities.fans, ["fan_rpm", "fan_ratio"], self._fans),
-            ("link", entities.links, links, self._links),
+            ("link", entities.links, link_signals, self._links),
             ("job", entities.jobs, ["steps"], self._steps),
         ]
         tables = [table for table in tables if table[1] and table[2]]
@@ -62,7 +63,10 @@ class SlowTables:
         """Give one row of each table; nothing is fresh but what changed, which the writer finds out."""
         self._settings = settings
         for spec, read in zip(self.specs, self._reads, strict=True):
-            values = read(state)[None]
+            columns = read(state)
+            values = np.full((1, *spec.shape), np.nan)
+            for place, signal in enumerate(spec.signals):
+                values[0, :, place] = columns.get(signal, np.nan)
             yield Frame(
                 spec=spec,
                 time_ns=np.array([time_ns], dtype=np.int64),
@@ -70,11 +74,11 @@ class SlowTables:
                 fresh=np.zeros(values.shape, dtype=np.bool_),
             )
 
-    def _gpus(self, state: NodeState) -> FloatArray:
+    def _gpus(self, state: NodeState) -> Columns:
         gpus, part, bank = state.gpus, self._node.gpu, self._bank
         counted = {name: counts / _MS_PER_S for name, counts in gpus.counters_ms.items()}
         app_mhz = self._settings.app_clock_mhz
-        columns = {
+        columns: Columns = {
             "energy_j": np.round(gpus.energy_j, 3),
             "gpu_temp_c": bank.gpu_temp_c,
             "hbm_temp_c": bank.hbm_temp_c,
@@ -95,55 +99,47 @@ class SlowTables:
             "power_brake_s": counted.get("power_brake", np.nan),
             "hw_thermal_s": counted.get("hw_thermal", np.nan),
         }
-        values = np.full((len(gpus.present), len(self._gpu_signals)), np.nan)
-        for place, name in enumerate(self._gpu_signals):
-            values[:, place] = columns.get(name, np.nan)
-        values[~bank.gpu_answers] = np.nan
-        return values
+        return {signal: np.where(bank.gpu_answers, column, np.nan) for signal, column in columns.items()}
 
-    def _supplies(self, _: NodeState) -> FloatArray:
-        rail, bmc = self._bank.rail, self._bank.bmc
-        columns = {name: getattr(rail, name) for name in self._supply_signals}
+    def _supplies(self, _: NodeState) -> Columns:
+        columns: Columns = dict(self._bank.rail.shown)
+        bmc = self._bank.bmc
         if bmc is not None:
-            for name, value in (
-                ("input_voltage_v", bmc.psu_input_v),
-                ("power_w", bmc.psu_output_v * bmc.psu_output_a),
-            ):
-                if name not in rail.signals:
-                    columns[name] = np.round(value, 3)
-        return np.stack([columns[name] for name in self._supply_signals], axis=1)
+            columns.setdefault("input_voltage_v", np.round(bmc.psu_input_v, 3))
+            columns.setdefault("power_w", np.round(bmc.psu_output_v * bmc.psu_output_a, 3))
+        return columns
 
-    def _own(self, state: NodeState) -> FloatArray:
-        values = [self._bank.inlet_c, round(state.nv_queue_ratio, 4), round(state.nv_irq_ratio, 4)]
+    def _own(self, state: NodeState) -> Columns:
+        columns: Columns = {
+            "inlet_temp_c": self._bank.inlet_c,
+            "nv_queue_ratio": round(state.nv_queue_ratio, 4),
+            "nv_irq_ratio": round(state.nv_irq_ratio, 4),
+        }
         if self._bank.bmc is not None:
-            values += [self._bank.bmc.rail_v, self._bank.bmc.outlet_c]
-        return np.array([values])
+            columns |= {"rail_voltage_v": self._bank.bmc.rail_v, "outlet_temp_c": self._bank.bmc.outlet_c}
+        return columns
 
-    def _fans(self, state: NodeState) -> FloatArray:
+    def _fans(self, state: NodeState) -> Columns:
         if self._bank.bmc is None:
-            return np.full((self._node.cooling.fans, 2), np.nan)
-        rpm = self._bank.bmc.fan_rpm
-        return np.stack([rpm, np.full(len(rpm), round(state.fan_ratio, 3))], axis=1)
+            return {}
+        return {"fan_rpm": self._bank.bmc.fan_rpm, "fan_ratio": round(state.fan_ratio, 3)}
 
-    def _links(self, state: NodeState) -> FloatArray:
-        gpus = state.gpus
-        counts = np.stack([gpus.nvlink_crc, gpus.nvlink_replays], axis=2).astype(np.float64)
-        counts[~self._bank.gpu_answers] = np.nan
-        return counts.reshape(-1, 2)
+    def _links(self, state: NodeState) -> Columns:
+        answers = self._bank.gpu_answers[:, None]
+        return {
+            "nvlink_crc_errors": np.where(answers, state.gpus.nvlink_crc, np.nan).ravel(),
+            "nvlink_replays": np.where(answers, state.gpus.nvlink_replays, np.nan).ravel(),
+        }
 
-    def _steps(self, state: NodeState) -> FloatArray:
-        return np.array([[float(state.steps) if name == state.job else np.nan] for name in self._jobs])
+    def _steps(self, state: NodeState) -> Columns:
+        return {"steps": np.array([float(state.steps) if name == state.job else np.nan for name in self._jobs])}
 
 
-def _bus(state: NodeState) -> FloatArray:
+def _bus(state: NodeState) -> Columns:
     """Give presence and errors of each device; a device that is gone has no counters."""
     gpus = state.gpus
-    gone = ~gpus.present
-    return np.stack(
-        [
-            gpus.present.astype(np.float64),
-            np.where(gone, np.nan, gpus.aer_correctable),
-            np.where(gone, np.nan, gpus.aer_fatal),
-        ],
-        axis=1,
-    )
+    return {
+        "pci_present": gpus.present,
+        "aer_correctable": np.where(gpus.present, gpus.aer_correctable, np.nan),
+        "aer_fatal": np.where(gpus.present, gpus.aer_fatal, np.nan),
+    }

@@ -1,7 +1,6 @@
 """Rows that come in no particular order, written in the order of time, a group at a time."""
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
@@ -11,6 +10,8 @@ from telemetry.recording_files import RowWriter
 from telemetry.recording_rows import Place, Rows, in_order
 
 GROUP_ROWS = 100_000  # a Parquet row group of about half a megabyte
+_NO_COUNTS: CountArray = np.empty(0, dtype=np.int64)
+_NO_VALUES: FloatArray = np.empty(0)
 
 
 class RowStream:
@@ -62,44 +63,20 @@ class RowStream:
         rows = in_order([self._samples(), *self._texts])
         split = len(rows) if before_ns is None else int(np.searchsorted(rows.time_ns, before_ns))
         if split:
-            self._writer.write(_part(rows, slice(0, split)))
-        rest = _part(rows, slice(split, len(rows)))
+            self._writer.write(rows.taken(slice(0, split)))
+        rest = rows.taken(slice(split, len(rows)))
         self._times, self._codes, self._values = [], [], []
         self._texts = [rest] if len(rest) else []
         self._waiting = len(rest)
 
     def _samples(self) -> Rows:
-        count = sum(map(len, self._times))
-        if not count:
-            nothing = np.empty(0, dtype=object)
-            return Rows(
-                time_ns=np.empty(0, dtype=np.int64),
-                kind=nothing,
-                entity=nothing,
-                signal=nothing,
-                value=np.empty(0),
-                text=nothing,
-            )
-        codes = np.concatenate(self._codes)
-        kind, entity, signal = (
-            np.array(column, dtype=object) for column in cast("list[list[str]]", list(zip(*self._places, strict=True)))
-        )
+        places = np.array(self._places, dtype=object).reshape(-1, 3)
+        codes = np.concatenate([_NO_COUNTS, *self._codes])
         return Rows(
-            time_ns=np.concatenate(self._times),
-            kind=kind[codes],
-            entity=entity[codes],
-            signal=signal[codes],
-            value=np.concatenate(self._values),
-            text=np.full(count, None, dtype=object),
+            time_ns=np.concatenate([_NO_COUNTS, *self._times]),
+            kind=places[codes, 0],
+            entity=places[codes, 1],
+            signal=places[codes, 2],
+            value=np.concatenate([_NO_VALUES, *self._values]),
+            text=np.full(len(codes), None, dtype=object),
         )
-
-
-def _part(rows: Rows, place: slice) -> Rows:
-    return Rows(
-        time_ns=rows.time_ns[place],
-        kind=rows.kind[place],
-        entity=rows.entity[place],
-        signal=rows.signal[place],
-        value=rows.value[place],
-        text=rows.text[place],
-    )

@@ -7,6 +7,8 @@ import numpy as np
 from simulator.sensors.bank import SensorBank
 from telemetry.frames import FloatArray
 
+_PARTS = 1000  # counted in together: a few values at a time cost more to add up than to keep
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
@@ -27,11 +29,19 @@ class Spread:
     """Mean and extremes of values that come in parts; NaN does not count."""
 
     def __init__(self) -> None:
+        self._parts: list[FloatArray] = []
         self._sum, self._count = 0.0, 0
         self._lowest, self._highest = np.inf, -np.inf
 
     def take(self, values: FloatArray) -> None:
-        """Take some values of any shape."""
+        """Take some values of any shape, which stay as they are."""
+        self._parts.append(values.ravel())
+        if len(self._parts) >= _PARTS:
+            self._count_in()
+
+    def _count_in(self) -> None:
+        values = np.concatenate([*self._parts, np.empty(0)])
+        self._parts.clear()
         known = values[~np.isnan(values)]
         if known.size:
             self._sum += float(known.sum())
@@ -41,14 +51,17 @@ class Spread:
 
     def mean(self, decimals: int) -> float | None:
         """Give the mean, None where there was no value."""
+        self._count_in()
         return round(self._sum / self._count, decimals) if self._count else None
 
     def lowest(self, decimals: int) -> float | None:
         """Give the lowest value, None where there was none."""
+        self._count_in()
         return round(self._lowest, decimals) if self._count else None
 
     def highest(self, decimals: int) -> float | None:
         """Give the highest value, None where there was none."""
+        self._count_in()
         return round(self._highest, decimals) if self._count else None
 
 

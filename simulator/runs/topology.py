@@ -1,6 +1,7 @@
 """A node's entities as the agent would find them, and who feeds whom."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from simulator.files.node import NodeFile
 from telemetry.entities import Entity, EntityKind, Topology
@@ -26,6 +27,24 @@ class NodeEntities:
         edges += [(self.gpus[index // per_gpu].id, link.id) for index, link in enumerate(self.links)]
         entities = (self.node, *self.supplies, *self.gpus, *self.links, *self.fans, *self.jobs)
         return Topology(entities=entities, edges=tuple(edges))
+
+
+def in_rack(entities: NodeEntities) -> NodeEntities:
+    """Give a node's entities with keys that hold beside those of its neighbours: its supplies are ``node2.psu0``."""
+    node = entities.node.key
+    return replace(entities, supplies=tuple(replace(unit, key=f"{node}.{unit.key}") for unit in entities.supplies))
+
+
+def rack_topology(nodes: Sequence[NodeEntities], pdu: Entity) -> Topology:
+    """Give all nodes of a rack as one, and the PDU that feeds their supplies; the keys are those of `in_rack`."""
+    parts = [node.topology for node in nodes]
+    return Topology(
+        entities=(pdu, *(entity for part in parts for entity in part.entities)),
+        edges=(
+            *((pdu.id, unit.id) for node in nodes for unit in node.supplies),
+            *(edge for part in parts for edge in part.edges),
+        ),
+    )
 
 
 def entities_of(node: NodeFile, *, jobs: tuple[str, ...] = ()) -> NodeEntities:

@@ -6,20 +6,19 @@ from typing import Any
 import numpy as np
 
 from simulator.files.node import NodeFile
-from simulator.files.scenario import ScenarioFile
+from simulator.files.scenario import Truth
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.state import NodeState, Stretch
 from simulator.runs.stream import RowStream
 from simulator.runs.topology import NodeEntities
-from telemetry.clock import NS_PER_S
+from telemetry.clock import NS_PER_MS, NS_PER_S
 from telemetry.frames import TableSpec
 from telemetry.recording_rows import Place
 
-_NS_PER_MS = 1_000_000
 _MS_PER_S = 1000.0
 
 
-def labels_of(scenario: ScenarioFile, *, start_ns: int) -> list[dict[str, Any]]:
+def labels_of(truths: Sequence[Truth], *, start_ns: int) -> list[dict[str, Any]]:
     """Give what is wrong from when to when, as JSON types; an end that is None is nobody's repair."""
 
     def at_ns(seconds: float | None) -> int | None:
@@ -34,7 +33,7 @@ def labels_of(scenario: ScenarioFile, *, start_ns: int) -> list[dict[str, Any]]:
             "end_s": truth.end,
             "end_ns": at_ns(truth.end),
         }
-        for truth in scenario.truth
+        for truth in truths
     ]
 
 
@@ -50,10 +49,10 @@ def drops_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) -> 
                 "gpu": f"gpu{event.gpu}",
                 "uuid": node.gpu_uuid(event.gpu),
                 "time_s": event.time_ms / _MS_PER_S,
-                "time_ns": start_ns + event.time_ms * _NS_PER_MS,
+                "time_ns": start_ns + event.time_ms * NS_PER_MS,
                 "xid": None if xid is None else xid.code,
                 "xid_time_s": None if xid is None else xid.time_ms / _MS_PER_S,
-                "xid_time_ns": None if xid is None else start_ns + xid.time_ms * _NS_PER_MS,
+                "xid_time_ns": None if xid is None else start_ns + xid.time_ms * NS_PER_MS,
             }
         )
     return drops
@@ -64,7 +63,7 @@ def events_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) ->
     return [
         {
             "time_s": event.time_ms / _MS_PER_S,
-            "time_ns": start_ns + event.time_ms * _NS_PER_MS,
+            "time_ns": start_ns + event.time_ms * NS_PER_MS,
             "kind": str(event.kind),
             "gpu": None if event.gpu is None else f"gpu{event.gpu}",
             "supply": None if event.supply is None else node.supply.units[event.supply].name,
@@ -115,6 +114,6 @@ class TruthSeries:
                 state.gpus.die_c,
             ]
         )
-        time_ns = self._start_ns + state.now_ms * _NS_PER_MS
+        time_ns = self._start_ns + state.now_ms * NS_PER_MS
         self._out.add(np.full(len(values), time_ns), self._places, values)
         self._out.flush(before_ns=time_ns)

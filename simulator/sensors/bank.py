@@ -7,13 +7,13 @@ import numpy as np
 from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
 from simulator.files.sensing import EXPORTER
-from simulator.files.sensor import load_sensor
+from simulator.plant.plant import BLOCK_MS
 from simulator.plant.state import CountArray, NodeState, Stretch
 from simulator.sensors.bmc import Bmc, BmcReadings
 from simulator.sensors.building import Building
 from simulator.sensors.driver_sensors import DriverSensors
 from simulator.sensors.probes import InletProbe, RailMonitors
-from simulator.sensors.turns import STEP_MS
+from simulator.sensors.roles import Role, kind_for
 from telemetry.frames import FloatArray, MaskArray
 
 
@@ -34,11 +34,11 @@ class SensorBank:
 
     def __init__(self, node: NodeFile, scenario: ScenarioFile, seed: int) -> None:
         building = Building(node=node, scenario=scenario, seed=seed)
-        sensors = node.sensors
-        self.driver = DriverSensors(building, load_sensor(f"nvml-{node.gpu.architecture}"))
-        self.rail = RailMonitors(building, None if sensors.rail is None else load_sensor(sensors.rail))
-        self._inlet = None if sensors.inlet is None else InletProbe(building, load_sensor(sensors.inlet))
-        self._bmc = None if sensors.bmc is None else Bmc(building, load_sensor(sensors.bmc))
+        rail, inlet, bmc = node.sensors.rail, node.sensors.inlet, node.sensors.bmc
+        self.driver = DriverSensors(building, kind_for(Role.DRIVER, f"nvml-{node.gpu.architecture}"))
+        self.rail = RailMonitors(building, None if rail is None else kind_for(Role.RAIL, rail))
+        self._inlet = None if inlet is None else InletProbe(building, kind_for(Role.INLET, inlet))
+        self._bmc = None if bmc is None else Bmc(building, kind_for(Role.BMC, bmc))
         self._exporter_dead_s = [
             (fault.at, np.inf if fault.last is None else fault.at + fault.last)
             for fault in scenario.sensor_faults
@@ -50,8 +50,8 @@ class SensorBank:
 
     def advance(self, stretch: Stretch, state: NodeState) -> None:
         """Take what was true over the last block, and the state at its end; several blocks share that state."""
-        for first in range(0, len(stretch.time_ms), STEP_MS):
-            block = stretch if len(stretch.time_ms) == STEP_MS else _cut(stretch, first)
+        for first in range(0, len(stretch.time_ms), BLOCK_MS):
+            block = stretch if len(stretch.time_ms) == BLOCK_MS else _cut(stretch, first)
             self._advance(int(block.time_ms[0]), block, state)
 
     @property
@@ -100,16 +100,6 @@ class SensorBank:
         return self.rail.current_a
 
     @property
-    def rail_at_ms(self) -> CountArray:
-        """When each branch's newest conversion ended, shape ``(n_supplies,)``."""
-        return self.rail.at_ms
-
-    @property
-    def joint_temp_c(self) -> FloatArray:
-        """Temperature at each joint where the monitor tells it, else NaN, shape ``(n_supplies,)``."""
-        return self.rail.joint_temp_c
-
-    @property
     def inlet_c(self) -> float:
         """Air at the inlet: by its own probe, else by the board's controller, else NaN."""
         if self._inlet is not None:
@@ -125,8 +115,8 @@ class SensorBank:
         if not self._begun:
             self._begin(start_ms, block, state)
         self.exporter_alive = not any(at_s <= start_ms / 1000.0 < end_s for at_s, end_s in self._exporter_dead_s)
-        driver_answers = state.powered and state.driver_loaded
-        self.gpu_answers = state.gpus.present & (driver_answers and self.exporter_alive)
+        anybody = state.powered and state.driver_loaded and self.exporter_alive
+        self.gpu_answers = state.gpus.present.copy() if anybody else np.zeros(len(self.gpu_answers), dtype=np.bool_)
         self.driver.advance(start_ms, block, state)
         self.rail.advance(start_ms, block, state)
         if self._inlet is not None:
@@ -145,7 +135,7 @@ class SensorBank:
 
 
 def _cut(stretch: Stretch, first: int) -> Stretch:
-    rows = slice(first, first + STEP_MS)
+    rows = slice(first, first + BLOCK_MS)
     return replace(
         stretch,
         time_ms=stretch.time_ms[rows],

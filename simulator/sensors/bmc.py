@@ -45,11 +45,6 @@ class Bmc:
         self._edges = np.cumsum([len(labels) for _, labels in channels])[:-1]
         self.readings: BmcReadings | None = None
 
-    @property
-    def skew_ms(self) -> int:
-        """By how much its stamps are later than the plant's time."""
-        return self._instrument.skew_ms
-
     def begin(self, start_ms: int, stretch: Stretch, state: NodeState) -> None:
         """Show everything at once."""
         self._instrument.begin(_true(stretch, state))

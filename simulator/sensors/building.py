@@ -57,12 +57,11 @@ class Building:
         return power, self._instrument(kind, replace(columns, window_ms=window_ms), f"{name}/average")
 
     def _instrument(self, kind: SensorKind, columns: Columns, name: str) -> Instrument:
-        instrument = Instrument(
+        skew = np.clip(stream(self.seed, f"sensors/{kind.name}/clock").standard_normal(), -2.0, 2.0)
+        return Instrument(
             columns,
             losses=Losses(missing_share=kind.missing_share, stale_share=kind.stale_share),
             faults=faults_of(self.scenario, self.node, columns.labels),
             chance=stream(self.seed, name),
+            skew_ms=round(float(kind.clock_skew * 1000.0 * skew)),
         )
-        skew = stream(self.seed, f"sensors/{kind.name}/clock").standard_normal()
-        instrument.skew_ms = round(float(kind.clock_skew * 1000.0 * np.clip(skew, -2.0, 2.0)))
-        return instrument

@@ -1,14 +1,17 @@
 """What the driver measures of the GPUs: power, temperatures and utilisation."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from simulator.files.sensor import SensorKind
-from simulator.plant.state import NodeState, Stretch
+from simulator.plant.state import GpuState, NodeState, Stretch
 from simulator.sensors.building import Building
-from simulator.sensors.instrument import Instrument
+from simulator.sensors.instrument import signals_of, view_of
+from simulator.sensors.roles import REQUIRED, Role
 from telemetry.frames import FloatArray
 
-_SLOW = ("gpu_temp_c", "hbm_temp_c", "gpu_util_ratio", "mem_util_ratio")
+_SLOW = REQUIRED[Role.DRIVER]  # its power sensors belong to the GPU part
 
 
 class DriverSensors:
@@ -18,42 +21,29 @@ class DriverSensors:
     ----------
     power, average
         The power sensors, and the longer mean; the same where the part has none.
+    gpu_temp_c, hbm_temp_c
+        Whole degrees of each die and of each GPU's memory, shape ``(n_gpus,)``.
+    gpu_util_ratio, mem_util_ratio
+        Share of time in which a kernel ran, and in which memory was busy, in whole per cent.
     """
 
     def __init__(self, building: Building, kind: SensorKind) -> None:
-        count = building.node.gpu_count
         self.power, average = building.board_power(kind)
         self.average = average or self.power
-        channels = [(signal, [f"gpu{index}.{signal}" for index in range(count)]) for signal in _SLOW]
-        self._slow = building.instruments(kind, channels)
-        self._shown = {signal: _find(self._slow, labels) for signal, labels in channels}
-
-    @property
-    def gpu_temp_c(self) -> FloatArray:
-        """Whole degrees of each die."""
-        return self._values("gpu_temp_c")
-
-    @property
-    def hbm_temp_c(self) -> FloatArray:
-        """Whole degrees of each GPU's memory."""
-        return self._values("hbm_temp_c")
-
-    @property
-    def gpu_util_ratio(self) -> FloatArray:
-        """Share of time in which a kernel ran."""
-        return self._values("gpu_util_ratio")
-
-    @property
-    def mem_util_ratio(self) -> FloatArray:
-        """Share of time in which memory was busy."""
-        return self._values("mem_util_ratio")
+        labels = {signal: [f"gpu{index}.{signal}" for index in range(building.node.gpu_count)] for signal in _SLOW}
+        instruments = building.instruments(kind, list(labels.items()))
+        self._slow = [(instrument, signals_of(instrument)) for instrument in instruments]
+        self.gpu_temp_c = view_of(instruments, labels["gpu_temp_c"])
+        self.hbm_temp_c = view_of(instruments, labels["hbm_temp_c"])
+        self.gpu_util_ratio = view_of(instruments, labels["gpu_util_ratio"])
+        self.mem_util_ratio = view_of(instruments, labels["mem_util_ratio"])
 
     def begin(self, block: Stretch, state: NodeState) -> None:
         """Show everything at once."""
         for instrument in {self.power, self.average}:
             instrument.begin(block.power_w[0])
-        for instrument in self._slow:
-            instrument.begin(_true(instrument, state))
+        for instrument, signals in self._slow:
+            instrument.begin(_true(signals, state.gpus))
 
     def advance(self, start_ms: int, block: Stretch, state: NodeState) -> None:
         """Take a block; a GPU that is not there keeps what it showed."""
@@ -62,31 +52,20 @@ class DriverSensors:
         self.power.advance(start_ms, block.power_w, answering=answering)
         if self.average is not self.power:
             self.average.advance(start_ms, block.power_w, answering=answering)
-        for instrument in self._slow:
+        for instrument, signals in self._slow:
             if instrument.awaits(start_ms):
-                every = None if answering is None else np.tile(present, len(instrument.labels) // len(present))
-                instrument.advance(start_ms, _true(instrument, state), answering=every)
-
-    def _values(self, signal: str) -> FloatArray:
-        instrument, place = self._shown[signal]
-        return instrument.shown[place]
+                every = None if answering is None else np.tile(present, len(signals))
+                instrument.advance(start_ms, _true(signals, state.gpus), answering=every)
+            else:
+                instrument.rest()
 
 
-def _find(instruments: tuple[Instrument, ...], labels: list[str]) -> tuple[Instrument, slice]:
-    for instrument in instruments:
-        if labels[0] in instrument.labels:
-            first = instrument.labels.index(labels[0])
-            return instrument, slice(first, first + len(labels))
-    raise ValueError(f"no instrument measures {labels[0]}")
-
-
-def _true(instrument: Instrument, state: NodeState) -> FloatArray:
-    gpus = state.gpus
+def _true(signals: Sequence[str], gpus: GpuState) -> FloatArray:
+    """Give what is true of some signals, one after another."""
     truths = {
         "gpu_temp_c": gpus.die_c,
         "hbm_temp_c": gpus.memory_c,
         "gpu_util_ratio": gpus.util_ratio,
         "mem_util_ratio": gpus.mem_util_ratio,
     }
-    signals = dict.fromkeys(label.partition(".")[2] for label in instrument.labels)
     return np.concatenate([truths[signal] for signal in signals])

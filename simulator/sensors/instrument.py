@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.files.scenario import SensorFaultKind
+from simulator.plant.plant import BLOCK_MS
 from simulator.plant.state import CountArray
 from simulator.sensors.columns import Columns
 from simulator.sensors.faults import ColumnFault
-from simulator.sensors.turns import STEP_MS, Turn, turn_of, turns_of
+from simulator.sensors.turns import Turn, turn_of, turns_of
 from simulator.sensors.windows import IndexArray, WindowSums
 from telemetry.frames import FloatArray, MaskArray
 
+_MS_PER_S = 1000.0
 _DRAWS = 256  # chance is drawn for so many updates at once
 _NOBODY: IndexArray = np.empty(0, dtype=np.int64)
 
@@ -45,26 +47,30 @@ class Instrument:
     """
 
     def __init__(
-        self, columns: Columns, *, losses: Losses, faults: Sequence[ColumnFault], chance: np.random.Generator
+        self,
+        columns: Columns,
+        *,
+        losses: Losses,
+        faults: Sequence[ColumnFault],
+        chance: np.random.Generator,
+        skew_ms: int = 0,
     ) -> None:
         count = len(columns.labels)
         self.labels = columns.labels
-        self.skew_ms = 0
+        self.skew_ms = skew_ms
         self.shown: FloatArray = np.full(count, np.nan)
         self.at_ms: CountArray = np.zeros(count, dtype=np.int64)
         self.renewed = _NOBODY
         self._losses = losses
         self._rare = losses.missing_share + losses.stale_share
         self._faults = tuple(faults)
+        self._columns = columns
         self._turns = turns_of(columns)
-        self._answering: MaskArray = np.ones(count, dtype=np.bool_)
-        self._fewer: dict[int, Turn] = {}
-        self._everything = turn_of(columns, np.arange(count), 0)
         reach_ms = int(columns.window_ms.max())
-        skew_ms = round(max((f.value for f in faults if f.kind is SensorFaultKind.SKEW), default=0.0) * 1000.0)
+        late_ms = round(max((f.value for f in faults if f.kind is SensorFaultKind.SKEW), default=0.0) * _MS_PER_S)
         n_sources = int(columns.source.max()) + 1
-        self._windows = WindowSums(n_sources, reach_ms + skew_ms + STEP_MS) if reach_ms else None
-        self._past: deque[tuple[int, FloatArray]] = deque(maxlen=1 + skew_ms // STEP_MS)
+        self._windows = WindowSums(n_sources, reach_ms + late_ms + BLOCK_MS) if reach_ms else None
+        self._past: deque[tuple[int, FloatArray]] = deque(maxlen=1 + late_ms // BLOCK_MS)
         self._lags = bool((columns.keep > 0.0).any())
         self._probe: FloatArray = np.full(count, np.nan)
         self._chance = chance
@@ -76,14 +82,14 @@ class Instrument:
         """Show everything at once, as if it had always been so; `true` is one row, ``(n_sources,)``."""
         if self._windows is not None:
             self._windows.begin(true)
-        every = self._everything
+        every = turn_of(self._columns, np.arange(len(self.labels)), 0)
         self._probe[:] = true[every.source]
-        self.shown[:] = every.told(self._probe * every.gain + every.offset)
+        self.shown[:] = every.told(self._probe * self._columns.gain + every.offset)
         self.renewed = every.column
 
     def awaits(self, start_ms: int) -> bool:
         """Tell whether the block that begins at `start_ms` renews anything."""
-        return self._turns[start_ms // STEP_MS % len(self._turns)] is not None
+        return self._due(start_ms) is not None
 
     def rest(self) -> None:
         """Let a block pass in which nothing is due, or nothing answers."""
@@ -95,25 +101,16 @@ class Instrument:
             self._windows.push(true)
         elif self._past.maxlen != 1:
             self._past.append((start_ms, true.copy()))
-        place = start_ms // STEP_MS % len(self._turns)
-        turn = self._turns[place]
-        if turn is not None and answering is not None:
-            turn = self._answered(place, turn, answering)
-        if turn is None or not len(turn.column):
+        turn = self._due(start_ms)
+        if turn is None or (answering is not None and not answering[turn.column].any()):
             self.renewed = _NOBODY
-            return
-        self._renew(turn, start_ms, true)
+        else:
+            self._renew(turn, start_ms, true, answering)
 
-    def _answered(self, place: int, turn: Turn, answering: MaskArray) -> Turn:
-        """Give the turn without what does not answer; who answers seldom changes."""
-        if not np.array_equal(answering, self._answering):
-            self._answering = answering.copy()
-            self._fewer.clear()
-        if place not in self._fewer:
-            self._fewer[place] = turn.only(answering[turn.column])
-        return self._fewer[place]
+    def _due(self, start_ms: int) -> Turn | None:
+        return self._turns[start_ms // BLOCK_MS % len(self._turns)]
 
-    def _renew(self, turn: Turn, start_ms: int, true: FloatArray) -> None:
+    def _renew(self, turn: Turn, start_ms: int, true: FloatArray, answering: MaskArray | None) -> None:
         active = [fault for fault in self._faults if fault.start_ms <= start_ms < fault.end_ms]
         normal, uniform, unluckiest = self._draw()
         value = self._raw(turn, start_ms, true, active) * turn.scale
@@ -125,19 +122,25 @@ class Instrument:
             elif fault.kind is SensorFaultKind.OFFSET:
                 value[np.isin(turn.column, fault.columns)] += fault.value
         value = turn.told(value)
+        arrives = None if answering is None else answering[turn.column]
         if active or unluckiest < self._rare:
-            value, arrived = self._spoiled(turn, value, uniform[turn.place], active)
-            turn, value = turn.only(arrived), value[arrived]
-        self.shown[turn.place] = value
-        self.at_ms[turn.place] = start_ms + turn.end_ms
-        self.renewed = turn.column
+            value, spared = self._spoiled(turn, value, uniform[turn.place], active)
+            arrives = spared if arrives is None else arrives & spared
+        if arrives is None:
+            self.shown[turn.place] = value
+            self.at_ms[turn.place] = start_ms + turn.end_ms
+            self.renewed = turn.column
+        else:
+            self.renewed = turn.column[arrives]
+            self.shown[self.renewed] = value[arrives]
+            self.at_ms[self.renewed] = start_ms + turn.end_ms[arrives]
 
     def _raw(self, turn: Turn, start_ms: int, true: FloatArray, active: Sequence[ColumnFault]) -> FloatArray:
         """Give what is measured: a sum, or a sample as the probe follows it; older where a fault delays it."""
         late_ms = _lateness(turn, active)
         if self._windows is not None:
-            last = turn.last if late_ms is None else turn.last - late_ms * self._windows.width
-            return self._windows.totals(last, turn.span)
+            bounds = turn.bounds if late_ms is None else turn.bounds - late_ms * self._windows.width
+            return self._windows.totals(bounds)
         raw = true[turn.source]
         if late_ms is not None:
             for place in np.flatnonzero(late_ms):
@@ -190,5 +193,25 @@ def _lateness(turn: Turn, active: Sequence[ColumnFault]) -> IndexArray | None:
         return None
     late_ms = np.zeros(len(turn.column), dtype=np.int64)
     for fault in skews:
-        late_ms[np.isin(turn.column, fault.columns)] = round(fault.value * 1000.0)
+        late_ms[np.isin(turn.column, fault.columns)] = round(fault.value * _MS_PER_S)
     return late_ms
+
+
+def view_of(instruments: Sequence[Instrument], labels: Sequence[str]) -> FloatArray:
+    """Give what is shown of some neighbouring sensors, shape as `labels`: a view that follows their instrument.
+
+    Raises
+    ------
+    ValueError
+        No instrument measures them.
+    """
+    for instrument in instruments:
+        if labels[0] in instrument.labels:
+            first = instrument.labels.index(labels[0])
+            return instrument.shown[first : first + len(labels)]
+    raise ValueError(f"no instrument measures {labels[0]}")
+
+
+def signals_of(instrument: Instrument) -> tuple[str, ...]:
+    """Give what an instrument measures, in the order of its columns, without whose it is."""
+    return tuple(dict.fromkeys(label.partition(".")[2] for label in instrument.labels))

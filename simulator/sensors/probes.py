@@ -3,13 +3,14 @@
 import numpy as np
 
 from simulator.files.sensor import SensorKind
-from simulator.plant.state import CountArray, NodeState, Stretch
+from simulator.plant.plant import BLOCK_MS
+from simulator.plant.state import NodeState, Stretch
 from simulator.sensors.building import Building
-from simulator.sensors.instrument import Instrument
-from simulator.sensors.turns import STEP_MS
+from simulator.sensors.instrument import Instrument, signals_of, view_of
+from simulator.sensors.roles import REQUIRED, Role
 from telemetry.frames import FloatArray
 
-_FAST = ("voltage_v", "current_a")
+_FAST = REQUIRED[Role.RAIL]
 
 
 class RailMonitors:
@@ -17,10 +18,12 @@ class RailMonitors:
 
     Attributes
     ----------
-    fast, slow
-        The instruments: voltage and current, and what else the kind has.
-    voltage_v, current_a, joint_temp_c, input_voltage_v, power_w
-        What they show, shape ``(n_supplies,)``; NaN where the kind does not measure it.
+    fast
+        The instrument of voltage and current, None where there is none.
+    shown
+        What they show of each signal that the kind measures, each of shape ``(n_supplies,)``.
+    voltage_v, current_a
+        The same of the two that every kind measures; NaN where there is no kind.
     """
 
     def __init__(self, building: Building, kind: SensorKind | None) -> None:
@@ -28,27 +31,24 @@ class RailMonitors:
         self._count = len(names)
         self._at_supply = kind is not None and kind.place == "supply"
         self.fast: Instrument | None = None
-        self.slow: tuple[Instrument, ...] = ()
+        self._slow: tuple[Instrument, ...] = ()
+        self.shown: dict[str, FloatArray] = {}
+        if kind is not None:
+            labels = {signal: [f"{name}.{signal}" for name in names] for signal in kind.channels}
+            (self.fast,) = building.instruments(kind, [(signal, labels[signal]) for signal in _FAST])
+            slow = [building.instruments(kind, [item]) for item in labels.items() if item[0] not in _FAST]
+            self._slow = tuple(instrument for (instrument,) in slow)
+            instruments = (self.fast, *self._slow)
+            self.shown = {signal: view_of(instruments, of_signal) for signal, of_signal in labels.items()}
         nothing = np.full(self._count, np.nan)
-        self.voltage_v = self.current_a = self.joint_temp_c = self.input_voltage_v = self.power_w = nothing
-        self.at_ms: CountArray = np.zeros(self._count, dtype=np.int64)
-        self.signals: tuple[str, ...] = () if kind is None else tuple(kind.channels)
-        if kind is None:
-            return
-        channels = [(name, [f"{supply}.{name}" for supply in names]) for name in kind.channels]
-        (self.fast,) = building.instruments(kind, [channel for channel in channels if channel[0] in _FAST])
-        self.voltage_v, self.current_a = self.fast.shown[: self._count], self.fast.shown[self._count :]
-        self.at_ms = self.fast.at_ms[: self._count]
-        slow = [channel for channel in channels if channel[0] not in _FAST]
-        self.slow = tuple(building.instruments(kind, [channel])[0] for channel in slow)
-        for (name, _), instrument in zip(slow, self.slow, strict=True):
-            setattr(self, name, instrument.shown)
+        self.voltage_v = self.shown.get("voltage_v", nothing)
+        self.current_a = self.shown.get("current_a", nothing)
 
     def begin(self, block: Stretch, state: NodeState) -> None:
         """Show everything at once."""
         if self.fast is not None:
             self.fast.begin(self._block(block, state)[0])
-        for instrument in self.slow:
+        for instrument in self._slow:
             instrument.begin(_slow_truth(instrument, state))
 
     def advance(self, start_ms: int, block: Stretch, state: NodeState) -> None:
@@ -57,7 +57,7 @@ class RailMonitors:
             return
         answering = None if state.powered else np.zeros(2 * self._count, dtype=np.bool_)
         self.fast.advance(start_ms, self._block(block, state), answering=answering)
-        for instrument in self.slow:
+        for instrument in self._slow:
             if state.powered and instrument.awaits(start_ms):
                 instrument.advance(start_ms, _slow_truth(instrument, state))
             else:
@@ -65,7 +65,7 @@ class RailMonitors:
 
     def _block(self, block: Stretch, state: NodeState) -> FloatArray:
         """Give voltages and then currents, ``(10, 2 n_supplies)``."""
-        true = np.empty((STEP_MS, 2 * self._count))
+        true = np.empty((BLOCK_MS, 2 * self._count))
         true[:, : self._count] = state.supplies.output_v if self._at_supply else block.voltage_v[:, None]
         true[:, self._count :] = block.current_a
         return true
@@ -91,7 +91,7 @@ class InletProbe:
 
 def _slow_truth(instrument: Instrument, state: NodeState) -> FloatArray:
     supplies = state.supplies
-    signal = instrument.labels[0].partition(".")[2]
+    (signal,) = signals_of(instrument)
     if signal == "joint_temp_c":
         return supplies.joint_c
     if signal == "input_voltage_v":

@@ -44,16 +44,16 @@ class WindowSums:
             self._end = self._reach
         self._start, end = self._end, self._end + n_ms
         sums = self._sums[self._start : end]
-        np.cumsum(block, axis=0, out=sums)
+        block.cumsum(axis=0, out=sums)
         sums += self._sums[self._start - 1]
         self._end = end
 
-    def totals(self, last: IndexArray, span: IndexArray) -> FloatArray:
-        """Give the sums of some windows, shape as `last`.
+    def totals(self, bounds: IndexArray) -> FloatArray:
+        """Give the sums of some windows, shape ``(n_windows,)``.
 
-        `last` is the last millisecond of a window counted from the start of the last block, times `width`, plus the
-        number of its source; `span` the milliseconds of the window times `width`.
+        `bounds` are the last millisecond of each window and the last one before it, shape ``(2, n_windows)``, counted
+        from the start of the last block, times `width`, plus the number of the source.
         """
-        stop = last + self._start * self.width
-        total: FloatArray = self._flat.take(stop) - self._flat.take(stop - span)
+        sums = self._flat.take(bounds + self._start * self.width)
+        total: FloatArray = sums[0] - sums[1]
         return total

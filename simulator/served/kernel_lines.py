@@ -1,14 +1,16 @@
 """What the kernel and the driver say of what happens, word for word.
 
 The driver's wording is that of NVIDIA/open-gpu-kernel-modules (kernel_rc.c, osinit.c, nvlink_linux.c); that of PCIe
-errors drivers/pci/pcie/aer.c and err.c. Of a power brake, a thermal slowdown or a lost supply real drivers say nothing.
+errors drivers/pci/pcie/aer.c and err.c of Linux 5.15. Of a power brake, a thermal slowdown or a lost supply real
+drivers say nothing.
 """
 
 from dataclasses import dataclass
 
 from simulator.files.node import NodeFile
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.publish import RANK_PID
+from simulator.ranks import RANK_PID
+from simulator.served.root_ports import root_ports
 
 ERROR, WARNING, NOTICE, INFO = 3, 4, 5, 6  # include/linux/kern_levels.h
 XID_FELL_OFF, XID_NVLINK = 79, 74
@@ -28,6 +30,7 @@ class KernelVoice:
 
     def __init__(self, node: NodeFile) -> None:
         self._node = node
+        self._ports = root_ports(node)
         self._introduced: set[int] = set()
 
     def loaded(self) -> tuple[Line, ...]:
@@ -80,40 +83,36 @@ class KernelVoice:
         return (Line(f"NVRM: Xid (PCI:{place}): {code}, pid={RANK_PID + gpu}, name=python3, Ch 00000008"),)
 
     def _corrected(self, gpu: int) -> tuple[Line, ...]:
+        """Give the report of an error that the link mended by itself: nobody acknowledged, so it was sent again."""
         address = self._node.slots[gpu].pci
         return (
-            Line(f"pcieport {self._port(gpu)}: AER: Corrected error received: {address}", INFO),
+            *self._port(gpu, f"Corrected error received: {address}"),
             Line(
                 f"nvidia {address}: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Transmitter ID)", WARNING
             ),
             Line(f"nvidia {address}:   device [{_device_id(self._node)}] error status/mask=00001000/0000a000", WARNING),
-            Line(f"nvidia {address}:    [12] Timeout               ", WARNING),
+            Line(f"nvidia {address}:    [12] {'Timeout':<22}", WARNING),
         )
 
     def _fatal(self, gpu: int) -> tuple[Line, ...]:
-        address, port = self._node.slots[gpu].pci, self._port(gpu)
-        error = "PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Requester ID)"
+        """Give the report of a fatal error; the kernel does not read a device whose link it holds for dead."""
+        address = self._node.slots[gpu].pci
+        error = "PCIe Bus Error: severity=Uncorrected (Fatal), type=Inaccessible, (Unregistered Agent ID)"
         return (
-            Line(f"pcieport {port}: AER: Uncorrected (Fatal) error received: {address}", INFO),
-            Line(f"nvidia {address}: {error}"),
-            Line(f"nvidia {address}:   device [{_device_id(self._node)}] error status/mask=00004020/00000000"),
-            Line(f"nvidia {address}:    [ 5] SDES                  "),
-            Line(f"nvidia {address}:    [14] CmpltTO                (First)"),
+            *self._port(gpu, f"Uncorrected (Fatal) error received: {address}"),
+            Line(f"nvidia {address}: AER: {error}"),
             Line(f"nvidia {address}: AER: can't recover (no error_detected callback)", INFO),
-            Line(f"pcieport {port}: AER: device recovery failed", INFO),
+            *self._port(gpu, "Root Port link has been reset (0)"),
+            *self._port(gpu, "device recovery failed"),
         )
 
     def _place(self, gpu: int) -> str:
         return self._node.slots[gpu].pci.removesuffix(".0")
 
-    def _port(self, gpu: int) -> str:
-        return port_of(self._node.slots[gpu].pci)
-
-
-def port_of(address: str) -> str:
-    """Give the root port above a GPU; assumption: the bus before its own."""
-    domain, bus, _ = address.split(":")
-    return f"{domain}:{max(0, int(bus, 16) - 1):02x}:00.0"
+    def _port(self, gpu: int, text: str) -> tuple[Line, ...]:
+        """Give what the root port above a GPU says, nothing where none is seen."""
+        port = self._ports[gpu]
+        return () if port is None else (Line(f"pcieport {port}: AER: {text}", INFO),)
 
 
 def _unloaded() -> tuple[Line, ...]:

@@ -1,5 +1,6 @@
 """Everything a served node offers, put together: the plant's files, its controller over IPMI, and Redfish."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,8 +9,9 @@ from simulator.files.scenario import ScenarioFile
 from simulator.files.workload import Workload
 from simulator.served.board.face import BoardFace
 from simulator.served.board.ipmi import PASSWORD, USER, IpmiController
-from simulator.served.board.redfish import RedfishTree
-from simulator.served.board.redfish_service import RedfishService
+from simulator.served.board.redfish.service import RedfishService
+from simulator.served.board.redfish.sessions import Sessions
+from simulator.served.board.redfish.tree import RedfishTree
 from simulator.served.server import PlantServer
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
@@ -68,20 +70,19 @@ def offer(
     """
     server = PlantServer(node, scenario, seed=seed, run_dir=run_dir, clock=clock, workload=workload)
     offering = Offering(server=server)
-    try:
+    with ExitStack() as begun:
+        begun.callback(offering.close)
         if board is not None and node.sensors.bmc is None:
             offering.notes = (f"{node.name} has no management controller: no IPMI, no Redfish",)
         elif board is not None:
-            _offer_board(offering, node, board, run_dir / "bmc")
-    except EnvironmentLacksError:
-        offering.close()
-        raise
+            _offer_board(offering, node, board, folder=run_dir / "bmc", clock=clock)
+        begun.pop_all()
     return offering
 
 
-def _offer_board(offering: Offering, node: NodeFile, wish: BoardWish, folder: Path) -> None:
+def _offer_board(offering: Offering, node: NodeFile, wish: BoardWish, *, folder: Path, clock: Clock) -> None:
     face = BoardFace(node)
-    offering.server.add([face])
+    offering.server.add(face)
     try:
         offering.ipmi = face.start_ipmi(folder, port=wish.ipmi_port)
     except EnvironmentLacksError as err:
@@ -89,7 +90,8 @@ def _offer_board(offering: Offering, node: NodeFile, wish: BoardWish, folder: Pa
             raise
         offering.notes = (f"no IPMI: {err}",)
     offering.redfish = RedfishService(
-        RedfishTree(node, face.board),
+        RedfishTree(node, face.board, clock),
+        Sessions(user=USER, password=PASSWORD, clock=clock),
         port=wish.redfish_port,
-        credentials=(USER, PASSWORD) if wish.redfish_login else None,
+        login_needed=wish.redfish_login,
     )

@@ -1,12 +1,20 @@
-"""The PCI part of a sysfs tree: one device per GPU with its link and its error counters."""
+"""The PCI part of a sysfs tree: every GPU below its root port, with its link and both their error counters.
 
+Devices lie where the kernel puts them, ``devices/pci0000:19/0000:19:00.0/0000:1a:00.0``, and ``bus/pci/devices`` links
+to them, so that a program can follow a GPU up to its port (Documentation/ABI/testing/sysfs-bus-pci).
+"""
+
+import os
 import shutil
+import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from simulator.files.node import NodeFile
 from simulator.plant.state import CountArray, GpuState
+from simulator.served.root_ports import PORT_DEVICE, PORT_VENDOR, root_ports
 
 # Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats; the names of the rows are those of drivers/pci/pcie/aer.c.
 _CORRECTABLE = ("RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF")
@@ -14,94 +22,130 @@ _UNCORRECTABLE = (
     "Undefined", "DLP", "SDES", "TLP", "FCP", "CmpltTO", "CmpltAbrt", "UnxCmplt", "RxOF", "MalfTLP", "ECRC", "UnsupReq",
     "ACSViol", "UncorrIntErr", "BlockedTLP", "AtomicOpBlocked", "TLPBlockedErr", "PoisonTLPBlocked",
 )  # fmt: skip
-_DISPLAY_CLASS = 0x030200  # 3D controller, pci-ids.ucw.cz
+# Of a device: rows, the row that counts, the total. Replays time out; a lost device goes down by surprise.
+_DEVICE_COUNTERS = {
+    "correctable": (_CORRECTABLE, "Timeout", "TOTAL_ERR_COR"),
+    "nonfatal": (_UNCORRECTABLE, "SDES", "TOTAL_ERR_NONFATAL"),
+    "fatal": (_UNCORRECTABLE, "SDES", "TOTAL_ERR_FATAL"),
+}
+_PORT_COUNTERS = {"correctable": "cor", "nonfatal": "nonfatal", "fatal": "fatal"}
+_CONTROLLER_3D, _BRIDGE = 0x030200, 0x060400  # pci-ids.ucw.cz
 _CONFIG_BYTES = 256
 # GT/s by generation, pci_speed_string in drivers/pci/probe.c.
 _SPEEDS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 
 
 class PciTree:
-    """The devices under ``bus/pci/devices``: a lost GPU leaves the bus, and is back after a cold start."""
+    """The devices under ``bus/pci/devices``: a lost GPU leaves the bus, its port stays; a cold start brings it back."""
 
     def __init__(self, root: Path, node: NodeFile) -> None:
         self._root = root
         self._node = node
+        self._ports = root_ports(node)
         self._listed: set[int] = set()
-        self._correctable = np.zeros(node.gpu_count, dtype=np.int64)
-        self._fatal = np.zeros(node.gpu_count, dtype=np.int64)
-        shutil.rmtree(root / "bus/pci", ignore_errors=True)
+        self._counted = {name: np.zeros(node.gpu_count, dtype=np.int64) for name in ("correctable", "fatal")}
+        for part in ("bus/pci", "devices"):
+            shutil.rmtree(root / part, ignore_errors=True)
         (root / "bus/pci/devices").mkdir(parents=True)
         (root / "bus/pci/rescan").write_text("", encoding="ascii")  # takes a 1; what fell off does not come back by it
+        for gpu, port in enumerate(self._ports):
+            if port is not None:
+                self._add_port(gpu)
 
     def show(self, gpus: GpuState) -> None:
-        """Show who is there and what the root ports counted."""
+        """Show who is there and what was counted."""
         there = set(np.flatnonzero(gpus.present).tolist())
-        if there != self._listed:
-            for index in self._listed - there:
-                self._remove(index)
-            for index in there - self._listed:
-                self._add(index)
-            self._listed = there
-        self._count("correctable", gpus.aer_correctable, self._correctable)
-        self._count("fatal", gpus.aer_fatal, self._fatal)
+        for gpu in self._listed - there:
+            self._remove(gpu)
+        for gpu in there - self._listed:
+            self._add(gpu, gpus)
+        self._listed = there
+        for severity, now in (("correctable", gpus.aer_correctable), ("fatal", gpus.aer_fatal)):
+            self._count(severity, now)
 
-    def _count(self, severity: str, now: CountArray, shown: CountArray) -> None:
+    def _count(self, severity: str, now: CountArray) -> None:
+        shown = self._counted[severity]
         if np.array_equal(now, shown):
             return
-        for index in np.flatnonzero(now != shown).tolist():
-            if index in self._listed:
-                path = self._device(index) / f"aer_dev_{severity}"
-                fresh = self._root / f"new-{severity}"
-                fresh.write_text(_rows(severity, int(now[index])), encoding="ascii")
-                fresh.replace(path)
-                shown[index] = now[index]
+        for gpu in np.flatnonzero(now != shown).tolist():
+            if gpu in self._listed:
+                self._replace(self._device(gpu) / f"aer_dev_{severity}", _rows(severity, int(now[gpu])))
+            if self._ports[gpu] is not None:
+                counter = f"aer_rootport_total_err_{_PORT_COUNTERS[severity]}"
+                self._replace(self._device(gpu).parent / counter, f"{now[gpu]}\n")
+        shown[:] = now
 
-    def _device(self, index: int) -> Path:
-        return self._root / "bus/pci/devices" / self._node.slots[index].pci
+    def _replace(self, path: Path, text: str) -> None:
+        """Write a file so that a reader sees the old text or the new one."""
+        fresh = self._root / "new-counter"
+        fresh.write_text(text, encoding="ascii")
+        fresh.replace(path)
 
-    def _remove(self, index: int) -> None:
+    def _device(self, gpu: int) -> Path:
+        """Give the folder of a GPU, below that of its port."""
+        address, port = self._node.slots[gpu].pci, self._ports[gpu]
+        bridge = (port or address)[: len("0000:00")]
+        folder = self._root / f"devices/pci{bridge}"
+        return folder / address if port is None else folder / port / address
+
+    def _add(self, gpu: int, gpus: GpuState) -> None:
+        part, counts = self._node.gpu, {"correctable": gpus.aer_correctable, "fatal": gpus.aer_fatal}
+        vendor, device = part.pci_device_id & 0xFFFF, part.pci_device_id >> 16
+        speed = f"{_SPEEDS.get(part.pcie_generation, '?')} GT/s PCIe"
+        attributes = {
+            "subsystem_vendor": f"0x{part.pci_subsystem_id & 0xFFFF:04x}\n",
+            "subsystem_device": f"0x{part.pci_subsystem_id >> 16:04x}\n",
+            "current_link_width": f"{part.pcie_width}\n",
+            "max_link_width": f"{part.pcie_width}\n",
+            "current_link_speed": f"{speed}\n",
+            "max_link_speed": f"{speed}\n",
+        }
+        for severity in _DEVICE_COUNTERS:
+            count = int(counts[severity][gpu]) if severity in counts else 0
+            attributes[f"aer_dev_{severity}"] = _rows(severity, count)
+        self._put(self._device(gpu), gpu, identity=(vendor, device, _CONTROLLER_3D), attributes=attributes)
+
+    def _add_port(self, gpu: int) -> None:
+        attributes = {f"aer_rootport_total_err_{word}": "0\n" for word in _PORT_COUNTERS.values()}
+        folder = self._device(gpu).parent
+        self._put(folder, gpu, identity=(PORT_VENDOR, PORT_DEVICE, _BRIDGE), attributes=attributes)
+
+    def _put(self, folder: Path, gpu: int, *, identity: tuple[int, int, int], attributes: Mapping[str, str]) -> None:
+        """Put a device on the bus, in one step for whoever looks at ``bus/pci/devices``."""
+        vendor, device, kind = identity
+        folder.mkdir(parents=True)
+        every = {
+            "vendor": f"0x{vendor:04x}\n",
+            "device": f"0x{device:04x}\n",
+            "class": f"0x{kind:06x}\n",
+            "numa_node": f"{self._node.slots[gpu].numa}\n",
+            "enable": "1\n",
+            **attributes,
+        }
+        for name, text in every.items():
+            (folder / name).write_text(text, encoding="ascii")
+        (folder / "config").write_bytes(_config(vendor, device, kind))
+        link = self._root / "bus/pci/devices" / folder.name
+        link.symlink_to(os.path.relpath(folder, link.parent))
+
+    def _remove(self, gpu: int) -> None:
         """Take a GPU off the bus, in one step for whoever looks."""
-        device = self._device(index)
+        device = self._device(gpu)
+        (self._root / "bus/pci/devices" / device.name).unlink()
         gone = self._root / f"removed-{device.name}"
         device.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
 
-    def _add(self, index: int) -> None:
-        gpu, slot = self._node.gpu, self._node.slots[index]
-        fresh = self._root / f"new-{slot.pci}"
-        fresh.mkdir()
-        vendor, device = gpu.pci_device_id & 0xFFFF, gpu.pci_device_id >> 16
-        speed = f"{_SPEEDS.get(gpu.pcie_generation, '?')} GT/s PCIe"
-        attributes = {
-            "vendor": f"0x{vendor:04x}",
-            "device": f"0x{device:04x}",
-            "subsystem_vendor": f"0x{gpu.pci_subsystem_id & 0xFFFF:04x}",
-            "subsystem_device": f"0x{gpu.pci_subsystem_id >> 16:04x}",
-            "class": f"0x{_DISPLAY_CLASS:06x}",
-            "current_link_width": f"{gpu.pcie_width}",
-            "max_link_width": f"{gpu.pcie_width}",
-            "current_link_speed": speed,
-            "max_link_speed": speed,
-            "numa_node": f"{slot.numa}",
-            "enable": "1",
-        }
-        for name, text in attributes.items():
-            (fresh / name).write_text(f"{text}\n", encoding="ascii")
-        for severity in ("correctable", "nonfatal", "fatal"):
-            (fresh / f"aer_dev_{severity}").write_text(_rows(severity, 0), encoding="ascii")
-        head = vendor.to_bytes(2, "little") + device.to_bytes(2, "little")
-        (fresh / "config").write_bytes(head.ljust(_CONFIG_BYTES, b"\0"))
-        fresh.rename(self._device(index))
-        self._correctable[index] = self._fatal[index] = 0
-
 
 def _rows(severity: str, count: int) -> str:
-    """Give the counters of one severity: replays time out, a lost device goes down by surprise."""
-    names, total = {
-        "correctable": (_CORRECTABLE, "TOTAL_ERR_COR"),
-        "nonfatal": (_UNCORRECTABLE, "TOTAL_ERR_NONFATAL"),
-        "fatal": (_UNCORRECTABLE, "TOTAL_ERR_FATAL"),
-    }[severity]
-    counted = "Timeout" if severity == "correctable" else "SDES"
-    rows = [f"{name} {count if name == counted else 0}" for name in names]
+    """Give a device's counters of one severity."""
+    names, counting, total = _DEVICE_COUNTERS[severity]
+    rows = [f"{name} {count if name == counting else 0}" for name in names]
     return "\n".join([*rows, f"{total} {count}", ""])
+
+
+def _config(vendor: int, device: int, kind: int) -> bytes:
+    """Give the head of the configuration space: identity, class and header type, the rest zero."""
+    header = 1 if kind == _BRIDGE else 0
+    words = struct.pack("<HHxxxxIxxB", vendor, device, kind << 8, header)
+    return words.ljust(_CONFIG_BYTES, b"\0")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from simulator.files.node import NodeFile
 from simulator.plant.state import NodeState
-from simulator.publish import PROCESS_BYTES, RANK_PID
+from simulator.ranks import RANK_PID, ranks_running
 
 TICKS_PER_S = 100  # USER_HZ, proc(5)
 SHOWN_EVERY_MS = 200  # assumption: nobody looks more often
@@ -20,21 +20,45 @@ MEMORY_KB = 512 * 1024 * 1024  # assumption
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
 _RANK_THREADS = 40  # assumption: data loaders and the libraries' own threads
 _RANK_RSS_KB = 6 * 1024 * 1024  # assumption: what a training rank holds of the host's memory
+_INIT_RSS_KB = 12 * 1024  # assumption
+_SHARED_PAGES = 20_000  # assumption: what ranks share, libraries
 _PAGE_KB = 4
 
 
 @dataclass(slots=True, kw_only=True)
 class _Task:
+    """One process; a kernel thread has no command and holds no memory."""
+
     pid: int
     comm: str
     parent: int
+    command: tuple[str, ...] = ()
+    rss_kb: int = 0
+    threads: int = 1
+    start_ticks: int = 0
     user_s: float = 0.0
     system_s: float = 0.0
-    start_ticks: int = 0
+    runs: bool = False
 
     @property
     def is_kernel_thread(self) -> bool:
-        return self.parent in (0, 2) and self.pid != 1
+        return not self.command
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """Give the state as a letter and as a word, proc(5)."""
+        return ("R", "running") if self.runs else ("S", "sleeping")
+
+    @property
+    def virtual_kb(self) -> int:
+        """Give the address space; assumption: four times what is resident."""
+        return 4 * self.rss_kb
+
+    def work(self, *, user_s: float, system_s: float) -> None:
+        """Take processor time."""
+        self.user_s += user_s
+        self.system_s += system_s
+        self.runs = user_s + system_s > 0.0
 
 
 class ProcTree:
@@ -53,14 +77,14 @@ class ProcTree:
         self._queue = _Task(pid=QUEUE_PID, comm="nv_queue", parent=2)
         self._irq = _Task(pid=IRQ_PID, comm="irq/57-nvidia", parent=2)
         self._ranks: dict[int, _Task] = {}
+        self._user_s = self._system_s = 0.0  # of all, those that ended too
         self._now_ms = 0
         self._shown_ms: int | None = None
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
-        for task in (_Task(pid=1, comm="systemd", parent=0), _Task(pid=2, comm="kthreadd", parent=0)):
+        init = _Task(pid=1, comm="systemd", parent=0, command=("/sbin/init",), rss_kb=_INIT_RSS_KB)
+        for task in (init, _Task(pid=2, comm="kthreadd", parent=0), self._queue, self._irq):
             self._add(task)
-        self._add(self._queue)
-        self._add(self._irq)
         self._show_node()
 
     def show(self, state: NodeState) -> None:
@@ -72,70 +96,74 @@ class ProcTree:
         self._shown_ms = state.now_ms
         self._start_and_end(state)
         for task in (self._queue, self._irq, *self._ranks.values()):
-            _write_times(self.root / str(task.pid), task)
+            _write_task(self.root / str(task.pid), task)
         self._show_node()
 
-    def close(self) -> None:
-        """Nothing is held open."""
-
     def _work(self, state: NodeState, elapsed_s: float) -> None:
-        self._queue.system_s += elapsed_s * state.nv_queue_ratio
-        self._irq.system_s += elapsed_s * state.nv_irq_ratio
-        for task in self._ranks.values():
-            task.user_s += 0.8 * elapsed_s  # assumption: a rank spins, mostly in its own code
-            task.system_s += 0.2 * elapsed_s
+        shares = [(self._queue, 0.0, state.nv_queue_ratio), (self._irq, 0.0, state.nv_irq_ratio)]
+        shares += [
+            (task, 0.8, 0.2) for task in self._ranks.values()
+        ]  # assumption: a rank spins, mostly in its own code
+        for task, user_ratio, system_ratio in shares:
+            user_s, system_s = user_ratio * elapsed_s, system_ratio * elapsed_s
+            task.work(user_s=user_s, system_s=system_s)
+            self._user_s += user_s
+            self._system_s += system_s
 
     def _start_and_end(self, state: NodeState) -> None:
-        own = self._node.gpu.memory_reserved_bytes + PROCESS_BYTES
-        busy = {gpu for gpu, used in enumerate(state.gpus.memory_used_bytes) if used > own and state.powered}
+        running = ranks_running(self._node, state.gpus) & state.powered
+        busy = {gpu for gpu, runs in enumerate(running) if runs}
         # A rank whose GPU is lost waits in the driver until the job dies.
         waiting = {gpu for gpu in self._ranks if not state.gpus.present[gpu]} if busy else set()
         for gpu in set(self._ranks) - busy - waiting:
             shutil.rmtree(self.root / str(self._ranks.pop(gpu).pid))
         for gpu in busy - set(self._ranks):
-            ticks = state.now_ms * TICKS_PER_S // 1000
-            task = _Task(pid=RANK_PID + gpu, comm="python3", parent=1, start_ticks=ticks)
-            self._ranks[gpu] = task
-            self._add(task)
+            self._ranks[gpu] = _Task(
+                pid=RANK_PID + gpu,
+                comm="python3",
+                parent=1,
+                command=("python3", "train.py", f"--local-rank={gpu}"),
+                rss_kb=_RANK_RSS_KB,
+                threads=_RANK_THREADS,
+                start_ticks=state.now_ms * TICKS_PER_S // 1000,
+            )
+            self._add(self._ranks[gpu])
 
     def _add(self, task: _Task) -> None:
         folder = self.root / f"new-{task.pid}"
         folder.mkdir()
-        rank = task.pid - RANK_PID
-        command = "" if task.is_kernel_thread else task.comm
-        if rank >= 0:
-            command = f"python3\0train.py\0--local-rank={rank}\0"
-            (folder / "exe").symlink_to("/usr/bin/python3")
+        if not task.is_kernel_thread:
+            (folder / "exe").symlink_to(f"/usr/bin/{task.comm}")
             (folder / "cwd").symlink_to("/")
-        (folder / "cmdline").write_text(command, encoding="ascii")
+        (folder / "cmdline").write_text("".join(f"{word}\0" for word in task.command), encoding="ascii")
         (folder / "comm").write_text(f"{task.comm}\n", encoding="ascii")
         (folder / "environ").write_text("", encoding="ascii")
         (folder / "task" / str(task.pid)).mkdir(parents=True)
-        pages = 0 if task.is_kernel_thread else _RANK_RSS_KB // _PAGE_KB
-        (folder / "statm").write_text(f"{4 * pages} {pages} 20000 1 0 {2 * pages} 0\n", encoding="ascii")
-        (folder / "status").write_text(_status(task), encoding="ascii")
-        _write_times(folder, task)
+        (folder / "statm").write_text(_statm(task), encoding="ascii")
+        _write_task(folder, task)
         folder.rename(self.root / str(task.pid))
 
     def _show_node(self) -> None:
         elapsed = self._now_ms * TICKS_PER_S // 1000
-        tasks = (self._queue, self._irq, *self._ranks.values())
-        user, system = (int(TICKS_PER_S * sum(getattr(t, key) for t in tasks)) for key in ("user_s", "system_s"))
+        user, system = int(TICKS_PER_S * self._user_s), int(TICKS_PER_S * self._system_s)
         idle = max(0, CPUS * elapsed - user - system)
         line = f"cpu  {user} 0 {system} {idle} 0 0 0 0 0 0"
         each = [f"cpu{n} {user // CPUS} 0 {system // CPUS} {idle // CPUS} 0 0 0 0 0 0" for n in range(CPUS)]
         rest = ["intr 0", "ctxt 0", f"btime {self._start_s}", "processes 5000", "procs_running 1", "procs_blocked 0"]
         _replace(self.root / "stat", "\n".join([line, *each, *rest, ""]))
         _replace(self.root / "uptime", f"{self._now_ms / 1000:.2f} {idle / TICKS_PER_S:.2f}\n")
-        _replace(self.root / "loadavg", f"{len(tasks) - 2}.00 {len(tasks) - 2}.00 {len(tasks) - 2}.00 1/800 5000\n")
+        load = f"{len(self._ranks)}.00"
+        _replace(self.root / "loadavg", f"{load} {load} {load} 1/800 5000\n")
         _replace(self.root / "meminfo", _meminfo(len(self._ranks) * _RANK_RSS_KB))
         _replace(self.root / "vmstat", "pswpin 0\npswpout 0\n")
 
 
-def _write_times(folder: Path, task: _Task) -> None:
+def _write_task(folder: Path, task: _Task) -> None:
+    """Write what changes of a process: its times and its state."""
     stat = _stat(task)
     _replace(folder / "stat", stat)
     _replace(folder / "task" / str(task.pid) / "stat", stat)
+    _replace(folder / "status", _status(task))
 
 
 def _replace(path: Path, text: str) -> None:
@@ -151,24 +179,27 @@ def _replace(path: Path, text: str) -> None:
 
 def _stat(task: _Task) -> str:
     kernel = task.is_kernel_thread
-    letter = "R" if task.user_s + task.system_s > 0 else "S"
     flags = _KERNEL_THREAD if kernel else 0
-    ticks = (int(task.user_s * TICKS_PER_S), int(task.system_s * TICKS_PER_S))
+    user, system = int(task.user_s * TICKS_PER_S), int(task.system_s * TICKS_PER_S)
     priority = -51 if task.comm.startswith("irq/") else 20  # threaded interrupts run SCHED_FIFO 50
-    threads = 1 if kernel else _RANK_THREADS
-    pages = 0 if kernel else _RANK_RSS_KB // _PAGE_KB
     group = 0 if kernel else task.pid
-    head = f"{task.pid} ({task.comm}) {letter} {task.parent} {group} {group} 0 -1 {flags} 0 0 0 0"
-    times = f"{ticks[0]} {ticks[1]} 0 0 {priority} 0 {threads} 0 {task.start_ticks}"
-    return f"{head} {times} {4 * pages * _PAGE_KB * 1024} {pages}{' 0' * 28}\n"
+    head = f"{task.pid} ({task.comm}) {task.state[0]} {task.parent} {group} {group} 0 -1 {flags} 0 0 0 0"
+    times = f"{user} {system} 0 0 {priority} 0 {task.threads} 0 {task.start_ticks}"
+    return f"{head} {times} {task.virtual_kb * 1024} {task.rss_kb // _PAGE_KB}{' 0' * 28}\n"
+
+
+def _statm(task: _Task) -> str:
+    total, resident = task.virtual_kb // _PAGE_KB, task.rss_kb // _PAGE_KB
+    return f"{total} {resident} {min(resident, _SHARED_PAGES)} 1 0 {total // 2} 0\n"
 
 
 def _status(task: _Task) -> str:
-    memory = [] if task.is_kernel_thread else [f"VmSize:\t{4 * _RANK_RSS_KB} kB", f"VmRSS:\t{_RANK_RSS_KB} kB"]
+    letter, word = task.state
+    memory = [] if task.is_kernel_thread else [f"VmSize:\t{task.virtual_kb} kB", f"VmRSS:\t{task.rss_kb} kB"]
     lines = [
         f"Name:\t{task.comm}",
         "Umask:\t0022",
-        "State:\tS (sleeping)",
+        f"State:\t{letter} ({word})",
         f"Tgid:\t{task.pid}",
         f"Pid:\t{task.pid}",
         f"PPid:\t{task.parent}",
@@ -176,8 +207,8 @@ def _status(task: _Task) -> str:
         "Uid:\t0\t0\t0\t0",
         "Gid:\t0\t0\t0\t0",
         *memory,
-        f"Threads:\t{1 if task.is_kernel_thread else _RANK_THREADS}",
-        "Cpus_allowed_list:\t0-63",
+        f"Threads:\t{task.threads}",
+        f"Cpus_allowed_list:\t0-{CPUS - 1}",
         "voluntary_ctxt_switches:\t1",
         "nonvoluntary_ctxt_switches:\t1",
     ]

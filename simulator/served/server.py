@@ -4,10 +4,12 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
 
+from simulator.driver.describing import describe_node
 from simulator.driver.state import StateFile
 from simulator.files.node import NodeFile
 from simulator.files.scenario import ScenarioFile
@@ -15,7 +17,7 @@ from simulator.files.workload import Workload
 from simulator.plant.events import PlantEvent
 from simulator.plant.plant import BLOCK_MS, Plant
 from simulator.plant.state import NodeState
-from simulator.publish import PlantPublisher, describe_node
+from simulator.publish import PlantPublisher
 from simulator.sensors.bank import SensorBank
 from simulator.served.description import describe
 from simulator.served.kernel_lines import KernelVoice
@@ -79,19 +81,17 @@ class PlantServer:
         self.skipped_ms = 0
         self._clock = clock
         self._faces: list[Face] = []
-        try:
-            run_dir.mkdir(parents=True, exist_ok=True)
-            self._hwmon = HwmonTree(self.served.sysfs_root, node)
-            self._pci = PciTree(self.served.sysfs_root, node)
-            self._proc = ProcTree(self.served.proc_root, node, start_s=clock.utc_ns() // NS_PER_S)
-            self._log = KernelLog(self.served.kernel_log)
-            self._state = StateFile(self.served.state, mode="create")
-        except OSError as err:
-            raise EnvironmentLacksError(f"cannot serve a plant in {run_dir}: {err.strerror}") from err
+        with ExitStack() as opened:
+            self._make_files(run_dir, opened)
+            self._opened = opened.pop_all()
         unrestricted = os.geteuid() != 0 if clocks_unrestricted is None else clocks_unrestricted
         describe_node(self._state, node, clocks_unrestricted=unrestricted)
         self._publisher = PlantPublisher(
-            self.plant, self.bank, self._state, start_us=0, driver_faults=scenario.driver_faults
+            self.plant,
+            self.bank,
+            self._state,
+            start_us=clock.utc_ns() // 1000 - BLOCK_MS * 1000,  # the first block is over when the clock begins
+            driver_faults=scenario.driver_faults,
         )
         self._voice = KernelVoice(node)
         self._log.write(self._voice.loaded(), time_us=self._kernel_us())
@@ -100,11 +100,11 @@ class PlantServer:
         self._publisher.publish()
         self._state.seal()
 
-    def add(self, faces: Sequence[Face]) -> None:
-        """Show the node in these ways too, from now on until the end."""
-        self._faces += faces
-        for face in faces:
-            face.show(self.plant.state, self.bank, time_ns=self._clock.utc_ns())
+    def add(self, face: Face) -> None:
+        """Show the node in this way too, from now on; it is closed with the server."""
+        self._faces.append(face)
+        self._opened.callback(face.close)
+        face.show(self.plant.state, self.bank, time_ns=self._clock.utc_ns())
 
     def advance(self, n_ms: int) -> None:
         """Move the plant on, whatever the wall clock says, and show every block of it."""
@@ -128,13 +128,25 @@ class PlantServer:
             self.advance(min(int(behind_ms), BATCH_MS))
 
     def close(self) -> None:
-        """Let all files go; they stay as they are."""
-        for face in self._faces:
-            face.close()
+        """Close the faces and let all files go, which stay as they are."""
         self._faces.clear()
-        self._hwmon.close()
-        self._log.close()
-        self._state.close()
+        self._opened.close()
+
+    def _make_files(self, run_dir: Path, opened: ExitStack) -> None:
+        """Make everything that stands in the folder; what has to be closed is left in `opened`."""
+        node, served = self.plant.node, self.served
+        try:
+            run_dir.mkdir(parents=True, exist_ok=True)
+            self._hwmon = HwmonTree(served.sysfs_root, node)
+            opened.callback(self._hwmon.close)
+            self._pci = PciTree(served.sysfs_root, node)
+            self._proc = ProcTree(served.proc_root, node, start_s=self._clock.utc_ns() // NS_PER_S)
+            self._log = KernelLog(served.kernel_log)
+            opened.callback(self._log.close)
+            self._state = StateFile(served.state, mode="create")
+            opened.callback(self._state.close)
+        except OSError as err:
+            raise EnvironmentLacksError(f"cannot serve a plant in {run_dir}: {err.strerror}") from err
 
     def _start(self) -> None:
         now_ms = self.plant.state.now_ms

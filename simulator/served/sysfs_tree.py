@@ -12,9 +12,9 @@ from pathlib import Path
 from simulator.files.node import NodeFile
 from simulator.files.sensor import SensorKind, load_sensor
 from simulator.sensors.bank import SensorBank
+from simulator.served.rail import nominal_rail_v
 
-_RAIL_12V_MAX_V = 15.0
-_WIDTH = 10  # every value is written in as many bytes, so one write replaces it whole
+_WIDTH = 12  # every value is written in as many bytes, so one write replaces it whole; 11 digits are 99 kW
 
 
 class Attribute:
@@ -94,8 +94,7 @@ class HwmonTree:
         self._folder.mkdir(parents=True)
         if node.sensors.rail is not None:
             kind = load_sensor(node.sensors.rail)
-            highest_v = node.supply.units[0].open_circuit_v
-            rail_v = 12.0 if highest_v < _RAIL_12V_MAX_V else highest_v
+            rail_v = nominal_rail_v(node.supply)
             for index, unit in enumerate(node.supply.units):
                 device = self._device(index, kind.name)
                 self._supplies.append(_Supply(device, kind, name=unit.name, rail_v=rail_v))

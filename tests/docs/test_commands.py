@@ -13,6 +13,7 @@ from railwatch.record_reference import records_markdown
 from rules.loading import load_policies
 from rules.testing import run_cases
 from simulator.files.node import load_node
+from simulator.files.rack_scenario import load_rack_scenario
 from simulator.files.scenario import load_scenario
 from telemetry.records import RECORD_TYPES
 
@@ -161,6 +162,9 @@ def test_every_configuration_that_is_shown_is_accepted(page: Path, tmp_path: Pat
             results = run_cases(load_policies((shown,)))
             assert results
             assert all(result.passed for result in results), [result.problems for result in results]
+        elif re.search(r"^rack:", body, re.MULTILINE):
+            shown.write_text(body, encoding="utf-8")
+            load_rack_scenario(str(shown))
         elif re.search(r"^(changes|include):", body, re.MULTILINE):
             shown.write_text(body, encoding="utf-8")
             load_scenario(str(shown), load_node("v100x4"))

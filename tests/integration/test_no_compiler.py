@@ -18,7 +18,11 @@ def test_without_a_compiler_the_sag_is_capped_all_the_same_and_the_page_says_how
     with node_up(tmp_path / "data", *quick_sag(tmp_path), env=env) as node:
         line = node.line(type="action", state="applied")
         assert line["wanted"] == line["read_back"]
-        assert any("in process" in text and "no C compiler" in text for text in node.said)
+        node.until(
+            lambda: any("in process" in text and "no C compiler" in text for text in node.said),
+            within_s=5.0,
+            what="how the simulated node is read",
+        )
         status = node.api("status")
         assert "in process" in status["source"]
         assert status["simulated"] is True

@@ -37,7 +37,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = complaint(up(*SIMULATED, "--port", str(port), data_dir=tmp_path / "data"), 3)
-    assert said == f"127.0.0.1:{port}: Address already in use; expected a free port for the page"
+    assert said == f"127.0.0.1:{port}: Address already in use; expected a free port for the page; --port 0 takes one"
     assert not run_dir_of(tmp_path / "data").exists()
 
 

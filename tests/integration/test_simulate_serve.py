@@ -6,6 +6,7 @@ import os
 import queue
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -196,6 +197,48 @@ def test_a_clean_end_leaves_no_process_no_port_and_no_file(node_file: str, tmp_p
     assert child is None or not psutil.pid_exists(child)
     with pytest.raises(urllib3.exceptions.HTTPError):
         urllib3.request("GET", node.place["redfish"], timeout=1, retries=False)
+
+
+def test_a_terminal_that_is_closed_ends_it_too(node_file: str, tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    with served(node_file, "--run-dir", str(run_dir), "--no-bmc") as node:
+        node.process.send_signal(signal.SIGHUP)
+        assert node.process.wait(END_S) == 0
+    assert not run_dir.exists()
+
+
+def test_what_a_killed_one_left_is_gone_with_the_next(node_file: str) -> None:
+    with served(node_file, "--no-bmc") as node:
+        node.process.kill()
+        node.process.wait(END_S)
+        left = Path(node.place["environment"]["RAILWATCH_PLANT"]).parent
+        assert left.is_dir()
+    assert railwatch("simulate", "serve", "v100x4", "--no-bmc", "--for", "1s").status == 0
+    assert not left.exists()
+
+
+def test_the_printed_environment_keeps_what_the_terminal_looked_for_before(tmp_path: Path) -> None:
+    need_compiler()
+    done = railwatch("simulate", "serve", "v100x4", "--for", "1s")
+    exports = "\n".join(line for line in done.out.splitlines() if line.startswith("export "))
+    shell = ("sh", "-c", f'{exports}\nprintf %s "$LD_LIBRARY_PATH"')
+    env = environment(LD_LIBRARY_PATH=str(tmp_path))
+    shown = subprocess.run(shell, env=env, capture_output=True, text=True, timeout=10, check=True).stdout
+    assert shown.endswith(f":{tmp_path}")
+    assert len(shown.split(":")) == 2
+
+
+@pytest.mark.parametrize(("option", "kind"), [("--redfish-port", "STREAM"), ("--ipmi-port", "DGRAM")])
+def test_a_port_that_is_taken_is_one_line_and_exit_3(node_file: str, option: str, kind: str) -> None:
+    if option == "--ipmi-port":
+        require("ipmi_sim")
+    with socket.socket(socket.AF_INET, socket.SocketKind[f"SOCK_{kind}"]) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        done = railwatch("simulate", "serve", node_file, option, str(port), "--for", "1s")
+    assert done.status == 3
+    assert done.err.endswith(f"port {port} of 127.0.0.1: Address already in use\n")
+    assert done.err.count("\n") == 1
 
 
 def test_it_ends_by_itself_after_the_time_it_was_given(node_file: str) -> None:

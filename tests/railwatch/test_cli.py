@@ -2,6 +2,7 @@ import gzip
 import io
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -279,3 +280,21 @@ def test_replay_can_decide_by_other_rules(run: Run, tmp_path: Path) -> None:
     status, out, err = run("replay", str(tmp_path / "sag.parquet"), "--rules", str(rules), "--json")
     assert status == 0, err
     assert {record["rule"] for record in objects(out) if record["type"] == "decision"} == {"tell-me"}
+
+
+def piped(*arguments: str, into: str) -> tuple[int, str]:
+    """Give exit status and standard error of a command whose output goes into what the shell is told."""
+    line = f'"$0" -m railwatch.cli {" ".join(arguments)} {into}; exit ${{PIPESTATUS[0]}}'
+    done = subprocess.run(["bash", "-c", line, sys.executable], capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("simulate", "list"), ("rules", "list", "--json")])
+def test_a_reader_that_has_enough_is_no_error(arguments: tuple[str, ...]) -> None:
+    assert piped(*arguments, into="| head -c 1 > /dev/null") == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [("simulate", "list"), ("rules", "list", "--json")])
+def test_output_that_cannot_be_written_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+    status, said = piped(*arguments, into="> /dev/full")
+    assert (status, said) == (3, "railwatch: standard output: No space left on device\n")

@@ -48,10 +48,17 @@ def test_every_problem_of_file_and_environment_is_reported_at_once(tmp_path: Pat
     assert sorted(found) == [
         "FILE:2: sampling.fast_hz: got 0; expected greater than or equal to 1",
         "FILE:3: sampling.ring: got 120; expected a duration with its unit, such as 200ms, 30s, 10m, 1h or 7d",
-        "FILE:4: stor: unknown key; expected one of the known keys",
+        "FILE:4: stor: unknown key; expected one of the known keys, perhaps store",
         "FILE:6: page: the keys do not fit together; expected page.token, since page.host is not a loopback address",
         "RAILWATCH_SAMPLING__SLOW_HZ: sampling.slow_hz: got 'often'; expected a number",
         "RAILWATCH_STORE__KIMD: store.kimd: unknown variable; expected RAILWATCH_SECTION__KEY of a known key",
+    ]
+
+
+def test_an_unknown_key_is_told_with_the_one_it_resembles_however_deep_it_lies(tmp_path: Path) -> None:
+    assert problems("store:\n  knd: embedded\ndetectors:\n  rail_sag:\n    minimun_v: 11\n", tmp_path) == [
+        "FILE:2: store.knd: unknown key; expected one of the known keys, perhaps kind",
+        "FILE:5: detectors.rail_sag.minimun_v: unknown key; expected one of the known keys, perhaps minimum_v",
     ]
 
 

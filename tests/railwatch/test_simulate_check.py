@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from railwatch.cli import main
+from railwatch.cli.simulate.check import Pace
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -107,6 +108,40 @@ def test_a_failing_row_says_so_to_people(run: Run, tmp_path: Path) -> None:
     assert "FAIL" in out
     assert "at most 11 V" in out
     assert "0 of 1 rows hold" in out
+
+
+def test_a_row_without_a_tolerance_says_so(run: Run, tmp_path: Path) -> None:
+    for tolerance, words in (
+        ("None.", "the number is put in"),
+        ("None; a trip is a trip.", "a trip is a trip. Source"),
+    ):
+        table = table_of(tmp_path, node="v100x4-double-ring", tolerance=tolerance)
+        text = " ".join(run("--table", str(table))[1].split())
+        assert f"No tolerance: {words}" in text
+        assert "None" not in text
+
+
+class SteppedClock:
+    """A clock on which six seconds pass between any two questions."""
+
+    now_s = 0.0
+
+    def monotonic_s(self) -> float:
+        self.now_s += 6.0
+        return self.now_s
+
+    def utc_ns(self) -> int:
+        raise NotImplementedError
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        raise NotImplementedError
+
+
+def test_a_long_check_says_how_far_it_is_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    pace = Pace(5, SteppedClock())
+    for done in range(1, 6):
+        pace.told(done)
+    assert capsys.readouterr() == ("", "railwatch: 2 of 5 rows\nrailwatch: 4 of 5 rows\n")
 
 
 def test_a_run_without_a_number_fails_and_does_not_break(run: Run, tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ def test_the_list_as_json_has_one_object_a_line_with_kind_and_name(run: Run) -> 
     assert kinds == {"node", "workload", "scenario", "rack", "rack scenario"}
     (psu_sag,) = [entry for entry in entries if entry["name"] == "psu-sag"]
     assert (psu_sag["verdict"], psu_sag["duration_s"]) == ("fault", 60.0)
+    racks = {entry["rack"] for entry in entries if entry["kind"] == "rack scenario"}
+    assert racks <= {entry["name"] for entry in entries if entry["kind"] == "rack"}
 
 
 def test_a_node_is_shown_with_its_branches_and_what_follows(run: Run) -> None:
@@ -106,8 +108,9 @@ def test_a_sensor_fault_and_a_driver_fault_are_said_in_words(run: Run, tmp_path:
     [
         ("ddp", ("workload", "step_ms", "900")),
         ("h100-sxm5-80gb", ("GPU part", "NVIDIA H100 80GB HBM3", "0x233010DE")),
-        ("rack4-h100", ("rack", "h100x8", "breaker_w")),
+        ("rack4-h100", ("rack", "node3  h100x8", "opens above 46 kW for 10s", "at the power limit", "inlet")),
         ("pdu-sag", ("rack4-v100", "input ratio goes to 0.85")),
+        ("lost-gpu-across-nodes", ("starts on node0, node1", "node2 follows the scenario bus-drop", "node2.gpu3")),
         ("healthy", ("nothing is wrong", "Nothing changes.")),
     ],
 )
@@ -125,11 +128,33 @@ def test_everything_shows_as_one_json_object(run: Run, name: str) -> None:
     assert fields["numbers"]
 
 
+def test_a_rack_scenario_may_be_looked_at_on_another_rack_but_on_no_node(run: Run) -> None:
+    assert "on rack4-h100" in run("show", "pdu-sag", "--rack", "rack4-h100")[1]
+    status, out, err = run("show", "pdu-sag", "--node", "v100x4")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "'pdu-sag' is a scenario of a rack" in err
+
+
+def test_a_file_with_the_key_rack_is_shown_as_a_scenario_of_that_rack(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\ndescription: Mine.\nrack: rack4-h100\nkind: quiet\n", encoding="utf-8")
+    (fields,) = objects(run("show", str(path), "--json")[1])
+    assert (fields["type"], fields["rack"]) == ("rack scenario", "rack4-h100")
+
+
+def test_a_rack_as_json_carries_what_follows_from_its_numbers(run: Run) -> None:
+    (fields,) = objects(run("show", "rack4-v100", "--json")[1])
+    loads = fields["figures"]["loads"]
+    assert [load["name"] for load in loads] == ["idle", "at the power limit", "peak of a step"]
+    assert all(0.0 < load["breaker_share"] < 1.0 for load in loads)
+
+
 def test_an_unknown_name_says_which_there_are(run: Run) -> None:
     status, out, err = run("show", "v100x5")
     assert (status, out) == (2, "")
     assert "got 'v100x5'; expected one of node: a100x8" in err
     assert "scenario: ac-sag" in err
+    assert err.endswith("; perhaps v100x4\n")
 
 
 def test_a_file_with_mistakes_is_told_all_of_them_with_line_and_key(run: Run, tmp_path: Path) -> None:
@@ -147,4 +172,30 @@ def test_a_file_with_mistakes_is_told_all_of_them_with_line_and_key(run: Run, tm
 def test_a_file_that_is_not_there_is_told_in_one_line(run: Run) -> None:
     status, _, err = run("show", "no.yaml")
     assert status == 2
-    assert err.startswith("railwatch: no.yaml: show: there is no such file")
+    assert err.startswith("railwatch: no.yaml: there is no such file")
+
+
+@pytest.mark.parametrize(("name", "words"), [("box", "is a folder"), ("box.txt", "does not end in .yaml or .yml")])
+def test_what_is_no_yaml_file_is_told_in_one_line_without_the_catalogue(
+    run: Run, tmp_path: Path, name: str, words: str
+) -> None:
+    (tmp_path / "box").mkdir()
+    (tmp_path / "box.txt").write_text("", encoding="utf-8")
+    status, out, err = run("show", str(tmp_path / name))
+    assert (status, out) == (2, "")
+    assert err.startswith(f"railwatch: {tmp_path / name}: {words}; expected a name")
+    assert len(err) < 250
+
+
+def test_a_node_that_cannot_carry_its_own_load_is_shown_to_be_so(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "weak.yaml"
+    path.write_text(
+        "extends: v100x4\nname: weak\ndescription: Weak.\nsupply:\n  units:\n    - {name: psu0, rated_w: 500, "
+        "open_circuit_v: 5, psu_mohm: 0, cable_mohm: 0, connector_mohm: 0, joint_mohm: 50}\n",
+        encoding="utf-8",
+    )
+    status, out, _ = run("show", str(path))
+    assert status == 0
+    assert "weak cannot carry its load at rest: the rail collapses under 518 W" in out
+    (fields,) = objects(run("show", str(path), "--json")[1])
+    assert fields["figures"]["shortfall"].startswith("cannot carry its load at rest")

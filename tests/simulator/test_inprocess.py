@@ -6,11 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agent.driver.nvml_fields import throttle_counter_ids
+from agent.driver.nvml_library import error_of as agent_error_of
+from agent.driver.nvml_rare_signals import RARE as RARE_WANTS
+from agent.driver.nvml_signals import FAST as FAST_WANTS
+from agent.driver.nvml_signals import slow_wants
 from agent.driver.port import ClockKnob, GpuEvents, GpuReader
+from simulator.driver.injected import error_of
 from simulator.files.node import load_node
+from simulator.files.scenario import DriverFault, SensorFault, load_scenario
 from simulator.inprocess import PlantDriver
+from simulator.inprocess_columns import COLUMNS
+from simulator.served.server import PlantServer
 from telemetry.entities import EntityKind
-from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError
+from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass, Source, signals_of
 from tests.simulator.driver.remote_nvml import environment_of, remote_nvml
@@ -137,3 +146,88 @@ def test_the_xid_comes_once_and_then_every_wait_ends_at_once(tmp_path: Path) -> 
             driver.wait(1.0)
         assert clock.now_s == pytest.approx(101.0)
         assert PlantDriver(plant.served.state, HandClock())._take_events() == ()
+
+
+def suffering(run_dir: Path, *faults: dict[str, object]) -> PlantServer:
+    given = tuple(DriverFault.model_validate({"at": "0s", **fault}) for fault in faults)
+    scenario = load_scenario("healthy", NODE).model_copy(update={"driver_faults": given})
+    server = PlantServer(NODE, scenario, seed=1, run_dir=run_dir, clock=HandClock())
+    server.advance(500)
+    return server
+
+
+def test_an_injected_code_hides_what_the_agent_asks_that_call_for(tmp_path: Path) -> None:
+    plant = suffering(tmp_path, {"call": "nvmlDeviceGetMemoryInfo", "code": 999, "gpu": 1})
+    values = read(PlantDriver(plant.served.state, HandClock()))
+    for name in ("memory_used_bytes", "memory_total_bytes"):
+        assert np.isnan(values[name]).tolist() == [False, True, False, False]
+    assert not np.isnan(values["power_w"]).any()
+    plant.close()
+
+
+@pytest.mark.parametrize("code", [8, 15, 16, 28])
+def test_an_injected_loss_hides_the_whole_gpu(tmp_path: Path, code: int) -> None:
+    plant = suffering(tmp_path, {"call": "nvmlDeviceGetClockInfo", "code": code, "gpu": 2})
+    driver = PlantDriver(plant.served.state, HandClock())
+    assert np.isnan(read(driver)["power_w"]).tolist() == [False, False, True, False]
+    plant.close()
+
+
+def test_an_injected_unload_keeps_everything_from_being_read(tmp_path: Path) -> None:
+    plant = suffering(tmp_path, {"call": "nvmlDeviceGetFieldValues", "code": 9})
+    with pytest.raises(TransientError, match="no driver is loaded"):
+        read(PlantDriver(plant.served.state, HandClock()))
+    plant.close()
+
+
+def test_an_injected_delay_passes_on_the_clock_once_for_each_call(tmp_path: Path) -> None:
+    plant = suffering(tmp_path, {"call": "nvmlDeviceGetClockInfo", "delay": "2s", "gpu": 0})
+    clock = HandClock()
+    driver, begin_s = PlantDriver(plant.served.state, clock), clock.monotonic_s()
+    assert not np.isnan(read(driver)["sm_clock_mhz"]).any()
+    assert clock.monotonic_s() - begin_s == pytest.approx(2.0)
+    plant.close()
+
+
+def test_waits_and_settings_meet_injected_codes_too(tmp_path: Path) -> None:
+    plant = suffering(
+        tmp_path,
+        {"call": "nvmlEventSetWait", "code": 10},
+        {"call": "nvmlDeviceSetApplicationsClocks", "code": 4},
+        {"call": "nvmlDeviceGetApplicationsClock", "code": 15, "gpu": 3},
+    )
+    clock = HandClock()
+    driver, begin_s = PlantDriver(plant.served.state, clock), clock.monotonic_s()
+    assert driver.wait(5.0) == ()
+    assert clock.monotonic_s() == begin_s
+    with pytest.raises(NotPermittedError, match="injected"):
+        driver.write_mhz(NODE.gpu_uuid(0), 1005.0)
+    assert driver.read_mhz(NODE.gpu_uuid(0)) is None
+    with pytest.raises(DeviceLostError, match="injected"):
+        driver.read_mhz(NODE.gpu_uuid(3))
+    plant.close()
+
+
+def test_a_dead_exporter_hides_every_gpu_here_as_in_the_library(tmp_path: Path) -> None:
+    dead = SensorFault.model_validate({"at": "0s", "sensor": "exporter", "fault": "dead"})
+    scenario = load_scenario("healthy", NODE).model_copy(update={"sensor_faults": (dead,)})
+    plant = PlantServer(NODE, scenario, seed=1, run_dir=tmp_path, clock=HandClock())
+    plant.advance(500)
+    values = read(PlantDriver(plant.served.state, HandClock()))
+    assert all(np.isnan(column).all() for column in values.values())
+    plant.close()
+
+
+@pytest.mark.parametrize("code", [*range(1, 31), 999])
+def test_an_injected_code_means_here_what_it_means_to_the_agent(code: int) -> None:
+    assert type(error_of(code, "call")) is type(agent_error_of(code, "call"))
+
+
+def test_each_column_goes_by_the_call_that_the_agent_makes_for_it() -> None:
+    first: dict[str, str] = {}
+    for sources in (*FAST_WANTS, *slow_wants(throttle_counter_ids("580.95.05")), *RARE_WANTS):
+        for _, signal, _ in sources[0].outputs:
+            first[signal] = getattr(sources[0], "function", "nvmlDeviceGetFieldValues")
+    assert {name: column.call for name, column in COLUMNS.items()} == {
+        name: call for name, call in first.items() if name in COLUMNS
+    }

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from telemetry.documents import load_document, read_yaml
 from telemetry.durations import DurationS, SizeBytes, format_duration, format_size, parse_duration_s, parse_size_bytes
-from telemetry.errors import ConfigError
+from telemetry.errors import ConfigError, Problem
 
 
 class Inner(BaseModel):
@@ -81,6 +81,42 @@ def test_a_problem_in_one_of_several_shapes_stands_at_its_own_key(tmp_path: Path
         load_document(Either, path)
     found = [(problem.line, problem.key, problem.expected) for problem in caught.value.problems]
     assert (2, "sise", "one of the known keys, perhaps size") in found
+
+
+def test_a_list_is_not_told_to_be_too_short_because_its_items_do_not_fit(tmp_path: Path) -> None:
+    class Listed(BaseModel):
+        items: tuple[Inner, ...] = Field(min_length=1)
+
+    path = tmp_path / "file.yaml"
+    for text, told in (
+        ("items: [{share: 2}]\n", "items[0].share: got 2; expected less than or equal to 1"),
+        ("items: []\n", "items: got []; expected at least 1 item"),
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError) as caught:
+            load_document(Listed, path)
+        assert [str(problem) for problem in caught.value.problems] == [f"{path}:1: {told}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("kind: three\n", "kind: got 'three'; expected one of 'one', 'two'"),
+        ("size: 3\n", "kind: missing; expected a value; the key is required"),
+        ("kind: one\nsize: 1.5\n", "size: got 1.5; expected a whole number"),
+    ],
+)
+def test_one_of_several_shapes_is_told_at_the_key_that_decides(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_document(Either, path)
+    assert [str(problem).partition(": ")[2] for problem in caught.value.problems] == [told]
+
+
+def test_a_problem_with_an_option_is_told_without_a_key() -> None:
+    problem = Problem(where="--tier", line=None, key="", found="got 'c'", expected="a or b")
+    assert str(problem) == "--tier: got 'c'; expected a or b"
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:

@@ -199,8 +199,20 @@ def test_a_torn_parquet_file_is_refused(tmp_path: Path) -> None:
 def test_a_recording_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLacksError, match="cannot be written"):
         write_recording(tmp_path / "no" / "run.csv", [], topology=TOPOLOGY, meta=META)
+    (tmp_path / "file").touch()
+    with pytest.raises(EnvironmentLacksError, match="cannot be written"):
+        write_recording(tmp_path / "file" / "run.csv", [], topology=TOPOLOGY, meta=META)
+    (tmp_path / "file").unlink()
     with pytest.raises(ConfigError, match=r"\.parquet or \.csv"):
         write_recording(tmp_path / "run.json", [], topology=TOPOLOGY, meta=META)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_a_table_that_changes_its_columns_is_refused_and_leaves_nothing_behind(tmp_path: Path, suffix: str) -> None:
+    wider = gpu_spec(3, name=FAST.name)
+    with pytest.raises(ValueError, match="gpu_fast changed its columns"):
+        write_recording(tmp_path / f"run{suffix}", [sampled(FAST, 5), sampled(wider, 5)], topology=TOPOLOGY, meta=META)
     assert list(tmp_path.iterdir()) == []
 
 

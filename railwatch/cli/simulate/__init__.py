@@ -11,6 +11,9 @@ from railwatch.cli.simulate.show import show
 app = typer.Typer(no_args_is_help=True, help="GPU nodes as physics: list, look at, run, serve and check them.")
 app.command(name="list", epilog="Example: railwatch simulate list --json")(list_command)
 app.command(epilog="Example: railwatch simulate show v100x4-xt60 --sources")(show)
-app.command(epilog="Example: railwatch simulate run psu-sag --seed 7 --out sag.parquet --truth sag.json")(run)
+app.command(
+    epilog="Example: railwatch simulate run psu-sag --seed 7 --out sag.parquet --truth sag.json\n\n"
+    "railwatch simulate run pdu-sag --out rack.parquet --truth rack.json"
+)(run)
 app.command(epilog="Example: railwatch simulate check --only double-ring-full-load --json")(check)
 app.command(epilog="Example: railwatch simulate serve v100x4 -- nvitop -1")(serve)

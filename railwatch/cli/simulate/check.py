@@ -1,5 +1,6 @@
 """``railwatch simulate check``: the golden table, every number with what was expected and why."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,9 @@ from railwatch.cli.output import print_json
 from railwatch.cli.place import JsonFlag
 from simulator.golden.checking import GoldenResult, check_rows, chosen_rows
 from simulator.golden.table import TABLE, GoldenRow, load_table
+from telemetry.clock import Clock, SystemClock
 
+_SAY_EVERY_S = 10.0  # own choice: seldom enough for the log of a build
 DAY_S = 86_400.0
 NEVER_S = 100 * 365 * DAY_S
 
@@ -29,11 +32,14 @@ def check(
     rows = chosen_rows(table, only or ())
     results: list[GoldenResult] = []
     console = Console(stderr=True)
+    pace = Pace(len(rows), SystemClock())
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("golden table", total=len(rows))
         for result in check_rows(table, rows):
             results.append(result)
+            if not console.is_terminal:
+                pace.told(len(results))
             progress.update(task, advance=1, description=result.row.id)
             if as_json:
                 print_json(_fields(result))
@@ -41,6 +47,22 @@ def check(
         _print_results(results)
     if not all(result.passed for result in results):
         raise typer.Exit(1)
+
+
+class Pace:
+    """Says on standard error how far a check has come, every ten seconds at most, where no bar can be drawn."""
+
+    def __init__(self, rows: int, clock: Clock) -> None:
+        self._rows = rows
+        self._clock = clock
+        self._said_s = clock.monotonic_s()
+
+    def told(self, done: int) -> None:
+        """Take note that so many rows are done."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._said_s >= _SAY_EVERY_S and done < self._rows:
+            self._said_s = now_s
+            sys.stderr.write(f"railwatch: {done} of {self._rows} rows\n")
 
 
 def _fields(result: GoldenResult) -> dict[str, Any]:
@@ -70,12 +92,20 @@ def _print_results(results: Sequence[GoldenResult]) -> None:
         mark = "[green]ok[/]" if result.passed else "[bold red]FAIL[/]"
         got = "no number" if result.got is None else _told(result.got, row.unit)
         numbers = f"expected {row.expected}, got {got}; {_bounds(row)}; {row.basis.value}"
-        why = f"{row.what}: {result.run}. Bounds: {row.tolerance} Source: {row.source}."
+        why = f"{row.what}: {result.run}. {_reason(row)} Source: {row.source}."
         table.add_row(mark, f"[bold]{row.id}[/]: {escape(numbers)}\n[dim]{escape(why)}[/]")
     console = Console(highlight=False)
     console.print(table)
     passed = sum(result.passed for result in results)
     console.print(f"{passed} of {len(results)} rows hold")
+
+
+def _reason(row: GoldenRow) -> str:
+    """Give why the bounds are where they are; a row without a tolerance has none but the value itself."""
+    words = row.tolerance.removeprefix("None").strip(".; ")
+    if not row.tolerance.startswith("None"):
+        return f"Bounds: {row.tolerance}"
+    return f"No tolerance: {words or 'the number is put in, and must arrive'}."
 
 
 def _bounds(row: GoldenRow) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import JsonFlag
+from railwatch.run import DEFAULT_NODE
 from simulator.files.node import load_node, node_names
 from simulator.files.rack import load_rack, rack_names
 from simulator.files.rack_scenario import load_rack_scenario, rack_scenario_names
@@ -13,8 +14,6 @@ from simulator.files.scenario import load_scenario, scenario_names
 from simulator.files.workload import load_workload, workload_names
 from telemetry.durations import format_duration
 
-DEFAULT_NODE = "v100x4"  # what scenarios are checked against where no node is asked for
-DEFAULT_RACK = "rack4-v100"
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s")
 _TITLES = {
     ("node", None): "nodes",
@@ -23,9 +22,8 @@ _TITLES = {
     ("scenario", "quiet"): "scenarios in which nothing is wrong and nothing may alarm",
     ("rack", None): "racks",
     ("rack scenario", "fault"): "rack scenarios in which something is wrong",
-    ("rack scenario", "quiet"): "rack scenarios in which nothing is wrong",
+    ("rack scenario", "quiet"): "rack scenarios in which nothing is wrong and nothing may alarm",
 }
-
 _HEADINGS = {"workload": "kind", "scenario": "length", "rack scenario": "length"}
 
 
@@ -66,10 +64,10 @@ def _entries() -> Iterator[dict[str, Any]]:
     for name in rack_names():
         rack = load_rack(name)
         yield _entry("rack", rack.name, rack.description, nodes=len(rack.nodes))
-    rack = load_rack(DEFAULT_RACK)
     for name in rack_scenario_names():
-        file = load_rack_scenario(name, rack).file
-        yield _entry("rack scenario", file.name, file.description, verdict=file.kind, duration_s=file.duration)
+        file = load_rack_scenario(name).file
+        of_rack: dict[str, object] = {"verdict": file.kind, "duration_s": file.duration, "rack": file.rack}
+        yield _entry("rack scenario", file.name, file.description, **of_rack)
 
 
 def _entry(kind: str, name: str, description: str, **fields: object) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""``railwatch simulate run``: a node for a while, faster than real time, into a file."""
+"""``railwatch simulate run``: a node or a rack for a while, faster than real time, into files."""
 
-from dataclasses import asdict
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -10,35 +12,43 @@ from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from railwatch.cli.output import print_json
 from railwatch.cli.place import JsonFlag
+from railwatch.cli.simulate.ordering import Wish, order_of
+from railwatch.cli.simulate.outcome import node_fields, node_line, rack_fields, rack_line
 from railwatch.cli.up import seconds
-from railwatch.run import DEFAULT_NODE
-from simulator.files.node import NodeFile, load_node
-from simulator.files.scenario import ScenarioFile, load_scenario
-from simulator.files.workload import load_workload
+from simulator.runs.carrying import shortfall
 from simulator.runs.fleet_run import record_long_run
 from simulator.runs.node_run import record_run
-from simulator.runs.order import RunOrder, check_duration, check_settings, tier_of
-from simulator.runs.output import check_outputs
-from simulator.runs.summary import RunSummary
+from simulator.runs.order import RunOrder, tier_of
+from simulator.runs.output import check_outputs, check_places, node_paths
+from simulator.runs.rack_order import RackOrder
+from simulator.runs.rack_run import record_rack
 from telemetry.clock import SystemClock
-from telemetry.durations import format_duration
-from telemetry.errors import ConfigError, Problem
 
-UNCHANGED = ScenarioFile(name="unchanged", description="A node at work, and nothing happens.", kind="quiet")
+
+def _seed(text: str | int) -> int:
+    """Read a seed from the command line; the default comes as the number that it is."""
+    if str(text).isdecimal():
+        return int(text)
+    raise typer.BadParameter(f"got {text!r}; expected a whole number, 0 or more")
 
 
 def run(
-    out: Annotated[Path, typer.Option("--out", help="The recording: .parquet or .csv.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="The recording: .parquet or .csv; of a rack, a.node0.csv and so on.")
+    ],
     scenario: Annotated[
-        str | None, typer.Argument(help="A scenario by name or file; none with --node or --workload alone.")
+        str | None, typer.Argument(help="A scenario by name or file; none with --node, --rack or --workload alone.")
     ] = None,
     node: Annotated[str | None, typer.Option("--node", help="A node by name or file; v100x4 if none is named.")] = None,
+    rack: Annotated[
+        str | None, typer.Option("--rack", help="A rack by name or file; what the rack scenario names if none.")
+    ] = None,
     workload: Annotated[str | None, typer.Option("--workload", help="What runs; the node's own if none.")] = None,
     duration: Annotated[
         float | None,
         typer.Option(parser=seconds, metavar="DURATION", help="How long: 60s, 10m; the scenario's own if none."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same file.")] = 1,
+    seed: Annotated[int, typer.Option(parser=_seed, metavar="SEED", help="The same seed gives the same file.")] = 1,
     power_limit_w: Annotated[float | None, typer.Option("--power-limit-w", help="Power limit of every GPU.")] = None,
     clock_mhz: Annotated[float | None, typer.Option("--clock-mhz", help="Applications clock of every GPU.")] = None,
     truth: Annotated[
@@ -49,75 +59,83 @@ def run(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Simulate a node faster than real time and record what its sensors show."""
+    """Simulate a node or a rack faster than real time and record what the sensors show, each node into its own file."""
     check_outputs(out, truth)
-    order = _order(scenario, node, workload, duration_s=duration, seed=seed)
-    check_settings(order.node, power_limit_w=power_limit_w, clock_mhz=clock_mhz)
-    order = RunOrder(
-        node=order.node,
-        scenario=order.scenario,
-        workload=order.workload,
-        seed=seed,
-        duration_s=order.duration_s,
-        power_limit_w=power_limit_w,
-        clock_mhz=clock_mhz,
+    order = order_of(
+        Wish(
+            scenario=scenario,
+            node=node,
+            rack=rack,
+            workload=workload,
+            duration_s=duration,
+            seed=seed,
+            power_limit_w=power_limit_w,
+            clock_mhz=clock_mhz,
+            tier=tier,
+        )
     )
-    tier = _tier(order, tier)
-    clock = SystemClock()
-    start_s = clock.monotonic_s()
-    summary = _record(order, out, truth, closed_form=tier == "b")
-    wall_s = max(clock.monotonic_s() - start_s, 1e-9)
-    if as_json:
-        files = {"file": str(out), "truth": None if truth is None else str(truth)}
-        told = {"node": order.node.name, "scenario": order.scenario.name, "workload": order.workload.name, "seed": seed}
-        print_json({**files, **told, **asdict(summary), "times_real_time": round(summary.simulated_s / wall_s, 2)})
+    if isinstance(order, RackOrder):
+        _run_rack(order, out, truth, as_json=as_json)
     else:
-        typer.echo(_told(out, summary, times=summary.simulated_s / wall_s))
+        _run_node(order, out, truth, closed_form=tier_of(order.duration_s, tier) == "b", as_json=as_json)
 
 
-def _order(
-    scenario: str | None, node: str | None, workload: str | None, *, duration_s: float | None, seed: int
-) -> RunOrder:
-    if scenario is None and node is None and workload is None:
-        raise ConfigError([_problem("SCENARIO", "missing", "a scenario, or --node and --workload in place of one")])
-    chosen_node: NodeFile = load_node(node or DEFAULT_NODE, option="--node")
-    chosen = UNCHANGED if scenario is None else load_scenario(scenario, chosen_node, option="SCENARIO")
-    return RunOrder(
-        node=chosen_node,
-        scenario=chosen,
-        workload=load_workload(workload or chosen_node.workload),
-        seed=seed,
-        duration_s=chosen.duration if duration_s is None else duration_s,
-    )
-
-
-def _tier(order: RunOrder, asked: str | None) -> str:
-    if asked not in (None, "a", "b"):
-        raise ConfigError([_problem("--tier", f"got {asked!r}", "a or b")])
-    tier = tier_of(order.duration_s, asked)
-    check_duration(order.duration_s, tier=tier)
-    return tier
-
-
-def _record(order: RunOrder, out: Path, truth: Path | None, *, closed_form: bool) -> RunSummary:
+def _run_node(order: RunOrder, out: Path, truth: Path | None, *, closed_form: bool, as_json: bool) -> None:
+    check_places([out], truth)
+    _warn(order)
     record = record_long_run if closed_form else record_run
+    watch = _Watch()
+    with _shown(order.duration_s) as progress:
+        summary = record(order, out, truth=truth, progress=progress)
+    times = watch.times(summary.simulated_s)
+    if as_json:
+        print_json({**node_fields(order, summary, out=out, truth=truth), "times_real_time": round(times, 2)})
+    else:
+        typer.echo(node_line(out, summary, times=times))
+
+
+def _run_rack(order: RackOrder, out: Path, truth: Path | None, *, as_json: bool) -> None:
+    outs = node_paths(out, len(order.scenario.nodes))
+    check_places(outs, truth)
+    for single in order.nodes():
+        _warn(single)
+    watch = _Watch()
+    with _shown(order.duration_s) as progress:
+        summary = record_rack(order, out, truth=truth, progress=progress)
+    times = watch.times(summary.simulated_s)
+    if as_json:
+        print_json({**rack_fields(order, summary, outs=outs, truth=truth), "times_real_time": round(times, 2)})
+        return
+    for path, of_node in zip(outs, summary.nodes, strict=True):
+        typer.echo(node_line(path, of_node, times=None))
+    typer.echo(rack_line(order, summary, times=times))
+
+
+def _warn(order: RunOrder) -> None:
+    """Say in one line what a node cannot carry; a cap of any kind is taken for the answer to that."""
+    capped = order.power_limit_w is not None or order.clock_mhz is not None
+    why = shortfall(order.node, at_rest=capped or order.workload.kind == "idle")
+    if why is not None:
+        sys.stderr.write(f"railwatch: {order.node.name} {why}\n")
+
+
+class _Watch:
+    """Measures how much faster than real time a run was, from when it is made."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self._start_s = self._clock.monotonic_s()
+
+    def times(self, simulated_s: float) -> float:
+        """Give simulated over passed seconds."""
+        return simulated_s / max(self._clock.monotonic_s() - self._start_s, 1e-9)
+
+
+@contextlib.contextmanager
+def _shown(duration_s: float) -> Iterator[Callable[[float], None]]:
+    """Show a bar while a run goes on; what comes is told the seconds done."""
     said = Console(stderr=True)  # standard output is the result's
     quiet = not said.is_terminal
     with Progress("simulating", BarColumn(), TimeRemainingColumn(), console=said, transient=True, disable=quiet) as bar:
-        task = bar.add_task("simulating", total=order.duration_s)
-        return record(order, out, truth=truth, progress=lambda done_s: bar.update(task, completed=done_s))
-
-
-def _told(out: Path, summary: RunSummary, *, times: float) -> str:
-    def number(value: float | None, unit: str, decimals: int) -> str:
-        return "unknown" if value is None else f"{value:.{decimals}f} {unit}"
-
-    rail = f"rail {number(summary.rail_min_v, 'V', 2)} lowest, {number(summary.rail_mean_v, 'V', 2)} mean"
-    power = f"GPUs {number(summary.gpu_power_mean_w, 'W', 0)} mean, {number(summary.gpu_power_peak_w, 'W', 0)} peak"
-    drops = f"{summary.drops} drop" + ("" if summary.drops == 1 else "s")
-    simulated = f"{format_duration(summary.simulated_s)} simulated, {times:.1f} times real time"
-    return f"{out}: {summary.rows} rows, {simulated}; {drops}; {rail}; {power}"
-
-
-def _problem(where: str, found: str, expected: str) -> Problem:
-    return Problem(where=where, line=None, key="run", found=found, expected=expected)
+        task = bar.add_task("simulating", total=duration_s)
+        yield lambda done_s: bar.update(task, completed=done_s)

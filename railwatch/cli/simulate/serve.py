@@ -1,48 +1,43 @@
 """``railwatch simulate serve``: a simulated node for other programs, as long as it is wanted."""
 
 import os
-import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+import psutil
 import typer
-from rich.console import Console
 
-from railwatch.cli.output import print_json
 from railwatch.cli.place import JsonFlag
+from railwatch.cli.simulate.serve_news import News, print_notes
+from railwatch.cli.simulate.serve_program import run_program
 from railwatch.cli.up import seconds
-from simulator.files.node import NodeFile, load_node
+from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from simulator.files.workload import load_workload
-from simulator.plant.events import PlantEvent
-from simulator.plant.state import NodeState
-from simulator.sensors.bank import SensorBank
-from simulator.served.board.ipmi import CIPHER_SUITE, PASSWORD, USER
 from simulator.served.description import Served, library_for
 from simulator.served.offering import BoardWish, Offering, offer
-from simulator.served.sentences import sentence
-from telemetry.clock import SystemClock, iso_utc
+from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
 
+_PREFIX = "railwatch-serve-"
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 -- files that change a hundred times a second belong in memory
-_PATIENCE_S = 5.0  # assumption: what ends at all on SIGTERM does so by then
-_NOT_STARTED = 127  # what a shell answers where there is no such program
+_NO_LIBRARY = "no driver library"
 
 
 class Login(StrEnum):
     """Whether Redfish asks who is there."""
 
     NONE = "none"
-    BASIC = "basic"
+    REQUIRED = "required"
 
 
 def serve(
@@ -76,60 +71,81 @@ def serve(
     if bmc and node.sensors.bmc is None:
         found, expected = f"{node.name} has none", "a node with sensors.bmc, or no --bmc"
         raise ConfigError([Problem(where="--bmc", line=None, key="bmc", found=found, expected=expected)])
+    login_needed = redfish_login is Login.REQUIRED
+    ipmi_needed = bool(bmc) or ipmi_port > 0
     wish = BoardWish(
-        ipmi_needed=bool(bmc),
-        ipmi_port=ipmi_port,
-        redfish_port=redfish_port,
-        redfish_login=redfish_login is Login.BASIC,
+        ipmi_needed=ipmi_needed, ipmi_port=ipmi_port, redfish_port=redfish_port, redfish_login=login_needed
     )
     clock = SystemClock()
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):  # before anything stands that would have to be cleaned up
-        signal.signal(number, lambda *_: stop.set())
-    folder = _claimed(run_dir)
-    try:
-        library, why = library_for(Path("~/.cache/railwatch").expanduser())
-        offering = offer(
-            node,
-            scenario,
-            seed=seed,
-            run_dir=folder,
-            clock=clock,
-            workload=workload,
-            board=None if bmc is False else wish,
-        )
-        try:
-            if library is None:
-                offering.notes = (f"no driver library: {why}", *offering.notes)
-            served = replace(offering.server.served, library_dir=library)
-            teller = _Teller(node, as_json=as_json, quiet=command is not None)
-            teller.announce(served, offering)
-            offering.server.add([teller])
+    stopped = _stop_signal()  # before anything stands that would have to be cleaned up
+    with _own_folder(run_dir) as folder:
+        board = None if bmc is False else wish
+        offering = offer(node, scenario, seed=seed, run_dir=folder, clock=clock, workload=workload, board=board)
+        with closing(offering):
+            served = _with_library(offering)
             end_s = None if run_for is None else clock.monotonic_s() + run_for
 
             def is_over() -> bool:
-                return stop.is_set() or (end_s is not None and clock.monotonic_s() >= end_s)
+                return stopped() or (end_s is not None and clock.monotonic_s() >= end_s)
 
-            status = 0
-            if command:
-                status = _run_command(offering, served, command, is_over)
-            else:
-                offering.server.run(is_over)
-        finally:
-            offering.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+            status = _keep(offering, served, command or (), is_over, News(node, as_json=as_json))
     if offering.server.skipped_ms:
         sys.stderr.write(f"railwatch: the machine was too busy: {offering.server.skipped_ms} ms were skipped\n")
     if status:
         raise typer.Exit(status)
 
 
+def _keep(offering: Offering, served: Served, command: Sequence[str], is_over: Callable[[], bool], news: News) -> int:
+    """Serve until it is over, with news on the terminal or a command that has it; give the exit status."""
+    if command:
+        print_notes(tuple(note for note in offering.notes if note.startswith(_NO_LIBRARY)))
+        return run_program(command, offering.server, served, is_over)
+    news.announce(served, offering)
+    offering.server.add(news)
+    offering.server.run(is_over)
+    return 0
+
+
+def _with_library(offering: Offering) -> Served:
+    """Give the node with the driver library that other programs load; where none can be built, a note says why."""
+    library, why = library_for(Path("~/.cache/railwatch").expanduser())
+    if library is None:
+        offering.notes = (f"{_NO_LIBRARY}: {why}", *offering.notes)
+    return replace(offering.server.served, library_dir=library)
+
+
+def _stop_signal() -> Callable[[], bool]:
+    """Let the signals that end a program be asked for instead; a terminal that is closed is one too."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: stop.set())
+    return stop.is_set
+
+
+@contextmanager
+def _own_folder(run_dir: Path | None) -> Iterator[Path]:
+    """Make the folder of this run, in memory where the machine has a file system there; it goes when we do."""
+    folder = _claimed(run_dir)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the folders of those that were killed: nobody has the process number in their name any more."""
+    for folder in parent.glob(f"{_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_PREFIX).split("-")[0]
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _claimed(run_dir: Path | None) -> Path:
-    """Make the folder of this run, in memory where the machine has a file system there."""
+    """Make a new folder, or take an empty one."""
     if run_dir is None:
-        parent = _MEMORY_FOLDER if os.access(_MEMORY_FOLDER, os.W_OK) else None
-        return Path(tempfile.mkdtemp(prefix="railwatch-serve-", dir=parent))
+        parent = _MEMORY_FOLDER if os.access(_MEMORY_FOLDER, os.W_OK) else Path(tempfile.gettempdir())
+        _sweep(parent)
+        return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
         if any(run_dir.iterdir()):
@@ -138,115 +154,3 @@ def _claimed(run_dir: Path | None) -> Path:
     except OSError as err:
         raise EnvironmentLacksError(f"{run_dir}: {err.strerror}") from err
     return run_dir.absolute()
-
-
-def _run_command(offering: Offering, served: Served, command: Sequence[str], is_over: Callable[[], bool]) -> int:
-    """Run a command on the node; its exit status, 128 and the signal's number where one ended it."""
-    variables = _variables(served, os.environ)
-    # Ctrl-C reaches the command by itself, since it stands in front; it decides what that means.
-    signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        process = subprocess.Popen(list(command), env=os.environ | variables | {"PATH": _path(os.environ)})
-    except OSError as err:
-        sys.stderr.write(f"railwatch: {command[0]}: {err.strerror}\n")
-        return _NOT_STARTED
-    try:
-        offering.server.run(lambda: process.poll() is not None or is_over())
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        try:
-            status = process.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            status = process.wait()
-    return 128 - status if status < 0 else status
-
-
-def _path(environ: Mapping[str, str]) -> str:
-    """Give where programs are looked for; those beside this Python come last, so that nvitop needs no activation."""
-    return os.pathsep.join((environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
-
-
-def _variables(served: Served, environ: Mapping[str, str]) -> dict[str, str]:
-    """Give the variables of a program on the node; what the library path already holds stays behind ours."""
-    variables = served.environment | served.sources
-    before = environ.get("LD_LIBRARY_PATH")
-    if before and "LD_LIBRARY_PATH" in variables:
-        variables["LD_LIBRARY_PATH"] += f":{before}"
-    return variables
-
-
-class _Teller:
-    """Says where everything is, and what happens: words for people, JSON lines for programs."""
-
-    def __init__(self, node: NodeFile, *, as_json: bool, quiet: bool) -> None:
-        self._node = node
-        self._as_json = as_json
-        self._quiet = quiet  # a command has the terminal
-        self._console = Console(highlight=False, soft_wrap=True, markup=False)
-
-    def announce(self, served: Served, offering: Offering) -> None:
-        missing = offering.notes if not self._quiet else tuple(note for note in offering.notes if "library" in note)
-        for note in missing:
-            sys.stderr.write(f"railwatch: {note}\n")
-        if self._quiet:
-            return
-        if self._as_json:
-            print_json(_place(served, offering))
-            return
-        say = self._console.print
-        say(f"# {served.node}, scenario {served.scenario}, seed {served.seed}; Ctrl-C stops")
-        for name, value in (served.environment | served.sources).items():
-            say(f"export {name}={shlex.quote(value)}")
-        if offering.ipmi is not None:
-            say(f"{_ipmitool(offering.ipmi.port)} sensor")
-        if offering.redfish is not None:
-            say(f"curl -s {offering.redfish.address}Chassis/1/Power")
-
-    def tell(self, event: PlantEvent, *, time_ns: int) -> None:
-        if self._quiet:
-            return
-        words = sentence(event, self._node)
-        if self._as_json:
-            print_json(
-                {
-                    "type": "event",
-                    "time": iso_utc(time_ns),
-                    "simulated_s": event.time_ms / 1000.0,
-                    "event": event.kind.value,
-                    "gpu": event.gpu,
-                    "supply": event.supply,
-                    "code": event.code,
-                    "message": words,
-                }
-            )
-            return
-        self._console.print(f"{iso_utc(time_ns)[11:19]}  {event.time_ms / 1000.0:8.2f} s  {words}")
-
-    def show(self, state: NodeState, bank: SensorBank, *, time_ns: int) -> None:
-        """Say nothing of readings: programs read them."""
-
-    def close(self) -> None:
-        """Nothing is held open."""
-
-
-def _ipmitool(port: int) -> str:
-    return f"ipmitool -I lanplus -C {CIPHER_SUITE} -H 127.0.0.1 -p {port} -U {USER} -P {PASSWORD}"
-
-
-def _place(served: Served, offering: Offering) -> dict[str, Any]:
-    ipmi, redfish = offering.ipmi, offering.redfish
-    return {
-        "type": "served",
-        "node": served.node,
-        "scenario": served.scenario,
-        "seed": served.seed,
-        "environment": served.environment | served.sources,
-        "sysfs": str(served.sysfs_root),
-        "proc": str(served.proc_root),
-        "kmsg": str(served.kernel_log),
-        "ipmi": None if ipmi is None else {"port": ipmi.port, "user": USER, "password": PASSWORD, "pid": ipmi.pid},
-        "redfish": None if redfish is None else redfish.address,
-        "notes": list(offering.notes),
-    }

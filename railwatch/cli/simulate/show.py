@@ -1,5 +1,6 @@
 """``railwatch simulate show``: one node, GPU part, workload, rack or scenario, and what follows from its numbers."""
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,16 @@ from pydantic import BaseModel
 
 from railwatch.cli.output import print_json
 from railwatch.cli.place import JsonFlag
-from railwatch.cli.simulate.listing import DEFAULT_NODE, DEFAULT_RACK
+from railwatch.cli.simulate.ordering import is_for_rack
 from railwatch.cli.simulate.show_node import node_figures, print_node
+from railwatch.cli.simulate.show_rack import print_rack, rack_figures
 from railwatch.cli.simulate.show_scenario import print_scenario
 from railwatch.cli.simulate.show_values import print_numbers, print_values
+from railwatch.run import DEFAULT_NODE
 from simulator.files.gpu import GpuPart
+from simulator.files.kind import kind_of
 from simulator.files.node import GPUS, NODES, NodeFile, load_node, node_names
-from simulator.files.rack import RACKS, load_rack, rack_names
+from simulator.files.rack import RACKS, RackFile, load_rack, rack_names
 from simulator.files.rack_scenario import (
     RACK_SCENARIOS,
     RackScenarioFile,
@@ -30,22 +34,27 @@ from telemetry.documents import load_document, read_document
 from telemetry.errors import ConfigError, Problem
 
 _SUFFIXES = (".yaml", ".yml")
-_ABSENT = "there is no such file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """What a name turned out to be: its kind, its checked file, and its numbers with their remarks."""
+    """What a name turned out to be: its kind, its checked file, and its numbers with their remarks.
+
+    `on` names the node or the rack on which a scenario was looked at.
+    """
 
     kind: str
     model: BaseModel
     numbers: tuple[SourcedNumber, ...]
+    on: str
 
 
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from railwatch simulate list, or a YAML file.")],
-    node: Annotated[str, typer.Option(help="The node on which a scenario is looked at.")] = DEFAULT_NODE,
-    rack: Annotated[str, typer.Option(help="The rack on which a rack scenario is looked at.")] = DEFAULT_RACK,
+    node: Annotated[str | None, typer.Option(help="The node on which a scenario is looked at; v100x4 if none.")] = None,
+    rack: Annotated[
+        str | None, typer.Option(help="The rack on which a rack scenario is looked at; the one it names if none.")
+    ] = None,
     sources: Annotated[bool, typer.Option("--sources", help="Also every number and where it comes from.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -57,10 +66,10 @@ def show(
     match chosen.model:
         case NodeFile():
             print_node(chosen.model)
-        case ScenarioFile():
-            print_scenario(chosen.model, on=node)
-        case RackScenarioFile():
-            print_scenario(chosen.model, on=rack)
+        case ScenarioFile() | RackScenarioFile():
+            print_scenario(chosen.model, on=chosen.on)
+        case RackFile():
+            print_rack(chosen.model)
         case _:
             print_values(chosen.kind, chosen.model)
             sources = True
@@ -84,40 +93,44 @@ def _kinds() -> dict[str, Callable[[], tuple[str, ...]]]:
 def _kind_of(name: str) -> str:
     if name.endswith(_SUFFIXES):
         return _kind_of_file(Path(name))
+    if Path(name).exists():
+        raise _refusal(
+            name, found="is a folder" if Path(name).is_dir() else f"does not end in {' or '.join(_SUFFIXES)}"
+        )
     kinds = _kinds()
     for kind, names in kinds.items():
         if name in names():
             return kind
-    known = "; ".join(f"{kind}: {', '.join(names())}" for kind, names in kinds.items())
-    problem = Problem(where="NAME", line=None, key="show", found=f"got {name!r}", expected=f"one of {known}")
-    raise ConfigError([problem])
+    known = {kind: names() for kind, names in kinds.items()}
+    nearest = difflib.get_close_matches(name, [each for names in known.values() for each in names], n=1)
+    perhaps = f"; perhaps {nearest[0]}" if nearest else ""
+    expected = "one of " + "; ".join(f"{kind}: {', '.join(names)}" for kind, names in known.items()) + perhaps
+    raise ConfigError([Problem(where="NAME", line=None, key="", found=f"got {name!r}", expected=expected)])
 
 
 def _kind_of_file(path: Path) -> str:
     if not path.exists():
-        expected = "a name from railwatch simulate list, or the path of a YAML file"
-        raise ConfigError([Problem(where=str(path), line=None, key="show", found=_ABSENT, expected=expected)])
+        raise _refusal(str(path), found="there is no such file")
     data, _ = read_document(path)
-    keys = set(data) if isinstance(data, dict) else set()
-    if "core_count" in keys:
-        return "GPU part"
-    if keys & {"extends", "slots", "supply"}:
-        return "node"
-    if {"air", "feed"} & keys:
-        return "rack"
-    if "memory_share" in keys:
-        return "workload"
-    return "scenario"
+    return kind_of(data) or "scenario"
 
 
-def _choose(name: str, kind: str, *, node: str, rack: str) -> _Choice:
-    option = "NAME"
+def _refusal(where: str, *, found: str) -> ConfigError:
+    expected = "a name from railwatch simulate list, or the path of a YAML file"
+    return ConfigError([Problem(where=where, line=None, key="", found=found, expected=expected)])
+
+
+def _choose(name: str, kind: str, *, node: str | None, rack: str | None) -> _Choice:
+    option, on = "NAME", ""
+    if kind in ("scenario", "rack scenario"):
+        is_for_rack(name, node=node, rack=rack, option=option)
     match kind:
         case "node":
             chosen: BaseModel = load_node(name, option=option)
             numbers = numbers_of(_path(name, NODES), folder=NODES, parts={"gpu": GPUS})
         case "scenario":
-            chosen = load_scenario(name, load_node(node, option="--node"), option=option)
+            on = node or DEFAULT_NODE
+            chosen = load_scenario(name, load_node(on, option="--node"), option=option)
             numbers = numbers_of(_path(name, SCENARIOS), folder=SCENARIOS)
         case "workload":
             chosen = load_workload(name, option=option)
@@ -129,9 +142,11 @@ def _choose(name: str, kind: str, *, node: str, rack: str) -> _Choice:
             chosen = load_rack(name, option=option)
             numbers = numbers_of(_path(name, RACKS), folder=RACKS)
         case _:
-            chosen = load_rack_scenario(name, load_rack(rack, option="--rack"), option=option).file
+            asked = None if rack is None else load_rack(rack, option="--rack")
+            scenario = load_rack_scenario(name, asked, option=option)
+            chosen, on = scenario.file, scenario.rack.name
             numbers = numbers_of(_path(name, RACK_SCENARIOS), folder=RACK_SCENARIOS)
-    return _Choice(kind=kind, model=chosen, numbers=numbers)
+    return _Choice(kind=kind, model=chosen, numbers=numbers, on=on)
 
 
 def _path(name: str, folder: Path) -> Path:
@@ -142,6 +157,8 @@ def _as_fields(chosen: _Choice) -> dict[str, Any]:
     fields: dict[str, Any] = {"type": chosen.kind, **chosen.model.model_dump(mode="json")}
     if isinstance(chosen.model, NodeFile):
         fields["figures"] = node_figures(chosen.model)
+    if isinstance(chosen.model, RackFile):
+        fields["figures"] = rack_figures(chosen.model)
     fields["numbers"] = [
         {"key": item.key, "value": item.value, "file": str(item.file), "line": item.line, "remark": item.remark}
         for item in chosen.numbers

@@ -3,18 +3,23 @@
 from dataclasses import asdict
 from typing import Any
 
+from rich.console import Console
+from rich.markup import escape
+
 from railwatch.cli.output import print_table
 from railwatch.cli.simulate.show_values import print_heading
 from simulator.files.gpu import GpuPart
 from simulator.files.node import NodeFile
 from simulator.plant.steady import SteadyLoad, SupplyFigures, steady_loads, supply_figures
+from simulator.runs.carrying import shortfall
 
 _GIB = 1 << 30
 
 
 def node_figures(node: NodeFile) -> dict[str, Any]:
     """Give what follows from the numbers of a node, as fields."""
-    return {"supply": asdict(supply_figures(node)), "loads": [asdict(load) for load in steady_loads(node)]}
+    loads = [asdict(load) for load in steady_loads(node)]
+    return {"supply": asdict(supply_figures(node)), "loads": loads, "shortfall": shortfall(node)}
 
 
 def print_node(node: NodeFile) -> None:
@@ -30,6 +35,9 @@ def print_node(node: NodeFile) -> None:
     headings = ("load", "each GPU", "node", "at the modules", "a branch", "of rating")
     print_table("\nwhat the supply gives", headings, [_row(load) for load in loads])
     print_table("\nwhat follows", ("figure", ""), _figures(supply_figures(node), loads[-1], node))
+    why = shortfall(node)
+    if why is not None:
+        Console(highlight=False).print(f"\n[bold red]{escape(node.name)} {escape(why)}[/]")
 
 
 def _row(load: SteadyLoad) -> tuple[str, ...]:

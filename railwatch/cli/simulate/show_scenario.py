@@ -7,8 +7,8 @@ from rich.markup import escape
 
 from railwatch.cli.output import print_table
 from railwatch.cli.simulate.show_values import print_heading
-from simulator.files.rack_scenario import RackChange, RackScenarioFile
-from simulator.files.scenario import Change, DriverFault, ScenarioFile, SensorFault
+from simulator.files.rack_scenario import RackChange, RackJobStart, RackScenarioFile
+from simulator.files.scenario import Change, DriverFault, JobStart, ScenarioFile, SensorFault
 from telemetry.durations import format_duration
 
 _WIDTH = 48
@@ -47,15 +47,12 @@ def print_scenario(scenario: ScenarioFile | RackScenarioFile, *, on: str) -> Non
 
 def _lines(scenario: ScenarioFile | RackScenarioFile) -> Iterator[tuple[str, Span, str]]:
     for job in scenario.jobs:
-        words = f"job {job.workload} starts"
-        if job.input_factor is not None:
-            words += f", with {job.input_factor:g} times the usual switching"
-        yield "jobs", (job.at, job.at), words
+        yield "jobs", (job.at, job.at), _of_job(job)
     for change in scenario.changes:
         yield "changes", (change.at, change.at + change.over), _of_change(change)
     if isinstance(scenario, RackScenarioFile):
         for part in scenario.nodes:
-            yield "nodes", (0.0, None), f"node {part.node} follows the scenario {part.scenario}"
+            yield "nodes", (0.0, None), f"node{part.node} follows the scenario {part.scenario}"
     else:
         for sensor in scenario.sensor_faults:
             yield "sensors", _span(sensor.at, sensor.last), _of_sensor(sensor)
@@ -71,6 +68,12 @@ def _at(time_s: float) -> str:
 
 def _span(at_s: float, last_s: float | None) -> Span:
     return at_s, None if last_s is None else at_s + last_s
+
+
+def _of_job(job: JobStart | RackJobStart) -> str:
+    on = f" on {', '.join(f'node{number}' for number in job.nodes)}" if isinstance(job, RackJobStart) else ""
+    factor = "" if job.input_factor is None else f", with {job.input_factor:g} times the usual switching"
+    return f"job {job.workload} starts{on}{factor}"
 
 
 def _of_change(change: Change | RackChange) -> str:

@@ -7,17 +7,16 @@ enum { CLOCK_GRAPHICS, CLOCK_SM, CLOCK_MEM, CLOCK_VIDEO, CLOCK_KINDS };
 enum { CLOCK_CURRENT, CLOCK_APP_TARGET, CLOCK_APP_DEFAULT, CLOCK_BOOST_MAX };
 enum { PSTATE_0 = 0, PSTATE_UNKNOWN = 32 };
 
-READING_GETTER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, reading.event_reasons)
 FIXED_GETTER(nvmlDeviceGetPerformanceState, unsigned int, PSTATE_0) /* P0 always, as the V100 SXM2 shows */
 FIXED_GETTER(nvmlDeviceGetPowerState, unsigned int, PSTATE_0)
-/* Idle, applications clocks, software power cap, hardware slowdown, software and hardware heat, power brake. */
-FIXED_GETTER(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x40 | 0x80)
 
-/* The names that these two had before they were called event reasons. */
-API nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device, unsigned long long *reasons)
-    SAME_AS(nvmlDeviceGetCurrentClocksEventReasons);
-API nvmlReturn_t nvmlDeviceGetSupportedClocksThrottleReasons(nvmlDevice_t device, unsigned long long *reasons)
-    SAME_AS(nvmlDeviceGetSupportedClocksEventReasons);
+/* Idle, applications clocks, software power cap, hardware slowdown, software and hardware heat, power brake. */
+#define SUPPORTED_REASONS (0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x40 | 0x80)
+READING_GETTER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, reading.event_reasons)
+FIXED_GETTER(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, SUPPORTED_REASONS)
+/* Their older names are functions of their own, so that a fault can be meant for either. */
+READING_GETTER(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, reading.event_reasons)
+FIXED_GETTER(nvmlDeviceGetSupportedClocksThrottleReasons, unsigned long long, SUPPORTED_REASONS)
 
 static nvmlReturn_t clock_now(nvmlDevice_t device, unsigned int kind, unsigned int *clock_mhz)
 {

@@ -12,8 +12,11 @@ struct device {
     unsigned int index;
 };
 
-/* The mapped state, or one without GPUs; only to be looked at between ENTER and the end of a call. */
-extern plant_state_t *plant;
+/*
+ * The mapped state, or one without GPUs. Atomic, since another thread may start the library anew meanwhile; what was
+ * mapped before stays mapped, so whoever still looks at it reads old numbers and nothing worse.
+ */
+extern plant_state_t *_Atomic plant;
 
 /* Whether the library is initialised, by the driver that is loaded now. */
 nvmlReturn_t driver_ready(void);
@@ -38,6 +41,13 @@ void write_bus_id(char *to, size_t size, unsigned int domain, unsigned int bus, 
 bool wait_for_report(uint32_t seen, int64_t end_ns);
 uint32_t report_word(void);
 int64_t monotonic_ns(void);
+
+/*
+ * Rings that the plant writes. It fills the slot after the newest before it raises the counter, so one slot fewer than
+ * there are can be read: the oldest position, and whether what was copied from one was still it.
+ */
+uint64_t oldest_in_ring(uint64_t count, unsigned int slots);
+bool was_in_ring(const uint64_t *counter, uint64_t position, unsigned int slots);
 
 /* What a scenario makes a call answer; NVML_SUCCESS when it may go on, perhaps after a delay. */
 nvmlReturn_t injected(const char *call, int gpu);
@@ -75,6 +85,19 @@ void put_u64(nvmlFieldValue_t *field, unsigned long long value);
             return NVML_ERROR_INVALID_ARGUMENT; \
         }                                       \
     } while (0)
+#define REQUIRE_VERSION(structure, type, number)                   \
+    do {                                                           \
+        if ((structure)->version != VERSION_WORD(type, number)) {  \
+            return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;           \
+        }                                                          \
+    } while (0)
+/* What the part must have for the call to be answered at all. */
+#define REQUIRE_PART(condition)                 \
+    do {                                        \
+        if (!(condition)) {                     \
+            return NVML_ERROR_NOT_SUPPORTED;    \
+        }                                       \
+    } while (0)
 #define ENTER() CHECK(enter(__func__))
 #define ENTER_DEVICE(device) CHECK(enter_device(__func__, (device)))
 #define ENTER_SETTER(device) CHECK(enter_setter(__func__, (device)))
@@ -98,6 +121,16 @@ void put_u64(nvmlFieldValue_t *field, unsigned long long value);
         plant_reading_t reading;                                   \
         CHECK(read_gpu(device, &reading, NULL));                   \
         *value = (expression);                                     \
+        return NVML_SUCCESS;                                       \
+    }
+/* A getter of a structure, written out as its members, of parts that have a feature. */
+#define PART_GETTER(function, type, feature, ...)                  \
+    API nvmlReturn_t function(nvmlDevice_t device, type *value)    \
+    {                                                              \
+        ENTER_DEVICE(device);                                      \
+        REQUIRE(value);                                            \
+        REQUIRE_PART(HAS(device, feature));                        \
+        *value = (type){__VA_ARGS__};                              \
         return NVML_SUCCESS;                                       \
     }
 /* A sensor that gives nothing at the moment is an error that names no reason. */

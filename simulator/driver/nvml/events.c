@@ -54,11 +54,14 @@ API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long lon
 static bool take_event(nvmlEventSet_t set, nvmlEventData_t *data)
 {
     uint64_t count = __atomic_load_n(&plant->event_count, __ATOMIC_ACQUIRE);
-    if (count - set->next > PLANT_EVENT_SLOTS) {
-        set->next = count - PLANT_EVENT_SLOTS;
-    }
+    uint64_t oldest = oldest_in_ring(count, PLANT_EVENT_SLOTS);
+    set->next = set->next < oldest ? oldest : set->next;
     while (set->next < count) {
-        plant_event_t event = plant->events[set->next++ % PLANT_EVENT_SLOTS];
+        uint64_t position = set->next++;
+        plant_event_t event = plant->events[position % PLANT_EVENT_SLOTS];
+        if (!was_in_ring(&plant->event_count, position, PLANT_EVENT_SLOTS)) {
+            continue; /* overtaken: it is lost, as the ones before it */
+        }
         if (event.gpu < plant->gpu_count && (set->wanted[event.gpu] & event.kind) != 0) {
             *data = (nvmlEventData_t){
                 .device = device_at(event.gpu),

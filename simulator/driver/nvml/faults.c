@@ -27,21 +27,38 @@ static void sleep_us(uint64_t duration_us)
     }
 }
 
-nvmlReturn_t injected(const char *call, int gpu)
+struct answer {
+    nvmlReturn_t code;
+    uint64_t delay_us;
+};
+
+static struct answer answer_of(const plant_fault_t *faults, uint32_t count, const char *call, int gpu)
 {
-    uint32_t count = __atomic_load_n(&plant->fault_count, __ATOMIC_ACQUIRE);
-    nvmlReturn_t code = NVML_SUCCESS;
-    uint64_t delay_us = 0;
+    struct answer answer = {.code = NVML_SUCCESS};
     for (uint32_t index = 0; index < count && index < PLANT_FAULT_SLOTS; index++) {
-        plant_fault_t fault = plant->faults[index];
+        plant_fault_t fault = faults[index];
         fault.call[sizeof fault.call - 1] = '\0';
         if ((fault.gpu == PLANT_ALL_GPUS || fault.gpu == gpu) && is_meant(fault.call, call)) {
-            delay_us += fault.delay_us;
-            code = fault.code != 0 ? (nvmlReturn_t)fault.code : code;
+            answer.delay_us += fault.delay_us;
+            answer.code = fault.code != 0 ? (nvmlReturn_t)fault.code : answer.code;
         }
     }
-    if (delay_us > 0) {
-        sleep_us(delay_us);
+    return answer;
+}
+
+/* See simulator/driver/layout.py for the two banks. */
+nvmlReturn_t injected(const char *call, int gpu)
+{
+    struct answer answer;
+    uint64_t sequence;
+    do {
+        sequence = __atomic_load_n(&plant->fault_sequence, __ATOMIC_ACQUIRE);
+        unsigned int bank = sequence & 1;
+        answer = answer_of(plant->faults[bank], plant->fault_count[bank], call, gpu);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    } while (__atomic_load_n(&plant->fault_sequence, __ATOMIC_ACQUIRE) != sequence);
+    if (answer.delay_us > 0) {
+        sleep_us(answer.delay_us);
     }
-    return code;
+    return answer.code;
 }

@@ -5,6 +5,7 @@
 #include "driver.h"
 
 #define GPM_VERSION 1u
+#define MAX_METRICS 477u /* room in nvmlGpmMetricsGet_t, nvml.h of CUDA 13.5; older headers have less */
 #define MIB (1024.0 * 1024.0)
 
 struct gpm_sample {
@@ -44,9 +45,7 @@ API nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t sample)
 {
     ENTER_DEVICE(device);
     REQUIRE(sample);
-    if (!HAS(device, GPM)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(HAS(device, GPM));
     CHECK(read_gpu(device, &sample->reading, &sample->time_us));
     sample->fixed = GPU_FIXED(device);
     return NVML_SUCCESS;
@@ -56,9 +55,7 @@ API nvmlReturn_t nvmlGpmQueryIfStreamingEnabled(nvmlDevice_t device, unsigned in
 {
     ENTER_DEVICE(device);
     REQUIRE(enabled);
-    if (!HAS(device, GPM)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(HAS(device, GPM));
     *enabled = 0;
     return NVML_SUCCESS;
 }
@@ -141,6 +138,9 @@ API nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *request)
     REQUIRE(request->sample2);
     if (request->sample1->fixed == NULL || request->sample1->fixed != request->sample2->fixed) {
         return NVML_ERROR_INVALID_ARGUMENT; /* never sampled, or of two GPUs */
+    }
+    if (request->numMetrics > MAX_METRICS) {
+        return NVML_ERROR_INVALID_ARGUMENT;
     }
     for (unsigned int index = 0; index < request->numMetrics; index++) {
         nvmlGpmMetric_t *metric = &request->metrics[index];

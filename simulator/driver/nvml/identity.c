@@ -4,6 +4,8 @@
 
 #include "driver.h"
 
+#define GSP_VERSION_SIZE 0x40 /* NVML_GSP_FIRMWARE_VERSION_BUF_SIZE, nvml.h */
+
 /* A getter of a text that never changes. */
 #define TEXT_GETTER(function, field)                                                    \
     API nvmlReturn_t function(nvmlDevice_t device, char *text, unsigned int length)     \
@@ -81,9 +83,7 @@ API nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t *
 {
     ENTER_DEVICE(device);
     REQUIRE(pci);
-    if (pci->version != VERSION_WORD(nvmlPciInfoExt_t, 1)) {
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    }
+    REQUIRE_VERSION(pci, nvmlPciInfoExt_t, 1);
     const plant_fixed_t *fixed = GPU_FIXED(device);
     pci->domain = fixed->pci_domain;
     pci->bus = fixed->pci_bus;
@@ -136,7 +136,7 @@ API nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t first, nvmlDevice_t second, 
 API nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char *version)
 {
     ENTER_DEVICE(device);
-    return HAS(device, GSP) ? copy_text(version, 80, plant->driver_version) : NVML_ERROR_NOT_SUPPORTED;
+    return HAS(device, GSP) ? copy_text(version, GSP_VERSION_SIZE, plant->driver_version) : NVML_ERROR_NOT_SUPPORTED;
 }
 
 API nvmlReturn_t nvmlDeviceGetGspFirmwareMode(nvmlDevice_t device, unsigned int *enabled, unsigned int *default_mode)
@@ -154,9 +154,7 @@ API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current
     ENTER_DEVICE(device);
     REQUIRE(current);
     REQUIRE(pending);
-    if (!HAS(device, MIG)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(HAS(device, MIG));
     *current = *pending = 0;
     return NVML_SUCCESS;
 }

@@ -12,55 +12,83 @@
 #define READ_ATTEMPTS 100000
 
 static plant_state_t nothing;
-plant_state_t *plant = &nothing; /* so that nobody has to ask whether there is one */
+plant_state_t *_Atomic plant = &nothing; /* so that nobody has to ask whether there is one */
 
 static struct device devices[PLANT_MAX_GPUS];
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int init_count;
-static bool mapped_for_writing;
-static uint32_t generation; /* of the driver that this process started with */
+static struct stat mapped; /* which file `plant` is; only looked at under the lock */
+static _Atomic unsigned int init_count;
+static _Atomic bool mapped_for_writing;
+static _Atomic uint32_t generation; /* of the driver that this process started with */
 
-/*
- * Maps the file that the environment names. An earlier mapping is left in place: another thread may still wait in it,
- * and a process starts the library a handful of times at most.
- */
-static nvmlReturn_t map_plant(void)
+__attribute__((constructor)) static void number_devices(void)
+{
+    for (unsigned int index = 0; index < PLANT_MAX_GPUS; index++) {
+        devices[index].index = index;
+    }
+}
+
+/* Whether a file of the right size is a plant's, complete, of this layout, and with a driver. */
+static bool is_usable(const plant_state_t *found)
+{
+    return __atomic_load_n(&found->magic, __ATOMIC_ACQUIRE) == PLANT_MAGIC &&
+           found->layout_version == PLANT_LAYOUT_VERSION && found->gpu_count <= PLANT_MAX_GPUS &&
+           __atomic_load_n(&found->driver_loaded, __ATOMIC_ACQUIRE) != 0;
+}
+
+static int open_plant(bool *writable)
 {
     const char *path = getenv(PLANT_VARIABLE);
     if (path == NULL) {
-        return NVML_ERROR_DRIVER_NOT_LOADED;
+        return -1;
     }
-    bool writable = true;
     int file = open(path, O_RDWR | O_CLOEXEC);
-    if (file < 0) {
-        writable = false;
-        file = open(path, O_RDONLY | O_CLOEXEC);
-    }
-    if (file < 0) {
-        return NVML_ERROR_DRIVER_NOT_LOADED;
-    }
+    *writable = file >= 0;
+    return *writable ? file : open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The file's content; what is mapped already where it is that. NULL where it is no plant's. */
+static plant_state_t *map_file(int file, bool writable)
+{
     struct stat info;
-    void *memory = MAP_FAILED;
-    if (fstat(file, &info) == 0 && info.st_size == (off_t)sizeof(plant_state_t)) {
-        memory = mmap(NULL, sizeof(plant_state_t), PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, file, 0);
+    if (fstat(file, &info) != 0 || info.st_size != (off_t)sizeof(plant_state_t)) {
+        return NULL;
     }
-    close(file);
+    if (plant != &nothing && writable == mapped_for_writing && info.st_dev == mapped.st_dev &&
+        info.st_ino == mapped.st_ino) {
+        return plant;
+    }
+    void *memory = mmap(NULL, sizeof(plant_state_t), PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, file, 0);
     if (memory == MAP_FAILED) {
-        return NVML_ERROR_DRIVER_NOT_LOADED;
+        return NULL;
     }
-    const plant_state_t *found = memory;
-    if (found->magic != PLANT_MAGIC || found->layout_version != PLANT_LAYOUT_VERSION ||
-        found->gpu_count > PLANT_MAX_GPUS) {
+    if (!is_usable(memory)) {
         munmap(memory, sizeof(plant_state_t));
+        return NULL;
+    }
+    mapped = info;
+    return memory;
+}
+
+/*
+ * Maps the file that the environment names. A mapping of another file is left in place: another thread may still wait
+ * in it.
+ */
+static nvmlReturn_t map_plant(void)
+{
+    bool writable = false;
+    int file = open_plant(&writable);
+    if (file < 0) {
         return NVML_ERROR_DRIVER_NOT_LOADED;
     }
-    if (found->driver_loaded == 0) {
-        munmap(memory, sizeof(plant_state_t));
+    plant_state_t *found = map_file(file, writable);
+    close(file);
+    if (found == NULL || !is_usable(found)) {
         return NVML_ERROR_DRIVER_NOT_LOADED;
     }
-    __atomic_store_n(&generation, found->driver_generation, __ATOMIC_RELEASE);
-    __atomic_store_n(&plant, (plant_state_t *)memory, __ATOMIC_RELEASE);
+    generation = __atomic_load_n(&found->driver_generation, __ATOMIC_ACQUIRE);
     mapped_for_writing = writable;
+    plant = found;
     return NVML_SUCCESS;
 }
 
@@ -68,8 +96,7 @@ static nvmlReturn_t map_plant(void)
 static bool same_driver(void)
 {
     return __atomic_load_n(&plant->driver_loaded, __ATOMIC_ACQUIRE) != 0 &&
-           __atomic_load_n(&plant->driver_generation, __ATOMIC_ACQUIRE) ==
-               __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+           __atomic_load_n(&plant->driver_generation, __ATOMIC_ACQUIRE) == generation;
 }
 
 API nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
@@ -79,13 +106,8 @@ API nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
     nvmlReturn_t result = init_count > 0 && same_driver() ? NVML_SUCCESS : map_plant();
     pthread_mutex_unlock(&init_lock);
     CHECK(result);
-    CHECK(injected("nvmlInit", PLANT_ALL_GPUS)); /* outside the lock: it may take long */
-    pthread_mutex_lock(&init_lock);
-    for (unsigned int index = 0; index < PLANT_MAX_GPUS; index++) {
-        devices[index].index = index;
-    }
-    __atomic_add_fetch(&init_count, 1, __ATOMIC_SEQ_CST);
-    pthread_mutex_unlock(&init_lock);
+    CHECK(injected("nvmlInit_v2", PLANT_ALL_GPUS)); /* outside the lock: it may take long */
+    init_count++;
     return NVML_SUCCESS;
 }
 
@@ -101,7 +123,7 @@ API nvmlReturn_t nvmlShutdown(void)
     pthread_mutex_lock(&init_lock);
     nvmlReturn_t result = NVML_ERROR_UNINITIALIZED;
     if (init_count > 0) {
-        __atomic_sub_fetch(&init_count, 1, __ATOMIC_SEQ_CST);
+        init_count--;
         result = NVML_SUCCESS;
     }
     pthread_mutex_unlock(&init_lock);
@@ -110,7 +132,7 @@ API nvmlReturn_t nvmlShutdown(void)
 
 bool library_started(void)
 {
-    return __atomic_load_n(&init_count, __ATOMIC_SEQ_CST) > 0;
+    return init_count > 0;
 }
 
 /* A process that outlives its driver finds the library as if it had never started it. */
@@ -124,6 +146,7 @@ nvmlDevice_t device_at(unsigned int index)
     return &devices[index];
 }
 
+/* One word, so it is whole even where the plant is a bank further on by now. */
 static uint32_t lost_word(unsigned int index)
 {
     uint64_t sequence = __atomic_load_n(&plant->sequence, __ATOMIC_ACQUIRE);
@@ -143,7 +166,7 @@ bool gpu_loss_is_told(unsigned int index)
 nvmlReturn_t enter(const char *call)
 {
     CHECK(driver_ready());
-    return plant->fault_count == 0 ? NVML_SUCCESS : injected(call, PLANT_ALL_GPUS);
+    return injected(call, PLANT_ALL_GPUS);
 }
 
 nvmlReturn_t enter_device(const char *call, nvmlDevice_t device)
@@ -153,9 +176,7 @@ nvmlReturn_t enter_device(const char *call, nvmlDevice_t device)
     if (place % sizeof *devices != 0 || place / sizeof *devices >= plant->gpu_count) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
-    if (plant->fault_count != 0) {
-        CHECK(injected(call, (int)device->index));
-    }
+    CHECK(injected(call, (int)device->index));
     return gpu_is_lost(device->index) ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
 }
 
@@ -180,6 +201,17 @@ nvmlReturn_t read_gpu(nvmlDevice_t device, plant_reading_t *reading, int64_t *ti
         }
     }
     return NVML_ERROR_UNKNOWN;
+}
+
+uint64_t oldest_in_ring(uint64_t count, unsigned int slots)
+{
+    return count < slots ? 0 : count - slots + 1;
+}
+
+bool was_in_ring(const uint64_t *counter, uint64_t position, unsigned int slots)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return __atomic_load_n(counter, __ATOMIC_ACQUIRE) - position < slots;
 }
 
 bool is_root(void)

@@ -7,9 +7,7 @@
 static nvmlReturn_t give_handle(const char *call, unsigned int index, nvmlDevice_t *device)
 {
     REQUIRE(device);
-    if (plant->fault_count != 0) {
-        CHECK(injected(call, (int)index));
-    }
+    CHECK(injected(call, (int)index));
     if (gpu_is_lost(index)) {
         return NVML_ERROR_GPU_IS_LOST;
     }
@@ -70,9 +68,7 @@ API nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t *uuid, nvmlDevice_t
 {
     CHECK(driver_ready());
     REQUIRE(uuid);
-    if (uuid->version != VERSION_WORD(nvmlUUID_t, 1)) {
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    }
+    REQUIRE_VERSION(uuid, nvmlUUID_t, 1);
     if (uuid->type != 1 && uuid->type != 2) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }

@@ -18,9 +18,7 @@ API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t
 {
     ENTER_DEVICE(device);
     REQUIRE(memory);
-    if (memory->version != VERSION_WORD(nvmlMemory_v2_t, 2)) {
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    }
+    REQUIRE_VERSION(memory, nvmlMemory_v2_t, 2);
     return memory_now(device, memory);
 }
 
@@ -74,11 +72,18 @@ enum { CORRECTED, UNCORRECTED, ERROR_TYPES };
 enum { VOLATILE, AGGREGATE, COUNTER_TYPES };
 enum { L1_CACHE, L2_CACHE, DEVICE_MEMORY, REGISTER_FILE, MEMORY_LOCATIONS = 8 };
 
+/* nvml.h: with ECC off nothing is counted. */
+static bool counts_errors(nvmlDevice_t device)
+{
+    return ASKED(device, ecc_off) == 0;
+}
+
 /* All errors are errors of the device memory. */
 static nvmlReturn_t count_errors(nvmlDevice_t device, unsigned int type, unsigned int counter,
                                  unsigned long long *count)
 {
     REQUIRE(count);
+    REQUIRE_PART(counts_errors(device));
     plant_reading_t reading;
     CHECK(read_gpu(device, &reading, NULL));
     if (type >= ERROR_TYPES || counter >= COUNTER_TYPES) {
@@ -125,12 +130,8 @@ API nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, nvmlEccSra
 {
     ENTER_DEVICE(device);
     REQUIRE(status);
-    if (status->version != VERSION_WORD(nvmlEccSramErrorStatus_t, 1)) {
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    }
-    if (!HAS(device, ROW_REMAPPING)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_VERSION(status, nvmlEccSramErrorStatus_t, 1);
+    REQUIRE_PART(HAS(device, ROW_REMAPPING));
     if (!is_root()) {
         return NVML_ERROR_NO_PERMISSION;
     }
@@ -145,9 +146,7 @@ API nvmlReturn_t nvmlDeviceGetRetiredPages_v2(nvmlDevice_t device, unsigned int 
     (void)addresses, (void)times_us;
     ENTER_DEVICE(device);
     REQUIRE(count);
-    if (HAS(device, ROW_REMAPPING)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(!HAS(device, ROW_REMAPPING));
     if (cause > 1) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
@@ -163,9 +162,7 @@ API nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, uns
 {
     ENTER_DEVICE(device);
     REQUIRE(pending);
-    if (HAS(device, ROW_REMAPPING)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(!HAS(device, ROW_REMAPPING));
     *pending = 0;
     return NVML_SUCCESS;
 }
@@ -178,38 +175,18 @@ API nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *co
     REQUIRE(uncorrected);
     REQUIRE(pending);
     REQUIRE(failed);
-    if (!HAS(device, ROW_REMAPPING)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(HAS(device, ROW_REMAPPING));
     *corrected = *uncorrected = *pending = *failed = 0;
     return NVML_SUCCESS;
 }
 
-API nvmlReturn_t nvmlDeviceGetRemappedRows_v2(nvmlDevice_t device, nvmlRemappedRowsInfo_v2_t *rows)
-{
-    ENTER_DEVICE(device);
-    REQUIRE(rows);
-    if (!HAS(device, ROW_REMAPPING)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
-    *rows = (nvmlRemappedRowsInfo_v2_t){0};
-    return NVML_SUCCESS;
-}
-
-API nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, nvmlRowRemapperHistogramValues_t *banks)
-{
-    ENTER_DEVICE(device);
-    REQUIRE(banks);
-    if (!HAS(device, ROW_REMAPPING)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
-    *banks = (nvmlRowRemapperHistogramValues_t){.max = GPU_FIXED(device)->remapper_banks};
-    return NVML_SUCCESS;
-}
+PART_GETTER(nvmlDeviceGetRowRemapperHistogram, nvmlRowRemapperHistogramValues_t, ROW_REMAPPING,
+            .max = GPU_FIXED(device)->remapper_banks)
 
 nvmlReturn_t put_memory_error_field(nvmlFieldValue_t *field, nvmlDevice_t device, const plant_reading_t *reading)
 {
     bool remaps = HAS(device, ROW_REMAPPING);
+    REQUIRE_PART(field->fieldId < 3 || field->fieldId > 28 || counts_errors(device));
     switch (field->fieldId) {
     case 1: put_u32(field, ASKED(device, ecc_off) == 0); break;
     case 2: put_u32(field, ASKED(device, ecc_off_pending) == 0); break;
@@ -219,15 +196,11 @@ nvmlReturn_t put_memory_error_field(nvmlFieldValue_t *field, nvmlDevice_t device
     case 6: case 23: put_u64(field, reading->ecc_uncorrected_aggregate); break;
     case 7 ... 10: case 13 ... 21: case 24 ... 28: put_u64(field, 0); break; /* elsewhere */
     case 29: case 30: case 31: case 92: case 93:
-        if (remaps) {
-            return NVML_ERROR_NOT_SUPPORTED;
-        }
+        REQUIRE_PART(!remaps);
         put_u32(field, 0);
         break;
     case 142 ... 145: case 301: case 302:
-        if (!remaps) {
-            return NVML_ERROR_NOT_SUPPORTED;
-        }
+        REQUIRE_PART(remaps);
         put_u32(field, 0);
         break;
     default: return NVML_ERROR_NOT_FOUND;

@@ -5,14 +5,15 @@
 
 #define ALL_LINKS 0xffffffffu
 #define END_IS_NOTHING 255u
+#define LINK_COUNT 91u /* NVML_FI_DEV_NVLINK_LINK_COUNT, nvml.h */
 enum { CAP_P2P, CAP_SYSMEM, CAP_P2P_ATOMICS, CAP_SYSMEM_ATOMICS, CAP_SLI, CAP_VALID, CAPS };
+/* nvmlGpuFabricState_t, NVML_GPU_FABRIC_HEALTH_..., nvml.h: each kind of fault is said not to be there. */
+enum { FABRIC_COMPLETED = 3, FABRIC_HEALTHY = 1, FABRIC_WITHOUT_FAULTS = 2 | 2 << 2 | 2 << 4 | 2 << 6 | 1 << 8 };
 enum { ERROR_REPLAY, ERROR_RECOVERY, ERROR_CRC_FLIT, ERROR_CRC_DATA, ERROR_ECC_DATA, ERRORS };
 
 static nvmlReturn_t link_ready(nvmlDevice_t device, unsigned int link)
 {
-    if (GPU_FIXED(device)->nvlink_count == 0) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(GPU_FIXED(device)->nvlink_count > 0);
     return link < GPU_FIXED(device)->nvlink_count ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 
@@ -61,9 +62,7 @@ API nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsign
     REQUIRE(pci);
     CHECK(link_ready(device, link));
     const plant_link_end_t *end = &GPU_FIXED(device)->nvlink_ends[link];
-    if (end->kind == END_IS_NOTHING) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(end->kind != END_IS_NOTHING);
     memset(pci, 0, sizeof *pci);
     pci->domain = end->pci_domain;
     pci->bus = end->pci_bus;
@@ -110,19 +109,20 @@ API nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned i
 }
 
 /* nvml.h: the two counters of bytes ended with Volta; later parts have field values instead. */
+static nvmlReturn_t byte_counter_ready(nvmlDevice_t device, unsigned int link, unsigned int counter)
+{
+    CHECK(link_ready(device, link));
+    REQUIRE_PART(!HAS(device, ROW_REMAPPING));
+    return counter > 1 ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
+}
+
 API nvmlReturn_t nvmlDeviceGetNvLinkUtilizationCounter(nvmlDevice_t device, unsigned int link, unsigned int counter,
                                                        unsigned long long *received, unsigned long long *sent)
 {
     ENTER_DEVICE(device);
     REQUIRE(received);
     REQUIRE(sent);
-    CHECK(link_ready(device, link));
-    if (HAS(device, ROW_REMAPPING)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
-    if (counter > 1) {
-        return NVML_ERROR_INVALID_ARGUMENT;
-    }
+    CHECK(byte_counter_ready(device, link, counter));
     plant_reading_t reading;
     CHECK(read_gpu(device, &reading, NULL));
     *received = *sent = reading.nvlink_bytes[link];
@@ -134,26 +134,31 @@ API nvmlReturn_t nvmlDeviceGetNvLinkUtilizationControl(nvmlDevice_t device, unsi
 {
     ENTER_DEVICE(device);
     REQUIRE(control);
-    CHECK(link_ready(device, link));
-    if (HAS(device, ROW_REMAPPING)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
-    if (counter > 1) {
-        return NVML_ERROR_INVALID_ARGUMENT;
-    }
+    CHECK(byte_counter_ready(device, link, counter));
     *control = (nvmlNvLinkUtilizationControl_t){.units = 2 /* bytes */, .pktfilter = 0xff /* all packets */};
     return NVML_SUCCESS;
 }
 
 /* Where a switch joins all GPUs, they have found each other; elsewhere there is nothing to find. */
-API nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *info)
+PART_GETTER(nvmlDeviceGetGpuFabricInfo, nvmlGpuFabricInfo_t, FABRIC, .status = NVML_SUCCESS, .state = FABRIC_COMPLETED)
+
+/* The third version is the second and a summary behind it. */
+API nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_v3_t *info)
 {
     ENTER_DEVICE(device);
     REQUIRE(info);
-    if (!HAS(device, FABRIC)) {
-        return NVML_ERROR_NOT_SUPPORTED;
+    unsigned int version = info->version;
+    bool has_summary = version == VERSION_WORD(nvmlGpuFabricInfo_v3_t, 3);
+    if (!has_summary && version != VERSION_WORD(nvmlGpuFabricInfo_v2_t, 2)) {
+        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     }
-    *info = (nvmlGpuFabricInfo_t){.status = NVML_SUCCESS, .state = 3 /* completed */};
+    REQUIRE_PART(HAS(device, FABRIC));
+    nvmlGpuFabricInfo_v3_t told = {
+        .second = {.status = NVML_SUCCESS, .state = FABRIC_COMPLETED, .healthMask = FABRIC_WITHOUT_FAULTS},
+        .healthSummary = FABRIC_HEALTHY,
+    };
+    told.version = version;
+    memcpy(info, &told, has_summary ? sizeof(nvmlGpuFabricInfo_v3_t) : sizeof(nvmlGpuFabricInfo_v2_t));
     return NVML_SUCCESS;
 }
 
@@ -172,14 +177,11 @@ static nvmlReturn_t put_count(nvmlFieldValue_t *field, const plant_fixed_t *fixe
                               unsigned int counter, unsigned int link)
 {
     uint64_t count = 0;
-    if (link != ALL_LINKS && link >= fixed->nvlink_count) {
-        return NVML_ERROR_INVALID_ARGUMENT;
-    }
     for (unsigned int each = 0; each < fixed->nvlink_count; each++) {
         count += link == ALL_LINKS || link == each ? errors_of(reading, counter, each) : 0;
     }
     put_u64(field, count);
-    return NVML_SUCCESS;
+    return link == ALL_LINKS || link < fixed->nvlink_count ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 static nvmlReturn_t put_bytes(nvmlFieldValue_t *field, const plant_fixed_t *fixed, const plant_reading_t *reading,
@@ -189,12 +191,10 @@ static nvmlReturn_t put_bytes(nvmlFieldValue_t *field, const plant_fixed_t *fixe
     for (unsigned int link = 0; link < fixed->nvlink_count; link++) {
         bytes += field->scopeId == ALL_LINKS || field->scopeId == link ? reading->nvlink_bytes[link] : 0;
     }
-    if (field->scopeId != ALL_LINKS && field->scopeId >= fixed->nvlink_count) {
-        return NVML_ERROR_INVALID_ARGUMENT;
-    }
     bool raw = field->fieldId == 140 || field->fieldId == 141;
     put_u64(field, (raw ? bytes + bytes / 8 : bytes) / unit_bytes); /* assumption: one header in eight */
-    return NVML_SUCCESS;
+    return field->scopeId == ALL_LINKS || field->scopeId < fixed->nvlink_count ? NVML_SUCCESS
+                                                                              : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 /* Ids 164 to 166 ask for one link, named by `scopeId`. */
@@ -215,14 +215,12 @@ static nvmlReturn_t put_link_state(nvmlFieldValue_t *field, const plant_fixed_t 
 static nvmlReturn_t put_speed(nvmlFieldValue_t *field, const plant_fixed_t *fixed, const plant_reading_t *reading,
                               unsigned int link)
 {
-    if (link >= fixed->nvlink_count) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(link < fixed->nvlink_count);
     put_u32(field, is_up(fixed, reading, link) ? fixed->nvlink_mib_s : 0);
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t put_nvlink_field(nvmlFieldValue_t *field, const plant_fixed_t *fixed, const plant_reading_t *reading)
+static nvmlReturn_t put_known(nvmlFieldValue_t *field, const plant_fixed_t *fixed, const plant_reading_t *reading)
 {
     unsigned int id = field->fieldId;
     for (unsigned int row = 0; row < sizeof per_link / sizeof *per_link; row++) {
@@ -240,7 +238,7 @@ nvmlReturn_t put_nvlink_field(nvmlFieldValue_t *field, const plant_fixed_t *fixe
     case 84 ... 89: return put_speed(field, fixed, reading, id - 84);
     case 132 ... 137: return put_speed(field, fixed, reading, id - 132 + 6);
     case 90: put_u32(field, fixed->nvlink_mib_s); return NVML_SUCCESS;
-    case 91: put_u32(field, fixed->nvlink_count); return NVML_SUCCESS;
+    case LINK_COUNT: put_u32(field, fixed->nvlink_count); return NVML_SUCCESS;
     case 138 ... 141: return put_bytes(field, fixed, reading, 1024);
     case 161: return put_count(field, fixed, reading, ERROR_REPLAY, field->scopeId);
     case 162: return put_count(field, fixed, reading, ERROR_RECOVERY, field->scopeId);
@@ -250,4 +248,12 @@ nvmlReturn_t put_nvlink_field(nvmlFieldValue_t *field, const plant_fixed_t *fixe
         return fixed->nvlink_version >= 7 ? put_bytes(field, fixed, reading, 1) : NVML_ERROR_NOT_SUPPORTED;
     default: return NVML_ERROR_NOT_FOUND;
     }
+}
+
+nvmlReturn_t put_nvlink_field(nvmlFieldValue_t *field, const plant_fixed_t *fixed, const plant_reading_t *reading)
+{
+    nvmlReturn_t result = put_known(field, fixed, reading);
+    bool can_be_none = result == NVML_ERROR_NOT_FOUND || field->fieldId == LINK_COUNT;
+    REQUIRE_PART(fixed->nvlink_count > 0 || can_be_none);
+    return result;
 }

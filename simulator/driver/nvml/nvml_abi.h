@@ -2,7 +2,8 @@
  * The part of NVIDIA's management interface that the simulated driver answers.
  *
  * Names, numbers and layouts are those of the public header nvml.h (CUDA 13.x, PyPI nvidia-nvml-dev), written anew
- * from its facts: only the binary interface matters here.
+ * from its facts: only the binary interface matters here. The functions are those of r580, whatever branch a node names:
+ * programs look for symbols to learn what a driver can, and one library serves every node.
  */
 #ifndef NVML_ABI_H
 #define NVML_ABI_H
@@ -149,10 +150,6 @@ typedef struct {
 } nvmlRowRemapperHistogramValues_t;
 
 typedef struct {
-    unsigned int corrActiveRemaps, corrInactiveRemaps, uncActiveRemaps, uncInactiveRemaps, bPending, bFailureOccurred;
-} nvmlRemappedRowsInfo_v2_t;
-
-typedef struct {
     unsigned int pid;
     unsigned long long usedGpuMemory;
 } nvmlProcessInfo_v1_t;
@@ -208,6 +205,23 @@ typedef struct {
     unsigned int cliqueId;
     unsigned char state;
 } nvmlGpuFabricInfo_t;
+
+typedef struct {
+    unsigned int version;
+    unsigned char clusterUuid[16];
+    nvmlReturn_t status;
+    unsigned int cliqueId;
+    unsigned char state;
+    unsigned int healthMask;
+} nvmlGpuFabricInfo_v2_t;
+
+typedef struct {
+    union {
+        unsigned int version;
+        nvmlGpuFabricInfo_v2_t second;
+    };
+    unsigned char healthSummary;
+} nvmlGpuFabricInfo_v3_t;
 
 typedef struct {
     unsigned int environment, ccFeature, devToolsMode;

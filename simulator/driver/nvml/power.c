@@ -50,9 +50,7 @@ API nvmlReturn_t nvmlDeviceSetPowerManagementLimit_v2(nvmlDevice_t device, nvmlP
 {
     ENTER_SETTER(device);
     REQUIRE(value);
-    if (value->version != VERSION_WORD(nvmlPowerValue_v2_t, 2)) {
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    }
+    REQUIRE_VERSION(value, nvmlPowerValue_v2_t, 2);
     return value->powerScope == 0 ? limit_power(device, value->powerValueMw) : NVML_ERROR_NOT_SUPPORTED;
 }
 
@@ -69,9 +67,7 @@ nvmlReturn_t put_power_field(nvmlFieldValue_t *field, nvmlDevice_t device, const
     }
     switch (field->fieldId) {
     case 185:
-        if (!HAS(device, AVERAGE_POWER)) {
-            return NVML_ERROR_NOT_SUPPORTED;
-        }
+        REQUIRE_PART(HAS(device, AVERAGE_POWER));
         REQUIRE_SENSOR(*reading, POWER);
         put_u32(field, reading->power_average_mw);
         break;

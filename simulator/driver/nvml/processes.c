@@ -69,9 +69,7 @@ API nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvml
 {
     ENTER_DEVICE(device);
     REQUIRE(list);
-    if (list->version != VERSION_WORD(nvmlProcessDetailList_t, 1)) {
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    }
+    REQUIRE_VERSION(list, nvmlProcessDetailList_t, 1);
     if (list->mode > 2) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
@@ -123,9 +121,7 @@ API nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvml
 {
     ENTER_DEVICE(device);
     REQUIRE(info);
-    if (info->version != VERSION_WORD(nvmlProcessesUtilizationInfo_t, 1)) {
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    }
+    REQUIRE_VERSION(info, nvmlProcessesUtilizationInfo_t, 1);
     plant_reading_t reading;
     CHECK(newer_sample(device, info->lastSeenTimeStamp, &reading));
     CHECK(tell_count(1, &info->processSamplesCount, info->procUtilArray));
@@ -154,9 +150,7 @@ API nvmlReturn_t nvmlDeviceSetAccountingMode(nvmlDevice_t device, unsigned int m
 API nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned int *count, unsigned int *pids)
 {
     ENTER_DEVICE(device);
-    if (ASKED(device, accounting) == 0) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(ASKED(device, accounting) != 0);
     plant_reading_t reading;
     CHECK(read_gpu(device, &reading, NULL));
     CHECK(tell_count(reading.process_pid != 0, count, pids));
@@ -170,9 +164,7 @@ API nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t device, unsigned int 
 {
     ENTER_DEVICE(device);
     REQUIRE(stats);
-    if (ASKED(device, accounting) == 0) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(ASKED(device, accounting) != 0);
     plant_reading_t reading;
     CHECK(read_gpu(device, &reading, NULL));
     if (pid == 0 || reading.process_pid != pid) {

@@ -1,10 +1,10 @@
 /* The driver's own sample buffers. */
 #include "driver.h"
 
-/* What one call gives: fewer than the plant keeps, so that it never overwrites what is being copied. Seen on hardware:
- * 120 of power, 100 of utilisation. */
-#define POWER_SAMPLES (PLANT_SAMPLE_SLOTS - 8)
-#define UTIL_SAMPLES (PLANT_UTIL_SLOTS - 28)
+/* What the driver keeps, as seen on hardware: 120 of power, 100 of utilisation. The plant keeps more. */
+#define POWER_SAMPLES 120u
+#define UTIL_SAMPLES 100u
+_Static_assert(POWER_SAMPLES < PLANT_SAMPLE_SLOTS && UTIL_SAMPLES < PLANT_UTIL_SLOTS, "the rings are too short");
 enum { POWER, GPU_UTIL, MEM_UTIL, ENCODER, DECODER, PROCESSOR_CLOCK, MEMORY_CLOCK, MODULE_POWER, JPEG, OFA, KINDS };
 
 struct one {
@@ -47,22 +47,25 @@ API nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, unsigned int kind, un
     bool fast = kind == POWER || kind == PROCESSOR_CLOCK || kind == MEMORY_CLOCK;
     unsigned int depth = fast ? POWER_SAMPLES : UTIL_SAMPLES;
     const uint64_t *counter = fast ? &plant->sample_count[gpu] : &plant->util_count[gpu];
-    uint64_t written = __atomic_load_n(counter, __ATOMIC_ACQUIRE);
     *value_type = VALUE_U32;
     if (samples == NULL) {
         *count = depth;
         return NVML_SUCCESS;
     }
-    unsigned int given = 0;
-    for (uint64_t position = written < depth ? 0 : written - depth; position < written && given < *count; position++) {
-        struct one sample = fast ? power_or_clock(gpu, kind, position) : use(gpu, kind, position);
-        if (sample.time_us > last_seen_us) {
-            samples[given].timeStamp = sample.time_us;
-            samples[given].sampleValue.ullVal = 0;
-            samples[given].sampleValue.uiVal = sample.value;
-            given++;
+    unsigned int slots = fast ? PLANT_SAMPLE_SLOTS : PLANT_UTIL_SLOTS, given;
+    uint64_t first;
+    do {
+        uint64_t written = __atomic_load_n(counter, __ATOMIC_ACQUIRE);
+        first = written < depth ? 0 : written - depth;
+        given = 0;
+        for (uint64_t position = first; position < written && given < *count; position++) {
+            struct one sample = fast ? power_or_clock(gpu, kind, position) : use(gpu, kind, position);
+            if (sample.time_us > last_seen_us) {
+                samples[given] = (nvmlSample_t){.timeStamp = sample.time_us, .sampleValue.ullVal = sample.value};
+                given++;
+            }
         }
-    }
+    } while (!was_in_ring(counter, first, slots)); /* the plant went round meanwhile: copy anew */
     *count = given;
     return given > 0 ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }

@@ -10,7 +10,7 @@
 static nvmlReturn_t enter_clock_setter(const char *call, nvmlDevice_t device)
 {
     CHECK(enter_device(call, device));
-    bool allowed = is_root() || plant->clocks_unrestricted != 0;
+    bool allowed = is_root() || __atomic_load_n(&plant->clocks_unrestricted, __ATOMIC_ACQUIRE) != 0;
     return allowed && may_write() ? NVML_SUCCESS : NVML_ERROR_NO_PERMISSION;
 }
 
@@ -57,9 +57,7 @@ API nvmlReturn_t nvmlDeviceSetGpuLockedClocks(nvmlDevice_t device, unsigned int 
 {
     ENTER_SETTER(device);
     const plant_fixed_t *fixed = GPU_FIXED(device);
-    if ((fixed->features & PLANT_FEATURE_LOCKED_CLOCKS) == 0) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(HAS(device, LOCKED_CLOCKS));
     if (min_mhz >= CLOCK_LIMIT_RANGE || max_mhz >= CLOCK_LIMIT_RANGE) {
         if (!is_limit(min_mhz) || !is_limit(max_mhz)) {
             return NVML_ERROR_INVALID_ARGUMENT; /* the two ways are never mixed */
@@ -84,9 +82,7 @@ API nvmlReturn_t nvmlDeviceResetGpuLockedClocks(nvmlDevice_t device)
 API nvmlReturn_t nvmlDeviceSetMemoryLockedClocks(nvmlDevice_t device, unsigned int min_mhz, unsigned int max_mhz)
 {
     ENTER_SETTER(device);
-    if (!HAS(device, LOCKED_MEMORY_CLOCKS)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(HAS(device, LOCKED_MEMORY_CLOCKS));
     if (max_mhz == 0 || min_mhz > max_mhz) {
         return NVML_ERROR_INVALID_ARGUMENT;
     }
@@ -97,9 +93,7 @@ API nvmlReturn_t nvmlDeviceSetMemoryLockedClocks(nvmlDevice_t device, unsigned i
 API nvmlReturn_t nvmlDeviceResetMemoryLockedClocks(nvmlDevice_t device)
 {
     ENTER_SETTER(device);
-    if (!HAS(device, LOCKED_MEMORY_CLOCKS)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_PART(HAS(device, LOCKED_MEMORY_CLOCKS));
     ASK(device, locked_memory_clocks, 0);
     return NVML_SUCCESS;
 }
@@ -142,7 +136,7 @@ API nvmlReturn_t nvmlDeviceGetAPIRestriction(nvmlDevice_t device, unsigned int k
     ENTER_DEVICE(device);
     REQUIRE(restricted);
     CHECK(is_restrictable(kind));
-    *restricted = plant->clocks_unrestricted == 0;
+    *restricted = __atomic_load_n(&plant->clocks_unrestricted, __ATOMIC_ACQUIRE) == 0;
     return NVML_SUCCESS;
 }
 

@@ -31,9 +31,7 @@ API nvmlReturn_t nvmlSystemGetDriverBranch(nvmlSystemDriverBranchInfo_t *info, u
 {
     ENTER();
     REQUIRE(info);
-    if (info->version != VERSION_WORD(nvmlSystemDriverBranchInfo_t, 1)) {
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    }
+    REQUIRE_VERSION(info, nvmlSystemDriverBranchInfo_t, 1);
     unsigned int major = 0;
     sscanf(plant->driver_version, "%u", &major);
     char branch[sizeof info->branch];
@@ -53,8 +51,7 @@ API nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned
         plant_reading_t reading;
         CHECK(read_gpu(device_at(index), &reading, NULL));
         if (reading.process_pid == pid) {
-            snprintf(name, length, "python3");
-            return NVML_SUCCESS;
+            return copy_text(name, length, "python3");
         }
     }
     return NVML_ERROR_NOT_FOUND;

@@ -65,11 +65,14 @@ static unsigned int take_events(nvmlSystemEventSet_t set, nvmlSystemEventData_t 
 {
     unsigned int taken = 0;
     uint64_t count = __atomic_load_n(&plant->system_event_count, __ATOMIC_ACQUIRE);
-    if (count - set->next > PLANT_SYSTEM_EVENT_SLOTS) {
-        set->next = count - PLANT_SYSTEM_EVENT_SLOTS;
-    }
+    uint64_t oldest = oldest_in_ring(count, PLANT_SYSTEM_EVENT_SLOTS);
+    set->next = set->next < oldest ? oldest : set->next;
     while (set->next < count && taken < room) {
-        plant_system_event_t event = plant->system_events[set->next++ % PLANT_SYSTEM_EVENT_SLOTS];
+        uint64_t position = set->next++;
+        plant_system_event_t event = plant->system_events[position % PLANT_SYSTEM_EVENT_SLOTS];
+        if (!was_in_ring(&plant->system_event_count, position, PLANT_SYSTEM_EVENT_SLOTS)) {
+            continue; /* overtaken: it is lost, as the ones before it */
+        }
         if ((event.kind & set->wanted) != 0) {
             data[taken++] = (nvmlSystemEventData_t){.eventType = event.kind, .gpuId = gpu_id(event.gpu)};
         }

@@ -26,9 +26,7 @@ API nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_
 {
     ENTER_DEVICE(device);
     REQUIRE(value);
-    if (value->version != VERSION_WORD(nvmlTemperature_t, 1)) {
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    }
+    REQUIRE_VERSION(value, nvmlTemperature_t, 1);
     return temperature(device, value->sensorType, &value->temperature);
 }
 
@@ -51,12 +49,8 @@ API nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device, nvmlMarginT
 {
     ENTER_DEVICE(device);
     REQUIRE(margin);
-    if (margin->version != VERSION_WORD(nvmlMarginTemperature_t, 1)) {
-        return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    }
-    if (!HAS(device, TLIMIT)) {
-        return NVML_ERROR_NOT_SUPPORTED;
-    }
+    REQUIRE_VERSION(margin, nvmlMarginTemperature_t, 1);
+    REQUIRE_PART(HAS(device, TLIMIT));
     int temp_c;
     CHECK(temperature(device, 0, &temp_c));
     margin->marginTemperature = (int)GPU_FIXED(device)->gpu_max_c - temp_c;

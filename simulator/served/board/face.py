@@ -9,6 +9,7 @@ from simulator.plant.state import NodeState
 from simulator.sensors.bank import SensorBank
 from simulator.sensors.bmc import BmcReadings
 from simulator.served.board.ipmi import IpmiController
+from simulator.served.board.sensors import Kind
 from simulator.served.board.status import Board, Health
 
 INTERRUPT_MS = 500  # long enough for the controller's own scan to see it
@@ -35,6 +36,7 @@ class BoardFace:
             raise ValueError(f"{node.name} has no management controller")
         self._node = node
         self.board = Board(node, load_sensor(node.sensors.bmc))
+        (self._interrupt,) = (s for s in self.board.sensors if s.kind is Kind.CRITICAL_INTERRUPT)
         self.controller: IpmiController | None = None
         self._readings: BmcReadings | None = None
         self._interrupt_until_ms: int | None = None
@@ -56,7 +58,8 @@ class BoardFace:
         """Log what a controller notices by itself."""
         if event.kind is PlantEventKind.BMC_CRITICAL:
             place = "" if event.gpu is None else f" at {self._node.slots[event.gpu].pci}"
-            self.board.log(Health.CRITICAL, f"Critical interrupt: bus fatal error{place}", time_ns=time_ns)
+            message = f"Critical interrupt: bus fatal error{place}"
+            self.board.log(Health.CRITICAL, message, time_ns=time_ns, sensor=self._interrupt)
             self._interrupt_wanted = True
         elif event.kind in (PlantEventKind.POWER_OFF, PlantEventKind.POWER_ON):
             off = event.kind is PlantEventKind.POWER_OFF
@@ -73,6 +76,7 @@ class BoardFace:
         self.board.show(readings, time_ns=time_ns, powered=state.powered)
         if self.controller is not None:
             self.controller.show(self.board.status.raw)
+            self.controller.switch(on=state.powered)
 
     def close(self) -> None:
         """End the IPMI side."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from simulator.served.board.sdr import OWNER, TYPE_CODES, event_bits, full_record, reading_type, threshold_bytes
-from simulator.served.board.sensors import BUS_FATAL, BoardSensor, Kind
+from simulator.served.board.sensors import BUS_FATAL, PRESENT, BoardSensor, Kind
 from telemetry.errors import EnvironmentLacksError
 
 PROGRAM = "ipmi_sim"
@@ -29,6 +29,8 @@ _END_S = 3.0
 _CAPABILITIES = bytes.fromhex("0600ff07000000000000000000092018c88100380e0435")
 _PAUSE_S, _TRIES = 0.05, 100
 _AUTHENTICATION = "none md2 md5 straight"
+# Asked with "get power" it answers; asked to "set" anything it fails, since nothing here can be switched.
+_CHASSIS_SCRIPT = 'test "$1 $2" = "get power" && cat power\n'
 
 
 class IpmiController:
@@ -62,29 +64,22 @@ class IpmiController:
         if program is None:
             raise EnvironmentLacksError(f"{PROGRAM} is not installed; apt-get install openipmi")
         self.port = _claimed(port)
+        self._interrupt = next((s.number for s in sensors if s.kind is Kind.CRITICAL_INTERRUPT), None)
         self._files: dict[int, int] = {}
+        self._values = {sensor.number: folder / f"sensor{sensor.number}" for sensor in sensors}
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "state").mkdir(parents=True)
-        self._values = {sensor.number: folder / f"sensor{sensor.number}" for sensor in sensors}
         for number, path in self._values.items():
             path.write_text(f"{first.get(number) or 0:<{_DIGITS}d}\n", encoding="ascii")
+        (folder / "chassis.sh").write_text(_CHASSIS_SCRIPT, encoding="ascii")
+        self._power = folder / "power"
+        self.switch(on=True)
         (folder / "lan.conf").write_text(_lan_conf(name, self.port), encoding="ascii")
         (folder / "sim.emu").write_text(_commands(sensors, self._values), encoding="ascii")
-        self._log = (folder / "log").open("wb")
-        # It would outlive us if we were killed; setpriv of util-linux ends it then.
-        guard = () if (setpriv := shutil.which("setpriv")) is None else (setpriv, "--pdeathsig", "TERM", "--")
-        self._process = subprocess.Popen(
-            [*guard, program, "-c", folder / "lan.conf", "-f", folder / "sim.emu", "-s", folder / "state", "-n"],
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            start_new_session=True,  # Ctrl-C is for us; we then end it
-        )
-        self._await_answer()
-        self._interrupt = next((s.number for s in sensors if s.kind is Kind.CRITICAL_INTERRUPT), None)
+        self._process = _start(program, folder)
+        self._await_answer(folder / "log")
 
-    def _await_answer(self) -> None:
+    def _await_answer(self, log: Path) -> None:
         """Return once it answers a request that needs no session."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
             asker.connect(("127.0.0.1", self.port))
@@ -98,7 +93,7 @@ class IpmiController:
                     self._process.wait(_PAUSE_S)
                     break
         self.close()
-        said = Path(self._log.name).read_text(encoding="utf-8", errors="replace").strip().replace("\n", "; ")
+        said = log.read_text(encoding="utf-8", errors="replace").strip().replace("\n", "; ")
         raise EnvironmentLacksError(f"{PROGRAM} does not answer on UDP port {self.port}: {said or 'no reason given'}")
 
     @property
@@ -117,6 +112,12 @@ class IpmiController:
             if value is not None:
                 self._write(number, value)
 
+    def switch(self, *, on: bool) -> None:
+        """Show whether the node is switched on."""
+        fresh = self._power.with_name("new-power")
+        fresh.write_text(f"power:{int(on)}\n", encoding="ascii")
+        fresh.replace(self._power)
+
     def interrupt(self, *, on: bool) -> None:
         """Raise or drop the critical interrupt; when it comes up the controller logs it."""
         if self._interrupt is not None:
@@ -130,7 +131,6 @@ class IpmiController:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._log.close()
         for descriptor in self._files.values():
             with contextlib.suppress(OSError):
                 os.close(descriptor)
@@ -141,6 +141,21 @@ class IpmiController:
         if descriptor is None:
             descriptor = self._files[number] = os.open(self._values[number], os.O_WRONLY | os.O_CLOEXEC)
         os.pwrite(descriptor, f"{value:<{_DIGITS}d}\n".encode(), 0)
+
+
+def _start(program: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Start the program on the files of a folder; what it says goes into ``log`` there."""
+    # It would outlive us if we were killed; setpriv of util-linux ends it then.
+    guard = () if (setpriv := shutil.which("setpriv")) is None else (setpriv, "--pdeathsig", "TERM", "--")
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            [*guard, program, "-c", folder / "lan.conf", "-f", folder / "sim.emu", "-s", folder / "state", "-n"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            start_new_session=True,  # Ctrl-C is for us; we then end it
+        )
 
 
 def _claimed(port: int) -> int:
@@ -165,6 +180,7 @@ def _lan_conf(name: str, port: int) -> str:
         *(f"allowed_auths_{kind} {_AUTHENTICATION}" for kind in kinds),
         f"guid {uuid.uuid5(uuid.NAMESPACE_DNS, name).hex}",
         "endlan",
+        'chassis_control "sh ./chassis.sh"',
         f'user 2 true "{USER}" "{PASSWORD}" admin 10 {_AUTHENTICATION}',
     ]
     return "\n".join([*lines, ""])
@@ -191,6 +207,8 @@ def _sensor_commands(sensor: BoardSensor, path: Path) -> list[str]:
         present, raw = threshold_bytes(sensor)
         values = " ".join(str(value) for value in reversed(raw))
         lines.append(f"sensor_set_threshold {place} readable {present:06b} {values}")
+    if sensor.kind is Kind.SUPPLY_STATUS:
+        events &= ~PRESENT  # that a supply sits in its slot is a state and no news
     asserted = f"{events:015b}"
     # A critical interrupt is one event; everything else also says when it is over.
     over = f"{0 if sensor.kind is Kind.CRITICAL_INTERRUPT else events:015b}"

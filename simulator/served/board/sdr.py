@@ -49,7 +49,7 @@ def threshold_bytes(sensor: BoardSensor) -> tuple[int, Sequence[int]]:
     values = _by_number(sensor.limits)
     scale = sensor.scale or Scale(m=1, exponent=0)
     present = sum(1 << number for number, value in values.items() if value is not None)
-    raw = [0 if values.get(number) is None else scale.raw(values[number] or 0.0) or 0 for number in range(6)]
+    raw = [0 if (value := values.get(number)) is None else scale.raw(value) or 0 for number in range(6)]
     return present, raw
 
 

@@ -1,22 +1,21 @@
 """Which sensors a node's management controller has, made from the node file; IPMI and Redfish both show these."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from simulator.files.node import NodeFile, SupplyUnit
 from simulator.files.sensor import Channel, SensorKind
 from simulator.sensors.bmc import BmcReadings
 from simulator.served.board.scale import Scale, scale_of
+from simulator.served.rail import nominal_rail_v
 
 # What a supply draws for what it delivers: 80 PLUS Platinum at half load.
 EFFICIENCY = 0.94
-_RAIL_12V_MAX_V = 15.0
 # Bits of a supply's status, IPMI 2.0 table 42-3, sensor type 08h.
 PRESENT, FAILED, INPUT_LOST = 1 << 0, 1 << 1, 1 << 3
 # Bit of a critical interrupt, the same table, type 13h: a fatal error on a bus.
 BUS_FATAL = 1 << 10
-
 
 Channels = Mapping[str, Channel]
 
@@ -57,17 +56,18 @@ class Limits:
 class BoardSensor:
     """One sensor: an analog one has a `scale`, a discrete one has bits.
 
-    `read` takes the readings and gives the value, NaN for none; of a discrete sensor its bits.
+    `read` takes the readings and gives the value, NaN for none; of a discrete sensor its bits. `instance` counts the
+    parts of one place from 1. `number` is 0 until the whole list is known.
     """
 
-    number: int
     name: str
     kind: Kind
     place: Place
-    instance: int
-    scale: Scale | None
-    limits: Limits
     read: Callable[[BmcReadings], float]
+    scale: Scale | None = None
+    limits: Limits = Limits()
+    instance: int = 1
+    number: int = 0
 
     def raw(self, readings: BmcReadings) -> int | None:
         """Give what the controller answers: a byte, or bits; None where it has no reading."""
@@ -87,31 +87,8 @@ def board_sensors(node: NodeFile, kind: SensorKind) -> tuple[BoardSensor, ...]:
     for index, unit in enumerate(node.supply.units):
         made += _supply(index, unit, node, channels)
     made += [_fan(index, node, channels) for index in range(node.cooling.fans)]
-    made.append(_Draft("Critical Int", Kind.CRITICAL_INTERRUPT, Place.BOARD, lambda _: 0.0))
-    return tuple(
-        BoardSensor(
-            number=number,
-            name=draft.name,
-            kind=draft.kind,
-            place=draft.place,
-            instance=draft.instance,
-            scale=draft.scale,
-            limits=draft.limits,
-            read=draft.read,
-        )
-        for number, draft in enumerate(made, start=1)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    name: str
-    kind: Kind
-    place: Place
-    read: Callable[[BmcReadings], float]
-    scale: Scale | None = None
-    limits: Limits = Limits()
-    instance: int = 1
+    made.append(BoardSensor(name="Critical Int", kind=Kind.CRITICAL_INTERRUPT, place=Place.BOARD, read=lambda _: 0.0))
+    return tuple(replace(sensor, number=number) for number, sensor in enumerate(made, start=1))
 
 
 def _scale(channels: Channels, name: str, highest: float) -> Scale:
@@ -122,37 +99,54 @@ def _scale(channels: Channels, name: str, highest: float) -> Scale:
     return scale_of(channel.quantum, highest if channel.highest is None else min(highest, channel.highest))
 
 
-def _rail(node: NodeFile, channels: Channels) -> _Draft:
+def _rail(node: NodeFile, channels: Channels) -> BoardSensor:
+    nominal_v = nominal_rail_v(node.supply)
     highest_v = max(unit.open_circuit_v for unit in node.supply.units)
-    nominal_v = 12.0 if highest_v < _RAIL_12V_MAX_V else highest_v
-    return _Draft(
-        f"P{round(nominal_v)}V",
-        Kind.VOLTAGE,
-        Place.BOARD,
-        lambda now: now.rail_v,
-        _scale(channels, "rail_voltage_v", 1.2 * highest_v),
+    return BoardSensor(
+        name=f"P{round(nominal_v)}V",
+        kind=Kind.VOLTAGE,
+        place=Place.BOARD,
+        read=lambda now: now.rail_v,
+        scale=_scale(channels, "rail_voltage_v", 1.2 * highest_v),
         # ATX12V Power Supply Design Guide: 5 %. Assumption: twice that is critical.
-        Limits(lower_caution=0.95 * nominal_v, lower_critical=0.9 * nominal_v),
+        limits=Limits(lower_caution=round(0.95 * nominal_v, 3), lower_critical=round(0.9 * nominal_v, 3)),
     )
 
 
-def _temperatures() -> list[_Draft]:
-    # ASHRAE TC 9.9: class A2 allows air of 35 degC, class A4 of 45. Assumption: the air that leaves, 70 and 80.
+def _temperatures() -> list[BoardSensor]:
     degree = Scale(m=1, exponent=0)
-    intake, exhaust = Limits(upper_caution=35, upper_critical=45), Limits(upper_caution=70, upper_critical=80)
     return [
-        _Draft("Inlet Temp", Kind.TEMPERATURE, Place.INTAKE, lambda now: now.inlet_c, degree, intake),
-        _Draft("Outlet Temp", Kind.TEMPERATURE, Place.EXHAUST, lambda now: now.outlet_c, degree, exhaust),
+        BoardSensor(
+            name="Inlet Temp",
+            kind=Kind.TEMPERATURE,
+            place=Place.INTAKE,
+            read=lambda now: now.inlet_c,
+            scale=degree,
+            limits=Limits(upper_caution=35, upper_critical=45),  # ASHRAE TC 9.9: air of class A2 and of class A4
+        ),
+        BoardSensor(
+            name="Outlet Temp",
+            kind=Kind.TEMPERATURE,
+            place=Place.EXHAUST,
+            read=lambda now: now.outlet_c,
+            scale=degree,
+            limits=Limits(upper_caution=70, upper_critical=80),  # assumption
+        ),
     ]
 
 
-def _node_power(node: NodeFile, channels: Channels) -> _Draft:
+def _node_power(node: NodeFile, channels: Channels) -> BoardSensor:
     highest_w = 1.15 * sum(unit.rated_w for unit in node.supply.units)
-    scale = _scale(channels, "node_power_w", highest_w)
-    return _Draft("Node Power", Kind.POWER, Place.BOARD, lambda now: now.node_power_w, scale)
+    return BoardSensor(
+        name="Node Power",
+        kind=Kind.POWER,
+        place=Place.BOARD,
+        read=lambda now: now.node_power_w,
+        scale=_scale(channels, "node_power_w", highest_w),
+    )
 
 
-def _supply(index: int, unit: SupplyUnit, node: NodeFile, channels: Channels) -> list[_Draft]:
+def _supply(index: int, unit: SupplyUnit, node: NodeFile, channels: Channels) -> list[BoardSensor]:
     tag, mains = unit.name.upper(), node.supply.input
     highest_w = 1.3 * unit.rated_w
 
@@ -164,10 +158,16 @@ def _supply(index: int, unit: SupplyUnit, node: NodeFile, channels: Channels) ->
             return PRESENT
         return PRESENT | (INPUT_LOST if now.psu_input_v[index] < mains.dropout_ratio * mains.nominal_v else FAILED)
 
-    def analog(name: str, kind: Kind, read: Callable[[BmcReadings], float], highest: float, step: str) -> _Draft:
-        limits = Limits(upper_caution=unit.rated_w) if name == "Pout" else Limits()
-        scale = _scale(channels, step, highest)
-        return _Draft(f"{tag} {name}", kind, Place.SUPPLY, read, scale, limits, index + 1)
+    def analog(name: str, kind: Kind, read: Callable[[BmcReadings], float], highest: float, step: str) -> BoardSensor:
+        return BoardSensor(
+            name=f"{tag} {name}",
+            kind=kind,
+            place=Place.SUPPLY,
+            read=read,
+            scale=_scale(channels, step, highest),
+            limits=Limits(upper_caution=unit.rated_w) if name == "Pout" else Limits(),
+            instance=index + 1,
+        )
 
     amps = highest_w / unit.open_circuit_v
     return [
@@ -176,18 +176,18 @@ def _supply(index: int, unit: SupplyUnit, node: NodeFile, channels: Channels) ->
         analog("Iout", Kind.CURRENT, lambda now: now.psu_output_a[index], amps, "psu_output_a"),
         analog("Pout", Kind.POWER, output_w, highest_w, "psu_output_w"),
         analog("Pin", Kind.POWER, lambda now: output_w(now) / EFFICIENCY, highest_w / EFFICIENCY, "psu_input_w"),
-        _Draft(f"{tag} Status", Kind.SUPPLY_STATUS, Place.SUPPLY, status, instance=index + 1),
+        BoardSensor(name=f"{tag} Status", kind=Kind.SUPPLY_STATUS, place=Place.SUPPLY, read=status, instance=index + 1),
     ]
 
 
-def _fan(index: int, node: NodeFile, channels: Channels) -> _Draft:
+def _fan(index: int, node: NodeFile, channels: Channels) -> BoardSensor:
     highest_rpm = node.cooling.max_rpm
-    return _Draft(
-        f"FAN{index}",
-        Kind.FAN,
-        Place.FAN,
-        lambda now: now.fan_rpm[index],
-        _scale(channels, "fan_rpm", 1.02 * highest_rpm),
-        Limits(lower_critical=0.1 * highest_rpm),  # assumption: below that it stands
-        index + 1,
+    return BoardSensor(
+        name=f"FAN{index}",
+        kind=Kind.FAN,
+        place=Place.FAN,
+        read=lambda now: now.fan_rpm[index],
+        scale=_scale(channels, "fan_rpm", 1.02 * highest_rpm),
+        limits=Limits(lower_critical=float(round(0.1 * highest_rpm))),  # assumption: below that it stands
+        instance=index + 1,
     )

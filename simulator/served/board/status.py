@@ -1,7 +1,8 @@
 """What the controller knows now, and what it wrote into its log: the one source of IPMI and Redfish."""
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from simulator.files.node import NodeFile
@@ -22,22 +23,22 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """One line of the controller's log; `sensor` is None where it is about the board."""
+    """One line of the controller's log; `sensor` is None where it is about the whole board."""
 
     number: int
     time_ns: int
     health: Health
     message: str
-    sensor: str | None = None
+    sensor: BoardSensor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardStatus:
-    """Everything at one moment; `raw` has a sensor's byte or bits by number, None where it has no reading."""
+    """Everything as it was read at `time_ns`; `raw` has a byte or bits by a sensor's number, None for no reading."""
 
     time_ns: int
     powered: bool
-    raw: dict[int, int | None]
+    raw: Mapping[int, int | None]
     log: tuple[LogEntry, ...]
 
     def value(self, sensor: BoardSensor) -> float | None:
@@ -76,16 +77,15 @@ class Board:
             health = health_of(sensor, raw[sensor.number])
             if raw[sensor.number] is not None and health is not self._health[sensor.number]:
                 self._health[sensor.number] = health
-                self._add(health, _sentence(sensor, raw[sensor.number], health), time_ns=time_ns, sensor=sensor.name)
+                self._add(health, _sentence(sensor, raw[sensor.number], health), time_ns=time_ns, sensor=sensor)
         self.status = BoardStatus(time_ns=time_ns, powered=powered, raw=raw, log=tuple(self._log))
 
-    def log(self, health: Health, message: str, *, time_ns: int) -> None:
-        """Write a line about the board into the log."""
-        self._add(health, message, time_ns=time_ns)
-        old = self.status
-        self.status = BoardStatus(time_ns=time_ns, powered=old.powered, raw=old.raw, log=tuple(self._log))
+    def log(self, health: Health, message: str, *, time_ns: int, sensor: BoardSensor | None = None) -> None:
+        """Write a line into the log, about the board where no sensor is given."""
+        self._add(health, message, time_ns=time_ns, sensor=sensor)
+        self.status = replace(self.status, log=tuple(self._log))
 
-    def _add(self, health: Health, message: str, *, time_ns: int, sensor: str | None = None) -> None:
+    def _add(self, health: Health, message: str, *, time_ns: int, sensor: BoardSensor | None = None) -> None:
         self._count += 1
         self._log.append(LogEntry(number=self._count, time_ns=time_ns, health=health, message=message, sensor=sensor))
 

@@ -53,6 +53,12 @@ def gpm_metrics(first, second, *ids):
     pynvml.nvmlGpmMetricsGet(request)
     return [[metric.nvmlReturn, metric.value] for metric in request.metrics[: len(ids)]]
 
+def fabric(gpu, version):
+    info = pynvml.c_nvmlGpuFabricInfo_v3_t() if version == 3 else pynvml.c_nvmlGpuFabricInfo_v2_t()
+    info.version = info.version if version else 1
+    pynvml.nvmlDeviceGetGpuFabricInfoV(gpu, ctypes.byref(info))
+    return info
+
 def bits(words):
     return [bit for bit in range(64 * len(words)) if words[bit // 64] >> bit % 64 & 1]
 
@@ -63,7 +69,7 @@ def nearest(gpu, level):
     return [pynvml.nvmlDeviceGetIndex(other) for other in pynvml.nvmlDeviceGetTopologyNearestGpus(gpu, level)]
 
 ours = {
-    function.__name__: function for function in (system_events, gpm_sample, gpm_metrics, cpu_bits, nearest)
+    function.__name__: function for function in (system_events, gpm_sample, gpm_metrics, cpu_bits, nearest, fabric)
 }
 
 for line in sys.stdin:

@@ -38,3 +38,10 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, library_dir: Pat
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(EnvironmentLacksError, match="cannot build the driver library"):
         build.build_driver(tmp_path / "file" / "cache")
+
+
+def test_the_sources_compile_without_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if build.find_compiler() is None:
+        pytest.skip("no C compiler is installed on this machine")
+    monkeypatch.setattr(build, "_FLAGS", (*build._FLAGS, "-Wshadow", "-Werror"))
+    assert (build.build_driver(tmp_path) / build.LIBRARY).exists()

@@ -14,10 +14,10 @@ from simulator.files.node import load_node
 from simulator.files.scenario import DriverFault, ScenarioFile, SensorFault, load_scenario
 from simulator.served.server import PlantServer
 from telemetry.clock import SystemClock
+from tests.simulator.driver.codes import GPU_IS_LOST, TIMEOUT, UNKNOWN
 from tests.simulator.driver.remote_nvml import RemoteNvml, environment_of, remote_nvml
 from tests.simulator.hand_clock import HandClock
 
-UNKNOWN, TIMEOUT, GPU_IS_LOST = 999, 10, 15
 NODE = load_node("v100x4")
 Served = tuple[PlantServer, RemoteNvml]
 HEALTHY = load_scenario("healthy", NODE)
@@ -146,7 +146,7 @@ def test_the_table_holds_what_holds_now_whatever_moments_are_looked_at(
     table = FaultTable(file, faults)
     for now_s in moments:
         table.show(now_s, exporter_alive=True)
-        names = [bytes(row["call"]).decode() for row in file.record["faults"][: int(file.record["fault_count"])]]
+        names = [bytes(row["call"]).decode() for row in file.faults()]
         expected = [
             f"nvml{index}"
             for index, (at, last) in enumerate(spans)

@@ -1,6 +1,5 @@
 """What Ampere and newer parts say that a V100 does not, and the other way round."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,12 +7,11 @@ import pytest
 
 from simulator.files.node import load_node
 from simulator.served.server import PlantServer
-from tests.simulator.driver.remote_nvml import RemoteNvml, environment_of, remote_nvml
+from tests.simulator.driver.codes import NOT_SUPPORTED, VERSION_MISMATCH, needs_root
+from tests.simulator.driver.remote_nvml import RemoteNvml
 from tests.simulator.served_plant import served_plant
 
-NOT_SUPPORTED = 3
 ALL_LINKS = 0xFFFFFFFF
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may change settings, as on hardware")
 
 
 @pytest.fixture(params=["a100x8", "h100x8", "b200x8"])
@@ -21,13 +19,6 @@ def plant(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[PlantServe
     with served_plant(tmp_path, node=load_node(request.param)) as server:
         server.advance(1500)
         yield server
-
-
-@pytest.fixture
-def nvml(plant: PlantServer, library_dir: Path) -> Iterator[RemoteNvml]:
-    with remote_nvml(environment_of(plant.served.state, library_dir)) as remote:
-        remote.call("nvmlInit")
-        yield remote
 
 
 def has_average(plant: PlantServer) -> bool:
@@ -70,6 +61,17 @@ def test_links_end_at_switches(nvml: RemoteNvml, plant: PlantServer) -> None:
     assert nvml.call("nvmlDeviceGetNvLinkRemoteDeviceType", nvml.gpu(3), gpu.nvlink_count - 1) == 2
     assert nvml.call("nvmlDeviceGetNvLinkVersion", nvml.gpu(3), 0) == {3: 4, 4: 6, 5: 7}[gpu.nvlink_version]
     assert nvml.call("nvmlDeviceGetP2PStatus", nvml.gpu(0), nvml.gpu(7), 2) == 0
+
+
+def test_gpus_behind_switches_have_joined_their_fabric(nvml: RemoteNvml, plant: PlantServer) -> None:
+    if plant.plant.node.gpu.architecture == "ampere":
+        assert nvml.error_of("fabric", nvml.gpu(0), 2) == NOT_SUPPORTED
+        return
+    for version in (2, 3):
+        fabric = nvml.call("fabric", nvml.gpu(0), version)
+        assert (fabric["state"], fabric["status"], fabric["healthMask"]) == (3, 0, 0x1AA)
+    assert fabric["healthSummary"] == 1
+    assert nvml.error_of("fabric", nvml.gpu(0), 0) == VERSION_MISMATCH
 
 
 def test_margins_go_down_as_the_gpu_warms_up(nvml: RemoteNvml, plant: PlantServer) -> None:

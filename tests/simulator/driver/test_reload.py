@@ -1,6 +1,5 @@
 """A driver that is taken away and loaded anew, seen by programs that run all the while."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,15 +11,14 @@ from simulator.files.scenario import Change, load_scenario
 from simulator.inprocess import PlantDriver
 from simulator.served.server import PlantServer
 from telemetry.errors import TransientError
-from tests.simulator.driver.remote_nvml import RemoteNvml, environment_of, remote_nvml
+from tests.simulator.driver.codes import DRIVER_NOT_LOADED, NOT_SUPPORTED, UNINITIALIZED, needs_root
+from tests.simulator.driver.remote_nvml import RemoteNvml
 from tests.simulator.hand_clock import HandClock
 
-UNINITIALIZED, DRIVER_NOT_LOADED = 1, 9
 UNBIND, BIND = 1, 2
 VERSION = 0x1000010
 REGISTER_VERSION = 0x1000018
 NODE = load_node("v100x4")
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may change settings, as on hardware")
 
 
 @pytest.fixture
@@ -31,13 +29,6 @@ def plant(tmp_path: Path) -> Iterator[PlantServer]:
     server = PlantServer(NODE, scenario, seed=1, run_dir=tmp_path, clock=HandClock())
     yield server
     server.close()
-
-
-@pytest.fixture
-def nvml(plant: PlantServer, library_dir: Path) -> Iterator[RemoteNvml]:
-    with remote_nvml(environment_of(plant.served.state, library_dir)) as remote:
-        remote.call("nvmlInit")
-        yield remote
 
 
 def test_without_a_driver_nothing_answers_and_who_had_it_starts_anew(nvml: RemoteNvml, plant: PlantServer) -> None:
@@ -67,6 +58,8 @@ def test_settings_are_lost_with_the_driver_but_for_the_ecc_mode(nvml: RemoteNvml
     assert nvml.call("nvmlDeviceGetApplicationsClock", gpu, 0) == 1290
     assert nvml.call("nvmlDeviceGetComputeMode", gpu) == 0
     assert nvml.call("nvmlDeviceGetEccMode", gpu) == [0, 0]
+    assert nvml.error_of("nvmlDeviceGetTotalEccErrors", gpu, 0, 0) == NOT_SUPPORTED  # nothing is counted with ECC off
+    assert [field["nvmlReturn"] for field in nvml.call("nvmlDeviceGetFieldValues", gpu, [3, 4])] == [NOT_SUPPORTED] * 2
     assert energy_mj < nvml.call("nvmlDeviceGetTotalEnergyConsumption", gpu) < 300_000  # of half a second
     assert np.array_equal(plant.plant.settings.power_limit_w, [300.0] * 4)
 

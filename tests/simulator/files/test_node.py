@@ -114,6 +114,63 @@ def test_a_node_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, ex
         load_node(str(write_node(tmp_path, (old, new))))
 
 
+def test_one_reading_tells_shape_names_and_doubles_in_the_order_of_lines(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "name: mine\n"
+        "inlet_c: warm\n"
+        "slots:\n"
+        '  - {pci: "0000:1a:00.0", preheat_k: 0}\n'
+        '  - {pci: "0000:1a:00.0", preheat_k: 0}\n'
+        "workload: nosuch\n"
+        "sensors: {rail: ina2288, bmc: null, inlet: null}\n"
+        "supply:\n"
+        "  units:\n"
+        "    - {name: psu0, rated_w: 0, joint_mohm: -1}\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigError) as raised:
+        load_node(str(path))
+    problems = {problem.key: problem for problem in raised.value.problems}
+    assert {"gpu", "inlet_c", "slots", "workload", "sensors.rail", "supply.units[0].rated_w"} <= set(problems)
+    assert "supply.units" not in problems
+    assert problems["slots"].expected == "a PCI address of its own for each slot; 0000:1a:00.0 stands twice"
+    assert problems["workload"].expected.startswith("a workload: burn, ddp")
+    assert problems["sensors.rail"].expected.endswith("perhaps ina228")
+    assert {problem.where for problem in problems.values()} == {str(path)}
+    lines = [problem.line or 0 for problem in raised.value.problems]
+    assert lines == sorted(lines)
+
+
+def test_a_form_that_does_not_fit_is_told_in_words(tmp_path: Path) -> None:
+    path = write_node(tmp_path, ("0000:1a:00.0", "1A"), ("name: psu1", "name: left"))
+    with pytest.raises(ConfigError) as raised:
+        load_node(str(path))
+    told = {problem.key: problem.expected for problem in raised.value.problems}
+    assert told["slots[0].pci"] == "a PCI address such as 0000:1a:00.0"
+    assert told["supply.units[1].name"] == "small letters and a number, such as psu0"
+
+
+def test_a_workload_named_by_a_path_stands_beside_the_node(tmp_path: Path) -> None:
+    (tmp_path / "calm.yaml").write_text(
+        "{kind: idle, name: calm, description: d, memory_share: 0, clock_bound_share: 0}", encoding="utf-8"
+    )
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: v100x4\nname: mine\nworkload: calm.yaml\n", encoding="utf-8")
+    assert load_node(str(path)).workload == str(tmp_path / "calm.yaml")
+
+
+def test_a_part_or_a_base_of_an_unknown_name_is_told_at_its_key(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: v100x4\nname: mine\ngpu: v100\ninlet_c: warm\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        load_node(str(path))
+    assert [(problem.line, problem.key) for problem in raised.value.problems] == [(3, "gpu"), (4, "inlet_c")]
+    path.write_text("extends: v100x5\nname: mine\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"mine\.yaml:1: extends: got 'v100x5'; expected .*perhaps v100x4"):
+        load_node(str(path))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [

@@ -2,13 +2,17 @@ from pathlib import Path
 
 import pytest
 
+from simulator.files.node import GPUS, load_node, node_names
 from simulator.files.rack import load_rack, nodes_of, rack_names
 from simulator.files.rack_scenario import (
     RACK_SCENARIOS,
+    is_rack_scenario,
     load_rack_scenario,
     rack_scenario_names,
     undisturbed,
 )
+from simulator.files.scenario import scenario_names
+from simulator.files.workload import workload_names
 from telemetry.errors import ConfigError
 
 RACK = load_rack("rack4-v100")
@@ -27,9 +31,11 @@ def test_every_rack_and_rack_scenario_that_comes_with_railwatch_loads() -> None:
         assert (rack.name, len(nodes_of(rack))) == (name, len(rack.nodes))
     assert rack_scenario_names() == ("breaker-open", "job-across-nodes", "lost-gpu-across-nodes", "pdu-sag")
     for name in rack_scenario_names():
-        scenario = load_rack_scenario(name, RACK)
+        scenario = load_rack_scenario(name)
         assert scenario.file.name == name
-        assert len(scenario.nodes) == 4
+        assert scenario.rack.name == scenario.file.rack
+        assert len(scenario.nodes) == len(scenario.rack.nodes)
+        assert is_rack_scenario(name)
         assert bool(scenario.file.truth) == (scenario.file.kind == "fault")
 
 
@@ -41,10 +47,17 @@ def test_every_number_of_a_rack_scenario_carries_its_source(path: Path) -> None:
 
 
 def test_nodes_named_by_a_path_stand_beside_the_racks_file(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("extends: v100x4\nname: mine\n", encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text("extends: v100x4\nname: mine\ninlet_c: 31\n", encoding="utf-8")
     path = tmp_path / "rack.yaml"
     path.write_text(f"name: r\ndescription: d\nnodes: [v100x4, mine.yaml]\n{AIR}{FEED}", encoding="utf-8")
-    assert [node.name for node in nodes_of(load_rack(str(path)))] == ["v100x4", "mine"]
+    nodes = nodes_of(load_rack(str(path)))
+    assert [node.inlet_c for node in nodes] == [load_node("v100x4").inlet_c, 31.0]
+
+
+def test_alike_nodes_of_a_rack_have_names_and_gpus_of_their_own() -> None:
+    nodes = nodes_of(RACK)
+    assert [node.name for node in nodes] == ["node0", "node1", "node2", "node3"]
+    assert len({node.gpu_uuid(gpu) for node in nodes for gpu in range(node.gpu_count)}) == 16
 
 
 def test_an_unknown_rack_says_which_there_are() -> None:
@@ -58,7 +71,7 @@ def test_every_unknown_node_of_a_rack_is_told_with_its_line(tmp_path: Path) -> N
     path.write_text(f"name: r\ndescription: d\n{nodes}{AIR}{FEED}", encoding="utf-8")
     with pytest.raises(ConfigError) as raised:
         load_rack(str(path))
-    assert [problem.where for problem in raised.value.problems] == [f"{path}:4", f"{path}:6"]
+    assert found(raised.value) == [("rack.yaml", 4, "nodes[0]"), ("rack.yaml", 6, "nodes[2]")]
 
 
 def test_everything_that_the_rack_does_not_have_is_told_with_its_line(tmp_path: Path) -> None:
@@ -66,6 +79,7 @@ def test_everything_that_the_rack_does_not_have_is_told_with_its_line(tmp_path: 
     path.write_text(
         "name: odd\n"
         "description: wrong on purpose\n"
+        "rack: rack4-v100\n"
         "jobs:\n"
         "  - {at: 0s, workload: ddp, nodes: [0, 4]}\n"
         "  - {at: 0s, workload: ddp, nodes: [1, 1]}\n"
@@ -76,32 +90,103 @@ def test_everything_that_the_rack_does_not_have_is_told_with_its_line(tmp_path: 
         "  - {node: 1, scenario: healthy}\n"
         "  - {node: 2, scenario: earthquake}\n"
         "truth:\n"
-        "  - {cause: input_sag, entities: [pdu, node7, node0.psu1, node0.psu9], onset: 1s}\n",
+        "  - {cause: input_sag, entities: [pdu, node7, node0.psu1, node0.psu9], onset: 1s}\n"
+        "  - {cause: input_sag, entities: [pdu], onset: 61s}\n",
         encoding="utf-8",
     )
     with pytest.raises(ConfigError) as raised:
         load_rack_scenario(str(path), RACK)
     assert found(raised.value) == [
-        ("odd.yaml", 4, "jobs[0].nodes[1]"),
-        ("odd.yaml", 5, "jobs[1].nodes[1]"),
-        ("odd.yaml", None, "workload"),
-        ("odd.yaml", 13, "truth[0].entities[1]"),
-        ("odd.yaml", 13, "truth[0].entities[3]"),
-        ("odd.yaml", 8, "nodes[0].node"),
-        ("odd.yaml", 10, "nodes[2].node"),
-        ("odd.yaml", None, "scenario"),
+        ("odd.yaml", 5, "jobs[0].nodes[1]"),
+        ("odd.yaml", 6, "jobs[1].nodes[1]"),
+        ("odd.yaml", 7, "jobs[2].workload"),
+        ("odd.yaml", 9, "nodes[0].node"),
+        ("odd.yaml", 11, "nodes[2].node"),
+        ("odd.yaml", 12, "nodes[3].scenario"),
+        ("odd.yaml", 14, "truth[0].entities[1]"),
+        ("odd.yaml", 14, "truth[0].entities[3]"),
+        ("odd.yaml", 15, "truth[1].onset"),
     ]
+
+
+def test_one_reading_tells_the_shape_of_a_rack_scenario_and_what_its_rack_has_not(tmp_path: Path) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(
+        "name: odd\n"
+        "description: wrong on purpose\n"
+        "rack: rack4-v100\n"
+        "jobs:\n"
+        "  - {at: 0, workload: mining, nodes: [4]}\n"
+        "nodes:\n"
+        "  - {node: 9, scenario: earthquake}\n"
+        "  - {node: 1, scenario: earthquake, at: 1s}\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigError) as raised:
+        load_rack_scenario(str(path))
+    assert found(raised.value) == [
+        ("odd.yaml", 5, "jobs[0].at"),
+        ("odd.yaml", 5, "jobs[0].workload"),
+        ("odd.yaml", 5, "jobs[0].nodes[0]"),
+        ("odd.yaml", 7, "nodes[0].node"),
+        ("odd.yaml", 8, "nodes[1].at"),
+        ("odd.yaml", 8, "nodes[1].scenario"),
+    ]
+    path.write_text("name: odd\nrack: rack9\njobs: [{at: 0s, workload: mining, nodes: [4]}]\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        load_rack_scenario(str(path))
+    assert [key for _, _, key in found(raised.value)] == ["description", "rack", "jobs[0].workload"]
 
 
 def test_a_change_of_something_else_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "odd.yaml"
-    path.write_text("name: odd\ndescription: odd\nchanges:\n  - {at: 1s, what: weather, to: 0}\n", encoding="utf-8")
+    path.write_text(
+        "name: odd\ndescription: odd\nrack: rack4-v100\nchanges:\n  - {at: 1s, what: weather, to: 0}\n",
+        encoding="utf-8",
+    )
     with pytest.raises(ConfigError) as raised:
         load_rack_scenario(str(path), RACK)
-    assert found(raised.value) == [("odd.yaml", 4, "changes[0].what")]
+    assert found(raised.value) == [("odd.yaml", 5, "changes[0].what")]
 
 
 def test_undisturbed_is_a_quiet_scenario_for_every_node() -> None:
     scenario = undisturbed(RACK)
     assert [of_node.changes for of_node in scenario.nodes] == [()] * 4
     assert scenario.file.kind == "quiet"
+
+
+def test_no_two_things_that_come_with_railwatch_have_one_name() -> None:
+    parts = [path.stem for path in GPUS.glob("*.yaml")]
+    kinds = [node_names(), workload_names(), scenario_names(), rack_names(), rack_scenario_names(), parts]
+    names = [name for kind in kinds for name in kind]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_a_file_with_the_key_rack_is_a_scenario_of_a_rack(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\ndescription: d\nrack: rack4-h100\n", encoding="utf-8")
+    assert is_rack_scenario(str(path))
+    assert load_rack_scenario(str(path)).rack.name == "rack4-h100"
+    path.write_text("name: mine\ndescription: d\n", encoding="utf-8")
+    assert not is_rack_scenario(str(path))
+    with pytest.raises(ConfigError, match="rack: missing"):
+        load_rack_scenario(str(path))
+
+
+def test_rack_nodes_and_jobs_named_by_a_path_stand_beside_the_scenario(tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text(f"name: r\ndescription: d\nnodes: [v100x4]\n{AIR}{FEED}", encoding="utf-8")
+    workload = "name: calm\ndescription: d\nkind: steady\nlevel: 0.2\nmemory_share: 0.1\nclock_bound_share: 1\n"
+    (tmp_path / "calm.yaml").write_text(workload, encoding="utf-8")
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "name: mine\ndescription: d\nrack: r.yaml\njobs: [{at: 0s, workload: calm.yaml, nodes: [0]}]\n",
+        encoding="utf-8",
+    )
+    scenario = load_rack_scenario(str(path))
+    assert scenario.rack.name == "r"
+    assert scenario.file.jobs[0].workload == str(tmp_path / "calm.yaml")
+
+
+def test_what_is_true_of_a_node_is_true_in_its_rack() -> None:
+    (truth,) = load_rack_scenario("lost-gpu-across-nodes").file.truth
+    assert truth.entities == ("node2.gpu3",)

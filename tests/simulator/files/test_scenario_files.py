@@ -102,7 +102,7 @@ def test_a_workload_by_path_is_looked_for_beside_the_scenario(tmp_path: Path) ->
         ("changes: [{at: 1s, what: psu0.joint_mohm}]", 3, "changes[0]", "either to or times"),
         ("changes: [{at: 1s, what: psu0.joint_mohm, to: 1, times: 2}]", 3, "changes[0]", "either to or times"),
         ("changes: [{at: 1s, what: gpus.present, times: 2}]", 3, "changes[0].times", "to in place of times"),
-        ("jobs:\n  - {at: 1s, workload: dpp}", 4, "workload", "burn, ddp"),
+        ("jobs:\n  - {at: 1s, workload: dpp}", 4, "jobs[0].workload", "burn, ddp"),
         ("driver_faults:\n  - {at: 1s, call: '*', gpu: 4}", 4, "driver_faults[0].gpu", "0 to 3"),
         ("sensor_faults:\n  - {at: 1s, sensor: psu0.volts, fault: dead}", 4, "sensor_faults[0].sensor", "voltage_v"),
         ("truth:\n  - {cause: hang, entities: [node], onset: 2m}", 4, "truth[0].onset", "no later than"),
@@ -114,8 +114,49 @@ def test_a_mistake_is_told_with_its_line_and_what_would_have_been_right(
     tmp_path: Path, text: str, line: int, key: str, expected: str
 ) -> None:
     (problem,) = problems_of(text, tmp_path)
-    assert (problem.line, problem.key) == (line, key) or (key == "workload" and problem.where.endswith(f":{line}"))
+    assert (problem.line, problem.key) == (line, key)
     assert expected in problem.expected
+
+
+def test_one_reading_tells_shape_and_strangers_in_the_order_of_lines(tmp_path: Path) -> None:
+    problems = problems_of(
+        "duration: 10s\n"
+        "changes:\n"
+        "  - {at: 5, what: psu9.joint_mohm, to: 1}\n"
+        "  - {at: 5s, what: psu9.joint_mohm, to: 1, ovr: 1s}\n"
+        "jobs:\n"
+        "  - {at: 1, workload: nosuch}\n"
+        "sensor_faults:\n"
+        "  - {at: 1s, sensor: gpu9.power_w, fault: bent}\n"
+        "driver_faults:\n"
+        "  - {at: 1s, call: nvml, gpu: 9}\n"
+        "include:\n"
+        "  - {scenario: earthquake}\n"
+        "truth:\n"
+        "  - {cause: nosuch, entities: [gpu9], onset: 20s}\n",
+        tmp_path,
+    )
+    assert [(problem.line, problem.key) for problem in problems] == [
+        (5, "changes[0].at"),
+        (5, "changes[0].what"),
+        (6, "changes[1].ovr"),
+        (6, "changes[1].what"),
+        (8, "jobs[0].at"),
+        (8, "jobs[0].workload"),
+        (10, "sensor_faults[0].fault"),
+        (10, "sensor_faults[0].sensor"),
+        (12, "driver_faults[0].call"),
+        (12, "driver_faults[0].gpu"),
+        (14, "include[0].scenario"),
+        (16, "truth[0].cause"),
+        (16, "truth[0].entities[0]"),
+        (16, "truth[0].onset"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["changes: 5", "changes: [5]", "truth: [{entities: 5}]", "jobs: [{workload: 5}]"])
+def test_what_has_another_shape_is_told_and_nothing_breaks(tmp_path: Path, text: str) -> None:
+    assert all(problem.line == 3 for problem in problems_of(text, tmp_path))
 
 
 def test_a_lost_supply_leaves_the_node_alive_and_the_bus_lower() -> None:

@@ -1,16 +1,33 @@
-"""Both tiers say the same of every state of the field report."""
+"""Both tiers say the same of every state of the field report; the rows of the golden table measure it."""
 
 import pytest
 
-from tests.simulator.fleet.states import STATES, closed_form_figures, millisecond_figures
+from simulator.golden.checking import check_rows
+from simulator.golden.table import GoldenRow, MeasureName, load_table
 
-LOWEST_WITHIN_V = 0.015  # a fifth of the 74 mV in which the hazard grows tenfold
+TABLE = load_table()
+LOWEST_WITHIN_MV = 15.0  # a fifth of the 74 mV in which the hazard grows tenfold
 DROP_WITHIN = 1.7  # as close as those 15 mV let it be
+STATES = 8  # that the field report tells of
 
 
-@pytest.mark.parametrize("name", STATES)
-def test_the_closed_form_agrees_with_the_millisecond(name: str) -> None:
-    lowest_v, drop_s = millisecond_figures(STATES[name])
-    closed_v, closed_s = closed_form_figures(STATES[name])
-    assert closed_v == pytest.approx(lowest_v, abs=LOWEST_WITHIN_V)
-    assert 1.0 / DROP_WITHIN < closed_s / drop_s < DROP_WITHIN
+def rows_of(measure: MeasureName) -> dict[str, GoldenRow]:
+    return {row.run: row for row in TABLE.rows if row.measure is measure}
+
+
+LOWEST, DROPS = rows_of(MeasureName.TIER_V_MIN_MV), rows_of(MeasureName.TIER_DROP_RATIO)
+
+
+def test_each_state_is_held_to_both_figures() -> None:
+    assert set(LOWEST) == set(DROPS)
+    assert len(LOWEST) >= STATES
+
+
+@pytest.mark.parametrize("run", LOWEST)
+def test_the_closed_form_agrees_with_the_millisecond(run: str) -> None:
+    lowest, drops = check_rows(TABLE, [LOWEST[run], DROPS[run]])
+    assert lowest.got == pytest.approx(0.0, abs=LOWEST_WITHIN_MV)
+    assert drops.got is not None
+    assert 1.0 / DROP_WITHIN < drops.got < DROP_WITHIN
+    assert lowest.passed
+    assert drops.passed

@@ -3,15 +3,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.fleet.cooling import Coolers, Warmth, balance, fan_power_w
+from simulator.fleet.cooling import Coolers, Warmth, balance
+from simulator.plant.heat import HeatModel
 
 COOLERS = Coolers(
     target_c=np.array([60.0]),
     min_ratio=np.array([0.2]),
-    max_w=np.array([160.0]),
-    junction_k_per_w=0.025,
-    heatsink_k_per_w=0.060,
-    heatsink_exponent=0.8,
+    heat=HeatModel(
+        junction_k_per_w=0.025,
+        heatsink_k_per_w=0.060,
+        heatsink_exponent=0.8,
+        die_j_per_k=25.0,
+        heatsink_j_per_k=800.0,
+    ),
 )
 
 
@@ -46,8 +50,3 @@ def test_paste_that_was_put_on_badly_shows_under_load() -> None:
 
 def test_fewer_fans_turn_faster() -> None:
     assert settled(300.0, turning=0.6).duty[0] > settled(300.0).duty[0]
-
-
-def test_fans_take_power_with_the_cube_of_their_speed() -> None:
-    half, full = (fan_power_w(COOLERS, duty=np.array([duty]), turning=np.array([1.0]))[0] for duty in (0.5, 1.0))
-    assert full == pytest.approx(8.0 * half)

@@ -104,11 +104,11 @@ def test_joints_age_as_the_field_report_tells_of_months() -> None:
     units = tuple(NODE.supply.units[0].model_copy(update={"name": f"psu{index}"}) for index in range(3))
     node = NODE.model_copy(update={"supply": NODE.supply.model_copy(update={"units": units})})
     ageing = scenario({"at": "0s", "what": "supplies.ageing", "to": 1.0})
-    fleet = Fleet([node] * 8, ageing, seed=1, mix=STORY, repair_s=np.inf)
-    joint_mohm = np.concatenate([fleet.advance(480).truth.joint_mohm.mean(axis=(1, 2)) for _ in range(10)])
+    fleet = Fleet([node] * 8, ageing, seed=1, step_s=4.0 * 3600.0, mix=STORY, repair_s=np.inf)
+    joint_mohm = np.concatenate([fleet.advance(120).truth.joint_mohm.mean(axis=(1, 2)) for _ in range(10)])
     assert np.all(np.diff(joint_mohm) >= 0.0)
     for day, mohm in ((60, 4.9), (120, 7.7), (180, 16.0)):
-        assert joint_mohm[day * 24] == pytest.approx(mohm, rel=0.25)  # exponential: small differences grow
+        assert joint_mohm[day * 6] == pytest.approx(mohm, rel=0.25)  # exponential: small differences grow
 
 
 def test_nodes_of_all_shapes_live_side_by_side() -> None:
@@ -145,6 +145,17 @@ def test_a_lost_supply_overloads_the_other_and_the_node_goes_down() -> None:
     assert not stretch.truth.supply_on[2].any()
     assert not stretch.truth.present[3].any()
     assert np.isnan(stretch.samples.rail_voltage_v[3]).all()
+    assert stretch.drops == ()  # a dark node loses its GPUs, but none fell off its bus
+    truth = stretch.truth
+    np.testing.assert_allclose(truth.source_power_w, truth.loss_w + truth.node_power_w, rtol=1e-9)
+
+
+def test_a_gpu_that_a_scenario_takes_is_told_once_and_stays_away_through_repairs() -> None:
+    taken = scenario({"at": "1h", "what": "gpu1.present", "to": 0.0})
+    stretch = Fleet([NODE], taken, seed=1, repair_s=7200.0).advance(24)
+    assert [(drop.gpu, drop.cause) for drop in stretch.drops] == [(1, DropCause.SCENARIO)]
+    assert not stretch.truth.present[1:, 0, 1].any()
+    assert stretch.truth.present[:, 0, [0, 2, 3]].all()
 
 
 def test_a_hot_room_slows_the_clock_and_keeps_the_part_below_its_limit() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from simulator.files.workload import Trace, load_workload, workload_names
-from simulator.fleet.loads import rhythm_of, stalled
+from simulator.fleet.loads import refusal, rhythm_of, stalled
 
 
 @pytest.mark.parametrize("name", workload_names())
@@ -20,8 +20,8 @@ def test_a_stalled_training_job_spins_without_rising() -> None:
     assert rhythm.busy_level == rhythm.quiet_level == 0.25
 
 
-def test_other_data_scale_the_switching_power() -> None:
-    assert rhythm_of(load_workload("ddp"), input_factor=0.8).input_factor == 0.8
+def test_a_workload_that_comes_with_railwatch_is_not_refused() -> None:
+    assert [refusal(load_workload(name)) for name in workload_names()] == [None] * len(workload_names())
 
 
 def test_a_recording_has_no_closed_form() -> None:
@@ -34,5 +34,6 @@ def test_a_recording_has_no_closed_form() -> None:
         file=Path("load.csv"),
         unit="watt",
     )
-    with pytest.raises(ValueError, match="no closed form"):
+    assert refusal(trace) == "a recorded trace has no closed form"
+    with pytest.raises(ValueError, match="trace: a recorded trace has no closed form"):
         rhythm_of(trace)

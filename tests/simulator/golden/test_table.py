@@ -11,7 +11,18 @@ from telemetry.errors import ConfigError
 
 TABLE = load_table()
 # Rows that need no run of their own, or a short one, stand for the rest; `railwatch simulate check` runs all.
-QUICK = ("banana-full-load", "xt60-1100-w", "double-ring-full-load", "banana-branch-current", "boost-clock", "room")
+QUICK = (
+    "banana-full-load",
+    "xt60-1100-w",
+    "double-ring-full-load",
+    "banana-branch-current",
+    "single-supply",
+    "joint-60-days",
+    "joint-120-days",
+    "joint-180-days",
+    "boost-clock",
+    "room",
+)
 
 
 def a_row(**changes: object) -> dict[str, object]:
@@ -93,6 +104,7 @@ def test_a_bound_belongs_to_what_it_allows_and_no_number_is_never_within() -> No
         ({"measure": "guess"}, "power_update_ms"),
         ({"measure": "slowdown"}, "against, which slowdown needs"),
         ({"measure": "static_v", "at": None}, "at, which static_v needs"),
+        ({"measure": "joint_mohm", "at": None}, "at, which joint_mohm needs"),
     ],
 )
 def test_a_row_that_makes_no_sense_is_refused(changes: dict[str, object], expected: str, tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 import numpy as np
 
+from simulator.files.node import load_node
 from simulator.files.workload import Training, Workload, load_workload
 from simulator.jobs.building import build_job
 from simulator.jobs.port import Job
 from telemetry.frames import FloatArray, MaskArray
 
-N_GPUS = 4
+NODE = load_node("v100x4")
+N_GPUS = NODE.gpu_count
 FULL_CLOCK = np.ones(N_GPUS)
 ALL = np.ones(N_GPUS, dtype=np.bool_)
 NONE = np.zeros(N_GPUS, dtype=np.bool_)
@@ -21,7 +23,9 @@ def ddp(**changes: float | None) -> Training:
 
 
 def job_of(workload: Workload, *, seed: int = 1, nodes: int = 1) -> Job:
-    return build_job(workload, n_gpus=N_GPUS, nodes=nodes, chance=np.random.default_rng(seed))
+    """Give the job of the four GPUs, spread evenly over some nodes."""
+    counts = [N_GPUS // nodes] * nodes
+    return build_job(workload, gpus_of_nodes=counts, part=NODE.gpu, chance=np.random.default_rng(seed))
 
 
 def advance(

@@ -7,15 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.files.node import load_node
 from simulator.files.workload import Trace, Workload, load_workload, workload_names
-from simulator.jobs.building import build_job
 from simulator.jobs.port import Job
-from simulator.jobs.stall import TIMEOUT_MS
+from simulator.jobs.synchronous import TIMEOUT_MS
 from telemetry.frames import FloatArray
 from tests.simulator.jobs.running import N_GPUS, NONE, advance, job_of, without
 
-PART = load_node("v100x4").gpu
 SYNCHRONOUS = ["ddp", "ddp-checkpoint", "hpc", "llm-pretrain"]
 INDEPENDENT = ["burn", "idle", "inference-70b", "inference-8b", "prefill-decode"]
 
@@ -43,16 +40,14 @@ def workload_of(name: str, recording: Path) -> Workload:
 
 
 def built(name: str, recording: Path, seed: int) -> Job:
-    return build_job(
-        workload_of(name, recording), n_gpus=N_GPUS, nodes=2, chance=np.random.default_rng(seed), part=PART
-    )
+    return job_of(workload_of(name, recording), seed=seed, nodes=2)
 
 
 def test_these_workloads_come_with_railwatch() -> None:
     assert set(workload_names()) == {*SYNCHRONOUS, *INDEPENDENT}
     for name in workload_names():
         assert load_workload(name).name == name
-        assert job_of(load_workload(name)).name == name
+        assert job_of(load_workload(name)).collective == (name in SYNCHRONOUS)
 
 
 Minute = tuple[int, FloatArray, tuple[bool, ...], bool]
@@ -142,8 +137,3 @@ def test_independent_gpus_do_not_notice_that_one_is_lost_or_a_hang(name: str) ->
     np.testing.assert_array_equal(got[:, [0, 2, 3]], expected[:, [0, 2, 3]])
     assert (got[:, 1] == 0.0).all()
     assert (short.hung, short.dead, short.steps) == (False, False, 0)
-
-
-def test_the_gpus_have_to_fill_the_nodes() -> None:
-    with pytest.raises(ValueError, match="do not fill the nodes"):
-        job_of(load_workload("ddp"), nodes=3)

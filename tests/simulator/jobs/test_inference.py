@@ -3,11 +3,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from simulator.files.node import load_node
 from simulator.files.workload import Inference, load_workload
-from simulator.plant.models import power_model
+from simulator.plant.models import part_power
 from telemetry.frames import FloatArray
-from tests.simulator.jobs.running import N_GPUS, advance, job_of
+from tests.simulator.jobs.running import N_GPUS, NODE, advance, job_of
 
 
 def prefill_decode(**changes: float | tuple[float, float]) -> Inference:
@@ -59,8 +58,7 @@ def test_a_lower_clock_makes_requests_last_longer() -> None:
 @pytest.mark.parametrize(("name", "reported_w"), [("inference-8b", 75.0), ("inference-70b", 125.0)])
 @pytest.mark.parametrize("die_c", [28.0, 45.0])
 def test_inference_draws_what_the_field_report_says(name: str, reported_w: float, die_c: float) -> None:
-    node = load_node("v100x4")
     level = advance(job_of(load_workload(name)), 900_000)
-    clock_mhz = np.full(N_GPUS, float(node.gpu.clocks.max_mhz))
-    mean_w = power_model(node).power_w(clock_mhz, level.mean(axis=0), np.full(N_GPUS, die_c))
+    clock_mhz = np.full(N_GPUS, float(NODE.gpu.clocks.max_mhz))
+    mean_w = part_power(NODE.gpu).power_w(clock_mhz, level.mean(axis=0), np.full(N_GPUS, die_c))
     assert mean_w == pytest.approx([reported_w] * N_GPUS, rel=0.04)

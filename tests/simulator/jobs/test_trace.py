@@ -6,17 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.files.node import load_node
 from simulator.files.workload import Trace, load_workload
-from simulator.jobs.building import build_job
 from simulator.jobs.port import Job
 from simulator.jobs.wanted_level import level_of
-from simulator.plant.models import power_model
+from simulator.plant.models import part_power
 from telemetry.errors import ConfigError
 from telemetry.frames import FloatArray
-from tests.simulator.jobs.running import FULL_CLOCK, N_GPUS, advance
+from tests.simulator.jobs.running import FULL_CLOCK, N_GPUS, NODE, advance, job_of
 
-NODE = load_node("v100x4")
 WORKLOAD = (
     "kind: trace\nname: {name}\ndescription: A recording.\nmemory_share: 0.1\nclock_bound_share: 0.1\n"
     "file: {name}.csv\nunit: {unit}\n"
@@ -35,7 +32,7 @@ def played(path: Path, text: str, *, unit: Literal["level", "watt"] = "level", i
         unit=unit,
         input_factor=input_factor,
     )
-    return build_job(workload, n_gpus=N_GPUS, chance=np.random.default_rng(1), part=NODE.gpu)
+    return job_of(workload)
 
 
 def problems(path: Path, text: str, *, unit: Literal["level", "watt"] = "level") -> list[tuple[int | None, str]]:
@@ -47,7 +44,7 @@ def problems(path: Path, text: str, *, unit: Literal["level", "watt"] = "level")
 
 def power_w(level: FloatArray, clock_ratio: FloatArray, input_factor: float = 1.0) -> FloatArray:
     clock_mhz = clock_ratio * NODE.gpu.clocks.max_mhz
-    return power_model(NODE).power_w(clock_mhz, level, np.full(N_GPUS, 50.0), input_factor)
+    return part_power(NODE.gpu).power_w(clock_mhz, level, np.full(N_GPUS, 50.0), input_factor)
 
 
 def test_each_value_holds_until_the_next_and_the_end_is_followed_by_the_start(tmp_path: Path) -> None:
@@ -95,22 +92,6 @@ def test_watts_that_the_part_cannot_draw_are_cut(tmp_path: Path) -> None:
     assert (advance(job, 1000) == 1.0).all()
 
 
-def test_watts_without_a_part_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("t_s,power_w\n0,5\n", encoding="utf-8")
-    workload = Trace(
-        kind="trace",
-        name="recorded",
-        description="A recording.",
-        memory_share=0.5,
-        clock_bound_share=0.5,
-        file=path,
-        unit="watt",
-    )
-    with pytest.raises(ValueError, match="the GPU part is needed"):
-        build_job(workload, n_gpus=N_GPUS, chance=np.random.default_rng(1))
-
-
 def test_every_problem_is_told_with_its_row(tmp_path: Path) -> None:
     text = "t_s,level\n0,0.5\n1,1.5\n2,much\n1.5,0.5\n1.4,0.5\n3,0.1,0.2\n4,nan\n,0.5\n"
     found = problems(tmp_path / "a.csv", text)
@@ -140,12 +121,12 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     path.write_text(WORKLOAD.format(name="gone", unit="watt"), encoding="utf-8")
     workload = load_workload(str(path))
     with pytest.raises(ConfigError, match=str(tmp_path / "gone.csv")):
-        build_job(workload, n_gpus=N_GPUS, chance=np.random.default_rng(1), part=NODE.gpu)
+        job_of(workload)
 
 
 def test_a_trace_workload_finds_its_recording_beside_its_file(tmp_path: Path) -> None:
     (tmp_path / "rec.csv").write_text("t_s,level\n0,0.5\n", encoding="utf-8")
     path = tmp_path / "w.yaml"
     path.write_text(WORKLOAD.format(name="rec", unit="level"), encoding="utf-8")
-    job = build_job(load_workload(str(path)), n_gpus=N_GPUS, chance=np.random.default_rng(1))
+    job = job_of(load_workload(str(path)))
     assert (job.advance(10, FULL_CLOCK, np.ones(N_GPUS, dtype=np.bool_), hang=False) == 0.5).all()

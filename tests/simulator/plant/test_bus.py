@@ -155,3 +155,11 @@ def test_the_same_seed_drops_the_same_gpus_at_the_same_millisecond_however_time_
 def test_a_rail_that_collapsed_drops_every_gpu_at_once() -> None:
     events = run(BusFailures(HAZARD, 4, fabric=True, seed=0), 10, volts=6.0)
     assert [event.time_ms for event in of(events, PlantEventKind.GPU_LOST)] == [0, 0, 0, 0]
+
+
+def test_a_gpu_that_is_not_powered_cannot_fall_off() -> None:
+    bus, here = BusFailures(HAZARD, 4, fabric=True, seed=0), np.array([False, True, False, False])
+    events = bus.advance(0, power_w=np.zeros((10, 4)), voltage_v=np.full(10, 6.0), present=here, contact_mohm=NONE)
+    assert {event.gpu for event in of(list(events), PlantEventKind.GPU_LOST)} == {1}
+    assert bus.lost.tolist() == here.tolist()
+    assert bus.dose[~here].tolist() == [0.0] * 3

@@ -2,10 +2,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import settings as tries
+from hypothesis import strategies as st
 
 from simulator.files.node import load_node
 from simulator.plant.clocks import ClockGovernor, Settings
-from simulator.plant.models import clock_limits
+from simulator.plant.models import part_clocks
 from simulator.plant.plant import default_settings
 
 NODE = load_node("v100x4")
@@ -14,7 +17,7 @@ COOL_C = np.full(4, 55.0)
 
 
 def governor() -> ClockGovernor:
-    return ClockGovernor(clock_limits(NODE), 4, power_w=np.full(4, 250.0))
+    return ClockGovernor(part_clocks(NODE.gpu), 4, power_w=np.full(4, 250.0))
 
 
 def settings(**changes: float) -> Settings:
@@ -77,3 +80,59 @@ def test_an_idle_gpu_drops_to_its_lowest_clock() -> None:
     clocks = governor()
     clocks.decide(10, settings(), temp_c=COOL_C, brake=NO, idle=YES)
     assert (clocks.clock_mhz.tolist(), clocks.reasons.tolist()) == ([135.0] * 4, [0x1] * 4)
+
+
+def test_heat_takes_clock_from_a_capped_gpu_at_once_too() -> None:
+    clocks = governor()
+    for _ in range(10):
+        clocks.decide(10, settings(app_clock_mhz=1005.0), temp_c=np.full(4, 84.0), brake=NO, idle=NO)
+    assert clocks.clock_mhz == pytest.approx(1005.0 - 15.0, abs=8.0)
+    assert clocks.reasons.tolist() == [0x20] * 4
+
+
+def test_what_heat_took_comes_back_as_slowly_once_it_is_two_kelvin_cooler() -> None:
+    clocks = governor()
+    seen_mhz = []
+    for temp_c in (84.0, 82.0, 80.0):
+        for _ in range(50):
+            clocks.decide(10, settings(), temp_c=np.full(4, temp_c), brake=NO, idle=NO)
+        seen_mhz.append(float(clocks.clock_mhz[0]))
+    assert seen_mhz == pytest.approx([1455.0, 1455.0, 1530.0], abs=8.0)
+
+
+@tries(deadline=None)
+@given(
+    watts=st.lists(st.floats(0.0, 400.0), min_size=1, max_size=60),
+    temp_c=st.floats(20.0, 95.0),
+    app_clock_mhz=st.floats(135.0, 1530.0),
+    locked_mhz=st.floats(135.0, 1530.0),
+    limit_w=st.floats(150.0, 300.0),
+)
+def test_no_clock_ever_exceeds_what_was_asked_for_and_each_is_one_of_the_part(
+    *, watts: list[float], temp_c: float, app_clock_mhz: float, locked_mhz: float, limit_w: float
+) -> None:
+    clocks, asked = governor(), settings(app_clock_mhz=app_clock_mhz, locked_mhz=locked_mhz)
+    for power_w in watts:
+        clocks.observe(10, np.full(4, power_w), np.full(4, limit_w))
+        clocks.decide(10, asked, temp_c=np.full(4, temp_c), brake=NO, idle=NO)
+        assert (clocks.clock_mhz <= min(app_clock_mhz, locked_mhz)).all()
+        assert np.isin(clocks.clock_mhz, NODE.gpu.clocks.supported_mhz).all()
+
+
+@tries(deadline=None)
+@given(limit_w=st.floats(150.0, 300.0), watts=st.lists(st.floats(0.0, 400.0), min_size=1, max_size=60))
+def test_more_power_never_gives_more_clock(limit_w: float, watts: list[float]) -> None:
+    less, more = governor(), governor()
+    for power_w in watts:
+        for clocks, drawn_w in ((less, power_w), (more, power_w + 20.0)):
+            clocks.observe(20, np.full(4, drawn_w), np.full(4, limit_w))
+            clocks.decide(20, settings(), temp_c=COOL_C, brake=NO, idle=NO)
+        assert (more.clock_mhz <= less.clock_mhz).all()
+
+
+def test_power_at_the_limit_takes_no_clock() -> None:
+    clocks = governor()
+    for _ in range(50):
+        clocks.observe(20, np.full(4, 250.0), np.full(4, 250.0))
+    clocks.decide(20, settings(), temp_c=COOL_C, brake=NO, idle=NO)
+    assert clocks.clock_mhz.tolist() == [1530.0] * 4

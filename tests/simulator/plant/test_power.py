@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.files.node import load_node
-from simulator.plant.models import power_model
+from simulator.plant.models import part_power
 
-MODEL = power_model(load_node("v100x4"))
+MODEL = part_power(load_node("v100x4").gpu)
 
 
-def power_w(clock_mhz: float, level: float, temp_c: float = 50.0) -> float:
-    return float(MODEL.power_w(np.array(clock_mhz), np.array(level), np.array(temp_c)))
+def power_w(clock_mhz: float, level: float, temp_c: float = 50.0, input_factor: float = 1.0) -> float:
+    return float(MODEL.power_w(np.array(clock_mhz), np.array(level), np.array(temp_c), input_factor))
 
 
 def test_full_load_at_boost_is_350_w() -> None:
@@ -25,6 +25,17 @@ def test_full_load_at_1005_mhz_is_what_the_field_report_measured() -> None:
 def test_idle_is_42_w_at_any_clock() -> None:
     assert power_w(135.0, 0.0) == pytest.approx(42.0)
     assert power_w(1530.0, 0.0) == pytest.approx(42.0)
+
+
+def test_other_data_change_the_switching_power_and_nothing_else() -> None:
+    assert power_w(1530.0, 1.0, input_factor=0.7) == pytest.approx(113.0 + 0.7 * 237.0)
+    assert power_w(1530.0, 0.0, input_factor=0.7) == pytest.approx(42.0)
+
+
+def test_leakage_grows_with_the_base_power_alone() -> None:
+    # 0.3 % per kelvin of the 113 W, whatever the clock
+    assert power_w(1530.0, 1.0, 70.0) - power_w(1530.0, 1.0) == pytest.approx(0.003 * 20.0 * 113.0)
+    assert power_w(405.0, 1.0, 70.0) - power_w(405.0, 1.0) == pytest.approx(0.003 * 20.0 * 113.0)
 
 
 def test_the_voltage_stays_at_its_floor_below_the_knee() -> None:

@@ -15,6 +15,7 @@ from simulator.files.rack_scenario import (
     undisturbed,
 )
 from simulator.files.scenario import load_scenario
+from simulator.files.workload import load_workload
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.rack import Rack
 from simulator.plant.state import Stretch
@@ -26,8 +27,10 @@ SPANNING = RackJobStart.model_validate({"at": "0s", "workload": "ddp", "nodes": 
 
 
 def scenario(rack: RackFile = RACK2, *, jobs: tuple[RackJobStart, ...] = (), **changes: object) -> RackScenario:
-    file = RackScenarioFile.model_validate({"name": "test", "description": "test", "jobs": jobs, **changes})
-    return RackScenario(file=file, nodes=undisturbed(rack).nodes)
+    file = RackScenarioFile.model_validate(
+        {"name": "test", "description": "test", "rack": rack.name, "jobs": jobs, **changes}
+    )
+    return RackScenario(rack=rack, file=file, nodes=undisturbed(rack).nodes)
 
 
 def kinds(events: tuple[PlantEvent, ...]) -> list[PlantEventKind]:
@@ -49,13 +52,13 @@ def plateau_v(stretch: Stretch, from_ms: int, until_ms: int) -> float:
 @cache
 def sagging() -> tuple[Stretch, ...]:
     changes = [{"at": "4s", "what": "input_ratio", "to": 0.85, "over": "500ms"}]
-    return Rack(RACK2, scenario(changes=changes), 1).advance(8000)
+    return Rack(scenario(changes=changes), 1).advance(8000)
 
 
 @settings(max_examples=4, deadline=None)
 @given(cuts=st.lists(st.integers(1, 200), min_size=1, max_size=6), seed=st.integers(0, 100))
 def test_not_a_bit_depends_on_how_time_is_cut(cuts: list[int], seed: int) -> None:
-    whole, cut = (Rack(RACK2, scenario(jobs=(SPANNING,)), seed) for _ in range(2))
+    whole, cut = (Rack(scenario(jobs=(SPANNING,)), seed) for _ in range(2))
     expected = whole.advance(sum(cuts))
     parts = [cut.advance(n_ms) for n_ms in cuts]
     for node, stretch in enumerate(expected):
@@ -66,8 +69,8 @@ def test_not_a_bit_depends_on_how_time_is_cut(cuts: list[int], seed: int) -> Non
 
 
 def test_alike_nodes_do_not_do_alike_unless_a_job_spans_them() -> None:
-    apart = Rack(RACK2, scenario(), 1).advance(9000)
-    together = Rack(RACK2, scenario(jobs=(SPANNING,)), 1).advance(9000)
+    apart = Rack(scenario(), 1).advance(9000)
+    together = Rack(scenario(jobs=(SPANNING,)), 1).advance(9000)
     own, spanning = ([begins_ms(stretch)[:8] for stretch in stretches] for stretches in (apart, together))
     assert np.abs(own[0] - own[1]).max() > 15.0
     assert np.abs(spanning[0] - spanning[1]).max() <= 25.0
@@ -86,7 +89,7 @@ def test_a_sag_on_the_pdu_takes_the_same_from_every_node_and_no_resistance_chang
 
 def test_an_open_breaker_takes_all_nodes_and_closing_it_brings_them_back() -> None:
     changes = [{"at": "1s", "what": "breaker", "to": 0}, {"at": "2s", "what": "breaker", "to": 1}]
-    rack = Rack(RACK2, scenario(changes=changes), 1)
+    rack = Rack(scenario(changes=changes), 1)
     rack.advance(1500)
     assert [plant.state.powered for plant in rack.plants] == [False, False]
     assert (rack.state.breaker_closed, rack.state.input_ratio, rack.state.power_w) == (False, 0.0, 0.0)
@@ -99,7 +102,7 @@ def test_an_open_breaker_takes_all_nodes_and_closing_it_brings_them_back() -> No
 
 def test_too_much_load_for_too_long_opens_the_breaker_by_itself() -> None:
     feed = RACK2.feed.model_copy(update={"breaker_w": 1500.0, "breaker_after": 0.3})
-    rack = Rack(RACK2.model_copy(update={"feed": feed}), scenario(), 1)
+    rack = Rack(scenario(RACK2.model_copy(update={"feed": feed})), 1)
     rack.advance(200)
     assert rack.state.breaker_closed
     rack.advance(400)
@@ -109,14 +112,30 @@ def test_too_much_load_for_too_long_opens_the_breaker_by_itself() -> None:
 
 def test_warmer_air_of_the_room_reaches_every_node() -> None:
     cool, warm = (
-        Rack(RACK2, scenario(), 1),
-        Rack(RACK2, scenario(changes=[{"at": "0s", "what": "crac_c", "to": 31}]), 1),
+        Rack(scenario(), 1),
+        Rack(scenario(changes=[{"at": "0s", "what": "crac_c", "to": 31}]), 1),
     )
     cool.advance(500)
     warm.advance(500)
     for before, after in zip(cool.plants, warm.plants, strict=True):
         assert after.state.inlet_c - before.state.inlet_c == pytest.approx(10.0, abs=0.1)
         assert after.state.inlet_c == pytest.approx(warm.state.inlet_c)
+
+
+def test_a_rack_settles_in_its_own_air() -> None:
+    cool, warm = (Rack(scenario(changes=[{"at": "0s", "what": "crac_c", "to": c}]), 1) for c in (21, 31))
+    for rack in (cool, warm):
+        rack.settle()
+    for before, after in zip(cool.plants, warm.plants, strict=True):
+        assert after.state.gpus.die_c - before.state.gpus.die_c == pytest.approx(10.0, abs=2.0)
+        assert before.state.now_ms == 0
+
+
+def test_the_workload_asked_for_runs_where_no_job_spans_nodes() -> None:
+    job = RackJobStart.model_validate({"at": "0s", "workload": "ddp", "nodes": [1]})
+    rack = Rack(scenario(jobs=(job,)), 1, workload=load_workload("burn"))
+    rack.advance(10)
+    assert [plant.state.job for plant in rack.plants] == ["burn", "ddp"]
 
 
 def test_a_lost_gpu_stalls_the_job_on_all_its_nodes_and_on_no_other() -> None:
@@ -126,7 +145,7 @@ def test_a_lost_gpu_stalls_the_job_on_all_its_nodes_and_on_no_other() -> None:
         update={"changes": tuple(change.model_copy(update={"at": 1.0}) for change in nodes[1].changes)}
     )
     file = scenario(RACK4, jobs=(SPANNING,)).file
-    rack = Rack(RACK4, RackScenario(file=file, nodes=tuple(nodes)), 1)
+    rack = Rack(RackScenario(rack=RACK4, file=file, nodes=tuple(nodes)), 1)
     stretches = rack.advance(2000)
     assert [plant.state.hung for plant in rack.plants] == [True, True, False, False]
     assert set(np.unique(stretches[0].level[1100:])) == {0.25}
@@ -138,7 +157,7 @@ def test_a_hang_on_one_node_hangs_the_job_on_all_its_nodes() -> None:
     nodes = list(undisturbed(RACK2).nodes)
     hang = [{"at": "1s", "what": "load.hang", "to": 1}]
     nodes[1] = nodes[1].model_validate({"name": "hang", "description": "hang", "changes": hang})
-    rack = Rack(RACK2, RackScenario(file=scenario(jobs=(SPANNING,)).file, nodes=tuple(nodes)), 1)
+    rack = Rack(RackScenario(rack=RACK2, file=scenario(jobs=(SPANNING,)).file, nodes=tuple(nodes)), 1)
     rack.advance(2000)
     assert [plant.state.hung for plant in rack.plants] == [True, True]
 
@@ -146,16 +165,16 @@ def test_a_hang_on_one_node_hangs_the_job_on_all_its_nodes() -> None:
 def test_a_job_ends_when_another_takes_one_of_its_nodes_and_the_rest_do_their_own_work() -> None:
     burn = RackJobStart.model_validate({"at": "500ms", "workload": "burn", "nodes": [1], "input_factor": 0.9})
     inference = RackJobStart.model_validate({"at": "0s", "workload": "llm-pretrain", "nodes": [0, 1]})
-    rack = Rack(RACK2, scenario(jobs=(inference, burn)), 1)
+    rack = Rack(scenario(jobs=(inference, burn)), 1)
     rack.advance(500)
     assert [plant.state.job for plant in rack.plants] == ["llm-pretrain", "llm-pretrain"]
     rack.advance(500)
     assert [plant.state.job for plant in rack.plants] == ["ddp", "burn"]
-    assert rack.plants[1].job.input_factor == 0.9
+    assert rack.plants[1].job.workload.input_factor == 0.9
 
 
 def test_the_racks_power_is_what_its_nodes_take_through_their_supplies() -> None:
-    rack = Rack(RACK2, scenario(), 1)
+    rack = Rack(scenario(), 1)
     rack.advance(510)
     at_work_w = sum(plant.state.node_power_w for plant in rack.plants) / 0.92
     rack.advance(10)
@@ -165,5 +184,5 @@ def test_the_racks_power_is_what_its_nodes_take_through_their_supplies() -> None
 
 def test_the_rack_scenarios_that_come_with_railwatch_build() -> None:
     for name in ("breaker-open", "job-across-nodes", "lost-gpu-across-nodes", "pdu-sag"):
-        rack = Rack(RACK4, load_rack_scenario(name, RACK4), 1)
+        rack = Rack(load_rack_scenario(name), 1)
         assert len(rack.advance(20)) == 4

@@ -4,7 +4,7 @@ import pytest
 from simulator.files.node import load_node
 from simulator.files.scenario import ScenarioFile
 from simulator.files.workload import load_workload
-from simulator.plant.models import power_model
+from simulator.plant.models import part_power
 from simulator.plant.plant import Plant
 from simulator.plant.starting import starting_power_w
 
@@ -15,7 +15,7 @@ NOTHING = ScenarioFile(name="any", description="any")
 @pytest.mark.parametrize("name", ["ddp", "inference-8b", "inference-70b", "idle"])
 def test_a_node_starts_with_about_the_power_that_its_workload_takes_on_average(name: str) -> None:
     workload = load_workload(name)
-    start_w = starting_power_w(NODE, power_model(NODE), workload)
+    start_w = starting_power_w(NODE, part_power(NODE.gpu), workload)
     stretch = Plant(NODE, NOTHING, 1, workload=workload).advance(30_000)
     assert float(start_w.mean()) == pytest.approx(float(stretch.power_w.mean()), rel=0.15)
 

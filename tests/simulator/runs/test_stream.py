@@ -1,27 +1,12 @@
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from simulator.runs.output import check_outputs, drafts
+from simulator.runs.output import check_outputs, check_places, drafts, node_paths
 from simulator.runs.stream import GROUP_ROWS, RowStream
 from telemetry.errors import ConfigError, EnvironmentLacksError
-from telemetry.recording_files import Header
-from telemetry.recording_rows import Rows
-
-
-@dataclass
-class Kept:
-    """A writer that keeps what it is given."""
-
-    parts: list[Rows] = field(default_factory=list)
-
-    def write(self, rows: Rows) -> None:
-        self.parts.append(rows)
-
-    def close(self, header: Header) -> None:
-        raise AssertionError(f"nobody closes it: {header}")
+from tests.simulator.runs.kept import Kept
 
 
 def test_rows_are_written_in_the_order_of_time_and_the_newest_are_held_back() -> None:
@@ -56,12 +41,23 @@ def test_a_run_that_fails_leaves_nothing_behind(tmp_path: Path, suffix: str) -> 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_left(tmp_path: Path, suffix: str) -> None:
     paths = [tmp_path / "a.csv", tmp_path / "nowhere" / f"b{suffix}"]
-    with pytest.raises(EnvironmentLacksError, match=r"nowhere.*cannot be written: No such file"), drafts(paths):
+    with pytest.raises(EnvironmentLacksError, match=r"^\S*nowhere\S*: cannot be written: No such file"), drafts(paths):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_suffixes_and_the_same_file_twice_are_refused_at_once(tmp_path: Path) -> None:
+def test_unknown_suffixes_are_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         check_outputs(tmp_path / "a.xlsx", tmp_path / "a.xlsx")
-    assert [problem.where for problem in refused.value.problems] == ["--out", "--truth", "--truth"]
+    assert [problem.where for problem in refused.value.problems] == ["--out", "--truth"]
+
+
+def test_a_folder_and_the_same_file_twice_are_refused_at_once(tmp_path: Path) -> None:
+    paths = node_paths(tmp_path / "a.csv", 2)
+    paths[0].mkdir()
+    with pytest.raises(ConfigError) as refused:
+        check_places(paths, paths[1])
+    assert [(problem.where, problem.found) for problem in refused.value.problems] == [
+        ("--out", "a folder"),
+        ("--truth", "the file of --out"),
+    ]

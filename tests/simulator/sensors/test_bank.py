@@ -3,6 +3,7 @@ import pytest
 
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import ScenarioFile
+from simulator.plant.state import CountArray
 from simulator.sensors.bank import SensorBank
 from tests.simulator.sensors.truths import state_of, stretch_of
 
@@ -18,12 +19,15 @@ def faulty(**fault: object) -> ScenarioFile:
     return ScenarioFile.model_validate({"name": "faulty", "description": "", "sensor_faults": [fault]})
 
 
-def advance(bank: SensorBank, node: NodeFile, *, until_ms: int, start_ms: int = 0, lost: int | None = None) -> None:
+def advance(bank: SensorBank, node: NodeFile, *, until_ms: int, start_ms: int = 0) -> None:
     state = state_of(node)
-    if lost is not None:
-        state.gpus.present[lost] = False
     for begin_ms in range(start_ms, until_ms, 10):
         bank.advance(stretch_of(node, begin_ms), state)
+
+
+def rail_at_ms(bank: SensorBank) -> CountArray:
+    assert bank.rail.fast is not None
+    return bank.rail.fast.at_ms
 
 
 def shown(bank: SensorBank) -> list[list[float]]:
@@ -66,7 +70,9 @@ def test_temperatures_are_whole_degrees_and_readings_lie_near_the_truth() -> Non
     advance(bank, node, until_ms=2000)
     assert (bank.gpu_temp_c == np.rint(bank.gpu_temp_c)).all()
     assert np.abs(bank.gpu_temp_c - 50.0).max() <= 1.5
-    assert np.abs(bank.gpu_power_w / 300.0 - 1.0).max() <= 0.05 + 1e-4
+    assert 0.01 < np.abs(bank.gpu_power_w / 300.0 - 1.0).max() <= 0.05 + 1e-4
+    assert bank.hbm_temp_c == pytest.approx([53.0] * 4, abs=1.5)
+    assert bank.mem_util_ratio.tolist() == [0.6] * 4
     assert np.abs(bank.rail_voltage_v - 12.06).max() < 0.03
     assert bank.gpu_power_average_w is bank.gpu_power_w
     assert bank.inlet_c == pytest.approx(22.2, abs=0.7)
@@ -90,9 +96,22 @@ def test_a_lost_gpu_does_not_answer_and_the_others_go_on() -> None:
     node = load_node("v100x4")
     bank = SensorBank(node, QUIET, 1)
     advance(bank, node, until_ms=500)
-    advance(bank, node, start_ms=500, until_ms=1000, lost=2)
+    state = state_of(node)
+    state.gpus.present[2] = False
+    state.gpus.die_c[:] = 70.0
+    for start_ms in range(500, 1000, 10):
+        bank.advance(stretch_of(node, start_ms), state)
+    assert (bank.gpu_temp_c > 60.0).tolist() == [True, True, False, True]
     assert bank.gpu_answers.tolist() == [True, True, False, True]
     assert bank.gpu_power_at_ms[2] <= 500 < bank.gpu_power_at_ms[[0, 1, 3]].min()
+
+
+def test_the_clock_of_each_kind_of_sensor_is_off_by_some_milliseconds() -> None:
+    banks = [SensorBank(load_node("v100x4"), QUIET, seed) for seed in range(60)]
+    skews_ms = np.array([[bank.driver.power.skew_ms, bank.rail.fast.skew_ms] for bank in banks if bank.rail.fast])
+    assert skews_ms.std(axis=0) == pytest.approx([4.8, 4.8], abs=1.2)
+    assert np.abs(skews_ms).max() <= 10
+    assert (skews_ms[:, 0] != skews_ms[:, 1]).mean() > 0.7
 
 
 def test_a_dead_exporter_silences_all_gpus_while_the_rail_is_still_measured() -> None:
@@ -101,7 +120,7 @@ def test_a_dead_exporter_silences_all_gpus_while_the_rail_is_still_measured() ->
     advance(bank, node, until_ms=400)
     assert not bank.exporter_alive
     assert not bank.gpu_answers.any()
-    assert bank.rail_at_ms.min() > 380
+    assert rail_at_ms(bank).min() > 380
     advance(bank, node, start_ms=400, until_ms=600)
     assert bank.gpu_answers.all()
 
@@ -145,21 +164,28 @@ def test_the_boards_controller_tells_eight_bits_every_five_seconds() -> None:
 def test_supplies_tell_their_own_output_over_pmbus() -> None:
     node = node_with(rail="pmbus")
     bank = SensorBank(node, QUIET, 3)
-    advance(bank, node, until_ms=1000)
-    assert bank.rail_voltage_v == pytest.approx([12.2, 12.2], rel=0.015)
-    assert np.isnan(bank.joint_temp_c).all()
-    assert bank.rail.power_w == pytest.approx([12.2 * 60.0] * 2, rel=0.03)
+    state = state_of(node)
+    state.supplies.output_v[:] = 13.0
+    for start_ms in range(0, 1000, 10):
+        bank.advance(stretch_of(node, start_ms, voltage_v=12.0), state)
+    assert bank.rail_voltage_v == pytest.approx([13.0, 13.0], rel=0.015)
+    assert bank.rail.shown["input_voltage_v"] == pytest.approx([120.0, 120.0], rel=0.02)
+    assert "joint_temp_c" not in bank.rail.shown
+    assert bank.rail.shown["power_w"] == pytest.approx([13.0 * 60.0] * 2, rel=0.03)
 
 
-def test_nobody_reads_the_rail_of_a_node_that_is_off() -> None:
+def test_nobody_reads_the_sensors_of_a_node_that_is_off() -> None:
     node = load_node("v100x4")
     bank = SensorBank(node, QUIET, 1)
     advance(bank, node, until_ms=100)
     state = state_of(node)
     state.powered = False
-    for start_ms in range(100, 300, 10):
+    state.inlet_c, state.supplies.joint_c[:] = 60.0, 90.0
+    for start_ms in range(100, 2300, 10):
         bank.advance(stretch_of(node, start_ms), state)
-    assert bank.rail_at_ms.max() <= 100
+    assert bank.inlet_c < 23.0
+    assert bank.rail.shown["joint_temp_c"].max() < 46.0
+    assert rail_at_ms(bank).max() <= 100
     assert not bank.gpu_answers.any()
 
 
@@ -174,3 +200,23 @@ def test_the_controller_of_a_node_can_tell_what_its_bus_and_power_reach(name: st
     assert bank.bmc is not None
     assert bank.bmc.rail_v == pytest.approx(bus_v, rel=0.03)
     assert bank.bmc.node_power_w == pytest.approx(state.node_power_w, rel=0.03)
+
+
+def test_the_controller_tells_input_and_output_of_each_supply() -> None:
+    node = node_with(bmc="ipmi")
+    bank = SensorBank(node, QUIET, 1)
+    bank.advance(stretch_of(node, 0), state_of(node))
+    assert bank.bmc is not None
+    assert bank.bmc.psu_input_v == pytest.approx([120.0] * 2, rel=0.02)
+    assert bank.bmc.psu_output_v == pytest.approx([12.2] * 2, rel=0.02)
+    assert bank.bmc.psu_output_a == pytest.approx([60.0] * 2, rel=0.03)
+
+
+def test_a_driver_that_is_not_loaded_answers_for_no_gpu() -> None:
+    node = load_node("v100x4")
+    bank = SensorBank(node, QUIET, 1)
+    state = state_of(node)
+    state.driver_loaded = False
+    bank.advance(stretch_of(node, 0), state)
+    assert not bank.gpu_answers.any()
+    assert bank.exporter_alive

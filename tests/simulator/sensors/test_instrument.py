@@ -8,6 +8,7 @@ from simulator.files.sensor import Channel
 from simulator.sensors.columns import columns_of
 from simulator.sensors.faults import ColumnFault
 from simulator.sensors.instrument import Instrument, Losses
+from telemetry.frames import FloatArray
 
 NAMES = [f"gpu{index}.power_w" for index in range(4)]
 EXACT = {"window": "10ms", "quantum": 0.01}
@@ -83,6 +84,29 @@ def test_no_board_is_off_by_more_than_twice_its_gain_error() -> None:
     assert gain.std() == pytest.approx(0.024, abs=0.002)
 
 
+def steady(sensor: Instrument, *, until_ms: int = 4000) -> FloatArray:
+    """Give what all sensors show of a truth of 100 that never changes, shape ``(n_blocks, n_sensors)``."""
+    told = []
+    for start_ms in range(0, until_ms, 10):
+        sensor.advance(start_ms, np.full((10, len(sensor.labels)), 100.0))
+        told.append(sensor.shown.copy())
+    return np.array(told)
+
+
+def test_the_offset_of_a_sensor_is_its_own_and_stays() -> None:
+    told = steady(instrument({"window": "10ms", "offset_error": 0.5}, names=[f"gpu{i}.power_w" for i in range(500)]))
+    assert (told == told[0]).all()
+    assert (told[0] - 100.0).std() == pytest.approx(0.48, abs=0.05)
+    assert np.abs(told[0] - 100.0).max() <= 1.0
+
+
+def test_noise_is_new_with_every_value() -> None:
+    told = steady(instrument({"window": "10ms", "noise": 0.5}, period_s=0.01))
+    assert told.std(axis=0) == pytest.approx([0.5] * 4, rel=0.2)
+    assert (np.diff(told, axis=0) != 0.0).all()
+    assert np.abs(np.corrcoef(told.T) - np.eye(4)).max() < 0.3
+
+
 def test_voltage_and_current_of_one_monitor_come_from_the_same_milliseconds() -> None:
     channel = Channel.model_validate({"window": "4ms"})
     columns = columns_of(
@@ -128,9 +152,10 @@ def test_a_probe_follows_with_its_lag() -> None:
 
 
 def test_values_are_told_in_steps_and_within_their_range() -> None:
-    sensor = instrument({"window": "10ms", "quantum": 0.063, "highest": 16.065})
-    for _, _, value in ramp(sensor):
-        assert value <= 16.065
+    sensor = instrument({"window": "10ms", "quantum": 0.063, "lowest": 25.2, "highest": 40.95})
+    values = [value for _, _, value in ramp(sensor)]
+    assert (min(values), max(values)) == (25.2, 40.95)
+    for value in values:
         assert abs(value / 0.063 - round(value / 0.063)) < 1e-6
 
 
@@ -168,6 +193,18 @@ def test_a_skewed_sensor_shows_what_was_true_before(late_ms: int) -> None:
             assert shown == pytest.approx(np.arange(at_ms - late_ms - 10.0, at_ms - late_ms).mean(), abs=0.006)
 
 
+def test_a_skewed_sample_shows_what_was_true_before() -> None:
+    fault = fault_of(SensorFaultKind.SKEW, value=0.1, start_ms=200.0)
+    sensor = instrument({"quantum": 0.01}, period_s=0.05, fault=fault)
+    for start_ms in range(0, 300, 10):
+        if sensor.awaits(start_ms):
+            sensor.advance(start_ms, np.full(4, float(start_ms)))
+            if 1 in sensor.renewed:
+                assert sensor.shown[1] == pytest.approx(start_ms - 100.0 if start_ms >= 200 else start_ms, abs=40.0)
+                last_ms = start_ms
+    assert sensor.shown[1] <= last_ms - 100.0
+
+
 def test_a_dead_sensor_says_nothing_once_and_comes_back() -> None:
     told = [item for item in ramp(instrument(fault=fault_of(SensorFaultKind.DEAD))) if item[0] == 1]
     dead = [value for _, at_ms, value in told if 100 < at_ms <= 300]
@@ -187,3 +224,11 @@ def test_a_sensor_that_does_not_answer_keeps_what_it_showed() -> None:
     for start_ms in range(0, 40, 10):
         sensor.advance(start_ms, np.full((10, 4), 500.0), answering=answering)
     assert sensor.shown.tolist() == [500.0, 100.0, 500.0, 500.0]
+
+
+def test_what_does_not_answer_keeps_what_it_showed_whatever_else_is_lost() -> None:
+    fault = ColumnFault(start_ms=0.0, end_ms=1e9, kind=SensorFaultKind.LOSS, value=1.0, columns=np.array([0]))
+    sensor = instrument(fault=fault)
+    for start_ms in range(0, 40, 10):
+        sensor.advance(start_ms, np.full((10, 4), 500.0), answering=np.array([True, False, True, True]))
+    assert sensor.shown.tolist() == [100.0, 100.0, 500.0, 500.0]

@@ -7,6 +7,7 @@ from simulator.files.node import load_node, node_names
 from simulator.files.scenario import load_scenario
 from simulator.files.sensing import check_sensor, check_value, sensor_labels
 from simulator.files.sensor import SENSORS, load_sensor, sensor_names
+from simulator.sensors.roles import Role, kind_for
 from telemetry.errors import ConfigError
 
 NUMBER = re.compile(r":\s*-?\d")
@@ -27,6 +28,25 @@ def test_the_sensors_of_every_node_exist(name: str) -> None:
 
 def test_redfish_shows_what_the_controller_measures() -> None:
     assert load_sensor("redfish").channels == load_sensor("ipmi").channels
+
+
+@pytest.mark.parametrize(
+    ("role", "changes", "told"),
+    [
+        (Role.RAIL, "channels: {wind_ms: {}}", "channels: got wind_ms; expected for the rail voltage_v, current_a"),
+        (Role.RAIL, "channels: {current_a: {period: 50ms}}", "channels: several periods; expected for the rail"),
+        (Role.INLET, "channels: {inlet_temp_c: {}}", "channels: got voltage_v; expected for the inlet inlet_temp_c"),
+        (Role.BMC, "period: 1s", "channels: no rail_voltage_v; expected for the bmc"),
+    ],
+)
+def test_a_kind_that_measures_something_else_than_its_role_wants_is_refused(
+    tmp_path: Path, role: Role, changes: str, told: str
+) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(f"extends: ina228\nname: odd\n{changes}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as refused:
+        kind_for(role, str(path))
+    assert told in str(refused.value)
 
 
 def test_a_name_stands_for_one_sensor_or_for_all_of_a_kind() -> None:

@@ -5,7 +5,7 @@ import pytest
 from analytics.kernel_log import KernelLogParser
 from simulator.files.node import load_node
 from simulator.plant.events import PlantEvent, PlantEventKind
-from simulator.served.kernel_lines import ERROR, KernelVoice, port_of
+from simulator.served.kernel_lines import ERROR, KernelVoice
 from telemetry.records import EventKind
 
 NODE = load_node("v100x4")
@@ -36,16 +36,24 @@ def test_an_nvlink_error_ends_in_seven_registers() -> None:
 def test_a_lost_gpu_is_said_to_have_fallen_off_the_bus() -> None:
     lines = KernelVoice(NODE).lines(PlantEvent(time_ms=0, kind=PlantEventKind.XID, gpu=3, code=79))
     assert [line.level for line in lines] == [ERROR] * 5
-    assert lines[2].text == "NVRM: Xid (PCI:0000:1e:00): 79, pid=4003, name=python3, GPU has fallen off the bus."
+    assert lines[2].text == "NVRM: Xid (PCI:0000:1e:00): 79, pid=5000003, name=python3, GPU has fallen off the bus."
 
 
 def test_pcie_errors_name_the_port_and_the_device() -> None:
     fatal = said(KernelVoice(NODE), PlantEventKind.AER_FATAL)
-    assert fatal[0] == "pcieport 0000:1c:00.0: AER: Uncorrected (Fatal) error received: 0000:1d:00.0"
-    assert "device [10de:1db1] error status/mask=00004020/00000000" in fatal[2]
+    assert fatal[0] == "pcieport 0000:19:02.0: AER: Uncorrected (Fatal) error received: 0000:1d:00.0"
+    assert "type=Inaccessible, (Unregistered Agent ID)" in fatal[1]
     corrected = said(KernelVoice(NODE), PlantEventKind.AER_CORRECTABLE)
     assert "severity=Corrected" in corrected[1]
-    assert port_of("0001:00:00.0") == "0001:00:00.0"
+    assert "device [10de:1db1] error status/mask=00001000/0000a000" in corrected[2]
+
+
+def test_a_gpu_without_a_port_that_is_seen_reports_its_errors_alone() -> None:
+    slots = (NODE.slots[0].model_copy(update={"pci": "0000:00:1e.0"}),)
+    voice = KernelVoice(NODE.model_copy(update={"slots": slots}))
+    texts = said(voice, PlantEventKind.AER_FATAL, gpu=0)
+    assert texts
+    assert all(text.startswith("nvidia 0000:00:1e.0: ") for text in texts)
 
 
 def test_the_driver_says_when_it_comes_and_goes() -> None:
@@ -85,5 +93,5 @@ def test_the_parser_of_a_live_node_reads_the_gpu_and_the_error_out_of_it(
     read = [event for number, text in enumerate(texts) for event in parser.feed(number, text)]
     assert events <= {(event.kind, event.code) for event in read}
     assert bool(read) == bool(events)
-    assert {event.pci for event in read if event.pci is not None} <= {"0000:1d:00", "0000:1d:00.0", "0000:1c:00.0"}
+    assert {event.pci for event in read if event.pci is not None} <= {"0000:1d:00", "0000:1d:00.0", "0000:19:02.0"}
     assert parser.unparsed_count == 0

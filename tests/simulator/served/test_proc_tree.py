@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.plant.state import NodeState
-from simulator.publish import RANK_PID
+from simulator.ranks import RANK_PID
 from simulator.served.proc_tree import IRQ_PID, QUEUE_PID, TICKS_PER_S
 from tests.simulator.served_plant import served_plant
 
@@ -72,6 +72,37 @@ def test_in_a_hang_the_drivers_threads_take_a_processor(tmp_path: Path) -> None:
         after = {row["pid"]: row["system_s"] for row in read(plant.served.proc_root)["rows"]}
     assert abs(after[QUEUE_PID] - before[QUEUE_PID] - 2.0 * 0.97) <= 2 / TICKS_PER_S
     assert abs(after[IRQ_PID] - before[IRQ_PID] - 2.0 * 0.9) <= 2 / TICKS_PER_S
+
+
+def test_the_processors_time_never_goes_back_when_a_job_ends(tmp_path: Path) -> None:
+    def busy_ticks() -> int:
+        line = (plant.served.proc_root / "stat").read_text(encoding="ascii").splitlines()[0]
+        return int(line.split()[1])
+
+    with served_plant(tmp_path) as plant:
+        plant.advance(1000)
+        before = busy_ticks()
+        state = plant.plant.state
+        state.gpus.memory_used_bytes[:] = 0.0
+        for _ in range(2):
+            state.now_ms += 1000
+            plant._proc.show(state)
+        assert busy_ticks() >= before > 0
+
+
+def test_only_who_works_now_is_running(tmp_path: Path) -> None:
+    with served_plant(tmp_path) as plant:
+        plant.advance(1000)
+        state, proc = plant.plant.state, plant.served.proc_root
+        letters = []
+        for ratio in (0.97, 0.0):
+            state.nv_queue_ratio = ratio
+            state.now_ms += 1000
+            plant._proc.show(state)
+            stat = (proc / str(QUEUE_PID) / "stat").read_text(encoding="ascii")
+            status = (proc / str(QUEUE_PID) / "status").read_text(encoding="ascii")
+            letters.append((stat.split()[2], status.partition("State:\t")[2][0]))
+        assert letters == [("R", "R"), ("S", "S")]
 
 
 def test_without_a_job_there_are_no_ranks(tmp_path: Path) -> None:

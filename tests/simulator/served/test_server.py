@@ -10,6 +10,7 @@ from simulator.driver.state import StateFile
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from simulator.served.description import describe, library_for
+from simulator.served.root_ports import root_ports
 from simulator.served.server import BATCH_MS, MAX_LAG_MS, PlantServer
 from telemetry.entities import EntityKind
 from telemetry.errors import EnvironmentLacksError
@@ -49,11 +50,13 @@ def test_a_dropped_gpu_leaves_the_bus_and_the_kernel_log_says_so(tmp_path: Path)
     with served_plant(tmp_path, scenario="bus-drop") as plant:
         devices = plant.served.sysfs_root / "bus/pci/devices"
         plant.advance(11_000)
-        assert sorted(path.name for path in devices.iterdir()) == [slot.pci for slot in NODE.slots]
+        ports = [port for port in root_ports(NODE) if port is not None]
+        assert sorted(path.name for path in devices.iterdir()) == [*ports, *(slot.pci for slot in NODE.slots)]
         assert "TOTAL_ERR_COR 0" in (devices / "0000:1e:00.0/aer_dev_correctable").read_text(encoding="utf-8")
         assert "TOTAL_ERR_FATAL 0" in (devices / "0000:1e:00.0/aer_dev_fatal").read_text(encoding="utf-8")
         plant.advance(4000)
-        assert sorted(path.name for path in devices.iterdir()) == ["0000:1a:00.0", "0000:1c:00.0", "0000:1d:00.0"]
+        left = [slot.pci for slot in NODE.slots[:3]]
+        assert sorted(path.name for path in devices.iterdir()) == [*ports, *left]
         records = plant.served.kernel_log.read_text(encoding="utf-8").splitlines()
     heads = [record.partition(";")[0].split(",") for record in records]
     assert all(int(priority) >> 3 == 0 for priority, *_ in heads)
@@ -64,7 +67,7 @@ def test_a_dropped_gpu_leaves_the_bus_and_the_kernel_log_says_so(tmp_path: Path)
     assert driver == [
         f"NVRM: GPU at PCI:0000:1e:00: {NODE.gpu_uuid(3)}",
         f"NVRM: GPU Board Serial Number: {NODE.gpu_serial(3)}",
-        "NVRM: Xid (PCI:0000:1e:00): 79, pid=4003, name=python3, GPU has fallen off the bus.",
+        "NVRM: Xid (PCI:0000:1e:00): 79, pid=5000003, name=python3, GPU has fallen off the bus.",
         "NVRM: GPU 0000:1e:00.0: GPU has fallen off the bus.",
         f"NVRM: GPU 0000:1e:00.0: GPU serial number is {NODE.gpu_serial(3)}.",
     ]
@@ -127,6 +130,14 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(EnvironmentLacksError, match="cannot serve a plant in"):
         PlantServer(NODE, load_scenario("healthy", NODE), seed=1, run_dir=tmp_path / "file" / "run", clock=HandClock())
+
+
+def test_a_folder_that_cannot_be_filled_leaves_no_file_open(tmp_path: Path) -> None:
+    (tmp_path / "plant.state").mkdir()  # the last file that is made
+    before = set(Path("/proc/self/fd").iterdir())
+    with pytest.raises(EnvironmentLacksError, match="cannot serve a plant in"):
+        PlantServer(NODE, load_scenario("healthy", NODE), seed=1, run_dir=tmp_path, clock=HandClock())
+    assert set(Path("/proc/self/fd").iterdir()) == before
 
 
 def test_the_description_says_where_everything_is_and_who_feeds_whom(tmp_path: Path, library_dir: Path) -> None:

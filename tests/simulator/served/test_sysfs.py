@@ -59,11 +59,15 @@ def test_a_value_that_is_not_there_has_no_file_until_it_is_back(tmp_path: Path) 
 
 def test_a_gpu_says_what_it_is_and_how_it_is_linked(tmp_path: Path) -> None:
     with served_plant(tmp_path, node=load_node("h100x8")) as plant:
-        device = next((plant.served.sysfs_root / "bus/pci/devices").iterdir())
+        device = plant.served.sysfs_root / "bus/pci/devices" / plant.plant.node.slots[0].pci
         assert text(device / "vendor") == "0x10de"
         assert text(device / "current_link_speed") == "32.0 GT/s PCIe"
         assert text(device / "max_link_width") == "16"
         assert (device / "config").read_bytes()[:2] == b"\xde\x10"
+        port = device.resolve().parent
+        assert port.name == "0000:1a:00.0"
+        assert text(port / "class") == "0x060400"
+        assert (port / "config").read_bytes()[0x0E] == 1  # a bridge
 
 
 def test_counters_move_and_a_gpu_that_comes_back_starts_anew(tmp_path: Path) -> None:
@@ -79,9 +83,17 @@ def test_counters_move_and_a_gpu_that_comes_back_starts_anew(tmp_path: Path) -> 
         assert "TOTAL_ERR_COR 3" in correctable
         assert "SDES 1" in fatal
         assert "TOTAL_ERR_FATAL 1" in fatal
+        port = device.resolve().parent
+        assert [text(port / f"aer_rootport_total_err_{kind}") for kind in ("cor", "nonfatal", "fatal")] == [
+            "3",
+            "0",
+            "1",
+        ]
         gpus.present[1] = False
+        gpus.aer_fatal[1] = 2
         tree.show(gpus)
-        assert not device.exists()
+        assert not device.is_symlink()
+        assert text(port / "aer_rootport_total_err_fatal") == "2"  # the port is still there and counts on
         gpus.present[1], gpus.aer_correctable[1], gpus.aer_fatal[1] = True, 0, 0
         tree.show(gpus)
         assert "TOTAL_ERR_COR 0" in text(device / "aer_dev_correctable")

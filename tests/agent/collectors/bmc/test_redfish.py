@@ -12,8 +12,9 @@ from agent.collectors.bmc.point import LogEntry
 from agent.collectors.bmc.redfish import NEWEST, RedfishLink
 from agent.collectors.bmc.redfish_client import ROOT, RedfishClient
 from agent.collectors.bmc.settings import BmcKind, BmcSettings, Login, Transport
-from simulator.served.board.redfish import RedfishTree
-from simulator.served.board.redfish_service import RedfishService
+from simulator.served.board.redfish.service import RedfishService
+from simulator.served.board.redfish.sessions import Sessions
+from simulator.served.board.redfish.tree import RedfishTree
 from simulator.served.board.status import Board as SimulatedBoard
 from simulator.served.board.status import Health
 from telemetry.clock import NS_PER_S
@@ -53,7 +54,9 @@ class TestOfTheSimulatedBoard:
     @pytest.fixture
     def link(self, board: SimulatedBoard, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedfishLink]:
         monkeypatch.setenv("IPMI_PASSWORD", "secret")
-        service = RedfishService(RedfishTree(NODE, board), credentials=("admin", "secret"))
+        clock = FakeClock()
+        sessions = Sessions(user="admin", password="secret", clock=clock)
+        service = RedfishService(RedfishTree(NODE, board, clock), sessions, login_needed=True)
         made = link_of(service.port, user="admin", login=Login.BASIC)
         yield made
         made.close()

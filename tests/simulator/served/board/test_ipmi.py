@@ -79,6 +79,21 @@ def test_a_sag_and_a_lost_supply_come_into_the_log_and_leave_again(controller: I
 
 
 @pytest.mark.integration
+def test_nothing_is_in_the_log_before_anything_happened(controller: IpmiController) -> None:
+    assert "Entries          : 0" in ipmitool(controller, "sel", "info")
+
+
+@pytest.mark.integration
+def test_the_chassis_is_on_until_it_is_switched_off_and_nobody_else_can_do_it(controller: IpmiController) -> None:
+    assert "System Power         : on" in ipmitool(controller, "chassis", "status")
+    with pytest.raises(subprocess.CalledProcessError):
+        ipmitool(controller, "chassis", "power", "off")
+    assert ipmitool(controller, "chassis", "power", "status") == "Chassis Power is on\n"
+    controller.switch(on=False)
+    assert ipmitool(controller, "chassis", "power", "status") == "Chassis Power is off\n"
+
+
+@pytest.mark.integration
 def test_a_critical_interrupt_is_one_entry(controller: IpmiController) -> None:
     controller.interrupt(on=True)
     log_with(controller, "Bus Fatal Error")

@@ -1,0 +1,115 @@
+"""From the words of the command line to what is simulated, a node or a rack."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from railwatch.run import DEFAULT_NODE
+from simulator.files.loading import unknown_name
+from simulator.files.node import load_node
+from simulator.files.rack import load_rack, nodes_of
+from simulator.files.rack_scenario import is_rack_scenario, load_rack_scenario, rack_scenario_names, undisturbed
+from simulator.files.scenario import UNDISTURBED, load_scenario, scenario_names
+from simulator.files.workload import load_workload
+from simulator.runs.order import RunOrder, check_closed_form, check_duration, check_settings, tier_of
+from simulator.runs.rack_order import RackOrder, check_rack_duration
+from telemetry.errors import ConfigError, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the command line asks for; None where it says nothing."""
+
+    scenario: str | None
+    node: str | None
+    rack: str | None
+    workload: str | None
+    duration_s: float | None
+    seed: int
+    power_limit_w: float | None
+    clock_mhz: float | None
+    tier: str | None
+
+
+def order_of(wish: Wish) -> RunOrder | RackOrder:
+    """Give what is to be run, checked; ConfigError where it cannot be."""
+    if wish.tier not in (None, "a", "b"):
+        raise _refusal("--tier", found=f"got {wish.tier!r}", expected="a or b")
+    if wish.scenario is None and wish.node is None and wish.rack is None and wish.workload is None:
+        expected = "a scenario, or --node and --workload, or --rack in place of one"
+        raise _refusal("SCENARIO", found="missing", expected=expected)
+    return _rack_order(wish) if is_for_rack(wish.scenario, node=wish.node, rack=wish.rack) else _node_order(wish)
+
+
+def is_for_rack(scenario: str | None, *, node: str | None, rack: str | None, option: str = "SCENARIO") -> bool:
+    """Tell whether a scenario is a rack's and not a node's; where there is none, whether a rack is named.
+
+    Raises
+    ------
+    ConfigError
+        The scenario does not go with the node or the rack, both of these are named, or nothing has its name.
+    """
+    if node is not None and rack is not None:
+        raise _refusal("--rack", found=f"got {rack!r} beside --node {node}", expected="one of both")
+    if scenario is None:
+        return rack is not None
+    if is_rack_scenario(scenario):
+        if node is not None:
+            expected = "a node's scenario, or --rack in place of --node"
+            raise _refusal(option, found=f"{scenario!r} is a scenario of a rack", expected=expected)
+        return True
+    known = scenario in scenario_names() or Path(scenario).is_file()
+    if known and rack is not None:
+        expected = "a rack's scenario (its file has the key rack), or --node in place of --rack"
+        raise _refusal(option, found=f"{scenario!r} is a scenario of a node", expected=expected)
+    if not known and node is None and rack is None and not Path(scenario).is_dir():
+        names = (*scenario_names(), *rack_scenario_names())
+        raise unknown_name(scenario, names, what="scenario", option=option)
+    return rack is not None
+
+
+def _node_order(wish: Wish) -> RunOrder:
+    node = load_node(wish.node or DEFAULT_NODE, option="--node")
+    scenario = UNDISTURBED if wish.scenario is None else load_scenario(wish.scenario, node, option="SCENARIO")
+    order = RunOrder(
+        node=node,
+        scenario=scenario,
+        workload=load_workload(wish.workload or node.workload),
+        seed=wish.seed,
+        duration_s=scenario.duration if wish.duration_s is None else wish.duration_s,
+        power_limit_w=wish.power_limit_w,
+        clock_mhz=wish.clock_mhz,
+    )
+    tier = tier_of(order.duration_s, wish.tier)
+    check_duration(order.duration_s, tier=tier)
+    check_settings(node, power_limit_w=wish.power_limit_w, clock_mhz=wish.clock_mhz)
+    if tier == "b":
+        check_closed_form(order)
+    return order
+
+
+def _rack_order(wish: Wish) -> RackOrder:
+    if wish.tier == "b":
+        raise _refusal("--tier", found="got 'b'", expected="a: a rack is simulated in tier a only")
+    rack = None if wish.rack is None else load_rack(wish.rack, option="--rack")
+    if wish.scenario is not None:
+        scenario = load_rack_scenario(wish.scenario, rack, option="SCENARIO")
+    elif rack is not None:
+        scenario = undisturbed(rack)
+    else:
+        raise ValueError("a scenario or a rack")
+    duration_s = scenario.file.duration if wish.duration_s is None else wish.duration_s
+    check_rack_duration(duration_s)
+    for node in nodes_of(scenario.rack):
+        check_settings(node, power_limit_w=wish.power_limit_w, clock_mhz=wish.clock_mhz)
+    return RackOrder(
+        scenario=scenario,
+        seed=wish.seed,
+        duration_s=duration_s,
+        workload=None if wish.workload is None else load_workload(wish.workload),
+        power_limit_w=wish.power_limit_w,
+        clock_mhz=wish.clock_mhz,
+    )
+
+
+def _refusal(where: str, *, found: str, expected: str) -> ConfigError:
+    return ConfigError([Problem(where=where, line=None, key="", found=found, expected=expected)])

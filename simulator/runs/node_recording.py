@@ -1,0 +1,79 @@
+"""What the sensors of one node show, into a recording: the part that runs of a node and of a rack share."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from simulator.plant.events import PlantEvent
+from simulator.plant.plant import BLOCK_MS, Plant
+from simulator.plant.state import Stretch
+from simulator.runs.description import START_NS, meta_of
+from simulator.runs.order import RunOrder
+from simulator.runs.recorder import Recorder
+from simulator.runs.summary import RunSummary, Tally
+from simulator.runs.topology import entities_of
+from simulator.runs.writing import RecordingFile
+from simulator.sensors.bank import SensorBank
+from telemetry.recording import RecordingMeta
+
+_MS_PER_S = 1000.0
+_PROGRESS_MS = 1000
+
+
+class NodeRecording:
+    """Looks at a plant with the sensors of its node, block by block.
+
+    Parameters
+    ----------
+    jobs
+        The names of all that will run.
+
+    Attributes
+    ----------
+    order
+        What the run is asked to do.
+    entities
+        What there is on the node.
+    happened
+        Everything that happened on it so far.
+    """
+
+    def __init__(self, order: RunOrder, plant: Plant, file: RecordingFile, *, jobs: Sequence[str]) -> None:
+        self.order, self._plant, self._file = order, plant, file
+        self.entities = entities_of(order.node, jobs=tuple(jobs))
+        self.happened: list[PlantEvent] = []
+        self._bank = SensorBank(order.node, order.scenario, order.seed)
+        self._recorder = Recorder(order.node, self.entities, self._bank, out=file.rows, start_ns=START_NS)
+        self._tally = Tally()
+
+    def take(self, stretch: Stretch) -> None:
+        """Take the block that the plant has just moved on by."""
+        plant = self._plant
+        self._bank.advance(stretch, plant.state)
+        events = plant.take_events()
+        self.happened += events
+        self._recorder.take(int(stretch.time_ms[0]), plant.state, plant.settings, events)
+        self._tally.take(self._bank)
+
+    def end(self, known: dict[str, Any]) -> RecordingMeta:
+        """End the file with what is `known` of the run; give what the recording says about itself."""
+        meta = meta_of(self.order, known)
+        self._file.end(self._recorder.specs, topology=self.entities.topology, meta=meta)
+        return meta
+
+    def summary(self, *, drops: int) -> RunSummary:
+        """Give the run in a few numbers."""
+        return self._tally.summary(
+            simulated_s=self.order.duration_ms / _MS_PER_S,
+            rows=self._file.rows.rows,
+            drops=drops,
+            steps=self._plant.state.steps,
+        )
+
+
+def blocks(duration_ms: int, progress: Callable[[float], None]) -> Iterator[int]:
+    """Give when each block of a run begins; `progress` is told the seconds done, once a second and at the end."""
+    for start_ms in range(0, duration_ms, BLOCK_MS):
+        yield start_ms
+        if start_ms % _PROGRESS_MS == 0:
+            progress(start_ms / _MS_PER_S)
+    progress(duration_ms / _MS_PER_S)
