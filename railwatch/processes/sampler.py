@@ -1,15 +1,13 @@
 """The sampling process: collectors, ring and edge guard. It needs no store, no page and no network."""
 
-import json
 import logging
 import sys
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 
 from agent.accounts import Accounts
-from agent.actuation.client import ActuatorClient
 from agent.collectors.build import CollectorSettings, build_collectors, kernel_log_status
 from agent.collectors.build_events import boot_id, build_event_sources
 from agent.collectors.driver_events import DriverEvents
@@ -18,38 +16,29 @@ from agent.collectors.gpu_roster import GpuRoster
 from agent.collectors.kernel_log import KernelLog
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.guard.guard import IDLE_WAKE_S, Guard
-from agent.guard.pipeline import Pipeline
-from agent.guard.step_log import StepLog
 from agent.ring import Ring
-from agent.ring_header import rows_for
 from agent.sampler.sampler import Sampler, make_ring, settle_process
 from agent.sampler.settings import SamplerSettings
 from analytics.catalogue import xid
-from railwatch.config.models import Config
 from railwatch.config.sources import SourceUse
 from railwatch.driver import OpenDriver
 from railwatch.driver_watch import DriverWatch
 from railwatch.event_sources import event_settings
-from railwatch.pipeline import pipeline_settings, topology_of
+from railwatch.guarding import Guarding
+from railwatch.pipeline import topology_of
 from railwatch.processes.child import Ready, leave, run_child
 from railwatch.reenumeration import Reenumeration
 from railwatch.sampling import STATUS_EVERY_S, StatusFiles, chosen, rail_sweeping, sampler_settings
 from railwatch.session import DriverKind, Session
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
-from telemetry.journal import JournalWriter
 from telemetry.records import Event, Severity
 
 logger = logging.getLogger(__name__)
 
-CLOCKS_FILE = "clocks.json"
 GPUS_FILE = "gpus.json"
 COUNTED_FILE = "counted-anew"
-# A guard that took no step for this long hangs; a step takes milliseconds, an order to the actuator at most a second.
-GUARD_SILENT_S = 10.0
 GUARD_ENDED = 4
-# Tables of the fast class wake the guard one by one, and most of their rows are taken in together. own choice.
-STEPS_PER_TICK = 2
 # GPUs came, or their driver was loaded anew: the next process counts them.
 GPUS_CHANGED = 5
 # The driver's calls hang for good, and they answer again: the next process does without it, and with it.
@@ -58,92 +47,97 @@ DRIVER_HUNG, DRIVER_BACK = 7, 8
 STOP_HUNG_S = 0.5
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sources:
+    """What this process reads; `statuses` tells of those too that are not here."""
+
+    driver: OpenDriver
+    accounts: Accounts
+    collectors: list[Collector]
+    events: tuple[EventSource, ...]
+    statuses: tuple[SourceStatus, ...]
+
+
 def main(session: Session, stop: Flag, ready: Ready) -> None:
     """Sample and guard until told to stop."""
-    clock, config = SystemClock(), session.config
+    clock = SystemClock()
     watch = DriverWatch(session, clock)
-    driver = watch.open()
-    accounts = Accounts()
-    if driver.nvml is not None:
-        accounts.driver_s = driver.nvml.costs.total_s
-    collectors, sources = _collectors(session, config, driver, accounts, clock)
-    collectors = watch.keep_tables(collectors)
-    event_sources, told = _event_sources(session, config, driver, accounts, clock)
-    sources += told
-    event_sources += watch.event_sources()
-    settings = sampler_settings(config)
-    files = StatusFiles(session.run_dir, "sampler")
-    topology = topology_of(session.node, [collector.spec for collector in collectors])
-    ring = make_ring(
-        session.ring_path,
-        collectors,
-        settings,
-        node=session.node.key,
-        topology=topology,
-        simulated=session.simulated,
-        seconds=config.sampling.ring,
-        max_bytes=config.sampling.ring_max,
-    )
-    journal = JournalWriter(session.journal_dir / "guard.jsonl", simulated=session.simulated)
-    actuator = ActuatorClient(session.actuator_socket)
-    # A simulated node starts anew with each run, and its incidents with it.
-    kept = (session.run_dir if session.simulated else config.data_dir) / "guard.json"
-    supported_mhz = watch.supported_mhz(driver)
-    session.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
-    pipeline = _pipeline(session, ring, supported_mhz)
-    pulse = Pulse(clock)
-    guard = Guard(
-        {name: table for name, table in ring.tables.items() if not table.spec.is_late},
-        pipeline,
-        actuator,
-        journal,
-        pulse,
-        snapshot_path=kept,
-        actions_path=session.journal_dir / "actuator.jsonl",
-        events_path=session.slow_events_path,
-        steps=_step_log(session, ring, settings),
-    )
+    sources = _open_sources(session, watch, clock)
+    settings = sampler_settings(session.config)
+    ring = _ring(session, sources.collectors, settings)
+    guarding = Guarding(session, ring, settings, supported_mhz=watch.supported_mhz(sources.driver), clock=clock)
     reenumeration, answered = Reenumeration(clock, session.run_dir / COUNTED_FILE), Flag()
     sampler = Sampler(
         ring,
-        collectors,
+        sources.collectors,
         clock=clock,
         settings=settings,
-        accounts=accounts,
-        on_rows=lambda _: guard.wake(),
-        on_events=lambda events: _tell(guard, reenumeration, events),
-        event_sources=event_sources,
+        accounts=sources.accounts,
+        on_rows=lambda _: guarding.guard.wake(),
+        on_events=lambda events: _tell(guarding.guard, reenumeration, events),
+        event_sources=sources.events,
     )
-    guarding = Thread(target=run_guard, args=(guard, stop, kept), name="guard", daemon=True)
     settle_process()
     sampler.start()
-    guarding.start()
-    ready({"gpus": len(driver.gpus), "tables": list(ring.tables)})
-    files.tell_sources(sources)
+    guarding.start(stop)
+    ready({"gpus": len(sources.driver.gpus), "tables": list(ring.tables)})
+    files = StatusFiles(session.run_dir, "sampler")
+    files.tell_sources(sources.statuses)
     Thread(target=watch.ask, args=(answered,), name="ask-driver", daemon=True).start()
     status = 0
     while not status and not stop.wait(STATUS_EVERY_S):
         files.tell_workers(sampler.statuses())
-        if not stop.is_set() and (not guarding.is_alive() or pulse.age_s > GUARD_SILENT_S):
+        if not stop.is_set() and guarding.is_silent:
             logger.error("the guard takes no step any more; this process ends to be started again")
             sampler.stop()
             sys.exit(GUARD_ENDED)
-        status = _reason_to_end(reenumeration, watch, answered, dead=watch.see(collectors, sampler.statuses()))
+        dead = watch.see(sources.collectors, sampler.statuses())
+        status = _reason_to_end(reenumeration, watch, answered, dead=dead)
+    _end(sampler, guarding, ring, stop, status)
+
+
+def _end(sampler: Sampler, guarding: Guarding, ring: Ring, stop: Flag, status: int) -> None:
+    """Stop everything; with a `status` leave at once, since a thread may be stuck in the driver."""
     if status:
         sampler.stop(STOP_HUNG_S)
         stop.wait(2 * IDLE_WAKE_S)  # the guard judges what is there and hears what was told
         stop.set()
-    guarding.join(2.0)
-    _end(sampler, (actuator, journal, ring), status)
-
-
-def _end(sampler: Sampler, parts: Iterable[ActuatorClient | JournalWriter | Ring], status: int) -> None:
+    guarding.join()
     if not status:
         sampler.stop()
-    for part in parts:
-        part.close()
+    guarding.close()
+    ring.close()
     if status:
         leave(status)
+
+
+def _open_sources(session: Session, watch: DriverWatch, clock: Clock) -> _Sources:
+    driver, accounts = watch.open(), Accounts()
+    if driver.nvml is not None:
+        accounts.driver_s = driver.nvml.costs.total_s
+    collectors, statuses = _collectors(session, driver, accounts, clock)
+    events, told = _event_sources(session, driver, accounts, clock)
+    return _Sources(
+        driver=driver,
+        accounts=accounts,
+        collectors=watch.keep_tables(collectors),
+        events=(*events, *watch.event_sources()),
+        statuses=(*statuses, *told),
+    )
+
+
+def _ring(session: Session, collectors: list[Collector], settings: SamplerSettings) -> Ring:
+    sampling = session.config.sampling
+    return make_ring(
+        session.ring_path,
+        collectors,
+        settings,
+        node=session.node.key,
+        topology=topology_of(session.node, [collector.spec for collector in collectors]),
+        simulated=session.simulated,
+        seconds=sampling.ring,
+        max_bytes=sampling.ring_max,
+    )
 
 
 def _reason_to_end(reenumeration: Reenumeration, watch: DriverWatch, answered: Flag, *, dead: str) -> int:
@@ -162,42 +156,6 @@ def _reason_to_end(reenumeration: Reenumeration, watch: DriverWatch, answered: F
     return 0
 
 
-class Pulse:
-    """The clock as the guard sees it: each step begins with the time of day, so it knows when the last one began."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._asked_s = clock.monotonic_s()
-
-    @property
-    def age_s(self) -> float:
-        """Seconds since the guard last asked for the time of day."""
-        return self._clock.monotonic_s() - self._asked_s
-
-    def monotonic_s(self) -> float:
-        """Seconds since an arbitrary start."""
-        return self._clock.monotonic_s()
-
-    def utc_ns(self) -> int:
-        """Nanoseconds since 1970-01-01 UTC."""
-        self._asked_s = self._clock.monotonic_s()
-        return self._clock.utc_ns()
-
-    def sleep_until(self, monotonic_s: float) -> None:
-        """Return at that monotonic time."""
-        self._clock.sleep_until(monotonic_s)
-
-
-def run_guard(guard: Guard, stop: Flag, kept: Path) -> None:
-    """Guard until told to stop; a snapshot that it cannot go on from is put aside, so that the next start can."""
-    try:
-        guard.run(stop)
-    except Exception:
-        logger.exception("the guard cannot go on from %s; it is put aside", kept)
-        if kept.exists():
-            kept.replace(kept.with_suffix(".bad"))
-
-
 def _tell(guard: Guard, reenumeration: Reenumeration, events: tuple[Event, ...]) -> None:
     reenumeration.note(events)
     for event in events:
@@ -205,8 +163,9 @@ def _tell(guard: Guard, reenumeration: Reenumeration, events: tuple[Event, ...])
 
 
 def _collectors(
-    session: Session, config: Config, driver: OpenDriver, accounts: Accounts, clock: Clock
+    session: Session, driver: OpenDriver, accounts: Accounts, clock: Clock
 ) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
+    config = session.config
     wanted = {EntityKind.SUPPLY: config.sources.hwmon, EntityKind.NODE: config.sources.host}
     built = build_collectors(
         CollectorSettings(
@@ -233,8 +192,9 @@ def _collectors(
 
 
 def _event_sources(
-    session: Session, config: Config, driver: OpenDriver, accounts: Accounts, clock: Clock
+    session: Session, driver: OpenDriver, accounts: Accounts, clock: Clock
 ) -> tuple[tuple[EventSource, ...], tuple[SourceStatus, ...]]:
+    config = session.config
     found: list[EventSource] = []
     if driver.events is not None:
         found.append(DriverEvents(driver.events, driver.gpus, clock=clock, severity_of=_severity_of))
@@ -263,23 +223,6 @@ def _event_sources(
 def _severity_of(code: int) -> Severity:
     entry = xid(code)
     return Severity.WARNING if entry is None else entry.severity
-
-
-def _step_log(session: Session, ring: Ring, settings: SamplerSettings) -> StepLog | None:
-    if session.config.recorder.use is SourceUse.OFF:
-        return None
-    names = [name for name, table in ring.tables.items() if not table.spec.is_late]
-    rows = rows_for(session.config.sampling.ring, STEPS_PER_TICK * settings.fast.rate_hz)
-    return StepLog(session.steps_ring_path, names, node=session.node, simulated=session.simulated, rows=rows)
-
-
-def _pipeline(session: Session, ring: Ring, supported_mhz: dict[str, tuple[float, ...]]) -> Pipeline:
-    specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
-    settings = pipeline_settings(session.config, simulated=session.simulated)
-    pipeline = Pipeline(specs, ring.topology, settings, supported_mhz=supported_mhz)
-    for name in pipeline.idle_detectors:
-        logger.info("detector %s has nothing to judge: no source gives its signals", name)
-    return pipeline
 
 
 if __name__ == "__main__":

@@ -1,0 +1,140 @@
+"""The guard of a sampling process: made out of the configuration, run in a thread of its own, watched."""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Event as Flag
+from threading import Thread
+
+from agent.actuation.client import ActuatorClient
+from agent.guard.guard import Guard
+from agent.guard.pipeline import Pipeline
+from agent.guard.step_log import StepLog
+from agent.ring import Ring
+from agent.ring_header import rows_for
+from agent.sampler.settings import SamplerSettings
+from railwatch.config.sources import SourceUse
+from railwatch.pipeline import pipeline_settings
+from railwatch.session import Session
+from telemetry.clock import Clock
+from telemetry.journal import JournalWriter
+
+logger = logging.getLogger(__name__)
+
+# A guard that took no step for this long hangs; a step takes milliseconds, an order to the actuator at most a second.
+GUARD_SILENT_S = 10.0
+# Tables of the fast class wake the guard one by one, and most of their rows are taken in together: own choice.
+STEPS_PER_TICK = 2
+
+
+class Guarding:
+    """The guard over the tables of a ring, and what it needs.
+
+    Attributes
+    ----------
+    guard
+        It may be woken and told of events from any thread.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        ring: Ring,
+        settings: SamplerSettings,
+        *,
+        supported_mhz: Mapping[str, tuple[float, ...]],
+        clock: Clock,
+    ) -> None:
+        session.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
+        # A simulated node starts anew with each run, and its incidents with it.
+        self._kept = (session.run_dir if session.simulated else session.config.data_dir) / "guard.json"
+        self._actuator = ActuatorClient(session.actuator_socket)
+        self._journal = JournalWriter(session.journal_dir / "guard.jsonl", simulated=session.simulated)
+        self._pulse = Pulse(clock)
+        self.guard = Guard(
+            {name: table for name, table in ring.tables.items() if not table.spec.is_late},
+            _pipeline(session, ring, supported_mhz),
+            self._actuator,
+            self._journal,
+            self._pulse,
+            snapshot_path=self._kept,
+            actions_path=session.journal_dir / "actuator.jsonl",
+            events_path=session.slow_events_path,
+            steps=_step_log(session, ring, settings),
+        )
+        self._thread: Thread | None = None
+
+    def start(self, stop: Flag) -> None:
+        """Guard in a thread until told to stop."""
+        self._thread = Thread(target=run_guard, args=(self.guard, stop, self._kept), name="guard", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it takes no steps any more."""
+        ended = self._thread is not None and not self._thread.is_alive()
+        return ended or self._pulse.age_s > GUARD_SILENT_S
+
+    def join(self) -> None:
+        """Wait a little for the last step, after the stop was asked for."""
+        if self._thread is not None:
+            self._thread.join(2.0)
+
+    def close(self) -> None:
+        """Let the actuator and the journal go."""
+        self._actuator.close()
+        self._journal.close()
+
+
+class Pulse:
+    """The clock as the guard sees it: each step begins with the time of day, so it knows when the last one began."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asked_s = clock.monotonic_s()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the guard last asked for the time of day."""
+        return self._clock.monotonic_s() - self._asked_s
+
+    def monotonic_s(self) -> float:
+        """Seconds since an arbitrary start."""
+        return self._clock.monotonic_s()
+
+    def utc_ns(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC."""
+        self._asked_s = self._clock.monotonic_s()
+        return self._clock.utc_ns()
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        """Return at that monotonic time."""
+        self._clock.sleep_until(monotonic_s)
+
+
+def run_guard(guard: Guard, stop: Flag, kept: Path) -> None:
+    """Guard until told to stop; a snapshot that it cannot go on from is put aside, so that the next start can."""
+    try:
+        guard.run(stop)
+    except Exception:
+        logger.exception("the guard cannot go on from %s; it is put aside", kept)
+        if kept.exists():
+            kept.replace(kept.with_suffix(".bad"))
+
+
+def _step_log(session: Session, ring: Ring, settings: SamplerSettings) -> StepLog | None:
+    if session.config.recorder.use is SourceUse.OFF:
+        return None
+    names = [name for name, table in ring.tables.items() if not table.spec.is_late]
+    rows = rows_for(session.config.sampling.ring, STEPS_PER_TICK * settings.fast.rate_hz)
+    return StepLog(session.steps_ring_path, names, node=session.node, simulated=session.simulated, rows=rows)
+
+
+def _pipeline(session: Session, ring: Ring, supported_mhz: Mapping[str, tuple[float, ...]]) -> Pipeline:
+    specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
+    settings = pipeline_settings(session.config, simulated=session.simulated)
+    pipeline = Pipeline(specs, ring.topology, settings, supported_mhz=supported_mhz)
+    for name in pipeline.idle_detectors:
+        logger.info("detector %s has nothing to judge: no source gives its signals", name)
+    return pipeline
