@@ -20,8 +20,13 @@ $(STAMP): requirements.lock pyproject.toml
 up: $(STAMP) ## everything under one supervisor; a simulated node where NVML finds no GPU
 	@exec $(BIN)/railwatch up $(ARGS)
 
-test: $(STAMP) ## all tests that need no GPU
+test: $(STAMP) ## all tests that need no GPU; ARGS="tests/rules -k cap" chooses
+ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
+else
+	$(BIN)/python -m pytest -m "not integration" --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest -m integration
+endif
 
 check: $(STAMP) ## format, lint, types, import contracts, generated references
 	$(BIN)/ruff format --check .
