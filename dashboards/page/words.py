@@ -67,6 +67,12 @@ EVENTS: dict[EventKind, str] = {
     EventKind.BOARD_HEAT: "Temperature on the board",
     EventKind.BOARD: "Board controller",
     EventKind.POWER: "Power upstream",
+    EventKind.DEVICE_ADDED: "GPU plugged in",
+    EventKind.DRIVER_BOUND: "Driver loaded",
+    EventKind.DRIVER_UNBOUND: "Driver unloaded",
+    EventKind.LINK: "PCIe link",
+    EventKind.FABRIC: "NVLink fabric",
+    EventKind.RECORDING: "Recording",
 }
 
 # Knobs of actions and verbs of decisions.

@@ -72,7 +72,7 @@ def _spec(name: str, kind: EntityKind, entities: tuple[Entity, ...], rate: RateC
     )
 
 
-SUPPLY_TABLE = _spec("supply", EntityKind.SUPPLY, SUPPLIES, RateClass.FAST, Source.HWMON)
+SUPPLY_TABLE = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=SUPPLIES, signals=("voltage_v", "current_a"))
 GPU_FAST_TABLE = _spec("gpu_fast", EntityKind.GPU, GPUS, RateClass.FAST, Source.NVML)
 GPU_SLOW_TABLE = _spec("gpu_slow", EntityKind.GPU, GPUS, RateClass.SLOW, Source.NVML)
 HOST_TABLE = _spec("host", EntityKind.NODE, (NODE,), RateClass.SLOW, Source.HOST)

@@ -24,13 +24,13 @@ NOWHERE = {
     "module_power_w",
     "fan_ratio",
     "fan_rpm",
-    "fabric_health",
     "pcie_tx_spot_bytes_per_s",
     "pcie_rx_spot_bytes_per_s",
 }
+FABRIC = {"fabric_state", "fabric_health"}
 ABSENT = {
-    "v100x4": NOWHERE | REMAPPED | TLIMIT | MIG | {"power_average_w", "fabric_state"},
-    "a100x8": NOWHERE | RETIRED | TLIMIT | COUNTERS | {"power_average_w", "fabric_state"},
+    "v100x4": NOWHERE | REMAPPED | TLIMIT | MIG | {"power_average_w"} | FABRIC,
+    "a100x8": NOWHERE | RETIRED | TLIMIT | COUNTERS | {"power_average_w"} | FABRIC,
     "h100x8": NOWHERE | RETIRED | COUNTERS,
     "b200x8": NOWHERE | RETIRED,
 }
@@ -102,7 +102,7 @@ def test_nothing_that_is_not_supported_is_asked_a_second_time(
         asked = {name for name, cost in served.driver.costs.by_name.items() if cost.count > before.get(name, 0)}
     assert ("nvmlDeviceGetMarginTemperature" in asked) == (node == "h100x8")
     assert ("nvmlDeviceGetMigMode" in asked) == (node == "h100x8")
-    assert ("nvmlDeviceGetGpuFabricInfo" in asked) == (node == "h100x8")
+    assert ("nvmlDeviceGetGpuFabricInfoV" in asked) == (node == "h100x8")
     assert not asked & {"nvmlDeviceGetFanSpeed_v2(0)", "nvmlDeviceGetFanSpeedRPM", "nvmlDeviceGetPcieThroughput(0)"}
 
 
