@@ -102,6 +102,13 @@ class RingTable:
         self._fresh_bytes[cells * slot : cells * (slot + 1)] = fresh
         self._counters[_COMMITTED] = number + 1
 
+    def newest(self) -> FloatArray:
+        """Give the newest row, ``(n_entities, n_signals)``, to the thread that wrote it; ValueError without a row."""
+        if self.count == 0:
+            raise ValueError(f"table {self.spec.name} has no rows")
+        newest: FloatArray = self._values[(self.count - 1) % self.rows]
+        return newest
+
     def read(self, since: int, limit: int | None = None) -> RingRead:
         """Copy the rows from number `since` on, the oldest first, at most `limit`.
 

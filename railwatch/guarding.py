@@ -11,6 +11,7 @@ from agent.actuation.client import ActuatorClient
 from agent.guard.guard import Guard
 from agent.guard.pipeline import Pipeline
 from agent.guard.step_log import StepLog
+from agent.guard.waking import Waking
 from agent.ring import Ring
 from agent.ring_header import rows_for
 from agent.sampler.settings import SamplerSettings
@@ -34,7 +35,9 @@ class Guarding:
     Attributes
     ----------
     guard
-        It may be woken and told of events from any thread.
+        It may be told of events from any thread.
+    waking
+        To be told of every new row.
     """
 
     def __init__(
@@ -63,6 +66,8 @@ class Guarding:
             events_path=session.slow_events_path,
             steps=_step_log(session, ring, settings),
         )
+        low_v = session.config.detectors.rail_sag.minimum_v
+        self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=low_v)
         self._thread: Thread | None = None
 
     def start(self, stop: Flag) -> None:

@@ -73,7 +73,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
         clock=clock,
         settings=settings,
         accounts=sources.accounts,
-        on_rows=lambda _: guarding.guard.wake(),
+        on_rows=guarding.waking.note,
         on_events=lambda events: _tell(guarding.guard, reenumeration, events),
         event_sources=sources.events,
     )

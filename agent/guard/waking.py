@@ -1,0 +1,51 @@
+"""When new rows wake the guard: at once where a rail is low, else as often as everything else needs it."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from agent.ring import RingTable
+from telemetry.clock import Clock
+
+# Own choice: a step of all detectors costs the better part of a millisecond; what is not a sag of a rail has time.
+EVERY_S = 0.05
+_VOLTAGES = ("voltage_v", "voltage_min_v")
+
+
+class Waking:
+    """Passes on what the sampler tells of new rows; `note` may be called from the thread that wrote the row.
+
+    Parameters
+    ----------
+    wake
+        Wakes the guard.
+    low_v
+        Below this a rail cannot wait.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, RingTable], wake: Callable[[], None], clock: Clock, *, low_v: float
+    ) -> None:
+        self._wake = wake
+        self._clock = clock
+        self._low_v = low_v
+        self._rails = {
+            name: (table, [table.spec.signals.index(signal) for signal in _VOLTAGES if signal in table.spec.signals])
+            for name, table in tables.items()
+            if "voltage_v" in table.spec.signals
+        }
+        self._last_s = -EVERY_S
+
+    def note(self, name: str) -> None:
+        """Learn that a table has a new row."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._last_s >= EVERY_S or self._is_low(name):
+            self._last_s = now_s
+            self._wake()
+
+    def _is_low(self, name: str) -> bool:
+        rails = self._rails.get(name)
+        if rails is None:
+            return False
+        table, columns = rails
+        return bool(np.any(table.newest()[:, columns] < self._low_v))  # what is absent is not low

@@ -1,0 +1,77 @@
+"""Which rows wake the guard at once, and which wait."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.guard.waking import EVERY_S, Waking
+from agent.ring import Ring, RingTable
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import TableSpec
+from tests.agent.fakes import FakeClock
+
+RAIL = TableSpec(
+    name="supply",
+    kind=EntityKind.SUPPLY,
+    entities=tuple(Entity(kind=EntityKind.SUPPLY, key=key, name=key) for key in ("psu0", "psu1")),
+    signals=("voltage_v", "current_a", "voltage_min_v"),
+)
+GPU = TableSpec(
+    name="gpu",
+    kind=EntityKind.GPU,
+    entities=(Entity(kind=EntityKind.GPU, key="u", name="gpu0"),),
+    signals=("power_w",),
+)
+
+
+class Scene:
+    def __init__(self, folder: Path) -> None:
+        ring = Ring.create(
+            folder / "ring",
+            [RAIL, GPU],
+            node="box",
+            topology=Topology(entities=(*RAIL.entities, *GPU.entities)),
+            simulated=True,
+            rows={"supply": 8, "gpu": 8},
+        )
+        self.tables: dict[str, RingTable] = ring.tables
+        self.clock = FakeClock()
+        self.woken = 0
+        self.waking = Waking(ring.tables, self._wake, self.clock, low_v=11.4)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def row(self, name: str, *values: list[float]) -> int:
+        table = self.tables[name]
+        array = np.array(values, dtype=np.float64)
+        table.append(table.count, array, np.ones(array.shape, dtype=np.bool_))
+        self.waking.note(name)
+        return self.woken
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_rows_that_come_one_after_another_wake_once(scene: Scene) -> None:
+    assert scene.row("gpu", [300.0]) == 1
+    assert scene.row("gpu", [300.0]) == 1
+    assert scene.row("supply", [12.0, 40.0, 11.9], [12.0, 40.0, 11.9]) == 1
+    scene.clock.advance(1.01 * EVERY_S)
+    assert scene.row("gpu", [300.0]) == 2
+
+
+@pytest.mark.parametrize("low", [[11.3, 40.0, 11.3], [11.9, 40.0, 11.39], [float("nan"), 40.0, 11.0]])
+def test_a_low_rail_wakes_at_once(scene: Scene, low: list[float]) -> None:
+    scene.row("gpu", [300.0])
+    assert scene.row("supply", [12.0, 40.0, 12.0], low) == 2
+    assert scene.row("supply", low, [12.0, 40.0, 12.0]) == 3
+
+
+def test_a_rail_without_a_value_waits(scene: Scene) -> None:
+    scene.row("gpu", [300.0])
+    nothing = [float("nan")] * 3
+    assert scene.row("supply", nothing, nothing) == 1
