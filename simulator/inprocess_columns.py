@@ -109,8 +109,8 @@ _CALLS = {
     "app_mem_clock_mhz": "nvmlDeviceGetApplicationsClock",
     "default_app_clock_mhz": "nvmlDeviceGetDefaultApplicationsClock",
     "boost_max_clock_mhz": "nvmlDeviceGetMaxCustomerBoostClock",
-    "pcie_generation_max": "nvmlDeviceGetMaxPcieLinkGeneration",
-    "pcie_width_max": "nvmlDeviceGetMaxPcieLinkWidth",
+    "max_pcie_generation": "nvmlDeviceGetMaxPcieLinkGeneration",
+    "max_pcie_width": "nvmlDeviceGetMaxPcieLinkWidth",
 }
 _MORE: dict[str, Callable[[Moment], Any]] = {
     "sw_thermal_s": lambda now: now.reading["sw_thermal_ns"] / 1e9,
@@ -143,8 +143,8 @@ _MORE: dict[str, Callable[[Moment], Any]] = {
     "boost_max_clock_mhz": lambda now: now.fixed["max_sm_clock_mhz"],
     "memory_max_temp_c": lambda now: now.fixed["memory_max_c"],
     "gpu_max_temp_c": lambda now: now.fixed["gpu_max_c"],
-    "pcie_generation_max": lambda now: now.fixed["pcie_generation_max"],
-    "pcie_width_max": lambda now: now.fixed["pcie_width_max"],
+    "max_pcie_generation": lambda now: now.fixed["pcie_generation_max"],
+    "max_pcie_width": lambda now: now.fixed["pcie_width_max"],
     "tlimit_shutdown_c": lambda now: _where_there(now, FEATURE_TLIMIT, now.fixed["tlimit_shutdown_c"]),
     "tlimit_slowdown_c": lambda now: _where_there(now, FEATURE_TLIMIT, now.fixed["tlimit_slowdown_c"]),
     "tlimit_memory_max_c": lambda now: _where_there(now, FEATURE_TLIMIT, now.fixed["tlimit_memory_max_c"]),

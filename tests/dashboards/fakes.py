@@ -75,16 +75,18 @@ def _spec(name: str, kind: EntityKind, entities: tuple[Entity, ...], rate: RateC
 SUPPLY_TABLE = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=SUPPLIES, signals=("voltage_v", "current_a"))
 GPU_FAST_TABLE = _spec("gpu_fast", EntityKind.GPU, GPUS, RateClass.FAST, Source.NVML)
 GPU_SLOW_TABLE = _spec("gpu_slow", EntityKind.GPU, GPUS, RateClass.SLOW, Source.NVML)
+GPU_RARE_TABLE = _spec("gpu_rare", EntityKind.GPU, GPUS, RateClass.RARE, Source.NVML)
 HOST_TABLE = _spec("host", EntityKind.NODE, (NODE,), RateClass.SLOW, Source.HOST)
 AGENT_TABLE = _spec("agent", EntityKind.AGENT, (AGENT,), RateClass.SLOW, Source.AGENT)
 PERIODS_NS = {
     "supply": NS_PER_S // RATE_HZ,
     "gpu_fast": NS_PER_S // RATE_HZ,
     "gpu_slow": NS_PER_S,
+    "gpu_rare": NS_PER_S,
     "host": NS_PER_S,
     "agent": NS_PER_S,
 }
-SPECS = (SUPPLY_TABLE, GPU_FAST_TABLE, GPU_SLOW_TABLE, HOST_TABLE, AGENT_TABLE)
+SPECS = (SUPPLY_TABLE, GPU_FAST_TABLE, GPU_SLOW_TABLE, GPU_RARE_TABLE, HOST_TABLE, AGENT_TABLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

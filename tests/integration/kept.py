@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.ring import Ring
+from agent.rings import Rings
+from railwatch.session import Session
 from telemetry.frames import Frame
 from telemetry.rollup import decimals_of
 
@@ -24,15 +25,15 @@ class Kept:
 
 
 class RingWatch:
-    """A mapped ring: its rows can still be read when the run has ended and taken the file away."""
+    """The mapped rings of a run: their rows can still be read when it has ended and taken the files away."""
 
-    def __init__(self, ring: Ring) -> None:
-        self._ring = ring
+    def __init__(self, session: Session) -> None:
+        self._rings = Rings.attach(session.ring_path, session.other_ring_paths)
 
     def kept(self) -> Kept:
         """Give everything that counts as kept, while nothing was overwritten yet."""
         updates: dict[Point, dict[int, float]] = defaultdict(dict)
-        for table in self._ring.tables.values():
+        for table in (*self._rings.tables.values(), *self._rings.late_tables.values()):
             position = 0
             while True:
                 read = table.read(position)

@@ -147,8 +147,8 @@ def test_after_a_kill_the_rows_that_were_only_in_memory_are_recovered_too(tmp_pa
 def test_a_replay_gives_the_findings_and_incidents_of_the_live_run_to_the_byte(
     tmp_path: Path, what: str, *, by_hand: bool
 ) -> None:
-    (tmp_path / "conf.yaml").write_text("recorder: {before: 40s, after: 3s, flush: 1s}\n")
     scenario = options(tmp_path)[:4] if what == "drop" else quick_sag(tmp_path)
+    (tmp_path / "conf.yaml").write_text("recorder: {before: 40s, after: 3s, flush: 1s}\n")
     with node_up(tmp_path / "data", *scenario, "--config", str(tmp_path / "conf.yaml")) as node:
         path = one_recording(node, within_s=40.0)
         if by_hand:

@@ -167,6 +167,13 @@ def test_every_signal_is_declared_once_and_its_name_ends_in_its_unit() -> None:
         assert item.decimals == 0 or item.kind is not SignalKind.FLAGS
 
 
+def test_no_rollup_has_the_name_of_another_signal() -> None:
+    names = {(one.entity, one.name) for one in CATALOGUE}
+    assert not [
+        name for entity, name in names for end in ("mean", "min", "max", "last") if (entity, f"{name}_{end}") in names
+    ]
+
+
 def test_signals_are_found_by_entity_source_and_rate() -> None:
     assert signal(EntityKind.SUPPLY, "voltage_v").unit == "V"
     assert [item.name for item in signals_of(EntityKind.SUPPLY, source=Source.HWMON)][:2] == ["voltage_v", "current_a"]

@@ -76,7 +76,7 @@ def painted_pixels(browser: WebDriver, selector: str) -> int:
 
 
 def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen() -> None:
-    source = node(up_s=57, story=Story(release_s=67))
+    source = node(up_s=55, story=Story(release_s=67))
     with page_of(source, echarts=echarts_dir()) as url, chromium(1280, 900) as browser:
         open_page(browser, url)
         assert text(browser, "#node") == "box-17"
