@@ -41,51 +41,48 @@ class SlowSettings:
     readings: ReadingsSettings | None = None
 
 
-def _board(name: str, collector: Collector | None, detail: str, how_to_get: str) -> Built:
-    """Give a source of the board's own sensors."""
+def _board(settings: SlowSettings, name: str, find: Callable[[], Collector | None], *, lacks: str, how: str) -> Built:
+    """Give a source of the board's own sensors under hwmon; `lacks` and `how` are told where there are none."""
+    if not settings.hwmon:
+        status = SourceStatus(name=name, state=SourceState.MISSING, detail="switched off by configuration")
+        return Built(collector=None, status=status)
+    collector = find()
     if collector is None:
-        status = SourceStatus(name=name, state=SourceState.MISSING, detail=detail, how_to_get=how_to_get)
+        detail = f"{lacks} under {settings.sysfs_root}/class/hwmon"
+        status = SourceStatus(name=name, state=SourceState.MISSING, detail=detail, how_to_get=how)
     else:
         found = ", ".join(entity.key for entity in collector.spec.entities)
         status = SourceStatus(name=name, state=SourceState.WORKING, detail=found)
     return Built(collector=collector, status=status)
 
 
-def _switched_off(name: str) -> Built:
-    status = SourceStatus(name=name, state=SourceState.MISSING, detail="switched off by configuration")
-    return Built(collector=None, status=status)
-
-
 def _board_supplies(settings: SlowSettings) -> Built:
-    if not settings.hwmon:
-        return _switched_off(SUPPLIES)
     return _board(
+        settings,
         SUPPLIES,
-        board_supplies(settings.sysfs_root),
-        f"no power supply answers over PMBus under {settings.sysfs_root}/class/hwmon",
-        "load the driver of the supply's PMBus interface (pmbus, crps, ibm-cffps)",
+        lambda: board_supplies(settings.sysfs_root),
+        lacks="no power supply answers over PMBus",
+        how="load the driver of the supply's PMBus interface (pmbus, crps, ibm-cffps)",
     )
 
 
 def _board_fans(settings: SlowSettings) -> Built:
-    if not settings.hwmon:
-        return _switched_off(FANS)
     return _board(
+        settings,
         FANS,
-        board_fans(settings.sysfs_root),
-        f"no fan under {settings.sysfs_root}/class/hwmon",
-        "load the driver of the board's fan controller (sensors-detect names it), or read the board controller",
+        lambda: board_fans(settings.sysfs_root),
+        lacks="no fan",
+        how="load the driver of the board's fan controller (sensors-detect names it), or read the board controller",
     )
 
 
 def _board_temperatures(settings: SlowSettings) -> Built:
-    if not settings.hwmon:
-        return _switched_off(TEMPERATURES)
     return _board(
+        settings,
         TEMPERATURES,
-        board_temperatures(settings.sysfs_root, settings.node),
-        f"no temperature of processors, memory or board under {settings.sysfs_root}/class/hwmon",
-        "load coretemp or k10temp, and the driver of the board's monitor (sensors-detect names it)",
+        lambda: board_temperatures(settings.sysfs_root, settings.node),
+        lacks="no temperature of processors, memory or board",
+        how="load coretemp or k10temp, and the driver of the board's monitor (sensors-detect names it)",
     )
 
 

@@ -259,9 +259,7 @@ class PipeReader:
         if now_s < gpu.look_again_s:
             return False
         gpu.look_again_s = now_s + _LOOK_AGAIN_AFTER_S
-        try:
-            self._library.find(gpu.uuid)
-        except RailwatchError:
+        if not self._library.is_back(gpu.uuid):
             return False
         self._free(gpu)
         gpu.lost = False

@@ -149,6 +149,14 @@ class NvmlLibrary:
         known = self._handles.get(uuid)
         return self.find(uuid) if known is None else known
 
+    def is_back(self, uuid: str) -> bool:
+        """Look a GPU up anew as `find` does; False while that fails, for whatever reason."""
+        try:
+            self.find(uuid)
+        except RailwatchError:
+            return False
+        return True
+
     def find(self, uuid: str) -> Any:
         """Look a GPU up anew, after it was lost or the driver was reloaded.
 

@@ -21,7 +21,6 @@ from agent.driver.cost_cap import CostCap
 from agent.driver.nvml_fields import FieldBuffer
 from agent.driver.nvml_library import NOT_LOADED_CODES, Answer, NvmlLibrary, answer_of, error_of
 from agent.driver.nvml_signals import FieldSource, Pointers, ScalarSource, Source, Want
-from telemetry.errors import RailwatchError
 from telemetry.frames import FloatArray
 
 logger = logging.getLogger(__name__)
@@ -245,9 +244,7 @@ class SignalReader:
         if now_s < gpu.look_again_s:
             return False
         gpu.look_again_s = now_s + _LOOK_AGAIN_AFTER_S
-        try:
-            self._library.find(gpu.uuid)
-        except RailwatchError:
+        if not self._library.is_back(gpu.uuid):
             return False
         self._plan(gpu)
         if not gpu.lost and self._told_lost.pop(gpu.uuid, None) is not None:
