@@ -83,11 +83,13 @@ def plant_driver(
 def load_driver_library(folder: Path) -> None:
     """Build the library, once for all tests of a run, and load it; skip without a C compiler.
 
-    Loaded by its path first, it is found by its name when pynvml asks for it. Whatever a test before left started is
-    ended, for the library of a process stays with the state that it started with.
+    Loaded by its path first, a library of its name is found when pynvml asks for one: this copy, or one that a test
+    loaded earlier. Whatever a test before left started in that one is ended, for it stays with the state that it
+    started with.
     """
     if find_compiler() is None:
         pytest.skip("no C compiler to build the driver library with")
-    library = ctypes.CDLL(str(build_driver(folder.parent / "driver-cache") / LIBRARY))
+    ctypes.CDLL(str(build_driver(folder.parent / "driver-cache") / LIBRARY))
+    library = ctypes.CDLL(LIBRARY)
     while library.nvmlShutdown() == 0:
         pass
