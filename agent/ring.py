@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from agent.ring_header import SCHEMA_VERSION, RingHeader, header_from_json, header_to_json
+from telemetry.cells import CellView
 from telemetry.entities import Topology
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
@@ -76,6 +77,7 @@ class RingTable:
         self._counters = bytes_view[offset_bytes : offset_bytes + 16].cast("Q")
         self._stamps = bytes_view[times_at:values_at].cast("q")
         self._value_bytes = bytes_view[values_at:fresh_at]
+        self._value_cells = self._value_bytes.cast("d")
         self._fresh_bytes = bytes_view[fresh_at : fresh_at + cells]
         self._row_cells = row_cells
         self._time_ns = np.frombuffer(memory, np.int64, rows, times_at)
@@ -102,12 +104,12 @@ class RingTable:
         self._fresh_bytes[cells * slot : cells * (slot + 1)] = fresh
         self._counters[_COMMITTED] = number + 1
 
-    def newest(self) -> FloatArray:
-        """Give the newest row, ``(n_entities, n_signals)``, to the thread that wrote it; ValueError without a row."""
+    def newest(self) -> CellView:
+        """Give the cells of the newest row to the thread that wrote it; ValueError without a row."""
         if self.count == 0:
             raise ValueError(f"table {self.spec.name} has no rows")
-        newest: FloatArray = self._values[(self.count - 1) % self.rows]
-        return newest
+        at = (self.count - 1) % self.rows * self._row_cells
+        return self._value_cells[at : at + self._row_cells]
 
     def read(self, since: int, limit: int | None = None) -> RingRead:
         """Copy the rows from number `since` on, the oldest first, at most `limit`.

@@ -7,6 +7,7 @@ from pathlib import Path
 from agent.collectors.hwmon_tree import Rail, survey_rails
 from agent.collectors.rails.pair import RailPair
 from agent.collectors.rails.sweep import Sweep, SweepSettings
+from telemetry.cells import Cells
 from telemetry.clock import Clock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
@@ -64,6 +65,7 @@ class RailTable:
         self.name = name
         self.spec = TableSpec(name=name, kind=EntityKind.SUPPLY, entities=rail_entities(rails), signals=signals)
         self._sweeping = sweeping
+        self._values = Cells()
         self._pairs = [RailPair(rail, span_v) for rail, span_v in zip(rails, plausible_v, strict=True)]
         rows: dict[tuple[str, float | None], list[int]] = {}
         for row, rail in enumerate(rails):
@@ -85,8 +87,9 @@ class RailTable:
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_rails, 4)``: volts, amperes, lowest volts and highest amperes since the row before."""
+        cells = self._values.of(values)
         for sweep in self.sweeps:
-            sweep.take(values)
+            sweep.take(cells)
 
     def close(self) -> None:
         """End the threads and let the descriptors go; closing twice is harmless."""

@@ -14,13 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from agent.driver.call_costs import CallCost
 from agent.driver.cost_cap import CostCap
 from agent.driver.nvml_fields import FieldBuffer
 from agent.driver.nvml_library import NOT_LOADED_CODES, Answer, NvmlLibrary, answer_of, error_of
 from agent.driver.nvml_signals import FieldSource, Pointers, ScalarSource, Source, Want
+from telemetry.cells import Cells
 from telemetry.frames import FloatArray
 
 logger = logging.getLogger(__name__)
@@ -56,6 +55,7 @@ class _Query:
     words: Any
     outputs: tuple[tuple[int, int, float], ...]
     cost: CallCost
+    every_s: float
     code: int = 0
     due_s: float = 0.0
     slowed: bool = False
@@ -115,6 +115,7 @@ class SignalReader:
         self.routes: dict[tuple[str, str], Route] = {}
         self._thread_id: int | None = None
         self._gpus, self._cells = self._fresh()
+        self._values = Cells()
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, n_signals)``; NaN where a GPU or a signal is absent.
@@ -141,7 +142,7 @@ class SignalReader:
                 cells[start : start + self._width] = self._nothing[: self._width]
                 self._lose(gpu, code)
                 unloaded = code if code in NOT_LOADED_CODES else unloaded
-        values[...] = np.frombuffer(cells).reshape(len(gpus), self._width)
+        self._values.of(values)[:] = cells
         if unloaded and all(gpu.lost for gpu in gpus):
             raise error_of(unloaded, "read the GPUs")
 
@@ -167,10 +168,13 @@ class SignalReader:
             if before_s < query.due_s:
                 code = query.code
             else:
-                code = query.call(*query.arguments)
-                query.cost.add(now() - before_s)
-                if self._cap is not None:
-                    self._pace(gpu, query, code, now() - before_s)
+                code = query.code = query.call(*query.arguments)
+                after_s = now()
+                query.cost.add(after_s - before_s)
+                if code == 0:
+                    query.due_s = before_s + query.every_s
+                    if self._cap is not None:
+                        self._pace(gpu, query, after_s, took_s=after_s - before_s)
             if code == 0:
                 words = query.words
                 for word, column, factor in query.outputs:
@@ -181,13 +185,12 @@ class SignalReader:
                 self._query_failed(gpu, query, code)
         return 0
 
-    def _pace(self, gpu: _Gpu, query: _Query, code: int, took_s: float) -> None:
+    def _pace(self, gpu: _Gpu, query: _Query, now_s: float, *, took_s: float) -> None:
         """Leave a call alone for as long as its cost demands; say so once where that is long."""
-        query.code = code
-        if self._cap is None or code:
+        if self._cap is None:
             return
         pause_s = self._cap.pause_s(took_s)
-        query.due_s = self._now() + pause_s
+        query.due_s = now_s + pause_s
         if query.slowed or not self._cap.slows(took_s):
             return
         query.slowed = True
@@ -285,10 +288,11 @@ class SignalReader:
     def _try(self, gpu: _Gpu, query: _Query) -> int:
         """Make a call for the first time; one under a cap need not be repeated at the first read."""
         before_s = self._now()
-        code = query.call(*query.arguments)
-        if self._cap is not None:
+        code = query.code = query.call(*query.arguments)
+        if self._cap is not None and code == 0:
             self._note(gpu, query.source, answer_of(code), code)
-            self._pace(gpu, query, code, self._now() - before_s)
+            now_s = self._now()
+            self._pace(gpu, query, now_s, took_s=now_s - before_s)
         return code
 
     def _try_fields(self, handle: Any) -> dict[tuple[int, int], int]:
@@ -320,6 +324,7 @@ class SignalReader:
             words=words,
             outputs=tuple((word, self._column[signal], factor) for word, signal, factor in source.outputs),
             cost=self._library.costs.of(source.name),
+            every_s=source.every_s,
         )
 
     def _lay_out_fields(self, gpu: _Gpu) -> None:

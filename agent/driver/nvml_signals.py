@@ -3,7 +3,7 @@
 Each want lists its sources best first; the first that a GPU answers is the one that is asked from then on.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from agent.driver import nvml_fields as fields
@@ -20,6 +20,9 @@ _TEMPERATURE_V1 = 12 | 1 << 24
 # nvmlMarginTemperature_v1_t: version, margin.
 _MARGIN_V1 = 8 | 1 << 24
 _MILLI, _NANO, _PERCENT = 1e-3, 1e-9, 1e-2
+# Utilisation is sampled over 1/6 s at the shortest (nvidia-smi --help-query-gpu, utilization.gpu): two looks at each.
+# Memory clocks change with the performance state, in seconds; own choice: looked at as often.
+_UTILISATION_S = 1.0 / 12.0
 
 
 class Pointers(StrEnum):
@@ -43,6 +46,8 @@ class ScalarSource:
         What the words hold before the call; also how many there are.
     pointers
         Whether the function takes one pointer to all words, as to a structure, or one pointer for each.
+    every_s
+        Reads that come sooner after the last one give what that one gave: for what the driver renews less often.
     outputs
         ``(word, signal, factor)`` of what is read from them.
     """
@@ -52,6 +57,7 @@ class ScalarSource:
     word: str = "I"
     preset: tuple[int, ...] = (0,)
     pointers: Pointers = Pointers.ONE
+    every_s: float = 0.0
     outputs: tuple[tuple[int, str, float], ...]
 
     @property
@@ -111,11 +117,12 @@ FAST: tuple[Want, ...] = (
         one("nvmlDeviceGetPowerUsage", "power_w", factor=_MILLI),
     ),
     (one("nvmlDeviceGetClockInfo", "sm_clock_mhz", _CLOCK_SM),),
-    (one("nvmlDeviceGetClockInfo", "mem_clock_mhz", _CLOCK_MEM),),
+    (replace(one("nvmlDeviceGetClockInfo", "mem_clock_mhz", _CLOCK_MEM), every_s=_UTILISATION_S),),
     (
         ScalarSource(
             function="nvmlDeviceGetUtilizationRates",
             preset=(0, 0),
+            every_s=_UTILISATION_S,
             outputs=((0, "gpu_util_ratio", _PERCENT), (1, "mem_util_ratio", _PERCENT)),
         ),
     ),

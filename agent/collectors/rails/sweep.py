@@ -4,14 +4,15 @@ import contextlib
 import logging
 import os
 import threading
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.collectors.rails.pace import MOST_HZ, UpdateWatch, rate_hz
 from agent.collectors.rails.pair import RailPair
 from agent.sampler.schedule import Schedule
+from telemetry.cells import CellView
 from telemetry.clock import Clock
-from telemetry.frames import FloatArray
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +22,7 @@ _JOIN_S = 0.5
 # An I2C transfer that is given up takes the kernel's time-out, 1 s by default (Linux, i2c-core-base.c); a round that
 # takes longer hangs, and what was read before is no longer true.
 STUCK_AFTER_S = 2.0
+_NOTHING = array("d", [float("nan")] * 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,19 +90,20 @@ class Sweep:
             for pair in self._pairs:
                 pair.close()
 
-    def take(self, values: FloatArray) -> None:
-        """Fill the rows of these rails with ``(voltage, current, lowest voltage, highest current)``."""
+    def take(self, cells: CellView) -> None:
+        """Fill the rows of these rails, four cells each: voltage, current, lowest voltage, highest current."""
         if self._stop is None or self._clock is None:
             self._round()
         elif self._clock.monotonic_s() - self._last_round_s > STUCK_AFTER_S:
-            values[list(self.rows)] = float("nan")
+            for row in self.rows:
+                cells[4 * row : 4 * row + 4] = _NOTHING
             if not self._stuck:
                 self._stuck = True
                 logger.warning("a read of %d rails does not end; they read as absent", len(self._pairs))
             return
         self._stuck = False
         for row, pair in zip(self.rows, self._pairs, strict=True):
-            values[row] = pair.take()
+            cells[4 * row : 4 * row + 4] = array("d", pair.take())
 
     def _round(self) -> bool:
         """Read every rail once; True where one of them shows something new."""

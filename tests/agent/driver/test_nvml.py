@@ -1,5 +1,6 @@
 """The NVML adapter through the real pynvml and a real library, over GPUs whose readings the test sets."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,11 @@ from agent.driver.nvml import NvmlDriver, gpu_signals
 from agent.driver.nvml_gpm import SIGNALS as PIPES
 from agent.driver.nvml_knobs import ApplicationClockKnob, LockedClockKnob, choose_knob
 from agent.driver.nvml_library import Answer
-from agent.driver.port import DriverEvent
 from agent.driver.probe import measure_update_period, probe
-from simulator.driver.layout import LOST_AND_TOLD
 from telemetry.errors import DeviceLostError, EnvironmentLacksError, NotPermittedError, NotSupportedError
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass
+from tests.agent.driver.overridden import Overridden
 from tests.agent.driver.plant_file import PlantFile, plant_driver
 from tests.agent.fakes import FakeClock
 
@@ -41,34 +41,6 @@ def _slow(driver: NvmlDriver) -> FloatArray:
     values = np.zeros((len(driver.gpus()), len(SLOW)))
     driver.read_slow(values)
     return values
-
-
-class Overridden:
-    """The vendor's library with some functions replaced; None for a function that this driver does not have."""
-
-    def __init__(self, real: Any, functions: dict[str, Callable[..., int] | None]) -> None:
-        self._real = real
-        self.functions = functions
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self.functions:
-            if self.functions[name] is None:
-                raise AttributeError(name)
-            return self.functions[name]
-        return getattr(self._real, name)
-
-
-@pytest.fixture
-def override(monkeypatch: pytest.MonkeyPatch, plant: PlantFile) -> Callable[..., Overridden]:
-    def patch(**functions: Callable[..., int] | None) -> Overridden:
-        pynvml.nvmlInit()
-        library = Overridden(pynvml.nvmlLib, functions)
-        pynvml.nvmlShutdown()
-        monkeypatch.setattr(pynvml, "nvmlLib", library)
-        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-        return library
-
-    return patch
 
 
 def test_gpus_are_identified_with_kernel_style_addresses(plant: PlantFile) -> None:
@@ -155,6 +127,21 @@ def test_without_a_driver_the_error_names_what_is_missing(plant: PlantFile, monk
         NvmlDriver()
 
 
+def test_a_user_who_may_not_open_the_driver_is_told_so(override: Callable[..., Overridden]) -> None:
+    override(nvmlInitWithFlags=lambda *_: 4)
+    with pytest.raises(EnvironmentLacksError, match="/dev/nvidia"):
+        NvmlDriver()
+
+
+def test_a_gpu_that_belongs_to_others_is_not_a_lost_one(override: Callable[..., Overridden]) -> None:
+    library = override()
+    real = library.real.nvmlDeviceGetHandleByIndex_v2
+    library.functions["nvmlDeviceGetHandleByIndex_v2"] = lambda at, found: 4 if at.value == 2 else int(real(at, found))
+    with NvmlDriver() as driver:
+        assert [gpu.index for gpu in driver.gpus()] == [0, 1, 3]
+        assert driver.library.lost_at_open == 0
+
+
 def test_what_the_driver_lacks_is_read_another_way(plant: PlantFile, override: Callable[..., Overridden]) -> None:
     override(nvmlDeviceGetFieldValues=None, nvmlDeviceGetCurrentClocksEventReasons=None, nvmlDeviceGetTemperatureV=None)
     plant.set(0, event_reasons=0x40)
@@ -181,14 +168,28 @@ def test_what_is_not_supported_is_not_asked_again_but_what_failed_is(
         return answer
 
     override(nvmlDeviceGetUtilizationRates=utilisation)
-    with NvmlDriver() as driver:
+    clock = FakeClock()
+    with NvmlDriver(clock) as driver:
         _fast(driver)
         answer = code
+        clock.advance(1.0)
         assert np.isnan(_fast(driver)[0, FAST.index("gpu_util_ratio")])
         assert _fast(driver)[0, POWER] == 150.0
         calls.clear()
         _fast(driver)
     assert len(calls) == calls_more
+
+
+def test_what_the_driver_renews_slowly_is_held_between_two_looks(plant: PlantFile) -> None:
+    clock = FakeClock()
+    with NvmlDriver(clock) as driver:
+        columns = FAST.index("gpu_util_ratio"), FAST.index("mem_clock_mhz"), FAST.index("sm_clock_mhz")
+        assert _fast(driver)[0, columns].tolist() == [0.97, 877.0, 1530.0]
+        plant.set(0, gpu_util_percent=12, mem_clock_mhz=810, sm_clock_mhz=900)
+        clock.advance(0.05)
+        assert _fast(driver)[0, columns].tolist() == [0.97, 877.0, 900.0]
+        clock.advance(0.05)
+        assert _fast(driver)[0, columns].tolist() == [0.12, 810.0, 900.0]
 
 
 def test_a_batched_call_that_fails_whole_costs_its_columns_only(override: Callable[..., Overridden]) -> None:
@@ -201,26 +202,37 @@ def test_a_batched_call_that_fails_whole_costs_its_columns_only(override: Callab
     assert (values[:, FAST.index("sm_clock_mhz")] == 1530).all()
 
 
-def test_xids_are_heard_with_their_gpu(plant: PlantFile) -> None:
-    with NvmlDriver() as driver:
-        assert driver.wait(0.0) == ()
-        plant.xid(1, 31)
-        plant.xid(3, 48)
-        assert driver.wait(0.5) == (DriverEvent(uuid=_uuid(1), code=31), DriverEvent(uuid=_uuid(3), code=48))
-        assert driver.wait(0.01) == ()
+def test_a_thread_that_wakes_from_a_hang_spoils_nothing_of_the_one_that_replaced_it(
+    override: Callable[..., Overridden],
+) -> None:
+    library = override()
+    real = library.real.nvmlDeviceGetUtilizationRates
+    hung, woken = threading.Event(), threading.Event()
+    rows: list[FloatArray] = []
+    of_the_second: list[int] = []
 
+    def utilisation(*given: Any) -> int:
+        if threading.current_thread() is first:
+            hung.set()
+            woken.wait(10.0)
+            return 15  # it wakes to hear that the GPU is lost
+        if hung.is_set():
+            of_the_second.append(1)
+            if len(of_the_second) == 4 + 1:  # the plan asks each of four GPUs once, then the read begins
+                woken.set()
+                first.join(10.0)
+        return int(real(*given))
 
-def test_after_a_loss_the_siblings_go_on_being_heard(plant: PlantFile) -> None:
-    with NvmlDriver() as driver:
-        driver.wait(0.0)
-        plant.xid(1, 79)
-        plant.set(1, lost=LOST_AND_TOLD)
-        assert driver.wait(0.5) == (DriverEvent(uuid=_uuid(1), code=79),)
-        with pytest.raises(DeviceLostError):
-            driver.wait(0.5)
-        assert driver.wait(0.0) == ()
-        plant.xid(2, 31)
-        assert driver.wait(0.5) == (DriverEvent(uuid=_uuid(2), code=31),)
+    library.functions["nvmlDeviceGetUtilizationRates"] = utilisation
+    first = threading.Thread(target=lambda: rows.append(_fast(driver)))
+    with NvmlDriver(FakeClock()) as driver:
+        first.start()
+        hung.wait(10.0)
+        second = _fast(driver)
+        assert woken.is_set()
+        assert np.isnan(rows[0][0]).all()
+        assert not np.isnan(second[:, [POWER, FAST.index("gpu_util_ratio")]]).any()
+        assert np.array_equal(_fast(driver), second)
 
 
 def test_an_applications_clock_is_set_read_back_and_reset(plant: PlantFile) -> None:
