@@ -6,7 +6,7 @@ from bench.rows import Benchmark
 BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark(
         name="agent_cost",
-        summary="CPU and memory of the sampler on 8 GPUs, beside a plain pynvml loop and nvitop",
+        summary="CPU and memory of the sampler on 8 GPUs, beside pynvml, nvitop, gpustat and an XML poller",
         run=agent_cost.run,
     ),
     Benchmark(

@@ -1,6 +1,8 @@
 """What `agent_cost` measures, one subject a process. Run as a module with the task as JSON."""
 
+import contextlib
 import gc
+import io
 import json
 import resource
 import sys
@@ -164,6 +166,11 @@ def pynvml_loop(task: dict[str, Any]) -> None:
     pynvml.nvmlShutdown()
 
 
+def waking(task: dict[str, Any]) -> None:
+    """Do nothing at that rate: what this machine charges for being woken."""
+    run_loop(task, lambda: None, lambda: None)
+
+
 def nvitop(task: dict[str, Any]) -> None:
     """Take nvitop's snapshot of every device."""
     from nvitop import Device  # noqa: PLC0415 -- what the agent is compared with
@@ -177,11 +184,32 @@ def nvitop(task: dict[str, Any]) -> None:
     run_loop(task, snapshots, lambda: None)
 
 
+def gpustat(task: dict[str, Any]) -> None:
+    """Take gpustat's query of every device."""
+    from gpustat import GPUStatCollection  # noqa: PLC0415 -- what the agent is compared with
+
+    run_loop(task, GPUStatCollection.new_query, lambda: None)
+
+
+def xml_poller(task: dict[str, Any]) -> None:
+    """Ask for everything as `nvidia-smi -q -x` tells it, in this process."""
+    from py3nvml.nvidia_smi import XmlDeviceQuery  # noqa: PLC0415 -- what the agent is compared with
+
+    def query() -> None:
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints that one of its calls is deprecated
+            XmlDeviceQuery()
+
+    run_loop(task, query, lambda: None)
+
+
 SUBJECTS: dict[str, Callable[[dict[str, Any]], None]] = {
     "agent": agent,
     "agent_gpus": agent,
     "pynvml": pynvml_loop,
+    "waking": waking,
     "nvitop": nvitop,
+    "gpustat": gpustat,
+    "xml_poller": xml_poller,
 }
 
 

@@ -1,9 +1,10 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench import agent_cost, ingest, reaction
-from bench.subjects.eight_gpus import GPUS, eight_gpu_node, served_plant
+from bench.subjects.many_gpus import node_of, served_plant
 from bench.subjects.sampling import PacedLoop
 from bench.subjects.stamps import Stamps
 from bench.subjects.writing import bench_frame, parts
@@ -27,19 +28,28 @@ def test_a_paced_loop_keeps_its_schedule_and_skips_what_it_missed() -> None:
     assert loop.ticks == 4
 
 
-def test_the_node_of_the_benchmark_has_eight_gpus_with_addresses_of_their_own() -> None:
-    node = eight_gpu_node()
-    assert node.gpu_count == GPUS
-    assert len({slot.pci for slot in node.slots}) == GPUS
+@pytest.mark.parametrize("gpus", [8, 16])
+def test_the_nodes_of_the_benchmark_have_gpus_with_addresses_of_their_own(gpus: int) -> None:
+    node = node_of(gpus)
+    assert node.gpu_count == gpus
+    assert len({slot.pci for slot in node.slots}) == gpus
 
 
 def test_shares_are_of_the_measured_time_and_the_driver_is_taken_off() -> None:
     cost = agent_cost.Cost(wall_s=10.0, cpu_s=0.5, resident_mib=50.0, ticks=1000, driver_s=0.2)
     assert cost.core_share == pytest.approx(0.05)
     assert cost.over_driver_share == pytest.approx(0.03)
-    assert cost.core_ms_per_tick == pytest.approx(0.5)
-    rows = agent_cost.rows_of(dict.fromkeys(agent_cost.SUBJECTS, cost), suffix="_20hz")
-    assert {"core_share_20hz", "over_driver_share_20hz", "resident_mib_20hz"} <= {row.name for row in rows}
+    assert cost.core_us_per_gpu == pytest.approx(62.5)
+
+
+def test_what_cannot_keep_up_is_compared_by_reading_and_no_row_comes_twice() -> None:
+    cost = agent_cost.Cost(wall_s=10.0, cpu_s=0.5, resident_mib=50.0, ticks=1000, driver_s=0.2)
+    slow = replace(cost, ticks=30)
+    costs = {**dict.fromkeys(agent_cost.SUBJECTS, cost), "nvitop": slow}
+    names = [row.name for row in (*agent_cost.rows_of(costs), *agent_cost.rows_of_slower(costs))]
+    assert len(set(names)) == len(names)
+    assert {"core_share_pynvml", "core_us_per_gpu_nvitop", "core_share_waking_20hz"} <= set(names)
+    assert "core_us_per_gpu_pynvml" not in names
 
 
 def test_the_frame_to_be_written_is_cut_without_loss() -> None:
@@ -73,9 +83,9 @@ def test_reaction_is_measured_through_guard_and_actuator(tmp_path: Path) -> None
 def test_the_sampler_and_a_plain_loop_can_be_measured(tmp_path: Path) -> None:
     if find_compiler() is None:
         pytest.skip("no C compiler on this machine")
-    with served_plant(tmp_path) as served:
+    with served_plant(tmp_path, 8) as served:
         for name, ticks in (("agent", 10), ("pynvml", 10)):
-            cost = agent_cost.measure(name, 20.0, 1.0, served=served, folder=tmp_path)
+            cost = agent_cost.measure(name, 20.0, 1.0, served=served)
             assert cost.ticks > ticks
             assert 0.0 < cost.core_share < 1.0
             assert cost.resident_mib > 1.0

@@ -1,4 +1,4 @@
-"""A plant of eight GPUs, served in real time by a process of its own. Run as a module with the run folder."""
+"""A plant of many GPUs, served in real time by a process of its own. Run as a module with their number and a folder."""
 
 import contextlib
 import json
@@ -16,21 +16,21 @@ from simulator.served.server import serve
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError
 
-GPUS = 8
 SEED = 1
 
 
-def eight_gpu_node() -> NodeFile:
-    """Give the four-GPU node twice over: eight slots on four supplies."""
+def node_of(gpus: int) -> NodeFile:
+    """Give the node of four GPUs and its supplies two or four times over, for 8 or 16 GPUs."""
+    times = gpus // 4
     fields = json.loads(load_node("v100x4").model_dump_json())
     slots, supply = fields["slots"], fields["supply"]
-    fields["slots"] = [{**slot, "pci": f"0000:{0x1A + n:02x}:00.0"} for n, slot in enumerate(slots * 2)]
-    supply["units"] = [{**unit, "name": f"psu{n}"} for n, unit in enumerate(supply["units"] * 2)]
-    return NodeFile.model_validate({**fields, "name": "v100x8"})
+    fields["slots"] = [{**slot, "pci": f"0000:{0x1A + n:02x}:00.0"} for n, slot in enumerate(slots * times)]
+    supply["units"] = [{**unit, "name": f"psu{n}"} for n, unit in enumerate(supply["units"] * times)]
+    return NodeFile.model_validate({**fields, "name": f"v100x{gpus}"})
 
 
 @contextlib.contextmanager
-def served_plant(folder: Path) -> Iterator[Served]:
+def served_plant(folder: Path, gpus: int) -> Iterator[Served]:
     """Serve the plant until the block ends, with the driver library built beside it.
 
     Raises
@@ -39,11 +39,10 @@ def served_plant(folder: Path) -> Iterator[Served]:
         There is no C compiler, or the plant did not start.
     """
     library_dir = build_driver(folder / "driver")
-    node = eight_gpu_node()
+    node = node_of(gpus)
     run_dir = folder / "plant"
-    with subprocess.Popen(
-        [sys.executable, "-m", "bench.subjects.eight_gpus", str(run_dir)], stdout=subprocess.PIPE
-    ) as child:
+    command = [sys.executable, "-m", "bench.subjects.many_gpus", str(gpus), str(run_dir)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         try:
             if child.stdout is None or child.stdout.readline() != b"ready\n":
                 raise EnvironmentLacksError("the simulated node did not start")
@@ -56,12 +55,12 @@ def served_plant(folder: Path) -> Iterator[Served]:
 def main() -> None:
     """Serve until SIGTERM."""
     pin(other_core())
-    node = eight_gpu_node()
+    node = node_of(int(sys.argv[1]))
     serve(
         node,
         load_scenario("healthy", node),
         seed=SEED,
-        run_dir=Path(sys.argv[1]),
+        run_dir=Path(sys.argv[2]),
         clock=SystemClock(),
         ready=lambda: print("ready", flush=True),
     )
