@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from agent.collectors.port import Collector, EventSource
@@ -41,16 +41,21 @@ _FIRST_PROBE_S = 2.0
 _MARK, _GPUS, _RATES = "driver-away.json", "driver-gpus.json", "table-rates.json"
 _DRIVER_SOURCES = frozenset({Source.NVML, Source.NVLINK, Source.GPM, Source.NVML_PROCESSES})
 
-# Opens the driver and reads everything once, since a driver that opens may still hang in a read.
+# Opens the driver and reads once what this process reads, since a driver that opens may still hang in a read. It ends
+# itself in time: whoever started it may have ended before.
 _PROGRAM = """
+import math, signal, sys
+signal.alarm(math.ceil(float(sys.argv[1])))
 import numpy
+from agent.collectors.gpu_fast import GpuFast
+from agent.collectors.gpu_links import GpuLinks
+from agent.collectors.gpu_pipes import GpuPipes
+from agent.collectors.gpu_slow import GpuSlow
 from agent.driver.nvml import NvmlDriver
-from telemetry.entities import EntityKind
-from telemetry.signals import RateClass, Source, signals_of
 driver = NvmlDriver()
-for rate, read in ((RateClass.FAST, driver.read_fast), (RateClass.SLOW, driver.read_slow)):
-    columns = len(signals_of(EntityKind.GPU, source=Source.NVML, rate=rate))
-    read(numpy.empty((len(driver.gpus()), columns)))
+for collector in (GpuFast(driver), GpuSlow(driver), GpuLinks(driver.links), GpuPipes(driver.pipes)):
+    collector.read(numpy.empty(collector.spec.shape))
+driver.samples.read()
 print(len(driver.gpus()), flush=True)
 """
 
@@ -141,7 +146,7 @@ class DriverWatch:
             known = Away(
                 since_ns=self._clock.utc_ns(), why=f"the GPU driver does not open within {self._open_limit_s:g} s"
             )
-            _write_mark(self._mark, known)
+            _write(self._mark, asdict(known))
         self.away = self.news = known
         gpus = self._known_gpus()
         reader = AbsentReader(gpus, known.why) if gpus else None
@@ -152,22 +157,26 @@ class DriverWatch:
 
         With the same tables the next writer takes the ring over, and what was read before stays in it.
         """
-        rates = self._session.run_dir / _RATES
-        if self.away is None:
-            rates.write_text(json.dumps({one.name: one.rate for one in collectors}), encoding="utf-8")
-            return list(collectors)
+        kept = list(collectors) if self.away is None else self._with_stand_ins(collectors, self.away.why)
+        _write(self._session.run_dir / _RATES, {one.name: one.rate for one in kept})
+        return kept
+
+    def _with_stand_ins(self, collectors: Sequence[Collector], why: str) -> list[Collector]:
         try:
-            known = json.loads(rates.read_text(encoding="utf-8"))
+            known = json.loads((self._session.run_dir / _RATES).read_text(encoding="utf-8"))
             ring = Ring.attach(self._session.ring_path)
         except (EnvironmentLacksError, OSError, ValueError):
             return list(collectors)
-        before = [table.spec for table in ring.tables.values()]
+        before = {table.spec.name: table.spec for table in ring.tables.values()}
         ring.close()
         found = {collector.name: collector for collector in collectors}
-        why = self.away.why
-        kept = [found.get(spec.name, AbsentCollector(spec, RateClass(known[spec.name]), why)) for spec in before]
-        names = {spec.name for spec in before}
-        return [*kept, *(collector for name, collector in found.items() if name not in names)]
+        absent = {
+            name: AbsentCollector(spec, RateClass(known[name]), why)
+            for name, spec in before.items()
+            if name not in found and name in known
+        }
+        old = [found.get(name) or absent[name] for name in before if name in found or name in absent]
+        return [*old, *(collector for name, collector in found.items() if name not in before)]
 
     def event_sources(self) -> tuple[EventSource, ...]:
         """Give what tells that the driver went away or is back; nothing where it was there all along."""
@@ -198,7 +207,7 @@ class DriverWatch:
 
     def give_up(self, why: str) -> None:
         """Leave word for the next process that the driver is not to be waited for."""
-        _write_mark(self._mark, Away(since_ns=self._clock.utc_ns(), why=why))
+        _write(self._mark, asdict(Away(since_ns=self._clock.utc_ns(), why=why)))
 
     def ask(self, answered: threading.Event) -> None:
         """Ask the driver from outside until it reads again, then set the flag; for a thread of its own."""
@@ -213,10 +222,7 @@ class DriverWatch:
                 continue  # stuck in the kernel, where it cannot be killed: another would only join it
             asked = _start_probe()
             if self._answers(asked):
-                _write_mark(
-                    self._mark,
-                    Away(since_ns=self.away.since_ns, why=self.away.why, back_ns=self._clock.utc_ns()),
-                )
+                _write(self._mark, asdict(replace(self.away, back_ns=self._clock.utc_ns())))
                 answered.set()
 
     def _answers(self, asked: subprocess.Popen[bytes]) -> bool:
@@ -231,8 +237,7 @@ class DriverWatch:
 
     def _keep_gpus(self, opened: OpenDriver) -> None:
         if opened.gpus:
-            path = self._session.run_dir / _GPUS
-            path.write_text(json.dumps([asdict(gpu) for gpu in opened.gpus]), encoding="utf-8")
+            _write(self._session.run_dir / _GPUS, [asdict(gpu) for gpu in opened.gpus])
 
     def _known_gpus(self) -> tuple[GpuIdentity, ...]:
         try:
@@ -314,7 +319,7 @@ def _ask_what_is_asked_once(driver: OpenDriver) -> None:
 
 def _start_probe() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM],
+        [sys.executable, "-c", _PROGRAM, str(PROBE_LIMIT_S)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -336,10 +341,11 @@ def _read_mark(path: Path) -> Away | None:
         return None
 
 
-def _write_mark(path: Path, away: Away) -> None:
+def _write(path: Path, known: object) -> None:
+    """Keep what the next process of this run is to know; without it that one may wait for the driver, or lose rows."""
     fresh = path.with_suffix(".new")
     try:
-        fresh.write_text(json.dumps(asdict(away)), encoding="utf-8")
+        fresh.write_text(json.dumps(known), encoding="utf-8")
         fresh.replace(path)
     except OSError as err:
-        logger.warning("%s cannot be written: %s; the next start may wait for the driver", path, err.strerror)
+        logger.warning("%s cannot be written: %s; a start without the driver misses it", path, err.strerror)

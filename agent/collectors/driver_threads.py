@@ -17,7 +17,8 @@ from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import RateClass, Source, signals_of
 
 _QUEUE = re.compile(rb"nv_queue")
-_IRQ = re.compile(rb"irq/\d+-(?:s-)?nvidia.*")
+# Before Linux 5.17 a thread's name ends after 15 characters (kernel/kthread.c): irq/1057-s-nvidia is irq/1057-s-nvid.
+_IRQ = re.compile(rb"irq/\d+-(?:s-)?nvid.*")
 _NAN = float("nan")
 # own choice: threads come and go with the driver; a look at every process of a busy node costs some milliseconds.
 _LOOK_EVERY_S = 30.0

@@ -125,11 +125,14 @@ class GpuProcesses:
 
     def _compare(self, gpu: GpuIdentity, processes: tuple[GpuProcess, ...]) -> None:
         """Find out who came and who went; what was there at the first look is told as found."""
+        before = self._seen.get(gpu.uuid)
+        ended = {user.process.pid: user for user in (before or {}).values()}
         now: dict[Key, GpuUser] = {}
         for process in processes:
             user = GpuUser(process=process, owner=owner_of(process.pid, self._proc_root))
+            if user.owner.start_ticks is None:  # it ended, and is listed until the driver is asked again
+                user = ended.get(process.pid, user)
             now[user.key] = user
-        before = self._seen.get(gpu.uuid)
         verb = "uses" if before is None else "began to use"
         for key in now.keys() - (before or {}).keys():
             self._tell(gpu, now[key], verb)
@@ -144,7 +147,7 @@ class GpuProcesses:
             self.dropped += 1
         self._waiting.append(
             Event(
-                id=f"gpu_process:{gpu.uuid}:{process.pid}:{user.owner.start_ticks}:{verb.split(maxsplit=1)[0]}",
+                id=f"gpu_process:{gpu.uuid}:{process.pid}:{user.owner.start_ticks}:{verb.split(maxsplit=1)[0]}:{time_ns}",
                 time_ns=time_ns,
                 kind=EventKind.GPU_PROCESS,
                 entity_id=f"gpu:{gpu.uuid}",

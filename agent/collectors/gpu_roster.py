@@ -48,7 +48,7 @@ class GpuRoster:
         if self._since_ns == 0:
             self._since_ns = self._clock.utc_ns()
         if absent:
-            names = f": {', '.join(missing)}" if missing else ""
+            names = f": {', '.join(missing)}; taken out on purpose? delete {self._path}" if missing else ""
             self._message = f"{absent} of {len(self._uuids) + absent} GPUs do not answer at start{names}"
         _write(self._path, (*self._uuids, *missing))
 

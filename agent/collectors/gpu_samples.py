@@ -57,6 +57,13 @@ class GpuSamples:
         self._factors: dict[str, float] = {}
         self._rows: list[StampedRow] = []
         self._said: set[str] = set()
+        self._frames: list[Frame] = []
+        self._turn = object()
+
+    @property
+    def overruns(self) -> int:
+        """How often a buffer of the driver ran over, so that missed updates may be lost for good."""
+        return self._rings.overruns
 
     @property
     def other_sensor(self) -> tuple[str, ...]:
@@ -79,9 +86,13 @@ class GpuSamples:
         values[:] = math.nan
         if self._table is None:
             return
-        frames = self._polled_since(self._table)
-        # After the polls: whatever they saw is in the buffers by now.
-        for run in self._rings.read():
+        turn = self._turn = object()
+        self._take_frames(self._table)
+        runs = self._rings.read()  # after the polls: whatever they saw is in the buffers by now
+        if turn is not self._turn:  # that took so long that another thread reads instead, these polls included
+            return
+        frames, self._frames = self._frames, []
+        for run in runs:
             if self._began_ns is None or abs(run.samples[-1][0] - self._newest_ns) > _SAME_CLOCK_NS:
                 continue
             self._factors[run.signal] = run.factor
@@ -110,19 +121,20 @@ class GpuSamples:
     def _track(self, row: int, signal: str) -> MissedUpdates:
         return self._tracks.setdefault((row, signal), MissedUpdates())
 
-    def _polled_since(self, table: RingTable) -> list[Frame]:
-        frames: list[Frame] = []
-        while True:
-            read = table.read(min(self._next, table.count))
-            self._next = read.next
-            frame = read.frame
-            if not len(frame):
-                return frames
+    def _take_frames(self, table: RingTable) -> None:
+        """Take what was polled since the last time, to be looked at once the driver has given its samples."""
+        while len(frame := self._next_frame(table)):
             if self._began_ns is None or frame.time_ns[0] < self._newest_ns:  # the wall clock was set back: begin anew
                 self._tracks.clear()
+                self._frames.clear()
                 self._began_ns = int(frame.time_ns[0])
             self._newest_ns = int(frame.time_ns[-1])
-            frames.append(frame)
+            self._frames.append(frame)
+
+    def _next_frame(self, table: RingTable) -> Frame:
+        read = table.read(min(self._next, table.count))
+        self._next = read.next
+        return read.frame
 
     def _take_polled(self, frame: Frame) -> None:
         for signal, factor in self._factors.items():

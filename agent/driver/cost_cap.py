@@ -15,14 +15,18 @@ class CostCap:
         issue 2104) every 4.5 s.
     period_s
         How often the group is read; a call that has to wait longer than that is told of.
+    longest_s
+        The longest pause. Own choice: a call of 20 ms that the driver once held up for 5 s would else rest for 80
+        minutes, and its last value would stand for new all that time.
     """
 
     share: float = 0.001
     period_s: float = 10.0
+    longest_s: float = 300.0
 
     def pause_s(self, cost_s: float) -> float:
         """Give how long to leave a call alone after it took so long."""
-        return cost_s / self.share
+        return min(cost_s / self.share, self.longest_s)
 
     def slows(self, cost_s: float) -> bool:
         """Tell whether a call of that cost is asked less often than the group is read."""

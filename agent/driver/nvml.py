@@ -3,7 +3,7 @@
 import logging
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from agent.driver.call_costs import CallCosts
 from agent.driver.cost_cap import CostCap
@@ -16,10 +16,10 @@ from agent.driver.nvml_rare_signals import RARE
 from agent.driver.nvml_reader import Route, SignalReader
 from agent.driver.nvml_samples import NvmlSamples
 from agent.driver.nvml_signals import FAST, slow_wants
+from agent.driver.nvml_xids import NvmlXids
 from agent.driver.port import DriverEvent, GpuIdentity
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
-from telemetry.errors import DeviceLostError
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass, Source, signals_of
 
@@ -51,7 +51,7 @@ class NvmlDriver:
         told = self._told
         self._fast = SignalReader(self.library, FAST, gpu_signals(RateClass.FAST), told_lost=told)
         self._slow = SignalReader(self.library, slow_wants(counters), gpu_signals(RateClass.SLOW), told_lost=told)
-        self._events: Any | None = None
+        self._xids = NvmlXids(self.library)
 
     def __enter__(self) -> Self:
         return self
@@ -119,30 +119,12 @@ class NvmlDriver:
         self._rare.read(values)
 
     def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
-        """Give the Xids that came within the time-out.
-
-        Where no GPU can report events it waits the time-out and gives nothing. After a loss the event set is made
-        anew at the next call from the GPUs that still answer, so that siblings go on being heard.
-        """
-        if self._events is None:
-            self._events = self.library.event_set(tuple(gpu.uuid for gpu in self.gpus()))
-        if self._events is None:
-            clock = self.library.clock
-            clock.sleep_until(clock.monotonic_s() + timeout_s)
-            return ()
-        try:
-            found = self.library.wait_events(self._events, timeout_s)
-        except DeviceLostError:
-            self.library.free_event_set(self._events)
-            self._events = None
-            raise
-        return tuple(DriverEvent(uuid=uuid, code=code) for uuid, code in found)
+        """Give the Xids that came within the time-out; see `NvmlXids`."""
+        return self._xids.wait(timeout_s)
 
     def close(self) -> None:
         """Let the driver go; closing twice is harmless."""
-        if self._events is not None:
-            self.library.free_event_set(self._events)
-            self._events = None
+        self._xids.close()
         if "pipes" in self.__dict__:
             self.pipes.close()
         self.library.close()

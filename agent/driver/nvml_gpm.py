@@ -4,7 +4,6 @@ A metric is what happened between two samples. Both samples of a GPU live as lon
 read is the older one of the next, so no moment is left out. Layouts and numbers: ``nvmlGpm*`` in ``nvml.h``.
 """
 
-import contextlib
 import ctypes
 import logging
 import math
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.driver.nvml_library import NOT_LOADED_CODES, Answer, NvmlLibrary, answer_of
-from agent.driver.nvml_reader import Route
+from agent.driver.nvml_reader import PLAN_EVERY_S, Route
 from agent.driver.port import GpuIdentity
 from telemetry.entities import EntityKind
 from telemetry.errors import RailwatchError
@@ -118,10 +117,8 @@ class PipeReader:
         Where the last read was less than 100 ms ago its values stand; a lost GPU is a row of NaN.
         """
         thread_id = threading.get_ident()
-        if self._thread_id not in (None, thread_id):
-            # The thread before may be stuck in a call: its samples and its request are left to it for ever.
-            self._rows = self._fresh()
-        elif not self._rows:  # it was closed
+        # The thread before may be stuck in a call: its samples and its request are left to it for ever.
+        if self._thread_id not in (None, thread_id) or not self._rows:  # or it was closed
             self._rows = self._fresh()
         self._thread_id = thread_id
         for row, gpu in enumerate(self._rows):
@@ -186,8 +183,7 @@ class PipeReader:
     def _free(self, gpu: _Gpu) -> None:
         for sample in (gpu.older, gpu.newer):
             if sample.value is not None:
-                with contextlib.suppress(OSError):
-                    self._calls["nvmlGpmSampleFree"](sample)
+                self._calls["nvmlGpmSampleFree"](sample)
                 sample.value = None
 
     def _lay_out(self, gpu: _Gpu) -> None:
@@ -249,10 +245,10 @@ class PipeReader:
             self._lose(gpu, code)
 
     def _lose(self, gpu: _Gpu, code: int) -> None:
-        """Leave a GPU alone for a while: lost, or without permission; what is never supported, for ever."""
+        """Leave a GPU alone for a while: lost, or, for longer, without support or permission."""
         gpu.lost = True
-        never = answer_of(code) in (Answer.NOT_SUPPORTED, Answer.FUNCTION_MISSING, Answer.NOT_PERMITTED)
-        gpu.look_again_s = math.inf if never else self._now() + _LOOK_AGAIN_AFTER_S
+        refused = answer_of(code) in (Answer.NOT_SUPPORTED, Answer.FUNCTION_MISSING, Answer.NOT_PERMITTED)
+        gpu.look_again_s = self._now() + (PLAN_EVERY_S if refused else _LOOK_AGAIN_AFTER_S)
 
     def _found_again(self, gpu: _Gpu) -> bool:
         now_s = self._now()

@@ -14,6 +14,7 @@ from typing import Any
 import pynvml
 
 from agent.driver.call_costs import CallCosts
+from agent.driver.cost_cap import CostCap
 from agent.driver.port import GpuIdentity
 from telemetry.clock import Clock
 from telemetry.errors import (
@@ -43,6 +44,8 @@ _NO_PERMISSION, _FUNCTION_MISSING, _FREQUENCY_NOT_SUPPORTED = 4, 13, 24
 _INSTALLATION_CODES = frozenset({12, 18})
 _XID_CRITICAL = 0x8
 _MAX_EVENTS_PER_WAIT = 64
+# Own choice: what looking for a lost GPU may take of the time of those that are there, and how soon it is seen again.
+_LOOK_UPS = CostCap(share=0.01, longest_s=30.0)
 
 
 class Answer(StrEnum):
@@ -103,7 +106,7 @@ class NvmlLibrary:
     gpus
         The GPUs that answered at opening, in driver order. Their rows keep this order whatever happens later.
     lost_at_open
-        How many GPUs the driver counts but could not open.
+        How many GPUs the driver counts but could not open; those that this user may not open are not among them.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -112,13 +115,14 @@ class NvmlLibrary:
         try:
             with nvml_errors("load NVML"):
                 pynvml.nvmlInit()
-        except NotPermittedError:
-            raise
+        except NotPermittedError as err:
+            raise EnvironmentLacksError(f"{err}; expected a user who may open /dev/nvidia*") from err
         except RailwatchError as err:
             raise EnvironmentLacksError(f"{err}; is the NVIDIA driver installed and loaded?") from err
         with nvml_errors("read the driver version"):
             self.driver_version: str = pynvml.nvmlSystemGetDriverVersion()
         self._handles: dict[str, Any] = {}
+        self._look_again_s: dict[str, float] = {}
         self.lost_at_open = 0
         self.gpus = self._identify_all()
         self._open = True
@@ -150,10 +154,19 @@ class NvmlLibrary:
         return self.find(uuid) if known is None else known
 
     def is_back(self, uuid: str) -> bool:
-        """Look a GPU up anew as `find` does; False while that fails, for whatever reason."""
+        """Look a GPU up anew as `find` does; False while that fails, for whatever reason.
+
+        A look-up may initialise the GPU (``nvml.h``, nvmlDeviceGetHandleByUUID), which a dying one lets take seconds
+        in which its siblings are not read. So one that failed rests as long as its cost demands.
+        """
+        began_s = self.clock.monotonic_s()
+        if began_s < self._look_again_s.get(uuid, 0.0):
+            return False
         try:
             self.find(uuid)
         except RailwatchError:
+            ended_s = self.clock.monotonic_s()
+            self._look_again_s[uuid] = ended_s + _LOOK_UPS.pause_s(ended_s - began_s)
             return False
         return True
 
@@ -182,22 +195,22 @@ class NvmlLibrary:
         finally:
             self.costs.of(name).add(self.clock.monotonic_s() - started_s)
 
-    def event_set(self, uuids: tuple[str, ...]) -> Any | None:
-        """Make an event set that hears Xids of these GPUs; None where none of them can report any."""
+    def new_event_set(self) -> Any:
+        """Make an event set that hears nobody yet."""
         with nvml_errors("make an event set"):
-            events = pynvml.nvmlEventSetCreate()
-        registered = 0
-        for uuid in uuids:
-            try:
-                if self.ask("nvmlDeviceGetSupportedEventTypes", uuid) & _XID_CRITICAL:
-                    self.ask("nvmlDeviceRegisterEvents", uuid, _XID_CRITICAL, events)
-                    registered += 1
-            except RailwatchError as err:
-                logger.info("the driver reports no events of a GPU: %s", err, extra={"gpu": uuid})
-        if registered:
-            return events
-        self.free_event_set(events)
-        return None
+            return pynvml.nvmlEventSetCreate()
+
+    def hear_xids(self, events: Any, uuid: str) -> None:
+        """Have an event set hear the Xids of a GPU.
+
+        Raises
+        ------
+        NotSupportedError
+            It reports none.
+        """
+        if not self.ask("nvmlDeviceGetSupportedEventTypes", uuid) & _XID_CRITICAL:
+            raise NotSupportedError(f"{uuid} reports no Xids")
+        self.ask("nvmlDeviceRegisterEvents", uuid, _XID_CRITICAL, events)
 
     def free_event_set(self, events: Any) -> None:
         """Give an event set back; a driver that is gone has none to take."""
@@ -218,12 +231,9 @@ class NvmlLibrary:
             try:
                 with nvml_errors("wait for events"):
                     data = pynvml.nvmlEventSetWait_v2(events, remaining_ms)
-            except TransientError as err:
-                if isinstance(err.__cause__, pynvml.NVMLError) and err.__cause__.value == _TIMEOUT:
-                    break
-                raise
-            except DeviceLostError:
-                if found:  # tell of what came first; the next wait raises again
+            except RailwatchError as err:
+                timed_out = isinstance(err.__cause__, pynvml.NVMLError) and err.__cause__.value == _TIMEOUT
+                if timed_out or found:  # what came first is told; after anything but a time-out the next wait raises
                     break
                 raise
             if data.eventType & _XID_CRITICAL:
@@ -263,6 +273,8 @@ class NvmlLibrary:
         for index in range(count):
             try:
                 found.append(self._identify(index))
+            except NotPermittedError as err:  # the count holds those of others too (nvml.h, nvmlDeviceGetCount_v2)
+                logger.info("a GPU is not for this user: %s", err, extra={"gpu_index": index})
             except RailwatchError as err:
                 self.lost_at_open += 1
                 logger.warning("a GPU that the driver counts does not answer: %s", err, extra={"gpu_index": index})

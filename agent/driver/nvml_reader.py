@@ -1,7 +1,7 @@
 """Reads one rate class of signals from every GPU into an array, without allocating and without exceptions.
 
-For each GPU a plan is made once: which call answers which column. What a GPU does not support is never asked again;
-a GPU that is lost costs nothing until it is looked for anew, once a second.
+For each GPU a plan is made: which call answers which column. What a GPU does not support is asked again with the next
+plan, minutes later; a GPU that is lost costs nothing until it is looked for anew, once a second.
 """
 
 import ctypes
@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _WORDS = {"B": ctypes.c_uint8, "I": ctypes.c_uint32, "i": ctypes.c_int32, "Q": ctypes.c_uint64}
 _LOOK_AGAIN_AFTER_S = 1.0
+# Own choice: what a GPU supports changes with its MIG mode and with permissions, seldom; a plan costs thirty calls.
+PLAN_EVERY_S = 600.0
 _WORTH_ASKING = (Answer.WORKING, Answer.FAILED)
 _FIELDS_FUNCTION = "nvmlDeviceGetFieldValues"
 _NOT_SUPPORTED, _FUNCTION_MISSING = 3, 13  # nvmlReturn_t, nvml.h
@@ -58,7 +60,6 @@ class _Query:
     every_s: float
     code: int = 0
     due_s: float = 0.0
-    slowed: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class _Gpu:
     uuid: str
     lost: bool = True
     look_again_s: float = 0.0
+    plan_again_s: float = 0.0
     queries: tuple[_Query, ...] = ()
     fields: tuple[FieldSource, ...] = ()
     field_outputs: tuple[tuple[int, float], ...] = ()
@@ -132,12 +134,13 @@ class SignalReader:
         self._thread_id = thread_id
         gpus, cells = self._gpus, self._cells
         cells[:] = self._nothing
-        unloaded = 0
+        unloaded, now_s = 0, self._now()
         for row, gpu in enumerate(gpus):
             if gpu.lost and not self._found_again(gpu):
                 continue
             start = row * self._width
-            code = self._read_gpu(gpu, cells, start)
+            code = self._plan(gpu) if now_s >= gpu.plan_again_s else 0
+            code = code or self._read_gpu(gpu, cells, start)
             if code:
                 cells[start : start + self._width] = self._nothing[: self._width]
                 self._lose(gpu, code)
@@ -173,8 +176,8 @@ class SignalReader:
                 query.cost.add(after_s - before_s)
                 if code == 0:
                     query.due_s = before_s + query.every_s
-                    if self._cap is not None:
-                        self._pace(gpu, query, after_s, took_s=after_s - before_s)
+                if self._cap is not None:
+                    self._pace(gpu, query, after_s, took_s=after_s - before_s)
             if code == 0:
                 words = query.words
                 for word, column, factor in query.outputs:
@@ -186,17 +189,17 @@ class SignalReader:
         return 0
 
     def _pace(self, gpu: _Gpu, query: _Query, now_s: float, *, took_s: float) -> None:
-        """Leave a call alone for as long as its cost demands; say so once where that is long."""
+        """Leave a call alone for as long as its cost demands, also one that fails; say so once where that is long."""
         if self._cap is None:
             return
         pause_s = self._cap.pause_s(took_s)
         query.due_s = now_s + pause_s
-        if query.slowed or not self._cap.slows(took_s):
+        known = {signal: self.routes[gpu.uuid, signal] for _, signal, _ in query.source.outputs}
+        if any(route.every_s for route in known.values()) or not self._cap.slows(took_s):
             return
-        query.slowed = True
         logger.info("%s of %s takes %.1f ms: asked every %.0f s", query.source.name, gpu.uuid, took_s * 1000.0, pause_s)
-        for _, signal, _ in query.source.outputs:
-            self.routes[gpu.uuid, signal] = replace(self.routes[gpu.uuid, signal], every_s=pause_s)
+        for signal, route in known.items():
+            self.routes[gpu.uuid, signal] = replace(route, every_s=pause_s)
 
     def _take_fields(self, gpu: _Gpu, cells: "array[float]", start: int) -> int:
         """Take what the batched call answered; give the code of the worst failure, 0 where there was none."""
@@ -254,10 +257,11 @@ class SignalReader:
             logger.info("%s answers again", gpu.uuid)
         return not gpu.lost
 
-    def _plan(self, gpu: _Gpu) -> None:
-        """Try every source once and keep the first that answers for each want."""
+    def _plan(self, gpu: _Gpu) -> int:
+        """Try every source once and keep the first that answers for each want; a code that is not 0 says lost."""
         handle = self._library.handle(gpu.uuid)
-        gpu.lost = False
+        gpu.plan_again_s = self._now() + PLAN_EVERY_S
+        lost = 0
         codes = self._try_fields(handle)
         queries: list[_Query] = []
         chosen_fields: list[FieldSource] = []
@@ -269,7 +273,7 @@ class SignalReader:
                     query = self._bind(source, handle)
                     code = _FUNCTION_MISSING if query is None else self._try(gpu, query)
                 answer = answer_of(code)
-                gpu.lost = gpu.lost or _is_lost(code)
+                lost = code if _is_lost(code) else lost
                 met = answer in _WORTH_ASKING
                 is_elsewhere = met and isinstance(source, FieldSource) and source.elsewhere
                 self._note(gpu, source, Answer.ELSEWHERE if is_elsewhere else answer, code)
@@ -279,11 +283,12 @@ class SignalReader:
                     chosen_fields.append(source)
                 if met:
                     break
-        gpu.queries, gpu.fields = tuple(queries), tuple(chosen_fields)
+        gpu.lost, gpu.queries, gpu.fields = bool(lost), tuple(queries), tuple(chosen_fields)
         self._lay_out_fields(gpu)
         for signal in self._column:  # what no call of this driver gives
             nowhere = Route(signal=signal, source="none", answer=Answer.NOT_SUPPORTED, code=_NOT_SUPPORTED)
             self.routes.setdefault((gpu.uuid, signal), nowhere)
+        return lost
 
     def _try(self, gpu: _Gpu, query: _Query) -> int:
         """Make a call for the first time; one under a cap need not be repeated at the first read."""

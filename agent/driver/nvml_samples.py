@@ -9,12 +9,13 @@ import logging
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
 from agent.driver.nvml_library import Answer, NvmlLibrary, answer_of
+from agent.driver.nvml_reader import PLAN_EVERY_S
 from agent.driver.port import GpuIdentity, SampleRun
 from telemetry.errors import RailwatchError
 
@@ -28,6 +29,8 @@ _NOT_FOUND = 6
 # More than any driver was seen to keep (120, NVIDIA/gpu-monitoring-tools issue 12). own choice.
 _MOST_SAMPLES = 4096
 _NS_PER_US = 1000
+# The driver stamps by the wall clock; a stamp so far ahead of it is of before the clock was set back. own choice.
+_AHEAD_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ SAMPLE_KINDS = (
 
 @dataclass(slots=True, kw_only=True)
 class _Buffer:
-    """One kind of one GPU."""
+    """One kind of one GPU, with all the room that a call writes into."""
 
     row: int
     uuid: str
@@ -59,6 +62,9 @@ class _Buffer:
     memory: Any
     period_s: float | None = None
     last_seen_us: int = 0
+    due_s: float = 0.0
+    value_type: ctypes.c_uint32 = field(default_factory=ctypes.c_uint32)
+    count: ctypes.c_uint32 = field(default_factory=ctypes.c_uint32)
 
 
 class NvmlSamples:
@@ -67,7 +73,7 @@ class NvmlSamples:
     Attributes
     ----------
     overruns
-        How often a buffer was full of new samples, so that older ones may have been lost.
+        How often a buffer was full of new samples, so that older ones may be lost.
     """
 
     def __init__(self, library: NvmlLibrary) -> None:
@@ -75,9 +81,8 @@ class NvmlSamples:
         self._call: Callable[..., int] | None = library.function(_FUNCTION)
         self._cost = library.costs.of(_FUNCTION)
         self._thread_id: int | None = None
-        self._value_type, self._count = ctypes.c_uint32(), ctypes.c_uint32()
-        self._buffers = tuple(self._found())
         self.overruns = 0
+        self._buffers = tuple(self._found())
 
     @property
     def signals(self) -> tuple[str, ...]:
@@ -112,31 +117,39 @@ class NvmlSamples:
         if self._thread_id not in (None, thread_id):
             self._renew()  # the thread before may be stuck in a call that still writes into its buffers
         self._thread_id = thread_id
-        return tuple(run for buffer in self._buffers if (run := self._read(buffer)) is not None)
+        now_s = self._library.clock.monotonic_s()
+        due = (buffer for buffer in self._buffers if now_s >= buffer.due_s)
+        found = [(buffer, run) for buffer in due if (run := self._read(buffer, now_s)) is not None]
+        # Not before the last call is back: should one hang, another thread reads again what came with those before it.
+        for buffer, run in found:
+            buffer.last_seen_us = run.samples[-1][0] // _NS_PER_US
+        return tuple(run for _, run in found)
 
-    def _read(self, buffer: _Buffer) -> SampleRun | None:
+    def _read(self, buffer: _Buffer, now_s: float) -> SampleRun | None:
+        latest_us = self._library.clock.utc_ns() // _NS_PER_US + _AHEAD_US
+        if buffer.last_seen_us > latest_us:  # the clock was set back: all that comes would count as seen
+            buffer.last_seen_us = latest_us - _AHEAD_US
         code, count = self._ask(buffer, buffer.memory, buffer.depth)
         if code == _NOT_FOUND:
             return None
         if code:
             answer = answer_of(code)
             if answer in (Answer.NOT_SUPPORTED, Answer.FUNCTION_MISSING, Answer.NOT_PERMITTED):
-                self._buffers = tuple(other for other in self._buffers if other is not buffer)
-                logger.info("samples of %s are no longer asked of %s: %s", buffer.kind.signal, buffer.uuid, answer)
+                buffer.due_s = now_s + PLAN_EVERY_S
+                logger.info("samples of %s of %s: %s", buffer.kind.signal, buffer.uuid, answer)
             return None
-        if self._value_type.value != _UNSIGNED_INT or count == 0:
+        if buffer.value_type.value != _UNSIGNED_INT or count == 0:
             return None
         pairs = [
             (stamp, value)
             for stamp, value in _SAMPLE.iter_unpack(buffer.memory[: count * _SAMPLE.size])
-            if stamp > buffer.last_seen_us
+            if buffer.last_seen_us < stamp <= latest_us
         ]
         if not pairs:
             return None
         pairs.sort()
         if count >= buffer.depth and buffer.last_seen_us:
             self.overruns += 1
-        buffer.last_seen_us = pairs[-1][0]
         return SampleRun(
             row=buffer.row,
             signal=buffer.kind.signal,
@@ -152,18 +165,18 @@ class NvmlSamples:
             handle = self._library.handle(buffer.uuid)
         except RailwatchError:
             return 15, 0
-        self._count.value = room
+        buffer.count.value = room
         before_s = self._library.clock.monotonic_s()
         code = self._call(
             handle,
             ctypes.c_uint32(buffer.kind.number),
             ctypes.c_uint64(buffer.last_seen_us),
-            ctypes.byref(self._value_type),
-            ctypes.byref(self._count),
+            ctypes.byref(buffer.value_type),
+            ctypes.byref(buffer.count),
             memory,
         )
         self._cost.add(self._library.clock.monotonic_s() - before_s)
-        return code, min(self._count.value, room)
+        return code, min(buffer.count.value, room)
 
     def _found(self) -> Iterator[_Buffer]:
         for row, gpu in enumerate(self._library.gpus):
@@ -187,16 +200,12 @@ class NvmlSamples:
         return gap_us / 1e6
 
     def _renew(self) -> None:
-        self._value_type, self._count = ctypes.c_uint32(), ctypes.c_uint32()
         self._buffers = tuple(
-            _Buffer(
-                row=old.row,
-                uuid=old.uuid,
-                kind=old.kind,
-                depth=old.depth,
-                period_s=old.period_s,
+            replace(
+                old,
                 memory=ctypes.create_string_buffer(old.depth * _SAMPLE.size),
-                last_seen_us=old.last_seen_us,
+                value_type=ctypes.c_uint32(),
+                count=ctypes.c_uint32(),
             )
             for old in self._buffers
         )

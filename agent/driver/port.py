@@ -23,6 +23,8 @@ __all__ = [
     "PipeReader",
     "ProcessReader",
     "ProcessUse",
+    "SampleRings",
+    "SampleRun",
 ]
 
 
@@ -155,6 +157,11 @@ class SampleRings(Protocol):
     @property
     def periods_s(self) -> dict[str, float]:
         """How far apart they were at the start; a signal of which there were none is left out."""
+        ...
+
+    @property
+    def overruns(self) -> int:
+        """How often a buffer was full of new samples, so that older ones may be lost."""
         ...
 
     def gpus(self) -> tuple[GpuIdentity, ...]:

@@ -1,5 +1,6 @@
 """A driver that stops answering, with the real C library: what is noticed, kept, told, and when it is read again."""
 
+import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,6 +25,7 @@ from telemetry.clock import SystemClock
 from telemetry.entities import Topology
 from telemetry.errors import TransientError
 from telemetry.records import Event, EventKind, Severity
+from telemetry.signals import RateClass
 from tests.agent.driver.plant_file import PlantFile, plant_driver
 from tests.agent.fakes import FakeClock
 from tests.railwatch.a_run import a_session
@@ -179,6 +181,68 @@ def test_the_rows_of_before_survive_in_the_ring_while_the_driver_is_away(plant: 
     assert ring.tables["gpu_fast"].count == 1
     assert np.array_equal(ring.tables["gpu_fast"].read(0).frame.values[0], values, equal_nan=True)
     ring.close()
+
+
+def test_a_table_that_came_while_the_driver_was_away_is_kept_by_the_process_after(
+    plant: PlantFile, session: Session
+) -> None:
+    before = watch(session)
+    opened = before.open()
+    assert opened.reader is not None
+    assert opened.nvml is not None
+    settings, nothing = SamplerSettings(), Topology(entities=())
+    first = before.keep_tables([GpuFast(opened.reader)])
+    make_ring(session.ring_path, first, settings, node="node0", topology=nothing, simulated=True).close()
+    opened.nvml.close()
+    before.give_up("it hung")
+    for _ in range(2):
+        away = watch(session)
+        away.open()
+        kept = away.keep_tables([SelfMetrics("node0", Accounts(), CLOCK)])
+        assert [(one.name, one.rate) for one in kept] == [("gpu_fast", RateClass.FAST), ("agent", RateClass.SLOW)]
+        make_ring(session.ring_path, kept, settings, node="node0", topology=nothing, simulated=True).close()
+    again = watch(session)
+    again.open()
+    assert [one.name for one in again.keep_tables([])] == ["gpu_fast", "agent"]
+
+
+def test_a_run_folder_that_takes_no_file_ends_nothing(
+    plant: PlantFile, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    watching = watch(replace(session, run_dir=session.run_dir / "gone"))
+    opened = watching.open()
+    assert opened.nvml is not None
+    assert opened.reader is not None
+    assert len(watching.keep_tables(collectors(opened.reader))) == 2
+    opened.nvml.close()
+    assert "cannot be written" in caplog.text
+
+
+def test_a_probe_that_hangs_ends_itself_though_nobody_waits_for_it(
+    plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_watch, "PROBE_LIMIT_S", 1.0)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
+    plant.state.set_faults([("*", ALL_GPUS, 0, 60_000_000)])
+    asked = driver_watch._start_probe()
+    assert asked.wait(20.0) == -signal.SIGALRM
+    assert asked.stdout is not None
+    asked.stdout.close()
+
+
+@pytest.mark.parametrize("function", ["nvmlDeviceGetSamples", "nvmlGpmQueryDeviceSupport"])
+def test_a_driver_that_hangs_in_any_call_of_this_process_is_not_back(
+    plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.setattr(driver_watch, "PROBE_LIMIT_S", 2.0)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
+    answers = []
+    for faults in ([], [(function, ALL_GPUS, 0, 60_000_000)]):
+        plant.state.set_faults(faults)
+        asked = driver_watch._start_probe()
+        answers.append(watch(session)._answers(asked))
+        asked.wait(10.0)
+    assert answers == [True, False]
 
 
 def status(name: str, state: WorkerState) -> WorkerStatus:

@@ -46,6 +46,16 @@ def test_the_share_of_a_processor_is_that_of_all_threads_of_a_kind(node: Node) -
     assert node.read() == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("name", ["irq/1057-s-nvid", "irq/10057-nvidi", "irq/157-s-nvidia", "irq/57-nvidia"])
+def test_a_name_that_an_older_kernel_cut_short_counts(tmp_path: Path, name: str) -> None:
+    node = Node(tmp_path)
+    thread(node.root, 900, name)
+    node.threads.close()
+    node.read()
+    thread(node.root, 900, name, system=HZ // 2)
+    assert node.read()[1] == pytest.approx(0.5)
+
+
 def test_a_program_that_takes_the_name_does_not_count(node: Node) -> None:
     node.read()
     thread(node.root, 4000, "nv_queue", parent=1, system=99_999)

@@ -1,5 +1,6 @@
 """Who uses which GPU: numbers, comings and goings, and what cannot be told."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -42,8 +43,13 @@ def reader() -> FakeProcessReader:
 
 
 @pytest.fixture
-def collector(reader: FakeProcessReader, tmp_path: Path) -> GpuProcesses:
-    return GpuProcesses(reader, GPUS, proc_root=tmp_path, clock=FakeClock())
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def collector(reader: FakeProcessReader, tmp_path: Path, clock: FakeClock) -> GpuProcesses:
+    return GpuProcesses(reader, GPUS, proc_root=tmp_path, clock=clock)
 
 
 def _read(collector: GpuProcesses) -> FloatArray:
@@ -98,6 +104,37 @@ def test_a_process_number_that_is_used_again_is_another_process(
     stat.write_text(stat.read_text().replace(" 100 1000", " 999 1000"))
     _read(collector)
     assert len(_said(collector)) == 2
+
+
+def test_a_process_that_ended_is_still_itself_until_the_driver_lists_it_no_more(
+    collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
+) -> None:
+    write(tmp_path, 10)
+    reader.set(0, (10, ProcessUse.COMPUTE, GIB))
+    _read(collector)
+    collector.take(0.0)
+    shutil.rmtree(tmp_path / "10")
+    _read(collector)
+    assert _said(collector) == []
+    reader.set(0)
+    _read(collector)
+    assert _said(collector) == ["python3 (pid 10) no longer uses gpu0"]
+
+
+def test_a_process_that_leaves_a_gpu_and_comes_back_is_told_as_two_events(
+    collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path, clock: FakeClock
+) -> None:
+    write(tmp_path, 10)
+    _read(collector)
+    ids = set()
+    for _ in range(2):
+        reader.set(0, (10, ProcessUse.COMPUTE, GIB))
+        _read(collector)
+        reader.set(0)
+        _read(collector)
+        ids |= {event.id for event in collector.take(0.0)}
+        clock.advance(10.0)
+    assert len(ids) == 4
 
 
 def test_a_lost_gpu_has_no_numbers_and_nobody_is_said_to_have_gone(

@@ -32,8 +32,16 @@ def test_a_gpu_of_the_last_run_that_is_gone_is_told_at_every_start_until_it_is_b
     assert told(tmp_path, FOUR) == ()
     for _ in range(2):
         (event,) = told(tmp_path, FOUR[:3])
-        assert event.message == "1 of 4 GPUs do not answer at start: GPU-3"
+        way_out = f"taken out on purpose? delete {tmp_path / 'gpus.json'}"
+        assert event.message == f"1 of 4 GPUs do not answer at start: GPU-3; {way_out}"
     assert told(tmp_path, FOUR) == ()
+
+
+def test_after_the_way_out_that_is_told_a_gpu_that_was_taken_out_is_missed_no_more(tmp_path: Path) -> None:
+    told(tmp_path, FOUR)
+    (tmp_path / "gpus.json").unlink()
+    for _ in range(2):
+        assert told(tmp_path, FOUR[:3]) == ()
 
 
 def test_all_gpus_of_the_last_run_that_are_gone_are_told(tmp_path: Path) -> None:

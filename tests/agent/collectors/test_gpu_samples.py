@@ -1,5 +1,6 @@
 """What the driver's buffers add to what polls have put into the ring."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,11 +27,19 @@ class FakeRings:
         self.depths = {"power_w": 120, "gpu_util_ratio": 100}
         self.periods_s = {"power_w": 0.02}
         self.runs: list[SampleRun] = []
+        self.overruns = 0
+        self.hangs: tuple[threading.Event, threading.Event] | None = None
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
         return gpu_identities(2)
 
     def read(self) -> tuple[SampleRun, ...]:
+        if self.hangs is not None:
+            (hung, answers), self.hangs = self.hangs, None
+            given = tuple(self.runs)  # which the next reader gets too, as of the driver
+            hung.set()
+            answers.wait(10.0)
+            return given
         runs, self.runs = tuple(self.runs), []
         return runs
 
@@ -127,6 +136,51 @@ def test_stamps_of_another_clock_fill_nothing(table: RingTable) -> None:
         poll(table, number)
     rings.runs.append(SampleRun(row=0, signal="power_w", factor=1e-3, samples=((5_000_000_000, 1), (6_000_000_000, 2))))
     assert read(collector) == ()
+
+
+def test_polls_taken_by_a_read_that_hangs_are_not_missed_when_another_thread_reads(table: RingTable) -> None:
+    rings = FakeRings()
+    collector = GpuSamples(rings)
+    collector.follow(table)
+    rows: list[StampedRow] = []
+    stuck, answers = threading.Thread(target=read, args=(collector,)), threading.Event()
+    for second in range(8):
+        for number in range(50 * second, 50 * second + 50):
+            poll(table, number)
+        rings.add(0, range(50 * second, 50 * second + 50))
+        if second == 3:
+            rings.hangs = hung, _ = threading.Event(), answers
+            stuck.start()
+            hung.wait(10.0)
+        rows += read(collector)
+    answers.set()
+    stuck.join()
+    poll(table, 400)
+    rows += read(collector)
+    assert rows == []
+
+
+@pytest.mark.parametrize("step_s", [-3600, 3600])
+def test_after_a_step_of_the_wall_clock_missed_updates_are_filled_again(table: RingTable, step_s: int) -> None:
+    rings = FakeRings()
+    collector = GpuSamples(rings)
+    collector.follow(table)
+    rows: list[StampedRow] = []
+    for first in range(0, 750, 50):
+        numbers = [n if n < 225 else n + 50 * step_s for n in range(first, first + 50)]
+        for number in numbers:
+            if number != 500 + 50 * step_s:
+                poll(table, number)
+        for number in numbers:
+            rings.add(0, range(number, number + 1))
+        rows += read(collector)
+    assert [row.time_ns for row in rows] == [START_NS + (500 + 50 * step_s) * STEP_NS]
+
+
+def test_a_buffer_that_ran_over_is_visible(table: RingTable) -> None:
+    rings = FakeRings()
+    rings.overruns = 3
+    assert GpuSamples(rings).overruns == 3
 
 
 def test_without_the_fast_table_there_is_nothing_to_fill() -> None:

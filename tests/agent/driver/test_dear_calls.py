@@ -14,26 +14,12 @@ from agent.driver.nvml import NvmlDriver, gpu_signals
 from agent.driver.nvml_library import Answer
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass
-from tests.agent.driver.plant_file import PlantFile
-from tests.agent.driver.test_nvml import Overridden
+from tests.agent.driver.overridden import Overridden
 from tests.agent.fakes import FakeClock
 
 RARE = gpu_signals(RateClass.RARE)
 TX, RX = RARE.index("pcie_tx_spot_bytes_per_s"), RARE.index("pcie_rx_spot_bytes_per_s")
 PCIE_BYTES = (197, 198)
-
-
-@pytest.fixture
-def override(monkeypatch: pytest.MonkeyPatch, plant: PlantFile) -> Callable[..., Overridden]:
-    def patch(**functions: Callable[..., int] | None) -> Overridden:
-        pynvml.nvmlInit()
-        library = Overridden(pynvml.nvmlLib, functions)
-        pynvml.nvmlShutdown()
-        monkeypatch.setattr(pynvml, "nvmlLib", library)
-        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-        return library
-
-    return patch
 
 
 def _without_byte_counters(real: Any) -> Callable[..., int]:
@@ -75,7 +61,7 @@ def test_a_sample_of_20_ms_is_taken_every_20_s_and_held_in_between(
     clock = FakeClock()
     throughput = Throughput(clock)
     library = override(nvmlDeviceGetPcieThroughput=throughput)
-    library.functions["nvmlDeviceGetFieldValues"] = _without_byte_counters(library._real.nvmlDeviceGetFieldValues)
+    library.functions["nvmlDeviceGetFieldValues"] = _without_byte_counters(library.real.nvmlDeviceGetFieldValues)
     with NvmlDriver(clock) as driver:
         start_s = clock.monotonic_s()
         for _ in range(60):
@@ -90,6 +76,26 @@ def test_a_sample_of_20_ms_is_taken_every_20_s_and_held_in_between(
     assert 0.02 * len(throughput.calls) / took_s < 8 * CostCap().share * 1.4
     assert route.every_s == pytest.approx(20.0)
     assert sum("asked every 20 s" in record.message for record in caplog.records) == 8
+
+
+def test_a_dear_call_that_fails_is_not_made_more_often_than_one_that_works(override: Callable[..., Overridden]) -> None:
+    clock = FakeClock()
+    calls: list[int] = []
+
+    def fails(*given: Any) -> int:
+        calls.append(1)
+        clock.advance(0.02)
+        return 999
+
+    library = override(nvmlDeviceGetPcieThroughput=fails)
+    library.functions["nvmlDeviceGetFieldValues"] = _without_byte_counters(library.real.nvmlDeviceGetFieldValues)
+    with NvmlDriver(clock) as driver:
+        _read(driver)
+        calls.clear()
+        for _ in range(60):
+            assert np.isnan(_read(driver)[:, [TX, RX]]).all()
+            clock.advance(1.0)
+    assert len(calls) <= 8 * 4
 
 
 def test_where_bytes_are_counted_nobody_waits_for_a_sample(override: Callable[..., Overridden]) -> None:
@@ -154,9 +160,14 @@ def test_a_call_is_slowed_when_it_costs_more_than_its_share_of_the_period(cost_s
     assert CostCap().pause_s(cost_s) == pytest.approx(cost_s * 1000)
 
 
+@pytest.mark.parametrize("cost_s", [0.5, 5.0, 45.0])
+def test_a_call_that_was_held_up_once_is_made_again_within_five_minutes(cost_s: float) -> None:
+    assert CostCap().pause_s(cost_s) == 300.0
+
+
 def test_a_module_of_a_superchip_has_a_power_of_its_own(override: Callable[..., Overridden], tmp_path: Path) -> None:
     library = override()
-    real = library._real.nvmlDeviceGetFieldValues
+    real = library.real.nvmlDeviceGetFieldValues
 
     def fields(handle: Any, count: int, address: Any) -> int:
         code = int(real(handle, count, address))

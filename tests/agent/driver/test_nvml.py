@@ -95,6 +95,31 @@ def test_a_lost_gpu_is_a_row_of_nan_and_its_siblings_do_not_notice(plant: PlantF
         assert _fast(driver)[1, POWER] == 99.0
 
 
+def test_a_lost_gpu_whose_look_up_takes_long_is_looked_for_seldom(
+    plant: PlantFile, override: Callable[..., Overridden]
+) -> None:
+    clock, calls_s = FakeClock(), list[float]()
+    library = override()
+    real = library.real.nvmlDeviceGetHandleByUUID
+
+    def find(*given: Any) -> int:
+        calls_s.append(clock.monotonic_s())
+        clock.advance(2.0)
+        return int(real(*given))
+
+    library.functions["nvmlDeviceGetHandleByUUID"] = find
+    with NvmlDriver(clock) as driver:
+        plant.set(1, lost=1)
+        for _ in range(64):
+            _fast(driver)
+            _slow(driver)
+            clock.advance(1.0)
+        assert np.diff(calls_s).tolist() == pytest.approx([32.0, 32.0], abs=1.1)
+        plant.set(1, lost=0)
+        clock.advance(30.0)
+        assert not np.isnan(_fast(driver)[1, POWER])
+
+
 def test_a_loss_and_the_return_are_each_told_once_though_two_readers_see_them(
     plant: PlantFile, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -190,6 +215,37 @@ def test_what_the_driver_renews_slowly_is_held_between_two_looks(plant: PlantFil
         assert _fast(driver)[0, columns].tolist() == [0.97, 877.0, 900.0]
         clock.advance(0.05)
         assert _fast(driver)[0, columns].tolist() == [0.12, 810.0, 900.0]
+
+
+def test_what_a_gpu_does_not_support_while_it_is_split_is_read_again_once_it_is_whole(
+    override: Callable[..., Overridden],
+) -> None:
+    clock, library = FakeClock(), override()
+    real, is_split = library.real.nvmlDeviceGetUtilizationRates, True
+    library.functions["nvmlDeviceGetUtilizationRates"] = lambda *given: 3 if is_split else int(real(*given))
+    load = FAST.index("gpu_util_ratio")
+    with NvmlDriver(clock) as driver:
+        assert np.isnan(_fast(driver)[:, load]).all()
+        is_split = False
+        assert np.isnan(_fast(driver)[:, load]).all()
+        clock.advance(601.0)
+        assert _fast(driver)[:, load].tolist() == [0.97] * 4
+        routes = {(uuid, route.signal): route.answer for uuid, route in driver.routes}
+    assert routes[_uuid(0), "gpu_util_ratio"] is Answer.WORKING
+
+
+def test_a_gpu_that_is_lost_when_its_plan_is_made_anew_is_told_and_comes_back(
+    plant: PlantFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    with NvmlDriver(clock) as driver:
+        clock.advance(601.0)
+        plant.set(1, lost=1)
+        assert np.isnan(_fast(driver)).any(axis=1).tolist() == [False, True, False, False]
+        assert "does not answer any more" in caplog.text
+        plant.set(1, lost=0)
+        clock.advance(1.1)
+        assert not np.isnan(_fast(driver)).any()
 
 
 def test_a_batched_call_that_fails_whole_costs_its_columns_only(override: Callable[..., Overridden]) -> None:

@@ -3,10 +3,12 @@
 import ctypes
 import struct
 
+import pynvml
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.driver import nvml_fields
 from agent.driver.nvml_fields import FieldBuffer, ThrottleCounterIds, throttle_counter_ids
 
 EARLY = ThrottleCounterIds(sw_thermal=251, hw_thermal=252, hw_power_brake=253)
@@ -41,6 +43,85 @@ def test_the_counter_ids_follow_the_driver_that_runs_and_not_the_headers(
     version: str, ids: ThrottleCounterIds | None
 ) -> None:
     assert throttle_counter_ids(version) == ids
+
+
+# Our name where it is not the header's without its prefix, and where the header has two names the older one.
+HEADER_NAMES = {
+    "ECC_MODE": "ECC_CURRENT",
+    "ECC_MODE_PENDING": "ECC_PENDING",
+    "ECC_SBE_VOLATILE": "ECC_SBE_VOL_TOTAL",
+    "ECC_DBE_VOLATILE": "ECC_DBE_VOL_TOTAL",
+    "ECC_SBE_AGGREGATE": "ECC_SBE_AGG_TOTAL",
+    "ECC_DBE_AGGREGATE": "ECC_DBE_AGG_TOTAL",
+    "PERF_POLICY_POWER_NS": "PERF_POLICY_POWER",
+    "PERF_POLICY_THERMAL_NS": "PERF_POLICY_THERMAL",
+    "PERF_POLICY_SYNC_BOOST_NS": "PERF_POLICY_SYNC_BOOST",
+    "PERF_POLICY_BOARD_LIMIT_NS": "PERF_POLICY_BOARD_LIMIT",
+    "PERF_POLICY_LOW_UTILISATION_NS": "PERF_POLICY_LOW_UTILIZATION",
+    "PERF_POLICY_RELIABILITY_NS": "PERF_POLICY_RELIABILITY",
+    "PERF_POLICY_BELOW_BASE_NS": "PERF_POLICY_TOTAL_BASE_CLOCKS",
+    "MEMORY_TEMP_C": "MEMORY_TEMP",
+    "TOTAL_ENERGY_MJ": "TOTAL_ENERGY_CONSUMPTION",
+    "PCIE_REPLAY_ROLLOVER": "PCIE_REPLAY_ROLLOVER_COUNTER",
+    "NVLINK_DATA_TX_KIB": "NVLINK_THROUGHPUT_DATA_TX",
+    "NVLINK_DATA_RX_KIB": "NVLINK_THROUGHPUT_DATA_RX",
+    "NVLINK_RAW_TX_KIB": "NVLINK_THROUGHPUT_RAW_TX",
+    "NVLINK_RAW_RX_KIB": "NVLINK_THROUGHPUT_RAW_RX",
+    "REMAPPED_CORRECTED": "REMAPPED_COR",
+    "REMAPPED_UNCORRECTED": "REMAPPED_UNC",
+    "REMAPPED_FAILED": "REMAPPED_FAILURE",
+    "NVLINK_REPLAYS": "NVLINK_ERROR_DL_REPLAY",
+    "NVLINK_RECOVERIES": "NVLINK_ERROR_DL_RECOVERY",
+    "NVLINK_CRC_ERRORS": "NVLINK_ERROR_DL_CRC",
+    "NVLINK_SPEED_MB_S": "NVLINK_GET_SPEED",
+    "NVLINK_STATE": "NVLINK_GET_STATE",
+    "PCIE_L0_TO_RECOVERY": "PCIE_L0_TO_RECOVERY_COUNTER",
+    "PCIE_CORRECTABLE": "PCIE_COUNT_CORRECTABLE_ERRORS",
+    "PCIE_NAKS_RECEIVED": "PCIE_COUNT_NAKS_RECEIVED",
+    "PCIE_RECEIVER_ERRORS": "PCIE_COUNT_RECEIVER_ERROR",
+    "PCIE_BAD_TLPS": "PCIE_COUNT_BAD_TLP",
+    "PCIE_NAKS_SENT": "PCIE_COUNT_NAKS_SENT",
+    "PCIE_BAD_DLLPS": "PCIE_COUNT_BAD_DLLP",
+    "PCIE_NON_FATAL": "PCIE_COUNT_NON_FATAL_ERROR",
+    "PCIE_FATAL": "PCIE_COUNT_FATAL_ERROR",
+    "PCIE_UNSUPPORTED_REQUESTS": "PCIE_COUNT_UNSUPPORTED_REQ",
+    "PCIE_LCRC_ERRORS": "PCIE_COUNT_LCRC_ERROR",
+    "PCIE_LANE_ERRORS": "PCIE_COUNT_LANE_ERROR",
+    "POWER_AVERAGE_MW": "POWER_AVERAGE",
+    "POWER_INSTANT_MW": "POWER_INSTANT",
+    "POWER_LIMIT_MIN_MW": "POWER_MIN_LIMIT",
+    "POWER_LIMIT_MAX_MW": "POWER_MAX_LIMIT",
+    "POWER_LIMIT_DEFAULT_MW": "POWER_DEFAULT_LIMIT",
+    "POWER_LIMIT_REQUESTED_MW": "POWER_REQUESTED_LIMIT",
+    "TLIMIT_SHUTDOWN_C": "TEMPERATURE_SHUTDOWN_TLIMIT",
+    "TLIMIT_SLOWDOWN_C": "TEMPERATURE_SLOWDOWN_TLIMIT",
+    "TLIMIT_MEMORY_MAX_C": "TEMPERATURE_MEM_MAX_TLIMIT",
+    "TLIMIT_GPU_MAX_C": "TEMPERATURE_GPU_MAX_TLIMIT",
+    "PCIE_TX_BYTES": "PCIE_COUNT_TX_BYTES",
+    "PCIE_RX_BYTES": "PCIE_COUNT_RX_BYTES",
+    "NVLINK_SENT_BYTES": "NVLINK_COUNT_XMIT_BYTES",
+    "NVLINK_RECEIVED_BYTES": "NVLINK_COUNT_RCV_BYTES",
+    "NVLINK_SYMBOL_ERRORS": "NVLINK_COUNT_SYMBOL_ERRORS",
+    "RECOVERY_ACTION": "GET_GPU_RECOVERY_ACTION",
+}
+BY_LINK = {
+    "NVLINK_CRC_BY_LINK": "NVLINK_CRC_FLIT_ERROR_COUNT_L",
+    "NVLINK_REPLAYS_BY_LINK": "NVLINK_REPLAY_ERROR_COUNT_L",
+    "NVLINK_RECOVERIES_BY_LINK": "NVLINK_RECOVERY_ERROR_COUNT_L",
+    "NVLINK_SPEED_BY_LINK": "NVLINK_SPEED_MBPS_L",
+}
+
+
+def test_every_field_id_is_the_headers() -> None:
+    ours = {name: value for name, value in vars(nvml_fields).items() if name.isupper() and name[0] != "_"}
+    del ours["SCOPE_GPU"], ours["SCOPE_MODULE"]
+    for name, value in ours.items():
+        header = (
+            tuple(getattr(pynvml, f"NVML_FI_DEV_{BY_LINK[name]}{link}") for link in range(12))
+            if name in BY_LINK
+            else getattr(pynvml, f"NVML_FI_DEV_{HEADER_NAMES.get(name, name)}")
+        )
+        assert value == header, name
 
 
 def _answer(buffer: FieldBuffer, entry: int, kind: int, code: int, value: bytes) -> None:

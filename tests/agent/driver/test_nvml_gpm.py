@@ -14,8 +14,8 @@ from agent.driver.nvml_library import Answer
 from analytics.precision import Precision, precision_of
 from telemetry.entities import EntityKind
 from telemetry.signals import Source, signals_of
+from tests.agent.driver.overridden import Overridden
 from tests.agent.driver.served_gpus import ServedGpus, served_gpus
-from tests.agent.driver.test_nvml import Overridden
 
 # What the simulated parts tell: they have no pipes.
 MODELLED = {

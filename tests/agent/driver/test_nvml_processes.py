@@ -9,22 +9,9 @@ import pytest
 from agent.driver.nvml import NvmlDriver
 from agent.driver.port import ProcessUse
 from telemetry.errors import DeviceLostError, NotPermittedError
+from tests.agent.driver.overridden import Overridden
 from tests.agent.driver.plant_file import PlantFile
-from tests.agent.driver.test_nvml import Overridden
 from tests.agent.fakes import FakeClock
-
-
-@pytest.fixture
-def override(monkeypatch: pytest.MonkeyPatch, plant: PlantFile) -> Callable[..., Overridden]:
-    def patch(**functions: Callable[..., int] | None) -> Overridden:
-        pynvml.nvmlInit()
-        library = Overridden(pynvml.nvmlLib, functions)
-        pynvml.nvmlShutdown()
-        monkeypatch.setattr(pynvml, "nvmlLib", library)
-        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-        return library
-
-    return patch
 
 
 def _uuid(driver: NvmlDriver, gpu: int) -> str:

@@ -1,11 +1,14 @@
 """The driver's own sample buffers, through the real C library over a state file."""
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from agent.driver.nvml import NvmlDriver
 from simulator.driver.layout import SAMPLE_SLOTS
+from tests.agent.driver.overridden import Overridden
 from tests.agent.driver.plant_file import PlantFile
 from tests.agent.fakes import FakeClock
 
@@ -75,12 +78,70 @@ def test_another_thread_reads_on_where_the_first_one_stopped(plant: PlantFile) -
         fill(plant, 0, range(3))
         driver.samples.read()
         fill(plant, 0, range(3, 5))
-        counts: list[int] = []
+        assert in_a_thread(driver) == [2]
 
-        def read() -> None:
-            counts.extend(len(run.samples) for run in driver.samples.read() if run.signal == "power_w")
 
-        thread = threading.Thread(target=read)
-        thread.start()
-        thread.join()
-        assert counts == [2]
+def test_what_came_with_a_read_that_hung_midway_comes_again_to_the_thread_that_replaces_it(
+    plant: PlantFile, override: Callable[..., Overridden]
+) -> None:
+    library = override()
+    real = library.real.nvmlDeviceGetSamples
+    hung, answers = threading.Event(), threading.Event()
+
+    def read() -> None:
+        driver.samples.read()
+
+    stuck = threading.Thread(target=read)
+
+    def samples(handle: Any, kind: Any, *given: Any) -> int:
+        if threading.current_thread() is stuck and kind.value == 5:  # the clock: power was read before it
+            hung.set()
+            answers.wait(10.0)
+        return int(real(handle, kind, *given))
+
+    library.functions["nvmlDeviceGetSamples"] = samples
+    with NvmlDriver(FakeClock()) as driver:
+        assert driver.samples.read() == ()
+        fill(plant, 0, range(3))
+        stuck.start()
+        assert hung.wait(10.0)
+        assert in_a_thread(driver) == [3]
+        answers.set()
+        stuck.join()
+        fill(plant, 0, range(3, 5))
+        assert in_a_thread(driver) == [2]
+
+
+@pytest.mark.parametrize("step_s", [-3600.0, 3600.0])
+def test_a_wall_clock_that_is_stepped_by_an_hour_costs_no_later_sample(plant: PlantFile, step_s: float) -> None:
+    clock = FakeClock()
+    now_us = clock.utc_ns() // 1000
+    with NvmlDriver(clock) as driver:
+        assert driver.samples.read() == ()
+        plant.state.add_sample(0, time_us=now_us, power_mw=1, sm_clock_mhz=1)
+        assert powers(driver) == [1]
+        clock.advance(1.0)
+        clock.step_utc(step_s)
+        stepped_us = clock.utc_ns() // 1000
+        assert powers(driver) == [], "what was seen before the step does not come again"
+        clock.advance(1.0)
+        plant.state.add_sample(0, time_us=stepped_us + 20_000, power_mw=2, sm_clock_mhz=1)
+        assert powers(driver) == [2]
+        assert powers(driver) == []
+
+
+def powers(driver: NvmlDriver) -> list[int]:
+    return [value for run in driver.samples.read() if run.signal == "power_w" for _, value in run.samples]
+
+
+def in_a_thread(driver: NvmlDriver) -> list[int]:
+    """How many samples of power a thread of its own gets, GPU by GPU."""
+    counts: list[int] = []
+
+    def read() -> None:
+        counts.extend(len(run.samples) for run in driver.samples.read() if run.signal == "power_w")
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+    return counts

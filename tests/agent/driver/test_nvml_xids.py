@@ -1,0 +1,131 @@
+"""Xids through the driver's event set, over the real C library: of every GPU, also after losses and reloads."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agent.driver.nvml import NvmlDriver
+from agent.driver.port import DriverEvent
+from simulator.driver.layout import LOST_AND_TOLD
+from telemetry.errors import DeviceLostError, NotSupportedError, TransientError
+from tests.agent.driver.overridden import Overridden
+from tests.agent.driver.plant_file import PlantFile
+from tests.agent.fakes import FakeClock
+
+
+def _uuid(index: int) -> str:
+    return f"GPU-00000000-0000-0000-0000-{index:012d}"
+
+
+def test_xids_are_heard_with_their_gpu(plant: PlantFile) -> None:
+    with NvmlDriver() as driver:
+        assert driver.wait(0.0) == ()
+        plant.xid(1, 31)
+        plant.xid(3, 48)
+        assert driver.wait(0.5) == (DriverEvent(uuid=_uuid(1), code=31), DriverEvent(uuid=_uuid(3), code=48))
+        assert driver.wait(0.01) == ()
+
+
+def test_after_a_loss_the_siblings_go_on_being_heard(plant: PlantFile) -> None:
+    with NvmlDriver() as driver:
+        driver.wait(0.0)
+        plant.xid(1, 79)
+        plant.set(1, lost=LOST_AND_TOLD)
+        assert driver.wait(0.5) == (DriverEvent(uuid=_uuid(1), code=79),)
+        with pytest.raises(DeviceLostError):
+            driver.wait(0.5)
+        assert driver.wait(0.0) == ()
+        plant.xid(2, 31)
+        assert driver.wait(0.5) == (DriverEvent(uuid=_uuid(2), code=31),)
+
+
+@pytest.mark.parametrize("lost", [1, LOST_AND_TOLD])
+def test_a_gpu_that_was_lost_is_heard_again_once_it_is_back(plant: PlantFile, lost: int) -> None:
+    clock = FakeClock()
+    with NvmlDriver(clock) as driver:
+        driver.wait(0.0)
+        plant.set(1, lost=lost)
+        if lost == LOST_AND_TOLD:
+            with pytest.raises(DeviceLostError):
+                driver.wait(0.0)
+        clock.advance(2.0)
+        assert driver.wait(0.0) == ()
+        plant.set(1, lost=0)
+        driver.library.find(_uuid(1))  # as its readings do
+        clock.advance(2.0)
+        assert driver.wait(0.0) == ()
+        plant.xid(1, 94)
+        assert driver.wait(0.0) == (DriverEvent(uuid=_uuid(1), code=94),)
+
+
+def test_what_was_registered_is_registered_anew_under_a_new_handle(override: Callable[..., Overridden]) -> None:
+    registered: list[object] = []
+    clock = FakeClock()
+    library = override()
+    real = library.real.nvmlDeviceRegisterEvents
+
+    def register(handle: Any, types: Any, events: Any) -> int:
+        registered.append(handle)
+        return int(real(handle, types, events))
+
+    library.functions["nvmlDeviceRegisterEvents"] = register
+    with NvmlDriver(clock) as driver:
+        for _ in range(5):
+            driver.wait(0.0)
+            clock.advance(2.0)
+        assert len(registered) == 4
+        driver.library.find(_uuid(2))
+        driver.wait(0.0)
+    assert len(registered) == 5
+
+
+@pytest.mark.parametrize(("code", "error"), [(1, TransientError), (2, NotSupportedError)])
+def test_a_set_that_a_reload_made_worthless_is_made_anew(
+    plant: PlantFile, override: Callable[..., Overridden], code: int, error: type[Exception]
+) -> None:
+    library = override()
+    real, answers = library.real.nvmlEventSetWait_v2, [10, code]
+    library.functions["nvmlEventSetWait_v2"] = lambda *given: answers.pop(0) if answers else int(real(*given))
+    with NvmlDriver(FakeClock()) as driver:
+        assert driver.wait(0.0) == ()
+        with pytest.raises(error):
+            driver.wait(0.0)
+        assert driver.wait(0.0) == ()
+        plant.xid(3, 48)
+        assert driver.wait(0.0) == (DriverEvent(uuid=_uuid(3), code=48),)
+
+
+@pytest.mark.parametrize("code", [1, 15, 999])
+def test_an_error_behind_an_xid_does_not_swallow_it(override: Callable[..., Overridden], code: int) -> None:
+    answers = [0, code, code]
+
+    def wait(events: Any, data: Any, timeout_ms: Any) -> int:
+        data._obj.eventType, data._obj.eventData = 8, 79
+        return answers.pop(0)
+
+    override(nvmlEventSetWait_v2=wait)
+    with NvmlDriver(FakeClock()) as driver:
+        assert [event.code for event in driver.wait(0.5)] == [79]
+        with pytest.raises((TransientError, DeviceLostError)):
+            driver.wait(0.5)
+
+
+def test_gpus_that_report_no_events_are_asked_and_told_of_once(
+    override: Callable[..., Overridden], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    clock = FakeClock()
+    asked: list[object] = []
+
+    def types(handle: Any, found: Any) -> int:
+        asked.append(handle)
+        return 3
+
+    override(nvmlDeviceGetSupportedEventTypes=types)
+    with NvmlDriver(clock) as driver:
+        for _ in range(20):
+            assert driver.wait(0.5) == ()
+    assert len(asked) == 4
+    assert sum("reports no events" in record.message for record in caplog.records) == 4
+    assert clock.monotonic_s() >= 10.0
