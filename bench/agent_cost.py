@@ -83,7 +83,13 @@ def rows_of(costs: dict[str, Cost]) -> Iterator[Row]:
     agent, gpus_alone = costs["agent"], costs["agent_gpus"]
     for name, against in AGAINST.items():
         other = costs[name]
-        yield _row(f"core_share_{name}", agent.core_share, "core", other.core_share, against)
+        yield _row(
+            "core_share" if name == "pynvml" else f"core_share_{name}",
+            agent.core_share,
+            "core",
+            other.core_share,
+            against,
+        )
         if other.rate_hz < 0.9 * FAST_HZ:
             yield _row(f"core_us_per_gpu_{name}", agent.core_us_per_gpu, "us", other.core_us_per_gpu, against)
             yield _row(f"rate_hz_{name}", agent.rate_hz, "Hz", other.rate_hz, against)
@@ -91,7 +97,7 @@ def rows_of(costs: dict[str, Cost]) -> Iterator[Row]:
     yield _row("core_share_same_values", gpus_alone.core_share, "core", loop.core_share, plain)
     yield Row(name="over_driver_share", value=agent.over_driver_share, unit="core")
     yield Row(name="over_driver_share_same_values", value=gpus_alone.over_driver_share, unit="core")
-    yield _row("resident_mib_pynvml", agent.resident_mib, "MiB", loop.resident_mib, plain)
+    yield _row("resident_mib", agent.resident_mib, "MiB", loop.resident_mib, plain)
     yield _row("resident_mib_nvitop", agent.resident_mib, "MiB", costs["nvitop"].resident_mib, AGAINST["nvitop"])
 
 

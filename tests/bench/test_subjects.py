@@ -48,7 +48,13 @@ def test_what_cannot_keep_up_is_compared_by_reading_and_no_row_comes_twice() -> 
     costs = {**dict.fromkeys(agent_cost.SUBJECTS, cost), "nvitop": slow}
     names = [row.name for row in (*agent_cost.rows_of(costs), *agent_cost.rows_of_slower(costs))]
     assert len(set(names)) == len(names)
-    assert {"core_share_pynvml", "core_us_per_gpu_nvitop", "core_share_waking_20hz"} <= set(names)
+    assert {
+        "core_share",
+        "over_driver_share",
+        "resident_mib",
+        "core_us_per_gpu_nvitop",
+        "core_share_waking_20hz",
+    } <= set(names)
     assert "core_us_per_gpu_pynvml" not in names
 
 
