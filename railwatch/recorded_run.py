@@ -1,29 +1,46 @@
 """What a recording says about the run that it is of, and where the recorder of a run keeps its things."""
 
 import json
+from enum import Enum
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from railwatch.session import Session
 from telemetry.recording import RecordingMeta
 
 # What the recorder of a run tells on the page and in the records, beside the journals of guard and actuator.
 JOURNAL = "recorder"
-# Addresses and secrets are nobody's business who gets the file.
-_PRIVATE = ("store", "page")
+# Where things are and who may enter is nobody's business who gets the file: of the free text of a configuration, which
+# may be an address, a user, a folder or a secret, only this is kept.
+_KEPT_TEXT = frozenset({"name", "part", "signal", "oid"})
 
 
 def run_meta(session: Session) -> RecordingMeta:
     """Give what a recording says about its run; the clocks that can be set are known once the sampler has begun."""
-    config: dict[str, Any] = session.config.model_dump(mode="json")
-    for section in _PRIVATE:
-        del config[section]
+    settings = session.config
+    config = _without_places(settings, settings.model_dump(mode="json"))
     try:
         clocks = json.loads(session.clocks_path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         clocks = {}
     extra = {"supported_mhz": clocks, "source": session.source, "scenario": session.scenario}
     return RecordingMeta(node=session.node.key, simulated=session.simulated, config=config | extra)
+
+
+def _without_places(section: BaseModel, told: dict[str, Any]) -> dict[str, Any]:
+    """Give what JSON has of a section, without the free text that `_KEPT_TEXT` does not name."""
+    for key in type(section).model_fields:
+        value = getattr(section, key)
+        parts = value if isinstance(value, tuple) else (value,)
+        if key not in _KEPT_TEXT and any(isinstance(part, str | Path) and not isinstance(part, Enum) for part in parts):
+            del told[key]
+        elif isinstance(value, BaseModel):
+            told[key] = _without_places(value, told[key])
+        elif any(isinstance(part, BaseModel) for part in parts):
+            told[key] = [_without_places(part, text) for part, text in zip(parts, told[key], strict=True)]
+    return told
 
 
 def recordings_dir(data_dir: Path) -> Path:

@@ -77,7 +77,9 @@ def _uevents(settings: EventSettings) -> BuiltEvents:
         detail = f"no netlink socket for uevents: {err.strerror}"
         how_to_get = "allow AF_NETLINK sockets (systemd: RestrictAddressFamilies=), or run in the host's network"
         return _without(Uevents.name, SourceState.NOT_PERMITTED, detail, how_to_get)
-    return _working(Uevents(settings.gpus, node=settings.node, clock=settings.clock), "netlink, group of the kernel")
+    root = settings.sysfs_root or Path("/sys")
+    uevents = Uevents(settings.gpus, node=settings.node, clock=settings.clock, sysfs_root=root)
+    return _working(uevents, "netlink, group of the kernel")
 
 
 def _tracepoints(settings: EventSettings) -> BuiltEvents:

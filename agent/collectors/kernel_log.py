@@ -71,6 +71,8 @@ class KernelLog:
 
     Parameters
     ----------
+    after
+        The number of the record that was read last, as by an earlier process; None where none was.
     read
         Reads from a descriptor as `os.read` does; a test's own.
     """
@@ -85,6 +87,7 @@ class KernelLog:
         parser: LineParser,
         clock: Clock,
         start: Start = Start.END,
+        after: int | None = None,
         read: Callable[[int, int], bytes] = os.read,
     ) -> None:
         self._path = path
@@ -95,7 +98,7 @@ class KernelLog:
         self._read = read
         self._fd: int | None = None
         self._is_device = False
-        self._sequence: int | None = None
+        self._sequence = after
         self._opened_before = False
         self._offset_bytes = 0
         self._partial = b""
@@ -104,6 +107,11 @@ class KernelLog:
         self.gaps = 0
         self.records_lost = 0
         self.overruns = 0
+
+    @property
+    def sequence(self) -> int | None:
+        """The number of the newest record that was read, None before the first."""
+        return self._sequence
 
     @property
     def unparsed(self) -> int:

@@ -4,13 +4,14 @@ Files: Documentation/ABI/testing/sysfs-bus-pci (current and maximum link speed a
 sysfs-bus-pci-devices-aer_stats. They need no driver and no privilege.
 """
 
+import math
 import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.collectors.pci import answers, error_total
+from agent.collectors.pci import answers, error_total, is_virtual
 from agent.driver.port import GpuIdentity
 from telemetry.clock import Clock
 from telemetry.records import Event, EventKind, Severity
@@ -110,11 +111,12 @@ class LinkState:
             return []
 
     def _is_gpu(self, pci: str) -> bool:
-        """Say whether a device is a display device of NVIDIA's; what is none is asked once."""
+        """Say whether a device is a display device of NVIDIA's and no share of one; what is none is asked once."""
         if pci in self._others:
             return False
         folder = f"{self._root}/{pci}"
-        if _text(f"{folder}/vendor") == _NVIDIA and _text(f"{folder}/class").startswith(_DISPLAY_CLASS):
+        is_gpu = _text(f"{folder}/vendor") == _NVIDIA and _text(f"{folder}/class").startswith(_DISPLAY_CLASS)
+        if is_gpu and not is_virtual(folder):
             return True
         self._others.add(pci)
         return False
@@ -170,9 +172,10 @@ class LinkState:
     def _errors(self, device: _Device) -> list[Event]:
         events = []
         for file, word, severity in _ERRORS:
-            before, now = device.counted.get(file), error_total(f"{self._folder(device)}/{file}")
-            device.counted[file] = now
-            if before is not None and now > before:
+            before, now = device.counted[file], error_total(f"{self._folder(device)}/{file}")
+            if not math.isnan(now):  # what could not be read once is counted by the next look
+                device.counted[file] = now
+            if now > before:
                 words = f"has {now - before:.0f} more {word} PCIe errors"
                 events.append(self._event(device, EventKind.AER, severity, words))
         return events

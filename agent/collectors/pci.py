@@ -62,6 +62,14 @@ def answers(folder: str) -> bool:
         os.close(fd)
 
 
+def is_virtual(folder: str) -> bool:
+    """Tell whether the device is a virtual function, a share of a GPU that virtual machines get and give back.
+
+    Documentation/ABI/testing/sysfs-bus-pci: `physfn` is a link to the physical function that it belongs to.
+    """
+    return os.path.islink(f"{folder}/physfn")  # noqa: PTH114 -- as above
+
+
 def error_total(path: str) -> float:
     """Give the total of an AER counter file, NaN where the kernel has none."""
     try:

@@ -26,14 +26,17 @@ INSTANCE = "railwatch"
 _READ_BYTES = 64 << 10
 _POLL_S = 0.05
 _MAX_LINE_BYTES = 64 << 10
-# Documentation/trace/ftrace.rst, "Output format": task-pid [cpu] flags timestamp: function.
+# Documentation/trace/ftrace.rst, "Output format": task-pid [cpu] flags timestamp: function. An instance takes over the
+# options of the machine, and `record-tgid` puts the thread group behind the task.
 _LINE = re.compile(
-    r".{1,17}-\d{1,10}\s{1,8}\[\d{1,5}\]\s{1,8}(?:[^\s:]{1,12}\s{1,8})?(?P<stamp>\d{1,12}\.\d{6}): "
+    r".{1,17}-\d{1,10}\s{1,8}(?:\([\s\d-]{1,10}\)\s{1,8})?\[\d{1,5}\]\s{1,8}"
+    r"(?:[^\s:]{1,12}\s{1,8})?(?P<stamp>\d{1,12}\.\d{6}): "
     r"(?P<point>nvidia_dev_xid|nvswitch_dev_sxid): (?P<text>S?Xid .*)"
 )
-_LOST = re.compile(r"CPU:\d{1,5} \[LOST (?P<count>\d{1,18}) EVENTS\]")
-# A stamp further from now than this is not of the clock that was asked for.
-_BELIEVABLE_AGE_S = 60.0
+# kernel/trace/trace.c, print_trace_line: without a number where the buffer does not know it.
+_LOST = re.compile(r"CPU:\d{1,5} \[LOST (?:(?P<count>\d{1,18}) )?EVENTS\]")
+# own choice: an instance that root keeps has hits of any age; those of a short restart are news.
+_NEWS_AGE_S = 60.0
 
 
 class Tracepoints:
@@ -42,7 +45,8 @@ class Tracepoints:
     Attributes
     ----------
     lost, unparsed
-        Tracepoint hits that were overwritten before they were read; lines that say something else than expected.
+        Tracepoint hits that were overwritten before they were read, as far as their number is known; lines that say
+        something else than expected.
     """
 
     name = "tracepoints"
@@ -68,6 +72,8 @@ class Tracepoints:
         self._fd: int | None = None
         self._partial = b""
         self._lines = 0
+        self._is_monotonic = False
+        self._begun_s = clock.monotonic_s()
         self.lost = 0
         self.unparsed = 0
 
@@ -86,8 +92,7 @@ class Tracepoints:
                 raise NotSupportedError(f"{self._tracefs}/events has none of {', '.join(POINTS)}")
             if not self._instance.is_dir():
                 self._instance.mkdir()
-            with contextlib.suppress(OSError):  # then the stamps are not believed, and the time of reading counts
-                (self._instance / "trace_clock").write_text("mono", encoding="ascii")
+            self._is_monotonic = _take_monotonic_clock(self._instance / "trace_clock")
             for point in points:
                 _switch_on(self._instance / "events" / point / "enable")
             self._fd = os.open(self._instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -137,7 +142,7 @@ class Tracepoints:
         text = line.decode("utf-8", errors="replace").strip("\r")
         lost = _LOST.match(text)
         if lost is not None:
-            return [self._gap(int(lost["count"]))]
+            return [self._gap(None if lost["count"] is None else int(lost["count"]))]
         found = _LINE.match(text)
         self._lines += 1
         told = () if found is None else self._parser.feed(self._lines, found["text"])
@@ -145,7 +150,12 @@ class Tracepoints:
             if text.strip():
                 self._count_unparsed(text)
             return []
-        time_ns = self._time_ns(float(found["stamp"]))
+        stamp_s, now_s = float(found["stamp"]), self._clock.monotonic_s()
+        if not self._is_monotonic:
+            stamp_s = now_s
+        if stamp_s < self._begun_s - _NEWS_AGE_S:
+            return []
+        time_ns = self._clock.utc_ns() - round(max(0.0, now_s - stamp_s) * NS_PER_S)
         where = f"trace:{self._boot}:{found['stamp']}"
         return [
             replace(
@@ -157,21 +167,17 @@ class Tracepoints:
             if event.kind is not EventKind.SXID or event.opens_report
         ]
 
-    def _time_ns(self, stamp_s: float) -> int:
-        """Turn a stamp of the monotonic clock into UTC."""
-        now_ns = self._clock.utc_ns()
-        age_s = self._clock.monotonic_s() - stamp_s
-        return now_ns - round(age_s * NS_PER_S) if 0 <= age_s <= _BELIEVABLE_AGE_S else now_ns
-
     def _count_unparsed(self, text: str) -> None:
         self.unparsed += 1
         if self.unparsed == 1:
             logger.warning("a tracepoint line cannot be read: %s", text[:200])
 
-    def _gap(self, count: int) -> Event:
-        self.lost += count
+    def _gap(self, count: int | None) -> Event:
+        """Count lost hits, None where nobody knows how many, and tell of them."""
+        self.lost += count or 0
         time_ns = self._clock.utc_ns()
-        logger.warning("%d tracepoint hits were overwritten before they were read", count)
+        message = f"{count or 'Some'} tracepoint hits were overwritten before they were read"
+        logger.warning("%s", message)
         return Event(
             id=f"trace_gap:{self._node}:{time_ns}",
             time_ns=time_ns,
@@ -179,7 +185,7 @@ class Tracepoints:
             entity_id=f"node:{self._node}",
             code=None,
             severity=Severity.WARNING,
-            message=f"{count} tracepoint hits were overwritten before they were read",
+            message=message,
             sources=(self.name,),
         )
 
@@ -188,6 +194,16 @@ def may_use(tracefs: Path) -> bool:
     """Say whether an instance can be made, or was made for us by root."""
     instances = tracefs / "instances"
     return os.access(instances, os.W_OK | os.X_OK) or os.access(instances / INSTANCE / "trace_pipe", os.R_OK)
+
+
+def _take_monotonic_clock(file: Path) -> bool:
+    """Ask for stamps of the monotonic clock, which empties the buffer; say whether they are of it."""
+    with contextlib.suppress(OSError):
+        file.write_text("mono", encoding="ascii")
+        return True
+    with contextlib.suppress(OSError):
+        return "[mono]" in file.read_text(encoding="ascii")
+    return False
 
 
 def _switch_on(switch: Path) -> None:

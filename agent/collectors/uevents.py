@@ -9,8 +9,10 @@ import logging
 import select
 import socket
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Protocol
 
+from agent.collectors.pci import is_virtual
 from agent.driver.port import GpuIdentity
 from telemetry.clock import Clock
 from telemetry.records import Event, EventKind, Severity
@@ -81,7 +83,7 @@ class KernelUevents:
 
 
 class Uevents:
-    """An event source over the uevents of NVIDIA display devices.
+    """An event source over the uevents of NVIDIA display devices; virtual functions of a GPU are left aside.
 
     Attributes
     ----------
@@ -97,11 +99,14 @@ class Uevents:
         *,
         node: str,
         clock: Clock,
+        sysfs_root: Path = Path("/sys"),
         connect: Callable[[], UeventPort] = KernelUevents,
     ) -> None:
         self._entity_ids = {gpu.pci: f"gpu:{gpu.uuid}" for gpu in gpus}
         self._node = node
         self._clock = clock
+        self._folder = sysfs_root / "bus/pci/devices"
+        self._virtual: set[str] = set()
         self._connect = connect
         self._port: UeventPort | None = None
         self.overruns = 0
@@ -111,6 +116,7 @@ class Uevents:
         """Begin to listen; what happened before is not told."""
         self.close()
         self._port = self._connect()
+        self._virtual = {link.parent.name for link in self._folder.glob("*/physfn")}
 
     def close(self) -> None:
         """Stop listening; closing twice is harmless."""
@@ -153,10 +159,10 @@ class Uevents:
         if not _is_gpu(fields):
             return None
         told = _told(fields)
-        if told is None:
+        pci = fields["PCI_SLOT_NAME"].lower()
+        if self._is_virtual(pci, leaves=fields["ACTION"] == "remove") or told is None:
             return None
         kind, severity, words = told
-        pci = fields["PCI_SLOT_NAME"].lower()
         time_ns = self._clock.utc_ns()
         return Event(
             id=f"uevent:{kind}:{pci}:{fields.get('SEQNUM', time_ns)}",
@@ -169,6 +175,15 @@ class Uevents:
             sources=(self.name,),
             pci=pci,
         )
+
+    def _is_virtual(self, pci: str, *, leaves: bool) -> bool:
+        """Say whether a device is a share of a GPU; of one that leaves it is remembered, its files being gone."""
+        if is_virtual(f"{self._folder}/{pci}"):
+            self._virtual.add(pci)
+        found = pci in self._virtual
+        if leaves:
+            self._virtual.discard(pci)
+        return found
 
     def _overrun(self) -> Event:
         self.overruns += 1

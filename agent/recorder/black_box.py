@@ -9,7 +9,7 @@ when there is room again.
 import logging
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,7 @@ class _Segment:
     first_ns: int
     size_bytes: int = 0
     last_ns: int = 0
+    left_entries: int = 0  # how many a run before left in it; none in a segment of this run
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class BoxCounts:
 
     written_bytes: int = 0
     failed_flushes: int = 0
-    entries_never_written: int = 0
+    flushes_never_written: int = 0
     segments_cut: int = 0
 
 
@@ -44,7 +45,7 @@ class BoxCounts:
 class BlackBox:
     """The segments of one folder; `max_bytes` bounds them and, once more, what is owed in memory.
 
-    Another thread sets `left_is_safe` once what `left` gave stands in a recording; its segments go then.
+    What `left` gave stays, up to the bound, until another thread sets `left_is_safe`: it stands in recordings then.
     """
 
     folder: Path
@@ -57,7 +58,6 @@ class BlackBox:
     _trouble: str = ""
     _cut_said: bool = False
     left_is_safe: bool = False
-    _left: set[Path] = field(default_factory=set)
 
     @property
     def trouble(self) -> str:
@@ -81,11 +81,20 @@ class BlackBox:
             entries = list(whole_entries(data))
             found += entries
             first_ns, last_ns = (entries[0].taken_ns, entries[-1].taken_ns) if entries else (0, 0)
-            self._segments.append(_Segment(path=path, first_ns=first_ns, size_bytes=len(data), last_ns=last_ns))
-            self._left.add(path)
+            segment = _Segment(path=path, first_ns=first_ns, size_bytes=len(data), last_ns=last_ns)
+            segment.left_entries = len(entries)
+            self._segments.append(segment)
         return tuple(found)
 
-    def append(self, entries: Sequence[Entry], *, opening: Sequence[Entry], keep_from_ns: int) -> None:
+    def go_on_from(self, n_entries: int) -> None:
+        """Take the newest entries of what was left as this run's own: their segments age as those do that follow."""
+        for segment in reversed(self._segments):
+            if n_entries <= 0:
+                return
+            n_entries -= segment.left_entries
+            segment.left_entries = 0
+
+    def append(self, entries: Sequence[Entry], *, opening: Callable[[], Sequence[Entry]], keep_from_ns: int) -> None:
         """Put entries on disk and let go of segments that ended before `keep_from_ns`; `opening` begins a segment."""
         if not entries:
             return
@@ -93,7 +102,7 @@ class BlackBox:
         self._owe(b"".join(entry.to_bytes() for entry in entries))
         try:
             if self._fd is None or taken_ns - self._segments[-1].first_ns >= SEGMENT_NS:
-                self._begin(taken_ns, opening)
+                self._begin(taken_ns, opening())
             self._write(taken_ns)
         except OSError as err:
             self._fail(err)
@@ -101,15 +110,13 @@ class BlackBox:
             if self._trouble:
                 logger.warning("the black box in %s is written again", self.folder)
             self._trouble = ""
-        if self.left_is_safe and self._left:
-            self._forget_left()
         self._let_go(keep_from_ns)
 
     def forget(self) -> None:
         """Remove every segment: after a clean end nobody needs them."""
         self.close()
         while self._segments:
-            self._remove_oldest()
+            self._remove(self._segments[0])
 
     def close(self) -> None:
         """Close the file that is open; what stands in it stays."""
@@ -133,7 +140,7 @@ class BlackBox:
             os.close(folder)
 
     def _write(self, taken_ns: int) -> None:
-        """Write what is owed as one; half of it is taken back, so that what follows can be read."""
+        """Write what is owed as one; half of it is taken back."""
         if self._fd is None:
             return
         segment = self._segments[-1]
@@ -145,7 +152,6 @@ class BlackBox:
             os.fdatasync(self._fd)
         except OSError:
             os.ftruncate(self._fd, segment.size_bytes)
-            os.lseek(self._fd, segment.size_bytes, os.SEEK_SET)
             raise
         segment.size_bytes += len(data)
         segment.last_ns = taken_ns
@@ -158,34 +164,33 @@ class BlackBox:
         self._owed_bytes += len(data)
         while self._owed_bytes > self.max_bytes and len(self._owed) > 1:
             self._owed_bytes -= len(self._owed.popleft())
-            self.counts.entries_never_written += 1
+            self.counts.flushes_never_written += 1
 
     def _fail(self, err: OSError) -> None:
         self.counts.failed_flushes += 1
         if not self._trouble:
             logger.error("the black box in %s cannot be written: %s; it goes on in memory", self.folder, err.strerror)
         self._trouble = err.strerror or str(err)
-        if self._fd is not None and self._segments[-1].size_bytes == 0:  # it has not even its opening: begin it anew
-            self.close()
-            self._remove_newest()
-
-    def _forget_left(self) -> None:
-        while self._segments and self._segments[0].path in self._left:
-            self._remove_oldest()
-        self._left.clear()
+        if self._fd is not None:
+            self.close()  # its end may be torn: what follows begins a segment of its own
+            if self._segments[-1].size_bytes == 0:
+                self._remove_newest()
 
     def _let_go(self, keep_from_ns: int) -> None:
-        while len(self._segments) > 1 and self._segments[0].last_ns < keep_from_ns:
-            self._remove_oldest()
+        for segment in tuple(self._segments)[:-1]:
+            # Times of a run before may be of another boot.
+            if self.left_is_safe if segment.left_entries else segment.last_ns < keep_from_ns:
+                self._remove(segment)
         while len(self._segments) > 1 and self.size_bytes > self.max_bytes:
             self.counts.segments_cut += 1
             if not self._cut_said:
                 logger.warning("the black box holds less than it should: %d bytes are full", self.max_bytes)
             self._cut_said = True
-            self._remove_oldest()
+            self._remove(self._segments[0])
 
-    def _remove_oldest(self) -> None:
-        self._segments.popleft().path.unlink(missing_ok=True)
+    def _remove(self, segment: _Segment) -> None:
+        self._segments.remove(segment)
+        segment.path.unlink(missing_ok=True)
 
     def _remove_newest(self) -> None:
         # The opening is owed to the next segment, which brings its own.

@@ -36,6 +36,9 @@ class EntryKind(IntEnum):
     STATE = 5
 
 
+_KINDS = frozenset(EntryKind)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One entry; `taken_ns` is the monotonic time at which it was taken, valid within one boot."""
@@ -61,13 +64,13 @@ def json_entry(kind: EntryKind, taken_ns: int, fields: dict[str, Any]) -> Entry:
 
 
 def whole_entries(data: bytes) -> Iterator[Entry]:
-    """Give the entries of a file up to the first that is torn or damaged."""
+    """Give the entries of a file up to the first that is torn or damaged, or that another version wrote."""
     at = 0
     while at + _HEAD.size <= len(data):
         magic, kind, length, crc, taken_ns = _HEAD.unpack_from(data, at)
         at += _HEAD.size
         body = data[at : at + length]
-        if magic != _MAGIC or length > _MAX_BODY_BYTES or len(body) < length:
+        if magic != _MAGIC or kind not in _KINDS or length > _MAX_BODY_BYTES or len(body) < length:
             return
         if zlib.crc32(body, zlib.crc32(_CHECKED.pack(kind, taken_ns))) != crc:
             return

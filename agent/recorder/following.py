@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 # Rows that are packed at once: a backlog of minutes, after a restart, must not become one array.
 _MAX_ROWS = 2000
+# Losses whose time is remembered; own choice, more than the reads of the longest recording.
+_MAX_LOSSES = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,7 @@ class RowFollower:
     _rings: Rings | None = None
     _next: dict[str, int] = field(default_factory=dict)
     _inodes: dict[str, int] = field(default_factory=dict)
+    _losses: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_MAX_LOSSES))
 
     @property
     def positions(self) -> dict[str, tuple[int, int]]:
@@ -79,6 +83,17 @@ class RowFollower:
         """Begin each table there, as another follower of the same rings left it; others at their oldest row."""
         self._inodes = {name: inode for name, (inode, _) in positions.items()}
         self._next = {name: number for name, (_, number) in positions.items()}
+
+    def skip_to_end(self) -> None:
+        """Leave aside the rows that are there now; EnvironmentLacksError where there is no ring."""
+        self._rings = Rings.attach(self.main, self.others)
+        self._inodes = self._rings.identities
+        self._next = {name: table.count for name, table in _all_of(self._rings).items()}
+        self._rings = None
+
+    def lost_since(self, taken_ns: int) -> int:
+        """Give how many rows the reads from that time on found overwritten."""
+        return sum(lost for when_ns, lost in self._losses if when_ns >= taken_ns)
 
     def read(self, taken_ns: int) -> list[Entry]:
         """Give what is new; begins with a layout where the tables are not those of the last read."""
@@ -115,7 +130,9 @@ class RowFollower:
                 since = self._next.get(name, max(0, table.count - table.rows))
                 read = table.read(since if since <= table.count else 0, _MAX_ROWS)
                 self._next[name] = read.next
-                self.rows_lost += read.lost
+                if read.lost:
+                    self.rows_lost += read.lost
+                    self._losses.append((taken_ns, read.lost))
                 if not len(read.frame):
                     break
                 first = read.next - len(read.frame)

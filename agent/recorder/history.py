@@ -11,11 +11,12 @@ class History:
     """Entries by the time at which they were taken, at most `max_bytes` of them.
 
     Times are monotonic, so a wall clock that is stepped moves no window. `cut_bytes` counts what had to go although
-    it was still wanted.
+    it was still wanted, the newest of it taken at `cut_until_ns`.
     """
 
     max_bytes: int
     cut_bytes: int = 0
+    cut_until_ns: int = 0
     _entries: deque[Entry] = field(default_factory=deque)
     _size_bytes: int = 0
 
@@ -33,6 +34,7 @@ class History:
         self._entries.append(entry)
         self._size_bytes += len(entry.body)
         while self._size_bytes > self.max_bytes and len(self._entries) > 1:
+            self.cut_until_ns = self._entries[0].taken_ns
             self.cut_bytes += self._drop()
 
     def let_go(self, keep_from_ns: int) -> None:

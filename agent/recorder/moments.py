@@ -16,12 +16,24 @@ logger = logging.getLogger(__name__)
 
 # Lines between two looks; a storm beyond that is counted, not kept. A kernel log of 1 MiB holds about as many.
 _MAX_LINES = 10_000
+# Polls a look, so that a storm cannot hold it up; one poll gives a thousand records at most.
+_MAX_POLLS = 10
 
 Position = tuple[int, int]
 
 
 class LineSource(Protocol):
     """Where lines of the kernel log come from; it hands each to the `Lines` that it was made with."""
+
+    @property
+    def sequence(self) -> int | None:
+        """The number of the newest record that was read, None before the first."""
+        ...
+
+    @property
+    def records_lost(self) -> int:
+        """How many records were overwritten before they were read."""
+        ...
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
         """Look for new lines."""
@@ -30,7 +42,11 @@ class LineSource(Protocol):
 
 @dataclass(slots=True)
 class Lines:
-    """A parser of the kernel log that keeps the lines as they are, from `since_ns` on."""
+    """A parser of the kernel log that keeps the lines as they are.
+
+    What the log had before `since_ns` is left aside, until it was read to its end once: what comes then is new,
+    wherever the wall clock is set to.
+    """
 
     since_ns: int = 0
     unparsed: int = 0
@@ -82,6 +98,16 @@ class MomentFollower:
         """Where the next read of each journal begins."""
         return {name: reader.position for name, reader in self._readers.items()}
 
+    @property
+    def sequence(self) -> int | None:
+        """The number of the newest record of the kernel log, None where none was read."""
+        return None if self._source is None else self._source.sequence
+
+    @property
+    def lines_lost(self) -> int:
+        """Lines of the kernel log that were too many, or overwritten before they were read."""
+        return self._lines.lost + (0 if self._source is None else self._source.records_lost)
+
     def records(self) -> list[Record]:
         """Give the records that are new, journal by journal, each in the order in which it was written."""
         found: list[Record] = []
@@ -96,11 +122,19 @@ class MomentFollower:
         """Give the lines of the kernel log that are new."""
         if self._source is not None:
             try:
-                self._source.poll(0.0)
+                self._catch_up(self._source)
             except OSError as err:
                 self._say(f"kernel log: {err.strerror}")
                 self._source = None
         return self._lines.take()
+
+    def _catch_up(self, source: LineSource) -> None:
+        for _ in range(_MAX_POLLS):
+            before = source.sequence
+            source.poll(0.0)
+            if source.sequence == before:
+                self._lines.since_ns = 0
+                return
 
     def _say(self, trouble: str) -> None:
         if trouble != self._trouble:

@@ -16,7 +16,6 @@ from agent.recorder.triggers import Trigger, TriggerJudge, Window, widen
 from agent.recorder.unpacking import contents_of, moments_entry
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.recording import RecordingMeta
-from telemetry.recording_rows import KernelLine
 from telemetry.records import Record
 
 logger = logging.getLogger(__name__)
@@ -106,11 +105,7 @@ class Recorder:
 
     def step(self) -> None:
         """Look for triggers; flush where it is time; order the recording that is complete."""
-        for record in self.moments.records():
-            self._records.append(record)
-            trigger = self._judge.judge(record)
-            if trigger is not None:
-                self.ask(trigger)
+        self._listen()
         now_ns = self._now_ns()
         complete = self.window is not None and now_ns >= self.window.end_ns
         if complete or now_ns >= self._flush_at_ns:
@@ -121,11 +116,7 @@ class Recorder:
 
     def end(self) -> None:
         """Order the recording that is open with what there is: the run ends cleanly."""
-        for record in self.moments.records():
-            self._records.append(record)
-            trigger = self._judge.judge(record)
-            if trigger is not None:
-                self.ask(trigger)
+        self._listen()
         self.flush()
         if self.window is not None:
             self._order()
@@ -150,16 +141,15 @@ class Recorder:
             keep_from_ns = min(keep_from_ns, self.window.start_ns)
         self.history.let_go(keep_from_ns)
         entries.append(self._state(now_ns))
-        opening = [self.facts().to_entry(now_ns)]
-        if self.rows.layout is not None:
-            opening.append(self.rows.layout.to_entry(now_ns))
-        self.box.append(entries, opening=opening, keep_from_ns=keep_from_ns)
+        self.box.append(entries, opening=lambda: self._opening(now_ns), keep_from_ns=keep_from_ns)
         self.flushes += 1
 
-    def recent_lines(self) -> tuple[KernelLine, ...]:
-        """Give the lines of the kernel log that are kept."""
-        entries = self.history.between(0, self._now_ns())
-        return contents_of([entry for entry in entries if entry.kind is EntryKind.MOMENTS], {}).kernel_lines
+    def _listen(self) -> None:
+        for record in self.moments.records():
+            self._records.append(record)
+            trigger = self._judge.judge(record)
+            if trigger is not None:
+                self.ask(trigger)
 
     def _order(self) -> None:
         """Hand the open recording over to be written."""
@@ -173,17 +163,23 @@ class Recorder:
             "reason": first.reason,
             "triggers": [asdict(trigger) for trigger in window.triggers],
             "more_triggers": window.more_triggers,
-            "ring_rows_lost": self.rows.rows_lost,
-            "bytes_cut": self.history.cut_bytes,
+            "ring_rows_lost": self.rows.lost_since(window.start_ns),
+            "cut_s": max(0, self.history.cut_until_ns - window.start_ns) / NS_PER_S,
         }
         meta = self.facts().meta.with_about(about)
         self.submit(Order(name=name_of(first.what, first.time_ns), contents=contents, meta=meta))
+
+    def _opening(self, now_ns: int) -> list[Entry]:
+        """Give what a segment needs to be read alone."""
+        layout = self.rows.layout
+        return [self.facts().to_entry(now_ns), *([] if layout is None else [layout.to_entry(now_ns)])]
 
     def _state(self, now_ns: int) -> Entry:
         fields = {
             "utc_ns": self.clock.utc_ns(),
             "rows": self.rows.positions,
             "journals": self.moments.positions,
+            "kernel_log": self.moments.sequence,
             "window": None if self.window is None else asdict(self.window),
         }
         return json_entry(EntryKind.STATE, now_ns, fields)

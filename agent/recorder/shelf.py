@@ -1,5 +1,8 @@
 """The folder of recordings: written whole or not at all, and bounded; the oldest go first."""
 
+import contextlib
+import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +13,8 @@ from telemetry.clock import NS_PER_S
 from telemetry.errors import EnvironmentLacksError
 from telemetry.recording import RecordingMeta, write_recording
 from telemetry.records import Event, Record
+
+logger = logging.getLogger(__name__)
 
 _SUFFIX = ".parquet"
 _WORD_MAX = 40
@@ -40,7 +45,6 @@ class Shelf:
 
     folder: Path
     max_bytes: int
-    removed: int = 0
 
     def write(self, order: Order) -> Written:
         """Write a recording and make room for it; EnvironmentLacksError where it cannot be written."""
@@ -74,8 +78,11 @@ class Shelf:
         return path
 
     def _make_room(self, newest: Path) -> tuple[str, ...]:
-        """Remove the oldest until the bound is kept; the newest stays whatever its size."""
-        sizes = {path: path.stat() for path in self.folder.glob(f"*{_SUFFIX}")}
+        """Remove the oldest until the bound is kept; the newest stays whatever its size, and what cannot be removed."""
+        sizes: dict[Path, os.stat_result] = {}
+        for path in self.folder.glob(f"*{_SUFFIX}"):
+            with contextlib.suppress(OSError):  # a person has removed it meanwhile
+                sizes[path] = path.stat()
         total_bytes = sum(status.st_size for status in sizes.values())
         gone: list[str] = []
         for path, status in sorted(sizes.items(), key=lambda item: (item[1].st_mtime_ns, item[0].name)):
@@ -83,10 +90,13 @@ class Shelf:
                 break
             if path == newest:
                 continue
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as err:
+                logger.warning("%s cannot be removed: %s", path, err.strerror)
+                continue
             total_bytes -= status.st_size
             gone.append(path.name)
-        self.removed += len(gone)
         return tuple(gone)
 
 

@@ -7,12 +7,14 @@ from telemetry.records import Event, EventKind, Finding, FindingStatus, Incident
 
 # An incident that opened longer ago is an old one that was told anew, as after a restart.
 _NEWS_NS = 60 * NS_PER_S
-# Incidents that were heard of, so that an update is no news; a node never has that many open.
+# Incidents and events that were heard of, so that an update is no news; a node never has that many at once.
 _MAX_HEARD = 1024
 # Triggers that a recording names; a storm has thousands, and its first ones tell.
 _MAX_NAMED = 50
 # Own choice: sources that tell late, such as a board controller, tell within this.
 _MAX_LATE_NS = 30 * NS_PER_S
+# What a person asks for; it is always named, since its answer goes to whoever asked.
+BY_HAND = "by-hand"
 _CRASHES = frozenset({EventKind.XID, EventKind.SXID})
 
 
@@ -27,7 +29,7 @@ class Trigger:
 
 
 class TriggerJudge:
-    """Tells the records that ask for a recording; remembers which incidents it has heard of."""
+    """Tells the records that ask for a recording; remembers which incidents and events it has heard of."""
 
     def __init__(self) -> None:
         self._heard: dict[str, None] = {}
@@ -40,18 +42,24 @@ class TriggerJudge:
             case Incident():
                 return self._incident(record)
             case Event() if record.kind is EventKind.BUS_DROP:
-                return _trigger("bus_drop", record.message, record)
+                return _trigger("bus_drop", record.message, record) if self._is_news(record.id) else None
             case Event() if record.kind in _CRASHES and record.severity is Severity.CRITICAL:
-                return _trigger(f"{record.kind}-{record.code}", record.message, record)
+                what = f"{record.kind}-{record.code}"
+                return _trigger(what, record.message, record) if self._is_news(record.id) else None
             case _:
                 return None
 
-    def _incident(self, incident: Incident) -> Trigger | None:
-        if incident.id in self._heard:
-            return None
-        self._heard[incident.id] = None
+    def _is_news(self, record_id: str) -> bool:
+        if record_id in self._heard:
+            return False
+        self._heard[record_id] = None
         if len(self._heard) > _MAX_HEARD:
             del self._heard[next(iter(self._heard))]
+        return True
+
+    def _incident(self, incident: Incident) -> Trigger | None:
+        if not self._is_news(incident.id):
+            return None
         opened_now = incident.time_ns - incident.opened_ns <= _NEWS_NS
         if incident.state is not IncidentState.OPEN or not opened_now:
             return None
@@ -85,7 +93,7 @@ def widen(
     if window is None:
         return Window(start_ns=start_ns, end_ns=end_ns, triggers=(trigger,))
     end_ns = max(window.end_ns, min(end_ns, window.start_ns + round(longest_s * NS_PER_S)))
-    if len(window.triggers) >= _MAX_NAMED:
+    if len(window.triggers) >= _MAX_NAMED and trigger.what != BY_HAND:
         return replace(window, end_ns=end_ns, more_triggers=window.more_triggers + 1)
     return replace(window, end_ns=end_ns, triggers=(*window.triggers, trigger))
 

@@ -6,14 +6,17 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
-from agent.recorder.shelf import Order, Shelf, Written
+from agent.recorder.shelf import Order, Written
 from telemetry.errors import EnvironmentLacksError
 
 logger = logging.getLogger(__name__)
 
 # Orders that wait for a disk with room; each holds at most what the memory of the recorder holds.
 _MAX_WAITING = 2
+# own choice: orders that nobody has looked at yet, since a disk answers nothing at all.
+_MAX_UNSEEN = 4
 _AGAIN_S = 10.0
 
 
@@ -27,19 +30,29 @@ class Result:
     given_up: bool = False
 
 
+class OrderShelf(Protocol):
+    """Where recordings are written."""
+
+    def write(self, order: Order) -> Written:
+        """Write a recording; EnvironmentLacksError where it cannot be written."""
+        ...
+
+
 class RecordingWriter:
     """Writes orders one after the other; one that fails waits and is tried again, the newest ones first kept.
 
-    `on_result` is called from the writer's thread.
+    `on_result` is called from the writer's thread, and by `submit` for an order that finds no room; never twice at
+    once.
     """
 
-    def __init__(self, shelf: Shelf, on_result: Callable[[Result], None], *, again_s: float = _AGAIN_S) -> None:
+    def __init__(self, shelf: OrderShelf, on_result: Callable[[Result], None], *, again_s: float = _AGAIN_S) -> None:
         self._shelf = shelf
         self._on_result = on_result
         self._again_s = again_s
         self._orders: queue.Queue[Order | None] = queue.Queue()
         self._waiting: deque[Order] = deque()
         self._said = False
+        self._telling = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="recordings", daemon=True)
         self._thread.start()
 
@@ -50,6 +63,9 @@ class RecordingWriter:
 
     def submit(self, order: Order) -> None:
         """Hand over an order."""
+        if self._orders.qsize() >= _MAX_UNSEEN:
+            self._tell(Result(order=order, why="too many recordings wait", given_up=True))
+            return
         self._orders.put(order)
 
     def close(self, timeout_s: float) -> bool:
@@ -57,6 +73,10 @@ class RecordingWriter:
         self._orders.put(None)
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+    def _tell(self, result: Result) -> None:
+        with self._telling:
+            self._on_result(result)
 
     def _run(self) -> None:
         while True:
@@ -68,7 +88,7 @@ class RecordingWriter:
             if order is None:
                 self._try_waiting()
                 for left in self._waiting:
-                    self._on_result(Result(order=left, why="the recorder ends", given_up=True))
+                    self._tell(Result(order=left, why="the recorder ends", given_up=True))
                 return
             self._waiting.append(order)
             self._try_waiting()
@@ -83,15 +103,15 @@ class RecordingWriter:
                 self._complain(str(err), order)
             except Exception:  # supervisor of one recording: a defect in it must not end the recorder
                 logger.exception("recording %s cannot be made", order.name)
-                self._on_result(Result(order=order, why="a defect; the log has it", given_up=True))
+                self._tell(Result(order=order, why="a defect; the log has it", given_up=True))
             else:
                 self._said = False
-                self._on_result(Result(order=order, written=written))
+                self._tell(Result(order=order, written=written))
         while len(self._waiting) > _MAX_WAITING:
-            self._on_result(Result(order=self._waiting.popleft(), why="too many recordings wait", given_up=True))
+            self._tell(Result(order=self._waiting.popleft(), why="too many recordings wait", given_up=True))
 
     def _complain(self, why: str, order: Order) -> None:
         if not self._said:
             logger.error("a recording waits in memory: %s", why)
-            self._on_result(Result(order=order, why=why))
+            self._tell(Result(order=order, why=why))
         self._said = True

@@ -1,7 +1,6 @@
 """``railwatch record``: the ring, what comes next, or what the flight recorder has, as one file."""
 
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,12 +9,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from agent.recorder.black_box import BlackBox
-from agent.recorder.entries import EntryKind
+from agent.recorder.entries import Entry, EntryKind
+from agent.recorder.following import RowFollower
 from agent.recorder.moments import Lines, MomentFollower
 from agent.recorder.shelf import event_order
 from agent.recorder.unpacking import contents_of
-from agent.ring import RingTable
-from agent.rings import Rings
 from railwatch.cli.output import print_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.cli.up import seconds
@@ -24,7 +22,6 @@ from railwatch.recorded_run import box_dir, run_meta, wishes_dir
 from railwatch.session import Session
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError
-from telemetry.frames import Frame
 from telemetry.recording import check_suffix, write_recording
 from telemetry.recording_rows import KernelLine
 from telemetry.records import Record
@@ -89,62 +86,46 @@ def _wish(session: Session, clock: Clock) -> dict[str, Any]:
 
 
 def _record(out: Path, session: Session, duration_s: float | None, clock: Clock) -> dict[str, Any]:
-    folder = session.config.data_dir
-    rings = Rings.attach(session.ring_path, (*session.other_ring_paths, session.steps_ring_path))
-    tables = rings.tables | rings.late_tables
+    rows = RowFollower(session.ring_path, (*session.other_ring_paths, session.steps_ring_path))
     start_ns = clock.utc_ns() if duration_s is not None else 0
-    following = {
-        name: table.count if duration_s is not None else max(0, table.count - table.rows)
-        for name, table in tables.items()
-    }
-    first_rows = dict(following)
-    frames, lost = _followed(tables, following, duration_s, clock)
-    if not frames:
-        raise EnvironmentLacksError(f"{folder}: the run has no samples yet; expected some to record")
-    first_ns, last_ns = start_ns or min(int(frame.time_ns[0]) for frame in frames), clock.utc_ns()
+    contents = contents_of(_followed(rows, duration_s, clock), {})
+    if not contents.tables:
+        raise EnvironmentLacksError(f"{session.config.data_dir}: the run has no samples yet; expected some to record")
+    first_ns, last_ns = start_ns or min(int(frame.time_ns[0]) for frame in contents.frames()), clock.utc_ns()
     records = _records(session, first_ns, last_ns)
-    about = {"first_rows": first_rows, "event_order": event_order(records), "ring_rows_lost": lost}
-    rows = write_recording(
+    lost = 0 if duration_s is None else rows.rows_lost  # the oldest rows of a full ring go while it is read
+    about = {"first_rows": contents.first_rows, "event_order": event_order(records), "ring_rows_lost": lost}
+    n_rows = write_recording(
         out,
-        frames,
-        topology=rings.topology,
+        contents.frames(),
+        topology=contents.topology,
         meta=run_meta(session).with_about(about),
         records=records,
-        kernel_lines=_kernel_lines(folder, first_ns, last_ns),
+        kernel_lines=_kernel_lines(session.config.data_dir, first_ns, last_ns),
     )
-    return {"file": str(out), "rows": rows, "lost_ring_rows": lost, "bytes": out.stat().st_size}
+    return {"file": str(out), "rows": n_rows, "lost_ring_rows": lost, "bytes": out.stat().st_size}
 
 
-def _followed(
-    tables: Mapping[str, RingTable], following: dict[str, int], duration_s: float | None, clock: Clock
-) -> tuple[list[Frame], int]:
-    """Give the rows of the ring, or those that come within the duration, and how many of these were lost."""
-    frames: list[Frame] = []
-    lost = 0
+def _followed(rows: RowFollower, duration_s: float | None, clock: Clock) -> list[Entry]:
+    """Give the rows of the ring, or those that come within the duration, whatever ring they come in."""
+    if duration_s is None:
+        return rows.read(0)
+    rows.skip_to_end()
+    entries: list[Entry] = []
     said = Console(stderr=True)  # standard output is the result's
-    quiet = duration_s is None or not said.is_terminal
-    with Progress("recording", BarColumn(), TimeRemainingColumn(), console=said, transient=True, disable=quiet) as bar:
-        task = bar.add_task("recording", total=duration_s or 0)
-        end_s = clock.monotonic_s() + (duration_s or 0)
+    bars = Progress(
+        "recording", BarColumn(), TimeRemainingColumn(), console=said, transient=True, disable=not said.is_terminal
+    )
+    with bars as bar:
+        task = bar.add_task("recording", total=duration_s)
+        end_s = clock.monotonic_s() + duration_s
         while True:
             done = clock.monotonic_s() >= end_s
-            for frame, gone in _new_rows(tables, following):
-                lost += gone if duration_s is not None else 0
-                frames.append(frame)
+            entries += rows.read(0)
             if done:
-                return frames, lost
+                return entries
             clock.sleep_until(min(end_s, clock.monotonic_s() + LOOK_S))
-            bar.update(task, completed=(duration_s or 0) - (end_s - clock.monotonic_s()))
-
-
-def _new_rows(tables: Mapping[str, RingTable], following: dict[str, int]) -> Iterator[tuple[Frame, int]]:
-    for name, table in tables.items():
-        while True:
-            read = table.read(following[name])
-            following[name] = read.next
-            if not len(read.frame):
-                break
-            yield read.frame, read.lost
+            bar.update(task, completed=duration_s - (end_s - clock.monotonic_s()))
 
 
 def _records(session: Session, start_ns: int, stop_ns: int) -> tuple[Record, ...]:

@@ -54,6 +54,10 @@ def show(
     typer.echo(f"{path}: {fields['reason'] or 'made by hand'}{_marks(fields)}")
     if fields["first"] is not None:
         typer.echo(f"{fields['first']} to {fields['last']}, {fields['seconds']:.1f} s, {fields['rows']} rows")
+    if fields["ring_rows_lost"]:
+        typer.echo(f"{fields['ring_rows_lost']} rows were overwritten before the recorder read them")
+    if fields["cut_s"]:
+        typer.echo(f"its first {fields['cut_s']:.1f} s are missing: recorder.memory_max was full")
     for trigger in fields["triggers"]:
         typer.echo(f"  {iso_utc(trigger['time_ns'])[11:19]}  {trigger['what']}: {trigger['reason']}")
     tables = [(t["table"], t["kind"], str(t["entities"]), str(t["signals"])) for t in fields["tables"]]
@@ -87,6 +91,7 @@ def _shown(read: Recording) -> dict[str, Any]:
         "reason": about.get("reason", ""),
         "triggers": about.get("triggers", []),
         "ring_rows_lost": about.get("ring_rows_lost"),
+        "cut_s": about.get("cut_s"),
         "first": None if span_ns is None else iso_utc(span_ns[0]),
         "last": None if span_ns is None else iso_utc(span_ns[1]),
         "seconds": 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / NS_PER_S,

@@ -74,13 +74,16 @@ def _judged(tables: Sequence[TableSpec]) -> list[TableSpec]:
 
 
 def _trace(read: Recording) -> Trace | None:
-    """Give the steps of the live guard where the recording has them: the flight recorder writes them down."""
+    """Give the steps of the live guard where the recording has them: the flight recorder writes them down.
+
+    Steps of two guards, where the sampling process was started again with other tables, cannot be taken by one.
+    """
     steps = next((spec for spec in read.tables if spec.name == STEPS), None)
     first_rows = read.meta.about.get("first_rows", {})
     if steps is None or STEPS not in first_rows:
         return None
     whole = {spec.name: frame for spec in read.tables if (frame := _whole(read, spec)) is not None}
-    if STEPS not in whole:
+    if STEPS not in whole or np.any(np.diff(whole[STEPS].values[:, 0, : len(tables_of(steps))], axis=0) < 0):
         return None
     events = [record for record in read.records if isinstance(record, Event)]
     order = read.meta.about.get("event_order", [])
@@ -128,6 +131,8 @@ def _records(pipeline: Pipeline, read: Recording) -> Iterator[Record]:
         waiting.append(frame)
     if waiting:
         yield from _step(pipeline, waiting, events)
+    for event in events:  # told when no row came any more
+        yield from pipeline.step((), (event,), event.time_ns).records
 
 
 def _step(pipeline: Pipeline, frames: list[Frame], events: list[Event]) -> tuple[Record, ...]:

@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event as Flag
@@ -16,8 +16,8 @@ from agent.recorder.following import RowFollower, state_of
 from agent.recorder.moments import Lines, LineSource, MomentFollower, Position
 from agent.recorder.recorder import Recorder, RunFacts
 from agent.recorder.recovery import last_words, recovered, runs_in
-from agent.recorder.shelf import Shelf
-from agent.recorder.triggers import Trigger
+from agent.recorder.shelf import Order, Shelf
+from agent.recorder.triggers import BY_HAND, Trigger
 from agent.recorder.writing import RecordingWriter, Result
 from railwatch.config.sources import SourceUse
 from railwatch.processes.child import Ready, run_child
@@ -50,17 +50,18 @@ class Teller:
         self._left_names: set[str] = set()
         self.written = self.removed = self.given_up = self.failed = 0
 
-    def expect_left(self, name: str) -> None:
-        """Learn that this order holds what the black box had left from the run before."""
-        self._left_names.add(name)
+    def expect_left(self, names: Iterable[str]) -> None:
+        """Learn which orders hold what the black box had left from runs before."""
+        self._left_names.update(names)
 
-    @property
-    def awaits_left(self) -> bool:
-        """Whether something that the run before left is not written yet."""
-        return bool(self._left_names)
+    def cannot_read_left(self) -> None:
+        """Say that what the run before left is lost."""
+        self.failed += 1
+        message = "What the run before left in the black box cannot be read; it is lost"
+        self._tell("failed", message, Severity.WARNING)
 
     def hear(self, result: Result) -> None:
-        """Say what became of one order; called from the writer's thread."""
+        """Say what became of one order; called as `RecordingWriter` says."""
         name = result.order.name
         if result.written is None:
             self.failed += 1
@@ -81,7 +82,7 @@ class Teller:
                 self._box.left_is_safe = True
         answer = {"file": str(written.path), "rows": written.rows, "bytes": written.size_bytes}
         for trigger in result.order.meta.about["triggers"]:
-            if trigger["what"] == "by-hand":
+            if trigger["what"] == BY_HAND:
                 _put(wishes_dir(self._session.run_dir) / f"{trigger['id']}.done", answer)
 
     def _tell(self, what: str, message: str, severity: Severity) -> None:
@@ -139,10 +140,29 @@ def _take_over(
     session: Session, box: BlackBox, writer: RecordingWriter, teller: Teller, *, before_s: float
 ) -> tuple[Entry, ...]:
     """Give what an earlier recorder of this very run left; of runs before, order the recording of their last window."""
-    runs = list(runs_in(box.left()))
     own: tuple[Entry, ...] = ()
-    if runs and (runs[-1][0].started_ns, runs[-1][0].boot) == (session.started_ns, _boot()):
-        own = runs.pop()[1]
+    orders: list[Order] = []
+    try:
+        runs = list(runs_in(box.left()))
+        if runs and (runs[-1][0].started_ns, runs[-1][0].boot) == (session.started_ns, _boot()):
+            own = runs.pop()[1]
+            box.go_on_from(len(own))
+        orders.extend(_recovered(session, runs, before_s=before_s))
+    except Exception:  # supervisor of what another version may have written: it must not end every start from now on
+        logger.exception("what the run before left in the black box cannot be read")
+        teller.cannot_read_left()
+    box.left_is_safe = not orders
+    teller.expect_left(order.name for order in orders)  # all of them, before the first can be written
+    for order in orders:
+        writer.submit(order)
+    shutil.rmtree(left_dir(session.run_dir), ignore_errors=True)
+    return own
+
+
+def _recovered(
+    session: Session, runs: Sequence[tuple[RunFacts, tuple[Entry, ...]]], *, before_s: float
+) -> Iterator[Order]:
+    """Give the order for the last window of each run that did not end cleanly."""
     left, others = left_dir(session.run_dir), (*session.other_ring_paths, session.steps_ring_path)
     for number, (facts, entries) in enumerate(runs):
         if number == len(runs) - 1:
@@ -153,12 +173,7 @@ def _take_over(
             )
         order = recovered(facts, entries, before_s=before_s)
         if order is not None:
-            teller.expect_left(order.name)
-            writer.submit(order)
-    if not teller.awaits_left:
-        box.left_is_safe = not own
-    shutil.rmtree(left, ignore_errors=True)
-    return own
+            yield order
 
 
 def _records_left(session: Session, entries: tuple[Entry, ...]) -> list[Record]:
@@ -181,22 +196,22 @@ def _moments(session: Session, own: tuple[Entry, ...], clock: Clock) -> MomentFo
     positions: dict[str, Position] = session.journal_starts()
     if state is not None:
         positions = {name: (inode, offset) for name, (inode, offset) in state["journals"].items()}
-    lines = Lines(since_ns=session.started_ns if state is None else state["utc_ns"])
+    lines = Lines(since_ns=session.started_ns)
     return MomentFollower(
         {name: session.journal_dir / f"{name}.jsonl" for name in FOLLOWED},
         positions=positions,
         lines=lines,
-        source=_kernel_log(session, lines, clock),
+        source=_kernel_log(session, lines, clock, after=None if state is None else state.get("kernel_log")),
     )
 
 
-def _kernel_log(session: Session, lines: Lines, clock: Clock) -> LineSource | None:
+def _kernel_log(session: Session, lines: Lines, clock: Clock, *, after: int | None) -> LineSource | None:
     if session.config.sources.kernel_log is SourceUse.OFF:
         return None
     path = Path(session.kmsg)
     # The device keeps what was logged since the boot: what came while we started is there. A file may be of any age.
     start = Start.BEGINNING if session.simulated or path.is_char_device() else Start.END
-    log = KernelLog(path, node=session.node.key, parser=lines, clock=clock, start=start)
+    log = KernelLog(path, node=session.node.key, parser=lines, clock=clock, start=start, after=after)
     try:
         log.open()
     except OSError as err:
@@ -209,7 +224,7 @@ def _wishes(folder: Path) -> Iterable[Trigger]:
     for path in sorted(folder.glob("*.wish")):
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
-            yield Trigger(what="by-hand", reason=str(fields["reason"]), time_ns=int(fields["time_ns"]), id=path.stem)
+            yield Trigger(what=BY_HAND, reason=str(fields["reason"]), time_ns=int(fields["time_ns"]), id=path.stem)
         except (OSError, ValueError, KeyError, TypeError) as err:
             logger.warning("%s is no wish: %s", path, err)
         path.unlink(missing_ok=True)
@@ -222,6 +237,7 @@ def _status(recorder: Recorder, teller: Teller, writer: RecordingWriter) -> dict
         "history_bytes": recorder.history.size_bytes,
         "history_cut_bytes": recorder.history.cut_bytes,
         "ring_rows_lost": recorder.rows.rows_lost,
+        "kernel_lines_lost": recorder.moments.lines_lost,
         "box_bytes": recorder.box.size_bytes,
         "box_trouble": recorder.box.trouble,
         **{f"box_{name}": value for name, value in asdict(recorder.box.counts).items()},

@@ -107,6 +107,15 @@ def test_a_gpu_that_was_not_there_at_start_is_told_and_other_devices_are_not(bus
     assert (event.kind, event.pci, event.entity_id) == (EventKind.DEVICE_ADDED, "0000:5e:00.0", None)
 
 
+def test_a_virtual_function_of_a_gpu_is_no_gpu_that_came(bus: Bus) -> None:
+    pci = "0000:3b:00.4"
+    bus.add(pci)
+    (bus.root / "bus/pci/devices" / pci / "physfn").symlink_to(bus.root / "bus/pci/devices" / ONE.pci)
+    assert bus.look(2) == []
+    bus.remove(pci)
+    assert bus.look(2) == []
+
+
 def test_a_narrower_link_is_told_when_it_lasts_and_when_it_is_whole_again(bus: Bus) -> None:
     bus.set(ONE.pci, current_link_width="8")
     assert bus.look(1) == []
@@ -171,6 +180,16 @@ def test_errors_that_the_kernel_counts_are_told_by_how_many_more(bus: Bus) -> No
     assert "2 more fatal" in fatal.message
     bus.set(ONE.pci, aer_dev_fatal="garbage", aer_dev_nonfatal="TOTAL_ERR_NONFATAL 1")
     assert bus.look(2) == []
+
+
+def test_errors_counted_while_the_file_could_not_be_read_are_told_by_the_next_look(bus: Bus) -> None:
+    bus.set(ONE.pci, aer_dev_fatal="TOTAL_ERR_FATAL 2")
+    assert len(bus.look()) == 1
+    bus.set(ONE.pci, aer_dev_fatal="garbage")
+    assert bus.look() == []
+    bus.set(ONE.pci, aer_dev_fatal="TOTAL_ERR_FATAL 5")
+    (event,) = bus.look()
+    assert "3 more fatal" in event.message
 
 
 def test_a_sysfs_that_goes_away_takes_every_gpu_with_it_and_nothing_raises(bus: Bus) -> None:

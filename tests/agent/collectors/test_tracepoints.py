@@ -109,6 +109,20 @@ def test_lost_hits_are_counted_and_told(tracefs: Tracefs) -> None:
     assert tracefs.source.lost == 12
 
 
+def test_lost_hits_whose_number_the_kernel_does_not_know_are_told_too(tracefs: Tracefs) -> None:
+    tracefs.write("CPU:3 [LOST EVENTS]\n")
+    (event,) = tracefs.source.poll(0.0)
+    assert event.kind is EventKind.KERNEL_GAP
+    assert event.message.startswith("Some tracepoint hits")
+    assert (tracefs.source.lost, tracefs.source.unparsed) == (0, 0)
+
+
+@pytest.mark.parametrize("group", ["(   4021)", "(-------)"])
+def test_a_machine_that_traces_with_thread_groups_is_read_too(tracefs: Tracefs, group: str) -> None:
+    tracefs.write(f"           <...>-4021    {group} [003] d..2.   999.500000: nvidia_dev_xid: {XID}\n")
+    assert [event.code for event in tracefs.source.poll(0.0)] == [79]
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -125,8 +139,35 @@ def test_lines_that_a_program_wrote_or_that_cannot_be_read_are_counted(tracefs: 
     assert tracefs.source.unparsed == 1
 
 
-def test_stamps_of_another_clock_are_not_believed(tracefs: Tracefs) -> None:
-    tracefs.hit(XID, stamp="5.000000")
+def a_kept_instance(root: Path, clocks: str, monkeypatch: pytest.MonkeyPatch) -> Tracefs:
+    """Give an instance that root made and switched on: nobody else may write into it."""
+    (root / "events").mkdir()
+    tracefs = Tracefs(root)
+    for point in POINTS:
+        (tracefs.instance / "events" / point / "enable").write_text("1\n", encoding="ascii")
+    (tracefs.instance / "trace_clock").write_text(clocks, encoding="ascii")
+
+    def refuse(*_: object, **__: object) -> int:
+        raise PermissionError(13, "Permission denied", str(tracefs.instance))
+
+    tracefs.hit(XID, stamp="5.000000")  # long before anybody read it
+    monkeypatch.setattr(Path, "write_text", refuse)  # root may write everywhere, so the refusal has to be made
+    tracefs.source.open()
+    return tracefs
+
+
+def test_what_an_instance_had_kept_for_long_before_it_is_read_is_no_news(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracefs = a_kept_instance(tmp_path, "local global counter uptime perf [mono] mono_raw boot\n", monkeypatch)
+    assert tracefs.source.poll(0.0) == ()
+    tracefs.hit(XID)
+    assert [event.code for event in tracefs.source.poll(0.0)] == [79]
+    assert tracefs.source.unparsed == 0
+
+
+def test_stamps_of_another_clock_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracefs = a_kept_instance(tmp_path, "[local] global counter uptime perf mono mono_raw boot\n", monkeypatch)
     assert tracefs.source.poll(0.0)[0].time_ns == START_NS
 
 

@@ -116,6 +116,30 @@ def test_a_gpu_that_was_not_known_is_told_by_its_address(uevents: Uevents, pair:
     assert (event.entity_id, event.pci) == (None, "0000:5e:00.0")
 
 
+def test_virtual_functions_of_a_gpu_may_come_and_go_and_a_gpu_in_their_place_is_told(
+    pair: Pair, tmp_path: Path
+) -> None:
+    devices = tmp_path / "bus/pci/devices"
+    old, fresh = "0000:3b:00.4", "0000:3b:00.5"
+    for pci in (GPU.pci, old):
+        (devices / pci).mkdir(parents=True)
+    (devices / old / "physfn").symlink_to(devices / GPU.pci)
+    uevents = Uevents([GPU], node="node0", clock=FakeClock(), sysfs_root=tmp_path, connect=lambda: pair)
+    uevents.open()
+    (devices / fresh).mkdir()
+    (devices / fresh / "physfn").symlink_to(devices / GPU.pci)
+    pair.theirs.send(datagram("add", pci=fresh))
+    pair.theirs.send(datagram("bind", pci=fresh, more={"DRIVER": "vfio-pci"}))
+    assert uevents.poll(0.0) == ()
+    for pci in (old, fresh):
+        (devices / pci / "physfn").unlink()
+        pair.theirs.send(datagram("remove", pci=pci))
+    assert uevents.poll(0.0) == ()
+    for action in ("add", "remove"):
+        pair.theirs.send(datagram(action, pci=fresh))
+    assert [event.kind for event in uevents.poll(0.0)] == [EventKind.DEVICE_ADDED, EventKind.BUS_DROP]
+
+
 @pytest.mark.parametrize(
     "message", [b"libudev\0\xfe\xed\xca\xfe", b"\0", b"add@/x", b"\xff" * 100, b"add@/x\0SUBSYSTEM"]
 )

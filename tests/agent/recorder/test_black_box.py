@@ -22,7 +22,7 @@ def taken(entries: Sequence[Entry]) -> list[int]:
 
 def fill(box: BlackBox, times_ns: Sequence[int], *, keep_ns: int = 1 << 60) -> None:
     for time_ns in times_ns:
-        box.append([an_entry(time_ns)], opening=OPENING, keep_from_ns=time_ns - keep_ns)
+        box.append([an_entry(time_ns)], opening=lambda: OPENING, keep_from_ns=time_ns - keep_ns)
 
 
 def test_what_was_appended_is_left_for_the_next_start_in_segments_that_each_begin_alike(tmp_path: Path) -> None:
@@ -90,11 +90,11 @@ def test_a_disk_that_is_full_from_the_start_leaves_no_file_and_memory_is_bounded
         patched.setattr("agent.recorder.black_box.os.write", full_disk(0))
         fill(box, range(30))
         assert list((tmp_path / "box").iterdir()) == []
-    assert box.counts.entries_never_written > 0
+    assert box.counts.flushes_never_written > 0
     fill(box, [30])
     left = BlackBox(tmp_path / "box", 1000).left()
     assert left[0].kind is EntryKind.RUN
-    assert len(taken(left)) + box.counts.entries_never_written == 31
+    assert len(taken(left)) + box.counts.flushes_never_written == 31
 
 
 def test_what_a_run_before_left_goes_once_it_is_safe_and_not_before(tmp_path: Path) -> None:
@@ -106,6 +106,46 @@ def test_what_a_run_before_left_goes_once_it_is_safe_and_not_before(tmp_path: Pa
     box.left_is_safe = True
     fill(box, [4])
     assert taken(BlackBox(tmp_path, 1 << 20).left()) == [3, 4]
+
+
+def test_what_a_run_before_left_does_not_age_before_it_is_safe(tmp_path: Path) -> None:
+    fill(BlackBox(tmp_path, 1 << 20), [1, 2])
+    box = BlackBox(tmp_path, 1 << 20)
+    box.left()
+    later_ns = [n * SEGMENT_NS for n in range(10, 14)]  # an hour of standing still is no reason to forget
+    fill(box, later_ns, keep_ns=SEGMENT_NS)
+    assert taken(BlackBox(tmp_path, 1 << 20).left()) == [1, 2, *later_ns[-2:]]
+
+
+def test_what_the_run_itself_had_written_ages_and_stays_when_older_runs_are_safe(tmp_path: Path) -> None:
+    fill(BlackBox(tmp_path, 1 << 20), [1, 2])
+    before = BlackBox(tmp_path, 1 << 20)
+    before.left()
+    fill(before, [3, SEGMENT_NS + 3])
+    box = BlackBox(tmp_path, 1 << 20)
+    assert taken(box.left()) == [1, 2, 3, SEGMENT_NS + 3]
+    box.go_on_from(4)  # both segments, each with the word of its run
+    box.left_is_safe = True
+    fill(box, [SEGMENT_NS + 4])
+    assert taken(BlackBox(tmp_path, 1 << 20).left()) == [3, SEGMENT_NS + 3, SEGMENT_NS + 4]
+    fill(box, [2 * SEGMENT_NS + 4], keep_ns=SEGMENT_NS)
+    assert 3 not in taken(BlackBox(tmp_path, 1 << 20).left())
+
+
+def test_half_a_write_that_cannot_be_taken_back_does_not_hide_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(fd: int, size_bytes: int) -> None:
+        raise OSError(errno.EIO, f"Input/output error of {fd} at {size_bytes}")
+
+    box = BlackBox(tmp_path, 1 << 20)
+    fill(box, [1, 2])
+    with monkeypatch.context() as patched:
+        patched.setattr("agent.recorder.black_box.os.write", full_disk(50))
+        patched.setattr("agent.recorder.black_box.os.ftruncate", refuse)
+        fill(box, [3])
+    fill(box, [4])
+    assert taken(BlackBox(tmp_path, 1 << 20).left()) == [1, 2, 3, 4]
 
 
 def test_a_clean_end_leaves_nothing(tmp_path: Path) -> None:

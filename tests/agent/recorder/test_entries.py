@@ -1,3 +1,6 @@
+import struct
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,6 +57,14 @@ def test_a_damaged_byte_ends_the_reading(at: int) -> None:
     bad = bytearray(Entry(kind=EntryKind.STATE, taken_ns=2, body=b"second, a longer one").to_bytes())
     bad[at] ^= 0x55
     assert [entry.taken_ns for entry in whole_entries(good + bytes(bad) + good)] == [1]
+
+
+def test_an_entry_of_a_kind_that_another_version_knows_ends_the_reading() -> None:
+    good = Entry(kind=EntryKind.STATE, taken_ns=1, body=b"ours")
+    body, taken_ns, kind = b"theirs", 2, 200
+    crc = zlib.crc32(body, zlib.crc32(struct.pack("<Bq", kind, taken_ns)))
+    theirs = struct.pack("<HBxIIq", 0x5742, kind, len(body), crc, taken_ns) + body
+    assert list(whole_entries(good.to_bytes() + theirs)) == [good]
 
 
 def test_zeroes_after_the_last_entry_are_no_entry() -> None:

@@ -1,16 +1,22 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from agent.collectors.kernel_log import KernelLog, Start
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import EntryKind, place_of_rows, unpack_rows
 from agent.recorder.following import RowFollower, state_of
+from agent.recorder.moments import MomentFollower
 from agent.recorder.recovery import last_words, recovered, runs_in
 from agent.recorder.shelf import Shelf
 from agent.recorder.triggers import Trigger
+from agent.recorder.unpacking import contents_of
 from agent.ring import Ring
 from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import TableSpec
 from telemetry.recording import read_recording
 from telemetry.recording_rows import KernelLine
 from telemetry.records import Finding
@@ -43,6 +49,7 @@ def test_a_finding_makes_one_recording_of_the_window_around_it_with_every_row(tm
     assert order.contents.records == (finding,)
     assert order.meta.about["reason"] == "psu0 sags"
     assert order.meta.about["recovered"] is False
+    assert order.meta.about["cut_s"] == 0
     assert order.contents.topology.edges == (("node:box", "supply:psu0"),)
 
 
@@ -82,6 +89,73 @@ def test_lines_of_the_kernel_log_stand_in_the_recording(tmp_path: Path) -> None:
     assert order.name.endswith("-by-hand")
 
 
+KMSG = "6,{number},{logged_us},-;{text}\n"
+
+
+def with_a_kernel_log(rig: Rig, *, after: int | None = None) -> MomentFollower:
+    path = rig.folder / "kmsg"
+    path.touch()
+    log = KernelLog(path, node="box", parser=rig.lines, clock=rig.clock, start=Start.BEGINNING, after=after)
+    return MomentFollower({}, positions={}, lines=rig.lines, source=log)
+
+
+def log_a_line(rig: Rig, number: int, text: str) -> None:
+    with (rig.folder / "kmsg").open("a", encoding="ascii") as file:
+        file.write(KMSG.format(number=number, logged_us=round(rig.clock.monotonic_s() * 1e6), text=text))
+
+
+def test_lines_of_the_kernel_log_are_kept_after_the_wall_clock_was_set_back_and_older_ones_are_not(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path)
+    moments = with_a_kernel_log(rig)
+    log_a_line(rig, 1, "of before the run")
+    rig.clock.advance(5)
+    rig.lines.since_ns = rig.clock.utc_ns()
+    log_a_line(rig, 2, "of the run")
+    assert [line.text for line in moments.lines()] == ["of the run"]
+    rig.clock.step_utc(-3600)
+    log_a_line(rig, 3, "after the step")
+    assert [line.text for line in moments.lines()] == ["after the step"]
+
+
+def test_a_recorder_that_starts_again_reads_no_line_of_the_kernel_log_twice(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    moments = with_a_kernel_log(rig)
+    log_a_line(rig, 1, "one")
+    assert len(moments.lines()) == 1
+    rig.clock.advance(300)  # a stamp of so long ago is not believed in a file
+    log_a_line(rig, 2, "two")
+    again = with_a_kernel_log(rig, after=moments.sequence)
+    assert [line.text for line in again.lines()] == ["two"]
+    log_a_line(rig, 9, "nine")
+    assert [line.text for line in again.lines()] == ["nine"]
+    assert again.lines_lost == 6
+
+
+def test_a_backlog_of_the_kernel_log_is_read_in_one_look(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    moments = with_a_kernel_log(rig)
+    for number in range(6000):
+        log_a_line(rig, number + 1, "a line like any other one of the many that a boot writes")
+    assert len(moments.lines()) == 6000
+
+
+def test_a_recording_tells_the_rows_that_it_lacks_and_not_those_that_another_one_lacked(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(5)
+    table = rig.ring.tables[rig.spec.name]
+    for _ in range(2500):  # more than the ring holds, before anybody looks
+        table.append(rig.clock.utc_ns(), np.zeros(rig.spec.shape), np.ones(rig.spec.shape, dtype=np.bool_))
+    rig.journal.append(a_finding(rig.clock.utc_ns(), number=1))
+    rig.run(30)
+    rig.journal.append(a_finding(rig.clock.utc_ns(), number=2))
+    rig.run(10)
+    first, second = rig.orders
+    assert first.meta.about["ring_rows_lost"] == rig.recorder.rows.rows_lost >= 500
+    assert second.meta.about["ring_rows_lost"] == 0
+
+
 def test_a_wall_clock_that_steps_an_hour_moves_no_window(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.run(20)
@@ -100,6 +174,11 @@ def test_memory_is_bounded_and_what_it_could_not_keep_is_counted(tmp_path: Path)
     rig.run(40)
     assert rig.recorder.history.size_bytes <= 500
     assert rig.recorder.history.cut_bytes > 0
+    rig.journal.append(a_finding(rig.clock.utc_ns()))
+    rig.run(10)
+    (order,) = rig.orders
+    assert span_s(order) + order.meta.about["cut_s"] == pytest.approx(15.0, abs=2 * SETTINGS.flush_s)
+    assert order.meta.about["cut_s"] > 5
 
 
 def test_a_clean_end_writes_the_recording_that_is_open(tmp_path: Path) -> None:
@@ -190,6 +269,40 @@ def test_what_is_recovered_is_the_last_window(tmp_path: Path, before_s: float) -
     order = recovered(facts, entries, before_s=before_s)
     assert order is not None
     assert before_s <= span_s(order) + 0.05 <= before_s + 2 * SETTINGS.flush_s
+
+
+def test_a_follower_that_skips_gives_what_comes_then_also_out_of_another_ring(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.run(5)
+    follower = RowFollower(tmp_path / "ring")
+    follower.skip_to_end()
+    first = rig.number
+    rig.run(1)
+    entries = follower.read(0)
+    rig.ring.close()
+    rig.ring, rig.spec = a_ring(tmp_path / "ring", WIDER), WIDER
+    rig.run(1)
+    entries += follower.read(0)
+    contents = contents_of(entries, {})
+    numbers = [int(volts) for frame in contents.frames() for volts in frame.signal("voltage_v")[:, 0].tolist()]
+    assert numbers == list(range(first, rig.number))
+    assert contents.tables["supply"].signals == WIDER.signals
+
+
+def test_rows_that_come_late_stand_in_the_recording_too(tmp_path: Path) -> None:
+    gpu = Entity(kind=EntityKind.GPU, key="GPU-0", name="gpu0")
+    rig = Rig(tmp_path, spec=TableSpec(name="gpu_samples", kind=EntityKind.GPU, entities=(gpu,), signals=("power_w",)))
+    assert rig.spec.is_late
+    rig.run(20)
+    rig.journal.append(a_finding(rig.clock.utc_ns()))
+    rig.run(10)
+    (order,) = rig.orders
+    read = read_recording(Shelf(tmp_path / "out", 1 << 30).write(order).path)
+    values = [
+        watts for frame in read.frames() if frame.spec.is_late for watts in frame.signal("power_w")[:, 0].tolist()
+    ]
+    assert values == list(range(int(values[0]), int(values[-1]) + 1))
+    assert len(values) > 10 * 20
 
 
 def test_a_ring_is_let_go_of_once_another_one_stands_in_its_place(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from agent.recorder.shelf import Order, Shelf, name_of
+from agent.recorder.shelf import Order, Shelf, Written, name_of
 from agent.recorder.writing import RecordingWriter, Result
 from telemetry.recording import read_recording
 from tests.agent.fakes import START_NS
@@ -47,13 +47,27 @@ def test_the_oldest_recordings_go_first_and_are_named(tmp_path: Path, order: Ord
     third = shelf.write(replace(order, name="third"))
     assert third.removed == (first.path.name,)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["second.parquet", "third.parquet"]
-    assert shelf.removed == 1
 
 
 def test_the_newest_recording_stays_even_if_it_alone_is_too_large(tmp_path: Path, order: Order) -> None:
     written = Shelf(tmp_path / "out", 1).write(order)
     assert written.removed == ()
     assert written.path.exists()
+
+
+def test_a_recording_that_cannot_be_removed_does_not_make_the_newest_one_a_failure(
+    tmp_path: Path, order: Order, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Shelf(tmp_path / "out", 1 << 30).write(order)
+
+    def refuse(path: Path, *, missing_ok: bool = False) -> None:
+        raise PermissionError(1, f"Operation not permitted ({missing_ok})", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)  # as of a file that a person has made immutable
+    second = Shelf(tmp_path / "out", 1).write(replace(order, name="second"))
+    assert second.removed == ()
+    assert first.path.exists()
+    assert second.path.exists()
 
 
 def test_drafts_that_a_kill_left_are_swept(tmp_path: Path, order: Order) -> None:
@@ -90,6 +104,31 @@ def test_a_recording_that_cannot_be_written_waits_is_told_once_and_is_written_la
     assert not results[0].given_up
 
 
+class HangingShelf:
+    """A disk that answers nothing until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = Event(), Event()
+
+    def write(self, order: Order) -> Written:
+        self.begun.set()
+        assert self.go_on.wait(10)
+        return Written(path=Path(order.name), rows=1, size_bytes=1, removed=())
+
+
+def test_orders_for_a_disk_that_hangs_are_bounded_and_those_without_room_are_told_at_once(order: Order) -> None:
+    shelf, results = HangingShelf(), list[Result]()
+    writer = RecordingWriter(shelf, results.append)
+    writer.submit(replace(order, name="n0"))
+    assert shelf.begun.wait(10)
+    for number in range(1, 8):
+        writer.submit(replace(order, name=f"n{number}"))
+    assert [result.order.name for result in results if result.given_up] == ["n5", "n6", "n7"]
+    shelf.go_on.set()
+    assert writer.close(10)
+    assert [result.order.name for result in results if result.written] == ["n0", "n1", "n2", "n3", "n4"]
+
+
 def test_orders_that_wait_are_bounded_and_those_left_at_the_end_are_told(tmp_path: Path, order: Order) -> None:
     place = tmp_path / "out"
     place.write_text("a file where the folder should be")
@@ -99,10 +138,5 @@ def test_orders_that_wait_are_bounded_and_those_left_at_the_end_are_told(tmp_pat
         writer.submit(replace(order, name=f"n{number}"))
     assert writer.close(10)
     lost = [(result.order.name, result.why) for result in results if result.given_up]
-    assert [name for name, _ in lost] == ["n0", "n1", "n2", "n3"] or {name for name, _ in lost} == {
-        "n0",
-        "n1",
-        "n2",
-        "n3",
-    }
+    assert {name for name, _ in lost} == {"n0", "n1", "n2", "n3"}
     assert sum("too many" in why for _, why in lost) == 2

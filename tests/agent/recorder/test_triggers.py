@@ -1,7 +1,7 @@
 from dataclasses import replace
 from typing import Any
 
-from agent.recorder.triggers import Trigger, TriggerJudge, widen
+from agent.recorder.triggers import BY_HAND, Trigger, TriggerJudge, widen
 from telemetry.clock import NS_PER_S
 from telemetry.records import Cause, EventKind, FindingStatus, Incident, IncidentState, Severity
 from tests.agent.fakes import START_NS
@@ -45,9 +45,18 @@ def test_an_incident_asks_once_and_an_old_one_that_is_told_anew_does_not() -> No
 def test_a_gpu_that_crashes_asks_and_an_application_fault_does_not() -> None:
     judge = TriggerJudge()
     assert judge.judge(an_xid(START_NS)) is not None
-    assert judge.judge(an_xid(START_NS, severity=Severity.WARNING, kind=EventKind.BUS_DROP)) is not None
-    assert judge.judge(an_xid(START_NS, severity=Severity.WARNING)) is None
+    assert judge.judge(an_xid(START_NS + 1, severity=Severity.WARNING, kind=EventKind.BUS_DROP)) is not None
+    assert judge.judge(an_xid(START_NS + 2, severity=Severity.WARNING)) is None
+    assert judge.judge(an_xid(START_NS + 2)) is not None, "another source knows that it is fatal"
     assert judge.judge(an_xid(START_NS, kind=EventKind.COLLECTOR)) is None
+
+
+def test_an_event_that_another_source_tells_again_asks_for_no_second_recording() -> None:
+    judge = TriggerJudge()
+    for kind in (EventKind.XID, EventKind.BUS_DROP):
+        event = an_xid(START_NS + (kind is EventKind.XID), kind=kind)
+        assert judge.judge(event) is not None
+        assert judge.judge(replace(event, sources=("kernel_log", "link_state"))) is None
 
 
 def widened(*at_s: float, longest_s: float = 100.0) -> tuple[float, float, int]:
@@ -88,3 +97,6 @@ def test_a_storm_is_counted_and_names_only_its_first_triggers() -> None:
     assert window is not None
     assert len(window.triggers) == 50
     assert window.more_triggers == 30
+    asked = Trigger(what=BY_HAND, reason="asked", time_ns=START_NS, id="wish")
+    window = widen(window, asked, now_ns=NS_PER_S, utc_ns=START_NS, before_s=1.0, after_s=1.0, longest_s=9.0)
+    assert window.triggers[-1] == asked, "somebody waits for its answer"
