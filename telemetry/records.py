@@ -68,17 +68,28 @@ class EventKind(StrEnum):
 
 
 class Cause(StrEnum):
-    """The cause hypothesis of a finding."""
+    """The cause hypothesis of a finding: a fault where its own fingerprint is seen, else what can be seen."""
 
+    JOINT_AGEING = "joint_ageing"
+    SUPPLY_LOST = "supply_lost"
+    SUPPLY_OVERLOAD = "supply_overload"
+    SYNCHRONOUS_OVERLOAD = "synchronous_overload"
+    INPUT_SAG = "input_sag"
     SUPPLY_SAG = "supply_sag"
     POWER_BRAKE = "power_brake"
     HW_SLOWDOWN = "hw_slowdown"
-    THERMAL_MARGIN = "thermal_margin"
+    AIRFLOW = "airflow"
     THERMAL_INTERFACE = "thermal_interface"
+    THERMAL_MARGIN = "thermal_margin"
     GPU_LOST = "gpu_lost"
     GPU_ERROR = "gpu_error"
     FABRIC_ERROR = "fabric_error"
+    LOOSE_MODULE = "loose_module"
+    HANG = "hang"
+    STRAGGLER = "straggler"
+    SENSOR_FAULT = "sensor_fault"
     SENSOR_LOST = "sensor_lost"
+    NOVELTY = "novelty"
 
 
 class FindingStatus(StrEnum):

@@ -2,14 +2,26 @@
 
 from telemetry.records import Cause, Finding
 
-# In each family from the root towards what follows from it: a rail that sags makes the platform pull the brake, a brake
-# slows the hardware; a bad interface eats the thermal margin; a GPU that is off the bus goes on to report other errors.
+# In each family from the root towards what follows from it: a joint that ages lets the rail sag, a rail that sags makes
+# the platform pull the brake, a brake slows the hardware; air that is too warm or a bad interface eats the thermal
+# margin; a GPU that is off the bus goes on to report other errors; a loose module hangs the job or makes one rank lag.
 FAMILIES: tuple[tuple[Cause, ...], ...] = (
-    (Cause.SUPPLY_SAG, Cause.POWER_BRAKE, Cause.HW_SLOWDOWN),
-    (Cause.THERMAL_INTERFACE, Cause.THERMAL_MARGIN),
+    (
+        Cause.INPUT_SAG,
+        Cause.SUPPLY_LOST,
+        Cause.JOINT_AGEING,
+        Cause.SUPPLY_OVERLOAD,
+        Cause.SYNCHRONOUS_OVERLOAD,
+        Cause.SUPPLY_SAG,
+        Cause.POWER_BRAKE,
+        Cause.HW_SLOWDOWN,
+    ),
+    (Cause.AIRFLOW, Cause.THERMAL_INTERFACE, Cause.THERMAL_MARGIN),
     (Cause.GPU_LOST, Cause.GPU_ERROR),
+    (Cause.LOOSE_MODULE, Cause.HANG, Cause.STRAGGLER),
     (Cause.FABRIC_ERROR,),
-    (Cause.SENSOR_LOST,),
+    (Cause.SENSOR_FAULT, Cause.SENSOR_LOST),
+    (Cause.NOVELTY,),
 )
 ELECTRICAL = 0
 LOSS = 2

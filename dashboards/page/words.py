@@ -34,6 +34,29 @@ CAUSES: dict[Cause, tuple[str, str]] = {
     Cause.GPU_LOST: ("GPU lost", "This GPU no longer answers while its siblings do."),
     Cause.GPU_ERROR: ("GPU error", "The driver reported an error of this GPU."),
     Cause.FABRIC_ERROR: ("Fabric error", "An NVSwitch or a link between GPUs reported an error."),
+    Cause.JOINT_AGEING: (
+        "Supply path ages",
+        "The resistance of a supply path has risen above what it was: a joint, a plug or a cable.",
+    ),
+    Cause.SUPPLY_LOST: ("Supply lost", "One of several supplies no longer carries its share."),
+    Cause.SUPPLY_OVERLOAD: (
+        "Supply overloaded",
+        "More current than the path was built for; its resistance is as before.",
+    ),
+    Cause.SYNCHRONOUS_OVERLOAD: (
+        "Steps in unison",
+        "All GPUs start a step in the same moment, and the rail dips with it; the path is as good as before.",
+    ),
+    Cause.INPUT_SAG: ("Mains sag", "The supplies' own voltage fell, on all of them: look at what feeds them."),
+    Cause.AIRFLOW: ("Airflow", "All GPUs of the node are hotter than before: inlet, fans, or blocked air."),
+    Cause.LOOSE_MODULE: ("Loose module", "The links of one GPU report errors: mounting screws, seat, connector."),
+    Cause.HANG: ("Job hangs", "GPUs claim to be busy, draw half their power and make no progress."),
+    Cause.STRAGGLER: ("One rank lags", "One GPU of a job is slower than the others, which wait for it."),
+    Cause.SENSOR_FAULT: (
+        "Sensor disagrees",
+        "Power, voltage and current contradict each other, or a value stands still.",
+    ),
+    Cause.NOVELTY: ("Unlike before", "Nothing known is wrong, but the values together were never seen like this."),
     Cause.SENSOR_LOST: ("Sensor lost", "A source of samples went quiet, so nothing can be said of what it measured."),
 }
 
