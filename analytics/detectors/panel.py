@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from analytics.detectors.borrowing import Borrowed, Loan, held, widen, widened
 from analytics.detectors.build import AnyDetector, AnyEventDetector, build_detectors, build_event_detectors
 from analytics.detectors.joining import JoinState, join, start_join
 from analytics.detectors.limits import DetectorLimits
@@ -14,10 +15,14 @@ from telemetry.records import Event, Finding
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PanelState:
-    """The joined tables by kind, and the state of each detector, None for one whose signals no table has."""
+    """The joined tables by kind, and the state of each detector, None for one whose signals no table has.
+
+    `loans` are, detector by detector, the columns that it borrows from other kinds.
+    """
 
     joins: tuple[tuple[EntityKind, JoinState], ...]
     detectors: tuple[Any, ...]
+    loans: tuple[tuple[Loan, ...], ...]
     event_detectors: tuple[Any, ...]
 
 
@@ -41,7 +46,13 @@ class Panel:
         return PanelState(
             joins=joins,
             detectors=tuple(
-                detector.start(by_kind[detector.kind]) if _can_judge(detector, by_kind) else None
+                detector.start(widened(by_kind[detector.kind], _borrowed(detector)))
+                if _can_judge(detector, by_kind)
+                else None
+                for detector in self.detectors
+            ),
+            loans=tuple(
+                tuple(Loan.of(terms, by_kind.get(terms.kind)) for terms in _borrowed(detector))
                 for detector in self.detectors
             ),
             event_detectors=tuple(detector.start() for detector in self.event_detectors),
@@ -58,22 +69,28 @@ class Panel:
     ) -> tuple[PanelState, tuple[Finding, ...]]:
         """Judge the new rows of any of the tables; findings in order of time."""
         joins, joined = [], {}
-        for kind, held in state.joins:
-            after, frame = join(held, frames)
+        for kind, carried in state.joins:
+            after, frame = join(carried, frames)
             joins.append((kind, after))
             if len(frame):
                 joined[kind] = frame
         states: list[Any] = []
+        all_loans: list[tuple[Loan, ...]] = []
         findings: list[Finding] = []
-        for detector, own in zip(self.detectors, state.detectors, strict=True):
+        for detector, own, loans in zip(self.detectors, state.detectors, state.loans, strict=True):
             if own is None or detector.kind not in joined:
                 states.append(own)
+                all_loans.append(held(loans, joined))
                 continue
-            after_own, found = detector.step(own, joined[detector.kind], topology)
+            frame = joined[detector.kind]
+            after_loans, wide = widen(frame, loans, joined, topology) if loans else (loans, frame)
+            all_loans.append(after_loans)
+            after_own, found = detector.step(own, wide, topology)
             states.append(after_own)
             findings.extend(found)
         findings.sort(key=lambda finding: finding.time_ns)
-        return replace(state, joins=tuple(joins), detectors=tuple(states)), tuple(findings)
+        after_state = replace(state, joins=tuple(joins), detectors=tuple(states), loans=tuple(all_loans))
+        return after_state, tuple(findings)
 
     def step_events(
         self, state: PanelState, events: Sequence[Event], now_ns: int, topology: Topology
@@ -86,6 +103,10 @@ class Panel:
             states.append(after)
             findings.extend(found)
         return replace(state, event_detectors=tuple(states)), tuple(findings)
+
+
+def _borrowed(detector: AnyDetector) -> tuple[Borrowed, ...]:
+    return getattr(detector, "borrowed", ())
 
 
 def _can_judge(detector: AnyDetector, by_kind: dict[EntityKind, TableSpec]) -> bool:

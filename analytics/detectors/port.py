@@ -16,6 +16,9 @@ class Detector(Protocol[State]):
     `signals` are the columns it cannot do without; the frame may hold more, and a detector uses what it knows of them.
     A value that is NaN is evidence neither for nor against. A frame that is given in two parts gives the findings
     that it gives in one.
+
+    A detector that also has ``borrowed: tuple[Borrowed, ...]`` gets those columns of other kinds in its frames, NaN
+    where nobody gives them; see `analytics.detectors.borrowing`.
     """
 
     @property
