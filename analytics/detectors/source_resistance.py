@@ -1,0 +1,315 @@
+"""Source resistance: a path that ages, a supply that went off, mains that sag, told apart by E and R of each path.
+
+- Ageing: R up. In minutes against the path's own reference (a screw that works loose), over weeks by CUSUM and effect
+  on hourly medians against a frozen first week (corrosion). R is taken at 25 °C where the inlet temperature is known.
+- Supply lost: a branch carries nothing while its siblings carry more; with one sensor for the whole rail, R jumps by
+  N/(N-1) from one window to the next and stays there.
+- Input sag: E down on all supplies of a node, R as it was.
+
+What would disprove ageing: R back at its reference while the load swings as before.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.connectivity import Siblings
+from analytics.detectors.borrowing import Borrowed
+from analytics.detectors.columns import optional
+from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge, tell
+from analytics.detectors.source_resistance_words import say_ageing, say_input_sag, say_lost
+from analytics.detectors.supply_limits import SourceResistanceLimits
+from analytics.detectors.wording import Say, word
+from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full, restart
+from analytics.supply.branches import known_count
+from analytics.supply.dead_branch import Branches, gone, surely_gone, usual_after_block, watch_row
+from analytics.supply.hourly import Hour, keep, turn
+from analytics.supply.quantum import COARSE_V
+from analytics.supply.reference import Reference, forget, look
+from analytics.supply.slow_change import SlowChange, accept, add_hour
+from analytics.supply.temperature import at_25_c
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
+from telemetry.records import Cause, Finding
+
+# A value that moves by less is one value with the rounding of a float; more is the sensor's step.
+_SAME_V = 1e-6
+# N/(N-1) for two and three supplies; own choice: within 6 %, what windows of one path differ by.
+_LOST_STEPS = (2.0, 1.5)
+_STEP_WITHIN = 0.06
+_STEADY_WITHIN = 0.08
+_AT_ONCE = Holds(set_ns=0, clear_ns=0)
+# own choice: the supply that is left may trip within 20 ms to some tenths of a second, and then nothing is told at all.
+_SURELY_DEAD_NS = NS_PER_S // 10
+# own choice: of a longer silence nobody knows whether the branch was back all the time.
+_LONGEST_STEP_NS = 60 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Streaks:
+    """Windows in a row that say so, shape ``(n_supplies,)``; `since_ns` is when the streak began."""
+
+    count: FloatArray
+    against: FloatArray
+    since_ns: TimeArray
+
+    @staticmethod
+    def none(size: int) -> "Streaks":
+        """Give what holds before the first window."""
+        return Streaks(count=np.zeros(size), against=np.zeros(size), since_ns=np.zeros(size, dtype=np.int64))
+
+    def after(self, *, over: MaskArray, under: MaskArray, now_ns: int) -> "Streaks":
+        """Count one window of each supply; what is neither leaves the streak as it is."""
+        return Streaks(
+            count=np.where(over, self.count + 1, np.where(under, 0.0, self.count)),
+            against=np.where(under, self.against + 1, np.where(over, 0.0, self.against)),
+            since_ns=np.where(over & (self.count == 0), now_ns, self.since_ns),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SourceResistanceState:
+    """What is carried from row to row."""
+
+    last_ns: int | None
+    siblings: Siblings
+    blocks: Blocks
+    means: BlockMeans | None
+    reference: Reference
+    branches: Branches
+    hour: Hour
+    slow: SlowChange
+    last_v: FloatArray
+    step_v: FloatArray
+    rising: Streaks
+    sagging: Streaks
+    stepped: MaskArray
+    ageing: Conditions
+    lost: Conditions
+    sag: Conditions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceResistance:
+    """Raises `Cause.JOINT_AGEING`, `Cause.SUPPLY_LOST` and `Cause.INPUT_SAG`; see `SourceResistanceLimits`."""
+
+    limits: SourceResistanceLimits
+    name: str = "source_resistance"
+    kind: EntityKind = EntityKind.SUPPLY
+    signals: tuple[str, ...] = ("voltage_v", "current_a")
+    borrowed: tuple[Borrowed, ...] = (Borrowed(kind=EntityKind.NODE, signal="inlet_temp_c"),)
+
+    def start(self, spec: TableSpec) -> SourceResistanceState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        unknown = np.full(size, np.nan)
+        return SourceResistanceState(
+            last_ns=None,
+            siblings=Siblings.unknown(),
+            blocks=Blocks.empty(size),
+            means=None,
+            reference=Reference.unknown(size),
+            branches=Branches.unknown(size),
+            hour=Hour.none(size),
+            slow=SlowChange.new(size),
+            last_v=unknown,
+            step_v=unknown,
+            rising=Streaks.none(size),
+            sagging=Streaks.none(size),
+            stepped=np.zeros(size, dtype=np.bool_),
+            ageing=Conditions.idle(size),
+            lost=Conditions.idle(size),
+            sag=Conditions.idle(size),
+        )
+
+    def accept(self, state: SourceResistanceState, accepted: MaskArray) -> SourceResistanceState:
+        """Learn reference and baseline anew where a person accepted that the path is another one now."""
+        return replace(state, reference=forget(state.reference, accepted), slow=accept(state.slow, accepted))
+
+    def step(
+        self, state: SourceResistanceState, frame: Frame, topology: Topology
+    ) -> tuple[SourceResistanceState, tuple[Finding, ...]]:
+        """Judge the rows of a frame: branches row by row, resistances once a block."""
+        volts, amps, inlet_c = frame.signal("voltage_v"), frame.signal("current_a"), optional(frame, "inlet_temp_c")
+        pair = [frame.spec.signals.index(name) for name in self.signals]
+        used: MaskArray = np.any(frame.fresh[:, :, pair], axis=2) & np.isfinite(volts) & np.isfinite(amps)
+        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        findings: list[Finding] = []
+        for row in np.flatnonzero(used.any(axis=1)).tolist():
+            now_ns = int(frame.time_ns[row])
+            state, lost = self._row(state, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
+            findings.extend(self._word(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
+            if is_full(state.blocks, now_ns):
+                state, ageing, lost, sag = self._block(state, now_ns, inlet_c[row])
+                findings.extend(self._word(state, Cause.JOINT_AGEING, state.ageing, ageing, now_ns, spec=frame.spec))
+                findings.extend(self._word(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
+                findings.extend(self._word(state, Cause.INPUT_SAG, state.sag, sag, now_ns, spec=frame.spec))
+        return state, tuple(findings)
+
+    def _row(
+        self,
+        state: SourceResistanceState,
+        now_ns: int,
+        *,
+        voltage_v: FloatArray,
+        current_a: FloatArray,
+        used: MaskArray,
+    ) -> tuple[SourceResistanceState, Changes]:
+        passed_ns = 0 if state.last_ns is None else now_ns - state.last_ns
+        back = passed_ns < 0
+        blocks = restart(state.blocks) if back else state.blocks
+        shown_v = np.where(used, voltage_v, np.nan)
+        moved_v = np.abs(shown_v - state.last_v)
+        branches = watch_row(state.branches, now_ns, current_a=current_a, used=used, groups=state.siblings.groups)
+        state = replace(
+            state,
+            last_ns=now_ns,
+            blocks=add_row(blocks, now_ns, voltage_v=voltage_v, current_a=current_a, used=used),
+            branches=branches,
+            last_v=np.where(used, voltage_v, state.last_v),
+            step_v=np.fmin(state.step_v, np.where(moved_v > _SAME_V, moved_v, np.nan)),
+        )
+        dead = branches.since_ns > 0
+        if not state.lost.busy and not dead.any():
+            return state, NO_CHANGES
+        dead_ns = np.where(surely_gone(branches), _SURELY_DEAD_NS, round(self.limits.dead_s * NS_PER_S))
+        held = dead & (now_ns - branches.since_ns >= dead_ns)
+        over = held & gone(branches, voltage_v=shown_v, open_v=state.reference.open_v) & used
+        lost, changes = judge(
+            state.lost,
+            now_ns=now_ns,
+            elapsed_ns=min(max(passed_ns, 0), _LONGEST_STEP_NS),
+            over=over,
+            under=used & ~dead & ~state.stepped & (current_a > 0.0),
+            seen=used,
+            holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
+        )
+        lost = _begun(lost, changes, branches.since_ns)
+        lost, changes = tell(lost, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
+        return replace(state, lost=lost), changes
+
+    def _block(
+        self, state: SourceResistanceState, now_ns: int, inlet_c: FloatArray
+    ) -> tuple[SourceResistanceState, Changes, Changes, Changes]:
+        blocks, means, windows = close(state.blocks, now_ns)
+        normal_ohm = at_25_c(windows.resistance_ohm, inlet_c)
+        hour, medians_ohm, hours = turn(state.hour, now_ns)
+        state = replace(
+            state,
+            blocks=blocks,
+            means=means,
+            reference=look(state.reference, windows, now_ns, normal_ohm=normal_ohm),
+            branches=usual_after_block(state.branches, means.mean_a, state.siblings.groups),
+            hour=keep(hour, normal_ohm, now_ns),
+            slow=state.slow if medians_ohm is None else add_hour(state.slow, medians_ohm, hours=hours),
+        )
+        seen = np.isfinite(normal_ohm) & np.isfinite(state.reference.ohm)
+        state, ageing, lost = self._judge_rise(state, now_ns, seen)
+        state, sag = self._judge_sag(state, now_ns, seen)
+        return state, ageing, lost, sag
+
+    def _judge_rise(
+        self, state: SourceResistanceState, now_ns: int, seen: MaskArray
+    ) -> tuple[SourceResistanceState, Changes, Changes]:
+        limits, reference = self.limits, state.reference
+        ratio = reference.ratio()
+        over = seen & (reference.now_low_ohm > limits.quick_ratio * reference.ohm)
+        under = seen & (ratio < limits.clear_ratio)
+        rising = state.rising.after(over=over, under=under, now_ns=now_ns)
+        quick = rising.count >= limits.windows
+        alone = known_count(state.branches.usual_a, state.siblings.groups) <= 1
+        steps = np.array(_LOST_STEPS)[:, np.newaxis]
+        like_lost = (np.abs(ratio / steps - 1.0) < _STEP_WITHIN).any(axis=0)
+        sudden = np.abs(reference.before_ohm / reference.ohm - 1.0) < _STEADY_WITHIN
+        stepped = np.where(over & (rising.count == 1), alone & like_lost & sudden, state.stepped)
+        stepped = stepped & (like_lost | ~seen) & (rising.count > 0)
+        slow = state.slow.risen(state.step_v >= COARSE_V)
+        calm = rising.against >= limits.clear_windows
+        state = replace(state, rising=rising, stepped=stepped)
+        ageing, found = _settled(
+            state.ageing, now_ns, over=(quick & ~stepped) | slow, under=calm & ~slow, rising=rising, badness=ratio * 4
+        )
+        if not (quick & stepped).any():
+            return replace(state, ageing=ageing), found, NO_CHANGES
+        lost, gone_now = _settled(
+            state.lost, now_ns, over=quick & stepped, under=np.zeros_like(calm), rising=rising, badness=ratio * 0
+        )
+        return replace(state, ageing=ageing, lost=lost), found, gone_now
+
+    def _judge_sag(
+        self, state: SourceResistanceState, now_ns: int, seen: MaskArray
+    ) -> tuple[SourceResistanceState, Changes]:
+        limits, reference = self.limits, state.reference
+        fallen_v = reference.open_v - reference.now_v
+        flat = np.abs(reference.ratio() - 1.0) < limits.flat_ratio
+        sags = seen & flat & (fallen_v > limits.sag_v)
+        fine = seen & (fallen_v < limits.clear_sag_v)
+        sagging = state.sagging.after(over=sags, under=fine | (seen & ~flat), now_ns=now_ns)
+        groups = state.siblings.groups
+        doubt = known_count(np.where(fine | (sagging.count == 0) & seen, 1.0, np.nan), groups) > 0
+        sag, found = _settled(
+            state.sag,
+            now_ns,
+            over=(sagging.count >= limits.sag_windows) & ~doubt,
+            under=sagging.against >= limits.sag_windows,
+            rising=sagging,
+            badness=np.nan_to_num(fallen_v) / limits.sag_v,
+        )
+        return replace(state, sagging=sagging, sag=sag), found
+
+    def _word(
+        self,
+        state: SourceResistanceState,
+        cause: Cause,
+        conditions: Conditions,
+        changes: Changes,
+        now_ns: int,
+        *,
+        spec: TableSpec,
+    ) -> tuple[Finding, ...]:
+        if not changes.some:
+            return ()
+        say: Say
+        match cause:
+            case Cause.JOINT_AGEING:
+                say = say_ageing(state.reference, state.slow, state.means, spec.entities, self.limits)
+            case Cause.SUPPLY_LOST:
+                say = say_lost(state.reference, state.branches, spec.entities, now_ns)
+            case _:
+                say = say_input_sag(state.reference, spec.entities, self.limits)
+        # Findings of two causes on one supply may begin at one moment, and must not share an id.
+        name = self.name if cause is Cause.JOINT_AGEING else f"{self.name}.{cause.value}"
+        return tuple(word(name, cause, spec.entities, conditions, changes, now_ns=now_ns, say=say))
+
+
+def _settled(
+    conditions: Conditions,
+    now_ns: int,
+    *,
+    over: MaskArray,
+    under: MaskArray,
+    rising: Streaks,
+    badness: FloatArray,
+) -> tuple[Conditions, Changes]:
+    """Move a condition by one block whose streaks are the hold already."""
+    after, changes = judge(
+        conditions,
+        now_ns=now_ns,
+        elapsed_ns=0,
+        over=over,
+        under=under & ~over,
+        seen=np.ones(len(over), dtype=np.bool_),
+        holds=_AT_ONCE,
+    )
+    after = _begun(after, changes, np.where(rising.count > 0, rising.since_ns, now_ns))
+    return tell(after, changes, now_ns=now_ns, over=over, badness=np.nan_to_num(badness))
+
+
+def _begun(conditions: Conditions, changes: Changes, since_ns: TimeArray) -> Conditions:
+    """Let what was just raised have begun when its evidence did."""
+    if not changes.raised.size:
+        return conditions
+    begun_ns = conditions.since_ns.copy()
+    begun_ns[changes.raised] = since_ns[changes.raised]
+    return replace(conditions, since_ns=begun_ns)

@@ -1,0 +1,138 @@
+"""What `source_resistance` says: the sentence, its numbers, and what would disprove it."""
+
+import numpy as np
+
+from analytics.detectors.supply_limits import SourceResistanceLimits
+from analytics.detectors.wording import Say, Statement, evidence
+from analytics.supply.blocks import BlockMeans
+from analytics.supply.branches import HOT_JOINT_W, joint_power_w
+from analytics.supply.dead_branch import Branches
+from analytics.supply.reference import Reference
+from analytics.supply.slow_change import SlowChange
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity
+from telemetry.records import FindingStatus, Severity
+
+# Far end of the score: a path at twice its reference burns twice the heat in its joint.
+_WORST_RATIO = 2.0
+# Far end of the score of an input sag: 5 % of 12 V, all that ATX12V leaves at the load.
+_WORST_SAG_V = 0.6
+
+
+def say_ageing(
+    reference: Reference,
+    slow: SlowChange,
+    means: BlockMeans | None,
+    entities: tuple[Entity, ...],
+    limits: SourceResistanceLimits,
+) -> Say:
+    """Give what is said of a path that ages."""
+    rise = slow.rise_ratio()
+
+    def say(index: int, status: FindingStatus) -> Statement:
+        name, now_ohm, was_ohm = entities[index].name, float(reference.now_ohm[index]), float(reference.ohm[index])
+        week_ratio = float(rise[index])
+        slowly = np.isfinite(week_ratio) and week_ratio * limits.quick_ratio > now_ohm / was_ohm
+        base_ohm = float(np.exp(slow.centre[index])) if slowly else was_ohm
+        against = "its first week" if slowly else "when it was first seen"
+        mean_a = float("nan") if means is None else float(means.mean_a[index])
+        power_w = float(joint_power_w(np.array(mean_a), np.array(max(now_ohm - base_ohm, 0.0))))
+        ratio = now_ohm / base_ohm
+        open_v, before_v = float(reference.now_v[index]), float(reference.open_v[index])
+        if status is FindingStatus.CLEARED:
+            summary = f"supply path of {name} is back at {now_ohm * 1e3:.1f} mohm, {ratio:.2f} times {against}"
+        else:
+            summary = (
+                f"supply path of {name} is at {now_ohm * 1e3:.1f} mohm, {(ratio - 1) * 100:.0f} % above {against} "
+                f"({base_ohm * 1e3:.1f} mohm), open circuit {open_v:.2f} V was {before_v:.2f} V: a joint, no supply; "
+                f"the same resistance under the same swing of load would disprove it"
+            )
+        return Statement(
+            severity=Severity.WARNING,
+            score=(ratio - 1.0) / (_WORST_RATIO - 1.0),
+            summary=summary,
+            evidence=evidence(
+                ("source_resistance_ohm", now_ohm, "ohm"),
+                ("source_resistance_low_ohm", float(reference.now_low_ohm[index]), "ohm"),
+                ("baseline_ohm", base_ohm, "ohm"),
+                ("rise_ratio", ratio, "ratio"),
+                ("hourly_rise_ratio", week_ratio, "ratio"),
+                ("cusum_sd", float(slow.cusum[index]), ""),
+                ("open_circuit_v", open_v, "V"),
+                ("baseline_open_circuit_v", before_v, "V"),
+                ("current_a", mean_a, "A"),
+                ("joint_extra_w", power_w, "W"),
+                ("hot_joint_w", HOT_JOINT_W, "W"),
+            ),
+        )
+
+    return say
+
+
+def say_lost(reference: Reference, branches: Branches, entities: tuple[Entity, ...], now_ns: int) -> Say:
+    """Give what is said of a supply that went off."""
+    others_a = branches.mean_others_a()
+
+    def say(index: int, status: FindingStatus) -> Statement:
+        name, usual_a = entities[index].name, float(branches.usual_a[index])
+        now_a, before_a = float(others_a[index]), float(branches.usual_others_a[index])
+        by_branch = bool(branches.since_ns[index] > 0)
+        seconds = (now_ns - int(branches.since_ns[index])) / NS_PER_S if by_branch else float("nan")
+        ratio = float(reference.ratio()[index])
+        if status is FindingStatus.CLEARED:
+            summary = f"{name} carries current again"
+        elif by_branch:
+            summary = (
+                f"{name} gives no current for {seconds:.1f} s, usually {usual_a:.0f} A; its siblings carry "
+                f"{now_a:.0f} A, before {before_a:.0f} A: the supply is off or cut off, not the load"
+            )
+        else:
+            summary = (
+                f"source resistance at {name} is {ratio:.2f} times what it was, in one step: "
+                f"one of the supplies behind it is off, or a joint broke"
+            )
+        return Statement(
+            severity=Severity.CRITICAL,
+            score=1.0,
+            summary=summary,
+            evidence=evidence(
+                ("current_a", float(branches.highest_a[index]), "A"),
+                ("usual_a", usual_a, "A"),
+                ("siblings_a", now_a, "A"),
+                ("siblings_usual_a", before_a, "A"),
+                ("duration_s", seconds, "s"),
+                ("rise_ratio", ratio, "ratio"),
+            ),
+        )
+
+    return say
+
+
+def say_input_sag(reference: Reference, entities: tuple[Entity, ...], limits: SourceResistanceLimits) -> Say:
+    """Give what is said of mains that sag."""
+
+    def say(index: int, status: FindingStatus) -> Statement:
+        now_v, before_v = float(reference.now_v[index]), float(reference.open_v[index])
+        ratio = float(reference.ratio()[index])
+        name = entities[index].name
+        if status is FindingStatus.CLEARED:
+            summary = f"open-circuit voltage of {name} is back at {now_v:.2f} V"
+        else:
+            summary = (
+                f"open-circuit voltage of {name} fell from {before_v:.2f} to {now_v:.2f} V while its source resistance "
+                f"stayed ({ratio:.2f} times), as on every supply of the node: look at the input"
+            )
+        return Statement(
+            severity=Severity.WARNING,
+            score=(before_v - now_v) / _WORST_SAG_V,
+            summary=summary,
+            evidence=evidence(
+                ("open_circuit_v", now_v, "V"),
+                ("baseline_open_circuit_v", before_v, "V"),
+                ("fallen_v", before_v - now_v, "V"),
+                ("limit_v", limits.sag_v, "V"),
+                ("rise_ratio", ratio, "ratio"),
+            ),
+        )
+
+    return say

@@ -1,0 +1,326 @@
+"""Supply headroom: supplies that are well and yet asked for more than they were chosen for.
+
+The path is as it was (R and E at their reference), so it is the load: steps that all GPUs take together, or a plateau
+that one supply was left with. Two kinds of evidence: the rail falls below its limit, or a supply's power passes the
+size that supplies are chosen for. With both the worst dip to come is told, at the cautious ends of the estimates.
+
+What would disprove it: a source resistance over its reference, which makes it the path.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.connectivity import Siblings
+from analytics.detectors.borrowing import Borrowed, How
+from analytics.detectors.columns import optional
+from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge, tell
+from analytics.detectors.supply_limits import SupplyHeadroomLimits
+from analytics.detectors.wording import Statement, evidence, word
+from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full, restart
+from analytics.supply.branches import known_count
+from analytics.supply.headroom import Path, predict
+from analytics.supply.reference import Reference, look
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+# own choice: two rows in a row over the trip level, as a trip takes some milliseconds and one row may be a glitch.
+_TRIP_ROWS = 2
+# own choice: a mean this far over the size is no matter of steps any more.
+_FAR_OVER = 1.15
+# own choice: constant power alone makes the current grow by a twentieth when the rail is a twentieth low.
+_MORE_THAN_EVER = 1.1
+_LONGEST_STEP_NS = 60 * NS_PER_S
+# Half of 12 V: no load that still computes draws a rail down there (see rail_sag).
+_IMPLAUSIBLE_BELOW_V = 6.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Load:
+    """The extremes of the block that runs and of the one before, shape ``(n_supplies,)``; infinite before a sample.
+
+    `steps` and `plateaus` count blocks in a row in which the load stepped over the size, or stayed over it. `trips`
+    counts rows in a row over the level at which supplies trip. `size_w` is what a supply was chosen for, as known last,
+    `well_a` the largest current under which the rail never fell.
+    """
+
+    high_a: FloatArray
+    low_a: FloatArray
+    peak_w: FloatArray
+    lowest_v: FloatArray
+    block_high_a: FloatArray
+    block_low_a: FloatArray
+    block_peak_w: FloatArray
+    block_lowest_v: FloatArray
+    steps: FloatArray
+    plateaus: FloatArray
+    trips: FloatArray
+    size_w: FloatArray
+    well_a: FloatArray
+
+    @staticmethod
+    def none(size: int) -> "Load":
+        """Give what holds before the first row."""
+        high, low = np.full(size, np.inf), np.full(size, -np.inf)
+        zero, unknown = np.zeros(size), np.full(size, np.nan)
+        return Load(
+            high_a=low,
+            low_a=high,
+            peak_w=low,
+            lowest_v=high,
+            block_high_a=unknown,
+            block_low_a=unknown,
+            block_peak_w=unknown,
+            block_lowest_v=unknown,
+            steps=zero,
+            plateaus=zero,
+            trips=zero,
+            size_w=unknown,
+            well_a=unknown,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SupplyHeadroomState:
+    """What is carried from row to row."""
+
+    last_ns: int | None
+    judged_ns: int | None
+    siblings: Siblings
+    blocks: Blocks
+    means: BlockMeans | None
+    reference: Reference
+    load: Load
+    stepping: Conditions
+    overload: Conditions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyHeadroom:
+    """Raises `Cause.SYNCHRONOUS_OVERLOAD` and `Cause.SUPPLY_OVERLOAD`; see `SupplyHeadroomLimits`."""
+
+    limits: SupplyHeadroomLimits
+    name: str = "supply_headroom"
+    kind: EntityKind = EntityKind.SUPPLY
+    signals: tuple[str, ...] = ("voltage_v", "current_a")
+    borrowed: tuple[Borrowed, ...] = (
+        Borrowed(kind=EntityKind.GPU, signal="power_limit_w", how=How.SUM_BELOW, column="gpu_limits_w"),
+    )
+
+    def start(self, spec: TableSpec) -> SupplyHeadroomState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        return SupplyHeadroomState(
+            last_ns=None,
+            judged_ns=None,
+            siblings=Siblings.unknown(),
+            blocks=Blocks.empty(size),
+            means=None,
+            reference=Reference.unknown(size),
+            load=Load.none(size),
+            stepping=Conditions.idle(size),
+            overload=Conditions.idle(size),
+        )
+
+    def step(
+        self, state: SupplyHeadroomState, frame: Frame, topology: Topology
+    ) -> tuple[SupplyHeadroomState, tuple[Finding, ...]]:
+        """Judge the rows of a frame: trips row by row, the rest once a block."""
+        volts, amps, limits_w = frame.signal("voltage_v"), frame.signal("current_a"), optional(frame, "gpu_limits_w")
+        lowest_v = np.fmin(volts, optional(frame, "voltage_min_v"))
+        pair = [frame.spec.signals.index(name) for name in self.signals]
+        used: MaskArray = np.any(frame.fresh[:, :, pair], axis=2) & np.isfinite(volts) & np.isfinite(amps)
+        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        findings: list[Finding] = []
+        for row in np.flatnonzero(used.any(axis=1)).tolist():
+            now_ns = int(frame.time_ns[row])
+            passed_ns = 0 if state.last_ns is None else now_ns - state.last_ns
+            blocks = restart(state.blocks) if passed_ns < 0 else state.blocks
+            blocks = add_row(blocks, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
+            load = self._loaded(state.load, limits_w[row], state.siblings)
+            load = _extremes(load, volts[row], amps[row], lowest_v[row], used[row])
+            over = used[row] & (volts[row] * amps[row] > self.limits.overload_ratio * load.size_w)
+            trips = np.where(used[row], np.where(over, load.trips + 1, 0.0), load.trips)
+            state = replace(state, last_ns=now_ns, blocks=blocks, load=replace(load, trips=trips))
+            full = is_full(blocks, now_ns)
+            if not full and not over.any():
+                continue
+            if full:
+                state = self._block(state, now_ns)
+            state, stepping, overload = self._judge(state, now_ns, full=full)
+            findings.extend(self._word(state, Cause.SYNCHRONOUS_OVERLOAD, stepping, now_ns, frame.spec.entities))
+            findings.extend(self._word(state, Cause.SUPPLY_OVERLOAD, overload, now_ns, frame.spec.entities))
+        return state, tuple(findings)
+
+    def _loaded(self, load: Load, limits_w: FloatArray, siblings: Siblings) -> Load:
+        if self.limits.rated_w is not None:
+            return replace(load, size_w=np.full(len(limits_w), self.limits.rated_w))
+        known = np.isfinite(limits_w)
+        if not known.any():
+            return load
+        share = known_count(limits_w, siblings.groups)
+        size_w = self.limits.sized_ratio * limits_w / np.where(known, share, 1.0)
+        return replace(load, size_w=np.where(known, size_w, load.size_w))
+
+    def _block(self, state: SupplyHeadroomState, now_ns: int) -> SupplyHeadroomState:
+        limits, load = self.limits, state.load
+        blocks, means, windows = close(state.blocks, now_ns)
+        reference = look(state.reference, windows, now_ns, normal_ohm=windows.resistance_ohm)
+        seen = means.samples > 0
+        high_a, low_a = np.where(seen, load.high_a, np.nan), np.where(seen, load.low_a, np.nan)
+        swings = (high_a - low_a) > limits.swing_ratio * high_a
+        sound = ~(reference.ratio() > limits.flat_ratio)
+        low = (load.lowest_v < limits.minimum_v) & (load.lowest_v > _IMPLAUSIBLE_BELOW_V)
+        mean_w = means.mean_a * means.mean_v
+        heavy = (mean_w > _FAR_OVER * load.size_w) | (~swings & (mean_w > load.size_w))
+        peaks = load.peak_w > limits.step_ratio * load.size_w
+        # More current than the rail ever bore well: a path that was weak from its first day is not overloaded.
+        low &= high_a > _MORE_THAN_EVER * load.well_a
+        stepped = seen & sound & swings & ~heavy & (peaks | low)
+        stayed = seen & sound & (heavy | (low & ~swings))
+        empty = Load.none(len(seen))
+        load = replace(
+            load,
+            high_a=empty.high_a,
+            low_a=empty.low_a,
+            peak_w=empty.peak_w,
+            lowest_v=empty.lowest_v,
+            block_high_a=high_a,
+            block_low_a=low_a,
+            block_peak_w=np.where(seen, load.peak_w, np.nan),
+            block_lowest_v=np.where(seen, load.lowest_v, np.nan),
+            well_a=np.fmax(load.well_a, np.where(load.lowest_v > limits.clear_above_v, high_a, np.nan)),
+            steps=np.where(seen, np.where(stepped, load.steps + 1, 0.0), load.steps),
+            plateaus=np.where(seen, np.where(stayed, load.plateaus + 1, 0.0), load.plateaus),
+        )
+        return replace(state, blocks=blocks, means=means, reference=reference, load=load)
+
+    def _judge(
+        self, state: SupplyHeadroomState, now_ns: int, *, full: bool
+    ) -> tuple[SupplyHeadroomState, Changes, Changes]:
+        limits, load = self.limits, state.load
+        passed_ns = 0 if state.judged_ns is None or not full else now_ns - state.judged_ns
+        passed_ns = min(max(passed_ns, 0), _LONGEST_STEP_NS)
+        tripping = load.trips >= _TRIP_ROWS
+        over = tripping | (load.plateaus >= limits.windows)
+        under = (load.plateaus == 0) & ~tripping if full else np.zeros_like(over)
+        overload, changed = self._move(state.overload, now_ns, passed_ns, over=over, under=under)
+        state = replace(state, overload=overload)
+        if not full:
+            return state, NO_CHANGES, changed
+        stepping, stepped = self._move(
+            state.stepping, now_ns, passed_ns, over=load.steps >= limits.windows, under=load.steps == 0
+        )
+        return replace(state, judged_ns=now_ns, stepping=stepping), stepped, changed
+
+    def _move(
+        self, conditions: Conditions, now_ns: int, passed_ns: int, *, over: MaskArray, under: MaskArray
+    ) -> tuple[Conditions, Changes]:
+        after, changes = judge(
+            conditions,
+            now_ns=now_ns,
+            elapsed_ns=passed_ns,
+            over=over,
+            under=under,
+            seen=over | under,
+            holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
+        )
+        return tell(after, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
+
+    def _word(
+        self,
+        state: SupplyHeadroomState,
+        cause: Cause,
+        changes: Changes,
+        now_ns: int,
+        entities: tuple[Entity, ...],
+    ) -> tuple[Finding, ...]:
+        if not changes.some:
+            return ()
+        stepping = cause is Cause.SYNCHRONOUS_OVERLOAD
+
+        def say(index: int, status: FindingStatus) -> Statement:
+            return _say(state, self.limits, entities[index].name, index, status, stepping=stepping)
+
+        # Findings of two causes on one supply may begin at one moment, and must not share an id.
+        name = self.name if stepping else f"{self.name}.{cause.value}"
+        conditions = state.stepping if stepping else state.overload
+        return tuple(word(name, cause, entities, conditions, changes, now_ns=now_ns, say=say))
+
+
+def _extremes(load: Load, voltage_v: FloatArray, current_a: FloatArray, lowest_v: FloatArray, used: MaskArray) -> Load:
+    amps = np.where(used, current_a, np.nan)
+    return replace(
+        load,
+        high_a=np.fmax(load.high_a, amps),
+        low_a=np.fmin(load.low_a, amps),
+        peak_w=np.fmax(load.peak_w, amps * voltage_v),
+        lowest_v=np.fmin(load.lowest_v, np.where(used, lowest_v, np.nan)),
+    )
+
+
+def _say(
+    state: SupplyHeadroomState,
+    limits: SupplyHeadroomLimits,
+    name: str,
+    index: int,
+    status: FindingStatus,
+    *,
+    stepping: bool,
+) -> Statement:
+    load, reference = state.load, state.reference
+    shown_w = np.fmax(load.block_peak_w, np.where(np.isfinite(load.peak_w), load.peak_w, np.nan))
+    shown_v = np.fmin(load.block_lowest_v, np.where(np.isfinite(load.lowest_v), load.lowest_v, np.nan))
+    peak_w, size_w, lowest_v = float(shown_w[index]), float(load.size_w[index]), float(shown_v[index])
+    high_a, low_a = float(load.block_high_a[index]), float(load.block_low_a[index])
+    ratio, worst_v = (
+        float(reference.ratio()[index]),
+        _worst(reference, index, high_a=high_a, low_a=low_a, limits=limits),
+    )
+    sound = f"its source resistance is {ratio:.2f} times what it was" if np.isfinite(ratio) else "path not known yet"
+    if status is FindingStatus.CLEARED:
+        summary = f"{name} carries no more than it was chosen for: peak {peak_w:.0f} W, lowest {lowest_v:.2f} V"
+    elif stepping:
+        summary = (
+            f"steps of the load take {name} from {low_a:.0f} to {high_a:.0f} A, peak {peak_w:.0f} W of {size_w:.0f} W "
+            f"it was chosen for, down to {lowest_v:.2f} V; {sound}: the load, not the path"
+        )
+    else:
+        summary = (
+            f"{name} carries {peak_w:.0f} W of {size_w:.0f} W it was chosen for, down to {lowest_v:.2f} V; {sound}: "
+            f"more load than supply"
+        )
+    over = peak_w / size_w - 1.0 if np.isfinite(size_w) else 0.0
+    return Statement(
+        severity=Severity.WARNING if stepping else Severity.CRITICAL,
+        score=max(over, (limits.minimum_v - lowest_v) / limits.minimum_v * 20.0, 0.1),
+        summary=summary,
+        evidence=evidence(
+            ("peak_w", peak_w, "W"),
+            ("chosen_for_w", size_w, "W"),
+            ("current_high_a", high_a, "A"),
+            ("current_low_a", low_a, "A"),
+            ("minimum_v", lowest_v, "V"),
+            ("limit_v", limits.minimum_v, "V"),
+            ("predicted_dip_v", worst_v, "V"),
+            ("source_resistance_ohm", float(reference.now_ohm[index]), "ohm"),
+            ("rise_ratio", ratio, "ratio"),
+        ),
+    )
+
+
+def _worst(reference: Reference, index: int, *, high_a: float, low_a: float, limits: SupplyHeadroomLimits) -> float:
+    """Give the worst dip after a step like those seen, at the cautious ends of the estimates; NaN where not known."""
+    ohm, open_v = float(reference.now_ohm[index]), float(reference.now_v[index])
+    if not np.isfinite(ohm + open_v + high_a + low_a):
+        return float("nan")
+    off_ohm = ohm - float(reference.now_low_ohm[index])
+    path = Path(
+        open_v=open_v,
+        open_low_v=open_v - off_ohm * low_a,
+        resistance_ohm=ohm,
+        resistance_high_ohm=ohm + off_ohm,
+    )
+    return predict(path, full_a=high_a, low_a=low_a, limit_v=limits.minimum_v).step_low_v

@@ -1,0 +1,122 @@
+"""Limits of the detectors that judge supplies beyond a sag, with the source of each default."""
+
+from dataclasses import dataclass
+
+from pydantic import ConfigDict
+
+from telemetry.durations import DurationS
+
+_STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceResistanceLimits:
+    """When a supply path counts as aged, a supply as lost, the input as sagging.
+
+    The gates of the slow path (10 %, or 20 % with coarse sensors, and CUSUM) stand in `analytics.supply.slow_change`.
+
+    Parameters
+    ----------
+    quick_ratio, clear_ratio
+        Resistance over that of the first windows from which a change within minutes counts, and below which it may
+        clear. own choice: healthy simulated windows of two seconds stay within 1.08 over changes of job.
+    windows
+        Windows in a row that must say so. own choice: three, so that one in which the path changed does not count.
+    clear_windows
+        Windows in a row that must say the contrary. own choice: a loose contact is good for seconds now and then.
+    dead_s
+        Time without current before a supply counts as lost. own choice: a training step of a second is ridden out.
+    sag_v, clear_sag_v
+        Fall of the open-circuit voltage on all supplies of a node, and where it may clear. own choice: 0.1 V is ten
+        times the noise of a sample on real 12 V feeds (9.7 mV, Oxford GPU_Power_Benchmark).
+    sag_windows
+        Windows in a row with the fall. own choice: the first may straddle it.
+    flat_ratio
+        How far the resistance may lie off for the fall to be the input's. own choice: twice what healthy windows do.
+    clear_after_s
+        Time with current before a lost supply counts as back.
+    """
+
+    quick_ratio: float = 1.25
+    clear_ratio: float = 1.12
+    windows: int = 3
+    clear_windows: int = 15
+    dead_s: DurationS = 1.0
+    sag_v: float = 0.10
+    clear_sag_v: float = 0.05
+    sag_windows: int = 2
+    flat_ratio: float = 0.15
+    clear_after_s: DurationS = 5.0
+
+    __pydantic_config__ = _STRICT
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not (1.0 <= self.clear_ratio <= self.quick_ratio and 0.0 < self.clear_sag_v <= self.sag_v):
+            raise ValueError("1 <= clear_ratio <= quick_ratio and 0 < clear_sag_v <= sag_v")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyHeadroomLimits:
+    """When supplies that are well carry more than they were chosen for.
+
+    Parameters
+    ----------
+    minimum_v, clear_above_v
+        Voltage at the load's end, as for a sag (`RailSagLimits`).
+    sized_ratio
+        What supplies are taken to be chosen for where nobody says, over the sum of the GPUs' power limits. own choice:
+        1.7, from processors and fans at half the GPUs' power and peaks of 1.2 times their limits; the field report's
+        box (blbadger.github.io/gpu-server) has 2 x 1100 W for 4 x 300 W, 1.83.
+    rated_w
+        What each supply is rated for, where known; `sized_ratio` does not count then.
+    step_ratio
+        Peaks over that size which steps of the load reach while the mean stays below it.
+    overload_ratio
+        Share of that size at which supplies trip within milliseconds; common over-current limits lie at 1.3.
+    swing_ratio
+        Least fall of the current between steps for them to count as steps. own choice.
+    windows
+        Blocks in a row that must say so.
+    flat_ratio
+        How far the resistance may lie over its reference for the path to count as sound.
+    clear_after_s
+        Quiet time before it counts as over: some training steps.
+    """
+
+    minimum_v: float = 11.40
+    clear_above_v: float = 11.45
+    sized_ratio: float = 1.7
+    rated_w: float | None = None
+    step_ratio: float = 1.08
+    overload_ratio: float = 1.3
+    swing_ratio: float = 0.3
+    windows: int = 3
+    flat_ratio: float = 1.15
+    clear_after_s: DurationS = 10.0
+
+    __pydantic_config__ = _STRICT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyPlausibilityLimits:
+    """When readings of one supply cannot be true together.
+
+    Parameters
+    ----------
+    power_ratio
+        Difference between the supply's power and voltage times current; the two come from meters of 1 to 2 % each.
+    power_hold_s
+        Time that it must last: the meters average over different times, which a step of the load shows for seconds.
+    blocks
+        Blocks of two seconds in a row in which a value stands still or a pair does not fit. own choice.
+    clear_after_s
+        Time without it before it counts as over.
+    """
+
+    power_ratio: float = 0.05
+    power_hold_s: DurationS = 60.0
+    blocks: int = 3
+    clear_after_s: DurationS = 10.0
+
+    __pydantic_config__ = _STRICT

@@ -1,0 +1,234 @@
+"""Supply plausibility: readings of one supply that cannot be true together, so that nobody repairs a sound supply.
+
+- A value stands still to the last bit while its partner moves as before.
+- Voltage and current no longer belong together: the pair fitted, now it fits better one sample away, and the load of
+  the siblings moves as it did. A source resistance from such a pair may even have the wrong sign.
+- The supply's own power and voltage times current differ by more than two meters may.
+
+What would disprove it: the siblings' voltage standing still too, or their resistance changing at the same moment.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from analytics.detectors.columns import optional
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, tell
+from analytics.detectors.supply_limits import SupplyPlausibilityLimits
+from analytics.detectors.wording import Statement, evidence, word
+from analytics.supply.blocks import BlockMeans, Blocks, Windows, add_row, close, is_full, restart
+from analytics.supply.plausibility import is_stuck, power_mismatch
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+_LONGEST_STEP_NS = 60 * NS_PER_S
+# own choice: memory of the mismatch of power, some steps of a job.
+_MISMATCH_SHARE = 0.2
+# own choice: fewer samples of one value in a block are no repetition.
+_MIN_SAMPLES = 8
+# own choice: what a job moved is forgotten by half in ten minutes of blocks.
+_FADES = 0.9977
+
+
+class Fault(StrEnum):
+    """What is wrong with the readings; the first of these that holds is told."""
+
+    VOLTAGE_STUCK = "voltage stuck"
+    CURRENT_STUCK = "current stuck"
+    SKEWED = "voltage and current not taken together"
+    POWER = "power differs from voltage times current"
+
+
+_FAULTS = tuple(Fault)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SupplyPlausibilityState:
+    """What is carried from row to row.
+
+    `streaks` counts blocks in a row, shape ``(n_supplies, 4)`` in the order of `Fault`. `usual_v` and `usual_a` are the
+    spreads of the block in which both moved most, fading. `fitted` says whether the pair has ever fitted; `mismatch` is
+    NaN before the first.
+    """
+
+    last_ns: int | None
+    judged_ns: int | None
+    blocks: Blocks
+    means: BlockMeans | None
+    usual_v: FloatArray
+    usual_a: FloatArray
+    fitted: MaskArray
+    correlation: FloatArray
+    mismatch: FloatArray
+    mismatch_s: FloatArray
+    streaks: FloatArray
+    conditions: Conditions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyPlausibility:
+    """Raises `Cause.SENSOR_FAULT` on supplies; see `SupplyPlausibilityLimits`."""
+
+    limits: SupplyPlausibilityLimits
+    name: str = "supply_plausibility"
+    kind: EntityKind = EntityKind.SUPPLY
+    signals: tuple[str, ...] = ("voltage_v", "current_a")
+
+    def start(self, spec: TableSpec) -> SupplyPlausibilityState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        unknown, zero = np.full(size, np.nan), np.zeros(size)
+        return SupplyPlausibilityState(
+            last_ns=None,
+            judged_ns=None,
+            blocks=Blocks.empty(size),
+            means=None,
+            usual_v=zero,
+            usual_a=zero,
+            fitted=np.zeros(size, dtype=np.bool_),
+            correlation=unknown,
+            mismatch=unknown,
+            mismatch_s=zero,
+            streaks=np.zeros((size, len(_FAULTS))),
+            conditions=Conditions.idle(size),
+        )
+
+    def step(
+        self, state: SupplyPlausibilityState, frame: Frame, topology: Topology
+    ) -> tuple[SupplyPlausibilityState, tuple[Finding, ...]]:
+        """Judge the rows of a frame, once a block."""
+        del topology
+        volts, amps, power_w = frame.signal("voltage_v"), frame.signal("current_a"), optional(frame, "power_w")
+        pair = [frame.spec.signals.index(name) for name in self.signals]
+        used: MaskArray = np.any(frame.fresh[:, :, pair], axis=2) & np.isfinite(volts) & np.isfinite(amps)
+        findings: list[Finding] = []
+        for row in np.flatnonzero(used.any(axis=1)).tolist():
+            now_ns = int(frame.time_ns[row])
+            back = state.last_ns is not None and now_ns < state.last_ns
+            blocks = restart(state.blocks) if back else state.blocks
+            blocks = add_row(blocks, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
+            state = replace(state, last_ns=now_ns, blocks=blocks)
+            if not is_full(blocks, now_ns):
+                continue
+            state, changes = self._block(state, now_ns, power_w[row])
+            if changes.some:
+                findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+        return state, tuple(findings)
+
+    def _block(
+        self, state: SupplyPlausibilityState, now_ns: int, power_w: FloatArray
+    ) -> tuple[SupplyPlausibilityState, Changes]:
+        limits = self.limits
+        blocks, means, windows = close(state.blocks, now_ns)
+        passed_ns = 0 if state.judged_ns is None else now_ns - state.judged_ns
+        passed_ns = min(max(passed_ns, 0), _LONGEST_STEP_NS)
+        off = power_mismatch(power_w, means.mean_v, means.mean_a)
+        known = np.isfinite(off)
+        before = np.where(np.isnan(state.mismatch), off, state.mismatch)
+        mismatch = np.where(known, before + _MISMATCH_SHARE * (off - before), state.mismatch)
+        differs = known & (np.abs(mismatch) > limits.power_ratio)
+        lasted = np.where(known, np.where(differs, state.mismatch_s + passed_ns / NS_PER_S, 0.0), state.mismatch_s)
+        streaks, bad, good = _counted(state, means, windows)
+        streaks[:, 3] = np.where(known, np.where(lasted >= limits.power_hold_s, limits.blocks, 0), streaks[:, 3])
+        both = (means.samples > 0) & (means.spread_v > 0.0) & (means.spread_a > 0.0)
+        both &= means.spread_a >= _FADES * state.usual_a
+        state = replace(
+            state,
+            judged_ns=now_ns,
+            blocks=blocks,
+            means=means,
+            usual_v=np.where(both, means.spread_v, state.usual_v),
+            usual_a=np.where(both, means.spread_a, _FADES * state.usual_a),
+            fitted=state.fitted | np.isfinite(windows.resistance_ohm),
+            correlation=np.where(windows.complete & windows.moved, windows.correlation, state.correlation),
+            mismatch=mismatch,
+            mismatch_s=lasted,
+            streaks=streaks,
+        )
+        over: MaskArray = np.any(streaks >= limits.blocks, axis=1)
+        under = ~bad & (good | (known & ~differs)) & (streaks == 0).all(axis=1)
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=now_ns,
+            elapsed_ns=passed_ns,
+            over=over,
+            under=under,
+            seen=over | under,
+            holds=Holds.of_seconds(set_s=0.0, clear_s=limits.clear_after_s),
+        )
+        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
+        return replace(state, conditions=conditions), changes
+
+    def _word(
+        self, state: SupplyPlausibilityState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
+    ) -> tuple[Finding, ...]:
+        def say(index: int, status: FindingStatus) -> Statement:
+            return self._say(state, index, status, now_ns, entities[index])
+
+        return tuple(word(self.name, Cause.SENSOR_FAULT, entities, state.conditions, changes, now_ns=now_ns, say=say))
+
+    def _say(
+        self, state: SupplyPlausibilityState, index: int, status: FindingStatus, now_ns: int, entity: Entity
+    ) -> Statement:
+        holds = np.flatnonzero(state.streaks[index] >= self.limits.blocks)
+        fault = _FAULTS[int(holds[0])] if holds.size else None
+        means = state.means
+        mean_v, mean_a, spread_v, spread_a = (
+            (float("nan"),) * 4
+            if means is None
+            else (float(part[index]) for part in (means.mean_v, means.mean_a, means.spread_v, means.spread_a))
+        )
+        correlation, mismatch = float(state.correlation[index]), float(state.mismatch[index])
+        match fault:
+            case Fault.VOLTAGE_STUCK:
+                words = f"voltage repeats {mean_v:.3f} V to the last bit while the current moves by {spread_a:.1f} A"
+            case Fault.CURRENT_STUCK:
+                words = f"current repeats {mean_a:.2f} A to the last bit while the voltage moves by {spread_v:.3f} V"
+            case Fault.SKEWED:
+                words = (
+                    f"voltage and current are no longer taken together: r = {correlation:.2f} and better one sample "
+                    f"away, it was below -0.90"
+                )
+            case Fault.POWER:
+                words = f"power differs from voltage times current by {mismatch * 100:.0f} %, two meters may by 5 %"
+            case None:
+                words = "readings agree again"
+        if status is FindingStatus.CLEARED:
+            words = "readings agree again"
+        return Statement(
+            severity=Severity.WARNING,
+            score=0.5 if fault is not Fault.POWER else abs(mismatch) / (4 * self.limits.power_ratio),
+            summary=f"sensors of {entity.name}: {words}",
+            evidence=evidence(
+                ("voltage_v", mean_v, "V"),
+                ("voltage_spread_v", spread_v, "V"),
+                ("usual_spread_v", float(state.usual_v[index]), "V"),
+                ("current_a", mean_a, "A"),
+                ("current_spread_a", spread_a, "A"),
+                ("correlation", correlation, ""),
+                ("power_mismatch_ratio", mismatch, "ratio"),
+                ("duration_s", (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S, "s"),
+            ),
+        )
+
+
+def _counted(
+    state: SupplyPlausibilityState, means: BlockMeans, windows: Windows
+) -> tuple[FloatArray, MaskArray, MaskArray]:
+    """Give the streaks after a block, where it is evidence for a fault, and where against one."""
+    seen = means.samples >= _MIN_SAMPLES
+    volts = seen & is_stuck(means.spread_v, means.spread_a, state.usual_v, means.samples)
+    amps = seen & is_stuck(means.spread_a, means.spread_v, state.usual_a, means.samples)
+    # The partner must move as much as when both moved: half of it, own choice.
+    volts &= means.spread_a > 0.5 * state.usual_a
+    amps &= means.spread_v > 0.5 * state.usual_v
+    skewed = windows.complete & windows.skewed & state.fitted
+    fits = np.isfinite(windows.resistance_ohm)
+    bad = np.stack((volts, amps, skewed), axis=1)
+    good = np.stack((seen & (means.spread_v > 0.0), seen & (means.spread_a > 0.0), fits), axis=1)
+    streaks = state.streaks.copy()
+    streaks[:, :3] = np.where(bad, streaks[:, :3] + 1, np.where(good, 0.0, streaks[:, :3]))
+    return streaks, np.asarray(bad.any(axis=1), dtype=np.bool_), np.asarray(good.all(axis=1), dtype=np.bool_)

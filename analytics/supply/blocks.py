@@ -1,0 +1,229 @@
+"""Estimates of source resistance from a stream, window by window, over all supplies at once.
+
+Rows are summed into blocks of some seconds; blocks are pooled, each about its own means, until a window has enough
+independent samples. A row costs a handful of array operations, the judgement is made once a block. The gates are those
+of a logged series: enough samples, a load that moves, a voltage that follows and does not fit better one row earlier or
+later, and a scatter that is small against the answer.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.supply.thevenin import (
+    INDEPENDENT_AFTER_S,
+    MIN_CORRELATION,
+    MIN_SAMPLES,
+    MIN_SPREAD_A,
+    MIN_SPREAD_RATIO,
+)
+from analytics.supply.time_skew import CLEARLY_BETTER, HARMLESS_RATIO
+from telemetry.clock import NS_PER_S
+from telemetry.frames import FloatArray, MaskArray
+
+# own choice: two training steps of about a second, and enough rows to say something about their scatter.
+BLOCK_S = 2.0
+BLOCK_ROWS = 32
+# own choice: a day is the longest over which the open-circuit voltage counts as the same within 10 mV.
+LONGEST_BLOCK_S = 86_400.0
+# own choice: worse than a tenth of the answer (one standard deviation) is no estimate.
+MAX_SD_RATIO = 0.10
+# own choice: blocks pooled for longer than two days belong to another time.
+LONGEST_WINDOW_S = 2 * 86_400.0
+
+# A double keeps 16 digits; a few are lost over the sums of a block.
+_ROUNDING = 1e-11
+
+# Columns of the sums.
+_N, _A, _V, _AA, _AV, _VV, _LATE, _EARLY, _PAIRS = range(9)
+_COLUMNS = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Blocks:
+    """What is carried from row to row; arrays have the supplies as first axis.
+
+    `zero_a` and `zero_v` are each supply's first values, from which everything is summed. `sums` are those of the
+    block that is open, `pooled` those of the closed blocks of a window about their own means, `pooled_a` and `pooled_v`
+    its plain sums. `last_a`, `last_v` are each supply's sample before. `max_a` is the largest current ever.
+    """
+
+    start_ns: int | None
+    rows: int
+    zero_a: FloatArray
+    zero_v: FloatArray
+    last_a: FloatArray
+    last_v: FloatArray
+    max_a: FloatArray
+    sums: FloatArray
+    pooled: FloatArray
+    pooled_s: FloatArray
+    independent: FloatArray
+
+    @staticmethod
+    def empty(n_supplies: int) -> "Blocks":
+        """Give what holds before the first row."""
+        unknown, zero = np.full(n_supplies, np.nan), np.zeros(n_supplies)
+        return Blocks(
+            start_ns=None,
+            rows=0,
+            zero_a=unknown,
+            zero_v=unknown,
+            last_a=unknown,
+            last_v=unknown,
+            max_a=zero,
+            sums=np.zeros((n_supplies, _COLUMNS)),
+            pooled=np.zeros((n_supplies, _COLUMNS)),
+            pooled_s=zero,
+            independent=zero,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BlockMeans:
+    """What one block shows of every supply, shape ``(n_supplies,)``; NaN where it had no sample."""
+
+    seconds: float
+    samples: FloatArray
+    mean_a: FloatArray
+    mean_v: FloatArray
+    spread_a: FloatArray
+    spread_v: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Windows:
+    """The windows that a block completes, shape ``(n_supplies,)``.
+
+    `complete` marks the supplies whose window is. `moved` says that their load moved enough to tell; `skewed` that the
+    voltage fits the current one row away better. Resistance and voltage are NaN where not identified.
+    """
+
+    complete: MaskArray
+    moved: MaskArray
+    skewed: MaskArray
+    correlation: FloatArray
+    resistance_ohm: FloatArray
+    sd_ohm: FloatArray
+    open_v: FloatArray
+
+
+def add_row(blocks: Blocks, now_ns: int, *, voltage_v: FloatArray, current_a: FloatArray, used: MaskArray) -> Blocks:
+    """Add one row of fresh pairs, `used` where both are known; each of shape ``(n_supplies,)``."""
+    amps = np.where(used, current_a, np.nan)
+    volts = np.where(used, voltage_v, np.nan)
+    first = used & np.isnan(blocks.zero_a)
+    zero_a, zero_v = blocks.zero_a, blocks.zero_v
+    if first.any():
+        zero_a, zero_v = np.where(first, amps, zero_a), np.where(first, volts, zero_v)
+    x, y = np.where(used, amps - zero_a, 0.0), np.where(used, volts - zero_v, 0.0)
+    pair = used & ~np.isnan(blocks.last_a)
+    last_x, last_y = np.where(pair, blocks.last_a, 0.0), np.where(pair, blocks.last_v, 0.0)
+    row = np.stack((used, x, y, x * x, x * y, y * y, last_x * y, x * last_y, pair), axis=1)
+    return replace(
+        blocks,
+        start_ns=now_ns if blocks.start_ns is None else blocks.start_ns,
+        rows=blocks.rows + 1,
+        zero_a=zero_a,
+        zero_v=zero_v,
+        last_a=np.where(used, x, blocks.last_a),
+        last_v=np.where(used, y, blocks.last_v),
+        max_a=np.fmax(blocks.max_a, amps),
+        sums=blocks.sums + row,
+    )
+
+
+def is_full(blocks: Blocks, now_ns: int) -> bool:
+    """Say whether the open block is to be closed at this row."""
+    if blocks.start_ns is None:
+        return False
+    passed_s = (now_ns - blocks.start_ns) / NS_PER_S
+    return passed_s >= LONGEST_BLOCK_S or (blocks.rows >= BLOCK_ROWS and passed_s >= BLOCK_S)
+
+
+def restart(blocks: Blocks) -> Blocks:
+    """Give up the open block, as when the clock was set back; what was pooled stays."""
+    unknown = np.full(len(blocks.zero_a), np.nan)
+    return replace(blocks, start_ns=None, rows=0, last_a=unknown, last_v=unknown, sums=np.zeros_like(blocks.sums))
+
+
+def close(blocks: Blocks, now_ns: int) -> tuple[Blocks, BlockMeans, Windows]:
+    """Close the open block: what it shows by itself, and the windows that it completes."""
+    start_ns = now_ns if blocks.start_ns is None else blocks.start_ns
+    seconds = max((now_ns - start_ns) / NS_PER_S, 0.0)
+    about = _about_means(blocks.sums)
+    samples = blocks.sums[:, _N]
+    divisor = np.where(samples > 0, samples, np.nan)
+    means = BlockMeans(
+        seconds=seconds,
+        samples=samples,
+        mean_a=blocks.zero_a + blocks.sums[:, _A] / divisor,
+        mean_v=blocks.zero_v + blocks.sums[:, _V] / divisor,
+        spread_a=np.sqrt(about[:, _AA] / divisor),
+        spread_v=np.sqrt(about[:, _VV] / divisor),
+    )
+    steps = np.maximum(samples, 1.0)
+    alone = np.minimum(seconds / steps / INDEPENDENT_AFTER_S, 1.0)
+    pooled = blocks.pooled + about
+    pooled_s = np.where(samples > 0, blocks.pooled_s + seconds, blocks.pooled_s)
+    independent = blocks.independent + samples * alone
+    complete = (samples > 0) & (independent >= MIN_SAMPLES)
+    windows = _judge(pooled, independent, complete, blocks)
+    done = complete | (pooled_s > LONGEST_WINDOW_S)
+    after = replace(
+        restart(blocks),
+        pooled=np.where(done[:, np.newaxis], 0.0, pooled),
+        pooled_s=np.where(done, 0.0, pooled_s),
+        independent=np.where(done, 0.0, independent),
+    )
+    return after, means, windows
+
+
+def _about_means(sums: FloatArray) -> FloatArray:
+    """Give the sums of a block about its means; counts and plain sums stay."""
+    count = np.maximum(sums[:, _N], 1.0)
+    x, y = sums[:, _A] / count, sums[:, _V] / count
+    about = sums.copy()
+    about[:, _AA] = _unless_rounding(sums[:, _AA] - count * x * x, sums[:, _AA])
+    about[:, _AV] = sums[:, _AV] - count * x * y
+    about[:, _VV] = _unless_rounding(sums[:, _VV] - count * y * y, sums[:, _VV])
+    # The first and last row have one neighbour only, which is little in a block of 32.
+    about[:, _LATE] = sums[:, _LATE] - sums[:, _PAIRS] * x * y
+    about[:, _EARLY] = sums[:, _EARLY] - sums[:, _PAIRS] * x * y
+    return about
+
+
+def _unless_rounding(spread: FloatArray, squares: FloatArray) -> FloatArray:
+    """Give a spread as 0 where it is what summing left of a value that stands still."""
+    return np.where(spread > _ROUNDING * squares, spread, 0.0)
+
+
+def _judge(pooled: FloatArray, independent: FloatArray, complete: MaskArray, blocks: Blocks) -> Windows:
+    count = np.where(complete, pooled[:, _N], np.nan)
+    aa = np.where(pooled[:, _AA] > 0.0, pooled[:, _AA], np.nan)
+    vv = np.where(pooled[:, _VV] > 0.0, pooled[:, _VV], np.nan)
+    av = np.where(pooled[:, _AV] != 0.0, pooled[:, _AV], np.nan)
+    spread_a = np.sqrt(aa / count)
+    moved = complete & (spread_a > np.maximum(MIN_SPREAD_A, MIN_SPREAD_RATIO * blocks.max_a))
+    correlation = av / np.sqrt(aa * vv)
+    pairs = np.maximum(pooled[:, _PAIRS], 1.0)
+    near = np.fmin(pooled[:, _LATE], pooled[:, _EARLY]) / pairs * count
+    near_correlation = near / np.sqrt(aa * vv)
+    resistance_ohm = -av / aa
+    better = 1.0 - near_correlation**2 < CLEARLY_BETTER * (1.0 - correlation**2)
+    other_slope = np.abs(near / av - 1.0) > HARMLESS_RATIO
+    skewed = moved & (near < av) & better & other_slope
+    left_vv = np.maximum(vv - av * av / aa, 0.0) / count * independent / np.maximum(independent - 2.0, 1.0)
+    sd_ohm = np.sqrt(left_vv / independent) / spread_a
+    good = moved & ~skewed & (correlation < -MIN_CORRELATION) & (sd_ohm < MAX_SD_RATIO * resistance_ohm)
+    mean_a = blocks.zero_a + pooled[:, _A] / count
+    mean_v = blocks.zero_v + pooled[:, _V] / count
+    return Windows(
+        complete=complete,
+        moved=moved,
+        skewed=moved & (correlation > -MIN_CORRELATION) & (near < av) & other_slope,
+        correlation=np.where(complete, correlation, np.nan),
+        resistance_ohm=np.where(good, resistance_ohm, np.nan),
+        sd_ohm=np.where(good, sd_ohm, np.nan),
+        open_v=np.where(good, mean_v + resistance_ohm * mean_a, np.nan),
+    )

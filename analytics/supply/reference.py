@@ -1,0 +1,97 @@
+"""What a path was when it was first seen to work, for changes that take minutes and not months.
+
+The first windows that are identified are the reference; it is not learnt again, so that a fault never becomes normal.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.supply.blocks import Windows
+from telemetry.frames import FloatArray, MaskArray, TimeArray
+
+# own choice: the median of three survives one window in which a job began.
+REFERENCE_WINDOWS = 3
+# own choice: a window counts by the end of its scatter that is nearer to the reference, two standard deviations.
+CAUTION_SD = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reference:
+    """The reference of every path and its newest window; arrays have the paths as first axis.
+
+    `ohm` and `open_v` are NaN until the reference is complete. `now_ohm`, `now_low_ohm` and `now_v` are of the newest
+    window that was identified, at `seen_ns`; `before_ohm` is the one before it.
+    """
+
+    first_ohm: FloatArray
+    first_v: FloatArray
+    ohm: FloatArray
+    open_v: FloatArray
+    now_ohm: FloatArray
+    now_low_ohm: FloatArray
+    now_v: FloatArray
+    before_ohm: FloatArray
+    seen_ns: TimeArray
+
+    @staticmethod
+    def unknown(n_paths: int) -> "Reference":
+        """Give what holds before the first window."""
+        nan, table = np.full(n_paths, np.nan), np.full((n_paths, REFERENCE_WINDOWS), np.nan)
+        return Reference(
+            first_ohm=table,
+            first_v=table,
+            ohm=nan,
+            open_v=nan,
+            now_ohm=nan,
+            now_low_ohm=nan,
+            now_v=nan,
+            before_ohm=nan,
+            seen_ns=np.zeros(n_paths, dtype=np.int64),
+        )
+
+    def ratio(self) -> FloatArray:
+        """Give the resistance now over the reference, NaN where either is not known."""
+        return self.now_ohm / self.ohm
+
+
+def look(reference: Reference, windows: Windows, now_ns: int, *, normal_ohm: FloatArray) -> Reference:
+    """Take in the windows of a block; `normal_ohm` are their resistances at 25 °C, NaN where not identified."""
+    seen = np.isfinite(normal_ohm)
+    if not seen.any():
+        return reference
+    low_ohm = normal_ohm * (1.0 - CAUTION_SD * windows.sd_ohm / windows.resistance_ohm)
+    after = replace(
+        reference,
+        now_ohm=np.where(seen, normal_ohm, reference.now_ohm),
+        now_low_ohm=np.where(seen, low_ohm, reference.now_low_ohm),
+        now_v=np.where(seen, windows.open_v, reference.now_v),
+        before_ohm=np.where(seen, reference.now_ohm, reference.before_ohm),
+        seen_ns=np.where(seen, now_ns, reference.seen_ns),
+    )
+    learning = np.flatnonzero(seen & np.isnan(reference.ohm))
+    return _learnt(after, learning, normal_ohm, windows.open_v) if learning.size else after
+
+
+def _learnt(
+    reference: Reference, rows: np.ndarray[tuple[int], np.dtype[np.intp]], ohm: FloatArray, open_v: FloatArray
+) -> Reference:
+    first_ohm, first_v = reference.first_ohm.copy(), reference.first_v.copy()
+    place = np.isfinite(first_ohm[rows]).sum(axis=1)
+    first_ohm[rows, place], first_v[rows, place] = ohm[rows], open_v[rows]
+    done = rows[place == REFERENCE_WINDOWS - 1]
+    known_ohm, known_v = reference.ohm.copy(), reference.open_v.copy()
+    known_ohm[done], known_v[done] = np.median(first_ohm[done], axis=1), np.median(first_v[done], axis=1)
+    return replace(reference, first_ohm=first_ohm, first_v=first_v, ohm=known_ohm, open_v=known_v)
+
+
+def forget(reference: Reference, accepted: MaskArray) -> Reference:
+    """Learn the reference anew where a person accepted that the path is another one now."""
+    table, fresh = accepted[:, np.newaxis], np.nan
+    return replace(
+        reference,
+        first_ohm=np.where(table, fresh, reference.first_ohm),
+        first_v=np.where(table, fresh, reference.first_v),
+        ohm=np.where(accepted, fresh, reference.ohm),
+        open_v=np.where(accepted, fresh, reference.open_v),
+    )

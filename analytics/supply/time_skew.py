@@ -1,0 +1,73 @@
+"""Whether voltage and current were taken together: the fit at other lags than none.
+
+A skew of 50 ms on a square wave of 100 ms turns the sign of the slope (public 4.78 kHz recording of a GPU's 12 V feed,
+Oxford GPU_Power_Benchmark), so a pair that fits better at another lag says nothing about the path.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from telemetry.frames import FloatArray
+
+# Lags that are always tried, in samples, and how far the finer grid of a fast recording goes: a controller that is
+# asked in turn is late by up to a tenth of a second (assumption).
+NEAR_SAMPLES = 2
+FAR_S = 0.1
+# own choice: another lag fits clearly better where it leaves less than 70 % of the variance about the line, and is
+# harmless where the slope is the same within 2 %, the promise for a clean recording.
+CLEARLY_BETTER = 0.7
+HARMLESS_RATIO = 0.02
+# own choice: with fewer pairs a lag fits better by chance.
+MIN_PAIRS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagFit:
+    """How well voltage follows current at one lag; positive where the voltage comes later."""
+
+    lag_samples: int
+    correlation: float
+    slope_ohm: float
+
+
+def lag_fit(voltage_v: FloatArray, current_a: FloatArray, lag_samples: int) -> LagFit:
+    """Give the fit of V(k + lag) on I(k), both of shape ``(n,)`` and without NaN; correlation 0 where one is flat."""
+    size = len(voltage_v) - abs(lag_samples)
+    volts = voltage_v[max(lag_samples, 0) :][:size]
+    amps = current_a[max(-lag_samples, 0) :][:size]
+    volts, amps = volts - volts.mean(), amps - amps.mean()
+    aa, av, vv = float(amps @ amps), float(amps @ volts), float(volts @ volts)
+    if aa <= 0.0 or vv <= 0.0:
+        return LagFit(lag_samples=lag_samples, correlation=0.0, slope_ohm=0.0)
+    return LagFit(lag_samples=lag_samples, correlation=av / float(np.sqrt(aa * vv)), slope_ohm=-av / aa)
+
+
+def lags_to_try(n_pairs: int, period_s: float) -> tuple[int, ...]:
+    """Give the lags worth trying: two samples either way, and up to a tenth of a second in growing steps."""
+    far = int(FAR_S / period_s) if period_s > 0.0 else 0
+    far = min(far, n_pairs // 4)
+    lags = [lag for lag in range(1, NEAR_SAMPLES + 1) if lag <= n_pairs // 4]
+    lag = NEAR_SAMPLES + 1
+    while lag <= far:
+        lags.append(lag)
+        lag += max(1, lag // 4)
+    return tuple(side * lag for lag in lags for side in (-1, 1))
+
+
+def better_lag(voltage_v: FloatArray, current_a: FloatArray, period_s: float) -> LagFit | None:
+    """Give the lag at which the pair fits clearly better than taken together, None where there is none.
+
+    Both of shape ``(n,)``, evenly sampled and without NaN. Costs one pass a lag, 30 lags at 5 kHz.
+    """
+    if len(voltage_v) < MIN_PAIRS:
+        return None
+    here = lag_fit(voltage_v, current_a, 0)
+    fits = [lag_fit(voltage_v, current_a, lag) for lag in lags_to_try(len(voltage_v), period_s)]
+    best = min(fits, key=lambda fit: fit.correlation, default=here)
+    left_here, left_there = 1.0 - min(here.correlation, 0.0) ** 2, 1.0 - best.correlation**2
+    if best.correlation >= here.correlation or left_there > CLEARLY_BETTER * left_here:
+        return None
+    if abs(here.slope_ohm - best.slope_ohm) <= HARMLESS_RATIO * abs(best.slope_ohm):
+        return None
+    return best

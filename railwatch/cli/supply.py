@@ -1,0 +1,138 @@
+"""``railwatch supply``: what a supply path is made of, from any logged voltage and current."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from analytics.supply.plausibility import resistance_problem, unit_problem
+from analytics.supply.series import SeriesEstimate, estimate_series
+from analytics.supply.thevenin import Identifiability
+from railwatch.cli.logged_pair import LoggedPair, read_pair
+from railwatch.cli.output import print_json
+from railwatch.cli.place import JsonFlag
+from telemetry.errors import ConfigError, Problem
+
+app = typer.Typer(no_args_is_help=True, help="Supply paths: what they are made of.")
+# Where a half alone differs by more than this, the answer is told with a warning. own choice: ten times the 1 % within
+# which the halves of a clean recording agree.
+_HALVES_DIFFER_RATIO = 0.10
+_WORDS = {
+    Identifiability.TOO_FEW_SAMPLES: "too few samples: {samples} that can be used",
+    Identifiability.LOAD_TOO_STEADY: "the load is too steady: the current must move by more than 3 % of its largest",
+    Identifiability.NOT_CORRELATED: "voltage does not follow current (r = {correlation:.2f}, needs below -0.90)",
+    Identifiability.TIME_SKEW: "time skew: voltage and current were not taken together, they fit better {skew}",
+    Identifiability.TOO_UNCERTAIN: "the bounds lie wider than half the answer; more samples or load steps needed",
+}
+
+
+@app.callback()
+def root() -> None:
+    """Keep `estimate` a command of its own."""
+
+
+@app.command(
+    epilog="Example: railwatch supply estimate feed.csv --time time_s --voltage voltage_v --current current_a --json"
+)
+def estimate(
+    file: Annotated[Path, typer.Argument(help="A CSV file with a header, gzip too, or .npz; any sampling rate.")],
+    time: Annotated[str, typer.Option("--time", help="The column of times: seconds, or ISO 8601.")],
+    voltage: Annotated[str, typer.Option("--voltage", help="The column of voltages in V; of .npz also name:index.")],
+    current: Annotated[str, typer.Option("--current", help="The column of currents in A; of .npz also name:index.")],
+    temperature: Annotated[
+        str | None, typer.Option("--temperature", help="A column of air temperatures in °C: gives R at 25 °C too.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Estimate open-circuit voltage and source resistance with 95 % bounds; exit 1 where the log does not tell them."""
+    pair = read_pair(file, time=time, voltage=voltage, current=current, temperature=temperature)
+    _check_units(pair, file, voltage=voltage, current=current)
+    found = estimate_series(pair.time_s, pair.voltage_v, pair.current_a, temp_c=pair.temp_c)
+    if found.source_resistance_ohm is not None:
+        wrong = resistance_problem(found.source_resistance_ohm)
+        if wrong is not None:
+            raise ConfigError([_problem(file, f"{voltage}, {current}", *wrong)])
+    if as_json:
+        print_json(_fields(pair, found))
+    else:
+        typer.echo(f"{file}: {_sentence(pair, found)}")
+    if not found.identified:
+        raise typer.Exit(1)
+
+
+def _check_units(pair: LoggedPair, file: Path, *, voltage: str, current: str) -> None:
+    wrong = unit_problem(pair.voltage_v, pair.current_a)
+    if wrong is not None:
+        which, found, expected = wrong
+        raise ConfigError([_problem(file, voltage if which == "voltage" else current, found, expected)])
+
+
+def _problem(file: Path, key: str, found: str, expected: str) -> Problem:
+    return Problem(where=str(file), line=None, key=key, found=found, expected=expected)
+
+
+def _sentence(pair: LoggedPair, found: SeriesEstimate) -> str:
+    left_out = _left_out(pair, found)
+    if found.source_resistance_ohm is None or found.source_resistance_bounds_ohm is None:
+        skew = "" if found.skew_s is None else f"{abs(found.skew_s) * 1e3:.3g} ms {_side(found.skew_s)}"
+        why = _WORDS[found.identifiability].format(
+            samples=found.samples, correlation=found.correlation or 0.0, skew=skew
+        )
+        return f"source resistance not identifiable: {why}{left_out}"
+    low_ohm, high_ohm = found.source_resistance_bounds_ohm
+    low_v, high_v = found.open_circuit_bounds_v or (np.nan, np.nan)
+    parts = [
+        f"source resistance {found.source_resistance_ohm * 1e3:.3g} mohm ({low_ohm * 1e3:.3g} to {high_ohm * 1e3:.3g})",
+        f"open circuit {found.open_circuit_v:.3f} V ({low_v:.3f} to {high_v:.3f})",
+        f"r = {found.correlation:.3f}",
+        f"{found.samples} samples at {_rate(found.period_s)}",
+    ]
+    if found.resistance_25_ohm is not None:
+        parts.insert(1, f"{found.resistance_25_ohm * 1e3:.3g} mohm at 25 °C")
+    differ = found.halves_differ_ratio
+    if differ is not None:
+        warn = ", more than chance or the path changed" if differ > _HALVES_DIFFER_RATIO else ""
+        parts.append(f"halves differ by {differ * 100:.1f} %{warn}")
+    if found.current_noise_a is not None:
+        parts.append(f"corrected for {found.current_noise_a:.2g} A of noise in the current")
+    return ", ".join(parts) + left_out
+
+
+def _side(skew_s: float) -> str:
+    return "with the voltage moved back" if skew_s > 0 else "with the current moved back"
+
+
+def _left_out(pair: LoggedPair, found: SeriesEstimate) -> str:
+    counts = ((pair.absent, "without a value"), (pair.backward, "back in time"), (found.failed, "far off any rail"))
+    words = ", ".join(f"{count} {why}" for count, why in counts if count)
+    return f"; left out: {words}" if words else ""
+
+
+def _rate(period_s: float) -> str:
+    rate_hz = 1.0 / period_s if period_s > 0.0 else 0.0
+    return f"{rate_hz:.3g} Hz" if rate_hz < 1000.0 else f"{rate_hz / 1e3:.3g} kHz"
+
+
+def _fields(pair: LoggedPair, found: SeriesEstimate) -> dict[str, Any]:
+    return {
+        "identifiable": found.identified,
+        "reason": None if found.identified else found.identifiability.value,
+        "open_circuit_v": found.open_circuit_v,
+        "open_circuit_bounds_v": found.open_circuit_bounds_v,
+        "source_resistance_ohm": found.source_resistance_ohm,
+        "source_resistance_bounds_ohm": found.source_resistance_bounds_ohm,
+        "source_resistance_25c_ohm": found.resistance_25_ohm,
+        "halves_ohm": found.halves_ohm,
+        "halves_differ_ratio": found.halves_differ_ratio,
+        "correlation": found.correlation,
+        "spread_a": found.spread_a,
+        "residual_v": found.residual_v,
+        "samples": found.samples,
+        "windows": found.windows,
+        "period_s": found.period_s,
+        "quantum_v": found.quantum_v,
+        "current_noise_a": found.current_noise_a,
+        "skew_s": found.skew_s,
+        "left_out": {"absent": pair.absent, "backward": pair.backward, "failed": found.failed},
+    }

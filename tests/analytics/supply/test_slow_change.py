@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+
+from analytics.supply.hourly import HOUR_NS, Hour, keep, turn
+from analytics.supply.slow_change import BASELINE_HOURS, SlowChange, accept, add_hour
+from telemetry.frames import FloatArray, MaskArray
+
+FINE: MaskArray = np.array([False])
+COARSE: MaskArray = np.array([True])
+
+
+def told_at(ohms: FloatArray, *, coarse: MaskArray = FINE) -> int | None:
+    """Give the first hour at which the rise is told."""
+    state = SlowChange.new(1)
+    for hour, ohm in enumerate(ohms):
+        state = add_hour(state, np.array([ohm]))
+        if state.risen(coarse)[0]:
+            return hour
+    return None
+
+
+def hourly(seed: int, hours: int, *, scatter: float, phi: float = 0.0) -> FloatArray:
+    """Give ohms of a stable path with a day's swing of four kelvin and noise that lasts."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(0, scatter * np.sqrt(1 - phi**2), hours)
+    for place in range(1, hours):
+        noise[place] += phi * noise[place - 1]
+    day = 0.0157 * np.sin(np.arange(hours) / 24 * 2 * np.pi)
+    return np.asarray(0.005 * np.exp(noise + day), dtype=np.float64)
+
+
+@pytest.mark.parametrize("scatter", [0.012, 0.04])
+def test_a_joint_that_ages_is_found_before_it_is_a_fifth_up_and_not_before_a_twentieth(scatter: float) -> None:
+    for seed in range(30):
+        ohms = hourly(seed, 120 * 24, scatter=scatter)
+        rise = np.exp(np.maximum(np.arange(len(ohms)) - 240, 0) * np.log(1.5) / (110 * 24))
+        hour = told_at(ohms * rise)
+        assert hour is not None
+        assert 1.05 < rise[hour] < 1.20
+
+
+@pytest.mark.parametrize(("scatter", "phi"), [(0.012, 0.0), (0.012, 0.6), (0.04, 0.0), (0.04, 0.3)])
+def test_nothing_is_told_of_stable_paths_over_three_hundred_months(scatter: float, phi: float) -> None:
+    paths, hours = 100, 90 * 24
+    ohms = np.stack([hourly(seed, hours, scatter=scatter, phi=phi) for seed in range(paths)], axis=1)
+    state = SlowChange.new(paths)
+    told = np.zeros(paths, dtype=np.bool_)
+    for row in ohms:
+        state = add_hour(state, row)
+        told |= state.risen(np.zeros(paths, dtype=np.bool_))
+    assert not told.any()
+
+
+def test_a_coarse_sensor_is_believed_a_fifth_and_not_a_tenth() -> None:
+    ohms = hourly(1, 40 * 24, scatter=0.02)
+    ohms[20 * 24 :] *= 1.15
+    assert told_at(ohms) is not None
+    assert told_at(ohms, coarse=COARSE) is None
+    ohms[20 * 24 :] *= 1.15
+    assert told_at(ohms, coarse=COARSE) is not None
+
+
+def test_hours_without_an_answer_are_evidence_neither_for_nor_against() -> None:
+    ohms = hourly(2, 60 * 24, scatter=0.012)
+    ohms[30 * 24 :] *= 1.2
+    gaps = ohms.copy()
+    gaps[np.random.default_rng(0).random(len(gaps)) < 0.7] = np.nan
+    first, second = told_at(ohms), told_at(gaps)
+    assert first is not None
+    assert second is not None
+    assert 30 * 24 < first < second < 34 * 24
+
+
+def test_the_baseline_is_frozen_until_it_is_accepted() -> None:
+    ohms = np.full(200 * 24, 0.005) * np.exp(np.linspace(0, np.log(2.0), 200 * 24))
+    state = SlowChange.new(1)
+    for ohm in ohms:
+        state = add_hour(state, np.array([ohm]))
+    assert state.risen(FINE)[0]
+    assert state.rise_ratio()[0] == pytest.approx(2.0 / 1.012, rel=0.02)
+    state = accept(state, np.array([True]))
+    for ohm in np.full(400, ohms[-1]):
+        state = add_hour(state, np.array([ohm]))
+        assert not state.risen(FINE)[0]
+    assert state.rise_ratio()[0] == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_baseline_needs_a_week_and_some_answers() -> None:
+    state = add_hour(SlowChange.new(1), np.array([0.005]))
+    state = add_hour(state, np.array([np.nan]), hours=2 * BASELINE_HOURS)
+    assert not state.known[0]
+    for answers in range(2, 9):
+        assert not state.known[0]
+        state = add_hour(state, np.array([0.005]))
+        assert state.known[0] == (answers == 8)
+
+
+def test_the_median_of_an_hour_stands_against_odd_minutes_and_a_clock_set_back_ends_none() -> None:
+    hour = Hour.none(2)
+    _, medians, _ = turn(hour, 0)
+    assert medians is None
+    hour, _, _ = turn(hour, 10 * HOUR_NS)
+    for minute in range(60):
+        ohm = 0.009 if minute % 5 == 0 else 0.005
+        hour = keep(hour, np.array([ohm, np.nan]), 10 * HOUR_NS + minute * HOUR_NS // 60)
+    hour, medians, _ = turn(hour, 9 * HOUR_NS)
+    assert medians is None
+    _, medians, passed = turn(hour, 12 * HOUR_NS)
+    assert medians is not None
+    assert medians[0] == 0.005
+    assert np.isnan(medians[1])
+    assert passed == 3

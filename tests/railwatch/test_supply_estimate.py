@@ -1,0 +1,143 @@
+import gzip
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from railwatch.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+NAMES = ("--time", "t", "--voltage", "v", "--current", "a")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["railwatch", "supply", "estimate", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    monkeypatch.chdir(tmp_path)
+    return call
+
+
+def log(*, rows: int = 400, volt: float = 1.0, amp: float = 1.0, second: float = 1.0, lag: int = 0) -> list[str]:
+    rng = np.random.default_rng(1)
+    amps = np.repeat(rng.choice([20.0, 70.0], rows // 10), 10) + rng.normal(0, 0.1, rows)
+    volts = 12.3 - 0.005 * np.roll(amps, -lag) + rng.normal(0, 0.004, rows)
+    cells = zip(np.arange(rows) * 0.1 * second, volts * volt, amps * amp, strict=True)
+    return ["t,v,a", *(f"{one:.6f},{other:.7f},{third:.6f}" for one, other, third in cells)]
+
+
+def write(lines: list[str], name: str = "log.csv") -> str:
+    Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return name
+
+
+def test_a_log_is_answered_in_one_line(run: Run) -> None:
+    status, out, err = run(write(log()), *NAMES)
+    assert (status, err) == (0, "")
+    (line,) = out.splitlines()
+    assert line.startswith("log.csv: source resistance 5 mohm (4.")
+    for words in ("open circuit 12.30", "r = -0.99", "400 samples at 10 Hz", "halves differ by"):
+        assert words in line
+
+
+def test_a_log_is_answered_in_one_object(run: Run) -> None:
+    status, out, _ = run(write(log()), *NAMES, "--json")
+    (told,) = [json.loads(line) for line in out.splitlines()]
+    assert status == 0
+    assert told["identifiable"] is True
+    assert told["source_resistance_ohm"] == pytest.approx(0.005, rel=0.01)
+    low, high = told["source_resistance_bounds_ohm"]
+    assert low < 0.005 < high
+    assert told["samples"] == 400
+
+
+def test_what_cannot_be_told_ends_with_one_and_the_reason(run: Run) -> None:
+    status, out, err = run(write(log(lag=2)), *NAMES)
+    assert (status, err) == (1, "")
+    assert "not identifiable: time skew" in out
+    assert "200 ms with the current moved back" in out
+    status, out, _ = run(write(log()[:6]), *NAMES, "--json")
+    assert status == 1
+    assert json.loads(out)["reason"] == "too few samples"
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (log(volt=1e3), "log.csv: v: a median of 12"),
+        (log(volt=1e-3), "log.csv: v: a median of 0.012"),
+        (log(amp=1e3), "log.csv: a: a maximum of 7"),
+        (log(amp=50.0, volt=1.0), "log.csv: v, a: a source resistance of"),
+        (log(second=1e8), "log.csv: t: steps of 1e+07"),
+        (["t,v,b", "0,1,2"], "log.csv: a: no such column among t, v, b"),
+        (["t,v,a", "0,12,1", "1,twelve,1"], "log.csv:3: v: 'twelve'"),
+        (["t,v,a"], "log.csv: (file): no row of data"),
+        ([""], "no such column among none"),
+        ([*log(), *log()[1:]], "log.csv: t: 400 of 800 times that are not later"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line_that_says_where_and_why(run: Run, lines: list[str], words: str) -> None:
+    if "source resistance" in words:
+        lines = [line if place == 0 else _tiny(line) for place, line in enumerate(lines)]
+    status, out, err = run(write(lines), *NAMES)
+    assert (status, out) == (2, "")
+    assert words in err
+    assert "expected" in err
+    assert len(err.splitlines()) == 1
+
+
+def _tiny(line: str) -> str:
+    """Give the row with a thousandth of the voltage's swing, as of a current in the wrong unit."""
+    time, volts, amps = line.split(",")
+    return f"{time},{12.0 + (float(volts) - 12.0) * 1e-3:.9f},{amps}"
+
+
+def test_a_file_that_is_none_is_refused(run: Run) -> None:
+    assert run("missing.csv", *NAMES)[0] == 2
+    Path("bytes.csv").write_bytes(bytes(range(256)))
+    assert run("bytes.csv", *NAMES)[0] == 2
+    Path("bytes.npz").write_bytes(b"no archive")
+    assert run("bytes.npz", *NAMES)[0] == 2
+
+
+def test_gaps_dates_semicolons_and_gzip_are_read(run: Run) -> None:
+    lines = ["t;v;a"]
+    for place, row in enumerate(log()[1:]):
+        _, volts, amps = row.split(",")
+        lines.append(f"2026-01-01T00:{place // 60 % 60:02}:{place % 60:02}Z;{'' if place % 9 == 5 else volts};{amps}")
+    with gzip.open("log.csv.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(lines))
+    status, out, _ = run("log.csv.gz", *NAMES)
+    assert status == 0
+    assert "at 1 Hz" in out
+    assert "left out: 44 without a value" in out
+
+
+def test_arrays_are_read_by_name_and_column(run: Run) -> None:
+    table = np.array([[float(cell) for cell in row.split(",")] for row in log()[1:]])
+    np.savez("log.npz", t=table[:, 0], va=table[:, 1:])
+    status, out, _ = run("log.npz", "--time", "t", "--voltage", "va:0", "--current", "va:1")
+    assert status == 0
+    assert "source resistance 5 mohm" in out
+    status, _, err = run("log.npz", "--time", "t", "--voltage", "va", "--current", "va:1")
+    assert status == 2
+    assert "expected va:0 to va:1" in err
+
+
+def test_the_real_feed_is_answered_from_its_own_file(run: Run) -> None:
+    folder = os.environ.get("RAILWATCH_DATA")
+    if folder is None:
+        pytest.skip("RAILWATCH_DATA is not set: no real recordings here")
+    file = str(Path(folder) / "oxford_pmd" / "a100_square_wave.npz")
+    status, out, _ = run(file, "--time", "t_s", "--voltage", "voltage_v:3", "--current", "current_a:3", "--json")
+    assert status == 0
+    assert json.loads(out)["source_resistance_ohm"] == pytest.approx(6.77e-3, rel=0.02)
