@@ -1,4 +1,8 @@
-"""Thermal margin: how far a GPU is from the temperature at which its hardware slows it down."""
+"""Thermal margin: how far a GPU is from the temperature at which its hardware slows it down, and when it will be there.
+
+The time is told where the temperature still climbs: a heat sink nears its end exponentially, so slope and time constant
+say where it ends (`analytics.heat.two_pole`).
+"""
 
 from dataclasses import dataclass, replace
 
@@ -7,6 +11,9 @@ import numpy as np
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
 from analytics.detectors.limits import ThermalMarginLimits
 from analytics.detectors.wording import Statement, evidence, word
+from analytics.heat.climb import Climb, add_row
+from analytics.heat.comparison import SINK_S
+from analytics.heat.two_pole import time_to_limit_s
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
@@ -23,6 +30,7 @@ class ThermalMarginState:
     last_ns: int | None
     conditions: Conditions
     least_c: FloatArray
+    climb: Climb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +45,12 @@ class ThermalMargin:
     def start(self, spec: TableSpec) -> ThermalMarginState:
         """Give the state before the first row."""
         size = len(spec.entities)
-        return ThermalMarginState(last_ns=None, conditions=Conditions.idle(size), least_c=np.full(size, np.inf))
+        return ThermalMarginState(
+            last_ns=None,
+            conditions=Conditions.idle(size),
+            least_c=np.full(size, np.inf),
+            climb=Climb.unknown(size),
+        )
 
     def step(
         self, state: ThermalMarginState, frame: Frame, topology: Topology
@@ -47,6 +60,8 @@ class ThermalMargin:
         temps_c, slowdowns_c = frame.signal("gpu_temp_c"), frame.signal("slowdown_temp_c")
         findings: list[Finding] = []
         for row, now_ns in enumerate(frame.time_ns.tolist()):
+            passed_s = elapsed_ns(state.last_ns, now_ns) / NS_PER_S
+            state = replace(state, climb=add_row(state.climb, temps_c[row], passed_s=passed_s))
             state, changes = self._judge(state, now_ns, slowdowns_c[row] - temps_c[row])
             if changes.some:
                 findings.extend(
@@ -91,9 +106,16 @@ class ThermalMargin:
             least_c, name = float(state.least_c[index]), entities[index].name
             here_c, limit_c = float(temp_c[index]), float(slowdown_c[index])
             seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
+            to_limit_s = time_to_limit_s(
+                temp_c=here_c,
+                drift_c_per_s=float(state.climb.slope_c_per_s()[index]),
+                limit_c=limit_c,
+                slow_s=SINK_S,
+            )
+            there = "" if to_limit_s is None else f", there in about {to_limit_s:.0f} s as it climbs now"
             summary = (
                 f"{name} is at {here_c:.0f} °C, {limit_c - here_c:.0f} K below its slowdown temperature of "
-                f"{limit_c:.0f} °C, for {seconds:.0f} s"
+                f"{limit_c:.0f} °C, for {seconds:.0f} s{there}"
                 if status is not FindingStatus.CLEARED
                 else f"{name} is back at {here_c:.0f} °C, {limit_c - here_c:.0f} K below its slowdown temperature"
             )
@@ -107,6 +129,8 @@ class ThermalMargin:
                     ("gpu_temp_c", here_c, "°C"),
                     ("slowdown_temp_c", limit_c, "°C"),
                     ("limit_c", self.limits.set_below_c, "K"),
+                    ("climb_c_per_s", float(state.climb.slope_c_per_s()[index]), "K/s"),
+                    ("time_to_limit_s", np.nan if to_limit_s is None else to_limit_s, "s"),
                     ("duration_s", seconds, "s"),
                 ),
             )

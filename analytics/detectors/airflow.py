@@ -1,0 +1,231 @@
+"""Airflow: the air of a node carries its GPUs' heat away worse than at a like load and inlet before.
+
+Rises above the inlet are brought to one fan duty where it is known, by the fan law: fans that run faster for the same
+heat, and GPUs no cooler for it, are a rise. The hottest GPU is left out because one bad interface makes it hot and the
+fans fast; the others are then cooler than before, and here nothing is told.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, tell
+from analytics.detectors.heat_limits import AirflowLimits
+from analytics.detectors.node_air import BORROWED, GpuCounts, node_air
+from analytics.detectors.wording import Statement, evidence, word
+from analytics.heat import past as own_past
+from analytics.heat.comparison import SINK_S, steady
+from analytics.heat.fan_law import power_factor, resistance_factor
+from analytics.heat.levels import Levels, add_ratio, beyond_scatter
+from analytics.heat.past import LikePast
+from analytics.heat.windows import HeatColumns, HeatWindow, WindowSums, add_rows
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+# It gets worse by this share before it is told again. Own choice.
+_WORSE_BY = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AirNumbers:
+    """The newest window that was judged, each array of shape ``(n_nodes,)``; rises at half fan duty where known."""
+
+    rise_c: FloatArray
+    normal_c: FloatArray
+    power_w: FloatArray
+    inlet_c: FloatArray
+    fan_ratio: FloatArray
+    normal_fan_ratio: FloatArray
+
+    @staticmethod
+    def nothing(n_nodes: int) -> "AirNumbers":
+        """Give what is known before the first window."""
+        nan = np.full(n_nodes, np.nan)
+        return AirNumbers(
+            rise_c=nan.copy(),
+            normal_c=nan.copy(),
+            power_w=nan.copy(),
+            inlet_c=nan.copy(),
+            fan_ratio=nan.copy(),
+            normal_fan_ratio=nan.copy(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AirflowState:
+    """What is carried from row to row, each array of shape ``(n_nodes,)``.
+
+    `by_fan` marks nodes whose fan duty is known, `rise` and `duty` are their past, `over` is how far the rise is above
+    it.
+    """
+
+    counts: GpuCounts
+    sums: WindowSums
+    by_fan: MaskArray
+    rise: LikePast
+    duty: LikePast
+    over: Levels
+    conditions: Conditions
+    numbers: AirNumbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Airflow:
+    """Raises `Cause.AIRFLOW` on nodes; see `AirflowLimits`."""
+
+    limits: AirflowLimits
+    name: str = "airflow"
+    kind: EntityKind = EntityKind.NODE
+    signals: tuple[str, ...] = ("inlet_temp_c",)
+    borrowed = BORROWED
+
+    def start(self, spec: TableSpec) -> AirflowState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        return AirflowState(
+            counts=GpuCounts.unknown(),
+            sums=WindowSums.empty(size),
+            by_fan=np.zeros(size, dtype=np.bool_),
+            rise=LikePast.unknown(size),
+            duty=LikePast.unknown(size),
+            over=Levels.none(size),
+            conditions=Conditions.idle(size),
+            numbers=AirNumbers.nothing(size),
+        )
+
+    def step(self, state: AirflowState, frame: Frame, topology: Topology) -> tuple[AirflowState, tuple[Finding, ...]]:
+        """Judge the windows that end within a frame; rows in between are only added up."""
+        if not len(frame):
+            return state, ()
+        state = replace(state, counts=state.counts.under(topology, frame.spec.entities))
+        air = node_air(frame, state.counts)
+        columns = HeatColumns(
+            temp_c=air.gpu_c,
+            power_w=air.power_w,
+            air_c=air.inlet_c,
+            fan_ratio=air.fan_ratio,
+            part=np.broadcast_to(np.nan, air.gpu_c.shape),
+            cut=np.zeros(air.gpu_c.shape, dtype=np.bool_),
+        )
+        findings: list[Finding] = []
+        window_ns = round(self.limits.window_s * NS_PER_S)
+        for _, sums, window in add_rows(state.sums, frame.time_ns, columns, window_ns=window_ns):
+            if window is not None:
+                state, found = self._end_window(state, window, frame.spec.entities)
+                findings.extend(found)
+            state = replace(state, sums=sums)
+        return state, tuple(findings)
+
+    def _end_window(
+        self, state: AirflowState, window: HeatWindow, entities: tuple[Entity, ...]
+    ) -> tuple[AirflowState, tuple[Finding, ...]]:
+        limits = self.limits
+        state = _with_fans(state, window)
+        rise_c = window.temp_c + SINK_S * window.drift_c_per_s - window.air_c
+        usable = steady(window, max_drift_c_per_s=limits.max_drift_c_per_s) & (rise_c >= limits.min_rise_c)
+        rise_c = np.where(usable, rise_c, np.nan) / np.where(state.by_fan, resistance_factor(window.fan_ratio), 1.0)
+        likeness = state.rise.like(window.power_w, window.air_c)
+        normal_c = own_past.expected(state.rise, likeness, windows=limits.learn_windows)
+        duty_likeness = state.duty.like(window.power_w, window.air_c)
+        normal_duty = own_past.expected(state.duty, duty_likeness, windows=limits.learn_windows)
+        ratio = rise_c / np.where(normal_c > 0, normal_c, np.nan) - 1.0
+        over = add_ratio(state.over, ratio, quick_share=limits.smoothing, slow_share=limits.smoothing)
+        learns = usable & ~state.conditions.active & ~(over.quick > limits.clear_ratio)
+        learned = own_past.learn(state.rise, likeness, rise_c, where=learns, windows=limits.learn_windows)
+        duty = own_past.learn(state.duty, duty_likeness, window.fan_ratio, where=learns, windows=limits.learn_windows)
+        state = replace(state, rise=learned, duty=duty, over=over)
+        state = _with_numbers(state, window, rise_c=rise_c, normal_c=normal_c, normal_fan_ratio=normal_duty)
+        state, changes = self._judge(state, window.told_ns, seen=np.isfinite(ratio))
+        if not changes.some:
+            return state, ()
+        return state, self._word(state, changes, window.told_ns, entities)
+
+    def _judge(self, state: AirflowState, now_ns: int, *, seen: MaskArray) -> tuple[AirflowState, Changes]:
+        limits, level = self.limits, state.over.quick
+        least = np.maximum(limits.ratio, beyond_scatter(state.over, share=limits.smoothing))
+        over = seen & (level > least) & (level * state.numbers.normal_c > limits.floor_c)
+        over &= state.over.windows >= limits.windows
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=now_ns,
+            elapsed_ns=0,
+            over=over,
+            under=seen & (level < limits.clear_ratio),
+            seen=seen,
+            holds=Holds(set_ns=0, clear_ns=0),
+        )
+        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=level / _WORSE_BY)
+        return replace(state, conditions=conditions), changes
+
+    def _word(
+        self, state: AirflowState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
+    ) -> tuple[Finding, ...]:
+        def say(index: int, status: FindingStatus) -> Statement:
+            numbers, level, name = state.numbers, float(state.over.quick[index]), entities[index].name
+            normal_c, power_w = float(numbers.normal_c[index]), float(numbers.power_w[index])
+            inlet_c, duty = float(numbers.inlet_c[index]), float(numbers.fan_ratio[index])
+            normal_duty = float(numbers.normal_fan_ratio[index])
+            if status is FindingStatus.CLEARED:
+                summary = f"the GPUs of {name} rise above the inlet as they always did at {power_w:.0f} W each"
+            else:
+                summary = (
+                    f"the GPUs of {name}, its hottest left out, rise {100 * level:.0f} % further above the inlet than "
+                    f"before at a like {power_w:.0f} W each and {inlet_c:.0f} °C: {_fans(duty, normal_duty)}"
+                )
+            return Statement(
+                severity=Severity.WARNING,
+                score=level / (2.0 * self.limits.ratio),
+                summary=summary,
+                evidence=evidence(
+                    ("rise_ratio", 1.0 + level, "ratio"),
+                    ("limit_ratio", 1.0 + self.limits.ratio, "ratio"),
+                    ("excess_c", level * normal_c, "K"),
+                    ("rise_c", float(numbers.rise_c[index]), "K"),
+                    ("normal_rise_c", normal_c, "K"),
+                    ("inlet_temp_c", inlet_c, "°C"),
+                    ("power_w", power_w, "W"),
+                    ("fan_ratio", duty, "ratio"),
+                    ("normal_fan_ratio", normal_duty, "ratio"),
+                    ("fan_power_ratio", power_factor(duty / normal_duty) if normal_duty > 0 else np.nan, "ratio"),
+                    ("duration_s", (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S, "s"),
+                ),
+            )
+
+        return tuple(word(self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, say=say))
+
+
+def _fans(duty: float, normal_duty: float) -> str:
+    if np.isnan(duty):
+        return "filters, fans, ducts; the fan duty is not known"
+    words = f"brought to one fan duty; the fans run at {100 * duty:.0f} %"
+    return words if np.isnan(normal_duty) else f"{words}, {100 * normal_duty:.0f} % was normal"
+
+
+def _with_fans(state: AirflowState, window: HeatWindow) -> AirflowState:
+    """Take note of fans that became known: what was learned without them cannot be compared any more."""
+    new = ~np.isnan(window.fan_ratio) & ~state.by_fan
+    if not new.any():
+        return state
+    return replace(state, by_fan=state.by_fan | new, rise=own_past.accept(state.rise, new))
+
+
+def _with_numbers(
+    state: AirflowState,
+    window: HeatWindow,
+    *,
+    rise_c: FloatArray,
+    normal_c: FloatArray,
+    normal_fan_ratio: FloatArray,
+) -> AirflowState:
+    where, old = np.isfinite(rise_c) & np.isfinite(normal_c), state.numbers
+    numbers = AirNumbers(
+        rise_c=np.where(where, rise_c, old.rise_c),
+        normal_c=np.where(where, normal_c, old.normal_c),
+        power_w=np.where(where, window.power_w, old.power_w),
+        inlet_c=np.where(where, window.air_c, old.inlet_c),
+        fan_ratio=np.where(where, window.fan_ratio, old.fan_ratio),
+        normal_fan_ratio=np.where(where, normal_fan_ratio, old.normal_fan_ratio),
+    )
+    return replace(state, numbers=numbers)

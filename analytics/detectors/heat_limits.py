@@ -1,0 +1,227 @@
+"""Limits of the detectors of heat and air, with the source of each default."""
+
+from dataclasses import dataclass
+
+from pydantic import ConfigDict
+
+from telemetry.durations import DurationS
+
+_STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThermalResistanceLimits:
+    """When heat leaves a GPU worse than it leaves its siblings, beyond what its slot always adds.
+
+    Ratios are excess over the rise above the inlet that is normal for the GPU at its power.
+
+    Parameters
+    ----------
+    ratio, clear_ratio
+        Excess ratio, smoothed. Assumption, tuned on simulated interfaces: a mis-torqued V100 cold plate
+        (+0.055 K/W on 0.115 K/W) gives 0.48, healthy GPUs stay within 0.05.
+    severe_ratio
+        Three tenths: half of what is left between a healthy V100 at 300 W and its slowdown temperature. Own choice.
+    slow_ratio, clear_slow_ratio
+        The same over hours, for an interface that dries out: told as information. Own choice: half of `ratio`.
+    alone_ratio
+        Over its own past at a like power and inlet, where there are not two siblings; fans may differ. Own choice.
+    floor_c
+        Kelvin below which no ratio counts: the sensor's step.
+    fresh_ratio, fresh_excess_c
+        What it takes, both, while a slot is not learned yet. Assumption, from 1,200 simulated healthy GPUs whose slots
+        differ by 2.5 K, boards by 2.5 % (one standard deviation) and interfaces by 8 %: one in a thousand is above
+        0.15 or 5 K.
+    min_power_ratio, min_power_w
+        Power from which heat tells of the interface and not of the slot: 40 % of the limit in force, or 120 W (40 % of
+        a V100's 300 W) where the limit is unknown.
+    inlet_c
+        Assumed air temperature where neither a sensor nor an idle GPU tells it; 25 °C lies in the range that ASHRAE TC
+        9.9 recommends (18 to 27 °C).
+    max_drift_c_per_s
+        How fast the temperature may move in a window. Own choice: 0.03 K/s is 1.5 K before a heat sink of 48 s is in
+        balance, and that is put right to a third.
+    max_part_error
+        How well a window must know the GPU's share of its siblings' power, as relative standard error. Own choice: less
+        than half of `ratio`; bursts of requests, read once a second, reach it just about.
+    window_s
+        Length of a window. Own choice: two minutes hold a hundred training steps, and seven fit into a quarter of an
+        hour, in which a smoothing of 0.3 shows nine tenths of a change.
+    smoothing, slow_smoothing
+        Share that a new window has in the smoothed excess; the slow one remembers fifty windows.
+    learn_windows
+        Windows under load after which a slot is frozen: an hour.
+    windows
+        Windows of a slot that must have been seen before anything is told.
+    slow_windows
+        The same for the slow excess.
+    """
+
+    ratio: float = 0.12
+    clear_ratio: float = 0.06
+    severe_ratio: float = 0.30
+    slow_ratio: float = 0.06
+    clear_slow_ratio: float = 0.04
+    alone_ratio: float = 0.20
+    floor_c: float = 1.0
+    fresh_ratio: float = 0.20
+    fresh_excess_c: float = 6.0
+    min_power_ratio: float = 0.4
+    min_power_w: float = 120.0
+    inlet_c: float = 25.0
+    max_drift_c_per_s: float = 0.03
+    max_part_error: float = 0.05
+    window_s: DurationS = 120.0
+    smoothing: float = 0.3
+    slow_smoothing: float = 0.02
+    learn_windows: int = 30
+    windows: int = 2
+    slow_windows: int = 60
+
+    __pydantic_config__ = _STRICT
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not 0.0 <= self.clear_ratio <= self.ratio <= self.severe_ratio:
+            raise ValueError("0 <= clear_ratio <= ratio <= severe_ratio")
+        if not 0.0 <= self.clear_slow_ratio <= self.slow_ratio:
+            raise ValueError("0 <= clear_slow_ratio <= slow_ratio")
+        if not (0.0 < self.smoothing <= 1.0 and 0.0 < self.slow_smoothing <= 1.0):
+            raise ValueError("smoothing and slow_smoothing above 0 and at most 1")
+        if not (self.window_s >= 1.0 and self.learn_windows >= 1):
+            raise ValueError("window_s at least 1 s and learn_windows at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmInletLimits:
+    """When the air that a node takes in is too warm.
+
+    Parameters
+    ----------
+    set_c, clear_c
+        35 °C is the highest that ASHRAE class A2 allows. Clears 3 K below, own choice.
+    critical_c
+        45 °C, the highest that ASHRAE class A4 allows.
+    hold_s
+        Time that it must last: a probe in moving air follows within ten seconds.
+    clear_after_s
+        Time that it must be cooler again.
+    """
+
+    set_c: float = 35.0
+    clear_c: float = 32.0
+    critical_c: float = 45.0
+    hold_s: DurationS = 30.0
+    clear_after_s: DurationS = 60.0
+
+    __pydantic_config__ = _STRICT
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not self.clear_c <= self.set_c <= self.critical_c:
+            raise ValueError("clear_c <= set_c <= critical_c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AirflowLimits:
+    """When the air of a node carries less heat away than at a like load and inlet before.
+
+    Parameters
+    ----------
+    ratio, clear_ratio
+        Rise of the GPUs over their past, brought to one fan duty where it is known, smoothed. Own choice: a fifth; half
+        of the fans lost gives two fifths on a simulated V100 node.
+    floor_c
+        Kelvin below which no ratio counts. Own choice: four steps of the sensor.
+    min_rise_c
+        Rise of the GPUs above the inlet from which it tells of the air. Own choice.
+    max_drift_c_per_s, window_s
+        As for the thermal resistance.
+    smoothing, windows
+        Share of a new window, and windows that must have been judged: fans swing for minutes after a change of load.
+    learn_windows
+        Windows after which a cell of like conditions is frozen: twenty minutes.
+    """
+
+    ratio: float = 0.20
+    clear_ratio: float = 0.10
+    floor_c: float = 4.0
+    min_rise_c: float = 10.0
+    max_drift_c_per_s: float = 0.03
+    window_s: DurationS = 120.0
+    smoothing: float = 0.4
+    windows: int = 3
+    learn_windows: int = 10
+
+    __pydantic_config__ = _STRICT
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not 0.0 <= self.clear_ratio <= self.ratio:
+            raise ValueError("0 <= clear_ratio <= ratio")
+        if not (0.0 < self.smoothing <= 1.0 and self.window_s >= 1.0 and self.learn_windows >= 1):
+            raise ValueError("0 < smoothing <= 1, window_s at least 1 s, learn_windows at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AirflowLostLimits:
+    """When the air of a node carries less heat away than minutes before, the load being the same.
+
+    Parameters
+    ----------
+    ratio, clear_ratio
+        Thermal resistance now over what it was under this load. Own choice: a fifth; half of the fans lost gives two
+        fifths within a minute on a simulated V100 node, sensor steps of 1 K a twentieth.
+    floor_c
+        Kelvin below which no ratio counts. Own choice: five steps of the sensor.
+    blind_floor_c, blind_s
+        Where the fan duty is not known: kelvin above the highest that the GPUs had before, and time under load for
+        which that must have been watched, so that a controller that lets its fans go is not taken for a fault. Own
+        choice: half an hour, and twice the overshoot of a simulated controller.
+    min_rise_c
+        Rise of the GPUs above the inlet from which it tells of the air. Own choice.
+    hold_s
+        Time that it must last: more than ten training steps.
+    clear_after_s
+        Time that it must be over.
+    """
+
+    ratio: float = 0.20
+    clear_ratio: float = 0.10
+    floor_c: float = 5.0
+    blind_floor_c: float = 4.0
+    blind_s: DurationS = 1800.0
+    min_rise_c: float = 10.0
+    hold_s: DurationS = 15.0
+    clear_after_s: DurationS = 120.0
+
+    __pydantic_config__ = _STRICT
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not 0.0 <= self.clear_ratio <= self.ratio:
+            raise ValueError("0 <= clear_ratio <= ratio")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FanStoppedLimits:
+    """When a fan counts as standing still.
+
+    Parameters
+    ----------
+    turning_rpm
+        Speed below which a fan stands still: one turn a second, no controller asks for so little. Own choice.
+    min_duty_ratio
+        Duty from which a fan must turn although no other of its node does. Own choice.
+    hold_s
+        Time that it must last: three readings of a board's controller at 5 s.
+    clear_after_s
+        Time that it must turn again.
+    """
+
+    turning_rpm: float = 60.0
+    min_duty_ratio: float = 0.1
+    hold_s: DurationS = 15.0
+    clear_after_s: DurationS = 15.0
+
+    __pydantic_config__ = _STRICT

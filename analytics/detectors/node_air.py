@@ -1,0 +1,64 @@
+"""What the detectors of airflow borrow from a node's GPUs and fans, and make of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analytics.connectivity import Kinship
+from analytics.detectors.borrowing import Borrowed, How
+from analytics.detectors.columns import optional
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame
+
+BORROWED = (
+    Borrowed(kind=EntityKind.GPU, signal="gpu_temp_c", how=How.MEAN_BELOW, column="mean_gpu_temp_c"),
+    Borrowed(kind=EntityKind.GPU, signal="gpu_temp_c", how=How.MAX_BELOW, column="max_gpu_temp_c"),
+    Borrowed(kind=EntityKind.GPU, signal="power_w", how=How.MEAN_BELOW, column="mean_gpu_power_w"),
+    Borrowed(kind=EntityKind.FAN, signal="fan_ratio", how=How.MEAN_BELOW),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GpuCounts:
+    """How many GPUs each node has, ``(n_nodes,)``, worked out again only when the topology is another one."""
+
+    topology: Topology | None
+    counts: FloatArray
+
+    @staticmethod
+    def unknown() -> "GpuCounts":
+        """Give what is known before the first frame."""
+        return GpuCounts(topology=None, counts=np.empty(0))
+
+    def under(self, topology: Topology, entities: tuple[Entity, ...]) -> "GpuCounts":
+        """Give the counts under this topology."""
+        if self.topology is topology:
+            return self
+        kinship = Kinship.of(topology)
+        counts = [float(len(kinship.gpus_under(entity.id))) if kinship.knows(entity.id) else 0.0 for entity in entities]
+        return GpuCounts(topology=topology, counts=np.array(counts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodeAir:
+    """Rows of a node's air and heat, each of shape ``(n_times, n_nodes)``; NaN where it is not known.
+
+    `gpu_c` is the mean temperature of its GPUs but the hottest, `power_w` the mean power of all of them.
+    """
+
+    gpu_c: FloatArray
+    power_w: FloatArray
+    inlet_c: FloatArray
+    fan_ratio: FloatArray
+
+
+def node_air(frame: Frame, counts: GpuCounts) -> NodeAir:
+    """Read the rows. The hottest GPU is left out, so that a bad interface alone does not look like bad air."""
+    mean_c, highest_c, n_gpus = optional(frame, "mean_gpu_temp_c"), optional(frame, "max_gpu_temp_c"), counts.counts
+    others_c = (n_gpus * mean_c - highest_c) / np.maximum(n_gpus - 1.0, 1.0)
+    return NodeAir(
+        gpu_c=np.where(n_gpus > 1, others_c, mean_c),
+        power_w=optional(frame, "mean_gpu_power_w"),
+        inlet_c=frame.signal("inlet_temp_c"),
+        fan_ratio=optional(frame, "fan_ratio"),
+    )

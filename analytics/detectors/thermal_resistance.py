@@ -1,0 +1,255 @@
+"""Thermal resistance: heat leaves a GPU worse than it leaves its siblings, beyond what its slot always adds.
+
+Each window of two minutes under steady load gives ``theta = (T - T_inlet) / P`` for every GPU. What it rises above the
+rise that its siblings would show at its power, and above what its slot was learned to add to that, is a bad thermal
+interface, whatever load, room and fans do, since these move all siblings alike. Where a GPU has not two siblings, it is
+compared with its own past at a like power and inlet. Inlet: its sensor, else the coolest idle GPU of the node within an
+hour, else an assumption, which moves all siblings alike.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.connectivity import Siblings
+from analytics.detectors import throttle_reasons
+from analytics.detectors.borrowing import Borrowed
+from analytics.detectors.columns import bits_set, optional
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, tell
+from analytics.detectors.heat_limits import ThermalResistanceLimits
+from analytics.detectors.thermal_resistance_words import Judged, Subject, say
+from analytics.detectors.wording import Statement, word
+from analytics.heat import past as own_past
+from analytics.heat.comparison import MIN_SIBLINGS, Comparison, compare, coolest, group_part, group_size, steady
+from analytics.heat.levels import Levels, add_ratio, beyond_scatter, forget
+from analytics.heat.past import LikePast
+from analytics.heat.shape import ExcessSums, add_window, grown_share
+from analytics.heat.slots import SlotOffsets, learn, offset_c
+from analytics.heat.windows import HeatColumns, HeatWindow, WindowSums, add_rows
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
+from telemetry.records import Cause, Finding, FindingStatus
+
+# Below this share of the power that counts as load, a GPU that stands still is hardly warmer than the air. Own choice:
+# a V100 idles at 40 W of 300 W.
+_IDLE_SHARE = 0.5
+# A room changes by a kelvin an hour; an idle GPU tells of it for as long. Assumption.
+_IDLE_HOLDS_NS = 3600 * NS_PER_S
+# An excess of which less than this share grows with power is warm air at the slot, not an interface. Own choice.
+_CONSTANT_BELOW = 0.3
+# The finding gets worse by a twentieth of the siblings' rise before it is told again. Own choice.
+_WORSE_BY = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ThermalResistanceState:
+    """What is carried from row to row, each array of shape ``(n_gpus,)``.
+
+    `judged` is the newest window under load, `limit_w` the newest power limit, `idle_c` the temperature when the GPU
+    was last seen idle, at `idle_ns`; `constant` marks findings that were told as warm air at the slot.
+    """
+
+    sums: WindowSums
+    siblings: Siblings
+    offsets: SlotOffsets
+    past: LikePast
+    levels: Levels
+    shape: ExcessSums
+    conditions: Conditions
+    judged: Judged
+    limit_w: FloatArray
+    idle_c: FloatArray
+    idle_ns: TimeArray
+    constant: MaskArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThermalResistance:
+    """Raises `Cause.THERMAL_INTERFACE`, or `Cause.AIRFLOW` for warm air at one slot; see `ThermalResistanceLimits`."""
+
+    limits: ThermalResistanceLimits
+    name: str = "thermal_resistance"
+    kind: EntityKind = EntityKind.GPU
+    signals: tuple[str, ...] = ("gpu_temp_c", "power_w")
+    borrowed: tuple[Borrowed, ...] = (Borrowed(kind=EntityKind.NODE, signal="inlet_temp_c"),)
+
+    def start(self, spec: TableSpec) -> ThermalResistanceState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        return ThermalResistanceState(
+            sums=WindowSums.empty(size),
+            siblings=Siblings.unknown(),
+            offsets=SlotOffsets.unknown(size),
+            past=LikePast.unknown(size),
+            levels=Levels.none(size),
+            shape=ExcessSums.empty(size),
+            conditions=Conditions.idle(size),
+            judged=Judged.nothing(size),
+            limit_w=np.full(size, np.nan),
+            idle_c=np.full(size, np.nan),
+            idle_ns=np.zeros(size, dtype=np.int64),
+            constant=np.zeros(size, dtype=np.bool_),
+        )
+
+    def step(
+        self, state: ThermalResistanceState, frame: Frame, topology: Topology
+    ) -> tuple[ThermalResistanceState, tuple[Finding, ...]]:
+        """Judge the windows that end within a frame; rows in between are only added up."""
+        if not len(frame):
+            return state, ()
+        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        power_w = frame.signal("power_w")
+        columns = HeatColumns(
+            temp_c=frame.signal("gpu_temp_c"),
+            power_w=power_w,
+            air_c=optional(frame, "inlet_temp_c"),
+            fan_ratio=np.broadcast_to(np.nan, power_w.shape),
+            part=group_part(power_w, state.siblings.groups),
+            cut=bits_set(optional(frame, "throttle_reasons"), throttle_reasons.COOLING),
+        )
+        limits_w = optional(frame, "power_limit_w")
+        findings: list[Finding] = []
+        window_ns = round(self.limits.window_s * NS_PER_S)
+        for row, sums, window in add_rows(state.sums, frame.time_ns, columns, window_ns=window_ns):
+            if window is not None:
+                # The limit as of the row before: what the window has seen, however the rows were cut into frames.
+                known_w = limits_w[row - 1] if row else state.limit_w
+                state, found = self._end_window(replace(state, limit_w=known_w), window, frame.spec.entities)
+                findings.extend(found)
+            state = replace(state, sums=sums)
+        return replace(state, limit_w=np.array(limits_w[-1])), tuple(findings)
+
+    def _end_window(
+        self, state: ThermalResistanceState, window: HeatWindow, entities: tuple[Entity, ...]
+    ) -> tuple[ThermalResistanceState, tuple[Finding, ...]]:
+        limits = self.limits
+        gate_w = np.where(np.isnan(state.limit_w), limits.min_power_w, limits.min_power_ratio * state.limit_w)
+        calm = steady(window, max_drift_c_per_s=limits.max_drift_c_per_s)
+        # GPUs with bursts of their own and few samples: their share of the node's power is a matter of chance.
+        calm &= ~(window.part_error > limits.max_part_error)
+        idle = calm & (window.power_w < _IDLE_SHARE * gate_w)
+        state = replace(
+            state,
+            idle_c=np.where(idle, window.temp_c, state.idle_c),
+            idle_ns=np.where(idle, window.told_ns, state.idle_ns),
+        )
+        known_c = self._air_c(state, window)
+        air_c = np.where(np.isnan(known_c), limits.inlet_c, known_c)
+        groups = state.siblings.groups
+        compared = compare(window, groups, air_c=air_c, usable=calm & (window.power_w > gate_w))
+        alone = group_size(groups) <= MIN_SIBLINGS
+        state, normal_c = self._normal(state, compared, alone=alone, known_air_c=known_c)
+        ratio = compared.rise_c / np.where(normal_c > 0, normal_c, np.nan) - 1.0
+        levels = add_ratio(state.levels, ratio, quick_share=limits.smoothing, slow_share=limits.slow_smoothing)
+        state = replace(state, levels=levels, judged=state.judged.renewed(compared, normal_c, where=np.isfinite(ratio)))
+        state = self._with_shape(state, window, air_c=air_c, calm=calm)
+        state, changes = self._judge(state, window, seen=np.isfinite(ratio), alone=alone)
+        return state, self._word(state, changes, window.told_ns, entities, alone=alone)
+
+    def _air_c(self, state: ThermalResistanceState, window: HeatWindow) -> FloatArray:
+        """Give what tells of the inlet: its sensor, else the coolest idle GPU of the node; NaN where nothing does."""
+        age_ns = window.told_ns - state.idle_ns
+        fresh_c = np.where((age_ns >= 0) & (age_ns <= _IDLE_HOLDS_NS), state.idle_c, np.nan)
+        return np.where(np.isnan(window.air_c), coolest(fresh_c, state.siblings.groups), window.air_c)
+
+    def _normal(
+        self, state: ThermalResistanceState, compared: Comparison, *, alone: MaskArray, known_air_c: FloatArray
+    ) -> tuple[ThermalResistanceState, FloatArray]:
+        """Give the rise that is normal for each GPU at its power, and learn where that is not frozen yet."""
+        limits = self.limits
+        rise_c, excess_c = compared.sibling_rise_c, compared.excess_c
+        was_learned = state.offsets.learned(limits.learn_windows)
+        suspect = (excess_c > limits.fresh_ratio * rise_c) & (excess_c > limits.fresh_excess_c)
+        suspect |= state.conditions.active
+        offsets = learn(state.offsets, rise_c=rise_c, excess_c=excess_c, where=~was_learned & ~suspect)
+        # What was seen before the slot was known does not count afterwards.
+        levels = forget(state.levels, offsets.learned(limits.learn_windows) & ~was_learned & ~alone)
+        normal_c = rise_c + np.where(was_learned, offset_c(offsets, rise_c), 0.0)
+        past = state.past
+        if alone.any():
+            likeness = past.like(compared.power_w, np.where(np.isnan(known_air_c), np.nan, compared.air_c))
+            normal_c = np.where(alone, own_past.expected(past, likeness, windows=limits.learn_windows), normal_c)
+            learns = alone & ~state.conditions.active & ~(state.levels.quick > limits.clear_ratio)
+            past = own_past.learn(past, likeness, compared.rise_c, where=learns, windows=limits.learn_windows)
+        return replace(state, offsets=offsets, past=past, levels=levels), normal_c
+
+    def _with_shape(
+        self, state: ThermalResistanceState, window: HeatWindow, *, air_c: FloatArray, calm: MaskArray
+    ) -> ThermalResistanceState:
+        """Gather how the excess goes with power, idle windows included, from when there is one."""
+        kept = (state.levels.quick > self.limits.clear_ratio) | state.conditions.active
+        if not kept.any():
+            return state if not state.shape.weight.any() else replace(state, shape=ExcessSums.empty(len(kept)))
+        at_any_load = compare(window, state.siblings.groups, air_c=air_c, usable=calm, min_rise_c=0.0)
+        excess_c = at_any_load.excess_c - offset_c(state.offsets, at_any_load.sibling_rise_c)
+        shape = add_window(state.shape, power_w=at_any_load.power_w, excess_c=excess_c, kept=kept)
+        return replace(state, shape=shape)
+
+    def _judge(
+        self, state: ThermalResistanceState, window: HeatWindow, *, seen: MaskArray, alone: MaskArray
+    ) -> tuple[ThermalResistanceState, Changes]:
+        limits, levels, normal_c = self.limits, state.levels, state.judged.normal_c
+        learned = state.offsets.learned(limits.learn_windows) & ~alone
+        least = np.where(learned, limits.ratio, np.where(alone, limits.alone_ratio, limits.fresh_ratio))
+        least = np.maximum(least, beyond_scatter(levels, share=limits.smoothing))
+        least_slow = np.maximum(limits.slow_ratio, beyond_scatter(levels, share=limits.slow_smoothing))
+        least_c = np.where(learned | alone, limits.floor_c, limits.fresh_excess_c)
+        quick = (levels.quick > least) & (levels.quick * normal_c > least_c) & (levels.windows >= limits.windows)
+        slow = (levels.slow > least_slow) & (levels.slow * normal_c > limits.floor_c)
+        slow &= learned & (levels.windows >= limits.slow_windows)
+        share = grown_share(state.shape)
+        constant = share < _CONSTANT_BELOW
+        other = ~np.isnan(share) & (constant != state.constant) & state.conditions.active
+        over = seen & (quick | slow) & ~other
+        calm = (levels.quick < limits.clear_ratio) & ((levels.slow < limits.clear_slow_ratio) | ~learned)
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=window.told_ns,
+            elapsed_ns=0,
+            over=over,
+            under=(seen & calm & ~window.cut) | other,  # a GPU whose clocks were cut is no sign of recovery
+            seen=seen | other,
+            holds=Holds(set_ns=0, clear_ns=0),
+        )
+        badness = levels.quick / _WORSE_BY
+        conditions, changes = tell(conditions, changes, now_ns=window.told_ns, over=over, badness=badness)
+        told = state.constant.copy()
+        told[changes.raised] = constant[changes.raised]
+        return replace(state, conditions=conditions, constant=told), changes
+
+    def _word(
+        self,
+        state: ThermalResistanceState,
+        changes: Changes,
+        now_ns: int,
+        entities: tuple[Entity, ...],
+        *,
+        alone: MaskArray,
+    ) -> tuple[Finding, ...]:
+        if not changes.some:
+            return ()
+        share = grown_share(state.shape)
+
+        def said(index: int, status: FindingStatus) -> Statement:
+            subject = Subject(
+                entity=entities[index],
+                status=status,
+                seconds=(now_ns - int(state.conditions.since_ns[index])) / NS_PER_S,
+                alone=bool(alone[index]),
+                grown_share=float(share[index]),
+                constant=bool(state.constant[index]),
+                quick=float(state.levels.quick[index]),
+                slow=float(state.levels.slow[index]),
+            )
+            return say(subject, state.judged.of(index), self.limits)
+
+        found: list[Finding] = []
+        for cause, mask in ((Cause.THERMAL_INTERFACE, ~state.constant), (Cause.AIRFLOW, state.constant)):
+            part = Changes(
+                raised=changes.raised[mask[changes.raised]],
+                updated=changes.updated[mask[changes.updated]],
+                cleared=changes.cleared[mask[changes.cleared]],
+            )
+            found.extend(word(self.name, cause, entities, state.conditions, part, now_ns=now_ns, say=said))
+        return tuple(found)

@@ -1,0 +1,141 @@
+"""What the thermal resistance of a GPU says, in words and numbers that a person can check."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analytics.detectors.heat_limits import ThermalResistanceLimits
+from analytics.detectors.wording import Statement, evidence
+from analytics.heat.comparison import Comparison
+from telemetry.entities import Entity
+from telemetry.frames import FloatArray, MaskArray
+from telemetry.records import FindingStatus, Severity
+
+# Share of an excess that must grow with power to be called an interface. Own choice.
+_GROWS_ABOVE = 0.7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """One GPU in the newest window under load."""
+
+    power_w: float
+    temp_c: float
+    air_c: float
+    rise_c: float
+    sibling_rise_c: float
+    normal_c: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judged:
+    """The newest window under load of every GPU, each array of shape ``(n_gpus,)``; `normal_c` the normal rise."""
+
+    power_w: FloatArray
+    temp_c: FloatArray
+    air_c: FloatArray
+    rise_c: FloatArray
+    sibling_rise_c: FloatArray
+    normal_c: FloatArray
+
+    @staticmethod
+    def nothing(n_gpus: int) -> "Judged":
+        """Give what is known before the first window."""
+        nan = np.full(n_gpus, np.nan)
+        return Judged(
+            power_w=nan.copy(),
+            temp_c=nan.copy(),
+            air_c=nan.copy(),
+            rise_c=nan.copy(),
+            sibling_rise_c=nan.copy(),
+            normal_c=nan.copy(),
+        )
+
+    def renewed(self, compared: Comparison, normal_c: FloatArray, *, where: MaskArray) -> "Judged":
+        """Take a window over where it tells."""
+        return Judged(
+            power_w=np.where(where, compared.power_w, self.power_w),
+            temp_c=np.where(where, compared.temp_c, self.temp_c),
+            air_c=np.where(where, compared.air_c, self.air_c),
+            rise_c=np.where(where, compared.rise_c, self.rise_c),
+            sibling_rise_c=np.where(where, compared.sibling_rise_c, self.sibling_rise_c),
+            normal_c=np.where(where, normal_c, self.normal_c),
+        )
+
+    def of(self, index: int) -> Numbers:
+        """Give one GPU."""
+        return Numbers(
+            power_w=float(self.power_w[index]),
+            temp_c=float(self.temp_c[index]),
+            air_c=float(self.air_c[index]),
+            rise_c=float(self.rise_c[index]),
+            sibling_rise_c=float(self.sibling_rise_c[index]),
+            normal_c=float(self.normal_c[index]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Whom it is said of, and how the finding stands; `alone` without siblings, `quick` and `slow` the ratios."""
+
+    entity: Entity
+    status: FindingStatus
+    seconds: float
+    alone: bool
+    grown_share: float
+    constant: bool
+    quick: float
+    slow: float
+
+
+def say(subject: Subject, now: Numbers, limits: ThermalResistanceLimits) -> Statement:
+    """Give the statement on one GPU."""
+    excess_c = now.rise_c - now.normal_c
+    against = "its own past" if subject.alone else "its siblings and its slot"
+    if subject.status is FindingStatus.CLEARED:
+        summary = f"{subject.entity.name} is as warm as {against} lets expect at its {now.power_w:.0f} W"
+    else:
+        summary = (
+            f"{subject.entity.name} is {excess_c:.1f} K hotter than {against} lets expect at its {now.power_w:.0f} W: "
+            f"thermal resistance {1e3 * now.rise_c / now.power_w:.0f} K/kW, normal is "
+            f"{1e3 * now.normal_c / now.power_w:.0f} K/kW; {_shape_in_words(subject)}"
+        )
+    return Statement(
+        severity=_severity(subject, limits),
+        score=max(subject.quick, subject.slow) / limits.severe_ratio,
+        summary=summary,
+        evidence=evidence(
+            ("excess_c", excess_c, "K"),
+            ("theta_ratio", now.rise_c / now.normal_c, "ratio"),
+            ("smoothed_theta_ratio", 1.0 + subject.quick, "ratio"),
+            ("theta_ratio_hours", 1.0 + subject.slow, "ratio"),
+            ("limit_ratio", 1.0 + (limits.alone_ratio if subject.alone else limits.ratio), "ratio"),
+            ("theta_k_per_w", now.rise_c / now.power_w, "K/W"),
+            ("normal_k_per_w", now.normal_c / now.power_w, "K/W"),
+            ("slot_offset_c", now.normal_c - now.sibling_rise_c, "K"),
+            ("gpu_temp_c", now.temp_c, "°C"),
+            ("sibling_median_c", now.air_c + now.sibling_rise_c, "°C"),
+            ("inlet_temp_c", now.air_c, "°C"),
+            ("power_w", now.power_w, "W"),
+            ("grows_with_power_ratio", subject.grown_share, "ratio"),
+            ("duration_s", subject.seconds, "s"),
+        ),
+    )
+
+
+def _severity(subject: Subject, limits: ThermalResistanceLimits) -> Severity:
+    if subject.quick > limits.severe_ratio and not subject.constant:
+        return Severity.CRITICAL
+    if subject.quick > (limits.alone_ratio if subject.alone else limits.ratio):
+        return Severity.WARNING
+    return Severity.INFO
+
+
+def _shape_in_words(subject: Subject) -> str:
+    if subject.constant:
+        return "the excess hardly grows with power: warm air at its slot, not its interface"
+    if subject.grown_share > _GROWS_ABOVE:
+        return "the excess grows with power, as a bad interface lets it"
+    if subject.alone:
+        return "it has no two siblings, so its air may be the cause as well; check the inlet and the fans"
+    return "if it is as much hotter when idle, it is warm air at its slot and not its interface"

@@ -1,0 +1,43 @@
+"""How fast temperatures climb: the difference of two running means that lag behind by different times."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from telemetry.frames import FloatArray
+
+# Time constants: short against a heat sink's (48 s), and so far apart that a sensor's step of 1 K is a slope of 0.1 K/s
+# at most. Own choice.
+_NEW_S, _OLD_S = 4.0, 14.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Climb:
+    """Two means with exponential memory, each of shape ``(n_entities,)``; NaN before the first value."""
+
+    new_c: FloatArray
+    old_c: FloatArray
+
+    @staticmethod
+    def unknown(n_entities: int) -> "Climb":
+        """Give what is known before the first row."""
+        nan = np.full(n_entities, np.nan)
+        return Climb(new_c=nan, old_c=nan)
+
+    def slope_c_per_s(self) -> FloatArray:
+        """Give the slope: a mean lags behind a steady climb by its time constant times the slope."""
+        slope: FloatArray = (self.new_c - self.old_c) / (_OLD_S - _NEW_S)
+        return slope
+
+
+def add_row(climb: Climb, temp_c: FloatArray, *, passed_s: float) -> Climb:
+    """Add one row; a NaN changes nothing."""
+    known = ~np.isnan(temp_c)
+
+    def moved(mean: FloatArray, constant_s: float) -> FloatArray:
+        share = -math.expm1(-passed_s / constant_s)
+        after: FloatArray = np.where(np.isnan(mean), temp_c, np.where(known, mean + share * (temp_c - mean), mean))
+        return after
+
+    return Climb(new_c=moved(climb.new_c, _NEW_S), old_c=moved(climb.old_c, _OLD_S))

@@ -1,0 +1,92 @@
+"""What a slot adds to its siblings' heat, learned once and then frozen.
+
+Slots differ: the air arrives warmer at the rear, boards tell their power a few per cent wrong. So a GPU's excess over
+its siblings, ``a + b x`` with `x` the rise that they would show at its power, is learned by Bayesian regression. The
+prior says how much slots may differ; where the load never changed while learning, it decides what belongs to `a` and
+what to `b`. A fault is never learned: after its windows a slot is frozen until somebody accepts it as it is now.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from telemetry.frames import FloatArray, MaskArray
+
+# Prior: constant part. Assumption: warm air adds up to 2.5 K at the rear slots of a chassis.
+CONSTANT_SD_C = 2.0
+# Prior: proportional part. Boards tell power within 5 % (Yang et al., SC'24, arXiv 2312.02741), half of it as one
+# standard deviation, and interfaces differ a little more than that. Assumption.
+SLOPE_SD_RATIO = 0.04
+# What a mean over a window scatters about the line; temperatures are whole kelvin. Assumption.
+SCATTER_C = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SlotOffsets:
+    """Sums of the regression, each of shape ``(n_gpus,)``."""
+
+    windows: FloatArray
+    rise: FloatArray
+    rise_rise: FloatArray
+    excess: FloatArray
+    rise_excess: FloatArray
+
+    @staticmethod
+    def unknown(n_gpus: int) -> "SlotOffsets":
+        """Give what is known before the first window: nothing."""
+        zero = np.zeros(n_gpus)
+        return SlotOffsets(
+            windows=zero.copy(), rise=zero.copy(), rise_rise=zero.copy(), excess=zero.copy(), rise_excess=zero.copy()
+        )
+
+    def learned(self, windows: int) -> MaskArray:
+        """Give where enough windows went in, so that the slot is frozen."""
+        enough: MaskArray = self.windows >= windows
+        return enough
+
+
+def learn(offsets: SlotOffsets, *, rise_c: FloatArray, excess_c: FloatArray, where: MaskArray) -> SlotOffsets:
+    """Take in one window of the slots marked, which are not frozen yet; NaN changes nothing."""
+    used = where & np.isfinite(rise_c) & np.isfinite(excess_c)
+    if not used.any():
+        return offsets
+    rise_c, excess_c = np.where(used, rise_c, 0.0), np.where(used, excess_c, 0.0)
+    return SlotOffsets(
+        windows=offsets.windows + used,
+        rise=offsets.rise + rise_c,
+        rise_rise=offsets.rise_rise + rise_c * rise_c,
+        excess=offsets.excess + excess_c,
+        rise_excess=offsets.rise_excess + rise_c * excess_c,
+    )
+
+
+def offset_c(offsets: SlotOffsets, rise_c: FloatArray) -> FloatArray:
+    """Give what a healthy slot adds at a rise, in kelvin; 0 where nothing was learned."""
+    constant_c, slope = line(offsets)
+    added: FloatArray = constant_c + slope * rise_c
+    return added
+
+
+def line(offsets: SlotOffsets) -> tuple[FloatArray, FloatArray]:
+    """Give the constant part in kelvin and the proportional part, each the mean of its posterior."""
+    variance = SCATTER_C * SCATTER_C
+    aa = offsets.windows + variance / CONSTANT_SD_C**2
+    bb = offsets.rise_rise + variance / SLOPE_SD_RATIO**2
+    ab = offsets.rise
+    determinant = aa * bb - ab * ab  # above zero: the prior adds to both squares
+    constant_c = (bb * offsets.excess - ab * offsets.rise_excess) / determinant
+    slope = (aa * offsets.rise_excess - ab * offsets.excess) / determinant
+    return constant_c, slope
+
+
+def accept(offsets: SlotOffsets, where: MaskArray) -> SlotOffsets:
+    """Forget what was learned of the slots marked, so that they are learned as they are from now on."""
+    kept = ~where
+    return replace(
+        offsets,
+        windows=offsets.windows * kept,
+        rise=offsets.rise * kept,
+        rise_rise=offsets.rise_rise * kept,
+        excess=offsets.excess * kept,
+        rise_excess=offsets.rise_excess * kept,
+    )

@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+from analytics.heat import past, slots
+from analytics.heat.past import CELLS, LikePast
+from analytics.heat.slots import SlotOffsets
+
+EVERY = np.array([True])
+
+
+def taught(rises_c: list[float], excesses_c: list[float]) -> SlotOffsets:
+    offsets = SlotOffsets.unknown(1)
+    for rise_c, excess_c in zip(rises_c, excesses_c, strict=True):
+        offsets = slots.learn(offsets, rise_c=np.array([rise_c]), excess_c=np.array([excess_c]), where=EVERY)
+    return offsets
+
+
+def test_a_slot_that_nobody_taught_adds_nothing() -> None:
+    assert slots.offset_c(SlotOffsets.unknown(2), np.array([10.0, 30.0])).tolist() == [0.0, 0.0]
+
+
+def test_constant_and_proportional_parts_are_told_apart_where_the_load_changed() -> None:
+    rises_c = [15.0, 20.0, 25.0, 30.0, 35.0] * 20
+    constant_c, slope = slots.line(taught(rises_c, [2.0 + 0.03 * rise_c for rise_c in rises_c]))
+    assert constant_c[0] == pytest.approx(2.0, abs=0.15)
+    assert slope[0] == pytest.approx(0.03, abs=0.006)
+
+
+def test_where_the_load_never_changed_the_offset_is_right_there_and_near_elsewhere() -> None:
+    offsets = taught([25.0] * 30, [2.5] * 30)
+    assert slots.offset_c(offsets, np.array([25.0]))[0] == pytest.approx(2.5, abs=0.05)
+    assert slots.offset_c(offsets, np.array([15.0]))[0] == pytest.approx(2.5, abs=0.6)
+
+
+def test_windows_that_are_not_known_teach_nothing_and_an_accepted_slot_starts_anew() -> None:
+    offsets = taught([25.0, float("nan"), 25.0], [2.5, 2.5, float("nan")])
+    assert offsets.windows.tolist() == [1.0]
+    again = slots.accept(offsets, EVERY)
+    assert slots.offset_c(again, np.array([25.0])).tolist() == [0.0]
+
+
+def seen(state: LikePast, power_w: float, air_c: float, value: float, times: int = 1) -> LikePast:
+    for _ in range(times):
+        likeness = state.like(np.array([power_w]), np.array([air_c]))
+        state = past.learn(state, likeness, np.array([value]), where=EVERY, windows=10)
+    return state
+
+
+def normal(state: LikePast, power_w: float, air_c: float) -> float:
+    likeness = state.like(np.array([power_w]), np.array([air_c]))
+    return float(past.expected(state, likeness, windows=10)[0])
+
+
+def test_like_conditions_are_expected_to_give_what_they_gave() -> None:
+    state = seen(LikePast.unknown(1), 250.0, 22.0, 30.0, times=10)
+    assert normal(state, 255.0, 23.0) == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize(("power_w", "air_c"), [(200.0, 22.0), (250.0, 26.0), (float("nan"), 22.0), (0.0, 22.0)])
+def test_other_conditions_are_not_judged(power_w: float, air_c: float) -> None:
+    state = seen(LikePast.unknown(1), 250.0, 22.0, 30.0, times=10)
+    assert np.isnan(normal(state, power_w, air_c))
+
+
+def test_a_cell_is_not_used_before_it_is_learned_and_frozen_afterwards() -> None:
+    state = seen(LikePast.unknown(1), 250.0, 22.0, 30.0, times=9)
+    assert np.isnan(normal(state, 250.0, 22.0))
+    state = seen(seen(state, 250.0, 22.0, 30.0), 250.0, 22.0, 60.0, times=500)
+    assert normal(state, 250.0, 22.0) == pytest.approx(30.0)
+
+
+def test_more_conditions_than_cells_are_left_aside() -> None:
+    state = LikePast.unknown(1)
+    for number in range(CELLS + 5):
+        state = seen(state, 50.0 * 1.3**number, 22.0, float(number), times=10)
+    assert normal(state, 50.0, 22.0) == pytest.approx(0.0)
+    assert np.isnan(normal(state, 50.0 * 1.3 ** (CELLS + 2), 22.0))
+
+
+def test_an_accepted_past_is_learned_anew() -> None:
+    state = past.accept(seen(LikePast.unknown(1), 250.0, 22.0, 30.0, times=10), EVERY)
+    assert np.isnan(normal(state, 250.0, 22.0))
+    assert normal(seen(state, 250.0, 22.0, 40.0, times=10), 250.0, 22.0) == pytest.approx(40.0)

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+
+from analytics.heat.fan_law import power_factor, resistance_factor
+from analytics.heat.shape import ExcessSums, add_window, grown_share
+from analytics.heat.two_pole import fit_two_pole, lagged, time_to_limit_s
+
+
+def warmed(*, noise_c: float = 0.0, seconds: int = 1200) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    rng = np.random.default_rng(8)
+    time_s = np.arange(seconds, dtype=np.float64)
+    power_w = np.where(time_s % 300 < 180, 280.0, 60.0)
+    rise_c = 0.055 * lagged(time_s, power_w, 1.4) + 0.060 * lagged(time_s, power_w, 48.0)
+    temp_c = 22.0 + rise_c + rng.normal(0, noise_c, seconds)
+    return {"time_s": time_s, "temp_c": temp_c, "power_w": power_w, "air_c": np.full(seconds, 22.0)}
+
+
+def test_two_poles_are_found_again_from_whole_kelvin() -> None:
+    rows = warmed()
+    fitted = fit_two_pole(rows["time_s"], temp_c=np.round(rows["temp_c"]), power_w=rows["power_w"], air_c=rows["air_c"])
+    assert fitted is not None
+    assert fitted.k_per_w == pytest.approx(0.115, rel=0.03)
+    assert fitted.fast_k_per_w == pytest.approx(0.055, rel=0.15)
+    assert fitted.slow_s == pytest.approx(48.0, rel=0.25)
+    assert fitted.residual_c < 0.6
+
+
+def test_a_load_that_stays_and_a_few_rows_tell_nothing() -> None:
+    rows = warmed()
+    still = np.full(1200, 250.0)
+    assert fit_two_pole(rows["time_s"], temp_c=rows["temp_c"], power_w=still, air_c=rows["air_c"]) is None
+    gone = np.where(np.arange(1200) < 20, rows["temp_c"], np.nan)
+    assert fit_two_pole(rows["time_s"], temp_c=gone, power_w=rows["power_w"], air_c=rows["air_c"]) is None
+
+
+@pytest.mark.parametrize(
+    ("temp_c", "drift_c_per_s", "expected_s"),
+    [
+        (70.0, 0.5, 48.0 * np.log(24.0 / 7.0)),  # ends at 94
+        (70.0, 0.3, None),  # ends at 84.4
+        (70.0, -0.3, None),
+        (70.0, 0.0, None),
+        (88.0, 0.0, 0.0),
+        (float("nan"), 0.3, None),
+    ],
+)
+def test_time_to_a_limit(temp_c: float, drift_c_per_s: float, expected_s: float | None) -> None:
+    found_s = time_to_limit_s(temp_c=temp_c, drift_c_per_s=drift_c_per_s, limit_c=87.0, slow_s=48.0)
+    assert found_s is None if expected_s is None else found_s == pytest.approx(expected_s)
+
+
+@pytest.mark.parametrize(("slope", "constant_c", "share"), [(0.023, 0.0, 1.0), (0.0, 5.0, 0.0), (0.0125, 2.5, 0.5)])
+def test_an_excess_that_grows_with_power_is_told_from_one_that_stays(
+    slope: float, constant_c: float, share: float
+) -> None:
+    sums = ExcessSums.empty(1)
+    for power_w in [300.0, 100.0] * 5:
+        excess_c = np.array([constant_c + slope * power_w])
+        sums = add_window(sums, power_w=np.array([power_w]), excess_c=excess_c, kept=np.array([True]))
+    assert grown_share(sums)[0] == pytest.approx(share, abs=0.03)
+
+
+def test_a_steady_load_does_not_tell_whether_an_excess_grows() -> None:
+    sums = ExcessSums.empty(1)
+    for power_w in [250.0, 240.0] * 5:
+        sums = add_window(sums, power_w=np.array([power_w]), excess_c=np.array([5.0]), kept=np.array([True]))
+    assert np.isnan(grown_share(sums)[0])
+
+
+def test_the_fan_law_is_one_at_half_duty_falls_with_speed_and_costs_the_cube() -> None:
+    factors = resistance_factor(np.array([0.25, 0.5, 1.0, np.nan]))
+    assert factors[1] == pytest.approx(1.0)
+    assert factors[0] > 1.3
+    assert factors[2] < 0.8
+    assert np.isnan(factors[3])
+    assert power_factor(2.0) == 8.0

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+
+from analytics.heat.windows import HeatColumns, HeatWindow, WindowSums, add_rows
+from telemetry.clock import NS_PER_S
+from telemetry.frames import FloatArray, TimeArray
+
+WINDOW_NS = 120 * NS_PER_S
+START_NS = 1_700_000_040 * NS_PER_S // WINDOW_NS * WINDOW_NS
+
+
+def columns(temp_c: FloatArray, power_w: FloatArray, air_c: float = 22.0) -> HeatColumns:
+    return HeatColumns(
+        temp_c=temp_c,
+        power_w=power_w,
+        air_c=np.full(temp_c.shape, air_c),
+        fan_ratio=np.broadcast_to(np.nan, temp_c.shape),
+        part=power_w / power_w.mean(axis=1, keepdims=True),
+        cut=np.zeros(temp_c.shape, dtype=np.bool_),
+    )
+
+
+def cut_rows(whole: HeatColumns, start: int, stop: int) -> HeatColumns:
+    return HeatColumns(
+        temp_c=whole.temp_c[start:stop],
+        power_w=whole.power_w[start:stop],
+        air_c=whole.air_c[start:stop],
+        fan_ratio=whole.fan_ratio[start:stop],
+        part=whole.part[start:stop],
+        cut=whole.cut[start:stop],
+    )
+
+
+def windows_of(time_ns: TimeArray, whole: HeatColumns, *cuts: int) -> list[HeatWindow]:
+    sums = WindowSums.empty(whole.temp_c.shape[1])
+    ended: list[HeatWindow] = []
+    for start, stop in zip((0, *cuts), (*cuts, len(time_ns)), strict=True):
+        for _, after, window in add_rows(sums, time_ns[start:stop], cut_rows(whole, start, stop), window_ns=WINDOW_NS):
+            sums = after
+            ended += [] if window is None else [window]
+    return ended
+
+
+def seconds(count: int) -> TimeArray:
+    return START_NS + np.arange(count, dtype=np.int64) * NS_PER_S
+
+
+def test_a_window_gives_means_and_the_slope_of_the_temperature() -> None:
+    rows = 241
+    temp_c = np.stack([50.0 + 0.02 * np.arange(rows), np.full(rows, 60.0)], axis=1)
+    ended = windows_of(seconds(rows), columns(temp_c, np.full((rows, 2), 250.0)))
+    assert len(ended) == 2
+    assert ended[1].drift_c_per_s == pytest.approx([0.02, 0.0], abs=1e-3)
+    assert ended[1].temp_c == pytest.approx([50.0 + 0.02 * 179.5, 60.0], abs=1e-3)
+    assert ended[1].power_w == pytest.approx([250.0, 250.0])
+    assert ended[1].air_c == pytest.approx([22.0, 22.0])
+    assert np.isnan(ended[1].fan_ratio).all()
+    assert ended[1].told_ns == START_NS + 240 * NS_PER_S
+
+
+def test_windows_do_not_depend_on_how_the_rows_are_cut_to_the_last_bit() -> None:
+    rng = np.random.default_rng(4)
+    whole = columns(rng.uniform(40, 80, (500, 3)), rng.uniform(40, 300, (500, 3)))
+    in_one = windows_of(seconds(500), whole)
+    in_many = windows_of(seconds(500), whole, 1, 7, 130, 131, 377)
+    assert len(in_one) == len(in_many) == 4
+    for one, other in zip(in_one, in_many, strict=True):
+        assert one.temp_c.tolist() == other.temp_c.tolist()
+        assert one.drift_c_per_s.tolist() == other.drift_c_per_s.tolist()
+        assert one.power_w.tolist() == other.power_w.tolist()
+
+
+def test_too_few_samples_or_a_stretch_that_is_too_short_tell_nothing() -> None:
+    temp_c = np.full((121, 3), 60.0)
+    temp_c[3:, 0] = np.nan  # three samples
+    temp_c[60:, 1] = np.nan  # a minute of two
+    ended = windows_of(seconds(121), columns(temp_c, np.full((121, 3), 250.0)))
+    assert np.isnan(ended[0].temp_c).tolist() == [True, True, False]
+
+
+def test_a_broken_conversion_and_a_nan_leave_the_mean_alone() -> None:
+    temp_c = np.full((121, 1), 60.0)
+    temp_c[5:50:5] = np.nan
+    temp_c[7], temp_c[9] = 1e9, np.inf
+    ended = windows_of(seconds(121), columns(temp_c, np.full((121, 1), 250.0)))
+    assert ended[0].temp_c == pytest.approx([60.0])
+
+
+def test_a_clock_that_is_set_back_ends_the_window_and_no_sample_counts_twice() -> None:
+    time_ns = np.concatenate([seconds(100), seconds(100) - 3600 * NS_PER_S])
+    temp_c = np.repeat([[60.0], [40.0]], 100, axis=0)
+    ended = windows_of(time_ns, columns(temp_c, np.full((200, 1), 250.0)))
+    assert ended[0].temp_c == pytest.approx([60.0])
+
+
+def test_the_inlet_is_unknown_where_it_was_missing_most_of_the_time() -> None:
+    whole = columns(np.full((121, 2), 60.0), np.full((121, 2), 250.0))
+    whole.air_c[:80, 0] = np.nan
+    ended = windows_of(seconds(121), whole)
+    assert np.isnan(ended[0].air_c[0])
+    assert ended[0].air_c[1] == 22.0
+
+
+def test_a_share_of_the_power_that_is_a_matter_of_chance_is_told_from_one_that_is_the_same_in_every_step() -> None:
+    rng = np.random.default_rng(3)
+    step_w = np.where(np.arange(121) % 10 < 7, 300.0, 150.0)[:, np.newaxis]
+    together = windows_of(seconds(121), columns(np.full((121, 2), 60.0), step_w * np.array([1.0, 1.1])))
+    by_chance = np.where(rng.random((121, 2)) < 0.3, 300.0, 60.0)
+    alone = windows_of(seconds(121), columns(np.full((121, 2), 60.0), by_chance))
+    assert together[0].part_error == pytest.approx([0.0, 0.0], abs=1e-3)
+    assert (alone[0].part_error > 0.03).all()
