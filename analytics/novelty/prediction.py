@@ -1,0 +1,67 @@
+"""Each column predicted from its own last values, and how far off the prediction was in units of its usual error."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analytics.novelty.scaling import Scaling, fit_level
+from telemetry.frames import FloatArray
+
+# Own choices on the development split of SMD, ASD and NAB: five rows back; values within ten of their own spreads, so
+# that one outlier does not decide the coefficients; errors counted up to thirty usual ones.
+N_LAGS = 5
+MAX_VALUE = 10.0
+MAX_ERROR = 30.0
+RIDGE = 1e-3  # of the rows: holds the coefficients of a column that never moved
+MIN_DEVIATION_RATIO = 0.3  # of the errors' standard deviation: a column that mostly rests has no median error
+SMALLEST_ERROR = 1e-3  # of the column's spread; own choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prediction:
+    """Coefficients ``(n_columns, N_LAGS)``, the newest value first, and the usual error of each column."""
+
+    level: Scaling
+    coefficients: FloatArray
+    usual_error: FloatArray
+
+    @property
+    def n_lags(self) -> int:
+        """How many rows before a row it needs."""
+        return N_LAGS
+
+    def errors(self, rows: FloatArray) -> FloatArray:
+        """Give each column's share of the mean error ``(n_rows, n_columns)``.
+
+        Nothing where the value or one of the `N_LAGS` before it is absent.
+        """
+        if len(rows) <= N_LAGS:
+            return np.zeros(rows.shape)
+        off = _residuals(np.clip(self.level.apply(rows), -MAX_VALUE, MAX_VALUE), self.coefficients)
+        size = np.minimum(np.abs(np.nan_to_num(off)) / self.usual_error, MAX_ERROR) / rows.shape[1]
+        return np.concatenate([np.zeros((N_LAGS, rows.shape[1])), size])
+
+
+def fit_prediction(healthy: FloatArray) -> Prediction:
+    """Learn from healthy rows without gaps ``(n_rows, n_columns)``: least squares with a small ridge, per column."""
+    level = fit_level(healthy)
+    values = np.clip(level.apply(healthy), -MAX_VALUE, MAX_VALUE)
+    past, now = _past(values), values[N_LAGS:]
+    moments = np.einsum("tci,tcj->cij", past, past) + RIDGE * len(now) * np.eye(N_LAGS)
+    coefficients = np.linalg.solve(moments, np.einsum("tci,tc->ci", past, now)[:, :, None])[:, :, 0]
+    off = _residuals(values, coefficients)
+    middle = 1.4826 * np.median(np.abs(off), axis=0)  # the standard deviation of a normal with that median
+    usual = np.maximum(middle, np.maximum(MIN_DEVIATION_RATIO * off.std(axis=0), SMALLEST_ERROR))
+    return Prediction(level=level, coefficients=coefficients, usual_error=usual)
+
+
+def _past(values: FloatArray) -> FloatArray:
+    """Give the values before each row from `N_LAGS` on ``(n_rows - N_LAGS, n_columns, N_LAGS)``, the newest first."""
+    return np.stack([values[N_LAGS - lag : len(values) - lag] for lag in range(1, N_LAGS + 1)], axis=2)
+
+
+def _residuals(values: FloatArray, coefficients: FloatArray) -> FloatArray:
+    off = values[N_LAGS:].copy()
+    for lag in range(1, N_LAGS + 1):
+        off -= values[N_LAGS - lag : len(values) - lag] * coefficients[:, lag - 1]
+    return off

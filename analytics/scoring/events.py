@@ -1,0 +1,133 @@
+"""Alarms against true events, counted as a person on duty would: by the moment an alarm begins.
+
+No point adjustment: one right row does not make the rest of an event right (Kim et al., "Towards a rigorous evaluation
+of time-series anomaly detection", AAAI 2022, show random scores winning under it). An alarm that began long before an
+event, and still stands when the event comes, has found nothing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from telemetry.frames import FloatArray, MaskArray, TimeArray
+
+SEARCHED_LEVELS = 400  # ranks of scores at which a threshold is tried, closer together at the top; own choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventScore:
+    """What was found. `delays_rows` holds, for each event found, the rows from its begin to the alarm, 0 if before."""
+
+    events: int
+    found: int
+    alarms: int
+    true_alarms: int
+    delays_rows: tuple[int, ...]
+
+    @property
+    def false_alarms(self) -> int:
+        """Alarms that began at no event."""
+        return self.alarms - self.true_alarms
+
+    @property
+    def recall(self) -> float:
+        """Share of events found; NaN without an event."""
+        return self.found / self.events if self.events else float("nan")
+
+    @property
+    def precision(self) -> float:
+        """Share of alarms that began at an event; NaN without an alarm."""
+        return self.true_alarms / self.alarms if self.alarms else float("nan")
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of recall and precision; 0 where nothing was found, NaN without an event."""
+        if not self.events:
+            return float("nan")
+        return 0.0 if not self.found else 2 * self.recall * self.precision / (self.recall + self.precision)
+
+
+def stretches(flags: MaskArray, *, join_rows: int = 0) -> TimeArray:
+    """Give first and last row of every run of true rows ``(n, 2)``; runs with `join_rows` or fewer between are one."""
+    steps = np.diff(np.concatenate([[0], np.asarray(flags, dtype=np.int8), [0]]))
+    first, last = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1) - 1
+    apart = first[1:] - last[:-1] - 1 > join_rows
+    begins = np.concatenate([[True], apart])[: len(first)]
+    ends = np.concatenate([apart, [True]])[: len(first)]
+    return np.stack([first[begins], last[ends]], axis=1).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EventMatches:
+    """Every event and every alarm by the row in which it begins, and whether the one was found by the other.
+
+    `event_rows`, `is_found` and `delays_rows` ``(n_events,)``, a delay only where it is found; `alarm_rows` and
+    `is_true` ``(n_alarms,)``.
+    """
+
+    event_rows: TimeArray
+    is_found: MaskArray
+    delays_rows: TimeArray
+    alarm_rows: TimeArray
+    is_true: MaskArray
+
+
+def match_events(flags: MaskArray, truth: MaskArray, *, join_rows: int, early_rows: int = 0) -> EventMatches:
+    """Match alarms, runs of flags, to events, runs of truth, both ``(n_rows,)``.
+
+    An alarm is true if it begins at most `early_rows` before an event, or within it. Further alarms within an event are
+    true as well, and add no find.
+    """
+    events, alarms = stretches(truth), stretches(flags, join_rows=join_rows)[:, 0]
+    first = np.searchsorted(alarms, events[:, 0] - early_rows)
+    beyond = np.searchsorted(alarms, events[:, 1], side="right")
+    is_found = beyond > first
+    is_true = np.zeros(len(alarms), dtype=np.bool_)
+    delays = np.zeros(len(events), dtype=np.int64)
+    for event in np.flatnonzero(is_found):
+        is_true[first[event] : beyond[event]] = True
+        delays[event] = max(int(alarms[first[event]] - events[event, 0]), 0)
+    return EventMatches(
+        event_rows=events[:, 0], is_found=is_found, delays_rows=delays, alarm_rows=alarms, is_true=is_true
+    )
+
+
+def score_events(flags: MaskArray, truth: MaskArray, *, join_rows: int, early_rows: int = 0) -> EventScore:
+    """Count what `match_events` found."""
+    matches = match_events(flags, truth, join_rows=join_rows, early_rows=early_rows)
+    return EventScore(
+        events=len(matches.event_rows),
+        found=int(matches.is_found.sum()),
+        alarms=len(matches.alarm_rows),
+        true_alarms=int(matches.is_true.sum()),
+        delays_rows=tuple(int(delay) for delay in matches.delays_rows[matches.is_found]),
+    )
+
+
+def add(scores: tuple[EventScore, ...]) -> EventScore:
+    """Give the score of several series together, each event and alarm counted once."""
+    return EventScore(
+        events=sum(score.events for score in scores),
+        found=sum(score.found for score in scores),
+        alarms=sum(score.alarms for score in scores),
+        true_alarms=sum(score.true_alarms for score in scores),
+        delays_rows=tuple(delay for score in scores for delay in score.delays_rows),
+    )
+
+
+def threshold_at(scores: FloatArray, truth: MaskArray, *, false_alarms: float, join_rows: int) -> float:
+    """Give the lowest threshold with at most `false_alarms` false alarms on these rows; rows at it are not flagged.
+
+    What a method could do if its threshold were perfect: for comparing methods at the same cost, not for use.
+    The number of false alarms need not fall with the threshold, as alarms run together; the search goes from the top.
+    """
+    falling = np.sort(scores[np.isfinite(scores)])[::-1]
+    places = np.unique(np.geomspace(1, falling.size, SEARCHED_LEVELS).astype(np.int64)) - 1
+    levels = falling[places]
+    best = float(levels[0])
+    for level in levels:
+        score = score_events(scores > level, truth, join_rows=join_rows, early_rows=join_rows)
+        if score.false_alarms > false_alarms:
+            break
+        best = float(level)
+    return best

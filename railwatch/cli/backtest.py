@@ -1,0 +1,171 @@
+"""``railwatch backtest``: an anomaly score and a flag for every row of any table of series."""
+
+import csv
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import track
+
+from analytics.novelty.calibration import MIN_HEALTHY_ROWS, threshold_for, unseen_scores
+from analytics.novelty.score import NoveltyModel, NoveltyScores, begin, fit, score_rows
+from analytics.scoring.events import stretches
+from railwatch.cli.logged_table import LoggedTable, read_table
+from railwatch.cli.output import print_json
+from railwatch.cli.place import JsonFlag
+from telemetry.errors import ConfigError, Problem
+from telemetry.frames import FloatArray, MaskArray, TimeArray
+
+BLOCK_ROWS = 4096  # rows scored between two steps of the progress bar
+JOIN_ROWS = 10  # alarms with so few rows between them are one, as in the evaluation; own choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scored:
+    """Scores, flags and leading columns of all rows ``(n_rows,)``; healthy rows are never flagged."""
+
+    score: FloatArray
+    flag: MaskArray
+    leading: TimeArray
+    threshold: float
+    n_healthy: int
+
+
+def backtest(
+    file: Annotated[Path, typer.Argument(help="A CSV file with a header, gzip too; rows in the order of time.")],
+    time: Annotated[str, typer.Option("--time", help="The column of times: numbers, or ISO 8601.")],
+    out: Annotated[Path, typer.Option("--out", help="Where the scores go: time, score, flag, leading column.")],
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A,B", help="The series; every column of numbers if none.")
+    ] = None,
+    train_share: Annotated[
+        float, typer.Option("--train-share", help="The first share of the rows is taken as healthy, and learnt.")
+    ] = 0.3,
+    budget: Annotated[
+        float, typer.Option("--budget", help="False alarms per 1000 rows that may be raised; sets the threshold.")
+    ] = 1.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score every row of a table of series against its first, healthy share, and flag what stands out."""
+    _check(file, out, train_share=train_share, budget=budget)
+    names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
+    if names == []:
+        raise ConfigError([_problem("--columns", repr(columns), "names of columns, with commas between them")])
+    table = read_table(file, time=time, columns=names)
+    used, values = _with_values(file, table, train_share)
+    scored = _scored(values, int(train_share * len(values)), budget)
+    _write(out, table, used, scored)
+    alarms = stretches(scored.flag, join_rows=JOIN_ROWS)
+    fields = {
+        "file": str(file),
+        "out": str(out),
+        "rows": len(values),
+        "columns": list(used),
+        "left_out": sorted({*table.words, *table.columns} - set(used)),
+        "backward_rows": int(table.backward.sum()),
+        "healthy_rows": scored.n_healthy,
+        "budget_per_1000_rows": budget,
+        "threshold": scored.threshold,
+        "alarms": len(alarms),
+        "flagged_rows": int(scored.flag.sum()),
+    }
+    if as_json:
+        print_json(fields)
+        return
+    typer.echo(_sentence(table, used, scored, alarms=alarms, budget=budget))
+    typer.echo(f"{out}: a score and a flag for each of {len(values)} rows")
+
+
+def _check(file: Path, out: Path, *, train_share: float, budget: float) -> None:
+    problems = []
+    if not 0 < train_share < 1:
+        problems.append(_problem("--train-share", f"{train_share:g}", "a share above 0 and below 1"))
+    if not 0 < budget <= 1000:
+        problems.append(_problem("--budget", f"{budget:g}", "alarms per 1000 rows, above 0 and at most 1000"))
+    if out.is_dir() or not out.parent.is_dir():
+        problems.append(_problem("--out", str(out), "a file in a folder that exists"))
+    elif out.exists() and file.exists() and out.samefile(file):
+        problems.append(_problem("--out", str(out), "another file than the one that is read"))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _with_values(file: Path, table: LoggedTable, train_share: float) -> tuple[tuple[str, ...], FloatArray]:
+    """Give the columns that hold values in the healthy share; ConfigError where these rows are too few."""
+    n_healthy = int(train_share * len(table.values))
+    if n_healthy < MIN_HEALTHY_ROWS:
+        found = f"{n_healthy} healthy rows, a share of {train_share:g} of {len(table.values)}"
+        raise ConfigError([_problem(str(file), found, f"at least {MIN_HEALTHY_ROWS}", key="--train-share")])
+    # Each block of healthy rows is scored by what was learnt of the others: no quarter may hold all values. Own choice.
+    share = np.isfinite(table.values[:n_healthy]).mean(axis=0)
+    kept = np.flatnonzero(share > 0.5)
+    if not kept.size:
+        found = "no column with values in half of the healthy rows"
+        raise ConfigError([_problem(str(file), found, "a healthy stretch with values", key="--train-share")])
+    return tuple(table.columns[place] for place in kept), table.values[:, kept]
+
+
+def _scored(values: FloatArray, n_healthy: int, budget: float) -> Scored:
+    healthy = values[:n_healthy]
+    model = fit(healthy)
+    threshold = threshold_for(unseen_scores(healthy), alarms_per_1000_rows=budget, join_rows=JOIN_ROWS)
+    parts = list(_streamed(model, values))
+    standing_out = np.concatenate([part.standing_out for part in parts])
+    flag = standing_out > threshold
+    flag[:n_healthy] = False
+    return Scored(
+        score=np.concatenate([part.score for part in parts]),
+        flag=flag,
+        leading=np.concatenate([part.leading for part in parts]),
+        threshold=threshold,
+        n_healthy=n_healthy,
+    )
+
+
+def _streamed(model: NoveltyModel, values: FloatArray) -> Iterator[NoveltyScores]:
+    state = begin(model, values[:0])
+    blocks = range(0, len(values), BLOCK_ROWS)
+    console = Console(stderr=True)
+    for first in track(blocks, "scoring", console=console, disable=not sys.stderr.isatty(), transient=True):
+        state, scores = score_rows(model, state, values[first : first + BLOCK_ROWS])
+        yield scores
+
+
+def _write(out: Path, table: LoggedTable, used: tuple[str, ...], scored: Scored) -> None:
+    with out.open("w", encoding="utf-8", newline="") as text:
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow(("time", "score", "flag", "leading_column"))
+        for time, score, flag, leading in zip(
+            table.times, scored.score.tolist(), scored.flag.tolist(), scored.leading.tolist(), strict=True
+        ):
+            rows.writerow(
+                (time, f"{score:.6g}" if leading >= 0 else "", int(flag), used[leading] if leading >= 0 else "")
+            )
+
+
+def _sentence(table: LoggedTable, used: tuple[str, ...], scored: Scored, *, alarms: TimeArray, budget: float) -> str:
+    n_judged = len(table.times) - scored.n_healthy
+    last = table.times[scored.n_healthy - 1]
+    allowed = budget * n_judged / 1000
+    parts = [
+        f"the first {scored.n_healthy} of {len(table.times)} rows, up to {last}, were taken as healthy",
+        f"{len(alarms)} alarms in the {n_judged} rows behind them (the budget is {allowed:.3g} if nothing happened)",
+    ]
+    if len(alarms):
+        first = int(alarms[0, 0])
+        parts.append(f"the first at {table.times[first]}, led by {used[int(scored.leading[first])]}")
+    unused = sorted({*table.words, *table.columns} - set(used))
+    if unused:
+        parts.append(f"left out: {', '.join(unused)}, without numbers in the healthy rows")
+    if table.backward.any():
+        parts.append(f"{int(table.backward.sum())} rows whose time goes back were not scored")
+    return "; ".join(parts)
+
+
+def _problem(where: str, found: str, expected: str, *, key: str = "") -> Problem:
+    return Problem(where=where, line=None, key=key, found=found, expected=expected)

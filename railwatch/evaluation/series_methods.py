@@ -1,0 +1,125 @@
+"""What is compared on labelled series: ours, and what else one could take off the shelf, at its own defaults.
+
+Each method gives two scores of every row, one that ranks rows and one by which alarms are raised; all but ours have one
+for both. The libraries are imported where they are used: they belong to the dependency group `evaluate`.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analytics.novelty.score import begin, fit, score_rows
+from telemetry.errors import EnvironmentLacksError
+from telemetry.frames import FloatArray
+
+Scores = tuple[FloatArray, FloatArray]
+
+LIMIT_SHARE = 0.001  # of the healthy values of a column lie beyond each of its limits; own choice
+MAD_ROWS = 256  # a day at five minutes; own choice
+MATRIX_ROWS = 32  # length of the compared shapes; own choice
+MIN_SPREAD_RATIO = 1e-3  # of a column's healthy range, where its rolling deviation is smaller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One way to score rows after a healthy stretch: ``(healthy, rows, full)`` to scores ``(n_rows,)``."""
+
+    name: str
+    scores: Callable[[FloatArray, FloatArray, bool], Scores]
+
+
+def ours(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001 -- one shape for all methods
+    """Give the novelty score, and how much each row stands out."""
+    del full
+    model = fit(healthy)
+    _, scores = score_rows(model, begin(model, healthy), rows)
+    return scores.score, scores.standing_out
+
+
+def static_limits(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
+    """Give how far the worst column is beyond the limits that its healthy values set, in widths of its band."""
+    del full
+    low, high = np.quantile(healthy, [LIMIT_SHARE, 1 - LIMIT_SHARE], axis=0)
+    width = np.maximum(high - low, 1e-6)
+    beyond = np.max(np.maximum(low - rows, rows - high) / width, axis=1)
+    return beyond, beyond
+
+
+def rolling_mad(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
+    """Give how far the worst column is from the median of its last `MAD_ROWS` values, in deviations of these."""
+    del full
+    length = min(MAD_ROWS, len(healthy))
+    course = np.concatenate([healthy[-length:], rows])
+    worst = np.zeros(len(rows))
+    for column, smallest in enumerate(np.maximum(MIN_SPREAD_RATIO * np.ptp(healthy, axis=0), 1e-6)):
+        windows = np.lib.stride_tricks.sliding_window_view(course[:, column], length)[:-1]
+        middle = np.median(windows, axis=1)
+        spread = 1.4826 * np.median(np.abs(windows - middle[:, None]), axis=1)
+        np.maximum(worst, np.abs(rows[:, column] - middle) / np.maximum(spread, smallest), out=worst)
+    return worst, worst
+
+
+def isolation_forest(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
+    """Give the score of scikit-learn's Isolation Forest."""
+    del full
+    ensemble = _library("sklearn.ensemble")
+    score = -ensemble.IsolationForest(random_state=0).fit(healthy).score_samples(rows)
+    return score, score
+
+
+def half_space_trees(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
+    """Give the score of river's half-space trees, which go on learning as they are meant to."""
+    del full
+    anomaly = _library("river.anomaly")
+    low, width = healthy.min(axis=0), np.ptp(healthy, axis=0)
+    width = np.where(width > 0, width, 1.0)
+    trees = anomaly.HalfSpaceTrees(seed=0, limits=dict.fromkeys(range(healthy.shape[1]), (0.0, 1.0)))
+    for row in np.clip((healthy - low) / width, 0, 1).tolist():
+        trees.learn_one(dict(enumerate(row)))
+    score = np.empty(len(rows))
+    for place, row in enumerate(np.clip((rows - low) / width, 0, 1).tolist()):
+        values = dict(enumerate(row))
+        score[place] = trees.score_one(values)
+        trees.learn_one(values)
+    return score, score
+
+
+def matrix_profile(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
+    """Give the mean distance, over columns, of the last `MATRIX_ROWS` values to the nearest healthy shape (stumpy).
+
+    The healthy shapes are those of the last 1,024 rows, of the last 8,192 in full: each pair of shapes costs.
+    """
+    stumpy = _library("stumpy")
+    course = np.concatenate([healthy[-MATRIX_ROWS + 1 :], rows])
+    known = healthy[-8192 if full else -1024 :]
+    total, counted = np.zeros(len(rows)), 0
+    for column in np.flatnonzero(np.ptp(course, axis=0) > 0):
+        near = stumpy.stump(course[:, column].copy(), MATRIX_ROWS, known[:, column].copy(), ignore_trivial=False)
+        distance = near[:, 0].astype(np.float64)
+        # Shapes without any variance have no distance; two unrelated ones are the square root of 2 m apart.
+        total += np.where(np.isfinite(distance), distance, np.sqrt(2 * MATRIX_ROWS))
+        counted += 1
+    score = total / max(counted, 1)
+    return score, score
+
+
+METHODS: tuple[Method, ...] = (
+    Method(name="ours", scores=ours),
+    Method(name="static_limits", scores=static_limits),
+    Method(name="rolling_mad", scores=rolling_mad),
+    Method(name="isolation_forest", scores=isolation_forest),
+    Method(name="half_space_trees", scores=half_space_trees),
+    Method(name="matrix_profile", scores=matrix_profile),
+)
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as err:
+        raise EnvironmentLacksError(
+            f"{name.partition('.')[0]} is not installed; it is in the group `evaluate`"
+        ) from err

@@ -1,0 +1,145 @@
+import csv
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from railwatch.cli import main
+from telemetry.frames import FloatArray
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["railwatch", "backtest", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call
+
+
+def values(rows: int = 2000) -> FloatArray:
+    rng = np.random.default_rng(1)
+    load = np.sin(np.arange(rows) / 7.0)
+    return np.stack([300 + 50 * load + rng.normal(0, 4, rows), 60 + 5 * load + rng.normal(0, 0.4, rows)], axis=1)
+
+
+def write(path: Path, table: FloatArray, *, times: list[str] | None = None) -> Path:
+    times = times or [str(10 * row) for row in range(len(table))]
+    lines = [
+        f"{time},host-a,{row[0]},{'' if np.isnan(row[1]) else row[1]}" for time, row in zip(times, table, strict=True)
+    ]
+    path.write_text("\n".join(["t,host,power_w,temp_c", *lines]) + "\n")
+    return path
+
+
+def scores(path: Path) -> list[dict[str, str]]:
+    with path.open() as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_a_fault_is_flagged_and_its_column_named(run: Run, tmp_path: Path) -> None:
+    table = values()
+    table[1500:1560, 1] += 15
+    status, out, _ = run(write(tmp_path / "a.csv", table), "--time", "t", "--out", tmp_path / "s.csv")
+    assert status == 0
+    assert "the first 600 of 2000 rows, up to 5990, were taken as healthy" in out
+    assert "led by temp_c" in out
+    assert "left out: host" in out
+    rows = scores(tmp_path / "s.csv")
+    assert [row["time"] for row in rows] == [str(10 * row) for row in range(2000)]
+    flagged = [place for place, row in enumerate(rows) if row["flag"] == "1"]
+    assert 1500 <= flagged[0] <= 1505
+    assert sum(not 1490 <= place < 1600 for place in flagged) <= 10
+    assert rows[1504]["leading_column"] == "temp_c"
+    assert float(rows[1504]["score"]) > 3 * np.median([float(row["score"]) for row in rows])
+
+
+def test_healthy_rows_are_never_flagged_and_the_share_is_told(run: Run, tmp_path: Path) -> None:
+    table = values()
+    table[100] += 500
+    status, out, _ = run(
+        write(tmp_path / "a.csv", table), "--time", "t", "--out", tmp_path / "s.csv", "--train-share", "0.5", "--json"
+    )
+    told = json.loads(out)
+    assert (status, told["healthy_rows"], told["rows"], told["columns"]) == (0, 1000, 2000, ["power_w", "temp_c"])
+    assert all(row["flag"] == "0" for row in scores(tmp_path / "s.csv")[:1000])
+
+
+def test_gaps_and_a_clock_that_steps_back_cost_rows_and_no_flags(run: Run, tmp_path: Path) -> None:
+    table = values()
+    table[900:1000, 1] = np.nan
+    times = [f"2024-05-01T{row // 3600:02d}:{row // 60 % 60:02d}:{row % 60:02d}" for row in range(2000)]
+    times[1200:1220] = times[1100:1120]
+    status, out, _ = run(
+        write(tmp_path / "a.csv", table, times=times), "--time", "t", "--out", tmp_path / "s.csv", "--budget", "0.5"
+    )
+    assert status == 0
+    assert "20 rows whose time goes back were not scored" in out
+    rows = scores(tmp_path / "s.csv")
+    assert all(row["score"] == row["leading_column"] == "" and row["flag"] == "0" for row in rows[1200:1220])
+    assert all(row["leading_column"] != "temp_c" or row["flag"] == "0" for row in rows[900:1000])
+    assert sum(row["flag"] == "1" for row in rows) < 10
+
+
+def test_only_the_named_columns_are_scored(run: Run, tmp_path: Path) -> None:
+    table = values()
+    table[1500:1560, 1] += 15
+    _, out, _ = run(
+        write(tmp_path / "a.csv", table), "--time", "t", "--columns", "power_w", "--out", tmp_path / "s.csv", "--json"
+    )
+    assert json.loads(out)["columns"] == ["power_w"]
+    assert {row["leading_column"] for row in scores(tmp_path / "s.csv")} == {"power_w"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--time", "zeit"), "zeit: no such column among t, host, power_w, temp_c; expected a column's name"),
+        (("--time", "t", "--columns", "power_w,watts"), "watts: no such column"),
+        (("--time", "t", "--columns", "host"), "a.csv:2: host: 'host-a'; expected a number"),
+        (("--time", "t", "--columns", "t,power_w"), "the column of times among the series"),
+        (("--time", "t", "--columns", ","), "--columns"),
+        (("--time", "host"), "a.csv:2: host: 'host-a'; expected a number or ISO 8601"),
+        (("--time", "power_w"), "times that rise"),
+        (("--time", "t", "--train-share", "0"), "--train-share: 0; expected a share above 0 and below 1"),
+        (("--time", "t", "--train-share", "0.01"), "20 healthy rows, a share of 0.01 of 2000; expected at least 60"),
+        (("--time", "t", "--budget", "nan"), "--budget: nan; expected alarms per 1000 rows"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line(run: Run, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    status, out, err = run(write(tmp_path / "a.csv", values()), "--out", tmp_path / "s.csv", *arguments)
+    assert (status, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "s.csv").exists()
+
+
+def test_files_that_cannot_be_read_or_written_are_told_in_one_line(run: Run, tmp_path: Path) -> None:
+    good = write(tmp_path / "a.csv", values())
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "head.csv").write_text("t,a\n")
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00t,a\n\x80")
+    (tmp_path / "twice.csv").write_text("t,a,a\n1,2,3\n")
+    for name, words in (
+        ("none.csv", "No such file"),
+        ("empty.csv", "no such column among none"),
+        ("head.csv", "no row of data"),
+        ("bytes.csv", "expected a CSV file with a header"),
+        ("twice.csv", "the name of two columns"),
+    ):
+        status, _, err = run(tmp_path / name, "--time", "t", "--out", tmp_path / "s.csv")
+        assert (status, err.count("\n")) == (2, 1), name
+        assert words in err
+    for place in (tmp_path / "no" / "s.csv", tmp_path, good):
+        status, _, err = run(good, "--time", "t", "--out", place)
+        assert status == 2
+        assert "--out" in err
+    assert good.read_text().startswith("t,host")
