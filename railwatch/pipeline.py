@@ -33,7 +33,7 @@ def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:
 def topology_of(node: Entity, specs: Sequence[TableSpec]) -> Topology:
     """Give who feeds whom: the node holds its supplies and GPUs, every supply is taken to feed every GPU.
 
-    A GPU holds its NVLinks.
+    A GPU holds its NVLinks, the node runs its jobs.
     """
     found = {entity.id: entity for spec in specs for entity in spec.entities}
     found[node.id] = node
@@ -43,4 +43,5 @@ def topology_of(node: Entity, specs: Sequence[TableSpec]) -> Topology:
     fed = [(supply.id, gpu.id) for supply in supplies for gpu in gpus]
     links = [entity for entity in found.values() if entity.kind is EntityKind.LINK]
     joined = [(gpu.id, link.id) for gpu in gpus for link in links if link.tag("gpu") == gpu.key]
-    return Topology(entities=tuple(found.values()), edges=(*held, *fed, *joined))
+    run = [(node.id, job.id) for job in found.values() if job.kind is EntityKind.JOB]
+    return Topology(entities=tuple(found.values()), edges=(*held, *fed, *joined, *run))

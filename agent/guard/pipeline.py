@@ -121,10 +121,11 @@ class Pipeline:
             self._window.feed(frame)
             self._outcomes.feed(frame)
         self._fusion, events = fuse(self._fusion, tellings)
+        self._panel_state = self._panel.hear(self._panel_state, events)
         self._panel_state, found = self._panel.step(self._panel_state, frames, self._topology)
         self._panel_state, told = self._panel.step_events(self._panel_state, events, now_ns, self._topology)
         findings = (*found, *told)
-        incidents = self._book.step(findings, now_ns, self._topology)
+        incidents = self._book.step(findings, now_ns, self._topology, events)
         for incident in incidents:
             self._keep(incident)
         decisions: tuple[Decision, ...] = ()

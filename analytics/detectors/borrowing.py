@@ -22,6 +22,7 @@ class How(StrEnum):
     SUM_BELOW = "sum below"
     MAX_BELOW = "max below"
     MEAN_BELOW = "mean below"
+    SUM_BESIDE = "sum beside"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +30,8 @@ class Borrowed:
     """One column: a signal of another kind.
 
     With `How.ANCESTOR` the value of the entity of that kind above, the first of its table where there are several;
-    with the others a sum, maximum or mean over those below that have a value, NaN where none has. `column` names the
-    column where the signal's own name is taken.
+    with the others a sum, maximum or mean over those below that have a value, NaN where none has; `How.SUM_BESIDE` sums
+    over those of the same node, such as its jobs. `column` names the column where the signal's own name is taken.
     """
 
     kind: EntityKind
@@ -67,7 +68,8 @@ class Reach:
         pairs: list[tuple[int, int]] = []
         for index, entity in enumerate(own.entities):
             above = one.how is How.ANCESTOR
-            reach = kinship.ancestors(entity.id) if above else kinship.descendants(entity.id)
+            below = kinship.top(entity.id) if one.how is How.SUM_BESIDE else entity.id
+            reach = kinship.ancestors(entity.id) if above else kinship.descendants(below)
             theirs = sorted(places[other] for other in reach if other in places)
             pairs += [(index, place) for place in (theirs[:1] if above else theirs)]
         left, right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T

@@ -3,16 +3,27 @@
 from collections.abc import Callable
 from typing import Any
 
+from analytics.detectors.airflow import Airflow
+from analytics.detectors.airflow_lost import AirflowLost
+from analytics.detectors.fan_stopped import FanStopped
 from analytics.detectors.gpu_errors import GpuErrors
 from analytics.detectors.gpu_lost import GpuLost
+from analytics.detectors.hang import Hang
 from analytics.detectors.hotter_than_siblings import HotterThanSiblings
 from analytics.detectors.hw_slowdown import HwSlowdown
 from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.link_health import LinkHealth
 from analytics.detectors.port import Detector, EventDetector
 from analytics.detectors.power_brake import PowerBrake
 from analytics.detectors.rail_sag import RailSag
 from analytics.detectors.sensor_lost import GPU_SIGNALS, SUPPLY_SIGNALS, SensorLost
+from analytics.detectors.source_resistance import SourceResistance
+from analytics.detectors.straggler import Straggler
+from analytics.detectors.supply_headroom import SupplyHeadroom
+from analytics.detectors.supply_plausibility import SupplyPlausibility
 from analytics.detectors.thermal_margin import ThermalMargin
+from analytics.detectors.thermal_resistance import ThermalResistance
+from analytics.detectors.warm_inlet import WarmInlet
 from telemetry.entities import EntityKind
 
 # Each detector has a state type of its own that only it looks into.
@@ -21,11 +32,22 @@ AnyEventDetector = EventDetector[Any]
 
 DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: RailSag(limits=limits.rail_sag),
+    lambda limits: SourceResistance(limits=limits.source_resistance),
+    lambda limits: SupplyHeadroom(limits=limits.supply_headroom),
+    lambda limits: SupplyPlausibility(limits=limits.supply_plausibility),
     lambda limits: PowerBrake(limits=limits.power_brake),
     lambda limits: HwSlowdown(limits=limits.hw_slowdown),
     lambda limits: ThermalMargin(limits=limits.thermal_margin),
     lambda limits: HotterThanSiblings(limits=limits.hotter_than_siblings),
+    lambda limits: ThermalResistance(limits=limits.thermal_resistance),
+    lambda limits: WarmInlet(limits=limits.warm_inlet),
+    lambda limits: Airflow(limits=limits.airflow),
+    lambda limits: AirflowLost(limits=limits.airflow_lost),
+    lambda limits: FanStopped(limits=limits.fan_stopped),
     lambda limits: GpuLost(limits=limits.gpu_lost),
+    lambda limits: LinkHealth(limits=limits.link_health),
+    lambda limits: Hang(limits=limits.hang),
+    lambda limits: Straggler(limits=limits.straggler),
     lambda limits: SensorLost(
         limits=limits.sensor_lost, name="gpu_sensor_lost", kind=EntityKind.GPU, watched=GPU_SIGNALS
     ),

@@ -1,14 +1,16 @@
-"""Errors that the driver tells as events: Xid, SXid and bus drops become findings that last while they recur.
+"""Errors told as events: Xid, SXid, bus drops and what the Fabric Manager cannot mend become findings while they recur.
 
 Events are expected fused (`analytics.fusion`): one that comes again under its `id` knows more and is not counted again.
-Events of severity info (an application's own fault) stay events: they ask nobody to act.
+Events of severity info (an application's own fault) stay events: they ask nobody to act. A device that was let go of
+by its driver before the kernel took it off the bus was taken away, not lost, unless something tells of trouble.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from analytics.detectors.condition import TELL_EVERY_NS
 from analytics.detectors.limits import GpuErrorLimits
+from analytics.detectors.orderly import Orderly, is_removal
 from analytics.detectors.wording import evidence, finding_id
 from analytics.fusion import is_bus_loss
 from telemetry.clock import NS_PER_S
@@ -41,13 +43,14 @@ class GpuErrorsState:
     """Errors that are not over, in the order in which they began."""
 
     streaks: tuple[Streak, ...] = ()
+    orderly: Orderly = field(default_factory=Orderly)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuErrors:
     """Raises `Cause.GPU_LOST` for a bus drop, Xid 79 or a GPU that is missing at start.
 
-    For SXid and Xid 74 it raises `FABRIC_ERROR`, else `GPU_ERROR`.
+    For SXid, Xid 74 and critical words of the Fabric Manager it raises `FABRIC_ERROR`, else `GPU_ERROR`.
     """
 
     limits: GpuErrorLimits
@@ -63,11 +66,13 @@ class GpuErrors:
         """Judge events, and clear what was quiet for long enough up to `now_ns`."""
         streaks = {streak.key: streak for streak in state.streaks}
         findings: list[Finding] = []
+        orderly = state.orderly
         for event in events:
+            orderly = orderly.after((event,))
             if not _is_judged(event):
                 continue
             entity_id = event.entity_id or _only_node(topology)
-            if entity_id is None:
+            if entity_id is None or (is_removal(event) and orderly.was_taken(entity_id)):
                 continue
             key = _key(event, entity_id)
             before = streaks.get(key)
@@ -81,7 +86,7 @@ class GpuErrors:
             if now_ns - streak.last_ns >= self.limits.clear_after_s * NS_PER_S or len(streaks) > _MAX_STREAKS:
                 findings.append(self._word(streak, FindingStatus.CLEARED, now_ns, topology))
                 del streaks[key]
-        return GpuErrorsState(streaks=tuple(streaks.values())), tuple(findings)
+        return GpuErrorsState(streaks=tuple(streaks.values()), orderly=orderly), tuple(findings)
 
     def _word(self, streak: Streak, status: FindingStatus, time_ns: int, topology: Topology) -> Finding:
         entity_id, cause, _ = streak.key
@@ -117,7 +122,8 @@ class GpuErrors:
 
 
 def _is_judged(event: Event) -> bool:
-    return (event.kind in _JUDGED and event.severity is not Severity.INFO) or _is_missing(event)
+    fabric = event.kind is EventKind.FABRIC and event.severity is Severity.CRITICAL
+    return fabric or (event.kind in _JUDGED and event.severity is not Severity.INFO) or _is_missing(event)
 
 
 def _is_missing(event: Event) -> bool:
@@ -132,7 +138,7 @@ def _loss(event: Event) -> str:
 def _key(event: Event, entity_id: str) -> tuple[str, Cause, int | None]:
     if is_bus_loss(event) or _is_missing(event):
         return entity_id, Cause.GPU_LOST, None
-    fabric = event.kind is EventKind.SXID or event.code == _XID_NVLINK
+    fabric = event.kind in (EventKind.SXID, EventKind.FABRIC) or event.code == _XID_NVLINK
     return entity_id, Cause.FABRIC_ERROR if fabric else Cause.GPU_ERROR, event.code
 
 
@@ -178,4 +184,6 @@ def _named(event: Event) -> str:
         return "bus drop"
     if _is_missing(event):
         return "missing GPU"
+    if event.kind is EventKind.FABRIC:
+        return "fabric error"
     return f"{'SXid' if event.kind is EventKind.SXID else 'Xid'} {event.code}"

@@ -1,10 +1,12 @@
 """Lost GPU, told by structure: its values vanished, a sibling's did not.
 
 A detached GPU shows hardly any drift beforehand; the collapse of its metrics is the signal (GWDG study, arXiv
-2603.28781). Where all GPUs fall silent together it is the driver or the collector, and `sensor_lost` says unknown.
+2603.28781). Where all GPUs fall silent together it is the driver or the collector, and `sensor_lost` says unknown. A
+GPU that the topology no longer has, or that its driver let go of in order, was taken away and is not lost.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,22 +14,25 @@ from analytics.connectivity import Siblings
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge
 from analytics.detectors.limits import GpuLostLimits
+from analytics.detectors.orderly import Orderly
 from analytics.detectors.structure import Presence, structural_loss
 from analytics.detectors.wording import Statement, evidence, word
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
-from telemetry.records import Cause, Finding, FindingStatus, Severity
+from telemetry.records import Cause, Event, Finding, FindingStatus, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GpuLostState:
-    """What is carried from row to row."""
+    """What is carried from row to row; `known` marks the GPUs that the topology has, shape ``(n_gpus,)``."""
 
     last_ns: int | None
     conditions: Conditions
     presence: Presence
     siblings: Siblings
+    known: MaskArray
+    orderly: Orderly = field(default_factory=Orderly)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,30 +56,39 @@ class GpuLost:
             conditions=Conditions.idle(size),
             presence=Presence.never(size),
             siblings=Siblings.unknown(),
+            known=np.ones(size, dtype=np.bool_),
         )
+
+    def hear(self, state: GpuLostState, events: Sequence[Event]) -> GpuLostState:
+        """Learn from events which GPUs are taken away in order."""
+        return replace(state, orderly=state.orderly.after(events))
 
     def step(self, state: GpuLostState, frame: Frame, topology: Topology) -> tuple[GpuLostState, tuple[Finding, ...]]:
         """Judge the rows of a frame; a GPU that was never seen cannot vanish."""
         core = frame.values[:, :, [frame.spec.signals.index(name) for name in self.signals]]
         silent: MaskArray = np.all(np.isnan(core), axis=2)
         temps_c, pci = optional(frame, "gpu_temp_c"), optional(frame, "pci_present")
-        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        if state.siblings.topology is not topology:
+            known = _known(frame.spec.entities, topology)
+            state = replace(state, known=known, siblings=state.siblings.under(topology, frame.spec.entities))
+        # Those that should be there: in the topology, and not taken away in order.
+        expected = state.known & ~state.orderly.mask(frame.spec.entities) if state.orderly.released else state.known
         findings: list[Finding] = []
         for row, now_ns in enumerate(frame.time_ns.tolist()):
             presence = state.presence.after(silent[row])
             loss = structural_loss(presence, state.siblings.groups, pci[row])
-            off_bus = loss.off_bus
+            lost, off_bus = loss.lost & expected, loss.off_bus & expected
             conditions, changes = judge(
                 state.conditions,
                 now_ns=now_ns,
                 elapsed_ns=elapsed_ns(state.last_ns, now_ns),
-                over=loss.lost,
+                over=lost,
                 under=~presence.silent,
-                seen=loss.lost | ~presence.silent,
+                seen=lost | ~presence.silent,
                 holds=Holds.of_seconds(set_s=self.limits.hold_s, clear_s=self.limits.clear_after_s),
                 # A temperature that still stands comes from the slow table and may be older than the loss: wait for it.
                 permit=np.isnan(temps_c[row]) | off_bus,
-                at_once=loss.lost & off_bus,
+                at_once=off_bus,
             )
             state = replace(state, last_ns=now_ns, conditions=conditions, presence=presence)
             if changes.some:
@@ -113,3 +127,8 @@ class GpuLost:
             )
 
         return tuple(word(self.name, Cause.GPU_LOST, entities, state.conditions, changes, now_ns=now_ns, say=say))
+
+
+def _known(entities: tuple[Entity, ...], topology: Topology) -> MaskArray:
+    ids = {entity.id for entity in topology.entities}
+    return np.array([entity.id in ids for entity in entities], dtype=np.bool_)

@@ -8,6 +8,15 @@ from dataclasses import dataclass, field
 
 from pydantic import ConfigDict
 
+from analytics.detectors.bus_limits import HangLimits, LinkHealthLimits, StragglerLimits
+from analytics.detectors.heat_limits import (
+    AirflowLimits,
+    AirflowLostLimits,
+    FanStoppedLimits,
+    ThermalResistanceLimits,
+    WarmInletLimits,
+)
+from analytics.detectors.supply_limits import SourceResistanceLimits, SupplyHeadroomLimits, SupplyPlausibilityLimits
 from telemetry.durations import DurationS
 
 _STRICT = ConfigDict(extra="forbid")
@@ -130,10 +139,11 @@ class HotterThanSiblingsLimits:
     ----------
     ratio, clear_ratio
         Thermal resistance over the median of the siblings. Assumption, tuned on simulated thermal interfaces: a
-        mis-torqued V100 cold plate (+0.055 K/W on 0.115 K/W) gives 1.48, healthy siblings stay within 1.05.
+        mis-torqued V100 cold plate (+0.055 K/W on 0.115 K/W) gives 1.48; one in a thousand healthy ones is above 1.15.
     excess_c, clear_excess_c
-        Floor in kelvin, so that 1 K steps of the sensor and slots that breathe their neighbours' warm air (up to
-        2.5 K, assumption) do not count, however small the power.
+        Floor in kelvin, so that 1 K steps of the sensor, slots that breathe their neighbours' warm air (up to 2.5 K)
+        and boards that tell their power wrong (within 5 %) do not count: one healthy GPU in a thousand is above 5 K
+        (assumption, simulated).
     min_power_ratio, min_power_w
         Power from which heat tells of the interface and not of the slot: 40 % of the limit in force, or 120 W (40 %
         of a V100's 300 W) where the limit is unknown.
@@ -148,10 +158,10 @@ class HotterThanSiblingsLimits:
         Quiet time before it counts as over.
     """
 
-    ratio: float = 1.12
-    clear_ratio: float = 1.06
-    excess_c: float = 5.0
-    clear_excess_c: float = 3.0
+    ratio: float = 1.20
+    clear_ratio: float = 1.12
+    excess_c: float = 6.0
+    clear_excess_c: float = 4.0
     min_power_ratio: float = 0.4
     min_power_w: float = 120.0
     inlet_c: float = 25.0
@@ -234,8 +244,19 @@ class DetectorLimits:
     hw_slowdown: HwSlowdownLimits = field(default_factory=HwSlowdownLimits)
     thermal_margin: ThermalMarginLimits = field(default_factory=ThermalMarginLimits)
     hotter_than_siblings: HotterThanSiblingsLimits = field(default_factory=HotterThanSiblingsLimits)
+    thermal_resistance: ThermalResistanceLimits = field(default_factory=ThermalResistanceLimits)
+    warm_inlet: WarmInletLimits = field(default_factory=WarmInletLimits)
+    airflow: AirflowLimits = field(default_factory=AirflowLimits)
+    airflow_lost: AirflowLostLimits = field(default_factory=AirflowLostLimits)
+    fan_stopped: FanStoppedLimits = field(default_factory=FanStoppedLimits)
     gpu_lost: GpuLostLimits = field(default_factory=GpuLostLimits)
     sensor_lost: SensorLostLimits = field(default_factory=SensorLostLimits)
     gpu_errors: GpuErrorLimits = field(default_factory=GpuErrorLimits)
+    hang: HangLimits = field(default_factory=HangLimits)
+    straggler: StragglerLimits = field(default_factory=StragglerLimits)
+    link_health: LinkHealthLimits = field(default_factory=LinkHealthLimits)
+    source_resistance: SourceResistanceLimits = field(default_factory=SourceResistanceLimits)
+    supply_headroom: SupplyHeadroomLimits = field(default_factory=SupplyHeadroomLimits)
+    supply_plausibility: SupplyPlausibilityLimits = field(default_factory=SupplyPlausibilityLimits)
 
     __pydantic_config__ = _STRICT

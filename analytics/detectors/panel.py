@@ -64,6 +64,16 @@ class Panel:
             detector.name for detector, own in zip(self.detectors, state.detectors, strict=True) if own is None
         )
 
+    def hear(self, state: PanelState, events: Sequence[Event]) -> PanelState:
+        """Tell the detectors of frames that listen what happened, before the rows that go with it are judged."""
+        if not events:
+            return state
+        told = [
+            own if own is None or not hasattr(detector, "hear") else detector.hear(own, events)
+            for detector, own in zip(self.detectors, state.detectors, strict=True)
+        ]
+        return replace(state, detectors=tuple(told))
+
     def step(
         self, state: PanelState, frames: Sequence[Frame], topology: Topology
     ) -> tuple[PanelState, tuple[Finding, ...]]:

@@ -49,6 +49,21 @@ def test_thermal_margin_has_hysteresis_and_gets_critical_at_the_slowdown_tempera
     assert findings[1].number("margin_c") == 1.0
 
 
+def test_thermal_margin_says_when_a_gpu_that_climbs_will_be_at_its_slowdown_temperature() -> None:
+    time_s = np.arange(60.0)
+    climbing = 95.0 - 35.0 * np.exp(-time_s / 48.0)  # 87 °C after 71 s, 82 °C after 48 s
+    finding = margins(np.round(climbing).tolist())[0]
+    told_s = (finding.time_ns - START_NS) / NS_PER_S
+    assert finding.number("time_to_limit_s") == pytest.approx(48.0 * np.log(35.0 / 8.0) - told_s, rel=0.5)
+    assert "as it climbs now" in finding.summary
+
+
+def test_thermal_margin_names_no_time_where_the_temperature_stands() -> None:
+    finding = margins([83.0] * 20)[0]
+    assert finding.number("time_to_limit_s") is None
+    assert "climbs" not in finding.summary
+
+
 def four_gpus(
     *, theta: npt.ArrayLike = THETA, power_w: npt.ArrayLike = 250.0, seconds: int = 60, flags: npt.ArrayLike = 0
 ) -> tuple[Finding, ...]:

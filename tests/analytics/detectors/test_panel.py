@@ -64,7 +64,9 @@ def test_a_panel_runs_what_the_tables_allow_and_names_what_stays_idle() -> None:
         name="fast",
     )
     state = panel.start([rails.spec, fast.spec])
-    assert set(panel.idle(state)) == {"thermal_margin", "hotter_than_siblings"}
+    idle = set(panel.idle(state))
+    assert {"thermal_margin", "hotter_than_siblings", "fan_stopped"} <= idle
+    assert not {"rail_sag", "power_brake", "hw_slowdown"} & idle
     state, findings = panel.step(state, [rails, fast], node_of())
     assert {finding.cause for finding in findings} == {Cause.SUPPLY_SAG, Cause.POWER_BRAKE}
     _, found = panel.step_events(state, [event_of(code=48)], fast.time_ns[-1].item(), node_of())

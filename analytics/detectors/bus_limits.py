@@ -1,0 +1,140 @@
+"""Limits of the detectors of links, hangs and lagging ranks; part of `limits`, with the source of each default."""
+
+from dataclasses import dataclass
+
+from pydantic import ConfigDict
+
+from telemetry.durations import DurationS
+
+_STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangLimits:
+    """When a job counts as hung: it spins, and its steps stopped or the driver's threads spin with it.
+
+    A field report of a four-V100 node names the signs: nv_queue takes a whole processor, then irq/57-nvidia, memory
+    stays in use, nothing moves (blbadger.github.io/gpu-server). Frameworks give up after minutes: NCCL collectives of
+    PyTorch time out after 10 (torch.distributed, ``init_process_group``).
+
+    Parameters
+    ----------
+    stall_s, stall_steps
+        Time without a step, at least so many seconds and so many median steps. own choice: 20 s keeps the promise of
+        30 s from hang to incident; three steps ride over a slow one.
+    util_ratio
+        Lowest utilisation of a GPU that spins in a collective. own choice: the kernel runs all the time.
+    power_ratio, spread_ratio
+        Highest power over the GPU's own compute-phase power, and its relative standard deviation. own choice, between
+        a spinning collective (0.35 to 0.4 in simulation) and the lowest phases of a training step.
+    spin_s
+        Time that utilisation, power and memory must stand still.
+    memory_ratio
+        Change of the memory in use that still counts as none.
+    thread_ratio
+        Share of a processor from which nv_queue or a GPU's interrupt thread counts as spinning.
+    alone_s
+        Time without a step from which neither thread nor link error is asked for. own choice: three times `stall_s`.
+    silent_spin_s
+        Time to spin where no job tells its steps. own choice: twice `spin_s`, as one witness less is there.
+    clear_after_s
+        Time with steps or with other load before it counts as over.
+    """
+
+    stall_s: DurationS = 20.0
+    stall_steps: float = 3.0
+    util_ratio: float = 0.95
+    power_ratio: float = 0.5
+    spread_ratio: float = 0.05
+    spin_s: DurationS = 10.0
+    memory_ratio: float = 0.01
+    thread_ratio: float = 0.8
+    alone_s: DurationS = 60.0
+    silent_spin_s: DurationS = 20.0
+    clear_after_s: DurationS = 10.0
+
+    __pydantic_config__ = _STRICT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StragglerLimits:
+    """When a rank of a synchronous job holds up the others.
+
+    Parameters
+    ----------
+    late_ratio
+        Share of time by which it computes longer than its siblings do, who wait. own choice: 8 % of a step is eight
+        times the 1 % that a phase of a simulated step moves by itself.
+    clear_late_ratio
+        Share below which it may clear.
+    clock_ratio
+        Clock under load over the siblings' median from which the clock is named as the reason. own choice: healthy
+        boards at one power limit differ by less than 5 %.
+    alike_ratio
+        Share of compute phases, and of waits, that the siblings have in common for the job to count as synchronous.
+        own choice: 0.8 to 0.95 in simulated training, below 0.4 for independent loads.
+    memory_s
+        Memory of the shares.
+    settle_s
+        Data needed before the first judgement.
+    hold_s
+        Time that it must last before it is told.
+    clear_after_s
+        Quiet time before it counts as over.
+    """
+
+    late_ratio: float = 0.08
+    clear_late_ratio: float = 0.04
+    clock_ratio: float = 0.95
+    alike_ratio: float = 0.6
+    memory_s: DurationS = 60.0
+    settle_s: DurationS = 60.0
+    hold_s: DurationS = 30.0
+    clear_after_s: DurationS = 60.0
+
+    __pydantic_config__ = _STRICT
+
+    def __post_init__(self) -> None:
+        """Refuse levels in the wrong order."""
+        if not 0.0 <= self.clear_late_ratio <= self.late_ratio:
+            raise ValueError("0 <= clear_late_ratio <= late_ratio")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkHealthLimits:
+    """When errors and speed of a GPU's links count: a weak sign of a loose module, never a forecast of a drop.
+
+    Parameters
+    ----------
+    memory_s
+        Memory of the counts: errors are weighed by exp(-age / memory).
+    nvlink_errors
+        Damaged NVLink flits in that memory, corrected ones included. own choice: DCGM fails a link at 100 a second
+        only, and warns of any (dcgm_gpu_hardware_limits.h, DcgmHealthWatch.cpp); ten among quiet siblings tell a
+        module whose contacts move long before.
+    nvlink_replays
+        Repeated transmissions and retrainings in that memory; DCGM fails a link at one. own choice: two, so that a
+        lone one at a change of clocks is not told.
+    pcie_errors
+        PCIe replays or correctable errors in that memory: 8 replays a minute are the most that NVIDIA's resource
+        manager recommends (dcgm_gpu_hardware_limits.h); the same for ten minutes is 80. own choice: a quarter.
+    ratio
+        How many times the siblings' median it must be: a rail that sags makes all links replay.
+    hold_s
+        Time that a link must be narrow or slow under load before it is told.
+    load_ratio
+        Utilisation from which the link should run at its full speed; idle links slow down to save power.
+    clear_after_s
+        Time without new errors and at full width before it counts as over.
+    """
+
+    memory_s: DurationS = 600.0
+    nvlink_errors: float = 10.0
+    nvlink_replays: float = 2.0
+    pcie_errors: float = 20.0
+    ratio: float = 3.0
+    hold_s: DurationS = 10.0
+    load_ratio: float = 0.5
+    clear_after_s: DurationS = 600.0
+
+    __pydantic_config__ = _STRICT

@@ -1,0 +1,254 @@
+"""Hang: the GPUs of a job spin in a collective that never returns.
+
+They show full utilisation at a fraction of the power that they compute with, all of it standing still, and no step
+ends. A field report of a four-V100 node with loose module screws adds what the host shows: the driver's thread nv_queue
+takes a processor, then the interrupt thread does (blbadger.github.io/gpu-server). Where the job tells its steps, their
+absence is the first witness; where none does, the driver's threads must be, and for longer. GPUs that spin because a
+sibling fell silent wait for it, and `gpu_lost` says so.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.connectivity import Siblings, any_sibling
+from analytics.detectors.borrowing import Borrowed, How
+from analytics.detectors.bus_limits import HangLimits
+from analytics.detectors.columns import optional
+from analytics.detectors.condition import Changes, Conditions, Holds, judge
+from analytics.detectors.heartbeat import Heartbeat, after_steps
+from analytics.detectors.seconds import Tally, newest, passed_s, stretches
+from analytics.detectors.spinning import Spin, after_second
+from analytics.detectors.wording import Statement, evidence, word
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+# own choice: link errors that came up to this long before the GPUs began to spin may have hung them.
+_LINKS_BEFORE_S = 30
+# Utilisation below which a GPU surely does something else than spin in a kernel.
+_OTHER_LOAD_RATIO = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Open:
+    """What the running second gave so far, arrays of shape ``(n_gpus,)``."""
+
+    power: Tally
+    util: Tally
+    threads: Tally
+    memory_bytes: FloatArray
+    steps: FloatArray
+    link_errors: FloatArray
+
+    @staticmethod
+    def empty(n_gpus: int) -> "Open":
+        """Give what holds before its first row."""
+        unknown, tally = np.full(n_gpus, np.nan), Tally.empty(n_gpus)
+        return Open(power=tally, util=tally, threads=tally, memory_bytes=unknown, steps=unknown, link_errors=unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HangState:
+    """What is carried from row to row.
+
+    `threads_s` says for how long a thread of the driver spins, `quiet_links_s` for how long the links made no error.
+    """
+
+    second: int | None
+    judged: int | None
+    conditions: Conditions
+    open: Open
+    spin: Spin
+    heartbeat: Heartbeat
+    threads_s: FloatArray
+    thread_ratio: FloatArray
+    link_errors: FloatArray
+    quiet_links_s: FloatArray
+    heard: MaskArray
+    siblings: Siblings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hang:
+    """Raises `Cause.HANG` on each GPU that spins; several of one node point to the node.
+
+    Critical where a spinning thread or a link error stands beside it, a warning where only the steps are missing.
+    """
+
+    limits: HangLimits
+    name: str = "hang"
+    kind: EntityKind = EntityKind.GPU
+    signals: tuple[str, ...] = ("power_w", "gpu_util_ratio")
+    borrowed: tuple[Borrowed, ...] = (
+        Borrowed(kind=EntityKind.NODE, signal="nv_queue_ratio"),
+        Borrowed(kind=EntityKind.NODE, signal="nv_irq_ratio"),
+        Borrowed(kind=EntityKind.LINK, signal="nvlink_crc_errors", how=How.SUM_BELOW),
+        Borrowed(kind=EntityKind.LINK, signal="nvlink_replays", how=How.SUM_BELOW),
+        Borrowed(kind=EntityKind.JOB, signal="steps", how=How.SUM_BESIDE),
+    )
+
+    def start(self, spec: TableSpec) -> HangState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        zero, unknown = np.zeros(size), np.full(size, np.nan)
+        return HangState(
+            second=None,
+            judged=None,
+            conditions=Conditions.idle(size),
+            open=Open.empty(size),
+            spin=Spin.none(size),
+            heartbeat=Heartbeat.silent(size),
+            threads_s=zero,
+            thread_ratio=unknown,
+            link_errors=unknown,
+            quiet_links_s=np.full(size, np.inf),
+            heard=np.zeros(size, dtype=np.bool_),
+            siblings=Siblings.unknown(),
+        )
+
+    def step(self, state: HangState, frame: Frame, topology: Topology) -> tuple[HangState, tuple[Finding, ...]]:
+        """Judge each second of a frame when the next one begins."""
+        columns = _columns(frame)
+        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        findings: list[Finding] = []
+        for second, start, stop in stretches(frame.time_ns):
+            if state.second is not None and second != state.second:
+                now_ns = int(frame.time_ns[start])
+                state, changes = self._close(state, now_ns)
+                if changes.some:
+                    findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+            state = replace(state, second=second, open=_counted(state.open, [rows[start:stop] for rows in columns]))
+        return state, tuple(findings)
+
+    def _close(self, state: HangState, now_ns: int) -> tuple[HangState, Changes]:
+        """Judge the second that ended."""
+        second, now = state.second or 0, state.open
+        passed = 0 if state.judged is None else passed_s(state.judged, second)
+        link_grew = now.link_errors > state.link_errors
+        thread_ratio = np.where(now.threads.count > 0, now.threads.low, np.nan)
+        threads_s = np.where(thread_ratio >= self.limits.thread_ratio, state.threads_s + passed, state.threads_s)
+        state = replace(
+            state,
+            judged=second,
+            open=Open.empty(len(now.steps)),
+            heartbeat=after_steps(state.heartbeat, now.steps, passed),
+            threads_s=np.where(thread_ratio < self.limits.thread_ratio, 0.0, threads_s),
+            thread_ratio=thread_ratio,
+            link_errors=np.where(np.isnan(now.link_errors), state.link_errors, now.link_errors),
+            quiet_links_s=np.where(link_grew, 0.0, state.quiet_links_s + passed),
+            heard=state.heard | (now.power.count > 0),
+        )
+        util = np.where(now.util.count > 0, now.util.low, np.nan)
+        progress = state.heartbeat.moved
+        spin = after_second(
+            state.spin, now.power, util, now.memory_bytes, passed_s=passed, progress=progress, limits=self.limits
+        )
+        state = replace(state, spin=spin)
+        over = self._evidence(state) & (util >= self.limits.util_ratio) & ~progress
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=now_ns,
+            elapsed_ns=passed * NS_PER_S,
+            over=over,
+            under=progress | (util < _OTHER_LOAD_RATIO) | (now.power.mean > self.limits.power_ratio * spin.compute_w),
+            seen=~(np.isnan(util) & np.isnan(now.power.mean)),
+            holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
+            permit=~any_sibling(state.heard & (now.power.count == 0), state.siblings.groups),
+        )
+        return replace(state, conditions=conditions), changes
+
+    def _evidence(self, state: HangState) -> MaskArray:
+        limits, spin, beat = self.limits, state.spin, state.heartbeat
+        witness = self._witness(state)
+        spins = spin.lasted_s >= limits.spin_s
+        stalled = beat.stalled(spins, at_least_s=limits.stall_s, steps=limits.stall_steps)
+        told = stalled & (witness | (beat.stalled_s >= limits.alone_s))
+        # Without a word of the job, errors of a link beside a small steady load would be too weak a sign.
+        untold = ~beat.known & (spin.lasted_s >= limits.silent_spin_s) & (state.threads_s >= limits.spin_s)
+        found: MaskArray = told | untold
+        return found
+
+    def _witness(self, state: HangState) -> MaskArray:
+        since_s = state.spin.lasted_s + _LINKS_BEFORE_S
+        witness: MaskArray = (state.threads_s >= self.limits.spin_s) | (state.quiet_links_s <= since_s)
+        return witness
+
+    def _word(
+        self, state: HangState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
+    ) -> tuple[Finding, ...]:
+        witness = self._witness(state)
+
+        def say(index: int, status: FindingStatus) -> Statement:
+            return self._say(state, index, status, entities[index], witness=bool(witness[index]))
+
+        return tuple(word(self.name, Cause.HANG, entities, state.conditions, changes, now_ns=now_ns, say=say))
+
+    def _say(self, state: HangState, index: int, status: FindingStatus, entity: Entity, *, witness: bool) -> Statement:
+        spin, beat = state.spin, state.heartbeat
+        power_w, compute_w = float(spin.power_w[index]), float(spin.compute_w[index])
+        stalled_s = float(beat.stalled_s[index]) if beat.known[index] else float("nan")
+        if status is FindingStatus.CLEARED:
+            summary = (
+                f"{entity.name} works again for {self.limits.clear_after_s:g} s: steps end, or the load is another"
+            )
+        else:
+            summary = (
+                f"{entity.name} hangs: {_steps_in_words(beat, index)}it spins at full utilisation and {power_w:.0f} W, "
+                f"{power_w / compute_w:.0%} of the {compute_w:.0f} W that it computes with, still for "
+                f"{spin.lasted_s[index]:.0f} s; {_witness_in_words(state, index, self.limits)}; "
+                "a step that ends would disprove it"
+            )
+        return Statement(
+            severity=Severity.CRITICAL if witness else Severity.WARNING,
+            score=1.0 if witness else 0.6,
+            summary=summary,
+            evidence=evidence(
+                ("stalled_s", stalled_s, "s"),
+                ("median_step_s", beat.median_s(index), "s"),
+                ("spinning_s", float(spin.lasted_s[index]), "s"),
+                ("power_w", power_w, "W"),
+                ("compute_power_w", compute_w, "W"),
+                ("power_spread_ratio", float(spin.spread_ratio[index]), "ratio"),
+                ("thread_ratio", float(state.thread_ratio[index]), "ratio"),
+                ("threads_spinning_s", float(state.threads_s[index]), "s"),
+                ("since_link_error_s", float(state.quiet_links_s[index]), "s"),
+            ),
+        )
+
+
+def _columns(frame: Frame) -> list[FloatArray]:
+    """Give the rows that `_counted` takes: power, utilisation, threads, memory, steps, link errors."""
+    threads = np.fmax(optional(frame, "nv_queue_ratio"), optional(frame, "nv_irq_ratio"))
+    crc, replays = optional(frame, "nvlink_crc_errors"), optional(frame, "nvlink_replays")
+    errors = np.where(np.isnan(crc), replays, crc + np.where(np.isnan(replays), 0.0, replays))
+    memory, steps = optional(frame, "memory_used_bytes"), optional(frame, "steps")
+    return [frame.signal("power_w"), frame.signal("gpu_util_ratio"), threads, memory, steps, errors]
+
+
+def _counted(before: Open, rows: list[FloatArray]) -> Open:
+    power, util, threads, memory, steps, errors = rows
+    return Open(
+        power=before.power.add(power),
+        util=before.util.add(util),
+        threads=before.threads.add(threads),
+        memory_bytes=newest(before.memory_bytes, memory),
+        steps=newest(before.steps, steps),
+        link_errors=newest(before.link_errors, errors),
+    )
+
+
+def _steps_in_words(beat: Heartbeat, index: int) -> str:
+    if not beat.known[index]:
+        return "the job tells no steps, but "
+    return f"no step for {beat.stalled_s[index]:.0f} s (one took {beat.median_s(index):.1f} s before), "
+
+
+def _witness_in_words(state: HangState, index: int, limits: HangLimits) -> str:
+    if state.threads_s[index] >= limits.spin_s:
+        share, seconds = state.thread_ratio[index], state.threads_s[index]
+        return f"a kernel thread of the driver takes {share:.0%} of a processor for {seconds:.0f} s"
+    if state.quiet_links_s[index] <= state.spin.lasted_s[index] + _LINKS_BEFORE_S:
+        return f"its links made errors {state.quiet_links_s[index]:.0f} s ago"
+    return "neither the driver's threads nor its links say why"

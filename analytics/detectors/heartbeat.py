@@ -1,0 +1,89 @@
+"""The heartbeat of a job: how long a step takes, and how long ago the last one ended."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from telemetry.frames import FloatArray, MaskArray
+
+# own choice: the median of so many last steps rides over a checkpoint, and this many must be seen before it counts.
+_REMEMBERED = 5
+_MIN_BEATS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Heartbeat:
+    """Steps as each entity's job tells them; arrays whose first axis is the entity.
+
+    `intervals_s` holds the last steps' lengths, NaN where there were fewer; `moved` says that a step ended just now.
+    """
+
+    steps: FloatArray
+    stalled_s: FloatArray
+    beats: FloatArray
+    intervals_s: FloatArray
+    moved: MaskArray
+    heard: MaskArray
+
+    @staticmethod
+    def silent(n_entities: int) -> "Heartbeat":
+        """Give what holds before a job told anything."""
+        unknown, no = np.full(n_entities, np.nan), np.zeros(n_entities, dtype=np.bool_)
+        return Heartbeat(
+            steps=unknown,
+            stalled_s=np.zeros(n_entities),
+            beats=np.zeros(n_entities),
+            intervals_s=np.full((n_entities, _REMEMBERED), np.nan),
+            moved=no,
+            heard=no,
+        )
+
+    @property
+    def known(self) -> MaskArray:
+        """Where a job tells its steps now, and told enough of them to know how long one takes."""
+        return self.heard & (self.beats >= _MIN_BEATS)
+
+    def median_s(self, index: int) -> float:
+        """Give how long one entity's last steps took, NaN where none is known."""
+        known_s = self.intervals_s[index][~np.isnan(self.intervals_s[index])]
+        return float(np.median(known_s)) if len(known_s) else float("nan")
+
+    def stalled(self, where: MaskArray, *, at_least_s: float, steps: float) -> MaskArray:
+        """Give where no step ended for so long and for so many steps' time; looks closely only `where` asked."""
+        stalled: MaskArray = where & self.known & (self.stalled_s > at_least_s)
+        for index in np.flatnonzero(stalled).tolist():
+            stalled[index] = not self.stalled_s[index] <= steps * self.median_s(index)
+        return stalled
+
+
+def after_steps(before: Heartbeat, steps: FloatArray, passed_s: float) -> Heartbeat:
+    """Give what holds a while later, the counter then standing at `steps`; NaN where no job tells any.
+
+    A counter that goes back is another job: what was known of steps is forgotten.
+    """
+    heard = ~np.isnan(steps)
+    if not heard.any() and not before.heard.any():
+        return before
+    grew = steps - before.steps
+    waited_s = before.stalled_s + passed_s
+    moved, other = grew > 0, grew < 0
+    beats = np.where(other | ~heard, 0.0, before.beats + moved)
+    # The first interval began before anybody looked.
+    timed = moved & (before.beats > 0) & (waited_s > 0)
+    intervals_s = before.intervals_s
+    if timed.any():
+        who = np.flatnonzero(timed)
+        intervals_s = intervals_s.copy()
+        intervals_s[who, before.beats[who].astype(np.intp) % _REMEMBERED] = waited_s[who] / grew[who]
+    reset = other | ~heard
+    if reset.any():
+        intervals_s = np.where(reset[:, np.newaxis], np.nan, intervals_s)
+    return replace(
+        before,
+        steps=np.where(heard, steps, np.nan),
+        stalled_s=np.where(moved | other | ~heard, 0.0, waited_s),
+        beats=beats,
+        intervals_s=intervals_s,
+        moved=moved,
+        heard=heard,
+    )

@@ -1,0 +1,97 @@
+"""Counts of link errors that fade, beside those of the siblings."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analytics.connectivity import GroupArray, sibling_median
+from analytics.detectors.bus_limits import LinkHealthLimits
+from telemetry.frames import FloatArray, MaskArray
+
+# A counter that jumps by half of 32 bits in a second was not read right: a GPU that is gone answers all ones.
+_IMPLAUSIBLE = 2.0**31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """One kind of error, and the counters that tell of it; the largest of them is taken where several do."""
+
+    name: str
+    word: str
+    signals: tuple[str, ...]
+
+
+CHANNELS = (
+    Channel(
+        name="nvlink_errors",
+        word="damaged NVLink packets",
+        signals=("nvlink_crc_errors", "nvlink_symbol_errors"),
+    ),
+    Channel(
+        name="nvlink_repeats",
+        word="NVLink repeats or retrainings",
+        signals=("nvlink_replays", "nvlink_recoveries"),
+    ),
+    Channel(
+        name="pcie_errors",
+        word="PCIe replays or corrected errors",
+        signals=("pcie_replays", "aer_correctable", "pcie_correctable"),
+    ),
+    Channel(
+        name="pcie_retrains",
+        word="PCIe retrainings",
+        signals=("pcie_replay_rollovers",),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Counts:
+    """The counters as last known, and what they grew by of late; shape ``(n_gpus, n_counters)``."""
+
+    last: FloatArray
+    recent: FloatArray
+    grew: MaskArray
+
+    @staticmethod
+    def none(n_gpus: int, n_counters: int) -> "Counts":
+        """Give what holds before the first second."""
+        return Counts(
+            last=np.full((n_gpus, n_counters), np.nan),
+            recent=np.zeros((n_gpus, n_counters)),
+            grew=np.zeros(n_gpus, dtype=np.bool_),
+        )
+
+    def after(self, counters: FloatArray, *, fade: float) -> "Counts":
+        """Give the counts when the counters stand here; one that goes back was reset and grew by nothing."""
+        grown = counters - self.last
+        grown = np.where((grown > 0) & (grown < _IMPLAUSIBLE), grown, 0.0)
+        grew: MaskArray = np.any(grown > 0, axis=1)
+        return Counts(
+            last=np.where(np.isnan(counters), self.last, counters), recent=self.recent * fade + grown, grew=grew
+        )
+
+    def by_channel(self) -> FloatArray:
+        """Give what each channel grew by of late, shape ``(n_gpus, n_channels)``."""
+        columns, start = [], 0
+        for channel in CHANNELS:
+            stop = start + len(channel.signals)
+            columns.append(self.recent[:, start:stop].max(axis=1))
+            start = stop
+        return np.stack(columns, axis=1)
+
+    def of_siblings(self, groups: GroupArray) -> FloatArray:
+        """Give the siblings' median of each channel, 0 where a GPU has none."""
+        recent = self.by_channel()
+        columns = [sibling_median(recent[:, place], groups, min_siblings=1) for place in range(len(CHANNELS))]
+        return np.nan_to_num(np.stack(columns, axis=1), nan=0.0)
+
+    def excess(self, groups: GroupArray, limits: LinkHealthLimits) -> FloatArray:
+        """Give each channel over its limit, 0 where the siblings' errors are near as many."""
+        thresholds = np.array([limits.nvlink_errors, limits.nvlink_replays, limits.pcie_errors, limits.nvlink_replays])
+        recent = self.by_channel()
+        if not (recent >= thresholds).any():
+            below: FloatArray = recent / thresholds
+            return below
+        alone = recent >= limits.ratio * self.of_siblings(groups)
+        return np.where(alone, recent / thresholds, 0.0)

@@ -1,0 +1,175 @@
+"""Link health: errors, width and speed of a GPU's PCIe link and NVLinks against its siblings and its own best.
+
+Errors that are corrected cost next to nothing; they count because a loose module makes them for as long as its contacts
+move (field report of a four-V100 node: tightened screws cured its hangs, blbadger.github.io/gpu-server). As a precursor
+of a bus drop they are weak: most drops come without (GWDG study, arXiv 2603.28781), so no finding here says that one
+will. Errors that siblings make as well are not this module's: a rail that sags makes all links replay.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.connectivity import Siblings
+from analytics.detectors.borrowing import Borrowed, How
+from analytics.detectors.bus_limits import LinkHealthLimits
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, tell
+from analytics.detectors.link_counts import CHANNELS, Counts
+from analytics.detectors.link_shape import Shape
+from analytics.detectors.seconds import newest, passed_s, stretches
+from analytics.detectors.wording import Statement, evidence, word
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+_SHAPE = ("pcie_width", "pcie_generation", "nvlink_up", "max_pcie_width", "max_pcie_generation", "gpu_util_ratio")
+_COUNTED = tuple(name for channel in CHANNELS for name in channel.signals)
+_COLUMNS = (*_COUNTED, *_SHAPE, "worst_crc_errors")
+_BORROWED = tuple(
+    Borrowed(kind=EntityKind.LINK, signal=name, how=How.SUM_BELOW)
+    for channel in CHANNELS
+    for name in channel.signals
+    if name.startswith("nvlink")
+)
+# Errors are counted over minutes and come from counters that miss nothing: looking oftener tells nothing new.
+_JUDGE_EVERY_S = 10
+# own choice: a GPU whose errors come from one of several links to so large a part has a bad link, not a loose module.
+_ONE_LINK_RATIO = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinkHealthState:
+    """What is carried from row to row; `columns` are the newest values of the open stretch, one array a signal."""
+
+    second: int | None
+    judged: int | None
+    conditions: Conditions
+    columns: tuple[FloatArray, ...]
+    counts: Counts
+    worst: Counts
+    shape: Shape
+    siblings: Siblings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkHealth:
+    """Raises `Cause.LOOSE_MODULE`: a warning, as all that it sees still works."""
+
+    limits: LinkHealthLimits
+    name: str = "link_health"
+    kind: EntityKind = EntityKind.GPU
+    signals: tuple[str, ...] = ("pcie_width",)
+    borrowed: tuple[Borrowed, ...] = (
+        *_BORROWED,
+        Borrowed(kind=EntityKind.LINK, signal="nvlink_up", how=How.MEAN_BELOW),
+        Borrowed(kind=EntityKind.LINK, signal="nvlink_crc_errors", how=How.MAX_BELOW, column="worst_crc_errors"),
+    )
+
+    def start(self, spec: TableSpec) -> LinkHealthState:
+        """Give the state before the first row."""
+        size = len(spec.entities)
+        return LinkHealthState(
+            second=None,
+            judged=None,
+            conditions=Conditions.idle(size),
+            columns=(np.full(size, np.nan),) * len(_COLUMNS),
+            counts=Counts.none(size, len(_COUNTED)),
+            worst=Counts.none(size, 1),
+            shape=Shape.unknown(size),
+            siblings=Siblings.unknown(),
+        )
+
+    def step(
+        self, state: LinkHealthState, frame: Frame, topology: Topology
+    ) -> tuple[LinkHealthState, tuple[Finding, ...]]:
+        """Judge each stretch of ten seconds when the next one begins."""
+        there = [(place, frame.signal(name)) for place, name in enumerate(_COLUMNS) if name in frame.spec.signals]
+        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        findings: list[Finding] = []
+        for second, start, stop in stretches(frame.time_ns, every_s=_JUDGE_EVERY_S):
+            if state.second is not None and second != state.second:
+                now_ns = int(frame.time_ns[start])
+                state, changes = self._close(state, now_ns)
+                if changes.some:
+                    findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+            columns = list(state.columns)
+            for place, rows in there:
+                columns[place] = newest(columns[place], rows[start:stop])
+            state = replace(state, second=second, columns=tuple(columns))
+        return state, tuple(findings)
+
+    def _close(self, state: LinkHealthState, now_ns: int) -> tuple[LinkHealthState, Changes]:
+        """Judge the stretch that ended."""
+        second, columns = state.second or 0, np.stack(state.columns, axis=1)
+        passed = 0 if state.judged is None else passed_s(state.judged, second, every_s=_JUDGE_EVERY_S)
+        fade = float(np.exp(-passed / self.limits.memory_s))
+        n_counted, n_shape = len(_COUNTED), len(_SHAPE)
+        state = replace(
+            state,
+            judged=second,
+            columns=(np.full(len(columns), np.nan),) * len(_COLUMNS),
+            counts=state.counts.after(columns[:, :n_counted], fade=fade),
+            worst=state.worst.after(columns[:, -1:], fade=fade),
+            shape=state.shape.after(columns[:, n_counted : n_counted + n_shape], passed_s=passed, limits=self.limits),
+        )
+        excess = state.counts.excess(state.siblings.groups, self.limits)
+        over: MaskArray = np.any(excess >= 1.0, axis=1) | state.shape.lacking
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=now_ns,
+            elapsed_ns=passed * NS_PER_S,
+            over=over,
+            under=~over & ~state.counts.grew,
+            seen=np.any(~np.isnan(columns), axis=1, keepdims=True)[:, 0],
+            holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
+        )
+        if conditions.busy:
+            badness = excess.max(axis=1) + state.shape.lacking
+            conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=np.log2(1.0 + badness))
+        return replace(state, conditions=conditions), changes
+
+    def _word(
+        self, state: LinkHealthState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
+    ) -> tuple[Finding, ...]:
+        excess = state.counts.excess(state.siblings.groups, self.limits)
+
+        def say(index: int, status: FindingStatus) -> Statement:
+            return self._say(state, excess, index, status, entities[index])
+
+        return tuple(word(self.name, Cause.LOOSE_MODULE, entities, state.conditions, changes, now_ns=now_ns, say=say))
+
+    def _say(
+        self, state: LinkHealthState, excess: FloatArray, index: int, status: FindingStatus, entity: Entity
+    ) -> Statement:
+        minutes = self.limits.memory_s / 60.0
+        recent = state.counts.by_channel()[index]
+        theirs = state.counts.of_siblings(state.siblings.groups)[index]
+        told = [place for place in range(len(CHANNELS)) if excess[index, place] >= 1.0]
+        parts = [
+            f"{recent[place]:.0f} {CHANNELS[place].word} in the last {minutes:.0f} min or so (siblings "
+            f"{theirs[place]:.0f})"
+            for place in told
+        ]
+        parts += state.shape.in_words(index)
+        if any(CHANNELS[place].name == "nvlink_errors" for place in told) and self._on_one_link(state, index):
+            parts.append("nearly all on one link, so that link or its other end rather than the module")
+        if status is FindingStatus.CLEARED:
+            summary = f"links of {entity.name} made no more errors than its siblings' for {minutes:.0f} min"
+        else:
+            summary = (
+                f"links of {entity.name}: {'; '.join(parts)}; what was damaged was sent again, nothing is lost yet"
+            )
+        numbers = [(channel.name, float(recent[place]), "") for place, channel in enumerate(CHANNELS)]
+        siblings = [(f"sibling_{channel.name}", float(theirs[place]), "") for place, channel in enumerate(CHANNELS)]
+        return Statement(
+            severity=Severity.WARNING,
+            # A weak sign stays below one half, however loud.
+            score=0.5 if state.shape.lacking[index] else 0.5 * (1.0 - 1.0 / (1.0 + float(excess[index].max()))),
+            summary=summary,
+            evidence=evidence(*numbers, *siblings, *state.shape.in_numbers(index)),
+        )
+
+    def _on_one_link(self, state: LinkHealthState, index: int) -> bool:
+        crc = float(state.counts.recent[index, _COUNTED.index("nvlink_crc_errors")])
+        return crc > 0 and float(state.worst.recent[index, 0]) >= _ONE_LINK_RATIO * crc

@@ -1,0 +1,74 @@
+"""How wide and how fast a GPU's links run, against what they can do or did before."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analytics.detectors.bus_limits import LinkHealthLimits
+from telemetry.frames import FloatArray, MaskArray
+
+_WIDTH, _GENERATION, _UP = 0, 1, 2
+_WORDS = ("PCIe lanes", "PCIe generation", "share of NVLinks that are up")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shape:
+    """Width, PCIe generation and share of NVLinks that are up: now, at best, and for how long below it; ``(n, 3)``.
+
+    The best is what the link can do, where the driver tells, else the most that was seen of it.
+    """
+
+    now: FloatArray
+    best: FloatArray
+    low_s: FloatArray
+    lacking: MaskArray
+
+    @staticmethod
+    def unknown(n_gpus: int) -> "Shape":
+        """Give what holds before the first second."""
+        nothing = np.full((n_gpus, 3), np.nan)
+        return Shape(now=nothing, best=nothing, low_s=np.zeros((n_gpus, 3)), lacking=np.zeros(n_gpus, dtype=np.bool_))
+
+    def after(self, columns: FloatArray, *, passed_s: float, limits: LinkHealthLimits) -> "Shape":
+        """Give what holds a second later.
+
+        Parameters
+        ----------
+        columns
+            Width, generation, share of NVLinks up, the highest width and generation that the driver tells, and
+            utilisation, shape ``(n_gpus, 6)``; 0 lanes or generation 0 is what a link that is not read says.
+        """
+        now = np.where(columns[:, :3] > 0, columns[:, :3], np.nan)
+        now[:, _UP] = columns[:, _UP]
+        told = np.full_like(now, np.nan)
+        told[:, :2] = np.where(columns[:, 3:5] > 0, columns[:, 3:5], np.nan)
+        seen = np.fmax(self.best, now)
+        # What the driver tells settles it; a part that runs above what it was told to do is taken at its word.
+        best = np.where(np.isnan(told), seen, np.fmax(told, now))
+        low = now < best
+        # An idle link slows down to save power, and its width may shrink: only work makes it count.
+        loaded = columns[:, 5] >= limits.load_ratio
+        counts = low & (loaded[:, np.newaxis] | np.array([False, False, True]))
+        fine = now >= best
+        low_s = np.where(counts, self.low_s + passed_s, np.where(fine, 0.0, self.low_s))
+        lacking: MaskArray = np.any(low_s >= limits.hold_s, axis=1)
+        return Shape(now=now, best=best, low_s=low_s, lacking=lacking)
+
+    def in_words(self, index: int) -> list[str]:
+        """Say what one GPU's links lack."""
+        return [
+            f"{self.now[index, place]:g} instead of {self.best[index, place]:g} {word} for "
+            f"{self.low_s[index, place]:.0f} s of work"
+            for place, word in enumerate(_WORDS)
+            if self.low_s[index, place] > 0 and self.now[index, place] < self.best[index, place]
+        ]
+
+    def in_numbers(self, index: int) -> list[tuple[str, float, str]]:
+        """Give one GPU's links as evidence."""
+        return [
+            ("pcie_width", float(self.now[index, _WIDTH]), ""),
+            ("best_pcie_width", float(self.best[index, _WIDTH]), ""),
+            ("pcie_generation", float(self.now[index, _GENERATION]), ""),
+            ("best_pcie_generation", float(self.best[index, _GENERATION]), ""),
+            ("nvlinks_up_ratio", float(self.now[index, _UP]), "ratio"),
+        ]

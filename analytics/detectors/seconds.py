@@ -1,0 +1,105 @@
+"""Rows in whole seconds: what a detector counts up row by row and judges once a second.
+
+Boards of different phase give many rows a second; one set of array operations a second serves them all. Sums run row
+by row from what stood before, so that a frame in two parts gives the very numbers of one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from telemetry.clock import NS_PER_S
+from telemetry.frames import FloatArray, TimeArray
+
+# own choice: seconds further apart than this leave a hole, as rows do (`condition.GAP_NS`).
+MAX_GAP_S = 5
+
+
+def stretches(time_ns: TimeArray, *, every_s: int = 1) -> Iterator[tuple[int, int, int]]:
+    """Give the second, the first row and the row behind the last of each stretch of rows in one second.
+
+    With `every_s` in so many seconds, which are counted in that unit then.
+    """
+    if not len(time_ns):
+        return
+    seconds = time_ns // (every_s * NS_PER_S)
+    cuts = [0, *(np.flatnonzero(np.diff(seconds)) + 1).tolist(), len(time_ns)]
+    for start, stop in pairwise(cuts):
+        yield int(seconds[start]), start, stop
+
+
+def passed_s(before: int, after: int, *, every_s: int = 1) -> int:
+    """Give the seconds from one to the other, 0 across a hole or where the clock was set back."""
+    apart = after - before
+    return apart * every_s if 0 < apart <= max(MAX_GAP_S // every_s, 1) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tally:
+    """What a second gave of one signal, arrays of shape ``(n_entities,)``; NaN rows do not count.
+
+    `low` and `high` are infinite the wrong way round where nothing was seen.
+    """
+
+    count: FloatArray
+    total: FloatArray
+    square: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @staticmethod
+    def empty(n_entities: int) -> "Tally":
+        """Give the tally before the first row."""
+        zero = np.zeros(n_entities)
+        return Tally(
+            count=zero, total=zero, square=zero, low=np.full(n_entities, np.inf), high=np.full(n_entities, -np.inf)
+        )
+
+    def add(self, rows: FloatArray) -> "Tally":
+        """Count rows of shape ``(n_rows, n_entities)``."""
+        known = np.isfinite(rows)
+        values = np.where(known, rows, 0.0)
+        return Tally(
+            count=self.count + known.sum(axis=0),
+            total=running_sum(self.total, values),
+            square=running_sum(self.square, values * values),
+            low=np.minimum(self.low, np.where(known, rows, np.inf).min(axis=0)),
+            high=np.maximum(self.high, np.where(known, rows, -np.inf).max(axis=0)),
+        )
+
+    @property
+    def mean(self) -> FloatArray:
+        """Give the mean, NaN where nothing was seen."""
+        return np.where(self.count > 0, self.total / np.maximum(self.count, 1), np.nan)
+
+    @property
+    def mean_square(self) -> FloatArray:
+        """Give the mean of the squares, NaN where nothing was seen."""
+        return np.where(self.count > 0, self.square / np.maximum(self.count, 1), np.nan)
+
+
+def running_sum(before: FloatArray, rows: FloatArray) -> FloatArray:
+    """Add rows one after the other to what stood before: the same number however the rows are cut."""
+    if len(rows) == 1:
+        added: FloatArray = before + rows[0]
+        return added
+    summed: FloatArray = np.add.accumulate(np.concatenate([before[np.newaxis], rows]), axis=0)[-1]
+    return summed
+
+
+def newest(before: FloatArray, rows: FloatArray) -> FloatArray:
+    """Give the last known value of each entity, what stood before where the rows have none."""
+    known = np.isfinite(rows)
+    last = known[-1]
+    if last.all():
+        row: FloatArray = rows[-1].copy()
+        return row
+    if len(rows) == 1:
+        held: FloatArray = np.where(last, rows[0], before)
+        return held
+    places = np.where(known, np.arange(len(rows))[:, np.newaxis], -1).max(axis=0)
+    picked: FloatArray = np.take_along_axis(rows, np.maximum(places, 0)[np.newaxis], axis=0)[0]
+    known_last: FloatArray = np.where(places >= 0, picked, before)
+    return known_last

@@ -1,0 +1,142 @@
+"""Spinning: full utilisation at a fraction of the power that the same GPU computes with, all of it standing still."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analytics.detectors.bus_limits import HangLimits
+from analytics.detectors.seconds import Tally
+from telemetry.frames import FloatArray, MaskArray
+
+# own choice: seconds of work until the power of the compute phases counts as known, and how long it is remembered.
+_LEARN_S = 20.0
+_MEMORY_S = 120.0
+# Below this utilisation a GPU does not compute, and its power says nothing of its compute phases.
+_WORKING_RATIO = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Spin:
+    """How each GPU spins, arrays of shape ``(n_gpus,)``.
+
+    `high_w` is the power of its compute phases after `worked_s` of work; it is learnt from work alone, never from what
+    looks like spinning. The sums run over the seconds of this spin.
+    """
+
+    high_w: FloatArray
+    worked_s: FloatArray
+    lasted_s: FloatArray
+    seconds: FloatArray
+    total_w: FloatArray
+    square_w2: FloatArray
+    memory_bytes: FloatArray
+
+    @staticmethod
+    def none(n_gpus: int) -> "Spin":
+        """Give what holds before the first second."""
+        zero, unknown = np.zeros(n_gpus), np.full(n_gpus, np.nan)
+        return Spin(
+            high_w=unknown,
+            worked_s=zero,
+            lasted_s=zero,
+            seconds=zero,
+            total_w=zero,
+            square_w2=zero,
+            memory_bytes=unknown,
+        )
+
+    @property
+    def compute_w(self) -> FloatArray:
+        """Give the power of the compute phases, NaN until it is known."""
+        return np.where(self.worked_s >= _LEARN_S, self.high_w, np.nan)
+
+    @property
+    def power_w(self) -> FloatArray:
+        """Give the mean power of this spin, NaN where none goes on."""
+        return np.where(self.seconds > 0, self.total_w / np.maximum(self.seconds, 1), np.nan)
+
+    @property
+    def spread_ratio(self) -> FloatArray:
+        """Give the standard deviation of this spin's power over its mean."""
+        return _spread(self.seconds, self.total_w, self.square_w2)
+
+
+def after_second(
+    before: Spin,
+    power: Tally,
+    util: FloatArray,
+    memory_bytes: FloatArray,
+    *,
+    passed_s: float,
+    progress: MaskArray,
+    limits: HangLimits,
+) -> Spin:
+    """Give what holds a second later.
+
+    Parameters
+    ----------
+    util
+        The lowest utilisation of that second; NaN, as NaN power, neither ends nor lengthens a spin.
+    progress
+        Where a step ended: work, at whatever power.
+    """
+    mean_w = power.mean
+    before = _worked(before, power, util, passed_s=passed_s, progress=progress, limits=limits)
+    flat = (mean_w < limits.power_ratio * before.compute_w) & (util >= limits.util_ratio) & ~progress
+    moved = np.abs(memory_bytes - before.memory_bytes) > limits.memory_ratio * before.memory_bytes
+    flat &= ~moved
+    seconds = before.seconds + 1
+    total_w, square_w2 = before.total_w + mean_w, before.square_w2 + power.mean_square
+    flat &= ~(_spread(seconds, total_w, square_w2) > limits.spread_ratio)
+    unseen = np.isnan(mean_w) | np.isnan(util)
+    keep = unseen & ~progress
+
+    def carried(grown: FloatArray, held: FloatArray) -> FloatArray:
+        return np.where(flat, grown, np.where(keep, held, 0.0))
+
+    return Spin(
+        high_w=before.high_w,
+        worked_s=before.worked_s,
+        lasted_s=carried(before.lasted_s + passed_s, before.lasted_s),
+        seconds=carried(seconds, before.seconds),
+        total_w=carried(total_w, before.total_w),
+        square_w2=carried(square_w2, before.square_w2),
+        # Memory in use is held against what it was when the spin began, or is by now where none goes on.
+        memory_bytes=np.where(
+            (flat & (before.lasted_s > 0) & ~np.isnan(before.memory_bytes)) | np.isnan(memory_bytes),
+            before.memory_bytes,
+            memory_bytes,
+        ),
+    )
+
+
+def _worked(
+    before: Spin, power: Tally, util: FloatArray, *, passed_s: float, progress: MaskArray, limits: HangLimits
+) -> Spin:
+    """Learn the power of the compute phases from a second of work."""
+    seen = power.count > 0
+    peak_w = np.where(seen, power.high, np.nan)
+    first = np.isnan(before.high_w)
+    busy = seen & (util >= _WORKING_RATIO)
+    working = busy & (progress | first | (peak_w > limits.power_ratio * before.high_w))
+    if not working.any():
+        return before
+    eased_w = before.high_w + (power.mean - before.high_w) * min(passed_s / _MEMORY_S, 1.0)
+    high_w = np.where(working, np.fmax(peak_w, eased_w), before.high_w)
+    return Spin(
+        high_w=high_w,
+        worked_s=np.where(working, before.worked_s + passed_s, before.worked_s),
+        lasted_s=before.lasted_s,
+        seconds=before.seconds,
+        total_w=before.total_w,
+        square_w2=before.square_w2,
+        memory_bytes=before.memory_bytes,
+    )
+
+
+def _spread(seconds: FloatArray, total: FloatArray, square: FloatArray) -> FloatArray:
+    count = np.maximum(seconds, 1)
+    mean = total / count
+    variance = np.maximum(square / count - mean * mean, 0.0)
+    usable = mean > 0
+    return np.where(usable, np.sqrt(variance) / np.where(usable, mean, 1.0), 0.0)

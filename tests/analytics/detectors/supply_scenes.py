@@ -1,0 +1,87 @@
+"""Scenes in which the detectors of supplies have something to say: 400 rows of two supplies on one bus, 20 a second."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from telemetry.entities import EntityKind
+from telemetry.frames import FloatArray, Frame
+from tests.analytics.scenes import frame_of, supply
+
+MEMBERS = (supply(0), supply(1))
+ROWS = 400
+RATE_HZ = 20.0
+OHM = 0.005
+OPEN_V = 12.3
+# Processors and fans at half of what four GPUs of 300 W may draw.
+LIMITS_W = 1200.0
+
+
+def load(seed: int, rows: int = ROWS, *, low: float = 36.0, high: float = 74.0) -> FloatArray:
+    """Give the current of a training job through each of two supplies, shape ``(rows, 2)``."""
+    rng = np.random.default_rng(seed)
+    phase = np.arange(rows) / RATE_HZ / 0.9 % 1.0
+    amps = np.where(phase < 0.7, high, low)[:, np.newaxis] + rng.normal(0, 0.5, (rows, 2))
+    return np.asarray(amps, dtype=np.float64)
+
+
+def rail(
+    amps: FloatArray, *, seed: int, ohm: FloatArray | float = OHM, open_v: FloatArray | float = OPEN_V
+) -> FloatArray:
+    """Give the voltage of each path under a current, with the noise of a real feed."""
+    rng = np.random.default_rng(seed + 1000)
+    return np.asarray(open_v - ohm * amps + rng.normal(0, 0.004, amps.shape), dtype=np.float64)
+
+
+def frame(volts: FloatArray, amps: FloatArray, **others: FloatArray) -> Frame:
+    """Give a table of two supplies."""
+    columns = {"voltage_v": volts, "current_a": amps, **others}
+    return frame_of(EntityKind.SUPPLY, MEMBERS, columns, rate_hz=RATE_HZ)
+
+
+def ageing(seed: int, *, times: float = 1.6, from_row: int = 160) -> Frame:
+    """Let the first path's resistance rise in one step."""
+    amps = load(seed)
+    ohm = np.full(amps.shape, OHM)
+    ohm[from_row:, 0] *= times
+    return frame(rail(amps, seed=seed, ohm=ohm), amps)
+
+
+def lost(seed: int, *, taken_over: bool = True, row: int = 200) -> Frame:
+    """Let the second supply go off, and the first carry all, or not, as when the second's sensor fails."""
+    amps = load(seed, low=25.0, high=28.0)
+    volts = rail(amps, seed=seed)
+    if taken_over:
+        amps[row:, 0] *= 2.0
+        volts[row:] = rail(amps, seed=seed)[row:, :1]
+    amps[row:, 1] = np.random.default_rng(seed).normal(0.0, 0.02, ROWS - row) if taken_over else 0.0
+    return frame(volts, amps)
+
+
+def input_sag(seed: int, *, both: bool = True) -> Frame:
+    """Let the open-circuit voltage of both supplies fall, or of one."""
+    amps = load(seed)
+    open_v = np.full(amps.shape, OPEN_V)
+    open_v[200:, slice(None) if both else slice(1)] -= 0.3
+    return frame(rail(amps, seed=seed, open_v=open_v), amps)
+
+
+def overload(seed: int) -> Frame:
+    """Let the steps of the load grow past what the supplies were chosen for."""
+    amps = np.where(np.arange(ROWS)[:, np.newaxis] < 160, load(seed), load(seed, low=51.0, high=101.0))
+    return frame(rail(amps, seed=seed), amps, gpu_limits_w=np.full(amps.shape, LIMITS_W))
+
+
+def stuck(seed: int, *, rows: slice = slice(160, ROWS)) -> Frame:
+    """Let the first supply's voltage repeat."""
+    amps = load(seed)
+    volts = rail(amps, seed=seed)
+    volts[rows, 0] = volts[rows.start, 0]
+    return frame(volts, amps)
+
+
+SCENES: dict[str, Callable[[int], Frame]] = {
+    "source_resistance": lambda seed: (ageing, lost, input_sag)[seed % 3](seed),
+    "supply_headroom": overload,
+    "supply_plausibility": stuck,
+}

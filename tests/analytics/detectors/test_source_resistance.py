@@ -1,0 +1,169 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analytics.detectors.source_resistance import SourceResistance, SourceResistanceState
+from analytics.detectors.supply_limits import SourceResistanceLimits
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.frames import Frame
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+from tests.analytics.detectors import supply_scenes as scenes
+from tests.analytics.scenes import frame_of, node_of, supply
+
+TOPOLOGY = node_of(4, 2)
+DETECTOR = SourceResistance(limits=SourceResistanceLimits())
+
+
+def told(*frames: Frame, state: SourceResistanceState | None = None) -> tuple[Finding, ...]:
+    state = DETECTOR.start(frames[0].spec) if state is None else state
+    found: list[Finding] = []
+    for frame in frames:
+        state, more = DETECTOR.step(state, frame, TOPOLOGY)
+        found.extend(more)
+    return tuple(found)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_joint_that_works_loose_is_told_of_its_own_supply_with_the_numbers(seed: int) -> None:
+    (finding,) = told(scenes.ageing(seed))
+    assert (finding.cause, finding.entity_id) == (Cause.JOINT_AGEING, supply(0).id)
+    assert finding.severity is Severity.WARNING
+    assert finding.number("rise_ratio") == pytest.approx(1.6, rel=0.06)
+    assert finding.number("baseline_ohm") == pytest.approx(0.005, rel=0.05)
+    assert finding.number("open_circuit_v") == pytest.approx(12.3, abs=0.04)
+    assert finding.since_ns < finding.time_ns
+    assert "disprove" in finding.summary
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_path_that_is_a_tenth_up_within_seconds_is_left_to_the_hours(seed: int) -> None:
+    assert told(scenes.ageing(seed, times=1.1)) == ()
+
+
+def test_a_path_that_was_weak_from_its_first_day_is_not_told() -> None:
+    amps = scenes.load(3)
+    assert told(scenes.frame(scenes.rail(amps, seed=3, ohm=0.013), amps)) == ()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_supply_that_goes_off_is_told_within_a_second_and_not_its_sibling(seed: int) -> None:
+    (finding,) = told(scenes.lost(seed))
+    assert (finding.cause, finding.entity_id) == (Cause.SUPPLY_LOST, supply(1).id)
+    assert finding.severity is Severity.CRITICAL
+    assert finding.time_ns - finding.since_ns <= NS_PER_S
+
+
+def test_a_current_sensor_that_shows_nothing_is_no_lost_supply() -> None:
+    assert told(scenes.lost(1, taken_over=False)) == ()
+
+
+def test_a_load_that_ends_is_no_lost_supply() -> None:
+    amps = scenes.load(2)
+    amps[200:] = np.random.default_rng(0).normal(1.0, 0.1, (200, 2))
+    assert told(scenes.frame(scenes.rail(amps, seed=2), amps)) == ()
+
+
+def test_a_supply_that_comes_back_clears_after_some_seconds() -> None:
+    amps, gone = scenes.load(4), slice(160, 200)
+    volts = scenes.rail(amps, seed=4)
+    amps[gone, 0], amps[gone, 1] = amps[gone, 0] * 2.0, np.random.default_rng(0).normal(0.0, 0.02, 40)
+    found = told(scenes.frame(volts, amps))
+    assert [one.status for one in found if one.cause is Cause.SUPPLY_LOST] == [
+        FindingStatus.RAISED,
+        FindingStatus.CLEARED,
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_mains_that_sag_are_told_on_every_supply_and_never_as_ageing(seed: int) -> None:
+    found = told(scenes.input_sag(seed))
+    assert {one.cause for one in found} == {Cause.INPUT_SAG}
+    assert {one.entity_id for one in found} == {supply(0).id, supply(1).id}
+    assert found[0].number("fallen_v") == pytest.approx(0.3, abs=0.05)
+
+
+def test_one_supply_whose_set_point_fell_is_no_sag_of_the_mains() -> None:
+    assert told(scenes.input_sag(1, both=False)) == ()
+
+
+def test_one_sensor_for_a_whole_rail_tells_a_lost_supply_by_the_step_of_its_resistance() -> None:
+    amps = scenes.load(5)[:, :1]
+    ohm = np.where(np.arange(scenes.ROWS) < 160, 0.003, 0.006)[:, np.newaxis]
+    columns = {"voltage_v": scenes.rail(amps, seed=5, ohm=ohm), "current_a": amps}
+    rail = frame_of(EntityKind.SUPPLY, (supply(0),), columns, rate_hz=scenes.RATE_HZ)
+    state = DETECTOR.start(rail.spec)
+    _, found = DETECTOR.step(state, rail, node_of(4, 1))
+    assert [one.cause for one in found] == [Cause.SUPPLY_LOST]
+
+
+def weeks(*, seed: int, days: float, rise: float, from_day: float) -> Frame:
+    """Give a pair read every ten minutes for weeks, in which the first path's resistance rises."""
+    rows = int(days * 144)
+    rng = np.random.default_rng(seed)
+    amps = rng.choice([36.0, 62.0, 74.0], size=(rows, 1)) + rng.normal(0, 0.3, (rows, 2))
+    day = np.arange(rows)[:, np.newaxis] / 144.0
+    grown = 1.0 + (rise - 1.0) * np.clip((day - from_day) / max(days - from_day, 1e-9), 0.0, 1.0)
+    ohm = 0.005 * np.where(np.arange(2) == 0, grown, 1.0)
+    columns = {"voltage_v": 12.3 - ohm * amps + rng.normal(0, 0.006, (rows, 2)), "current_a": amps}
+    return frame_of(EntityKind.SUPPLY, scenes.MEMBERS, columns, rate_hz=1 / 600)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_joint_that_ages_over_weeks_is_found_on_its_way_through_a_tenth(seed: int) -> None:
+    found = told(weeks(seed=seed, days=60, rise=1.25, from_day=10))
+    assert [(one.cause, one.entity_id) for one in found[:1]] == [(Cause.JOINT_AGEING, supply(0).id)]
+    ratio = found[0].number("hourly_rise_ratio")
+    assert ratio is not None
+    assert 1.10 <= ratio < 1.15
+    assert {one.entity_id for one in found} == {supply(0).id}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weeks_of_a_stable_path_are_silent(seed: int) -> None:
+    assert told(weeks(seed=seed, days=60, rise=1.0, from_day=0)) == ()
+
+
+def test_a_warm_room_is_not_taken_for_a_worn_joint() -> None:
+    frame = weeks(seed=1, days=40, rise=1.14, from_day=10)
+    warm_c = 25.0 + 36.0 * np.clip((np.arange(len(frame)) / 144 - 10) / 30, 0, 1)
+    with_inlet = replace(
+        frame,
+        spec=replace(frame.spec, signals=(*frame.spec.signals, "inlet_temp_c")),
+        values=np.concatenate([frame.values, np.repeat(warm_c[:, None, None], 2, axis=1)], axis=2),
+        fresh=np.ones((*frame.values.shape[:2], 3), dtype=np.bool_),
+    )
+    assert told(frame) != ()
+    assert told(with_inlet) == ()
+
+
+def test_what_a_person_accepted_becomes_the_new_reference() -> None:
+    state, _ = DETECTOR.step(DETECTOR.start(scenes.ageing(1).spec), scenes.ageing(1), TOPOLOGY)
+    state = DETECTOR.accept(state, np.array([True, False]))
+    amps = scenes.load(8, 1200)
+    later = scenes.frame(scenes.rail(amps, seed=8, ohm=np.array([0.008, 0.005])), amps)
+    later = replace(later, time_ns=later.time_ns + 60 * NS_PER_S)
+    _, found = DETECTOR.step(state, later, TOPOLOGY)
+    assert [one.status for one in found] == [FindingStatus.CLEARED]
+
+
+@pytest.mark.parametrize("case", ["millivolts", "constant", "nan storm", "clock back", "swapped"])
+def test_nonsense_is_never_worth_a_warning(case: str) -> None:
+    amps = scenes.load(6)
+    volts = scenes.rail(amps, seed=6)
+    frame = scenes.frame(volts, amps)
+    match case:
+        case "millivolts":
+            frame = scenes.frame(volts * 1000.0, amps)
+        case "constant":
+            frame = scenes.frame(np.full_like(volts, 12.0), np.full_like(amps, 50.0))
+        case "nan storm":
+            holes = np.random.default_rng(1).random(volts.shape) < 0.9
+            frame = scenes.frame(np.where(holes, np.nan, volts), amps)
+        case "clock back":
+            back = np.where(np.arange(len(frame)) % 50 == 49, 3600, 0) * NS_PER_S
+            frame = replace(frame, time_ns=frame.time_ns - back)
+        case _:
+            frame = scenes.frame(amps, volts)
+    assert told(frame) == ()
