@@ -8,8 +8,10 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from railwatch import __version__
-from railwatch.cli import actions, config, dashboards, explain, incidents, logs, recordings, rules, simulate
+from railwatch.cli import actions, config, dashboards, explain, incidents, logs, recordings, rules, simulate, supply
+from railwatch.cli.backtest import backtest
 from railwatch.cli.doctor import doctor
+from railwatch.cli.evaluate import evaluate
 from railwatch.cli.record import record
 from railwatch.cli.replay import replay
 from railwatch.cli.up import up
@@ -41,6 +43,10 @@ app.command(epilog="Example: railwatch up --simulate v100x4 --scenario psu-sag -
 app.command(epilog="Example: railwatch doctor --measure 10s --json")(doctor)
 app.command(epilog="Example: railwatch record --duration 60s --out incident.parquet")(record)
 app.command(epilog="Example: railwatch replay incident.parquet --json")(replay)
+app.command(epilog="Example: railwatch evaluate judgement --seeds 3 --json")(evaluate)
+app.command(epilog="Example: railwatch backtest node.csv --time time_s --columns power_w,gpu_temp_c --out scores.csv")(
+    backtest
+)
 for name, commands in (
     ("incidents", incidents.app),
     ("actions", actions.app),
@@ -51,6 +57,7 @@ for name, commands in (
     ("explain", explain.app),
     ("config", config.app),
     ("dashboards", dashboards.app),
+    ("supply", supply.app),
 ):
     app.add_typer(commands, name=name)
 

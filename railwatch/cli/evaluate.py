@@ -1,0 +1,131 @@
+"""``railwatch evaluate``: the score table, every row with its bounds and its goal."""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from railwatch.cli.output import print_json
+from railwatch.cli.place import JsonFlag
+from railwatch.evaluation import rows as shape
+from railwatch.evaluation.rows import Row
+from railwatch.evaluation.suites import SUITES, Suite
+from telemetry.clock import Clock, SystemClock
+from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
+
+_SAY_EVERY_S = 10.0  # own choice: seldom enough for the log of a build
+
+
+def evaluate(
+    suite: Annotated[
+        str | None, typer.Argument(help=f"One of {', '.join(suite.name for suite in SUITES)}; all of them if none.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="The published table: hours instead of minutes.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, max=1000, help="Seeds a scenario; the suite's own if none.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score the judgement against simulated and real data; exit 1 says which rows missed their goal."""
+    rows: list[Row] = []
+    lacking: list[str] = []
+    chosen = _chosen(suite)
+    for one in chosen:
+        try:
+            rows += _rows(one, shape.Effort(full=full, seeds=seeds), as_json=as_json)
+        except EnvironmentLacksError as err:
+            if len(chosen) == 1:
+                raise
+            lacking.append(f"{one.name}: {err}")
+    if not as_json:
+        _print(rows)
+    missed = [row for row in rows if row.missed]
+    for line in lacking:
+        sys.stderr.write(f"railwatch: left out {line}\n")
+    for row in missed:
+        sys.stderr.write(f"railwatch: missed {row.suite}: {row.name}, {_value(row)}, goal {row.goal}\n")
+    if missed or lacking:
+        raise typer.Exit(1 if missed else 3)
+
+
+def _chosen(name: str | None) -> tuple[Suite, ...]:
+    if name is None:
+        return SUITES
+    chosen = tuple(suite for suite in SUITES if suite.name == name)
+    if not chosen:
+        expected = f"a suite: {', '.join(suite.name for suite in SUITES)}"
+        raise ConfigError([Problem(where="SUITE", line=None, key="", found=f"got {name!r}", expected=expected)])
+    return chosen
+
+
+def _rows(suite: Suite, effort: shape.Effort, *, as_json: bool) -> list[Row]:
+    """Run a suite: its rows are printed as they come, and how far it is is shown on standard error."""
+    rows = []
+    with _shown(suite.name) as progress:
+        for row in suite.rows(effort, progress):
+            rows.append(row)
+            if as_json:
+                print_json(asdict(row))
+    return rows
+
+
+@contextlib.contextmanager
+def _shown(name: str) -> Iterator[shape.Progress]:
+    console = Console(stderr=True)  # standard output is the result's
+    columns = (TextColumn(name), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    pace = Pace(name, SystemClock())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0)
+
+        def told(what: str, share: float) -> None:
+            bar.update(task, completed=share, description=escape(what))
+            if not console.is_terminal:
+                pace.told(what, share)
+
+        yield told
+
+
+class Pace:
+    """Says on standard error how far a suite has come, every ten seconds at most, where no bar can be drawn."""
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self._name = name
+        self._clock = clock
+        self._said_s = clock.monotonic_s()
+
+    def told(self, what: str, share: float) -> None:
+        """Take note of what is done."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._said_s >= _SAY_EVERY_S and share < 1.0:
+            self._said_s = now_s
+            sys.stderr.write(f"railwatch: {self._name}: {what}\n")
+
+
+def _print(rows: Sequence[Row]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for row in rows:
+        mark = "[bold red]MISS[/]" if row.missed else "[green]ok[/]" if row.goal else "[dim]-[/]"
+        table.add_row(
+            mark, f"[dim]{row.suite}[/]", escape(row.name), escape(_value(row)), f"[dim]{escape(row.goal)}[/]"
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    goals = [row for row in rows if row.goal]
+    console.print(f"{sum(not row.missed for row in goals)} of {len(goals)} goals met")
+
+
+def _value(row: Row) -> str:
+    """Give the figure with its bounds, for people."""
+    if row.value is None:
+        return "no figure"
+    unit = f" {row.unit}" if row.unit else ""
+    if row.low is None or row.high is None:
+        return f"{row.value:.4g}{unit}"
+    return f"{row.value:.4g}{unit} ({row.low:.3g} to {row.high:.3g})"

@@ -1,0 +1,83 @@
+"""One run: a node is simulated, its recording is judged by the live pipeline, and what was told is kept."""
+
+import json
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from railwatch.config.models import Config
+from railwatch.evaluation.baselines import baseline_alarms
+from railwatch.evaluation.scoring import RunTold
+from railwatch.evaluation.sightings import faults_of, sightings_of
+from railwatch.pipeline import pipeline_settings
+from railwatch.replaying import recorded_topology, replayed
+from rules.policy import ActionClass
+from rules.rails import Rails
+from simulator.files.node import load_node
+from simulator.files.scenario import load_scenario
+from simulator.files.workload import load_workload
+from simulator.runs.fleet_run import record_long_run
+from simulator.runs.node_run import record_run
+from simulator.runs.order import RunOrder, check_closed_form, tier_of
+from telemetry.recording import read_recording
+from telemetry.records import Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run to be made; `duration_s` and `tier` are the scenario's own where None."""
+
+    scenario: str
+    node: str
+    seed: int
+    duration_s: float | None = None
+    tier: str | None = None
+    group: str = "full rate"
+    together: bool = False
+
+    @property
+    def name(self) -> str:
+        """Give what it is called while it goes on."""
+        return f"{self.scenario} on {self.node}, seed {self.seed}"
+
+
+def order_of(job: Job) -> RunOrder:
+    """Give what the simulator is asked for; ConfigError where the node cannot have the scenario."""
+    node = load_node(job.node)
+    scenario = load_scenario(job.scenario, node)
+    return RunOrder(
+        node=node,
+        scenario=scenario,
+        workload=load_workload(node.workload),
+        seed=job.seed,
+        duration_s=scenario.duration if job.duration_s is None else job.duration_s,
+    )
+
+
+def run_job(job: Job) -> RunTold:
+    """Simulate, judge and give what was told; the same job gives the same answer. Costs about 0.3 s per second."""
+    order = order_of(job)
+    closed_form = tier_of(order.duration_s, job.tier) == "b"
+    if closed_form:
+        check_closed_form(order)
+    with tempfile.TemporaryDirectory(prefix="railwatch-evaluate-") as folder:
+        out, truth = Path(folder) / "run.parquet", Path(folder) / "truth.json"
+        (record_long_run if closed_form else record_run)(order, out, truth=truth)
+        told = json.loads(truth.read_text(encoding="utf-8"))
+        read = read_recording(out)
+        settings = pipeline_settings(Config(), simulated=True)
+        settings = replace(settings, rails=Rails(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
+        sightings = sightings_of(replayed(read, settings))
+        drops_ns = [drop["time_ns"] for drop in told["drops"]]
+        return RunTold(
+            scenario=job.scenario,
+            node=job.node,
+            seed=job.seed,
+            group=job.group,
+            quiet=order.scenario.kind == "quiet",
+            duration_s=told["duration_s"],
+            faults=faults_of(told["labels"], recorded_topology(read), node=job.node, together=job.together),
+            first_drop_ns=min(drops_ns, default=None),
+            sightings=sightings,
+            baselines=() if closed_form else baseline_alarms(read.frames()),
+        )

@@ -1,0 +1,127 @@
+"""What was told in a run and what was true of it, as small things that can be sent between processes and scored."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from analytics.connectivity import Kinship
+from telemetry.entities import Topology
+from telemetry.records import Incident, IncidentState, Record, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """One hypothesis of an incident; `probability` is None where nobody gave one."""
+
+    cause: str
+    probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """One incident, from its first telling to its last.
+
+    `told_ns` says when it first reached info, warning and critical, None where it never did. `causes` are all that led
+    it in its life, `ranked` the hypotheses of its last telling, the likeliest first.
+    """
+
+    id: str
+    entities: frozenset[str]
+    causes: frozenset[str]
+    ranked: tuple[Ranked, ...]
+    told_ns: tuple[int | None, int | None, int | None]
+    summary: str
+
+    def told_at(self, severity: Severity) -> int | None:
+        """Give when it was first told at a severity or a worse one."""
+        times = [time_ns for time_ns in self.told_ns[severity.rank :] if time_ns is not None]
+        return min(times, default=None)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """What it was ever said to be, and what it is said to be most likely."""
+        return self.causes | {one.cause for one in self.ranked[:1]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrueFault:
+    """One label of a scenario.
+
+    `about` holds the entities that it names, what they are part of and what hangs on them: an incident on any of them
+    can be about it. A supply's neighbour is none of these.
+    """
+
+    causes: tuple[str, ...]
+    about: frozenset[str]
+    onset_ns: int
+    end_ns: int | None
+
+
+@dataclass(slots=True)
+class _Life:
+    """An incident while its records come."""
+
+    last: Incident
+    causes: set[str] = field(default_factory=set)
+    told_ns: dict[int, int] = field(default_factory=dict)
+
+
+def sightings_of(records: Iterable[Record]) -> tuple[Sighting, ...]:
+    """Give each incident of a run once, in the order in which they were opened."""
+    lives: dict[str, _Life] = {}
+    for record in records:
+        if not isinstance(record, Incident):
+            continue
+        life = lives.setdefault(record.id, _Life(record))
+        life.causes.add(str(record.cause))
+        life.told_ns.setdefault(record.severity.rank, record.time_ns)
+        if record.state is not IncidentState.CLOSED:
+            life.last = record
+    return tuple(_sighting(life) for life in lives.values())
+
+
+def _sighting(life: _Life) -> Sighting:
+    last = life.last
+    return Sighting(
+        id=last.id,
+        entities=frozenset((last.entity_id, *last.affected)),
+        causes=frozenset(life.causes),
+        ranked=_ranked(last),
+        told_ns=(life.told_ns.get(0), life.told_ns.get(1), life.told_ns.get(2)),
+        summary=last.summary,
+    )
+
+
+def _ranked(incident: Incident) -> tuple[Ranked, ...]:
+    """Give the hypotheses, the likeliest first; the cause alone where an incident has none."""
+    if not incident.hypotheses:
+        return (Ranked(cause=str(incident.cause)),)
+    ordered = sorted(incident.hypotheses, key=lambda one: -one.probability)
+    return tuple(Ranked(cause=str(one.cause), probability=one.probability) for one in ordered)
+
+
+def faults_of(
+    labels: Iterable[dict[str, Any]], topology: Topology, *, node: str, together: bool
+) -> tuple[TrueFault, ...]:
+    """Give the labels of a run as faults on entities; all of them as one where they are `together`."""
+    kinship = Kinship.of(topology)
+    ids = {entity.name: entity.id for entity in topology.entities}
+    ids["node"] = ids.get("node", ids.get(node, f"node:{node}"))
+    faults = []
+    for label in labels:
+        named = frozenset(ids[name] for name in label["entities"] if name in ids)
+        about = named.union(*(kinship.ancestors(one) | kinship.descendants(one) for one in named))
+        faults.append(
+            TrueFault(causes=(label["cause"],), about=about, onset_ns=label["onset_ns"], end_ns=label["end_ns"])
+        )
+    if not together or not faults:
+        return tuple(faults)
+    ends = [fault.end_ns for fault in faults]
+    return (
+        TrueFault(
+            causes=tuple(dict.fromkeys(cause for fault in faults for cause in fault.causes)),
+            about=frozenset().union(*(fault.about for fault in faults)),
+            onset_ns=min(fault.onset_ns for fault in faults),
+            end_ns=None if None in ends else max(end for end in ends if end is not None),
+        ),
+    )

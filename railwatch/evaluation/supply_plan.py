@@ -1,0 +1,94 @@
+"""What the suite `supply` runs, as its file says."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from telemetry.documents import load_document
+from telemetry.durations import DurationS
+
+SUPPLY = Path(__file__).with_name("supply.yaml")
+
+
+class SensorChain(StrEnum):
+    """Where voltage and current come from."""
+
+    SHUNT_MONITOR = "shunt monitor"
+    DRIVER_POWER = "driver power"
+    BOARD_CONTROLLER = "board controller"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RecordingGoals(_Part):
+    """Largest error against least squares as a share, and the share of answers whose bounds hold it."""
+
+    full_rate: float
+    averaged: float
+    covered: float
+    halves: float
+
+
+class RecordingsPlan(_Part):
+    """Which real recordings are estimated, and at which rates."""
+
+    folder: str
+    rates_hz: tuple[float, ...]
+    phases: Annotated[int, Field(ge=1)]
+    skew: DurationS
+    goals: RecordingGoals
+
+
+class NodesPlan(_Part):
+    """Some nodes under one scenario."""
+
+    scenario: str
+    nodes: Annotated[int, Field(ge=1)]
+
+
+class SensorGoals(_Part):
+    """Share found before the drop, and the rise of the resistance at which it is found in the median."""
+
+    found: float
+    rise: float
+
+
+class AgeingGoals(_Part):
+    """Goals of all sensors."""
+
+    lead_days: float
+    false_alarms: float
+
+
+class AgeingPlan(_Part):
+    """Months of a fleet in closed form."""
+
+    node: str
+    bmc: str
+    days: Annotated[int, Field(ge=1)]
+    step: DurationS
+    mix: dict[str, float]
+    diurnal_k: float
+    noise_k: float
+    seed: int
+    faulty: NodesPlan
+    quiet: tuple[NodesPlan, ...]
+    plain_share: Annotated[float, Field(gt=0.0, le=1.0)]
+    sensors: dict[SensorChain, SensorGoals]
+    goals: AgeingGoals
+
+
+class SupplyPlan(_Part):
+    """The whole file."""
+
+    recordings: RecordingsPlan
+    ageing: AgeingPlan
+
+
+def load_supply(path: Path = SUPPLY) -> SupplyPlan:
+    """Read the file; ConfigError with file, line and key where it is wrong."""
+    return load_document(SupplyPlan, path)

@@ -1,0 +1,120 @@
+"""The table of the suite `judgement`: what is run, which answers count as right, and the goals."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from simulator.files.scenario import TrueCause
+from telemetry.documents import load_document
+from telemetry.durations import DurationS
+from telemetry.records import Cause, RootCause, Severity
+
+JUDGEMENT = Path(__file__).with_name("judgement.yaml")
+# Rows, or kinds of rows, that must have a goal.
+GOALS = (
+    "recall",
+    "top-1",
+    "top-3",
+    "precision",
+    "pages per node-month",
+    "quiet runs with a page",
+    "bus drops called where none was",
+    "gpu lost delay",
+    "hang delay",
+    "lead before a drop",
+    "false notices per node-day",
+    "false pages per hour",
+    "ece",
+    "brier",
+)
+_WORDS = frozenset((*map(str, Cause), *map(str, RootCause)))
+
+
+def _known(word: str) -> str:
+    if word not in _WORDS:
+        raise ValueError(f"a cause that incidents can have: {', '.join(sorted(_WORDS))}")
+    return word
+
+
+Word = Annotated[str, AfterValidator(_known)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Goal(_Part):
+    """What a row must reach: at least `min`, or at most `max`."""
+
+    min: float | None = None
+    max: float | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "Goal":
+        if (self.min is None) == (self.max is None):
+            raise ValueError("either min or max")
+        return self
+
+
+class Answer(_Part):
+    """Which causes count for one true cause: right, found under another name, or neither right nor wrong."""
+
+    names: tuple[Word, ...]
+    shows: tuple[Word, ...] = ()
+    beside: tuple[Word, ...] = ()
+    told_from: Annotated[Severity, Field(alias="from")] = Severity.WARNING
+    within: DurationS  # goal of the median delay
+    why: str
+
+    @property
+    def found(self) -> frozenset[str]:
+        """The causes by which the fault counts as found."""
+        return frozenset((*self.names, *self.shows))
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        """The causes that are no false alarm while the fault is there."""
+        return self.found | frozenset(self.beside)
+
+
+class PlannedRun(_Part):
+    """One scenario on some nodes, once for each seed."""
+
+    scenario: str
+    nodes: tuple[str, ...]
+    duration: DurationS | None = None
+    tier: Literal["a", "b"] | None = None
+    full: bool = False
+    together: bool = False  # the labels of the scenario are one event, such as a node that goes dark
+    group: str = "full rate"
+
+
+class JudgementTable(_Part):
+    """The whole table."""
+
+    page_from: Severity
+    early: DurationS
+    after_end: DurationS
+    after_drop: tuple[Word, ...]
+    answers: dict[TrueCause, Answer]
+    runs: tuple[PlannedRun, ...]
+    first_seed: int
+    seeds: Annotated[int, Field(ge=1)]
+    full_seeds: Annotated[int, Field(ge=1)]
+    goals: dict[str, Goal]
+
+    @model_validator(mode="after")
+    def _complete(self) -> "JudgementTable":
+        missing = [str(cause) for cause in TrueCause if cause not in self.answers]
+        if missing:
+            raise ValueError(f"an answer for {', '.join(missing)}")
+        aimless = sorted(set(GOALS) - set(self.goals))
+        if aimless:
+            raise ValueError(f"a goal for {', '.join(aimless)}")
+        return self
+
+
+def load_judgement(path: Path = JUDGEMENT) -> JudgementTable:
+    """Read the table; ConfigError with file, line and key where it is wrong."""
+    return load_document(JudgementTable, path)
