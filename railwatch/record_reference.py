@@ -8,7 +8,7 @@ from textwrap import wrap
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from telemetry.records import RECORD_TYPES, Evidence
+from telemetry.records import RECORD_TYPES, Evidence, Hypothesis
 
 WIDTH = 116
 _INTRODUCTION = (
@@ -39,7 +39,7 @@ def records_markdown() -> str:
         *wrap(_SUMMARY, WIDTH),
     ]
     words: dict[type[StrEnum], None] = {}
-    for name, record_type in (*RECORD_TYPES.items(), ("evidence", Evidence)):
+    for name, record_type in (*RECORD_TYPES.items(), ("evidence", Evidence), ("hypothesis", Hypothesis)):
         lines += ["", f"## `{name}`", "", *(getdoc(record_type) or "").splitlines(), ""]
         lines += ["| field | JSON | values |", "| --- | --- | --- |"]
         hints = get_type_hints(record_type)

@@ -50,6 +50,8 @@ def refusals(
         yield "breaker", breaker_words(standing.breaker)
     if action in rails.approval:
         yield "approval", f"{action.value} needs a person's approval"
+    if action is ActionClass.NOTIFY and incident.silence is not None:
+        yield "silence", incident.silence
     if not targets:
         yield "target", "no GPU that answers is meant"
     if standing.ended_ns is not None and now_ns - standing.ended_ns < policy.then.cooldown_s * NS_PER_S:

@@ -92,6 +92,25 @@ class Cause(StrEnum):
     NOVELTY = "novelty"
 
 
+class RootCause(StrEnum):
+    """The class of what is wrong, as `Hypothesis` ranks them; what a detector sees is a `Cause`."""
+
+    JOINT_AGEING = "joint_ageing"
+    SUPPLY_LOST = "supply_lost"
+    SUPPLY_OVERLOAD = "supply_overload"
+    SYNCHRONOUS_OVERLOAD = "synchronous_overload"
+    INPUT_SAG = "input_sag"
+    THERMAL_INTERFACE = "thermal_interface"
+    AIRFLOW = "airflow"
+    LOOSE_MODULE = "loose_module"
+    HANG = "hang"
+    DRIVER_FAULT = "driver_fault"
+    SENSOR_FAULT = "sensor_fault"
+    EXPORTER_FAULT = "exporter_fault"
+    NO_ELECTRICAL_EVIDENCE = "no_electrical_evidence"
+    UNKNOWN = "unknown"
+
+
 class FindingStatus(StrEnum):
     """Where a finding stands in its life."""
 
@@ -184,11 +203,27 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hypothesis:
+    """One answer to what is wrong, with its probability among all answers.
+
+    `for_` and `against` are what was seen, each with its weight in natural logarithms of odds; `would_disprove` is what
+    to measure if one doubts it.
+    """
+
+    cause: RootCause
+    probability: float
+    for_: tuple[str, ...]
+    against: tuple[str, ...]
+    would_disprove: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
     """Findings on one root entity, from opening to closing.
 
-    `impact_gpu_hours` is the expected loss in GPU-hours if nothing is done. `affected` lists every entity with a
-    finding in it.
+    `impact_gpu_hours` is the expected loss in GPU-hours if nothing is done: what is at stake times `loss_probability`.
+    `affected` lists every entity with a finding in it. `hypotheses` are ranked, the likeliest first; their
+    probabilities add up to 1. `silence` says who asked for quiet, until when and why, None where nobody did.
     """
 
     id: str
@@ -203,6 +238,9 @@ class Incident:
     impact_gpu_hours: float
     summary: str
     findings: tuple[Finding, ...]
+    loss_probability: float | None = None
+    hypotheses: tuple[Hypothesis, ...] = ()
+    silence: str | None = None
 
     def number(self, name: str) -> float | None:
         """Give the newest value of one piece of evidence over its findings, None where there is none."""

@@ -6,20 +6,40 @@ quiet time. Same findings in, same incidents out: ids follow from content.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from analytics.classification.reading import observations
+from analytics.classification.score import Weights, classify
 from analytics.connectivity import Kinship, root_of
-from analytics.incidents.case import Case, merged, open_case, settled, with_finding
-from analytics.incidents.families import ELECTRICAL, LOSS, explains, family_of, finding_key, points_to_parent
+from analytics.incidents.book_document import as_document, read_document
+from analytics.incidents.case import Case, Judged, merged, open_case, settled, with_finding
+from analytics.incidents.endings import absent, closed_as, unseen
+from analytics.incidents.families import (
+    BESIDE,
+    ELECTRICAL,
+    FAMILIES,
+    FOLDS,
+    LOSS,
+    STORM,
+    explains,
+    family_of,
+    finding_key,
+    points_to_parent,
+)
+from analytics.incidents.silence import Silence, next_change_ns, silence_of
+from analytics.incidents.storm import Openings, folds, joined, places_of, storm_case, storm_words
+from analytics.incidents.surroundings import Surroundings
 from telemetry.clock import NS_PER_S
 from telemetry.durations import DurationS
 from telemetry.entities import EntityKind, Topology
-from telemetry.records import Cause, Finding, FindingStatus, Incident, IncidentState
+from telemetry.records import Cause, Event, Finding, FindingStatus, Hypothesis, Incident
 
-_VERSION = 1
+# own choice: a likelier answer than this much before is worth telling although no finding of the incident changed.
+_NEWS = 0.2
+_FORGET_EVERY_NS = 60 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,29 +57,31 @@ class BookSettings:
         Time after a restart in which a detector must tell again what was active before; longer than any hold.
     max_open
         Incidents kept open at once; findings beyond are counted and not taken in.
+    storm_above, storm_window_s
+        Where more incidents than this open on one node or rack within this time, it is an alarm flood and they become
+        one, except those about power, heat, lost GPUs and hangs: 10 in 10 min (ISA 18.2, EEMUA 191).
+    temperature
+        Above 1 the probabilities of the hypotheses are more cautious, below 1 bolder. Own choice until it is fitted.
+    silences
+        Who asked for quiet, each with `until`, `who`, `why`, and if need be `start`, `entity` and `causes`; incidents
+        are kept and marked, and nobody is called. See docs/explanation/causes-and-confidence.md.
     """
 
     quiet_s: DurationS = 60.0
     group_window_s: DurationS = 120.0
     confirm_s: DurationS = 120.0
     max_open: int = 10_000
+    storm_above: int = 10
+    storm_window_s: DurationS = 600.0
+    temperature: float = 1.0
+    silences: tuple[Silence, ...] = ()
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-
-class _CaseDocument(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    incident: Incident
-    claimed: bool
-    quiet_since_ns: int | None
-
-
-class _BookDocument(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    version: int
-    cases: tuple[_CaseDocument, ...]
+    def __post_init__(self) -> None:
+        """Refuse what is no temperature and what is no storm."""
+        if not (self.temperature > 0 and self.storm_above >= 1):
+            raise ValueError("temperature above 0 and storm_above at least 1")
 
 
 class IncidentBook:
@@ -74,6 +96,14 @@ class IncidentBook:
         self._kinship: Kinship | None = None
         self._confirm_until_ns: int | None = None
         self._refused = 0
+        self._weights = Weights(temperature=self._settings.temperature)
+        self._around = Surroundings()
+        self._openings = Openings(window_ns=round(self._settings.storm_window_s * NS_PER_S))
+        self._storms: dict[str, None] = {}
+        # Families of what is newly known, by node: the answers of other incidents there may change.
+        self._news: dict[str, set[int]] = {}
+        self._silences_change_ns: int | None = 0 if self._settings.silences else None
+        self._forget_ns = 0
 
     @property
     def incidents(self) -> tuple[Incident, ...]:
@@ -85,21 +115,34 @@ class IncidentBook:
         """Give how many findings were not taken in because the book was full."""
         return self._refused
 
-    def step(self, findings: Sequence[Finding], now_ns: int, topology: Topology) -> tuple[Incident, ...]:
-        """Take in findings and the passing of time; give every incident that changed, closed ones last."""
+    def step(
+        self, findings: Sequence[Finding], now_ns: int, topology: Topology, events: Sequence[Event] = ()
+    ) -> tuple[Incident, ...]:
+        """Take in findings, events and the passing of time; give every incident that changed, closed ones last."""
         kinship = self._under(topology)
+        if not (findings or events or self._cases):
+            return ()
+        for node in self._around.hear(events, kinship) if events else ():
+            self._news.setdefault(node, set()).update(BESIDE)
         closed: list[Incident] = []
         for finding in sorted(findings, key=lambda one: (one.time_ns, one.entity_id, one.detector)):
+            self._news.setdefault(kinship.top(finding.entity_id), set()).add(family_of(finding.cause))
             if finding.status is FindingStatus.CLEARED:
                 self._clear(finding, kinship)
             else:
                 closed.extend(self._take_in(finding, now_ns, kinship))
-        self._forget_unconfirmed(now_ns, kinship)
+        self._forget(now_ns, kinship)
+        if self._silences_change_ns is not None and now_ns >= self._silences_change_ns:
+            self._silences_change_ns = next_change_ns(self._settings.silences, now_ns)
+            self._unsettled.update(dict.fromkeys(self._cases))
         changed = tuple(case_id for case_id in self._unsettled if case_id in self._cases)
         self._unsettled.clear()
         for case_id in changed:
             case = self._cases[case_id]
-            self._cases[case_id] = settled(case, kinship, now_ns=now_ns, remark=self._remark(case, kinship))
+            judged = self._judge(case, now_ns, kinship)
+            self._cases[case_id] = settled(case, kinship, now_ns=now_ns, judged=judged)
+        if self._news:
+            changed = (*changed, *self._judge_again(frozenset(changed), now_ns, kinship))
         closed.extend(self._close_quiet(now_ns, kinship))
         still = tuple(self._cases[case_id].incident for case_id in changed if case_id in self._cases)
         return (*still, *closed)
@@ -114,23 +157,17 @@ class IncidentBook:
             self._cases[incident_id] = case
             self._unsettled[incident_id] = None
             return ()
-        after = settled(case, self._kinship, now_ns=now_ns, remark=self._remark(case, self._kinship))
+        judged = self._judge(case, now_ns, self._kinship)
+        after = settled(case, self._kinship, now_ns=now_ns, judged=judged)
         self._cases[incident_id] = after
         return (after.incident,)
 
     def snapshot(self) -> dict[str, Any]:
         """Give the book as JSON types, for `restore`."""
-        return {
-            "version": _VERSION,
-            "cases": [
-                {
-                    "incident": asdict(case.incident),
-                    "claimed": case.claimed,
-                    "quiet_since_ns": case.quiet_since_ns,
-                }
-                for case in self._cases.values()
-            ],
-        }
+        events, closed_findings = self._around.snapshot()
+        return as_document(
+            self._cases.values(), events=events, closed_findings=closed_findings, openings=self._openings.snapshot()
+        )
 
     @staticmethod
     def restore(snapshot: Mapping[str, Any], *, now_ns: int, settings: BookSettings | None = None) -> "IncidentBook":
@@ -144,20 +181,22 @@ class IncidentBook:
         ValueError
             The snapshot does not fit, or is of another version.
         """
-        document = _BookDocument.model_validate(snapshot)
-        if document.version != _VERSION:
-            raise ValueError(f"incident book version {document.version}, expected {_VERSION}")
+        document = read_document(snapshot)
         book = IncidentBook(settings)
         for stored in document.cases:
-            case = Case(incident=stored.incident, claimed=stored.claimed, quiet_since_ns=stored.quiet_since_ns)
+            case = stored.case()
             unconfirmed = frozenset(finding_key(finding) for finding in case.active)
             book._cases[stored.incident.id] = replace(case, unconfirmed=unconfirmed)
+        book._storms = {stored.incident.id: None for stored in document.cases if stored.storm}
+        book._around.restore(document.events, document.closed_findings)
+        book._openings.restore(document.openings)
         book._confirm_until_ns = now_ns + round(book._settings.confirm_s * NS_PER_S)
         return book
 
     def _under(self, topology: Topology) -> Kinship:
         if self._kinship is None or self._kinship.topology is not topology:
             self._kinship = Kinship.of(topology)
+            self._around.settle(self._kinship)
             self._places.clear()
             for case in self._cases.values():
                 self._places.setdefault(_place(case, self._kinship), {})[case.incident.id] = None
@@ -166,29 +205,51 @@ class IncidentBook:
     def _take_in(self, finding: Finding, now_ns: int, kinship: Kinship) -> tuple[Incident, ...]:
         """Put a finding where it belongs; give the incidents that were merged into another for it."""
         near = self._near(family_of(finding.cause), finding.entity_id, kinship)
+        storms = self._storms_over(finding.entity_id, kinship)
         root = root_of(
             finding,
             [other for case in near for other in case.active if points_to_parent(finding.cause)],
             kinship,
             window_ns=round(self._settings.group_window_s * NS_PER_S),
         )
-        home = next((case for case in near if case.holds(finding)), None) or next(
+        home = next((case for case in (*near, *storms) if case.holds(finding)), None) or next(
             (case for case in near if case.takes_in(finding, root, kinship)), None
         )
         if home is not None:
             self._put(with_finding(home, finding), kinship)
             return ()
         below = kinship.descendants(root) | {root}
-        joined = [
+        kin = [
             case for case in near if case.incident.entity_id in below and explains(finding.cause, case.incident.cause)
         ]
-        if joined:
-            return self._merge(joined, finding, root, now_ns, kinship=kinship)
+        if kin:
+            return self._merge(kin, finding, root, now_ns, kinship=kinship)
+        if storms and finding.cause in FOLDS:
+            self._put(joined(storms[0], finding), kinship)
+            return ()
         if len(self._cases) >= self._settings.max_open:
             self._refused += 1
-        else:
+            return ()
+        return self._open(finding, root, now_ns, kinship)
+
+    def _open(self, finding: Finding, root: str, now_ns: int, kinship: Kinship) -> tuple[Incident, ...]:
+        """Open an incident; where it is one too many give those that became part of the storm."""
+        places = places_of(root, kinship)
+        self._openings.note(places, finding.cause, now_ns)
+        flooded = self._openings.flooded(places, now_ns, more_than=self._settings.storm_above)
+        if flooded is None or finding.cause not in FOLDS:
             self._put(open_case(finding, root, now_ns), kinship)
-        return ()
+            return ()
+        under = {flooded, *kinship.descendants(flooded)}
+        folded = [case for case in self._cases.values() if case.incident.entity_id in under and folds(case)]
+        storm = storm_case(finding, flooded, [finding.cause, *(case.incident.cause for case in folded)], now_ns)
+        gone = []
+        for case in folded:
+            storm = merged(storm, case)
+            self._drop(case, kinship)
+            gone.append(closed_as(case.incident, now_ns, f"folded into the alarm flood {storm.incident.id}"))
+        self._put(storm, kinship)
+        return tuple(gone)
 
     def _merge(
         self, joined: list[Case], finding: Finding, root: str, now_ns: int, *, kinship: Kinship
@@ -200,9 +261,15 @@ class IncidentBook:
         for case in joined[1:]:
             survivor = merged(survivor, case)
             self._drop(case, kinship)
-            gone.append(_closed(case.incident, now_ns, f"merged into {survivor.incident.id}"))
+            gone.append(closed_as(case.incident, now_ns, f"merged into {survivor.incident.id}"))
         self._put(replace(survivor, incident=replace(survivor.incident, entity_id=root)), kinship)
         return tuple(gone)
+
+    def _storms_over(self, entity_id: str, kinship: Kinship) -> list[Case]:
+        if not self._storms:
+            return []
+        places = places_of(entity_id, kinship)
+        return [self._cases[one] for one in self._storms if self._cases[one].incident.entity_id in places]
 
     def _near(self, family: int, entity_id: str, kinship: Kinship) -> list[Case]:
         """Give the cases of a family on the node of an entity."""
@@ -213,9 +280,12 @@ class IncidentBook:
         self._cases[case_id] = case
         self._places.setdefault(_place(case, kinship), {})[case_id] = None
         self._unsettled[case_id] = None
+        if case.storm:
+            self._storms[case_id] = None
 
     def _drop(self, case: Case, kinship: Kinship) -> None:
         del self._cases[case.incident.id]
+        self._storms.pop(case.incident.id, None)
         place = _place(case, kinship)
         del self._places[place][case.incident.id]
         if not self._places[place]:
@@ -223,10 +293,17 @@ class IncidentBook:
 
     def _clear(self, finding: Finding, kinship: Kinship) -> None:
         key = finding_key(finding)
-        for case in self._near(family_of(finding.cause), finding.entity_id, kinship):
+        near = self._near(family_of(finding.cause), finding.entity_id, kinship)
+        for case in (*near, *self._storms_over(finding.entity_id, kinship)):
             if any(finding_key(own) == key for own in case.active):
                 self._put(with_finding(case, finding), kinship)
                 return
+
+    def _forget(self, now_ns: int, kinship: Kinship) -> None:
+        if now_ns >= self._forget_ns and not self._around.empty:
+            self._around.forget(now_ns)
+            self._forget_ns = now_ns + _FORGET_EVERY_NS
+        self._forget_unconfirmed(now_ns, kinship)
 
     def _forget_unconfirmed(self, now_ns: int, kinship: Kinship) -> None:
         if self._confirm_until_ns is None or now_ns < self._confirm_until_ns:
@@ -237,7 +314,7 @@ class IncidentBook:
             for finding in case.active:
                 if finding_key(finding) in case.unconfirmed:
                     gone = family_of(finding.cause) == LOSS and not kinship.knows(finding.entity_id)
-                    after = with_finding(after, _absent(finding, now_ns) if gone else _unseen(finding, now_ns))
+                    after = with_finding(after, absent(finding, now_ns) if gone else unseen(finding, now_ns))
             if after is not case:
                 self._put(after, kinship)
 
@@ -248,10 +325,48 @@ class IncidentBook:
             for case in self._cases.values()
             if case.quiet_since_ns is not None and now_ns - case.quiet_since_ns >= quiet_ns
         ]
+        if not over:
+            return ()
         for case in over:
             self._drop(case, kinship)
+            self._around.note_closed(case.incident, kinship)
         why = f"closed after {self._settings.quiet_s:g} s of quiet"
-        return tuple(_closed(case.incident, now_ns, why) for case in over)
+        return tuple(closed_as(case.incident, now_ns, why) for case in over)
+
+    def _judge(self, case: Case, now_ns: int, kinship: Kinship) -> Judged:
+        """Say what is likely wrong, whether the supply side shows anything beside a loss, and who asked for quiet."""
+        node = kinship.top(case.incident.entity_id)
+        on_node = [
+            self._cases[case_id]
+            for family in (STORM, *range(len(FAMILIES)))
+            for case_id in self._places.get((family, node), ())
+        ]
+        scene = self._around.scene(case, on_node, kinship, now_ns=now_ns)
+        # A new case has its cause from its lead only once it is settled; the silence asks for it.
+        led = replace(case.incident, cause=case.lead.cause)
+        return Judged(
+            headline=storm_words(case, kinship) if case.storm else "",
+            remark=self._remark(case, kinship),
+            hypotheses=classify(observations(scene), self._weights),
+            silence=silence_of(self._settings.silences, led, kinship, now_ns=now_ns),
+        )
+
+    def _judge_again(self, done: frozenset[str], now_ns: int, kinship: Kinship) -> tuple[str, ...]:
+        """Judge the other incidents of nodes with news; give those whose answer is another one."""
+        news, changed = dict(self._news), []
+        self._news.clear()
+        for node, families in news.items():
+            concerned = [family for family, others in BESIDE.items() if family in families or others & families]
+            for family in concerned:
+                for case_id in self._places.get((family, node), ()):
+                    case = self._cases[case_id]
+                    if case_id in done:
+                        continue
+                    judged = self._judge(case, now_ns, kinship)
+                    if _is_news(case.incident.hypotheses, judged.hypotheses):
+                        self._cases[case_id] = settled(case, kinship, now_ns=now_ns, judged=judged)
+                        changed.append(case_id)
+        return tuple(changed)
 
     def _remark(self, case: Case, kinship: Kinship) -> str:
         """Say beside a lost GPU whether the supply side shows anything: not every loss is the supply's fault."""
@@ -274,26 +389,7 @@ def _place(case: Case, kinship: Kinship) -> tuple[int, str]:
     return case.family, kinship.top(case.incident.entity_id)
 
 
-def _closed(incident: Incident, now_ns: int, why: str) -> Incident:
-    return replace(
-        incident,
-        time_ns=max(now_ns, incident.time_ns),
-        closed_ns=now_ns,
-        state=IncidentState.CLOSED,
-        summary=f"{incident.summary}; {why}",
-    )
-
-
-def _unseen(finding: Finding, now_ns: int) -> Finding:
-    return replace(
-        finding,
-        time_ns=max(now_ns, finding.time_ns),
-        status=FindingStatus.CLEARED,
-        summary=f"{finding.summary}; not seen again since the restart",
-    )
-
-
-def _absent(finding: Finding, now_ns: int) -> Finding:
-    words = "; not seen since the restart: GPU not found"
-    summary = finding.summary if finding.summary.endswith(words) else f"{finding.summary}{words}"
-    return replace(finding, time_ns=max(now_ns, finding.time_ns), status=FindingStatus.UPDATED, summary=summary)
+def _is_news(before: Sequence[Hypothesis], after: Sequence[Hypothesis]) -> bool:
+    if not before or before[0].cause is not after[0].cause:
+        return True
+    return abs(before[0].probability - after[0].probability) > _NEWS

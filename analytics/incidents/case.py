@@ -4,12 +4,14 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from analytics.connectivity import Kinship
-from analytics.incidents.families import explains, family_of, finding_key, rank_of
-from analytics.incidents.impact import impact_gpu_hours
-from telemetry.records import Finding, FindingStatus, Incident, IncidentState
+from analytics.incidents.families import STANDING, STORM, explains, family_of, finding_key, rank_of
+from analytics.incidents.impact import at_stake_gpu_hours, loss_probability, severity_of
+from telemetry.entities import EntityKind
+from telemetry.records import Cause, Finding, FindingStatus, Hypothesis, Incident, IncidentState
 
 MAX_FINDINGS = 512
 _MAX_NAMES = 4
+_JOB_ID = f"{EntityKind.JOB}:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +20,14 @@ class Case:
 
     `claimed` says that an action of ours holds it down. `quiet_since_ns` is since when no symptom was there and no
     claim in force, None while one is. `unconfirmed` are the keys of findings that were active before a restart and
-    have not been told since.
+    have not been told since. `storm` counts what an alarm flood folded into it, by cause; empty where it is none.
     """
 
     incident: Incident
     claimed: bool = False
     quiet_since_ns: int | None = None
     unconfirmed: frozenset[str] = frozenset()
+    storm: tuple[tuple[Cause, int], ...] = ()
 
     @property
     def active(self) -> tuple[Finding, ...]:
@@ -33,10 +36,20 @@ class Case:
 
     @property
     def lead(self) -> Finding:
-        """Give the finding that speaks for the case: nearest to the root cause, active, worst, first."""
+        """Give the finding that speaks for the case: nearest to the root cause, active, worst, first.
+
+        What is seen goes before the fault behind it: rules answer a rail that sags, whichever of the hypotheses holds.
+        In a storm there is no common root cause: the worst speaks.
+        """
+        if self.storm:
+            return min(
+                self.incident.findings,
+                key=lambda one: (one.status is FindingStatus.CLEARED, -one.severity.rank, one.since_ns, one.id),
+            )
         return min(
             self.incident.findings,
             key=lambda finding: (
+                finding.cause in STANDING,
                 rank_of(finding.cause),
                 finding.status is FindingStatus.CLEARED,
                 -finding.severity.rank,
@@ -47,8 +60,8 @@ class Case:
 
     @property
     def family(self) -> int:
-        """Give the number of the family of its cause."""
-        return family_of(self.incident.cause)
+        """Give the number of the family of its cause; storms are of a family of their own."""
+        return STORM if self.storm else family_of(self.incident.cause)
 
     def holds(self, finding: Finding) -> bool:
         """Say whether this finding, in an earlier record, is in the case."""
@@ -113,21 +126,38 @@ def merged(survivor: Case, absorbed: Case) -> Case:
     )
 
 
-def settled(case: Case, kinship: Kinship, *, now_ns: int, remark: str = "") -> Case:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What is said of a case beside its findings: words before and after, ranked hypotheses, who asked for quiet."""
+
+    headline: str = ""
+    remark: str = ""
+    hypotheses: tuple[Hypothesis, ...] = ()
+    silence: str | None = None
+
+
+def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Case:
     """Give the case with all that follows from its findings: cause, severity, state, impact and words."""
     before, lead, active = case.incident, case.lead, bool(case.active)
     severity = max((before.severity, *(own.severity for own in before.findings)), key=lambda worst: worst.rank)
+    probability = loss_probability(cause=lead.cause, severity=severity, hypotheses=judged.hypotheses)
+    severity = max(severity, severity_of(probability), key=lambda worst: worst.rank)
+    symptoms = any(own.cause not in STANDING for own in case.active)
     state = before.state
-    if active:
-        state = IncidentState.OPEN
-    elif case.claimed:
+    if case.claimed and not symptoms:
         state = IncidentState.MITIGATED
+    elif active:
+        state = IncidentState.OPEN
     quiet_since_ns = case.quiet_since_ns
     if active or case.claimed:
         quiet_since_ns = None
     elif quiet_since_ns is None:
         quiet_since_ns = now_ns
     affected = tuple(sorted({own.entity_id for own in before.findings}))
+    stake_gpu_hours = at_stake_gpu_hours(
+        n_gpus=_gpus_at_stake(before.entity_id, probability, kinship),
+        checkpoint_age_s=before.number("checkpoint_age_s"),
+    )
     incident = replace(
         before,
         time_ns=max(now_ns, before.time_ns),
@@ -135,22 +165,34 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, remark: str = "") -> C
         severity=severity,
         state=state,
         affected=affected,
-        impact_gpu_hours=impact_gpu_hours(
-            n_gpus=len(kinship.gpus_under(before.entity_id)), cause=lead.cause, severity=severity
-        ),
-        summary=_summary(lead, affected, state, kinship, remark),
+        impact_gpu_hours=stake_gpu_hours * probability,
+        summary=_summary(lead, affected, state, kinship, judged),
+        loss_probability=probability,
+        hypotheses=judged.hypotheses,
+        silence=judged.silence,
     )
     return replace(case, incident=incident, quiet_since_ns=quiet_since_ns)
 
 
-def _summary(lead: Finding, affected: tuple[str, ...], state: IncidentState, kinship: Kinship, remark: str) -> str:
+def _gpus_at_stake(root: str, probability: float, kinship: Kinship) -> int:
+    """Give how many GPUs lose their work: those at or below the root, and those of a job that is lost with one of them.
+
+    Where a node runs a job, all of its GPUs are taken to work for it.
+    """
+    node = kinship.top(root)
+    if probability >= 1.0 and any(one.startswith(_JOB_ID) for one in kinship.descendants(node)):
+        return len(kinship.gpus_under(node))
+    return len(kinship.gpus_under(root))
+
+
+def _summary(lead: Finding, affected: tuple[str, ...], state: IncidentState, kinship: Kinship, judged: Judged) -> str:
     others = [kinship.name(entity_id) for entity_id in affected if entity_id != lead.entity_id]
-    parts = [lead.summary]
+    parts = [f"{judged.headline}: {lead.summary}" if judged.headline else lead.summary]
     if others:
         more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
         parts.append(f"also on {', '.join(others[:_MAX_NAMES])}{more}")
-    if remark:
-        parts.append(remark)
+    if judged.remark:
+        parts.append(judged.remark)
     if state is IncidentState.MITIGATED:
         parts.append("held down by an action")
     return "; ".join(parts)

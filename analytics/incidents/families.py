@@ -23,8 +23,43 @@ FAMILIES: tuple[tuple[Cause, ...], ...] = (
     (Cause.SENSOR_FAULT, Cause.SENSOR_LOST),
     (Cause.NOVELTY,),
 )
-ELECTRICAL = 0
-LOSS = 2
+ELECTRICAL, HEAT, LOSS, MODULE, FABRIC, SENSORS = range(6)
+STORM = -1
+# The findings of which other families can have to do with an incident: a lost GPU with its supply and its links, a
+# contradiction between sensors with whatever was read from them.
+BESIDE: dict[int, frozenset[int]] = {
+    ELECTRICAL: frozenset({SENSORS}),
+    HEAT: frozenset({SENSORS}),
+    LOSS: frozenset({ELECTRICAL, MODULE, FABRIC}),
+    MODULE: frozenset({LOSS, FABRIC}),
+    FABRIC: frozenset({LOSS, MODULE}),
+    SENSORS: frozenset({LOSS}),
+}
+# What stays while an action holds the symptom down: a cap lifts the rail, and mends no joint.
+STANDING = frozenset(
+    {
+        Cause.INPUT_SAG,
+        Cause.SUPPLY_LOST,
+        Cause.JOINT_AGEING,
+        Cause.SUPPLY_OVERLOAD,
+        Cause.SYNCHRONOUS_OVERLOAD,
+    }
+)
+# Links and collectives join the GPUs of a node, so that what happens to one concerns all.
+JOINS_SIBLINGS = frozenset({MODULE, FABRIC})
+# What becomes one incident in an alarm flood. Not in it is what an answer within seconds hangs on: power, heat, a GPU
+# that is gone, a job that hangs.
+FOLDS = frozenset(
+    {
+        Cause.GPU_ERROR,
+        Cause.FABRIC_ERROR,
+        Cause.LOOSE_MODULE,
+        Cause.STRAGGLER,
+        Cause.SENSOR_FAULT,
+        Cause.SENSOR_LOST,
+        Cause.NOVELTY,
+    }
+)
 _FAMILY = {cause: number for number, family in enumerate(FAMILIES) for cause in family}
 _RANK = {cause: rank for family in FAMILIES for rank, cause in enumerate(family)}
 

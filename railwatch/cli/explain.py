@@ -1,4 +1,4 @@
-"""``railwatch explain``: a code in words a person can act on."""
+"""``railwatch explain``: a code, a cause or an incident in words a person can act on."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -8,9 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from analytics.catalogue import Explanation, explain_sxid, explain_xid
+from analytics.classification.answers import ANSWERS
+from railwatch.cli.incident_story import incident
 from railwatch.cli.output import print_json
+from telemetry.records import RootCause
 
-app = typer.Typer(no_args_is_help=True, help="Explain a code in words a person can act on.")
+app = typer.Typer(no_args_is_help=True, help="Explain a code, a cause or an incident in words a person can act on.")
 
 Code = Annotated[int, typer.Argument(min=0, help="The number in the log.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object.")]
@@ -26,6 +29,25 @@ def xid(code: Code, as_json: JsonFlag = False) -> None:
 def sxid(code: Code, as_json: JsonFlag = False) -> None:
     """Explain an SXid of NVIDIA's NVSwitch driver."""
     _tell(explain_sxid(code), f"SXid {code}", as_json=as_json)
+
+
+@app.command(epilog="Example: railwatch explain cause joint_ageing")
+def cause(
+    name: Annotated[RootCause, typer.Argument(metavar="NAME", help="A class of root cause.")], as_json: JsonFlag = False
+) -> None:
+    """Explain a class of root cause: what it means, what would disprove it, what to check."""
+    answer = ANSWERS[name]
+    if as_json:
+        print_json({"cause": name.value, **asdict(answer)})
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{name.value}[/]  {escape(answer.means)}", soft_wrap=True)
+    console.print(f"  [dim]disproved by[/] {escape(answer.would_disprove)}", soft_wrap=True)
+    console.print(f"  [dim]check[/]        {escape(answer.check)}", soft_wrap=True)
+    console.print("  [dim]more[/]         docs/runbook/causes.md", soft_wrap=True)
+
+
+app.command(epilog="Example: railwatch explain incident i-7f2a7a248c --plot incident.svg")(incident)
 
 
 def _tell(found: Explanation | None, title: str, *, as_json: bool) -> None:

@@ -7,9 +7,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from railwatch.cli.output import SEVERITY_STYLE, describe, print_json, print_table
+from railwatch.cli.picked import picked
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, open_records
 from telemetry.clock import iso_utc
 from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record, to_json
+
+_MOST_HYPOTHESES = 3
 
 app = typer.Typer(no_args_is_help=True, help="What was found, and the numbers that say so.")
 
@@ -55,13 +58,11 @@ def show(
 ) -> None:
     """Show one incident: its evidence, what was decided and done, and whether it helped."""
     records = open_records(data_dir_of(config_file, data_dir))
-    matches = [item for item in records.find("incident", limit=1000) if item.id.startswith(incident_id)]
-    if len(matches) != 1 or not isinstance(matches[0], Incident):
+    try:
+        incident = picked(records.find("incident", limit=1000), incident_id)
+    except typer.Exit:
         records.close()
-        found = "no such incident" if not matches else f"{len(matches)} incidents begin so"
-        typer.echo(f"{incident_id}: {found}; see railwatch incidents list", err=True)
-        raise typer.Exit(1)
-    incident = matches[0]
+        raise
     linked = _linked(records.between(incident.opened_ns, 1 << 62), incident.id)
     simulated = records.simulated(incident.id)
     records.close()
@@ -75,6 +76,11 @@ def show(
         f"[{style}]{incident.severity.value} {incident.cause.value}[/]  {incident.id}  {incident.state.value}"
     )
     console.print(escape(incident.summary), soft_wrap=True)
+    if incident.silence is not None:
+        console.print(f"[yellow]{escape(incident.silence)}[/]", soft_wrap=True)
+    likely = [f"{one.probability:.0%} {one.cause.value}" for one in incident.hypotheses[:_MOST_HYPOTHESES]]
+    if likely:
+        console.print(f"likely: {', '.join(likely)}  [dim]railwatch explain incident {incident.id}[/]", soft_wrap=True)
     for finding in incident.findings:
         rows = [(item.name, f"{item.value:.6g}", item.unit) for item in finding.evidence]
         print_table(

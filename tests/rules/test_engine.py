@@ -394,3 +394,15 @@ def test_a_cap_that_was_enforced_is_wanted_no_more_once_the_mode_says_less() -> 
     assert engine.claims == ()
     engine.rails = ENFORCED
     assert len(engine.claims) == 1
+
+
+def test_a_silenced_incident_calls_nobody_is_still_answered_and_is_told_when_the_silence_ends() -> None:
+    quiet = replace(incident(numbers=SAG), silence="silenced by ops until tomorrow: swap of psu0")
+    engine = _engine(policy(NOTIFY))
+    refusal = _only(engine.step([quiet], node(), 0))
+    assert refusal.verdict is Verdict.REFUSE
+    assert "silenced by ops" in refusal.reason
+    assert engine.step([quiet], node(), seconds(1)) == ()
+    loud = replace(quiet, silence=None, time_ns=seconds(2))
+    assert _only(engine.step([loud], node(), seconds(2))).verdict is Verdict.EXECUTE
+    assert _only(_engine().step([quiet], node(), 0)).verdict is Verdict.EXECUTE, "a cap protects in silence too"

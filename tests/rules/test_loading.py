@@ -164,4 +164,4 @@ def test_hostile_yaml_is_refused_in_a_line(tmp_path: Path, text: str) -> None:
 
 def test_no_policies_are_no_policies() -> None:
     assert load_policies([]) == ()
-    assert len(builtin_policy_files()) == 6
+    assert len(builtin_policy_files()) == 7

@@ -30,6 +30,7 @@ def test_every_policy_has_the_name_of_its_file() -> None:
         "thermal-margin-clock-cap",
         "gpu-lost-notify",
         "gpu-error-notify",
+        "slow-fault-notify",
     }
 
 

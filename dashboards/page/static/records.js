@@ -57,6 +57,7 @@ function incidentCard(incident) {
     ),
     element("p", { class: "summary" }, incident.summary),
     element("p", { class: "dim" }, state.words.causes[incident.cause]?.[1] ?? ""),
+    likely(incident),
     finding?.evidence.length ? evidenceTable(finding.evidence) : null,
     answer(incident),
     element(
@@ -68,6 +69,15 @@ function incidentCard(incident) {
       incident.impact_gpu_hours ? ` · about ${incident.impact_gpu_hours.toPrecision(2)} GPU-hours at stake` : "",
     ),
   );
+}
+
+/** The three likeliest answers to what is wrong, and who asked for quiet. */
+function likely(incident) {
+  const answers = (incident.hypotheses ?? [])
+    .slice(0, 3)
+    .map((item) => `${Math.round(item.probability * 100)} % ${humanised(item.cause).toLowerCase()}`);
+  const parts = [answers.length && `Likely: ${answers.join(", ")}`, incident.silence].filter(Boolean);
+  return parts.length ? element("p", { class: "likely" }, parts.join(" · ")) : null;
 }
 
 function evidenceTable(evidence) {

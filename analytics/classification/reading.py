@@ -1,0 +1,276 @@
+"""Reading the signs of a scene: which are there, which are denied, and which nobody could see."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from analytics.classification.sign import Observation, Sign
+from analytics.connectivity import Kinship
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.records import Cause, Event, EventKind, Finding, Severity
+
+# Siblings that begin within this time deviate together: group windows of 60 to 120 s are usual in alarm management
+# (EEMUA 191, ISA 18.2).
+TOGETHER_NS = 120 * NS_PER_S
+# A cause is sought from ten minutes before a failure to five after: Meta RSC clusters, HPCA'25, arXiv 2410.21680.
+BEFORE_NS = 600 * NS_PER_S
+AFTER_NS = 300 * NS_PER_S
+# own choice: the gate at which a rise of the resistance is told, and half of it, below which it counts as none.
+_RISEN_RATIO, _AS_BEFORE_RATIO = 1.10, 1.05
+# own choice: a share of the excess that grows with power; between the two nobody can tell.
+_GROWS_RATIO, _CONSTANT_RATIO = 0.6, 0.3
+# A kernel thread that takes most of a processor (field report: nv_queue near 100 %, blbadger.github.io/gpu-server).
+_SPINNING_RATIO = 0.8
+# NVIDIA Xid catalogue: graphics engine exception, MMU fault, GPU stopped processing, preemptive clean-up, and the codes
+# of the GPU's system processor (119, 120): driver, firmware or application.
+_APPLICATION_XIDS = frozenset({13, 31, 32, 43, 45, 69, 109, 119, 120})
+_XID_OFF_THE_BUS = 79
+# IPMI 2.0 table 42-3, sensor type << 8 | offset: power supply input lost or out of range, power unit input lost.
+_INPUT_CODES = frozenset({0x0803, 0x0804, 0x0805, 0x0904})
+
+ELECTRICAL_SIGNS: dict[Cause, Sign] = {
+    Cause.SUPPLY_SAG: Sign.SAG,
+    Cause.POWER_BRAKE: Sign.BRAKE,
+    Cause.HW_SLOWDOWN: Sign.SLOWDOWN,
+    Cause.JOINT_AGEING: Sign.RESISTANCE_UP,
+    Cause.SUPPLY_LOST: Sign.SUPPLY_OUT,
+    Cause.SUPPLY_OVERLOAD: Sign.LOAD_BEYOND_PATH,
+    Cause.SYNCHRONOUS_OVERLOAD: Sign.DIPS_WITH_STEPS,
+    Cause.INPUT_SAG: Sign.VOLTAGE_DOWN,
+}
+_PLAIN_SIGNS: dict[Cause, Sign] = {
+    **ELECTRICAL_SIGNS,
+    Cause.THERMAL_INTERFACE: Sign.ONE_HOT,
+    Cause.AIRFLOW: Sign.WARM_AIR,
+    Cause.THERMAL_MARGIN: Sign.THIN_MARGIN,
+    Cause.GPU_LOST: Sign.LOST,
+    Cause.LOOSE_MODULE: Sign.LINK_ERRORS,
+    Cause.FABRIC_ERROR: Sign.LINK_ERRORS,
+    Cause.HANG: Sign.NO_PROGRESS,
+    Cause.STRAGGLER: Sign.LAGS,
+    Cause.SENSOR_FAULT: Sign.DISAGREES,
+    Cause.NOVELTY: Sign.ODD,
+}
+_EVENT_SIGNS: dict[EventKind, Sign] = {
+    EventKind.POWER: Sign.INPUT_EVENT,
+    EventKind.FAN: Sign.FAN_EVENT,
+    EventKind.DRIVER_BOUND: Sign.DRIVER_CHANGED,
+    EventKind.DRIVER_UNBOUND: Sign.DRIVER_CHANGED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What is known about one incident.
+
+    `own` are its findings. `beside` are findings of other families on its topology path, active or cleared lately, as
+    far as they can have to do with it; `siblings` are those of its own family elsewhere on the node. `fed_seen` says
+    that a supply above it is measured, so that silence there means something.
+    """
+
+    root: str
+    own: tuple[Finding, ...]
+    beside: tuple[Finding, ...]
+    siblings: tuple[Finding, ...]
+    events: tuple[Event, ...]
+    kinship: Kinship
+    fed_seen: bool
+
+
+def observations(scene: Scene) -> tuple[Observation, ...]:
+    """Give each sign once, in the order in which they began; the earliest telling of a sign that is there counts."""
+    first: dict[Sign, Observation] = {}
+    told = chain(
+        *(_of_finding(finding, scene.kinship) for finding in (*scene.own, *scene.beside)),
+        _together(scene),
+        _of_heat(scene),
+        _of_loss(scene),
+        _of_silence(scene),
+        *(_of_event(event, scene) for event in scene.events),
+    )
+    for one in told:
+        known = first.get(one.sign)
+        if known is None or (one.present, -one.since_ns) > (known.present, -known.since_ns):
+            first[one.sign] = one
+    return tuple(sorted(first.values(), key=lambda one: (one.since_ns, one.sign)))
+
+
+def _seen(sign: Sign, since_ns: int, words: str, *, present: bool = True) -> Observation:
+    return Observation(sign=sign, present=present, since_ns=since_ns, words=words)
+
+
+def _of_finding(finding: Finding, kinship: Kinship) -> Iterator[Observation]:
+    since_ns, name = finding.since_ns, kinship.name(finding.entity_id)
+    sign = _PLAIN_SIGNS.get(finding.cause)
+    if sign is not None:
+        yield _seen(sign, since_ns, f"{_said(finding.cause)} on {name}{_numbers(finding)}")
+    if finding.cause is Cause.LOOSE_MODULE:
+        yield _seen(Sign.LINKS_OF_ONE, since_ns, f"the errors stay with {name}")
+    if finding.cause is Cause.GPU_ERROR:
+        code = finding.number("code")
+        application = code is not None and int(code) in _APPLICATION_XIDS
+        kind = Sign.APPLICATION_ERROR if application else Sign.DEVICE_ERROR
+        yield _seen(kind, since_ns, f"{'an error' if code is None else f'Xid {code:.0f}'} on {name}")
+    ratio = _resistance_ratio(finding)
+    if ratio is not None and finding.cause is not Cause.JOINT_AGEING:
+        if ratio >= _RISEN_RATIO:
+            yield _seen(Sign.RESISTANCE_UP, since_ns, f"source resistance {ratio:.2f} x its baseline on {name}")
+        elif ratio <= _AS_BEFORE_RATIO:
+            words = f"source resistance as before on {name} ({ratio:.2f} x)"
+            yield _seen(Sign.RESISTANCE_UP, since_ns, words, present=False)
+    threads = finding.number("thread_ratio")
+    if threads is not None and threads >= _SPINNING_RATIO:
+        yield _seen(Sign.THREADS_SPIN, since_ns, f"a driver thread takes {threads:.0%} of a processor on {name}")
+
+
+def _resistance_ratio(finding: Finding) -> float | None:
+    """Give the source resistance over its own baseline, as electrical findings carry it."""
+    if finding.cause not in ELECTRICAL_SIGNS:
+        return None
+    ratio = finding.number("resistance_ratio")
+    return finding.number("rise_ratio") if ratio is None else ratio
+
+
+def _together(scene: Scene) -> Iterator[Observation]:
+    """Give the common mode: siblings that deviate within one window point to what they share."""
+    electrical = [one for one in scene.own if one.cause in ELECTRICAL_SIGNS and one.entity_id.startswith("supply:")]
+    group = _group(electrical)
+    if len(group) > 1:
+        names = _named(group, scene.kinship)
+        yield _seen(Sign.SUPPLIES_TOGETHER, min(one.since_ns for one in group), f"{names} deviate together")
+
+
+def _of_heat(scene: Scene) -> Iterator[Observation]:
+    warm = _group(one for one in (*scene.own, *scene.siblings) if one.cause is Cause.THERMAL_MARGIN)
+    if len(warm) > 1:
+        words = f"{_named(warm, scene.kinship)} near their limit together"
+        yield _seen(Sign.SEVERAL_HOT, min(one.since_ns for one in warm), words)
+    for one in scene.own:
+        grown = one.number("grows_with_power_ratio")
+        if grown is not None and not _CONSTANT_RATIO < grown < _GROWS_RATIO:
+            words = f"{max(grown, 0.0):.0%} of the excess of {scene.kinship.name(one.entity_id)} grows with power"
+            yield _seen(Sign.HEAT_GROWS_WITH_POWER, one.since_ns, words, present=grown >= _GROWS_RATIO)
+
+
+def _of_loss(scene: Scene) -> Iterator[Observation]:
+    lost = [one for one in scene.own if one.cause is Cause.GPU_LOST]
+    if not lost:
+        others = [one for one in scene.siblings if one.cause is Cause.GPU_LOST]
+        if others:
+            first = min(others, key=lambda one: (one.since_ns, one.id))
+            yield _seen(Sign.LOST, first.since_ns, f"{scene.kinship.name(first.entity_id)} beside it was lost")
+        return
+    first_ns = min(one.since_ns for one in lost)
+    group = _group(lost)
+    if len({one.entity_id for one in group}) > 1:
+        yield _seen(Sign.SEVERAL_LOST, first_ns, f"{_named(group, scene.kinship)} went together")
+    for one in lost:
+        off_bus = one.number("pci_present") == 0 or one.number("code") == _XID_OFF_THE_BUS
+        if off_bus or one.number("pci_present") == 1:
+            name = scene.kinship.name(one.entity_id)
+            words = f"{name} is off its bus" if off_bus else f"the PCI device of {name} is still there"
+            yield _seen(Sign.OFF_BUS, one.since_ns, words, present=off_bus)
+    before = [one for one in scene.beside if one.cause in ELECTRICAL_SIGNS]
+    if before:
+        earliest = min(before, key=lambda one: (one.since_ns, one.id))
+        words = f"{_said(earliest.cause)} on {scene.kinship.name(earliest.entity_id)} about the time of the loss"
+        yield _seen(Sign.ELECTRICAL, earliest.since_ns, words)
+    elif scene.fed_seen:
+        yield _seen(Sign.ELECTRICAL, first_ns, "the supply side is measured and shows nothing", present=False)
+
+
+def _of_silence(scene: Scene) -> Iterator[Observation]:
+    silent = [one for one in scene.own if one.cause is Cause.SENSOR_LOST]
+    if not silent:
+        return
+    first = min(silent, key=lambda one: (one.since_ns, one.id))
+    group = _group(silent)
+    kind = first.entity_id.partition(":")[0]
+    silent_ids = {one.entity_id for one in group}
+    node = scene.kinship.top(first.entity_id)
+    all_of_kind = {found for found in scene.kinship.descendants(node) if found.startswith(f"{kind}:")}
+    if len(all_of_kind) > 1 and all_of_kind <= silent_ids:
+        yield _seen(Sign.ALL_SILENT, first.since_ns, f"all {len(all_of_kind)} of kind {kind} fell silent together")
+    else:
+        yield _seen(Sign.ONE_SILENT, first.since_ns, f"{_named(group, scene.kinship)} silent")
+
+
+def _of_event(event: Event, scene: Scene) -> Iterator[Observation]:
+    if event.kind is EventKind.SUPPLY and event.severity is not Severity.INFO:
+        sign: Sign | None = Sign.INPUT_EVENT if event.code in _INPUT_CODES else Sign.SUPPLY_EVENT
+    elif event.kind is EventKind.COLLECTOR and event.severity is not Severity.INFO:
+        sign = Sign.COLLECTOR_FAILED
+    elif event.kind in (EventKind.POWER, EventKind.FAN) and event.severity is Severity.INFO:
+        sign = None
+    else:
+        sign = _EVENT_SIGNS.get(event.kind)
+    if sign is None:
+        return
+    if event.entity_id is not None and sign is Sign.DRIVER_CHANGED and not _near(event.entity_id, scene):
+        return
+    yield _seen(sign, event.time_ns, f"event: {event.message}")
+
+
+def _near(entity_id: str, scene: Scene) -> bool:
+    return entity_id == scene.root or entity_id in scene.kinship.descendants(scene.root)
+
+
+def _group(findings: Iterable[Finding]) -> list[Finding]:
+    """Give the largest run of findings that began within one window, one an entity; the earliest run of equals."""
+    ordered = sorted(findings, key=lambda one: (one.since_ns, one.entity_id))
+    best: list[Finding] = []
+    for place, start in enumerate(ordered):
+        run: dict[str, Finding] = {}
+        for one in ordered[place:]:
+            if one.since_ns - start.since_ns > TOGETHER_NS:
+                break
+            run.setdefault(one.entity_id, one)
+        if len(run) > len(best):
+            best = list(run.values())
+        if len(best) >= len(ordered) - place:
+            break
+    return best
+
+
+_MAX_NAMES = 4
+
+
+def _named(group: Iterable[Finding], kinship: Kinship) -> str:
+    names = [kinship.name(entity_id) for entity_id in dict.fromkeys(one.entity_id for one in group)]
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"{', '.join(names[:_MAX_NAMES])}{more}"
+
+
+def _said(cause: Cause) -> str:
+    return cause.value.replace("_", " ")
+
+
+# The numbers that are worth a place in one line, by name, and how each is written.
+_TELLING: dict[str, str] = {
+    "resistance_ratio": "{:.2f} x its baseline",
+    "fallen_v": "{:.2f} V lower",
+    "minimum_v": "down to {:.2f} V",
+    "brake_s": "{:.1f} s braked",
+    "theta_ratio": "{:.2f} x theirs",
+    "margin_c": "{:.0f} K left",
+    "stalled_s": "no step for {:.0f} s",
+}
+
+
+def _numbers(finding: Finding) -> str:
+    ratio = _resistance_ratio(finding) if finding.number("resistance_ratio") is None else None
+    told = [] if ratio is None else [_TELLING["resistance_ratio"].format(ratio)]
+    told += [words.format(value) for name, words in _TELLING.items() if (value := finding.number(name)) is not None]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def is_evidence(event: Event) -> bool:
+    """Say whether an event can be a sign at all, so that the others need not be kept."""
+    return event.kind in _EVENT_SIGNS or event.kind in (EventKind.SUPPLY, EventKind.COLLECTOR)
+
+
+def feeds(kinship: Kinship, entity_id: str) -> tuple[str, ...]:
+    """Give the supplies above an entity."""
+    above = kinship.ancestors(entity_id)
+    return tuple(sorted(found for found in above if found.startswith(f"{EntityKind.SUPPLY}:")))

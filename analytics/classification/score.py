@@ -1,0 +1,165 @@
+"""From signs to ranked hypotheses.
+
+score(c) = ln prior(c) + sum of w (ln P(e | c) - ln P(e | not c)) + precedence - contradiction, and a softmax over the
+classes with a temperature. P(e | not c) is the mean over the other classes, weighted by their priors. What nobody could
+see adds nothing.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from analytics.classification.answers import ANSWERS
+from analytics.classification.classes import PRIORS
+from analytics.classification.contradictions import CONTRADICTIONS
+from analytics.classification.sign import Observation, Row, Sign
+from analytics.classification.table import ROWS
+from telemetry.records import Hypothesis, RootCause
+
+# Below this a hypothesis is not told; the others keep their proportions. own choice
+_LEAST_PROBABILITY = 0.01
+# Only what moves the odds by a tenth is worth a line. own choice
+_LEAST_GAIN = 0.1
+_LOG_PRIORS = {cause: math.log(prior) for cause, prior in PRIORS.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What the table does not hold.
+
+    Parameters
+    ----------
+    temperature
+        Above 1 flattens the probabilities, below 1 sharpens them. Own choice until it is fitted to outcomes.
+    precedence
+        Bonus for the classes whose evidence came first, in natural logarithms. Own choice: odds of 1.6.
+    contradiction
+        Penalty for each sign that does not go with a class. Own choice: odds of 1 to 7.
+    """
+
+    temperature: float = 1.0
+    precedence: float = 0.5
+    contradiction: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no temperature."""
+        if not self.temperature > 0:
+            raise ValueError("temperature above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
+    """What one sign adds to the score of one class, in natural logarithms, and the words for it."""
+
+    gain: float
+    words: str
+
+
+DEFAULT_WEIGHTS = Weights()
+Extras = dict[RootCause, list[Contribution]]
+
+
+def classify(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> tuple[Hypothesis, ...]:
+    """Give the hypotheses, likeliest first; their probabilities add up to 1. Without any sign that is the priors."""
+    extras = _extras(observed, weights)
+    shares = _softmax(_scores(observed, extras), weights.temperature)
+    told = {cause: share for cause, share in shares.items() if share >= _LEAST_PROBABILITY}
+    total = sum(told.values())
+    ranked = []
+    for cause in sorted(told, key=lambda one: -told[one]):  # equals keep the order of the table
+        parts = [*_plain(cause, observed), *extras.get(cause, ())]
+        ranked.append(
+            Hypothesis(
+                cause=cause,
+                probability=told[cause] / total,
+                for_=_lines(part for part in parts if part.gain >= _LEAST_GAIN),
+                against=_lines(part for part in parts if part.gain <= -_LEAST_GAIN),
+                would_disprove=ANSWERS[cause].would_disprove,
+            )
+        )
+    return tuple(ranked)
+
+
+def probabilities(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[RootCause, float]:
+    """Give the probability of every class; `classify` leaves out the smallest."""
+    return _softmax(scores_of(observed, weights), weights.temperature)
+
+
+def scores_of(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[RootCause, float]:
+    """Give the score of every class: the logarithm of its weight before all are made to add up to 1."""
+    return _scores(observed, _extras(observed, weights))
+
+
+def _scores(observed: Sequence[Observation], extras: Extras) -> dict[RootCause, float]:
+    tables = [_GAINS[one.present][one.sign] for one in observed]
+    return {
+        cause: log_prior + sum([table[cause] for table in tables]) + sum([part.gain for part in extras.get(cause, ())])
+        for cause, log_prior in _LOG_PRIORS.items()
+    }
+
+
+def _softmax(scores: dict[RootCause, float], temperature: float) -> dict[RootCause, float]:
+    most = max(scores.values())
+    raised = {cause: math.exp((score - most) / temperature) for cause, score in scores.items()}
+    total = sum(raised.values())
+    return {cause: value / total for cause, value in raised.items()}
+
+
+def _plain(cause: RootCause, observed: Sequence[Observation]) -> list[Contribution]:
+    return [Contribution(gain=gain_of(one.sign, cause, present=one.present), words=one.words) for one in observed]
+
+
+def _extras(observed: Sequence[Observation], weights: Weights) -> Extras:
+    """Give what the order of the signs and their contradictions add, by class."""
+    found: Extras = {}
+    there = [one for one in observed if one.present]
+    if len(there) > 1:
+        first_ns = min(one.since_ns for one in there)
+        first = [one.sign for one in there if one.since_ns == first_ns]
+        for cause in dict.fromkeys(owner for sign in first if (owner := _OWNER[sign]) is not None):
+            found.setdefault(cause, []).append(Contribution(gain=weights.precedence, words="its evidence came first"))
+    seen = {(one.sign, one.present) for one in observed}
+    for clash in CONTRADICTIONS:
+        if (clash.sign, clash.present) in seen:
+            for cause in clash.against:
+                words = f"contradiction: {clash.why}"
+                found.setdefault(cause, []).append(Contribution(gain=-weights.contradiction, words=words))
+    return found
+
+
+def is_evidence_for(sign: Sign, cause: RootCause) -> bool:
+    """Say whether a sign is what this class shows, more than any other; nothing is unknown's own."""
+    return _OWNER[sign] is cause
+
+
+def gain_of(sign: Sign, cause: RootCause, *, present: bool) -> float:
+    """Give what a sign adds to the score of a class where it is there, or where it is denied."""
+    return _GAINS[present][sign][cause]
+
+
+def _likelihoods(row: Row) -> dict[RootCause, float]:
+    return dict.fromkeys(PRIORS, row.otherwise[0]) | {cause: value for cause, value, _ in row.given}
+
+
+def _owner(row: Row) -> RootCause | None:
+    first, second = sorted(_likelihoods(row).items(), key=lambda one: -one[1])[:2]
+    return first[0] if first[1] > second[1] and first[0] is not RootCause.UNKNOWN else None
+
+
+def _gains(row: Row, *, present: bool) -> dict[RootCause, float]:
+    given = _likelihoods(row)
+    gains = {}
+    for cause, own in given.items():
+        others = sum(PRIORS[other] * given[other] for other in PRIORS if other is not cause) / (1.0 - PRIORS[cause])
+        odds = math.log(own) - math.log(others) if present else math.log1p(-own) - math.log1p(-others)
+        gains[cause] = row.weight * odds
+    return gains
+
+
+_OWNER = {row.sign: _owner(row) for row in ROWS}
+_GAINS = {present: {row.sign: _gains(row, present=present) for row in ROWS} for present in (False, True)}
+
+
+def _lines(parts: Iterable[Contribution]) -> tuple[str, ...]:
+    ordered = sorted(parts, key=lambda part: -abs(part.gain))
+    return tuple(f"{part.words} ({part.gain:+.1f})" for part in ordered)

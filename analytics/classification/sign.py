@@ -1,0 +1,72 @@
+"""What can be seen of a fault, what was seen of it, and what one row of the table says of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from telemetry.records import RootCause
+
+
+class Sign(StrEnum):
+    """One thing that findings, their numbers or events show or deny."""
+
+    SAG = "sag"
+    BRAKE = "brake"
+    SLOWDOWN = "slowdown"
+    RESISTANCE_UP = "resistance_up"
+    SUPPLY_OUT = "supply_out"
+    LOAD_BEYOND_PATH = "load_beyond_path"
+    DIPS_WITH_STEPS = "dips_with_steps"
+    VOLTAGE_DOWN = "voltage_down"
+    SUPPLIES_TOGETHER = "supplies_together"
+    SUPPLY_EVENT = "supply_event"
+    INPUT_EVENT = "input_event"
+    ELECTRICAL = "electrical"
+    ONE_HOT = "one_hot"
+    HEAT_GROWS_WITH_POWER = "heat_grows_with_power"
+    WARM_AIR = "warm_air"
+    SEVERAL_HOT = "several_hot"
+    THIN_MARGIN = "thin_margin"
+    FAN_EVENT = "fan_event"
+    LOST = "lost"
+    SEVERAL_LOST = "several_lost"
+    OFF_BUS = "off_bus"
+    LINK_ERRORS = "link_errors"
+    LINKS_OF_ONE = "links_of_one"
+    NO_PROGRESS = "no_progress"
+    THREADS_SPIN = "threads_spin"
+    LAGS = "lags"
+    APPLICATION_ERROR = "application_error"
+    DEVICE_ERROR = "device_error"
+    DRIVER_CHANGED = "driver_changed"
+    ONE_SILENT = "one_silent"
+    ALL_SILENT = "all_silent"
+    COLLECTOR_FAILED = "collector_failed"
+    DISAGREES = "disagrees"
+    ODD = "odd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One sign that is there, or that is not although somebody looked.
+
+    What nobody could see has no observation: it speaks neither for nor against. `since_ns` is when it began.
+    """
+
+    sign: Sign
+    present: bool
+    since_ns: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One sign: its weight, and its probability under each class with why.
+
+    Signs that come together for one reason must not count as if each were news, so symptoms weigh less than
+    fingerprints.
+    """
+
+    sign: Sign
+    weight: float
+    otherwise: tuple[float, str]
+    given: tuple[tuple[RootCause, float, str], ...]

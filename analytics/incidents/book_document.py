@@ -1,0 +1,73 @@
+"""The incident book as JSON types, to survive a restart."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from analytics.incidents.case import Case
+from analytics.incidents.storm import Opening
+from telemetry.records import Cause, Event, Finding, Incident
+
+_VERSION = 1
+
+
+class CaseDocument(BaseModel):
+    """One case."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    incident: Incident
+    claimed: bool
+    quiet_since_ns: int | None
+    storm: tuple[tuple[Cause, int], ...] = ()
+
+    def case(self) -> Case:
+        """Give the case; nothing of it is confirmed yet."""
+        return Case(incident=self.incident, claimed=self.claimed, quiet_since_ns=self.quiet_since_ns, storm=self.storm)
+
+
+class BookDocument(BaseModel):
+    """The book. What came later has a default, so that an older snapshot still loads."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: int
+    cases: tuple[CaseDocument, ...]
+    events: tuple[Event, ...] = ()
+    closed_findings: tuple[Finding, ...] = ()
+    openings: tuple[Opening, ...] = ()
+
+
+def as_document(
+    cases: Iterable[Case],
+    *,
+    events: Iterable[Event],
+    closed_findings: Iterable[Finding],
+    openings: Iterable[Opening],
+) -> dict[str, Any]:
+    """Give the book as JSON types."""
+    return {
+        "version": _VERSION,
+        "cases": [
+            {
+                "incident": asdict(case.incident),
+                "claimed": case.claimed,
+                "quiet_since_ns": case.quiet_since_ns,
+                "storm": case.storm,
+            }
+            for case in cases
+        ],
+        "events": [asdict(event) for event in events],
+        "closed_findings": [asdict(finding) for finding in closed_findings],
+        "openings": tuple(openings),
+    }
+
+
+def read_document(snapshot: Any) -> BookDocument:
+    """Read what `as_document` gave; ValueError where it does not fit or is of another version."""
+    document = BookDocument.model_validate(snapshot)
+    if document.version != _VERSION:
+        raise ValueError(f"incident book version {document.version}, expected {_VERSION}")
+    return document

@@ -1,0 +1,91 @@
+"""Alarm floods: when incidents open faster than a person can follow, what asks for nothing at once becomes one.
+
+A flood is more than ten alarms in ten minutes for one operator (ISA 18.2, EEMUA 191).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+
+from analytics.connectivity import Kinship
+from analytics.incidents.case import Case, open_case, with_finding
+from analytics.incidents.families import FOLDS
+from telemetry.entities import EntityKind
+from telemetry.records import Cause, Finding, FindingStatus
+
+# More nodes than a rack has height units stand under something larger, where ten incidents are an ordinary hour.
+_RACK_NODES = 48
+_NODE_ID = f"{EntityKind.NODE}:"
+
+Opening = tuple[int, str, Cause]
+
+
+@dataclass(slots=True, kw_only=True)
+class Openings:
+    """When incidents opened, by node or rack. One thread owns it, and forgets what is older than the window."""
+
+    window_ns: int
+    _by_place: dict[str, list[tuple[int, Cause]]] = field(default_factory=dict)
+
+    def note(self, places: Iterable[str], cause: Cause, now_ns: int) -> None:
+        """Note that an incident opened."""
+        for place in places:
+            recent = [one for one in self._by_place.get(place, ()) if 0 <= now_ns - one[0] < self.window_ns]
+            self._by_place[place] = [*recent, (now_ns, cause)]
+
+    def flooded(self, places: Sequence[str], now_ns: int, *, more_than: int) -> str | None:
+        """Give the first of the places where more than so many opened within the window."""
+        return next((place for place in places if len(self.recent(place, now_ns)) > more_than), None)
+
+    def recent(self, place: str, now_ns: int) -> list[Cause]:
+        """Give the causes of those that opened within the window."""
+        return [cause for time_ns, cause in self._by_place.get(place, ()) if 0 <= now_ns - time_ns < self.window_ns]
+
+    def snapshot(self) -> tuple[Opening, ...]:
+        """Give every opening as JSON types."""
+        return tuple((time_ns, place, cause) for place, found in self._by_place.items() for time_ns, cause in found)
+
+    def restore(self, openings: Iterable[Opening]) -> None:
+        """Go on from a snapshot."""
+        for time_ns, place, cause in openings:
+            self._by_place.setdefault(place, []).append((time_ns, cause))
+
+
+def places_of(entity_id: str, kinship: Kinship) -> tuple[str, ...]:
+    """Give the node of an entity, and what stands above the node as far as that is no larger than a rack."""
+    node = kinship.top(entity_id)
+    above = sorted(
+        one
+        for one in kinship.ancestors(node)
+        if sum(below.startswith(_NODE_ID) for below in kinship.descendants(one)) <= _RACK_NODES
+    )
+    return (node, *above)
+
+
+def folds(case: Case) -> bool:
+    """Say whether a case may become part of a storm: nothing holds it down, and no answer hangs on it."""
+    return not case.claimed and not case.storm and case.incident.cause in FOLDS
+
+
+def storm_case(finding: Finding, place: str, causes: Iterable[Cause], now_ns: int) -> Case:
+    """Open the case of a storm with the finding that was one too many."""
+    case = open_case(finding, place, now_ns)
+    name = f"storm:{place}:{finding.id}"
+    incident = replace(case.incident, id=f"i-{sha256(name.encode()).hexdigest()[:10]}")
+    return replace(case, incident=incident, storm=tuple(sorted(Counter(causes).items())))
+
+
+def joined(storm: Case, finding: Finding) -> Case:
+    """Give the storm with one more finding; one that is new in it counts as one incident more."""
+    counts = Counter(dict(storm.storm))
+    if finding.status is not FindingStatus.CLEARED and not storm.holds(finding):
+        counts[finding.cause] += 1
+    return replace(with_finding(storm, finding), storm=tuple(sorted(counts.items())))
+
+
+def storm_words(storm: Case, kinship: Kinship) -> str:
+    """Say that it is a flood, and of what."""
+    counts = ", ".join(f"{count} {cause.value}" for cause, count in sorted(storm.storm, key=lambda one: -one[1]))
+    total = sum(count for _, count in storm.storm)
+    return f"alarm flood on {kinship.name(storm.incident.entity_id)}: {total} incidents in one ({counts}); worst"

@@ -1,0 +1,115 @@
+"""The signals around an incident as a picture; matplotlib is imported when one is asked for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.errors import EnvironmentLacksError
+from telemetry.frames import Frame
+from telemetry.recording import Recording
+from telemetry.records import Incident
+from telemetry.store.embedded import EmbeddedReader
+from telemetry.store.merge import merge_frames
+from telemetry.store.port import Resolution
+
+# Where the samples are: a recording, or the folder of the embedded store.
+Around = Recording | Path
+# own choice: a minute on either side shows what was usual.
+_MARGIN_NS = 60 * NS_PER_S
+# What is worth a panel, from the supply to the air.
+_PANELS: tuple[tuple[EntityKind, str, str], ...] = (
+    (EntityKind.SUPPLY, "voltage_v", "V"),
+    (EntityKind.SUPPLY, "current_a", "A"),
+    (EntityKind.GPU, "power_w", "W"),
+    (EntityKind.GPU, "sm_clock_mhz", "MHz"),
+    (EntityKind.GPU, "gpu_temp_c", "°C"),
+    (EntityKind.NODE, "inlet_temp_c", "°C"),
+)
+_MOST_LINES = 16
+
+
+def plot(incident: Incident, around: Around, path: Path) -> None:
+    """Draw the signals from a minute before the incident to a minute after it.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        matplotlib is not installed, nothing was kept of that time, or the file cannot be written.
+    """
+    figures = _matplotlib()
+    start_ns, stop_ns = incident.opened_ns - _MARGIN_NS, (incident.closed_ns or incident.time_ns) + _MARGIN_NS
+    panels = _panels(around, start_ns, stop_ns)
+    if not panels:
+        raise EnvironmentLacksError(f"{_named(around)}: no samples of that time are kept")
+    figure, axes = figures.subplots(len(panels), 1, sharex=True, squeeze=False, figsize=(9, 1.9 * len(panels)))
+    for axis, (signal, unit, frame) in zip(axes[:, 0], panels, strict=True):
+        _draw(axis, frame, incident)
+        axis.set_ylabel(f"{signal.rpartition('_')[0]} [{unit}]")
+    axes[-1, 0].set_xlabel("seconds since the incident began")
+    axes[0, 0].set_title(f"{incident.cause.value} on {incident.entity_id}, {incident.id}", fontsize="medium")
+    figure.tight_layout()
+    try:
+        figure.savefig(path)
+    except OSError as err:
+        raise EnvironmentLacksError(f"{path}: {err.strerror}") from err
+    finally:
+        figures.close(figure)
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib as mpl  # noqa: PLC0415  # heavy, and only a picture needs it
+    except ImportError as err:
+        raise EnvironmentLacksError("matplotlib is not installed; --plot needs it: pip install matplotlib") from err
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
+    return plt
+
+
+def _panels(around: Around, start_ns: int, stop_ns: int) -> list[tuple[str, str, Frame]]:
+    frames = _frames(around, start_ns, stop_ns)
+    found = []
+    for kind, signal, unit in _PANELS:
+        frame = merge_frames(
+            kind, (signal,), [one for one in frames if one.spec.kind is kind and signal in one.spec.signals]
+        )
+        if len(frame) and not np.all(np.isnan(frame.values)):
+            found.append((signal, unit, frame))
+    return found
+
+
+def _frames(around: Around, start_ns: int, stop_ns: int) -> Sequence[Frame]:
+    if isinstance(around, Recording):
+        return [one for one in around.frames() if start_ns <= int(one.time_ns[0]) < stop_ns]
+    if not around.is_dir():
+        raise EnvironmentLacksError(f"{around}: no embedded store there; give a recording with --recording")
+    reader = EmbeddedReader(around)
+    try:
+        kept = [*reader.frames(start_ns=start_ns, stop_ns=stop_ns, resolution=Resolution.RAW)]
+        return kept or [*reader.frames(start_ns=start_ns, stop_ns=stop_ns, resolution=Resolution.ROLLUP)]
+    finally:
+        reader.close()
+
+
+def _draw(axis: Any, frame: Frame, incident: Incident) -> None:
+    seconds = (frame.time_ns - incident.opened_ns) / NS_PER_S
+    concerned = {incident.entity_id, *incident.affected}
+    for index, entity in enumerate(frame.spec.entities[:_MOST_LINES]):
+        values = frame.values[:, index, 0]
+        known = ~np.isnan(values)
+        strong = entity.id in concerned
+        # A value holds until the sensor gives another one.
+        look = {"linewidth": 1.6 if strong else 0.8, "alpha": 1.0 if strong else 0.6, "drawstyle": "steps-post"}
+        axis.plot(seconds[known], values[known], label=entity.name, **look)
+    end_s = ((incident.closed_ns or incident.time_ns) - incident.opened_ns) / NS_PER_S
+    axis.axvspan(0.0, max(end_s, 0.1), color="tab:red", alpha=0.08)
+    axis.legend(loc="upper right", fontsize="x-small", ncols=4)
+
+
+def _named(around: Around) -> Path:
+    return around.path if isinstance(around, Recording) else around

@@ -1,0 +1,130 @@
+"""``railwatch explain incident``: the whole story of one incident, with numbers."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from railwatch.cli.incident_plot import Around, plot
+from railwatch.cli.output import SEVERITY_STYLE, print_json
+from railwatch.cli.picked import picked
+from railwatch.cli.place import ConfigFile, DataDir, data_dir_of, open_records
+from railwatch.config.loading import load_config
+from railwatch.pipeline import pipeline_settings
+from railwatch.replaying import replayed
+from railwatch.story import AFTER_NS, BEFORE_NS, Moment, Story, meaning_of, story_of
+from telemetry.clock import NS_PER_S, iso_utc
+from telemetry.recording import Recording, read_recording
+from telemetry.records import Hypothesis, Incident, Record, to_json
+
+_MOST_REASONS = 4
+
+
+def incident(
+    incident_id: Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or its beginning.")],
+    recording: Annotated[
+        Path | None, typer.Option(help="Take the incident from a recording, judged anew where it holds none.")
+    ] = None,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", help="Draw the signals around it into a .svg or .png file.")
+    ] = None,
+    data_dir: DataDir = None,
+    config_file: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Tell the story of one incident: what was seen first, what it means, what was done, what to check next."""
+    if plot_file is not None and plot_file.suffix not in (".svg", ".png"):
+        raise typer.BadParameter(f"{plot_file}: expected a name that ends in .svg or .png", param_hint="--plot")
+    if recording is not None:
+        read = read_recording(recording)
+        records = _told_in(read, incident_id, config_file)
+        found = picked(records, incident_id)
+        around: Around = read
+    else:
+        folder = data_dir_of(config_file, data_dir)
+        store = open_records(folder)
+        try:
+            found = picked(store.find("incident", limit=1000), incident_id)
+            end_ns = (found.closed_ns or found.time_ns) + AFTER_NS
+            records = [*store.between(found.opened_ns - BEFORE_NS, end_ns)]
+        finally:
+            store.close()
+        around = folder / "store"
+    told = story_of(found, records)
+    if plot_file is not None:
+        plot(found, around, plot_file)
+    if as_json:
+        fields = asdict(told)
+        print_json({**fields, "type": "story", "incident": to_json(found)})
+        return
+    _print(told)
+    if plot_file is not None:
+        Console(highlight=False).print(f"drawn into {escape(str(plot_file))}", soft_wrap=True)
+
+
+def _told_in(read: Recording, incident_id: str, config_file: Path | None) -> Sequence[Record]:
+    """Give the recording's own records, or those that the pipeline makes of it where it has no such incident."""
+    own = [record for record in read.records if isinstance(record, Incident) and record.id.startswith(incident_id)]
+    if own:
+        return read.records
+    settings = pipeline_settings(load_config(config_file, os.environ), simulated=bool(read.meta.simulated))
+    return [*replayed(read, settings)]
+
+
+def _print(told: Story) -> None:
+    console = Console(highlight=False)
+    one = told.incident
+    style = SEVERITY_STYLE[one.severity]
+    lasted_s = ((one.closed_ns or one.time_ns) - one.opened_ns) / NS_PER_S
+    console.print(
+        f"[{style}]{one.severity.value} {one.cause.value}[/]  {one.id}  {one.state.value}, opened "
+        f"{iso_utc(one.opened_ns)[:19]}Z, {lasted_s:.0f} s"
+    )
+    console.print(escape(one.summary), soft_wrap=True)
+    if one.silence is not None:
+        console.print(f"[yellow]{escape(one.silence)}[/]", soft_wrap=True)
+    _print_moments(console, "what was seen, in order", told.seen, one.opened_ns)
+    console.print("\n[bold]what is likely wrong[/]")
+    for hypothesis in one.hypotheses:
+        _print_hypothesis(console, hypothesis)
+    if not one.hypotheses:
+        console.print("  not judged: the record is of a version that did not rank answers", soft_wrap=True)
+    if told.contradicts:
+        console.print("\n[bold]what contradicts the likeliest[/]")
+        for words in told.contradicts:
+            console.print(f"  {escape(words)}", soft_wrap=True)
+    _print_moments(console, "what was done", told.done, one.opened_ns)
+    if not told.done:
+        console.print("\n[bold]what was done[/]\n  nothing")
+    console.print(f"\n[bold]what is at stake[/]\n  {escape(told.stake)}", soft_wrap=True)
+    console.print("\n[bold]what to check next[/]")
+    for number, words in enumerate(told.checks, 1):
+        console.print(f"  {number}. {escape(words)}", soft_wrap=True)
+    console.print("  more: docs/runbook/causes.md, by cause", soft_wrap=True)
+
+
+def _print_moments(console: Console, title: str, moments: tuple[Moment, ...], opened_ns: int) -> None:
+    if not moments:
+        return
+    console.print(f"\n[bold]{title}[/]")
+    for moment in moments:
+        after_s = (moment.time_ns - opened_ns) / NS_PER_S
+        console.print(
+            f"  [dim]{iso_utc(moment.time_ns)[11:23]} {after_s:+9.1f} s[/]  {moment.what}: {escape(moment.words)}",
+            soft_wrap=True,
+        )
+
+
+def _print_hypothesis(console: Console, one: Hypothesis) -> None:
+    console.print(
+        f"  [bold]{one.probability:5.0%}  {one.cause.value}[/]  {escape(meaning_of(one.cause))}", soft_wrap=True
+    )
+    for label, lines in (("for", one.for_), ("against", one.against)):
+        for words in lines[:_MOST_REASONS]:
+            console.print(f"         [dim]{label:<8}[/]{escape(words)}", soft_wrap=True)
+    console.print(f"         [dim]would be disproved by[/] {escape(one.would_disprove)}", soft_wrap=True)

@@ -1,0 +1,59 @@
+"""Made-up findings and events around one small node, and what the classification makes of them."""
+
+from collections.abc import Sequence
+
+from analytics.classification.reading import Scene, observations
+from analytics.classification.score import classify
+from analytics.connectivity import Kinship
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Topology
+from telemetry.records import Cause, Event, Evidence, Finding, FindingStatus, Hypothesis, RootCause, Severity
+from tests.analytics.scenes import START_NS, node_of
+
+GPUS = tuple(f"gpu:GPU-{number}" for number in range(4))
+SUPPLIES = ("supply:psu0", "supply:psu1")
+NODE = "node:box"
+
+
+def finding(cause: Cause, entity_id: str, *, at_s: float = 0.0, **numbers: float) -> Finding:
+    since_ns = START_NS + round(at_s * NS_PER_S)
+    return Finding(
+        id=f"{cause}:{entity_id}:{since_ns}",
+        time_ns=since_ns,
+        since_ns=since_ns,
+        detector=cause.value,
+        cause=cause,
+        entity_id=entity_id,
+        status=FindingStatus.RAISED,
+        severity=Severity.WARNING,
+        score=0.5,
+        summary=f"{cause} on {entity_id}",
+        evidence=tuple(Evidence(name=name, value=value, unit="") for name, value in numbers.items()),
+    )
+
+
+def scene(
+    *own: Finding,
+    beside: Sequence[Finding] = (),
+    siblings: Sequence[Finding] = (),
+    events: Sequence[Event] = (),
+    topology: Topology | None = None,
+    fed_seen: bool = True,
+) -> Scene:
+    return Scene(
+        root=own[0].entity_id,
+        own=own,
+        beside=tuple(beside),
+        siblings=tuple(siblings),
+        events=tuple(events),
+        kinship=Kinship.of(topology or node_of(4, 2)),
+        fed_seen=fed_seen,
+    )
+
+
+def ranked(scene: Scene) -> tuple[Hypothesis, ...]:
+    return classify(observations(scene))
+
+
+def share(hypotheses: Sequence[Hypothesis], cause: RootCause) -> float:
+    return next((one.probability for one in hypotheses if one.cause is cause), 0.0)

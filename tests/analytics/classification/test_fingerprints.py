@@ -1,0 +1,202 @@
+"""One scene for each fault of the table of fingerprints, and one for each hard negative."""
+
+import pytest
+
+from analytics.classification.reading import Scene
+from telemetry.records import Cause, EventKind, RootCause, Severity
+from tests.analytics.classification.scenes import GPUS, NODE, SUPPLIES, finding, ranked, scene, share
+from tests.analytics.scenes import event_of
+
+SAG = finding(Cause.SUPPLY_SAG, SUPPLIES[0], at_s=30.0, minimum_v=11.3)
+SAGS = (SAG, finding(Cause.SUPPLY_SAG, SUPPLIES[1], at_s=30.1, minimum_v=11.3))
+LOST = finding(Cause.GPU_LOST, GPUS[2], at_s=60.0, pci_present=0.0)
+SUPPLY_FAILED = event_of(
+    at_s=29.0, kind=EventKind.SUPPLY, code=0x0801, entity_id=SUPPLIES[1], message="PSU2 status: failed", source="sel"
+)
+AC_LOST = event_of(
+    at_s=29.0, kind=EventKind.SUPPLY, code=0x0803, entity_id=SUPPLIES[0], message="PSU1: input lost", source="sel"
+)
+UNBOUND = event_of(at_s=50.0, kind=EventKind.DRIVER_UNBOUND, code=None, entity_id=GPUS[0], severity=Severity.INFO)
+
+FAULTS: dict[str, tuple[RootCause, Scene]] = {
+    "a joint that ages, long before any sag": (
+        RootCause.JOINT_AGEING,
+        scene(finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.12)),
+    ),
+    "a joint that ages and lets the rail sag": (
+        RootCause.JOINT_AGEING,
+        scene(finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.4), *SAGS, finding(Cause.POWER_BRAKE, GPUS[0])),
+    ),
+    "a sag whose own numbers show the resistance": (
+        RootCause.JOINT_AGEING,
+        scene(finding(Cause.SUPPLY_SAG, SUPPLIES[0], resistance_ratio=1.5)),
+    ),
+    "a supply that is out": (
+        RootCause.SUPPLY_LOST,
+        scene(finding(Cause.SUPPLY_LOST, SUPPLIES[1], rise_ratio=2.0), events=[SUPPLY_FAILED]),
+    ),
+    "a load beyond the path": (
+        RootCause.SUPPLY_OVERLOAD,
+        scene(*SAGS, finding(Cause.SUPPLY_OVERLOAD, SUPPLIES[0], at_s=31.0)),
+    ),
+    "steps in unison": (
+        RootCause.SYNCHRONOUS_OVERLOAD,
+        scene(*SAGS, finding(Cause.SYNCHRONOUS_OVERLOAD, SUPPLIES[0], at_s=31.0)),
+    ),
+    "mains that sag": (
+        RootCause.INPUT_SAG,
+        scene(
+            finding(Cause.INPUT_SAG, SUPPLIES[0], fallen_v=0.6, rise_ratio=1.0),
+            finding(Cause.INPUT_SAG, SUPPLIES[1], fallen_v=0.6, rise_ratio=1.0),
+            events=[AC_LOST],
+        ),
+    ),
+    "a cooler that is mounted badly": (
+        RootCause.THERMAL_INTERFACE,
+        scene(finding(Cause.THERMAL_INTERFACE, GPUS[1], theta_ratio=1.4, grows_with_power_ratio=0.9)),
+    ),
+    "air that is too warm": (
+        RootCause.AIRFLOW,
+        scene(finding(Cause.AIRFLOW, NODE), *(finding(Cause.THERMAL_MARGIN, one) for one in GPUS)),
+    ),
+    "a fan that stops": (
+        RootCause.AIRFLOW,
+        scene(
+            finding(Cause.AIRFLOW, NODE),
+            events=[event_of(kind=EventKind.FAN, code=0x0401, entity_id=None, message="FAN2: lower critical")],
+        ),
+    ),
+    "a module that comes loose": (
+        RootCause.LOOSE_MODULE,
+        scene(finding(Cause.LOOSE_MODULE, GPUS[3]), finding(Cause.STRAGGLER, GPUS[3], at_s=60.0)),
+    ),
+    "a job that hangs": (
+        RootCause.HANG,
+        scene(*(finding(Cause.HANG, one, thread_ratio=0.97) for one in GPUS)),
+    ),
+    "an application that fails": (
+        RootCause.DRIVER_FAULT,
+        scene(finding(Cause.GPU_ERROR, GPUS[0], code=31.0)),
+    ),
+    "a sensor that contradicts the others": (
+        RootCause.SENSOR_FAULT,
+        scene(finding(Cause.SENSOR_FAULT, SUPPLIES[0])),
+    ),
+    "a lost GPU without any electrical evidence": (RootCause.NO_ELECTRICAL_EVIDENCE, scene(LOST)),
+    "a lost GPU where nobody measures the supply": (
+        RootCause.NO_ELECTRICAL_EVIDENCE,
+        scene(LOST, fed_seen=False),
+    ),
+    "a lost GPU below a joint that ages": (
+        RootCause.JOINT_AGEING,
+        scene(LOST, beside=[finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.5), *SAGS]),
+    ),
+}
+
+HARD_NEGATIVES: dict[str, tuple[RootCause, Scene]] = {
+    "an exporter that died is no lost GPU": (
+        RootCause.EXPORTER_FAULT,
+        scene(*(finding(Cause.SENSOR_LOST, one) for one in GPUS)),
+    ),
+    "a driver upgrade is no lost GPU": (
+        RootCause.DRIVER_FAULT,
+        scene(*(finding(Cause.SENSOR_LOST, one, at_s=51.0) for one in GPUS), events=[UNBOUND]),
+    ),
+    "a voltage sensor that is stuck is no sag": (
+        RootCause.SENSOR_FAULT,
+        scene(SAG, beside=[finding(Cause.SENSOR_FAULT, SUPPLIES[0])]),
+    ),
+    "a resistance from a sensor that contradicts the others is no joint": (
+        RootCause.SENSOR_FAULT,
+        scene(
+            finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.4),
+            beside=[finding(Cause.SENSOR_FAULT, SUPPLIES[0])],
+        ),
+    ),
+    "ranks that wait for a lost GPU are no hang of the job": (
+        RootCause.NO_ELECTRICAL_EVIDENCE,
+        scene(finding(Cause.HANG, GPUS[0], at_s=65.0), beside=[LOST]),
+    ),
+    "link errors of a lost GPU's peers are no loose module": (
+        RootCause.NO_ELECTRICAL_EVIDENCE,
+        scene(finding(Cause.FABRIC_ERROR, GPUS[0], at_s=62.0, code=74.0), beside=[LOST]),
+    ),
+    "errors of a lost GPU's peers are the loss": (
+        RootCause.NO_ELECTRICAL_EVIDENCE,
+        scene(finding(Cause.GPU_ERROR, GPUS[0], at_s=62.0, code=45.0), siblings=[LOST]),
+    ),
+    "warm air at one slot is no interface": (
+        RootCause.AIRFLOW,
+        scene(finding(Cause.AIRFLOW, GPUS[3]), finding(Cause.THERMAL_MARGIN, GPUS[3])),
+    ),
+}
+
+AMBIGUOUS: dict[str, Scene] = {
+    "a sag and nothing else": scene(SAG),
+    "two rails that sag together": scene(*SAGS),
+    "a sag with a brake": scene(SAG, finding(Cause.POWER_BRAKE, GPUS[0], at_s=31.0)),
+    "a brake alone": scene(finding(Cause.POWER_BRAKE, GPUS[0])),
+    "a slowdown alone": scene(finding(Cause.HW_SLOWDOWN, GPUS[0])),
+    "a thin margin on a hot day": scene(finding(Cause.THERMAL_MARGIN, GPUS[0])),
+    "an uncorrectable memory error": scene(finding(Cause.GPU_ERROR, GPUS[0], code=48.0)),
+    "one silent sensor": scene(finding(Cause.SENSOR_LOST, GPUS[0])),
+    "an error of the fabric alone": scene(finding(Cause.FABRIC_ERROR, GPUS[0], code=74.0)),
+    "a rank that lags": scene(finding(Cause.STRAGGLER, GPUS[0])),
+    "values that were never seen together": scene(finding(Cause.NOVELTY, GPUS[0])),
+    "a lost GPU below a sag that nobody explains": scene(LOST, beside=[SAG]),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named_first_and_with_confidence(name: str) -> None:
+    cause, seen = FAULTS[name]
+    likeliest = ranked(seen)[0]
+    assert likeliest.cause is cause
+    assert likeliest.for_
+    if name != "a lost GPU where nobody measures the supply":
+        assert likeliest.probability > 0.6
+
+
+@pytest.mark.parametrize("name", HARD_NEGATIVES)
+def test_what_looks_like_a_fault_is_named_for_what_it_is(name: str) -> None:
+    cause, seen = HARD_NEGATIVES[name]
+    assert ranked(seen)[0].cause is cause
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_what_fits_several_answers_is_unknown_and_spread(name: str) -> None:
+    hypotheses = ranked(AMBIGUOUS[name])
+    assert hypotheses[0].cause is RootCause.UNKNOWN
+    assert hypotheses[0].probability < 0.7
+    assert len(hypotheses) >= 4
+
+
+def test_a_resistance_as_before_contradicts_a_joint() -> None:
+    plain = ranked(scene(SAG))
+    as_before = ranked(scene(finding(Cause.SUPPLY_SAG, SUPPLIES[0], resistance_ratio=1.01)))
+    assert share(as_before, RootCause.JOINT_AGEING) < share(plain, RootCause.JOINT_AGEING) / 3
+
+
+def test_an_excess_that_is_there_at_idle_too_is_no_interface() -> None:
+    hypotheses = ranked(scene(finding(Cause.THERMAL_INTERFACE, GPUS[1], theta_ratio=1.4, grows_with_power_ratio=0.1)))
+    assert share(hypotheses, RootCause.THERMAL_INTERFACE) < 0.4
+
+
+def test_where_nobody_measures_the_supply_its_silence_says_nothing() -> None:
+    seen, blind = ranked(scene(LOST)), ranked(scene(LOST, fed_seen=False))
+    electrical = (RootCause.JOINT_AGEING, RootCause.SUPPLY_LOST, RootCause.SUPPLY_OVERLOAD)
+    assert sum(share(blind, cause) for cause in electrical) > sum(share(seen, cause) for cause in electrical)
+
+
+def test_siblings_that_began_far_apart_do_not_count_as_together() -> None:
+    late = finding(Cause.SUPPLY_SAG, SUPPLIES[1], at_s=500.0)
+    words = [line for one in ranked(scene(SAG, late)) for line in one.for_]
+    assert not any("together" in line for line in words)
+    assert any("together" in line for one in ranked(scene(*SAGS)) for line in one.for_)
+
+
+def test_an_answer_carries_its_numbers_and_what_would_disprove_it() -> None:
+    likeliest = ranked(scene(finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.38), *SAGS))[0]
+    assert "1.38 x its baseline" in likeliest.for_[0]
+    assert "psu0" in likeliest.for_[0]
+    assert likeliest.would_disprove

@@ -1,0 +1,196 @@
+"""``railwatch explain incident``: the story, from a data folder and from a recording."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analytics.classification.answers import ANSWERS
+from railwatch.cli.incident_plot import plot
+from railwatch.story import story_of
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.errors import EnvironmentLacksError
+from telemetry.recording import RecordingMeta, write_recording
+from telemetry.records import (
+    Action,
+    ActionState,
+    Decision,
+    Incident,
+    Mode,
+    Outcome,
+    Record,
+    RootCause,
+    Verdict,
+)
+from telemetry.store.records import RecordFile
+from tests.analytics.incidents.test_book import SAG, Told
+from tests.analytics.scenes import START_NS, event_of, frame_of, node_of
+from tests.railwatch.test_cli import Run, objects
+from tests.railwatch.test_cli import run as run  # noqa: PLC0414  # the fixture
+
+(INCIDENT,) = Told().step(replace(SAG, summary="12 V at psu0 sags to 11.30 V"))
+LATER_NS = START_NS + 5 * NS_PER_S
+
+
+def records() -> list[Record]:
+    decision = Decision(
+        id="d",
+        time_ns=START_NS + NS_PER_S,
+        rule="supply-sag-clock-cap",
+        incident_id=INCIDENT.id,
+        action="clock_cap",
+        targets=("gpu:GPU-0",),
+        clock_mhz=1057.0,
+        lease_s=120.0,
+        mode=Mode.ENFORCE,
+        verdict=Verdict.EXECUTE,
+        reason="the worst dip stays above 11.50 V at 1057 MHz",
+    )
+    action = Action(
+        id="a",
+        time_ns=START_NS + 2 * NS_PER_S,
+        decision_id="d",
+        incident_id=INCIDENT.id,
+        knob="applications_clock",
+        entity_id="gpu:GPU-0",
+        unit="MHz",
+        found=1530.0,
+        wanted=1057.0,
+        read_back=1057.0,
+        state=ActionState.APPLIED,
+        mode=Mode.ENFORCE,
+        lease_until_ns=None,
+        owner="railwatch",
+        reason="",
+    )
+    outcome = Outcome(
+        id="o",
+        time_ns=LATER_NS,
+        incident_id=INCIDENT.id,
+        decision_id="d",
+        measure="minimum_v",
+        unit="V",
+        before=11.3,
+        after=11.6,
+        helped=True,
+        summary="lowest voltage 11.30 V before, 11.60 V after",
+    )
+    other = replace(decision, id="d2", incident_id="i-other")
+    strange = event_of(at_s=1.0, entity_id="gpu:GPU-9", message="of a stranger")
+    return [INCIDENT, decision, other, action, outcome, event_of(at_s=-3.0, entity_id=None), strange]
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    store = RecordFile(_made(tmp_path / "records"))
+    store.append(records())
+    store.close()
+    return tmp_path
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def test_the_story_is_told_in_order_with_what_was_done_and_whether_it_helped(run: Run, data_dir: Path) -> None:
+    status, out, err = run("explain", "incident", INCIDENT.id[:6], "--data-dir", str(data_dir))
+    assert (status, err) == (0, "")
+    parts = [
+        "event xid",
+        "12 V at psu0 sags to 11.30 V",
+        "what is likely wrong",
+        "unknown",
+        "would be disproved by",
+        "joint_ageing",
+        "decision execute",
+        "found 1530 MHz, wanted 1057 MHz, read back 1057 MHz",
+        "outcome: helped",
+        "GPU-hours expected to be lost",
+        "what to check next",
+    ]
+    places = [out.index(part, out.index("what was seen")) for part in parts]
+    assert places == sorted(places)
+    assert "of a stranger" not in out
+    assert "i-other" not in out
+
+
+def test_the_story_is_one_json_object(run: Run, data_dir: Path) -> None:
+    status, out, _ = run("explain", "incident", INCIDENT.id, "--data-dir", str(data_dir), "--json")
+    (fields,) = objects(out)
+    assert status == 0
+    assert fields["incident"]["id"] == INCIDENT.id
+    assert [moment["what"] for moment in fields["done"]] == ["decision execute", "action applied", "outcome: helped"]
+    assert sum(one["probability"] for one in fields["incident"]["hypotheses"]) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("wanted", ["i-nobody", "i"])
+def test_an_incident_that_is_not_there_is_status_1(run: Run, data_dir: Path, wanted: str) -> None:
+    store = RecordFile(data_dir / "records")
+    store.append([replace(INCIDENT, id="i-second")])
+    store.close()
+    status, out, err = run("explain", "incident", wanted, "--data-dir", str(data_dir))
+    assert (status, out) == (1, "")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_record_without_hypotheses_says_so(run: Run, tmp_path: Path) -> None:
+    store = RecordFile(_made(tmp_path / "records"))
+    store.append([replace(INCIDENT, hypotheses=(), loss_probability=None)])
+    store.close()
+    status, out, _ = run("explain", "incident", INCIDENT.id, "--data-dir", str(tmp_path))
+    assert status == 0
+    assert "not judged" in out
+
+
+def test_the_incident_of_a_recording_is_told_and_drawn(run: Run, tmp_path: Path) -> None:
+    topology = node_of(4, 2)
+    frame = frame_of(
+        EntityKind.SUPPLY,
+        topology.of_kind(EntityKind.SUPPLY),
+        {"voltage_v": [12.0, 11.3, 11.4, 12.0], "current_a": [20.0, 60.0, 60.0, 20.0]},
+        rate_hz=1.0,
+    )
+    path, picture = tmp_path / "r.parquet", tmp_path / "r.svg"
+    write_recording(path, [frame], topology=topology, meta=RecordingMeta(node="box"), records=records())
+    status, out, _ = run("explain", "incident", INCIDENT.id, "--recording", str(path), "--plot", str(picture))
+    assert status == 0
+    assert "drawn into" in out
+    assert "<svg" in picture.read_text(encoding="utf-8")
+
+
+def test_a_plot_names_what_it_lacks(run: Run, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, _, err = run("explain", "incident", INCIDENT.id, "--data-dir", str(data_dir), "--plot", "x.pdf")
+    assert status == 2
+    assert "ends in .svg or .png" in err
+    command = ("explain", "incident", INCIDENT.id, "--data-dir", str(data_dir), "--plot", str(data_dir / "x.svg"))
+    status, out, err = run(*command)
+    assert (status, out) == (3, "")
+    assert "no embedded store there" in err
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, out, err = run(*command)
+    assert (status, out) == (3, "")
+    assert "matplotlib is not installed" in err
+    with pytest.raises(EnvironmentLacksError):
+        plot(INCIDENT, data_dir / "store", data_dir / "x.svg")
+
+
+def test_the_stake_is_taken_apart_into_hours_and_probability() -> None:
+    told = story_of(INCIDENT, ())
+    assert (
+        told.stake == "0.23 GPU-hours expected to be lost if nothing is done: 2.3 at stake x 10.0% probability; "
+        "priority: record"
+    )
+    assert told.done == ()
+    lost: Incident = replace(INCIDENT, impact_gpu_hours=9.0, loss_probability=1.0)
+    assert story_of(lost, ()).stake.endswith("priority: page")
+
+
+@pytest.mark.parametrize("cause", RootCause)
+def test_every_class_is_explained(run: Run, cause: RootCause) -> None:
+    status, out, _ = run("explain", "cause", cause.value, "--json")
+    (fields,) = objects(out)
+    assert (status, fields["cause"], fields["check"]) == (0, cause.value, ANSWERS[cause].check)
+    assert ANSWERS[cause].means in run("explain", "cause", cause.value)[1]
