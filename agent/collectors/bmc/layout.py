@@ -91,15 +91,13 @@ def unit_key(unit: str) -> str:
 
 def _node_table(points: tuple[Point, ...], node: str, *, with_inlet: bool) -> TableLayout:
     signals = (*_NODE_SIGNALS, _INLET) if with_inlet else _NODE_SIGNALS
-    whole = [point for point in points if point.quantity is Quantity.POWER and point.place is Place.BOARD]
-    whole.sort(key=lambda point: not (point.key == "dcmi.power" or naming.is_whole_node(point.name)))
-    named = [point for point in whole[:1] if naming.is_whole_node(point.name) or len(whole) == 1]
+    powers = [point for point in points if point.quantity is Quantity.POWER and point.place is Place.BOARD]
 
     def temperatures(place: Place) -> list[Point]:
         return [point for point in points if point.quantity is Quantity.TEMPERATURE and point.place is place]
 
     sources = {
-        "node_power_w": (named, False),
+        "node_power_w": ([point for point in powers if naming.is_whole_node(point.name)], False),
         "rail_voltage_v": (_main_rail(points), False),
         "outlet_temp_c": (temperatures(Place.OUTLET), True),
         "gpu_board_temp_c": (temperatures(Place.GPU), True),

@@ -24,7 +24,7 @@ _HOW_TO_GET_ANY = (
 )
 _HOW_TO_GET = {
     BmcKind.INBAND: "modprobe ipmi_devintf ipmi_si, install ipmitool, and let this user open /dev/ipmi0",
-    BmcKind.IPMI: "check with: ipmitool -I lanplus -L USER -H ADDRESS -U USER -a mc info",
+    BmcKind.IPMI: "install ipmitool, and check with: ipmitool -I lanplus -L USER -H ADDRESS -U USER -a mc info",
     BmcKind.REDFISH: "check with: curl -u USER https://ADDRESS/redfish/v1/Chassis",
 }
 _OFF, _HOW_TO_SWITCH_ON = "switched off by configuration", "give `sources.bmc.kind` another value than off"
@@ -124,7 +124,7 @@ def _missing(name: str, detail: str, how_to_get: str) -> Built:
 
 
 def _ipmi(settings: BmcSettings, clock: Clock) -> BoardLink:
-    return IpmiLink(ipmitool.IpmitoolPort(settings, clock=clock), clock=clock)
+    return IpmiLink(ipmitool.IpmitoolPort(settings, clock=clock), clock=clock, round_s=settings.round_s)
 
 
 def _redfish(settings: BmcSettings, clock: Clock) -> BoardLink:
@@ -132,7 +132,7 @@ def _redfish(settings: BmcSettings, clock: Clock) -> BoardLink:
     from agent.collectors.bmc.redfish import RedfishLink  # noqa: PLC0415
     from agent.collectors.bmc.redfish_client import RedfishClient  # noqa: PLC0415
 
-    return RedfishLink(RedfishClient(settings, clock=clock), clock=clock)
+    return RedfishLink(RedfishClient(settings, clock=clock), clock=clock, round_s=settings.round_s)
 
 
 _LINKS: dict[BmcKind, Callable[[BmcSettings, Clock], BoardLink]] = {

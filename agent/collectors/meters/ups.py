@@ -172,7 +172,7 @@ class UpsEvents:
         trouble = ""
         for settings, client in self._servers:
             try:
-                told += self._ask(settings, client)
+                self._ask(settings, client, told)
             except RailwatchError as err:
                 trouble = str(err)
                 if settings not in self._away:
@@ -180,7 +180,7 @@ class UpsEvents:
                 self._away.add(settings)
             else:
                 self._away.discard(settings)
-        if len(self._away) == len(self._servers):
+        if len(self._away) == len(self._servers) and not told:
             raise TransientError(trouble)
         return tuple(told)
 
@@ -189,15 +189,14 @@ class UpsEvents:
         for _, client in self._servers:
             client.close()
 
-    def _ask(self, settings: UpsdSettings, client: NutClient) -> list[Event]:
-        told: list[Event] = []
+    def _ask(self, settings: UpsdSettings, client: NutClient, told: list[Event]) -> None:
+        """Add what changed; what was seen before a failure is told too, since it is told only once."""
         for ups in client.list_upss():
             try:
                 flags = parse_status(client.variables(ups).get("ups.status", ""))
             except (SilentUpsError, ValueError):
                 continue  # no state to tell of now; a change meanwhile is told once it is back
             told += self._changes(_key(settings, ups), flags)
-        return told
 
     def _changes(self, key: str, flags: UpsFlag) -> list[Event]:
         before, self._last[key] = self._last.get(key, UpsFlag.ON_LINE), flags

@@ -245,6 +245,7 @@ def _remove_left_behind(path: Path, kind: socket.SocketKind) -> None:
     except OSError:
         return
     with socket.socket(socket.AF_UNIX, kind) as probe:
+        probe.settimeout(0)  # a listener that takes nobody in any more would be waited for without end
         try:
             probe.connect(str(path))
         except OSError as err:

@@ -140,6 +140,17 @@ def test_between_two_looks_at_the_log_it_only_waits(scene: Scene) -> None:
     assert len(scene.log.poll(0.5)) == 1
 
 
+def test_a_log_that_takes_long_is_looked_at_less_often(scene: Scene) -> None:
+    scene.link.log_takes = lambda: scene.clock.advance(3.0)
+    scene.log.poll(0.5)
+    scene.link.log_takes = None
+    scene.link.entries = [entry(1)]
+    scene.clock.advance(11.0)
+    assert scene.log.poll(0.5) == ()
+    scene.clock.advance(0.5)
+    assert len(scene.log.poll(0.5)) == 1
+
+
 def test_parts_that_come_later_are_said_once_and_change_no_table(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:

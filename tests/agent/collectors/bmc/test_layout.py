@@ -73,7 +73,13 @@ def test_without_12_v_the_main_rail_is_the_next() -> None:
 
 def test_a_power_of_a_part_is_not_taken_for_that_of_the_node() -> None:
     parts = (point("CPU Power", Quantity.POWER), point("Memory Power", Quantity.POWER))
-    assert read(lay_out(parts, node="n", with_inlet=True).node, {"CPU Power": 300.0, "Memory Power": 20.0}) == {}
+    for some in (parts, parts[:1]):
+        assert read(lay_out(some, node="n", with_inlet=True).node, {"CPU Power": 300.0, "Memory Power": 20.0}) == {}
+
+
+def test_where_one_power_of_the_node_is_absent_the_next_counts() -> None:
+    two = (point("System Power", Quantity.POWER), point("Node power", Quantity.POWER))
+    assert read(lay_out(two, node="n", with_inlet=True).node, {"Node power": 900.0}) == {("n", "node_power_w"): 900.0}
 
 
 def test_supplies_rails_and_fans_are_entities() -> None:

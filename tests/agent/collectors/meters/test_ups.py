@@ -19,6 +19,7 @@ from telemetry.clock import SystemClock
 from telemetry.errors import NotPermittedError, TransientError
 from telemetry.records import Event, EventKind, Severity
 from tests.agent.collectors.meters.upsd import HEALTHY, Upsd, upsd
+from tests.agent.fakes import FakeClock
 from tests.services import free_port
 
 CLOCK = SystemClock()
@@ -143,7 +144,7 @@ def a_server_that_says(answer: bytes) -> Iterator[UpsdSettings]:
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield UpsdSettings(port=listening.getsockname()[1], timeout_s=0.5)
+        yield UpsdSettings(port=listening.getsockname()[1], timeout_s=5.0)
         listening.shutdown(socket.SHUT_RDWR)
         thread.join(5.0)
 
@@ -158,6 +159,7 @@ def a_server_that_says(answer: bytes) -> Iterator[UpsdSettings]:
         (b"x" * ((1 << 20) + 1), "a line without end"),
         (b"BEGIN LIST VAR rack\n" + b'VAR rack a "1"\n' * 100_000, "a list without end"),
         (b"ERR INVALID-ARGUMENT\n", "INVALID-ARGUMENT"),
+        (b"ERR \n", "upsd at"),
     ],
 )
 def test_a_server_that_talks_nonsense_is_trouble_with_its_reason(answer: bytes, message: str) -> None:
@@ -174,6 +176,17 @@ def test_a_server_that_does_not_want_us_is_a_matter_of_permission() -> None:
         with pytest.raises(NotPermittedError):
             client.variables("rack")
         client.close()
+
+
+def test_what_one_ups_tells_is_not_lost_when_the_server_fails_at_the_next() -> None:
+    answers = (
+        b'BEGIN LIST UPS\nUPS a "x"\nUPS b "x"\nEND LIST UPS\nBEGIN LIST VAR a\nVAR a ups.status "OB"\nEND LIST VAR a\n'
+    )
+    with a_server_that_says(answers) as settings:
+        source = UpsEvents([settings], clock=FakeClock())
+        (event,) = source.poll(0.1)
+        assert "is on battery" in event.message
+        source.close()
 
 
 def test_a_value_that_is_a_text_is_absent_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
