@@ -26,7 +26,7 @@ class Collector(Protocol):
         ...
 
     def read(self, values: FloatArray) -> None:
-        """Fill ``(n_entities, n_signals)`` in place, every cell of it."""
+        """Fill a C-contiguous ``(n_entities, n_signals)`` in place, every cell of it."""
         ...
 
     def close(self) -> None:

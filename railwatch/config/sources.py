@@ -2,9 +2,9 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from railwatch.config.bmc import Bmc
 from railwatch.config.meters import Pdu, Upsd
@@ -79,3 +79,10 @@ class Sources(Section):
     upsd: tuple[Upsd, ...] = Field(
         default=(), description="Servers of NUT whose UPSs are read, each with `host` and `port`."
     )
+
+    @model_validator(mode="after")
+    def _every_pdu_has_a_name_of_its_own(self) -> Self:
+        names = [pdu.name for pdu in self.pdus]
+        for twice in sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"`pdus` with a `name` each of their own; {twice!r} stands there more than once")
+        return self

@@ -100,3 +100,10 @@ def test_the_pace_of_rails_is_a_rate_or_the_word_auto(given: str | int, expected
     config = Config.model_validate({"sources": {"hwmon_hz": given}})
     assert config.sources.hwmon_hz == expected_hz
     assert Config.model_validate_json(config.model_dump_json()) == config
+
+
+def test_two_pdus_of_one_name_would_share_their_rows_and_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_text("sources:\n  pdus:\n    - {name: a, host: one}\n    - {name: a, host: two}\n")
+    with pytest.raises(ConfigError, match="'a' stands there more than once"):
+        load_config(path, {})
