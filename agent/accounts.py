@@ -28,7 +28,8 @@ class Accounts:
     driver_s
         Asked for the seconds spent inside the driver; None where there is no driver.
     oldest_age_s
-        Asked for the age of the oldest collector's last good read; NaN while there is none.
+        Asked for the age of the oldest collector's last good read, since the start where it never had one; NaN without
+        collectors.
     kernel_lines_unparsed
         Asked for the driver lines of the kernel log that no pattern fits; None where no kernel log is read.
     pacing

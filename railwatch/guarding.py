@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -25,7 +25,8 @@ logger = logging.getLogger(__name__)
 
 # A guard that took no step for this long hangs; a step takes milliseconds, an order to the actuator at most a second.
 GUARD_SILENT_S = 10.0
-# Tables of the fast class wake the guard one by one, and most of their rows are taken in together: own choice.
+# Steps that the log has room for at each tick of the fast class: while a rail is low, every row of the two tables of
+# rails wakes the guard. Otherwise it takes ten steps a second, and the log reaches back further than the ring.
 STEPS_PER_TICK = 2
 
 
@@ -48,6 +49,7 @@ class Guarding:
         *,
         supported_mhz: Mapping[str, tuple[float, ...]],
         clock: Clock,
+        on_suspicion: Callable[[], None],
     ) -> None:
         session.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
         # A simulated node starts anew with each run, and its incidents with it.
@@ -65,6 +67,7 @@ class Guarding:
             actions_path=session.journal_dir / "actuator.jsonl",
             events_path=session.slow_events_path,
             steps=_step_log(session, ring, settings),
+            on_suspicion=on_suspicion,
         )
         low_v = session.config.detectors.rail_sag.minimum_v
         self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=low_v)

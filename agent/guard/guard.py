@@ -5,7 +5,7 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,17 @@ from agent.ring import RingTable
 from telemetry.clock import Clock
 from telemetry.frames import Frame
 from telemetry.journal import JournalReader
-from telemetry.records import Action, ActionState, Event, Incident, Mode, Record
+from telemetry.records import (
+    Action,
+    ActionState,
+    Event,
+    EventKind,
+    FindingStatus,
+    Incident,
+    Mode,
+    Record,
+    Severity,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +74,8 @@ class Guard:
         The journal of events that another process of the node writes; None follows none.
     steps
         Learns what each step took in, for replays; None where nobody wants to know.
+    on_suspicion
+        Called after a step in which a detector raised something or an event warned; it may not block.
     """
 
     def __init__(
@@ -78,6 +90,7 @@ class Guard:
         actions_path: Path | None = None,
         events_path: Path | None = None,
         steps: StepSink | None = None,
+        on_suspicion: Callable[[], None] = lambda: None,
     ) -> None:
         self._tables = tuple(tables.values())
         self._next = {table.spec.name: table.count for table in self._tables}
@@ -89,6 +102,7 @@ class Guard:
         self._actions_path = actions_path
         self._journal: JournalReader | None = None
         self._steps = steps
+        self._on_suspicion = on_suspicion
         self._told = None if events_path is None else JournalReader(events_path)
         if self._told is not None:
             self._told.skip_to_end()
@@ -136,6 +150,8 @@ class Guard:
         # The act first: writing records down can wait the microseconds that a sagging rail cannot.
         actions = [action for decision in step.to_execute for action in self._orders.carry_out(decision)]
         actions += (*self._orders.catch_up(), *self._orders.renew())
+        if is_suspicious(step):
+            self._on_suspicion()
         if any(action.state is ActionState.REFUSED for action in actions):
             self._look_at_s = 0.0  # a person may have taken back what was to be made stricter
         journalled = self._read_journal()
@@ -255,6 +271,16 @@ class Guard:
             os.replace(fresh, self._snapshot_path)  # noqa: PTH105 -- the same thing, said as what it is: atomic
         except OSError as err:
             logger.error("incidents cannot be kept for a restart: %s", err.strerror)  # noqa: TRY400 -- a full disk needs no traceback
+
+
+def is_suspicious(step: Step) -> bool:
+    """Tell whether something begins that is worth a closer look.
+
+    What the agent tells of its own collectors is not: one that is slowed for its cost must not be read faster for it.
+    """
+    return any(finding.status is FindingStatus.RAISED for finding in step.findings) or any(
+        event.severity is not Severity.INFO and event.kind is not EventKind.COLLECTOR for event in step.events
+    )
 
 
 def _key(action: Action) -> tuple[str, int, ActionState]:
