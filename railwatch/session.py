@@ -93,6 +93,11 @@ class Session:
         return self.config.sources.readings.socket or self.run_dir / "readings.sock"
 
     @property
+    def recorder_status_path(self) -> Path:
+        """What the flight recorder says of itself, in JSON."""
+        return self.run_dir / "recorder.json"
+
+    @property
     def slow_events_path(self) -> Path:
         """What the slow sources tell; the guard follows it."""
         return self.journal_dir / "slow.jsonl"

@@ -76,6 +76,26 @@ class FollowingCollector(Protocol):
         ...
 
 
+@runtime_checkable
+class RefusingCollector(Protocol):
+    """A collector that counts what it read and did not take: text, or a number that nothing alive shows."""
+
+    @property
+    def refused(self) -> int:
+        """How many, so far."""
+        ...
+
+
+@runtime_checkable
+class BufferedCollector(Protocol):
+    """A collector that reads buffers which others fill, and which may run over."""
+
+    @property
+    def overruns(self) -> int:
+        """How often one did, so far."""
+        ...
+
+
 class EventSource(Protocol):
     """Gives what happened since it was asked last."""
 

@@ -31,6 +31,8 @@ _SIGNALS = (
     "collector_hangs",
     "oldest_signal_age_s",
     "kernel_lines_unparsed",
+    "sample_overruns",
+    "reads_refused",
 )
 
 
@@ -85,6 +87,8 @@ class SelfMetrics:
             accounts.collector_hangs,
             _or_nan(accounts.oldest_age_s),
             _or_nan(accounts.kernel_lines_unparsed),
+            _or_nan(accounts.sample_overruns),
+            _or_nan(accounts.reads_refused),
         )
         self._last_s, self._last_cpu_s = now_s, cpu_s
 

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from agent.accounts import Accounts
 from agent.collectors.port import (
+    BufferedCollector,
     Collector,
     EventSource,
     FollowingCollector,
     PacedCollector,
+    RefusingCollector,
     StampedCollector,
 )
 from agent.ring import Ring
@@ -146,6 +148,10 @@ class Sampler:
         self._started_s = clock.monotonic_s()
         accounts.oldest_age_s = self._oldest_age_s
         accounts.pacing = self.pacing
+        refusing = [one for one in collectors if isinstance(one, RefusingCollector)]
+        accounts.reads_refused = lambda: sum(one.refused for one in refusing)
+        buffered = [one for one in collectors if isinstance(one, BufferedCollector)]
+        accounts.sample_overruns = (lambda: sum(one.overruns for one in buffered)) if buffered else None
 
     def start(self) -> None:
         """Start every collector; slow ones tick between two fast ticks."""

@@ -65,7 +65,13 @@ class Sampling(Section):
         ),
     )
     cpu_budget: float = Field(
-        default=0.1, gt=0, le=1, description="Share of a core above which `auto` reads the GPUs less often."
+        default=0.1,
+        gt=0,
+        le=1,
+        description=(
+            "Share of a core that the thread which reads the GPUs may take; above it `auto` reads them less often. "
+            "The whole process is the agent's `cpu_ratio`."
+        ),
     )
     driver_budget: float = Field(
         default=0.1, gt=0, le=1, description="Share of time inside the GPU driver above which `auto` reads less often."

@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 # A trigger is seen this late at most: its window is cut by the time at which it happened, so nothing is missed.
 LOOK_S = 0.5
-STATUS_FILE = "recorder.json"
 # What is followed: the events of slow sources stand in the guard's journal too.
 FOLLOWED = ("guard", "actuator")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -128,7 +127,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
         for trigger in _wishes(wishes):
             recorder.ask(trigger)
         recorder.step()
-        _put(session.run_dir / STATUS_FILE, _status(recorder, teller, writer))
+        _put(session.recorder_status_path, _status(recorder, teller, writer))
     recorder.end()
     if writer.close(END_S) and not teller.given_up:
         box.forget()

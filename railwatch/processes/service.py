@@ -1,5 +1,6 @@
 """The service process: takes what ring and journals bring to the store, and serves the page."""
 
+import json
 import logging
 from collections.abc import Collection
 from dataclasses import replace
@@ -64,7 +65,14 @@ class Service:
             name="service",
             kind=EntityKind.AGENT,
             entities=(agent,),
-            signals=("ring_rows_lost", "spool_bytes", "spool_dropped_points", "uplink_errors"),
+            signals=(
+                "ring_rows_lost",
+                "spool_bytes",
+                "spool_dropped_points",
+                "uplink_errors",
+                "recorder_rows_lost",
+                "recordings_lost",
+            ),
         )
 
     def follow_journals(self) -> None:
@@ -213,7 +221,15 @@ class Service:
 
     def _own_frame(self, now_ns: int) -> Frame:
         status = self._keeper.status()
-        row = (self._rows_lost, status.spool_bytes, status.dropped_points, self._keeper.errors())
+        recorder = _said(self._session.recorder_status_path)
+        row = (
+            self._rows_lost,
+            status.spool_bytes,
+            status.dropped_points,
+            self._keeper.errors(),
+            recorder.get("ring_rows_lost", np.nan),
+            recorder.get("recordings_lost", np.nan),
+        )
         values = np.array(row, dtype=np.float64).reshape(1, 1, -1)
         return Frame(
             spec=self._own,
@@ -221,6 +237,15 @@ class Service:
             values=values,
             fresh=np.ones(values.shape, dtype=np.bool_),
         )
+
+
+def _said(path: Path) -> dict[str, float]:
+    """Give what a process last said of itself; nothing where none runs."""
+    try:
+        said: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return said
 
 
 def _stored(rings: Rings) -> dict[str, RingTable]:
