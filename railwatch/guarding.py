@@ -19,7 +19,6 @@ from railwatch.config.sources import SourceUse
 from railwatch.pipeline import pipeline_settings
 from railwatch.session import Session
 from telemetry.clock import Clock
-from telemetry.journal import JournalWriter
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +54,7 @@ class Guarding:
         # A simulated node starts anew with each run, and its incidents with it.
         self._kept = (session.run_dir if session.simulated else session.config.data_dir) / "guard.json"
         self._actuator = ActuatorClient(session.actuator_socket)
-        self._journal = JournalWriter(session.journal_dir / "guard.jsonl", simulated=session.simulated)
+        self._journal = session.journal_writer("guard")
         self._pulse = Pulse(clock)
         self.guard = Guard(
             {name: table for name, table in ring.tables.items() if not table.spec.is_late},
@@ -64,8 +63,9 @@ class Guarding:
             self._journal,
             self._pulse,
             snapshot_path=self._kept,
-            actions_path=session.journal_dir / "actuator.jsonl",
+            actions_path=session.journal_path("actuator"),
             events_path=session.slow_events_path,
+            spill_dir=session.run_dir,
             steps=_step_log(session, ring, settings),
             on_suspicion=on_suspicion,
         )

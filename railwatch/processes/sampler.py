@@ -264,7 +264,7 @@ def _event_sources(
             GpuRoster(
                 config.data_dir / GPUS_FILE,
                 uuids=[gpu.uuid for gpu in driver.gpus],
-                lost_at_open=0 if driver.nvml is None else driver.nvml.library.lost_at_open,
+                lost_at_open=() if driver.nvml is None else driver.nvml.library.lost_at_open,
                 node=session.node.key,
                 clock=clock,
             )

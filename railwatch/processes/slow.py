@@ -73,7 +73,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
     settings = sampler_settings(session.config)
     hung = HungWatch(clock, hung_limits_s(sources.collectors, settings))
     ring = _ring(session, sources.collectors, settings)
-    journal = JournalWriter(session.slow_events_path, simulated=session.simulated)
+    journal = session.journal_writer("slow")
     sampler = _sampler(sources, ring, journal, settings, clock)
     sampler.start()
     ready({"tables": list(ring.tables)})

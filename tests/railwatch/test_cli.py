@@ -13,6 +13,7 @@ import pytest
 
 from agent.guard.step_log import TABLE as STEPS
 from railwatch.cli import main
+from railwatch.cli.output import print_table
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
@@ -361,3 +362,36 @@ def test_a_reader_that_has_enough_is_no_error(arguments: tuple[str, ...]) -> Non
 def test_output_that_cannot_be_written_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
     status, said = piped(*arguments, into="> /dev/full")
     assert (status, said) == (3, "railwatch: standard output: No space left on device\n")
+
+
+def test_a_configuration_that_sets_nothing_is_called_empty(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text("# data_dir: /srv\n")
+    assert run("config", "check", str(path))[:2] == (0, f"{path}: empty: every key has its default\n")
+    path.write_text("data_dir: /srv\n")
+    assert run("config", "check", str(path))[:2] == (0, f"{path}: no problems\n")
+
+
+def test_a_group_that_this_machine_lacks_is_told_by_the_check(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text("sources:\n  readings: {group: nobody-has-this}\n")
+    status, _, err = run("config", "check", str(path))
+    assert status == 2
+    assert err.startswith(f"{path}:2: sources.readings.group: got 'nobody-has-this'; expected a group")
+    status, out, _ = run("doctor", "--json", "--config", str(path))
+    (row,) = [row for row in objects(out) if row["name"] == "readings"]
+    assert (row["state"], row["detail"]) == ("not_permitted", "there is no group nobody-has-this")
+
+
+def test_no_name_in_a_table_is_broken_over_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, uuid = f"20261121T193619Z-{'x' * 60}.parquet", "GPU-01234567-89ab-cdef-0123-456789abcdef"
+    monkeypatch.setenv("COLUMNS", "80")
+    for terminal, most_lines in (("", 3), ("1", 12)):
+        monkeypatch.setenv("FORCE_COLOR", terminal)
+        print_table(f"detector on {uuid}", ("file", "reason"), [(file, "a reason " * 20)])
+        lines = capsys.readouterr().out.splitlines()
+        assert any(uuid in line for line in lines)
+        assert any(file in line for line in lines)
+        assert len(lines) <= most_lines

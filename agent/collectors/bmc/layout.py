@@ -8,9 +8,12 @@ from agent.collectors.bmc import naming
 from agent.collectors.bmc.point import Place, Point, Quantity
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
+from telemetry.signals import Signal, signal
 
 NODE_TABLE, SUPPLY_TABLE, FAN_TABLE = "bmc", "bmc_supply", "bmc_fan"
 AGE = "bmc_age_s"
+# Behind the names of supplies, rails and fans: those of hwmon are often called the same.
+OF_BMC = " (bmc)"
 _NODE_SIGNALS = ("node_power_w", "rail_voltage_v", "outlet_temp_c", "gpu_board_temp_c", "bmc_board_temp_c", AGE)
 _INLET = "inlet_temp_c"
 _SUPPLY_SIGNALS = (
@@ -82,6 +85,17 @@ def lay_out(points: Iterable[Point], *, node: str, with_inlet: bool) -> Layout:
     return Layout(
         node=_node_table(points, node, with_inlet=with_inlet), supplies=_supply_table(points), fans=_fan_table(points)
     )
+
+
+def signals_by_point(layout: Layout) -> Mapping[str, Signal]:
+    """Give which signal each point's value is, by the key of the point."""
+    return {
+        key: signal(table.spec.kind, table.spec.signals[cell.column])
+        for table in (layout.node, layout.supplies, layout.fans)
+        if table is not None
+        for cell in table.cells
+        for key in cell.keys
+    }
 
 
 def unit_key(unit: str) -> str:
@@ -176,7 +190,7 @@ def _table(
     if not rows:
         return None
     entities = tuple(
-        Entity(kind=kind, key=unit_key(unit), name=label, tags=(("source", "bmc"),))
+        Entity(kind=kind, key=unit_key(unit), name=f"{label}{OF_BMC}", tags=(("source", "bmc"),))
         for unit, (label, _) in rows.items()
     )
     cells = tuple(

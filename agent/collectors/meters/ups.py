@@ -16,6 +16,7 @@ from telemetry.errors import RailwatchError, TransientError
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.records import Event, EventKind
 from telemetry.signals import RateClass
+from telemetry.signals import signal as catalogued
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ _VARIABLES = {
 }
 _STATUS = "ups_status"
 UPS_SIGNALS = (*_VARIABLES, _STATUS)
+_SIGNALS = tuple(catalogued(EntityKind.SUPPLY, name) for name in UPS_SIGNALS)
 # What upsd says of a UPS whose driver has told it nothing yet (upsd.c of NUT 2.8).
 _NOT_YET = "WAIT"
 # upsd has fresh data every two seconds where the driver's pollinterval is at its default (ups.conf(5)).
@@ -123,15 +125,15 @@ class Ups:
         return ""
 
     def _take(self, row: int, said: Mapping[str, str], values: FloatArray) -> None:
-        for column, signal in enumerate(UPS_SIGNALS):
-            name, factor = _VARIABLES.get(signal, ("ups.status", 1.0))
+        for column, signal in enumerate(_SIGNALS):
+            name, factor = _VARIABLES.get(signal.name, ("ups.status", 1.0))
             text = said.get(name)
             if text is None or text == _NOT_YET:
                 continue
             try:
-                number = float(parse_status(text)) if signal == _STATUS else float(text) * factor
-                if not math.isfinite(number):
-                    raise ValueError(f"{name} is {text!r}")  # noqa: TRY301 -- float() takes nan and inf as numbers
+                number = float(parse_status(text)) if signal.name == _STATUS else float(text) * factor
+                if not math.isfinite(number) or not signal.is_plausible(number):
+                    raise ValueError(f"{text!r} is no value of {signal.name}")  # noqa: TRY301 -- as a text that is no number
                 values[row, column] = number
             except ValueError as err:
                 self.refused += 1

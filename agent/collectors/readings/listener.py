@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import grp
 import selectors
 import shutil
 import socket
@@ -40,6 +41,15 @@ class ListenerSettings:
     path: Path
     group: str = ""
     tcp_port: int | None = None
+
+    @property
+    def lacks_group(self) -> bool:
+        """Whether this machine has no such group."""
+        try:
+            grp.getgrnam(self.group or "root")
+        except (KeyError, ValueError):
+            return True
+        return False
 
     @property
     def stream_path(self) -> Path:

@@ -72,6 +72,19 @@ def test_the_controller_is_asked_once_an_interval_however_often_it_is_read(scene
     assert scene.link.reads == 2
 
 
+def test_a_value_that_no_sensor_can_mean_is_absent_counted_once_a_round_and_said_once(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.link.values["fan"] = 9e9
+    for _ in range(20):
+        assert scene.rail_v() == 12.0
+        assert math.isnan(scene.fan_rpm())
+        scene.clock.advance(1.0)
+    assert scene.node.refused == scene.link.reads == 2
+    (said,) = [record.getMessage() for record in caplog.records if "is refused" in record.message]
+    assert "fan is refused: 9e+09, expected 0 to 100000 rpm" in said
+
+
 def test_the_others_take_what_the_node_has_read_and_never_ask(scene: Scene) -> None:
     assert math.isnan(scene.fan_rpm())
     scene.rail_v()

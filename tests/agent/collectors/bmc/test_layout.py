@@ -100,6 +100,14 @@ def test_supplies_rails_and_fans_are_entities() -> None:
     }
 
 
+def test_nothing_of_the_controller_is_called_as_what_hwmon_shows() -> None:
+    layout = lay_out(POINTS, node="n", with_inlet=True)
+    assert layout.supplies is not None
+    names = {entity.key: entity.name for entity in layout.supplies.spec.entities}
+    assert names["bmc-psu0"] == "psu0 (bmc)"
+    assert names["bmc-p12v"] == "P12V (bmc)"
+
+
 def test_what_two_points_tell_is_taken_from_the_first_that_knows() -> None:
     twice = (
         point("a", Quantity.POWER, Place.SUPPLY, unit="psu0"),

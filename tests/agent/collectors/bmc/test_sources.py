@@ -92,6 +92,14 @@ def test_without_ipmitool_the_source_is_missing(tmp_path: Path, monkeypatch: pyt
     assert status.how_to_get.startswith("install ipmitool")
 
 
+def test_a_password_file_that_cannot_be_read_is_what_the_help_speaks_of(tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    with served(Tree(resources=dict(TREE), wants_login=True)) as port:
+        status = sources.node_source(source_of(port, user="monitor", password_file=absent)).status
+    assert status.state is SourceState.NOT_PERMITTED
+    assert status.how_to_get.startswith(f"write the password to {absent}")
+
+
 def test_the_password_comes_from_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BMC_SECRET", "by variable")
     assert BmcSettings(password_variable="BMC_SECRET").password() == "by variable"

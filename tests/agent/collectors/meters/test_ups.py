@@ -189,8 +189,9 @@ def test_what_one_ups_tells_is_not_lost_when_the_server_fails_at_the_next() -> N
         source.close()
 
 
-def test_a_value_that_is_a_text_is_absent_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_text_or_a_power_that_no_ups_has_is_absent_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
     said = {"input.voltage": "n/a", "ups.load": "nan", "ups.status": "<html>", "battery.charge": "50"}
+    said["ups.realpower"] = "-99999999"
     lines = "".join(f'VAR rack {name} "{text}"\n' for name, text in said.items())
     listed = f"BEGIN LIST VAR rack\n{lines}END LIST VAR rack\n".encode()
     with a_server_that_says(b'BEGIN LIST UPS\nUPS rack "x"\nEND LIST UPS\n') as settings:
@@ -202,8 +203,8 @@ def test_a_value_that_is_a_text_is_absent_counted_and_said_once(caplog: pytest.L
             collector.close()
         assert values["ups_battery_ratio"] == 0.5
         assert sum(np.isnan(value) for value in values.values()) == len(values) - 1
-    assert collector.refused == 6
-    assert sum("is refused" in record.message for record in caplog.records) == 3
+    assert collector.refused == 8
+    assert sum("is refused" in record.message for record in caplog.records) == 4
 
 
 def test_a_server_that_is_not_there_has_failed_and_how_to_get_it_is_said() -> None:
