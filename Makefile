@@ -25,7 +25,7 @@ ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
 	$(BIN)/python -m pytest -m "not integration" --numprocesses auto --dist loadfile
-	$(BIN)/python -m pytest -m integration
+	$(BIN)/python -m pytest -m integration --numprocesses 2 --dist loadfile
 endif
 
 check: $(STAMP) ## format, lint, types, import contracts, generated references

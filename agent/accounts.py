@@ -28,9 +28,14 @@ class Accounts:
     driver_s
         Asked for the seconds spent inside the driver; None where there is no driver.
     oldest_age_s
-        Asked for the age of the oldest collector's last good read; NaN while there is none.
+        Asked for the age of the oldest collector's last good read, since the start where it never had one; NaN without
+        collectors.
     kernel_lines_unparsed
         Asked for the driver lines of the kernel log that no pattern fits; None where no kernel log is read.
+    sample_overruns
+        Asked how often buffers of the driver's own samples ran over; None where there are none.
+    reads_refused
+        Asked for the reads that gave no number, or one that nothing alive shows.
     pacing
         Asked for how the fast group is paced; it gives None where its rate is fixed.
     """
@@ -44,6 +49,8 @@ class Accounts:
     driver_s: Callable[[], float] | None = None
     oldest_age_s: Callable[[], float] | None = None
     kernel_lines_unparsed: Callable[[], int] | None = None
+    sample_overruns: Callable[[], int] | None = None
+    reads_refused: Callable[[], int] | None = None
     pacing: Callable[[], PaceReport | None] | None = None
     _late_s: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_LATE))
 

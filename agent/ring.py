@@ -8,9 +8,10 @@ Layout: magic, length of the header, header (JSON), then one page-aligned sectio
 Row ``n`` lies in slot ``n % rows``. The one writer of a table raises `claimed` before it touches a slot and
 `committed` after; a reader copies the rows below `committed` and then drops those that `claimed` shows to have been
 overwritten meanwhile, so a row is whole or counted as lost, never torn. The counters are aligned 64-bit words, and
-stores and loads keep their order on x86-64 (Intel SDM vol. 3A, 9.2.2); on AArch64 the interpreter's own locks between
-two bytecodes order them. Nothing is buffered in the writer, so a killed writer leaves every committed row readable,
-and the next writer with the same tables goes on where it ended.
+stores and loads keep their order on x86-64 (Intel SDM vol. 3A, 9.2.2). AArch64 may reorder them, and nothing that the
+interpreter promises holds them back, since writer and reader share no lock: there a reader may take a row for whole
+whose last stores are still on their way. Nothing is buffered in the writer, so a killed writer leaves every committed
+row readable, and the next writer with the same tables goes on where it ended.
 
 Keep the file on tmpfs: on a disk, write-back of dirty pages can hold an append for hundreds of milliseconds.
 """

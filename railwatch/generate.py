@@ -29,14 +29,17 @@ def signals_markdown() -> str:
         "A measurement in the store has the name of its entity kind, a field the name of its signal. Rollups carry the",
         "suffixes `_mean`, `_min`, `_max` and `_last`.",
         "",
+        "*Believed* is the range of what controllers, meters and other programs tell; what lies outside is refused and",
+        "counted.",
+        "",
         f"Only recordings of simulated nodes have these sources so far: {simulated}.",
     ]
     for kind, signals in groupby(CATALOGUE, key=lambda signal: signal.entity):
-        lines += ["", f"## `{kind.value}`", "", "| signal | unit | kind | group | source | meaning |"]
-        lines += ["| --- | --- | --- | --- | --- | --- |"]
+        lines += ["", f"## `{kind.value}`", "", "| signal | unit | kind | group | source | believed | meaning |"]
+        lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
         lines += [
             f"| `{signal.name}` | {signal.unit} | {signal.kind.value} | {signal.rate.value} | {signal.source.value}"
-            f" | {signal.meaning} |"
+            f" | {signal.range_text} | {signal.meaning} |"
             for signal in signals
         ]
     return "\n".join(lines) + "\n"

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -19,13 +19,13 @@ from railwatch.config.sources import SourceUse
 from railwatch.pipeline import pipeline_settings
 from railwatch.session import Session
 from telemetry.clock import Clock
-from telemetry.journal import JournalWriter
 
 logger = logging.getLogger(__name__)
 
 # A guard that took no step for this long hangs; a step takes milliseconds, an order to the actuator at most a second.
 GUARD_SILENT_S = 10.0
-# Tables of the fast class wake the guard one by one, and most of their rows are taken in together: own choice.
+# Steps that the log has room for at each tick of the fast class: while a rail is low, every row of the two tables of
+# rails wakes the guard. Otherwise it takes ten steps a second, and the log reaches back further than the ring.
 STEPS_PER_TICK = 2
 
 
@@ -48,12 +48,13 @@ class Guarding:
         *,
         supported_mhz: Mapping[str, tuple[float, ...]],
         clock: Clock,
+        on_suspicion: Callable[[], None],
     ) -> None:
         session.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
         # A simulated node starts anew with each run, and its incidents with it.
         self._kept = (session.run_dir if session.simulated else session.config.data_dir) / "guard.json"
         self._actuator = ActuatorClient(session.actuator_socket)
-        self._journal = JournalWriter(session.journal_dir / "guard.jsonl", simulated=session.simulated)
+        self._journal = session.journal_writer("guard")
         self._pulse = Pulse(clock)
         self.guard = Guard(
             {name: table for name, table in ring.tables.items() if not table.spec.is_late},
@@ -62,9 +63,11 @@ class Guarding:
             self._journal,
             self._pulse,
             snapshot_path=self._kept,
-            actions_path=session.journal_dir / "actuator.jsonl",
+            actions_path=session.journal_path("actuator"),
             events_path=session.slow_events_path,
+            spill_dir=session.run_dir,
             steps=_step_log(session, ring, settings),
+            on_suspicion=on_suspicion,
         )
         low_v = session.config.detectors.rail_sag.minimum_v
         self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=low_v)

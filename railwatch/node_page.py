@@ -1,7 +1,7 @@
 """The node as the page reads it: samples out of the ring, records out of the record file, states out of the run."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -51,7 +51,13 @@ FIRST_LOOK_ROWS = 8
 
 
 class NodePage:
-    """A `PageSource` over one run."""
+    """A `PageSource` over one run.
+
+    Attributes
+    ----------
+    trouble
+        Which file of records cannot be written, and why; an empty text where all can be.
+    """
 
     def __init__(self, session: Session, records: RecordFile, keeper: Keeper, clock: Clock) -> None:
         self._session = session
@@ -64,11 +70,14 @@ class NodePage:
         self._rings: Rings | None = None
         self._version = 0
         self._recent: Records | None = None
+        self._waiting: tuple[Record, ...] = ()
+        self.trouble = ""
 
-    def note_records(self) -> None:
-        """Learn that records were added."""
+    def note_records(self, waiting: Sequence[Record] = ()) -> None:
+        """Learn that records were added, and which of them the record file has not taken yet."""
         with self._lock:
             self._version += 1
+            self._waiting = tuple(waiting)
 
     def status(self) -> NodeStatus:
         """Give how the node does now."""
@@ -159,7 +168,11 @@ class NodePage:
         for state in live:
             for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT, where={"state": state}):
                 recent.setdefault(record.id, record)
-        return tuple(sorted(recent.values(), key=lambda record: record.time_ns, reverse=True))
+        for record in self._waiting:
+            if type(record).__name__.lower() == kind and record.time_ns >= since_ns:
+                recent[record.id] = record
+        shown = sorted(recent.values(), key=lambda record: record.time_ns, reverse=True)
+        return (*shown[:RECENT], *(record for record in shown[RECENT:] if getattr(record, "state", None) in live))
 
     def _attached(self) -> Rings:
         with self._lock:
@@ -219,12 +232,16 @@ class NodePage:
         stale_ns = max(STALE_S, STALE_PERIODS * slowest_s) * NS_PER_S
         if last_ns is None or self._clock.utc_ns() - last_ns > stale_ns:
             return Health.UNKNOWN, "no new samples"
+        unwritten = f"records cannot be written: {self.trouble}" if self.trouble else ""
         live = [item for item in records.incidents if item.state is not IncidentState.CLOSED]
         if live:
             worst = max(live, key=lambda item: (item.state is IncidentState.OPEN, item.severity.rank))
             bad = worst.severity is Severity.CRITICAL and worst.state is IncidentState.OPEN
-            return (Health.UNHEALTHY if bad else Health.DEGRADED), worst.summary
+            reason = "; ".join(filter(None, (worst.summary, unwritten)))
+            return (Health.UNHEALTHY if bad else Health.DEGRADED), reason
         failed = [item.name for item in collectors if item.state is CollectorState.FAILED]
         if failed:
             return Health.UNKNOWN, f"no answer from {', '.join(failed)}"
+        if unwritten:
+            return Health.DEGRADED, unwritten
         return Health.HEALTHY, "no incident is open"

@@ -21,7 +21,8 @@ _INTRODUCTION = (
 )
 _SUMMARY = (
     "`railwatch up --json` ends with one object of type `summary`: `source`, `simulated`, the count of `incidents`, "
-    "`findings`, `decisions`, `actions` and `outcomes`, `caps_left` (GPUs whose cap could not be released) and "
+    "`findings`, `decisions`, `actions` and `outcomes`, `caps_left` (GPUs whose cap could not be released), "
+    "`records_lost` (records that no file has, as after a full disk), `restarts` of processes and "
     "`troubles` (what went wrong, by process; empty when nothing did)."
 )
 _JSON_NAMES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "true or false"}

@@ -17,7 +17,7 @@ from railwatch.config.models import Config
 from railwatch.config.sources import SourceUse
 from railwatch.probe import ProbeAnswer, has_driver, probe_nvml
 from railwatch.recorded_run import left_dir
-from railwatch.session import DriverKind, Session, run_dir_of
+from railwatch.session import DriverKind, Session, run_dir_of, said_in
 from railwatch.supervisor import ChildSpec, Supervisor
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
@@ -86,7 +86,13 @@ HOLD_BACK_NS = 1_000_000_000
 
 
 class NodeRun:
-    """Everything on one node, from start to clean end."""
+    """Everything on one node, from start to clean end.
+
+    Attributes
+    ----------
+    records_lost
+        How many records of the run no file has, known once it has stopped; `record_trouble` says why.
+    """
 
     def __init__(self, config: Config, wanted: Wanted, clock: Clock) -> None:
         self._config = config
@@ -99,6 +105,10 @@ class NodeRun:
         self._claimed = False
         self._decided: set[str] = set()
         self._held: list[Record] = []
+        self._session: Session | None = None
+        self._left: list[Record] = []
+        self.records_lost = 0
+        self.record_trouble = ""
 
     def claim(self) -> None:
         """Take the port and the folders of this run, before anything is said or started.
@@ -154,7 +164,8 @@ class NodeRun:
             started_ns=self._clock.utc_ns(),
         )
         session.save()
-        self._journals = {name: JournalReader(session.journal_dir / f"{name}.jsonl") for name in JOURNALS}
+        self._session = session
+        self._journals = {name: session.journal_reader(name) for name in JOURNALS}
         for journal in self._journals.values():
             journal.skip_to_end()
         session.keep_journal_starts({name: journal.position for name, journal in self._journals.items()})
@@ -194,6 +205,7 @@ class NodeRun:
         acts = list(self._journals["actuator"].read()) if self._journals else []
         told = list(self._journals["guard"].read()) if self._journals else []
         self._decided |= {record.id for record in told if isinstance(record, Decision)}
+        told, self._left = [*self._left, *told], []
         held, self._held = [*self._held, *acts], []
         now_ns = self._clock.utc_ns()
         for act in held:
@@ -213,6 +225,11 @@ class NodeRun:
                 if status not in (0, None):
                     troubles[name] = status
             self._supervisor.stop_all()
+        if self._session is not None:
+            self._left = list(self.records())  # what a full disk left in the run folder goes with it
+            said = said_in(self._session.service_status_path)
+            self.records_lost = said.get("records_waiting", 0) + said.get("records_lost", 0)
+            self.record_trouble = said.get("trouble", "") or "no room"
         self._cleanup.close()
         return troubles
 

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from agent.collectors.rails.sweep import SweepSettings
 from agent.sampler.pacing.budget import BudgetSettings
 from agent.sampler.pacing.pacer import PacerSettings
 from agent.sampler.settings import Pace, SamplerSettings
-from agent.sampler.worker import WorkerStatus
+from agent.sampler.worker import WorkerState, WorkerStatus
 from railwatch.config.models import Config
 from telemetry.clock import Clock
 from telemetry.frames import TableSpec
@@ -25,6 +25,10 @@ STATUS_EVERY_S = 1.0
 # Rows a second of fast sources that are not read in step with anything, such as voltage rails, whose extremes between
 # two rows are in the row. own choice: as often as the power of a GPU with the fastest sensor, 20 ms, updates.
 AUTO_FIXED_HZ = 50.0
+# own choice: by then three threads are stuck in it, with a growing pause before each.
+DEADLINES = 10
+# Own choice: what was switched on late is read a minute later; what stays away costs one look a minute.
+LOOK_AGAIN_S = 60.0
 # A process's sources and how its collectors do, for the page; one pair of files for each process.
 _SOURCES, _WORKERS = "sources", "workers"
 
@@ -68,6 +72,30 @@ def sampler_settings(config: Config) -> SamplerSettings:
 def rail_sweeping(config: Config, clock: Clock) -> Sweeping:
     """Give how voltage rails are looked at between two rows."""
     return Sweeping(settings=SweepSettings(hz=config.sources.hwmon_hz), clock=clock)
+
+
+class HungWatch:
+    """Says when a collector has hung for so long that only another process can help: its threads are all stuck."""
+
+    def __init__(self, clock: Clock, limits_s: Mapping[str, float]) -> None:
+        self._clock = clock
+        self._limits_s = limits_s
+        self._since_s: dict[str, float] = {}
+
+    def see(self, statuses: Iterable[WorkerStatus]) -> str:
+        """Look at the collectors; gives which one hangs for longer than its limit, an empty text where none does."""
+        now_s = self._clock.monotonic_s()
+        hung = {status.name for status in statuses if status.state is WorkerState.HUNG} & self._limits_s.keys()
+        self._since_s = {name: self._since_s.get(name, now_s) for name in hung}
+        for name, since_s in self._since_s.items():
+            if now_s - since_s >= self._limits_s[name]:
+                return f"{name} hangs for {now_s - since_s:.0f} s"
+        return ""
+
+
+def hung_limits_s(collectors: Iterable[Collector], settings: SamplerSettings) -> dict[str, float]:
+    """Give by name for how long each collector may hang before its process is given up."""
+    return {one.name: DEADLINES * settings.pace_of(one.name, one.rate).hung_after_s for one in collectors}
 
 
 class StatusFiles:

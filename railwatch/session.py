@@ -3,16 +3,19 @@
 import hashlib
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from railwatch.config.models import Config
 from telemetry.entities import Entity, EntityKind
+from telemetry.journal import JournalReader, JournalWriter, Position, lost_of, trouble_of
 
 FILE_NAME = "session.json"
 JOURNAL_STARTS = "journal-starts.json"
+SERVICE_STATUS = "service.json"
 
 
 class DriverKind(StrEnum):
@@ -93,9 +96,19 @@ class Session:
         return self.config.sources.readings.socket or self.run_dir / "readings.sock"
 
     @property
+    def recorder_status_path(self) -> Path:
+        """What the flight recorder says of itself, in JSON."""
+        return self.run_dir / "recorder.json"
+
+    @property
+    def service_status_path(self) -> Path:
+        """What the service says of the records that it keeps, in JSON."""
+        return self.run_dir / SERVICE_STATUS
+
+    @property
     def slow_events_path(self) -> Path:
         """What the slow sources tell; the guard follows it."""
-        return self.journal_dir / "slow.jsonl"
+        return self.journal_path("slow")
 
     @property
     def begun_path(self) -> Path:
@@ -112,15 +125,50 @@ class Session:
         """Where the journals of records lie."""
         return self.config.data_dir / "journal"
 
-    def journal_starts(self) -> dict[str, tuple[int, int]]:
+    def journal_path(self, name: str) -> Path:
+        """Where the journal of one process lies; on a full disk it goes on in the run folder."""
+        return self.journal_dir / f"{name}.jsonl"
+
+    def journal_writer(self, name: str) -> JournalWriter:
+        """Open the journal of one process, which alone may write it."""
+        return JournalWriter(self.journal_path(name), simulated=self.simulated, spill_dir=self.run_dir)
+
+    def journal_reader(self, name: str, position: Position | None = None) -> JournalReader:
+        """Follow the journal of one process from a position, from its beginning where there is none."""
+        return JournalReader(self.journal_path(name), position, spill_dir=self.run_dir)
+
+    def journal_trouble(self, names: Iterable[str]) -> str:
+        """Give the first of these journals that cannot be written to now, and why; an empty text where all can be."""
+        troubles = (trouble_of(self.journal_path(name)) for name in names)
+        return next(filter(None, troubles), "")
+
+    def journal_lost(self, names: Iterable[str]) -> int:
+        """Give how many records of this run found no room in these journals."""
+        return sum(lost_of(self.journal_path(name), self.run_dir) for name in names)
+
+    def stored_position(self, name: str) -> Position | None:
+        """Up to where a journal stands in the record file; None where nothing of it does."""
+        try:
+            text = (self.journal_dir / f"{name}.position").read_text(encoding="ascii")
+            return tuple(int(number) for number in text.split()) or None
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def keep_stored_position(self, name: str, position: Position) -> None:
+        """Write down up to where a journal stands in the record file."""
+        fresh = self.journal_dir / f"{name}.new"
+        fresh.write_text(" ".join(map(str, position)), encoding="ascii")
+        fresh.replace(self.journal_dir / f"{name}.position")
+
+    def journal_starts(self) -> dict[str, Position]:
         """Where each journal ended when this run began; one that is not named did not exist."""
         try:
             starts = json.loads((self.run_dir / JOURNAL_STARTS).read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
             return {}
-        return {name: (inode, offset) for name, (inode, offset) in starts.items()}
+        return {name: tuple(position) for name, position in starts.items()}
 
-    def keep_journal_starts(self, starts: Mapping[str, tuple[int, int]]) -> None:
+    def keep_journal_starts(self, starts: Mapping[str, Position]) -> None:
         """Write down where each journal ends now."""
         (self.run_dir / JOURNAL_STARTS).write_text(json.dumps(dict(starts)), encoding="ascii")
 
@@ -147,3 +195,12 @@ def run_dir_of(data_dir: Path) -> Path:
         return data_dir / "run"
     digest = hashlib.blake2b(str(data_dir.resolve()).encode(), digest_size=6).hexdigest()
     return memory / f"railwatch-{digest}"
+
+
+def said_in(path: Path) -> dict[str, Any]:
+    """Give what a process last said of itself; nothing where none has."""
+    try:
+        said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return said

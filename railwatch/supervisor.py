@@ -26,7 +26,9 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 # Whoever closed its output gets this long to end by itself, and as long again once it is killed.
 LEAVE_S = 5.0
-# Stands for the status of a process that cannot end.
+# Own choice: between the end of its output and its own a process that dies needs milliseconds.
+_REAP_S = 0.2
+# Stands for the status of a process that cannot end, since a thread of it is stuck in the kernel.
 LINGERS = -1000
 # A process that ran this long before it died starts again at the first pause.
 SETTLED_S = 60.0
@@ -77,7 +79,7 @@ class Supervisor:
         self._children[spec.name] = child
         try:
             line = child.said.get(timeout=spec.start_timeout_s)
-            facts = _facts(child, line)
+            facts = _facts(child, line, within_s=LEAVE_S)
         except queue.Empty:
             self._give_up(spec.name)
             raise EnvironmentLacksError(f"process {spec.name}: not ready within {spec.start_timeout_s:.0f} s") from None
@@ -109,7 +111,10 @@ class Supervisor:
         return tuple(died)
 
     def stop(self, name: str) -> int | None:
-        """Ask one process to end, kill it if it does not in time; gives its exit status, None where there is none."""
+        """Ask one process to end, kill it if it does not in time; gives its exit status, None where there is none.
+
+        It waits for a limited time, even for a process that a kill does not end: the others are to be told to stop.
+        """
         child = self._children.pop(name, None)
         if child is None:
             return None
@@ -120,10 +125,7 @@ class Supervisor:
                 process.wait(child.spec.stop_timeout_s)
             except subprocess.TimeoutExpired:
                 logger.error("process %s did not stop within %.0f s and is killed", name, child.spec.stop_timeout_s)  # noqa: TRY400 -- the traceback says nothing
-                process.kill()
-                process.wait()
-        _close_pipes(process)
-        return process.returncode
+        return _end(name, process)
 
     def stop_all(self) -> None:
         """Stop what is left, last started first."""
@@ -131,13 +133,13 @@ class Supervisor:
             self.stop(name)
 
     def _cannot_end(self, child: _Child, now_s: float) -> bool:
-        """Say whether a process has left, by closing its output, and even a kill does not make it end.
+        """Say whether a process is to end, it closed its output or was killed, and even a kill does not make it end.
 
         A thread that is stuck in the kernel holds it; nothing can be done about that, and nothing waits for it.
         """
-        if not child.left.is_set():
-            return False
         if child.left_at_s is None:
+            if not child.left.is_set():
+                return False
             child.left_at_s = now_s
         if child.restart_at_s is None and now_s - child.left_at_s > LEAVE_S:
             child.process.kill()
@@ -158,26 +160,28 @@ class Supervisor:
         child.left, child.left_at_s = fresh.left, None
 
     def _see_ready(self, child: _Child, now_s: float) -> None:
-        """Take what a process says that was started again; one that says nothing in time is killed."""
-        if child.is_ready:
+        """Take what a process says that was started again; one that says nothing in time is killed, once."""
+        if child.is_ready or child.left_at_s is not None:
             return
         try:
-            _facts(child, child.said.get_nowait())
+            _facts(child, child.said.get_nowait(), within_s=_REAP_S)
             child.is_ready = True
         except queue.Empty:
             if now_s - child.started_s > child.spec.start_timeout_s:
                 logger.error("process %s is not ready within %.0f s", child.spec.name, child.spec.start_timeout_s)  # noqa: TRY400 -- the traceback says nothing
-                child.process.kill()
+                self._kill(child, now_s)
         except EnvironmentLacksError as err:
             logger.error("process %s cannot run: %s", child.spec.name, err)  # noqa: TRY400 -- the reason says it all
-            child.process.kill()
+            self._kill(child, now_s)
+
+    def _kill(self, child: _Child, now_s: float) -> None:
+        """Kill it and count it as leaving from now on, so that it is replaced though it may not end."""
+        child.process.kill()
+        child.left_at_s = now_s
 
     def _give_up(self, name: str) -> None:
         """Leave nothing of a process that did not come up."""
-        child = self._children.pop(name)
-        child.process.kill()
-        child.process.wait()
-        _close_pipes(child.process)
+        _end(name, self._children.pop(name).process)
 
     def _spawn(self, spec: ChildSpec) -> _Child:
         process = subprocess.Popen(
@@ -205,11 +209,17 @@ def _listen(process: subprocess.Popen[bytes], said: queue.Queue[bytes], left: th
         left.set()
 
 
-def _facts(child: _Child, line: bytes) -> dict[str, Any]:
-    """Read what a process said first; EnvironmentLacksError where it cannot run."""
+def _facts(child: _Child, line: bytes, *, within_s: float) -> dict[str, Any]:
+    """Read what a process said first; EnvironmentLacksError where it cannot run.
+
+    One that said nothing is given some time to end, so that its status can be told.
+    """
     name = child.spec.name
     if not line:
-        status = child.process.wait()
+        try:
+            status = child.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise EnvironmentLacksError(f"process {name}: closed its output before it was ready") from None
         raise EnvironmentLacksError(f"process {name}: ended with status {status} before it was ready")
     try:
         said: dict[str, Any] = json.loads(line)
@@ -219,6 +229,18 @@ def _facts(child: _Child, line: bytes) -> dict[str, Any]:
         raise EnvironmentLacksError(said["failed"])
     facts: dict[str, Any] = said["ready"]
     return facts
+
+
+def _end(name: str, process: subprocess.Popen[bytes]) -> int:
+    """Kill a process that still runs; gives its exit status, `LINGERS` where not even that ends it in time."""
+    if process.poll() is None:
+        process.kill()
+    try:
+        process.wait(LEAVE_S)
+    except subprocess.TimeoutExpired:
+        logger.error("process %s cannot be ended; it is left behind", name)  # noqa: TRY400 -- the traceback says nothing
+    _close_pipes(process)
+    return LINGERS if process.returncode is None else process.returncode
 
 
 def _close_pipes(process: subprocess.Popen[bytes]) -> None:

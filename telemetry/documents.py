@@ -166,7 +166,8 @@ def _problem_of(
         case "union_tag_invalid":
             expected, found = f"one of {context['expected_tags']}", f"got {context['tag']!r}"
         case _:
-            expected, found = _EXPECTED.get(kind) or _AROUND.sub("", detail["msg"]), _found(path, detail["input"])
+            expected = _EXPECTED.get(kind) or _AROUND.sub("", detail["msg"])
+            found = _found(path, detail["input"], right_type=not kind.endswith("_type"))
     return _problem(where, _line(path, lines), _dotted(path), found, expected)
 
 
@@ -219,14 +220,16 @@ def _problem(where: str, line: int | None, key: str, found: str, expected: str) 
     return Problem(where=where, line=line, key=key, found=found, expected=expected)
 
 
-def _found(path: tuple[str | int, ...], value: object) -> str:
+def _found(path: tuple[str | int, ...], value: object, *, right_type: bool = True) -> str:
     if path and path[-1] in _SECRET_KEYS:
         return "what stands there does not fit"
     if isinstance(value, dict | BaseModel):
-        return "the keys do not fit together"
+        return "the keys do not fit together" if right_type else "got keys and values"
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        return "the items do not fit together"
-    return f"got {value!r}"
+        return "the items do not fit together" if right_type else "got a list"
+    if isinstance(value, bool):
+        return "got true (also written on or yes)" if value else "got false (also written off or no)"
+    return "got nothing" if value is None else f"got {value!r}"
 
 
 def _dotted(path: tuple[str | int, ...]) -> str:

@@ -2,8 +2,13 @@
 
 A record is one JSON line, handed to the kernel in one write before the caller goes on: it survives the death of the
 writer. Readers follow with a position of their own and see only whole lines.
+
+On a disk that takes nothing a journal goes on in its spill: a file of bounded size in a folder in memory, which every
+reader follows beside the journal. It lives as long as that folder does; what finds no room there either is counted.
 """
 
+import contextlib
+import errno
 import json
 import logging
 import os
@@ -19,14 +24,55 @@ logger = logging.getLogger(__name__)
 # A journal of 16 MiB holds about 20,000 records; one generation behind it is kept for slow readers.
 ROTATE_BYTES = 16 << 20
 OLD_SUFFIX = ".old"
+# Own choice: some 8,000 records, more than a node has in a week.
+SPILL_BYTES = 8 << 20
+SPILL_SUFFIX = ".spill"
+# A byte a record that found no room anywhere.
+LOST_SUFFIX = ".lost"
+# Own choice: what must be free before a disk that was full is written again, so that the small records of a moment do
+# not go to the disk while the large ones go to memory.
+ROOM_BYTES = 256 << 10
+
+# Inode and offset of the journal, then those of its spill where that is followed.
+Position = tuple[int, ...]
+
+
+def has_room(path: Path) -> bool:
+    """Say whether the disk that holds a file or a folder takes more; a file system that does not say does."""
+    status = os.statvfs(path)
+    return status.f_blocks == 0 or status.f_bavail * status.f_frsize >= ROOM_BYTES
+
+
+def trouble_of(path: Path) -> str:
+    """Give a journal and why nothing can be written there, an empty text where something can or there is none."""
+    try:
+        path.open("r+b").close()
+        return "" if has_room(path) else f"{path}: {os.strerror(errno.ENOSPC)}"
+    except FileNotFoundError:
+        return ""
+    except OSError as err:
+        return f"{path}: {err.strerror}"
+
+
+def lost_of(path: Path, spill_dir: Path) -> int:
+    """Give how many records of a journal found room neither on the disk nor in the spill."""
+    try:
+        return _beside(path, spill_dir, LOST_SUFFIX).stat().st_size
+    except OSError:
+        return 0
+
+
+def _beside(path: Path, spill_dir: Path, suffix: str) -> Path:
+    return spill_dir / f"{path.name}{suffix}"
 
 
 class JournalWriter:
-    """Appends records to one file; rotates it when it has grown too long."""
+    """Appends records to one file; rotates it when it has grown too long, and spills where the disk takes nothing."""
 
-    def __init__(self, path: Path, *, simulated: bool | None = None) -> None:
+    def __init__(self, path: Path, *, simulated: bool | None = None, spill_dir: Path | None = None) -> None:
         self._path = path
         self._simulated = simulated
+        self._spill_dir = spill_dir
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and path.stat().st_size > ROTATE_BYTES:
@@ -35,6 +81,8 @@ class JournalWriter:
         except OSError as err:
             raise EnvironmentLacksError(f"{path}: {err.strerror}; expected a journal that can be written") from err
         self._end_torn_line()
+        goes_on = spill_dir is not None and _beside(path, spill_dir, SPILL_SUFFIX).exists()
+        self._trouble = trouble_of(path) if goes_on else ""
         self.lost = 0
 
     def _open(self) -> int:
@@ -43,22 +91,36 @@ class JournalWriter:
     def _end_torn_line(self) -> None:
         size = os.fstat(self._descriptor).st_size
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-            os.write(self._descriptor, b"\n")
+            with contextlib.suppress(OSError):  # on a full disk the next record is spilled anyway
+                os.write(self._descriptor, b"\n")
 
     def append(self, record: Record) -> None:
-        """Write one record; what cannot be written is counted in `lost` and logged."""
+        """Write one record; what cannot be written is spilled, and counted in `lost` where that fails too."""
         line = (
             json.dumps(to_json(record, simulated=self._simulated), separators=(",", ":"), allow_nan=False).encode()
             + b"\n"
         )
+        if self._trouble and self._spill_dir is not None and not has_room(self._path):
+            reason = self._trouble
+        else:
+            reason = self._write(line)
+        if reason:
+            self._do_without(line, reason)
+        elif self._trouble:
+            logger.warning("records are written again: %s", self._path)
+        self._trouble = reason
+
+    def _write(self, line: bytes) -> str:
+        """Write one line to the disk; gives why not, where that fails."""
         try:
             size = self._rotate(os.fstat(self._descriptor).st_size)
             if os.write(self._descriptor, line) < len(line):
                 # Half a record on a full disk: it must not stand before the next one.
                 os.ftruncate(self._descriptor, size)
-                self._lose("no space left for a whole record")
+                return f"{self._path}: {os.strerror(errno.ENOSPC)}"
         except OSError as err:
-            self._lose(err.strerror or str(err))
+            return f"{self._path}: {err.strerror or err}"
+        return ""
 
     def _rotate(self, size: int) -> int:
         """Begin a new file where this one has grown too long; gives the size of the one that is written now."""
@@ -78,31 +140,63 @@ class JournalWriter:
         self._descriptor = fresh
         return 0
 
-    def _lose(self, reason: str) -> None:
-        if self.lost == 0:
-            logger.error("journal cannot be written", extra={"path": str(self._path), "reason": reason})
+    def _do_without(self, line: bytes, reason: str) -> None:
+        """Put a line into the spill, or count it."""
+        spilled = self._spill_dir is not None and _spilled(line, _beside(self._path, self._spill_dir, SPILL_SUFFIX))
+        if not self._trouble or (self.lost == 0 and not spilled):
+            end = "they are held in memory" if spilled else "they are lost"
+            logger.error("records cannot be written: %s; %s", reason, end)
+        if spilled:
+            return
         self.lost += 1
+        if self._spill_dir is not None:
+            with (
+                contextlib.suppress(OSError),
+                _beside(self._path, self._spill_dir, LOST_SUFFIX).open("ab", buffering=0) as file,
+            ):
+                file.write(b".")
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
 
 
-class JournalReader:
-    """Follows one journal from a position; `position` is ``(inode, offset)`` and can be kept between runs."""
+def _spilled(line: bytes, path: Path) -> bool:
+    """Append a line to a spill; False where it is full or cannot be written."""
+    try:
+        with path.open("ab", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            if size + len(line) > SPILL_BYTES:
+                return False
+            if file.write(line) == len(line):
+                return True
+            file.truncate(size)
+    except OSError:
+        pass
+    return False
 
-    def __init__(self, path: Path, position: tuple[int, int] | None = None) -> None:
+
+class JournalReader:
+    """Follows one journal from a position, which can be kept between runs; with `spill_dir` its spill too."""
+
+    def __init__(self, path: Path, position: Position | None = None, *, spill_dir: Path | None = None) -> None:
         self._path = path
-        self._inode, self._offset = position or (0, 0)
+        position = position or (0, 0)
+        self._inode, self._offset = position[:2]
+        self._spill: JournalReader | None = None
+        if spill_dir is not None:
+            self._spill = JournalReader(_beside(path, spill_dir, SPILL_SUFFIX), position[2:])
         self.unreadable = 0
 
     @property
-    def position(self) -> tuple[int, int]:
+    def position(self) -> Position:
         """Where the next read begins."""
-        return self._inode, self._offset
+        return self._inode, self._offset, *(() if self._spill is None else self._spill.position)
 
     def skip_to_end(self) -> None:
         """Read only what is appended from now on."""
+        if self._spill is not None:
+            self._spill.skip_to_end()
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -111,6 +205,14 @@ class JournalReader:
 
     def read(self) -> Iterator[Record]:
         """Give the whole records that were appended since the last read; a line that is no record is counted."""
+        if self._spill is None:
+            yield from self._read_journal()
+            return
+        told = list(self._read_journal())  # before the spill: what comes here meanwhile is later than what is there
+        spilled = list(self._spill.read())
+        yield from sorted((*told, *spilled), key=lambda record: record.time_ns) if spilled else told
+
+    def _read_journal(self) -> Iterator[Record]:
         try:
             # Opened before it is asked which one it is: the writer may rotate in between.
             current = self._path.open("rb")

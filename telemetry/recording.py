@@ -113,8 +113,11 @@ def write_recording(
     meta: RecordingMeta,
     records: Sequence[Record] = (),
     kernel_lines: Sequence[KernelLine] = (),
+    replaces: bool = True,
 ) -> int:
     """Write a recording and give its number of rows; a file that is not complete never gets the name.
+
+    With `replaces` false a file that has the name by then keeps it, and what was recorded goes.
 
     `frames` come ascending in time per table, tables mixed as they like, each table with the same columns throughout.
 
@@ -128,7 +131,7 @@ def write_recording(
         A table changes its columns on the way.
     """
     check_suffix(path)
-    draft = path.with_name(f".{path.name}.part")
+    draft = path.with_name(f".{os.getpid()}-{path.name}.part")
     moments = in_order([moment_rows(records, kernel_lines)])
     tables: dict[str, TableSpec] = {}
     header: Header = {}
@@ -142,9 +145,13 @@ def write_recording(
         finally:
             writer.close(header)
         _sync(draft)
-        draft.replace(path)
+        _give_name(draft, path, replaces=replaces)
+    except FileExistsError as err:
+        raise EnvironmentLacksError(f"{path}: exists; expected a name that is free") from err
     except OSError as err:
-        raise EnvironmentLacksError(f"{path}: cannot be written: {err.strerror or err}") from err
+        # The words of Arrow name the draft.
+        reason = err.strerror or str(err) if err.errno is None else os.strerror(err.errno)
+        raise EnvironmentLacksError(f"{path}: cannot be written: {reason}") from err
     finally:
         with contextlib.suppress(OSError):  # no such folder: nothing was written there
             draft.unlink(missing_ok=True)
@@ -192,6 +199,20 @@ def read_recording(path: Path) -> Recording:
     except OSError as err:
         raise refuse(path, row=None, key="(file)", found=err.strerror or str(err), expected="a recording") from err
     return reading.recording(header)
+
+
+def _give_name(draft: Path, path: Path, *, replaces: bool) -> None:
+    if not replaces:
+        try:
+            path.hardlink_to(draft)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            if path.exists():
+                raise FileExistsError from None
+        else:
+            return
+    draft.replace(path)
 
 
 def _sync(path: Path) -> None:

@@ -372,7 +372,7 @@ class ClockCapActuator:
             self._journal.append([hold])
         except OSError as err:
             # The entry before the write is there or the write did not happen: a restart can still undo it.
-            logger.error("clock cap journal cannot be written", extra={"reason": err.strerror})  # noqa: TRY400 -- a full disk needs no traceback
+            logger.error("clock cap journal cannot be written: %s", err)  # noqa: TRY400 -- a full disk needs no traceback
 
     def _report(
         self, hold: Hold, claim: Claim, state: ActionState, reason: str, read_back: float | None = None

@@ -130,7 +130,8 @@ class HoldJournal:
         size = self._size
         try:
             _write_all(self._file, data)
-        except OSError:
+        except OSError as err:
+            err.filename = str(self._path)
             os.ftruncate(self._file, size)
             raise
         for hold in holds:
@@ -152,7 +153,7 @@ class HoldJournal:
         try:
             fresh = self._rewrite()
         except OSError as err:
-            logger.warning("journal cannot be rewritten and grows", extra={"reason": err.strerror})
+            logger.warning("journal cannot be rewritten and grows: %s: %s", self._path, err.strerror)
             self._compact_bytes *= 2
             return
         os.close(self._file)

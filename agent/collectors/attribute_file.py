@@ -84,8 +84,10 @@ class AttributeFile:
         try:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             self._may_unlink = os.fstat(self._fd).st_dev != _sysfs_device()
-        except OSError:
+        except OSError as err:
             self._reads_until_reopen = self._reopen_after_reads
+            if err.errno not in (errno.ENOENT, *_GONE):  # not away but denied, say: `vanished` never told of it
+                self._fail(err)
         return self._fd
 
     def _first_line(self, text: bytes) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from agent.collectors.build import Built
-from agent.collectors.port import SourceState, SourceStatus
+from agent.collectors.port import Collector, SourceState, SourceStatus
 from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ class SourceBuilder(Generic[Settings]):
     """Builds every source of a tuple of factories; none of them can hold up the others.
 
     A factory that raises or gives no answer in time is a source that failed. Its thread is left to it: while it is
-    stuck no other is started, and what it gives in the end is taken at the next look.
+    stuck no other is started, and what it gives in the end is taken at the next look, however late it came.
     """
 
     def __init__(self, factories: Sequence[Callable[[Settings], Built]], settings: Settings, clock: Clock) -> None:
@@ -48,7 +48,7 @@ class SourceBuilder(Generic[Settings]):
             if fresh is None or fresh.collector is None:
                 continue
             known = self._taken[number].collector
-            if known is None or known.spec.entities != fresh.collector.spec.entities:
+            if known is None or _measures(known) != _measures(fresh.collector):
                 came = True
             fresh.collector.close()
         return came
@@ -56,14 +56,14 @@ class SourceBuilder(Generic[Settings]):
     def _run(self, numbers: Sequence[int], within_s: float) -> None:
         for number in numbers:
             thread = self._threads.get(number)
-            if thread is None or not thread.is_alive():
+            if (thread is None or not thread.is_alive()) and number not in self._answers:
                 name = f"build-{_name(self._factories[number])}"
                 fresh = self._threads[number] = threading.Thread(
                     target=self._build_one, args=(number,), name=name, daemon=True
                 )
                 fresh.start()
         end_s = self._clock.monotonic_s() + within_s
-        while any(self._threads[number].is_alive() for number in numbers):
+        while any(self._threads[number].is_alive() for number in numbers if number not in self._answers):
             now_s = self._clock.monotonic_s()
             if now_s >= end_s:
                 return
@@ -76,6 +76,10 @@ class SourceBuilder(Generic[Settings]):
         except Exception as err:
             logger.warning("source %s cannot be built", _name(factory), exc_info=err)
             self._answers[number] = _failed(factory, f"{type(err).__name__}: {err}")
+
+
+def _measures(collector: Collector) -> tuple[object, ...]:
+    return collector.spec.entities, collector.spec.signals
 
 
 def _name(factory: Callable[..., Built]) -> str:

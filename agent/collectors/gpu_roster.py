@@ -23,15 +23,17 @@ class GpuRoster:
     Parameters
     ----------
     lost_at_open
-        How many GPUs the driver counts beyond those that answer.
+        Why each GPU that the driver counts beyond those that answer does not.
     """
 
     name = "gpu_roster"
 
-    def __init__(self, path: Path, *, uuids: Sequence[str], lost_at_open: int, node: str, clock: Clock) -> None:
+    def __init__(
+        self, path: Path, *, uuids: Sequence[str], lost_at_open: Sequence[str], node: str, clock: Clock
+    ) -> None:
         self._path = path
         self._uuids = tuple(uuids)
-        self._lost_at_open = lost_at_open
+        self._lost_at_open = tuple(lost_at_open)
         self._node = node
         self._clock = clock
         self._message: str | None = None
@@ -42,14 +44,16 @@ class GpuRoster:
         """Compare with the last run, and keep what is expected for the next."""
         known = _read(self._path)
         missing = tuple(uuid for uuid in known if uuid not in self._uuids)
-        if self._lost_at_open == 0 and len(self._uuids) >= len(known):
+        if not self._lost_at_open and len(self._uuids) >= len(known):
             missing = ()
-        absent = max(self._lost_at_open, len(missing))
+        absent = max(len(self._lost_at_open), len(missing))
         if self._since_ns == 0:
             self._since_ns = self._clock.utc_ns()
         if absent:
-            names = f": {', '.join(missing)}; taken out on purpose? delete {self._path}" if missing else ""
-            self._message = f"{absent} of {len(self._uuids) + absent} GPUs do not answer at start{names}"
+            known_of = [", ".join(missing), *self._lost_at_open]
+            known_of += [f"taken out on purpose? delete {self._path}"] if missing else []
+            what = "; ".join(filter(None, known_of))
+            self._message = f"{absent} of {len(self._uuids) + absent} GPUs do not answer at start: {what}"
         _write(self._path, (*self._uuids, *missing))
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:

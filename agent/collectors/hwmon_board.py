@@ -19,8 +19,10 @@ from agent.collectors.hwmon_devices import (
 )
 from agent.collectors.hwmon_tree import INLET, INPUT_SIDE, TWELVE_VOLTS, Rail, current_for, rail_key, rail_of
 
-# ``+5V``, ``5VSB``, ``3.3V``, ``3V3``, ``54V``; not the 5 of ``1.5V`` or ``VCC5``.
-_LABELLED = re.compile(r"(?<![0-9.a-z])\+?(3\.3|5|48|54)\s*v(?![0-9])|(?<![0-9a-z])(3v3)(?![0-9])", re.IGNORECASE)
+# ``+5V``, ``5VSB``, ``3.3V``, ``3V3``, ``54V``; not the 5 of ``1.5V`` or ``VCC5``, and not ``-5V``.
+_LABELLED = re.compile(
+    r"(?<![0-9.a-z])(?<!^-)\+?(3\.3|5|48|54)\s*v(?![0-9])|(?<![0-9a-z])(3v3)(?![0-9])", re.IGNORECASE
+)
 # What a distribution of 48 or 54 V reads: -48 V equipment works at 40.5 to 57 V (ETSI EN 300 132-2, 5.1).
 _HIGH_RAIL_MV = (40_000, 60_000)
 _HIGH_RAIL_V = 48.0
@@ -124,7 +126,7 @@ def _alarms(device: Path) -> Iterator[tuple[Path, int]]:
     )
     for kind, bit_of in kinds:
         for channel in channels_of(device, kind):
-            for pattern in (f"{channel.stem}_*alarm", f"{channel.stem}_alarm", f"{channel.stem}_fault"):
+            for pattern in (f"{channel.stem}_*alarm", f"{channel.stem}_fault"):
                 for path in sorted(device.glob(pattern)):
                     yield path, bit_of(channel)
 

@@ -22,7 +22,8 @@ from agent.collectors.hwmon_devices import (
 # A 12 V rail may lie anywhere in here and still be alive: ATX12V allows 5 %, a sagging one falls further. What is
 # labelled 12 V and reads otherwise when it is found has a scale that nobody set, or no rail behind it.
 _RAIL_MV = (10_000, 14_000)
-TWELVE_VOLTS = re.compile(r"(?<![0-9.])\+?12\s*v", re.IGNORECASE)
+TWELVE_VOLTS = re.compile(r"(?<![0-9.])(?<!^-)\+?12\s*v", re.IGNORECASE)
+_VOLTS = re.compile(r"(?<![0-9.])(\d+(?:\.\d+)?)\s*v(?![a-z0-9])", re.IGNORECASE)
 _OUTPUT = re.compile(r"[vi]out(\d+)", re.IGNORECASE)
 INPUT_SIDE = re.compile(r"\b[vi](in|cap)\b", re.IGNORECASE)
 INLET = re.compile(r"inlet|intake|ambient", re.IGNORECASE)
@@ -137,7 +138,7 @@ def current_for(
     *,
     reads_as_rail: Callable[[Channel], bool] = reads_as_12v,
 ) -> Channel | None:
-    """Find the current of the same rail: by output number, by label, by channel number, or because it is alone."""
+    """Find the current of the same rail: by output, label, the volts in its label, channel, or because it is alone."""
     outgoing = [current for current in currents if not INPUT_SIDE.search(current.label)]
     output = _OUTPUT.search(channel.label)
     if output is not None:
@@ -145,6 +146,11 @@ def current_for(
     labelled = [c for c in outgoing if channel.label and _key(c.label) == _key(channel.label)]
     if len(labelled) == 1:
         return labelled[0]
+    # corsair-psu: ``v_out +12v`` and ``curr +12v``.
+    volts = _volts(channel.label)
+    alike = [c for c in outgoing if volts and _volts(c.label) == volts]
+    if len(alike) == 1 and sum(_volts(other.label) == volts for other in voltages) == 1:
+        return alike[0]
     numbered = [c for c in outgoing if c.number == channel.number and not c.label]
     if len(voltages) == 1 and len(outgoing) == 1:
         return outgoing[0]
@@ -155,10 +161,15 @@ def current_for(
     return outgoing[0] if is_bus else None
 
 
+def _volts(label: str) -> str:
+    named = _VOLTS.search(label)
+    return "" if named is None else named[1]
+
+
 def _key(label: str) -> str:
     """Make a key of a label by taking off what says the kind: ``psu0 12V`` is ``psu0``."""
     bare = TWELVE_VOLTS.sub(" ", label.lower())
-    bare = re.sub(r"\b(voltage|current|volts|amps)\b", " ", bare)
+    bare = re.sub(r"\b(voltage|current|volts|amps|v_out|curr)\b", " ", bare)
     return re.sub(r"[^a-z0-9]+", "-", bare).strip("-")
 
 

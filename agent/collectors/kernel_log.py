@@ -4,17 +4,19 @@ Record format and errors of ``/dev/kmsg`` are those of Documentation/ABI/testing
 file with the same records, one a line, is read the same way.
 """
 
+import contextlib
 import errno
 import logging
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 from telemetry.clock import NS_PER_S, Clock
+from telemetry.errors import NotPermittedError, TransientError
 from telemetry.records import Event, EventKind, Severity
 
 logger = logging.getLogger(__name__)
@@ -119,9 +121,16 @@ class KernelLog:
         return self._parser.unparsed + self.malformed
 
     def open(self) -> None:
-        """Open the log; after the first time reading goes on behind the last record that was read."""
+        """Open the log; after the first time reading goes on behind the last record that was read.
+
+        Raises
+        ------
+        NotPermittedError, TransientError
+            It cannot be read now; the message names it and says why. `poll` raises the same.
+        """
         self.close()
-        fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with self._errors():
+            fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._fd = fd
         self._is_device = stat.S_ISCHR(os.fstat(fd).st_mode)
         self._partial = b""
@@ -153,7 +162,17 @@ class KernelLog:
             self.open()
         if self._fd is None:
             return []
-        return self._device_records(self._fd) if self._is_device else self._file_records(self._fd)
+        with self._errors():
+            return self._device_records(self._fd) if self._is_device else self._file_records(self._fd)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except PermissionError as err:
+            raise NotPermittedError(f"{self._path}: {err.strerror}") from err
+        except OSError as err:
+            raise TransientError(f"{self._path}: {err.strerror}") from err
 
     def _device_records(self, fd: int) -> list[bytes]:
         records: list[bytes] = []

@@ -26,7 +26,7 @@ class Collector(Protocol):
         ...
 
     def read(self, values: FloatArray) -> None:
-        """Fill ``(n_entities, n_signals)`` in place, every cell of it."""
+        """Fill a C-contiguous ``(n_entities, n_signals)`` in place, every cell of it."""
         ...
 
     def close(self) -> None:
@@ -73,6 +73,26 @@ class FollowingCollector(Protocol):
 
     def follow(self, table: RingTable) -> None:
         """Get the table; called before the first `open`."""
+        ...
+
+
+@runtime_checkable
+class RefusingCollector(Protocol):
+    """A collector that counts what it read and did not take: text, or a number that nothing alive shows."""
+
+    @property
+    def refused(self) -> int:
+        """How many, so far."""
+        ...
+
+
+@runtime_checkable
+class BufferedCollector(Protocol):
+    """A collector that reads buffers which others fill, and which may run over."""
+
+    @property
+    def overruns(self) -> int:
+        """How often one did, so far."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What the sampling process costs and how well it keeps time: the agent's own signals."""
+"""What a sampling process costs and how well it keeps time: the agent's own signals."""
 
 from collections.abc import Callable
 
@@ -31,45 +31,51 @@ _SIGNALS = (
     "collector_hangs",
     "oldest_signal_age_s",
     "kernel_lines_unparsed",
+    "sample_overruns",
+    "reads_refused",
 )
 
 
 class SelfMetrics:
-    """One row: the sampling process."""
+    """One row: this process.
 
-    name = "agent"
+    The sampler's carries the node's name, as the service's does, which tells other signals. Another sampling process
+    tells the same signals, so that `process` stands in its table's name, its entity's and a tag.
+    """
+
     rate = RateClass.SLOW
 
-    def __init__(self, node: str, accounts: Accounts, clock: Clock) -> None:
-        self.spec = TableSpec(
-            name=self.name,
-            kind=EntityKind.AGENT,
-            entities=(Entity(kind=EntityKind.AGENT, key=node, name=node),),
-            signals=_SIGNALS,
-        )
+    def __init__(self, node: str, accounts: Accounts, clock: Clock, *, process: str = "") -> None:
+        entity = Entity(kind=EntityKind.AGENT, key=node, name=node)
+        self.name = "agent"
+        if process:
+            tags = (("process", process),)
+            entity = Entity(kind=EntityKind.AGENT, key=f"{node}.{process}", name=f"{node} {process}", tags=tags)
+            self.name = f"agent_{process}"
+        self.spec = TableSpec(name=self.name, kind=EntityKind.AGENT, entities=(entity,), signals=_SIGNALS)
         self._accounts = accounts
         self._clock = clock
-        self._process: psutil.Process | None = None
+        self._process = psutil.Process()
+        self._is_open = False
         self._last_s = 0.0
         self._last_cpu_s = 0.0
 
     def open(self) -> None:
         """Start the interval over which processor use is measured."""
-        self._process = psutil.Process()
+        self._is_open = True
         self._last_s = self._clock.monotonic_s()
         self._last_cpu_s = _cpu_s(self._process)
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(1, n_signals)``."""
-        if self._process is None:
+        if not self._is_open:
             self.open()
-        process = self._process or psutil.Process()
-        now_s, cpu_s = self._clock.monotonic_s(), _cpu_s(process)
+        now_s, cpu_s = self._clock.monotonic_s(), _cpu_s(self._process)
         elapsed_s = now_s - self._last_s
         accounts = self._accounts
         values[0] = (
             (cpu_s - self._last_cpu_s) / elapsed_s if elapsed_s > 0 else float("nan"),
-            process.memory_info().rss,
+            self._process.memory_info().rss,
             _or_nan(accounts.take_late_p99_s),
             _or_nan(accounts.driver_s),
             accounts.ticks,
@@ -81,12 +87,14 @@ class SelfMetrics:
             accounts.collector_hangs,
             _or_nan(accounts.oldest_age_s),
             _or_nan(accounts.kernel_lines_unparsed),
+            _or_nan(accounts.sample_overruns),
+            _or_nan(accounts.reads_refused),
         )
         self._last_s, self._last_cpu_s = now_s, cpu_s
 
     def close(self) -> None:
         """Nothing to close."""
-        self._process = None
+        self._is_open = False
 
 
 def _pacing(accounts: Accounts) -> tuple[float, ...]:

@@ -106,7 +106,7 @@ class NvmlLibrary:
     gpus
         The GPUs that answered at opening, in driver order. Their rows keep this order whatever happens later.
     lost_at_open
-        How many GPUs the driver counts but could not open; those that this user may not open are not among them.
+        Why each GPU that the driver counts could not be opened; those that this user may not open are not among them.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -123,7 +123,7 @@ class NvmlLibrary:
             self.driver_version: str = pynvml.nvmlSystemGetDriverVersion()
         self._handles: dict[str, Any] = {}
         self._look_again_s: dict[str, float] = {}
-        self.lost_at_open = 0
+        self.lost_at_open: list[str] = []
         self.gpus = self._identify_all()
         self._open = True
 
@@ -276,8 +276,9 @@ class NvmlLibrary:
             except NotPermittedError as err:  # the count holds those of others too (nvml.h, nvmlDeviceGetCount_v2)
                 logger.info("a GPU is not for this user: %s", err, extra={"gpu_index": index})
             except RailwatchError as err:
-                self.lost_at_open += 1
-                logger.warning("a GPU that the driver counts does not answer: %s", err, extra={"gpu_index": index})
+                # Every process that opens the driver finds the same: who asks for the list tells of it, once.
+                self.lost_at_open.append(str(err))
+                logger.info("a GPU that the driver counts does not answer: %s", err, extra={"gpu_index": index})
         return tuple(found)
 
     def _identify(self, index: int) -> GpuIdentity:

@@ -5,7 +5,7 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -17,8 +17,18 @@ from agent.guard.pipeline import Pipeline, Step
 from agent.ring import RingTable
 from telemetry.clock import Clock
 from telemetry.frames import Frame
-from telemetry.journal import JournalReader
-from telemetry.records import Action, ActionState, Event, Incident, Mode, Record
+from telemetry.journal import JournalReader, Position
+from telemetry.records import (
+    Action,
+    ActionState,
+    Event,
+    EventKind,
+    FindingStatus,
+    Incident,
+    Mode,
+    Record,
+    Severity,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +72,12 @@ class Guard:
         out. None follows no journal.
     events_path
         The journal of events that another process of the node writes; None follows none.
+    spill_dir
+        Where both go on while the disk is full.
     steps
         Learns what each step took in, for replays; None where nobody wants to know.
+    on_suspicion
+        Called after a step in which a detector raised something or an event warned; it may not block.
     """
 
     def __init__(
@@ -77,7 +91,9 @@ class Guard:
         snapshot_path: Path,
         actions_path: Path | None = None,
         events_path: Path | None = None,
+        spill_dir: Path | None = None,
         steps: StepSink | None = None,
+        on_suspicion: Callable[[], None] = lambda: None,
     ) -> None:
         self._tables = tuple(tables.values())
         self._next = {table.spec.name: table.count for table in self._tables}
@@ -87,9 +103,11 @@ class Guard:
         self._clock = clock
         self._snapshot_path = snapshot_path
         self._actions_path = actions_path
+        self._spill_dir = spill_dir
         self._journal: JournalReader | None = None
         self._steps = steps
-        self._told = None if events_path is None else JournalReader(events_path)
+        self._on_suspicion = on_suspicion
+        self._told = None if events_path is None else JournalReader(events_path, spill_dir=spill_dir)
         if self._told is not None:
             self._told.skip_to_end()
         self._ask_at_s = 0.0
@@ -98,6 +116,7 @@ class Guard:
         self._events: queue.Queue[Event] = queue.Queue(MAX_EVENTS)
         self._rows = threading.Event()
         self._step_failures = 0
+        self._unsaved = False
         self.events_dropped = 0
 
     @property
@@ -136,6 +155,8 @@ class Guard:
         # The act first: writing records down can wait the microseconds that a sagging rail cannot.
         actions = [action for decision in step.to_execute for action in self._orders.carry_out(decision)]
         actions += (*self._orders.catch_up(), *self._orders.renew())
+        if is_suspicious(step):
+            self._on_suspicion()
         if any(action.state is ActionState.REFUSED for action in actions):
             self._look_at_s = 0.0  # a person may have taken back what was to be made stricter
         journalled = self._read_journal()
@@ -151,7 +172,7 @@ class Guard:
     def restore(self) -> None:
         """Go on from the last snapshot: what happened to its caps since, then those that the rules still want."""
         now_ns = self._clock.utc_ns()
-        position: tuple[int, int] | None = None
+        position: Position | None = None
         try:
             state = json.loads(self._snapshot_path.read_text(encoding="utf-8"))
             self._pipeline.restore(state, now_ns)
@@ -161,7 +182,7 @@ class Guard:
         except (OSError, ValueError, KeyError, TypeError) as err:
             logger.warning("open incidents of the last run cannot be read: %s", err)
         if self._actions_path is not None:
-            self._journal = JournalReader(self._actions_path, position)
+            self._journal = JournalReader(self._actions_path, position, spill_dir=self._spill_dir)
             if position is None:
                 self._journal.skip_to_end()
         for record in self._hear(self._read_journal(), now_ns):
@@ -254,17 +275,30 @@ class Guard:
             fresh.write_text(json.dumps(state), encoding="utf-8")
             os.replace(fresh, self._snapshot_path)  # noqa: PTH105 -- the same thing, said as what it is: atomic
         except OSError as err:
-            logger.error("incidents cannot be kept for a restart: %s", err.strerror)  # noqa: TRY400 -- a full disk needs no traceback
+            if not self._unsaved:
+                logger.error("incidents cannot be kept for a restart: %s: %s", fresh, err.strerror)  # noqa: TRY400 -- a full disk needs no traceback
+            self._unsaved = True
+        else:
+            self._unsaved = False
+
+
+def is_suspicious(step: Step) -> bool:
+    """Tell whether something begins that is worth a closer look.
+
+    What the agent tells of its own collectors is not: one that is slowed for its cost must not be read faster for it.
+    """
+    return any(finding.status is FindingStatus.RAISED for finding in step.findings) or any(
+        event.severity is not Severity.INFO and event.kind is not EventKind.COLLECTOR for event in step.events
+    )
 
 
 def _key(action: Action) -> tuple[str, int, ActionState]:
     return action.id, action.time_ns, action.state
 
 
-def _position(state: Mapping[str, object]) -> tuple[int, int] | None:
+def _position(state: Mapping[str, object]) -> Position | None:
     """Give where in the actuator's journal a snapshot stood, None where it followed none."""
-    match state.get("journal"):
-        case [int(inode), int(offset)]:
-            return inode, offset
-        case _:
-            return None
+    numbers = state.get("journal")
+    if isinstance(numbers, list) and len(numbers) in (2, 4) and all(isinstance(number, int) for number in numbers):
+        return tuple(numbers)
+    return None

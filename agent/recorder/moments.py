@@ -4,11 +4,11 @@ import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from agent.collectors.kernel_log import KernelLine as LogLine
-from telemetry.journal import JournalReader
+from telemetry.errors import RailwatchError
+from telemetry.journal import JournalReader, Position
 from telemetry.recording_rows import KernelLine
 from telemetry.records import Event, Record
 
@@ -18,8 +18,6 @@ logger = logging.getLogger(__name__)
 _MAX_LINES = 10_000
 # Polls a look, so that a storm cannot hold it up; one poll gives a thousand records at most.
 _MAX_POLLS = 10
-
-Position = tuple[int, int]
 
 
 class LineSource(Protocol):
@@ -75,20 +73,19 @@ class MomentFollower:
     Parameters
     ----------
     journals
-        By name; `positions` say where to begin, a journal that is not named there is read from its beginning.
+        By name, each read from where it stands.
     source
         None where no kernel log can be read.
     """
 
     def __init__(
         self,
-        journals: Mapping[str, Path],
+        journals: Mapping[str, JournalReader],
         *,
-        positions: Mapping[str, Position],
         lines: Lines,
         source: LineSource | None,
     ) -> None:
-        self._readers = {name: JournalReader(path, positions.get(name)) for name, path in journals.items()}
+        self._readers = dict(journals)
         self._lines = lines
         self._source = source
         self._trouble = ""
@@ -123,8 +120,8 @@ class MomentFollower:
         if self._source is not None:
             try:
                 self._catch_up(self._source)
-            except OSError as err:
-                self._say(f"kernel log: {err.strerror}")
+            except RailwatchError as err:
+                self._say(f"kernel log: {err}")
                 self._source = None
         return self._lines.take()
 

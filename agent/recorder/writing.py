@@ -91,16 +91,18 @@ class RecordingWriter:
                     self._tell(Result(order=left, why="the recorder ends", given_up=True))
                 return
             self._waiting.append(order)
-            self._try_waiting()
+            self._try_waiting(new=order)
 
-    def _try_waiting(self) -> None:
+    def _try_waiting(self, new: Order | None = None) -> None:
         for _ in range(len(self._waiting)):
             order = self._waiting.popleft()
             try:
                 written = self._shelf.write(order)
             except EnvironmentLacksError as err:
                 self._waiting.append(order)
-                self._complain(str(err), order)
+                self._complain(str(err))
+                if order is new:
+                    self._tell(Result(order=order, why=str(err)))
             except Exception:  # supervisor of one recording: a defect in it must not end the recorder
                 logger.exception("recording %s cannot be made", order.name)
                 self._tell(Result(order=order, why="a defect; the log has it", given_up=True))
@@ -110,8 +112,7 @@ class RecordingWriter:
         while len(self._waiting) > _MAX_WAITING:
             self._tell(Result(order=self._waiting.popleft(), why="too many recordings wait", given_up=True))
 
-    def _complain(self, why: str, order: Order) -> None:
+    def _complain(self, why: str) -> None:
         if not self._said:
             logger.error("a recording waits in memory: %s", why)
-            self._tell(Result(order=order, why=why))
         self._said = True

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from agent.accounts import Accounts
 from agent.collectors.port import (
+    BufferedCollector,
     Collector,
     EventSource,
     FollowingCollector,
     PacedCollector,
+    RefusingCollector,
     StampedCollector,
 )
 from agent.ring import Ring
@@ -34,8 +36,8 @@ logger = logging.getLogger(__name__)
 _STAGGER_S = 0.001
 # A waiting thread asks for the interpreter this often; the default of 5 ms is longer than a late tick may be.
 _SWITCH_INTERVAL_S = 0.0005
-# What a driver or kernel message announces happens within seconds. own choice.
-_EVENT_BURST_S = 10.0
+# What is suspicious happens within seconds. own choice.
+EVENT_BURST_S = 10.0
 # Rows of a collector that brings many at once: each update of eight GPUs at 50 Hz may be one, and they are taken to
 # the store every second. own choice: time for a store that is away for a moment.
 _STAMPED_HZ, _STAMPED_S = 400.0, 20.0
@@ -86,6 +88,12 @@ def settle_process() -> None:
     gc.freeze()
 
 
+def _let_follow(collectors: Sequence[Collector], ring: Ring) -> None:
+    for collector in collectors:
+        if isinstance(collector, FollowingCollector) and collector.follows in ring.tables:
+            collector.follow(ring.tables[collector.follows])
+
+
 class Sampler:
     """Starts, watches and stops the workers.
 
@@ -96,7 +104,8 @@ class Sampler:
     on_rows
         Called with the table's name from the collector's thread after each row. It may not block: set an event.
     on_events
-        Called from the thread of an event source, or of a collector whose state changed. It may not block for long.
+        Called from the thread of an event source, or of a collector whose state or pace changed. It may not block for
+        long.
     """
 
     def __init__(
@@ -115,10 +124,8 @@ class Sampler:
         self._clock = clock
         self._settings = settings
         self._on_events = on_events
-        for collector in collectors:
-            if isinstance(collector, FollowingCollector) and collector.follows in ring.tables:
-                collector.follow(ring.tables[collector.follows])
-        notices = Notices(on_rows=on_rows, on_state=self._tell)
+        _let_follow(collectors, ring)
+        notices = Notices(on_rows=on_rows, on_state=self._tell, on_slowed=self._tell_slowed)
         self._workers = tuple(
             Worker(
                 collector,
@@ -131,19 +138,24 @@ class Sampler:
             for collector in collectors
         )
         self._pumps = tuple(
-            EventPump(source, clock=clock, settings=settings, on_events=self._happened, on_state=self._tell)
+            EventPump(source, clock=clock, settings=settings, on_events=on_events, on_state=self._tell)
             for source in event_sources
         )
         self._parts: tuple[Worker | EventPump, ...] = (*self._workers, *self._pumps)
         self._stopping = threading.Event()
         self._watchdog = threading.Thread(target=self._watch, name="watchdog", daemon=True)
-        self._bad: set[str] = set()
+        self._bad, self._unwatched = set[str](), set[int]()
+        self._started_s = clock.monotonic_s()
         accounts.oldest_age_s = self._oldest_age_s
         accounts.pacing = self.pacing
+        refusing = [one for one in collectors if isinstance(one, RefusingCollector)]
+        accounts.reads_refused = lambda: sum(one.refused for one in refusing)
+        buffered = [one for one in collectors if isinstance(one, BufferedCollector)]
+        accounts.sample_overruns = (lambda: sum(one.overruns for one in buffered)) if buffered else None
 
     def start(self) -> None:
         """Start every collector; slow ones tick between two fast ticks."""
-        start_s = self._clock.monotonic_s()
+        start_s = self._started_s = self._clock.monotonic_s()
         between_s = self._settings.fast.period_s / 2
         for number, worker in enumerate(self._workers):
             offset_s = 0.0 if worker.collector.rate is RateClass.FAST else between_s
@@ -178,19 +190,24 @@ class Sampler:
         """Give how the first paced collector, the GPUs' fast group, is read; None where all rates are fixed."""
         return next((worker.pacer.report() for worker in self._workers if worker.pacer is not None), None)
 
-    def _happened(self, events: tuple[Event, ...]) -> None:
-        if any(event.severity is not Severity.INFO for event in events):
-            self.burst(_EVENT_BURST_S)
-        self._on_events(events)
-
     def _watch(self) -> None:
         while not self._stopping.wait(self._settings.watch_every_s):
-            for part in self._parts:
-                part.watch()
+            for number, part in enumerate(self._parts):
+                self._watch_one(number, part)
+
+    def _watch_one(self, number: int, part: Worker | EventPump) -> None:
+        try:
+            part.watch()
+        except Exception:  # the supervisor of collectors has none above it: whatever it is, it goes on
+            if number not in self._unwatched:
+                self._unwatched.add(number)
+                logger.exception("%s cannot be watched", part.status().name)
 
     def _oldest_age_s(self) -> float:
+        """Give the longest time without a good read; of what was never read, since the start."""
+        waited_s = self._clock.monotonic_s() - self._started_s
         ages_s = (worker.status().age_s for worker in self._workers)
-        return max((age for age in ages_s if age is not None), default=float("nan"))
+        return max((waited_s if age is None else age for age in ages_s), default=float("nan"))
 
     def _tell(self, status: WorkerStatus) -> None:
         """Publish a collector's change of state; that it works for the first time is no news."""
@@ -202,15 +219,26 @@ class Sampler:
         else:
             self._bad.add(status.name)
             severity, words = Severity.WARNING, f"is {status.state}: {status.detail}"
+        self._say(status.name, status.state, severity, words)
+
+    def _tell_slowed(self, name: str, over: str) -> None:
+        """Publish that a collector is read less often for what it costs, or that this is over."""
+        if over:
+            words = f"is read less often, since it costs more than its budget: {over}"
+            self._say(name, "slowed", Severity.WARNING, words)
+        else:
+            self._say(name, "in-budget", Severity.INFO, "is within its budget again")
+
+    def _say(self, name: str, state: str, severity: Severity, words: str) -> None:
         time_ns = self._clock.utc_ns()
         event = Event(
-            id=f"collector:{status.name}:{status.state}:{time_ns}",
+            id=f"collector:{name}:{state}:{time_ns}",
             time_ns=time_ns,
             kind=EventKind.COLLECTOR,
             entity_id=f"node:{self._node}",
             code=None,
             severity=severity,
-            message=f"Collector {status.name} {words}",
+            message=f"Collector {name} {words}",
             sources=("agent",),
         )
         logger.log(logging.INFO if severity is Severity.INFO else logging.WARNING, "%s", event.message)

@@ -9,9 +9,10 @@ from enum import StrEnum
 import numpy as np
 
 from agent.accounts import Accounts
-from agent.collectors.port import Collector, StampedCollector
+from agent.collectors.port import Collector, StampedCollector, StampedRow
 from agent.ring import RingTable
 from agent.sampler.keeper import RowKeeper
+from agent.sampler.pacing.budget import Budget
 from agent.sampler.schedule import Timetable
 from agent.sampler.settings import SamplerSettings
 from agent.sampler.timetable import Spent, timetable_of
@@ -24,6 +25,9 @@ logger = logging.getLogger(__name__)
 
 # How long a stop may have to wait for a sleeping thread.
 _LONGEST_SLEEP_S = 0.2
+# Within its budget again is told only after so long, since a cost close to the budget goes above it and below by turns.
+# own choice: twice the time that one turn takes.
+CALM_S = 60.0
 
 
 class WorkerState(StrEnum):
@@ -52,11 +56,13 @@ class WorkerStatus:
 class Notices:
     """Whom a worker tells, from its own thread; neither may block or raise.
 
-    `on_rows` gets the name of the table that has a new row, `on_state` the worker's new state and why.
+    `on_rows` gets the name of the table that has a new row, `on_state` the worker's new state and why, and `on_slowed`
+    the collector's name and what is over the budget that slows it, an empty text once nothing has been for a while.
     """
 
     on_rows: Callable[[str], None]
     on_state: Callable[[WorkerStatus], None]
+    on_slowed: Callable[[str, str], None]
 
 
 class Worker:
@@ -65,6 +71,7 @@ class Worker:
     A read that raises is counted and tried again after a back-off; rows go on coming meanwhile, first with the last
     values, without values once those are stale. A read that hangs is given up by `watch`, which another thread calls:
     the stuck thread is abandoned and, after a back-off, replaced. What an abandoned thread reads later is thrown away.
+    A thread that ended by an error outside of a read is replaced as well.
     """
 
     def __init__(
@@ -88,7 +95,9 @@ class Worker:
         self._stamped = collector if isinstance(collector, StampedCollector) else None
         self._spent = Spent()
         self._timetable, self.pacer = timetable_of(collector, settings, self._spent)
-        self._slowed = False
+        self._slowed_s: float | None = None
+        self._read_ended_s: float | None = None
+        self._why_ended = ""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         # Which thread may write: the one that was started last. Raised, it retires the thread that runs now.
@@ -104,8 +113,7 @@ class Worker:
         self._open = False
         self._state = WorkerState.STARTING
         self._detail = ""
-        self._errors = 0
-        self._hangs = 0
+        self._errors = self._hangs = self._endings = 0
 
     @property
     def name(self) -> str:
@@ -157,7 +165,9 @@ class Worker:
             busy_since_s = self._busy_since_s
             if busy_since_s is not None and now_s - busy_since_s > self._pace.hung_after_s:
                 self._retire(now_s)
-            if self._state is not WorkerState.HUNG:
+            elif self._thread is not None and not self._thread.is_alive() and not self._stopping.is_set():
+                self._bury(now_s)
+            if self._generation == 0 or (self._thread is not None and self._state is not WorkerState.HUNG):
                 return
             row_due = now_s - self._last_row_s >= self._timetable.period_s
             if row_due:
@@ -183,7 +193,25 @@ class Worker:
         self._replace_at_s = now_s + self._settings.backoff_s(self._failures)
         self._change(WorkerState.HUNG, f"no answer within {self._pace.hung_after_s:g} s")
 
+    def _bury(self, now_s: float) -> None:
+        """Take note that the thread ended though nobody told it to; under the lock."""
+        self._generation += 1
+        self._busy_since_s = None
+        self._thread = None
+        self._endings += 1  # counted apart: the reads of such a thread may all be good
+        self._errors += 1
+        self._accounts.collector_errors += 1
+        self._replace_at_s = now_s + self._settings.backoff_s(self._endings)
+        self._change(WorkerState.FAILING, f"its thread ended: {self._why_ended}")
+
     def _run(self, generation: int, schedule: Timetable) -> None:
+        try:
+            self._work(generation, schedule)
+        except Exception as err:
+            self._why_ended = f"{type(err).__name__}: {err}"
+            logger.exception("the thread of collector %s ends", self.name)
+
+    def _work(self, generation: int, schedule: Timetable) -> None:
         values = np.full(self.collector.spec.shape, np.nan)
         while self._sleep_until(schedule.deadline_s) and generation == self._generation:
             now_s = self._clock.monotonic_s()
@@ -193,15 +221,14 @@ class Worker:
             if not (self._read(generation, now_s, values) if due else self._hold(generation, now_s)):
                 return
             self._notices.on_rows(self.collector.spec.name)
+            if self._read_ended_s is not None and self._last_good_s == now_s:
+                schedule.saw(now_s, self._read_ended_s, self._keeper.fresh, values)
             ended_s = self._clock.monotonic_s()
-            if self._last_good_s == now_s:
-                self._spent.reading_s += ended_s - now_s
-                schedule.saw(now_s, ended_s, self._keeper.fresh, values)
             missed = schedule.advance(ended_s)
             if missed and self._is_fast:
                 self._accounts.overruns += missed
-            if self.pacer is not None and self._slowed != (self.pacer.budget.stretch > 1.0):
-                self._say_slowed(self.pacer.budget.over)
+            if self.pacer is not None and (self.pacer.budget.stretch > 1.0 or self._slowed_s is not None):
+                self._look_at_cost(ended_s, self.pacer.budget)
 
     def _sleep_until(self, deadline_s: float) -> bool:
         """Wait for a tick in short naps; False once the worker is being stopped."""
@@ -217,19 +244,26 @@ class Worker:
         stamp_ns = self._clock.utc_ns()
         self._busy_since_s = now_s
         error: Exception | None = None
+        rows: tuple[StampedRow, ...] = ()
         try:
             if not self._open:
                 self.collector.open()
                 self._open = True
             self.collector.read(values)
+            if self._stamped is not None:
+                rows = self._stamped.take_rows()
         except Exception as err:  # noqa: BLE001 -- the supervisor of collectors: whatever it is, the others go on
             error = err
+        ended_s = self._clock.monotonic_s()
         with self._lock:
             if generation != self._generation:
                 return False
             self._busy_since_s = None
+            # Only the read: keeping the row, and whoever hears of it, take time that is none of the driver's.
+            self._read_ended_s = ended_s
+            self._spent.reading_s += ended_s - now_s
             if error is None:
-                self._accounts.updates_kept += self._keep(stamp_ns, values)
+                self._accounts.updates_kept += self._keep(stamp_ns, values, rows)
                 self._last_good_s = now_s
                 if self._state is not WorkerState.WORKING:
                     self._recovered()
@@ -238,20 +272,23 @@ class Worker:
                 self._row_without_reading(now_s)
         return True
 
-    def _keep(self, stamp_ns: int, values: FloatArray) -> int:
+    def _keep(self, stamp_ns: int, values: FloatArray, rows: tuple[StampedRow, ...]) -> int:
         if self._stamped is None:
             return self._keeper.keep(stamp_ns, values)
-        filled = sum(self._keeper.add(row) for row in self._stamped.take_rows())
+        filled = sum(self._keeper.add(row) for row in rows)
         self._accounts.updates_filled += filled
         return filled
 
-    def _say_slowed(self, over: str) -> None:
-        """Tell once that the budget slows this collector, and once that it no longer does."""
-        self._slowed = not self._slowed
-        if self._slowed:
-            logger.warning("collector %s is read less often, since it costs more than its budget: %s", self.name, over)
-        else:
-            logger.info("collector %s is within its budget again", self.name)
+    def _look_at_cost(self, now_s: float, budget: Budget) -> None:
+        """Tell once that the budget slows this collector, and once that it has not for a while."""
+        told = self._slowed_s is not None
+        if budget.stretch > 1.0:
+            self._slowed_s = now_s
+            if not told:
+                self._notices.on_slowed(self.name, budget.over or "its budget")
+        elif self._slowed_s is not None and now_s - self._slowed_s > CALM_S:
+            self._slowed_s = None
+            self._notices.on_slowed(self.name, "")
 
     def _hold(self, generation: int, now_s: float) -> bool:
         with self._lock:

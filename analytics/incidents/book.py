@@ -374,6 +374,8 @@ class IncidentBook:
             return ""
         lost_id = case.lead.entity_id
         above = kinship.ancestors(lost_id)
+        if kinship.top(lost_id) == lost_id:  # nobody knows which GPU: every supply of the node may have fed it
+            above |= kinship.descendants(lost_id)
         electrical = [
             other.incident
             for other in self._near(ELECTRICAL, lost_id, kinship)

@@ -6,10 +6,13 @@ from typing import Annotated
 
 import typer
 
+from agent.collectors.readings.listener import ListenerSettings
 from railwatch.cli.output import print_json, print_problems
 from railwatch.config.loading import load_config
+from railwatch.config.models import Config
 from railwatch.config.reference import sample_yaml
-from telemetry.errors import ConfigError
+from telemetry.documents import Lines, read_document
+from telemetry.errors import ConfigError, Problem
 
 app = typer.Typer(no_args_is_help=True, help="Check, show or start a configuration file.")
 
@@ -20,14 +23,27 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object per line
 def check(file: Annotated[Path, typer.Argument(help="The YAML file.")], as_json: JsonFlag = False) -> None:
     """Report every problem of a configuration file with its line, key and what was expected."""
     try:
-        load_config(file, os.environ)
+        config = load_config(file, os.environ)
+        data, lines = read_document(file)
+        _check_group(config, file, lines)
     except ConfigError as err:
         print_problems(err.problems, as_json=as_json)
         raise typer.Exit(2) from err
     if as_json:
-        print_json({"file": str(file), "ok": True})
+        print_json({"file": str(file), "ok": True, "empty": not data})
     else:
-        typer.echo(f"{file}: no problems")
+        typer.echo(f"{file}: " + ("empty: every key has its default" if not data else "no problems"))
+
+
+def _check_group(config: Config, file: Path, lines: Lines) -> None:
+    """Say that a group is missing: a run would start all the same, and nobody could send."""
+    group = config.sources.readings.group
+    if ListenerSettings(path=file, group=group).lacks_group:
+        key = ("sources", "readings", "group")
+        found, expected = f"got {group!r}", "a group of this machine"
+        raise ConfigError(
+            [Problem(where=str(file), line=lines.get(key), key=".".join(key), found=found, expected=expected)]
+        )
 
 
 @app.command(epilog="Example: railwatch config sample > railwatch.yaml")

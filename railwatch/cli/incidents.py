@@ -73,7 +73,8 @@ def show(
     console = Console(highlight=False)
     style = SEVERITY_STYLE[incident.severity]
     console.print(
-        f"[{style}]{incident.severity.value} {incident.cause.value}[/]  {incident.id}  {incident.state.value}"
+        f"[{style}]{incident.severity.value} {incident.cause.value}[/]  {incident.id}  {incident.state.value}",
+        soft_wrap=True,
     )
     console.print(escape(incident.summary), soft_wrap=True)
     if incident.silence is not None:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -12,6 +13,10 @@ from rich.table import Table
 from telemetry.errors import Problem
 from telemetry.records import Action, ActionState, Decision, Event, Finding, Incident, Outcome, Record, Severity
 
+# Longer than any line that is written.
+_NO_TERMINAL_COLUMNS = 10_000
+# Where the other columns leave less than this for the last one, the terminal breaks the lines.
+_LEAST_WRAPPED_COLUMNS, _GAP_COLUMNS = 30, 2
 SEVERITY_STYLE = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red"}
 
 
@@ -39,13 +44,30 @@ def print_problems(problems: Sequence[Problem], *, as_json: bool) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table for people."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
+    """Print a table for people; only its last column wraps, so that names can be copied, and that on a terminal."""
+    console = wide_console()
+    if title:
+        console.print(f"[bold]{escape(title)}[/]", soft_wrap=True)
+    table = Table(header_style="dim", box=None, pad_edge=False)
+    cells = list(rows)
+    columns_taken = 0
+    for place, column in enumerate(columns[:-1]):
+        longest = max((cell_len(row[place]) for row in cells), default=0)
+        columns_taken += max(longest, cell_len(column)) + _GAP_COLUMNS
+        table.add_column(column, no_wrap=True)
+    table.add_column(columns[-1], overflow="fold")
+    for row in cells:
         table.add_row(*(escape(cell) for cell in row))
-    Console().print(table)
+    console.width = max(console.width, columns_taken + _LEAST_WRAPPED_COLUMNS)
+    console.print(table)
+
+
+def wide_console() -> Console:
+    """Give standard output for people; whatever is no terminal has lines as long as they come."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _NO_TERMINAL_COLUMNS
+    return console
 
 
 def describe(record: Record) -> str:
@@ -68,6 +90,10 @@ def describe(record: Record) -> str:
 
 
 def _described_action(action: Action) -> str:
+    if action.state in (ActionState.FAILED, ActionState.REFUSED):
+        return f"[red]action {action.state.value}[/]  {action.knob} {_setting(action.wanted, action.unit)}: " + escape(
+            action.reason
+        )
     state = f"[green]action {action.state.value}[/]  {action.knob}"
     read_back = _setting(action.read_back, action.unit)
     if action.state is ActionState.RELEASED:

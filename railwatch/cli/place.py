@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from railwatch.config.loading import load_config
-from railwatch.session import FILE_NAME, Session, run_dir_of
+from railwatch.run import JOURNALS
+from railwatch.session import FILE_NAME, SERVICE_STATUS, Session, run_dir_of, said_in
 from telemetry.errors import EnvironmentLacksError
 from telemetry.store.records import RecordFile
 
@@ -21,11 +22,26 @@ def data_dir_of(config_file: Path | None, data_dir: Path | None) -> Path:
     return data_dir.absolute() if data_dir is not None else load_config(config_file, os.environ).data_dir
 
 
-def open_records(data_dir: Path) -> RecordFile:
-    """Open the records of a data folder for reading; EnvironmentLacksError where none were ever kept."""
+def check_data_dir(data_dir: Path) -> None:
+    """Refuse a folder that no run ever used with an EnvironmentLacksError."""
     if not (data_dir / "records").is_dir():
         raise EnvironmentLacksError(f"{data_dir}: no records there; expected the data folder of a run")
-    return RecordFile(data_dir / "records", read_only=True)
+
+
+def open_records(data_dir: Path) -> RecordFile:
+    """Open the records of a data folder for reading; EnvironmentLacksError where none were ever kept.
+
+    On a full disk the run that goes on there holds some in memory; they are among them.
+    """
+    check_data_dir(data_dir)
+    records = RecordFile(data_dir / "records", read_only=True)
+    run_dir = run_dir_of(data_dir)
+    if said_in(run_dir / SERVICE_STATUS).get("records_waiting"):
+        session = live_session(data_dir)
+        readers = (session.journal_reader(name, session.stored_position(name)) for name in JOURNALS)
+        waiting = sorted((record for reader in readers for record in reader.read()), key=lambda record: record.time_ns)
+        records.show_more(waiting, simulated=session.simulated)
+    return records
 
 
 def live_session(data_dir: Path) -> Session:

@@ -1,6 +1,8 @@
 """``railwatch record``: the ring, what comes next, or what the flight recorder has, as one file."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,10 +20,11 @@ from railwatch.cli.output import print_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.cli.up import seconds
 from railwatch.config.sources import SourceUse
-from railwatch.recorded_run import box_dir, run_meta, wishes_dir
+from railwatch.recorded_run import box_dir, recordings_dir, run_meta, wishes_dir
 from railwatch.session import Session
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError
+from telemetry.journal import has_room
 from telemetry.recording import check_suffix, write_recording
 from telemetry.recording_rows import KernelLine
 from telemetry.records import Record
@@ -42,19 +45,24 @@ def record(
             parser=seconds, metavar="DURATION", help="Record what comes next for this long; none takes the ring."
         ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Write samples at full rate with topology, configuration, records and kernel log to one file."""
     folder, clock = data_dir_of(config_file, data_dir), SystemClock()
+    if duration == 0.0:
+        raise typer.BadParameter("--duration 0s records nothing; expected more than that")
     if out is None:
         if duration is not None:
             raise typer.BadParameter("--duration goes with --out FILE")
         answer = _wish(live_session(folder), clock)
     else:
         check_suffix(out)
-        answer = _record(out, live_session(folder), duration, clock)
+        if out.exists() and not force:
+            raise typer.BadParameter(f"{out} exists; expected a name that is free, or --force")
+        answer = _record(out, live_session(folder), duration, clock, replaces=force)
     if as_json:
         print_json(answer)
     else:
@@ -65,9 +73,13 @@ def record(
 
 def _wish(session: Session, clock: Clock) -> dict[str, Any]:
     """Ask the flight recorder of a run for the window around now, and wait for it."""
-    folder = wishes_dir(session.run_dir)
+    folder, data_dir = wishes_dir(session.run_dir), session.config.data_dir
     if session.config.recorder.use is SourceUse.OFF or not folder.is_dir():
-        raise EnvironmentLacksError(f"{folder}: no flight recorder runs there; name a file with --out")
+        raise EnvironmentLacksError(f"{data_dir}: no flight recorder runs there; name a file with --out")
+    if not has_room(data_dir):
+        raise EnvironmentLacksError(
+            f"{recordings_dir(data_dir)}: {os.strerror(errno.ENOSPC)}; expected some for a recording"
+        )
     time_ns = clock.utc_ns()
     wish, done = folder / f"{time_ns}.wish", folder / f"{time_ns}.done"
     draft = wish.with_suffix(".new")
@@ -80,12 +92,14 @@ def _wish(session: Session, clock: Clock) -> dict[str, Any]:
             if done.exists():
                 answer: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
                 done.unlink()
+                if "failed" in answer:
+                    raise EnvironmentLacksError(answer["failed"])
                 return answer
             clock.sleep_until(clock.monotonic_s() + LOOK_S)
-    raise EnvironmentLacksError(f"{folder}: the flight recorder has written nothing; its log says why")
+    raise EnvironmentLacksError(f"{recordings_dir(data_dir)}: the flight recorder has written nothing in time")
 
 
-def _record(out: Path, session: Session, duration_s: float | None, clock: Clock) -> dict[str, Any]:
+def _record(out: Path, session: Session, duration_s: float | None, clock: Clock, *, replaces: bool) -> dict[str, Any]:
     rows = RowFollower(session.ring_path, (*session.other_ring_paths, session.steps_ring_path))
     start_ns = clock.utc_ns() if duration_s is not None else 0
     contents = contents_of(_followed(rows, duration_s, clock), {})
@@ -102,6 +116,7 @@ def _record(out: Path, session: Session, duration_s: float | None, clock: Clock)
         meta=run_meta(session).with_about(about),
         records=records,
         kernel_lines=_kernel_lines(session.config.data_dir, first_ns, last_ns),
+        replaces=replaces,
     )
     return {"file": str(out), "rows": n_rows, "lost_ring_rows": lost, "bytes": out.stat().st_size}
 
@@ -130,8 +145,9 @@ def _followed(rows: RowFollower, duration_s: float | None, clock: Clock) -> list
 
 def _records(session: Session, start_ns: int, stop_ns: int) -> tuple[Record, ...]:
     """Give what this run has told in that time, in the order in which it was told."""
-    journals = {name: session.journal_dir / f"{name}.jsonl" for name in ("guard", "actuator")}
-    told = MomentFollower(journals, positions=session.journal_starts(), lines=Lines(), source=None).records()
+    starts = session.journal_starts()
+    journals = {name: session.journal_reader(name, starts.get(name)) for name in ("guard", "actuator")}
+    told = MomentFollower(journals, lines=Lines(), source=None).records()
     return tuple(record for record in told if start_ns <= record.time_ns <= stop_ns)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from railwatch.cli.output import print_json, print_table
-from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of
+from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, check_data_dir, data_dir_of
 from railwatch.recorded_run import recordings_dir
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.errors import ConfigError
@@ -22,7 +22,9 @@ app = typer.Typer(no_args_is_help=True, help="What the flight recorder wrote.")
 @app.command(name="list", epilog="Example: railwatch recordings list --json")
 def list_command(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
     """List the recordings of a data folder, oldest first: why each was written, and its size."""
-    folder = recordings_dir(data_dir_of(config_file, data_dir))
+    used = data_dir_of(config_file, data_dir)
+    check_data_dir(used)
+    folder = recordings_dir(used)
     rows = [_listed(path) for path in sorted(folder.glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)]
     if as_json:
         for row in rows:

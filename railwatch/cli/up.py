@@ -94,7 +94,7 @@ def up(
             troubles = run.stop()  # in any case: the terminal may be gone
         teller.tell(run.records())
     teller.summary(run, troubles)
-    if troubles or teller.caps_left:
+    if troubles or teller.caps_left or run.records_lost:
         raise typer.Exit(1)
 
 
@@ -184,11 +184,14 @@ class _Teller:
             "actions": self._counts["action"],
             "outcomes": self._counts["outcome"],
             "caps_left": len(self.caps_left),
+            "records_lost": run.records_lost,
             "restarts": run.restarts,
             "troubles": troubles,
         }
         for incident_id, entity_id in self.caps_left:
             sys.stderr.write(f"railwatch: {entity_id}: the cap of incident {incident_id} could not be released\n")
+        if run.records_lost:
+            sys.stderr.write(f"railwatch: {run.records_lost} records of this run are not kept: {run.record_trouble}\n")
         if self._as_json:
             print_json(fields)
             return

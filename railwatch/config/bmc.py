@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from agent.collectors.bmc.settings import BmcKind, BmcSettings, Login, Transport
-from railwatch.config.section import Section, UserPath, at_least
+from railwatch.config.section import Host, Section, UserPath, VariableName, at_least
 from telemetry.durations import DurationS
 
 
@@ -18,12 +18,12 @@ class Bmc(Section):
         description="The way to it: `inband` the kernel's IPMI device, `ipmi` IPMI over LAN, `redfish`; `auto` takes "
         "the kernel's device where there is one.",
     )
-    address: str = Field(default="", description="Its name or address (ipmi, redfish).")
+    address: Host = Field(default="", description="Its name or address (ipmi, redfish).")
     port: int | None = Field(
         default=None, ge=1, le=65535, description="Its port; none takes 623 (ipmi), 443 (redfish)."
     )
     user: str = Field(default="", description="A user that may read; more rights are not needed.")
-    password_env: str = Field(
+    password_env: VariableName = Field(
         default="IPMI_PASSWORD", min_length=1, description="Environment variable with the password."
     )
     password_file: UserPath | None = Field(

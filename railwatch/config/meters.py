@@ -15,13 +15,16 @@ from agent.collectors.meters.settings import (
     SnmpVersion,
     UpsdSettings,
 )
-from railwatch.config.section import Section, at_least
+from railwatch.config.section import Host, Section, VariableName, at_least
 from telemetry.durations import DurationS
 from telemetry.errors import ConfigError, Problem
 
 
 def _oid(text: str) -> str:
-    parse_oid(text)
+    try:
+        parse_oid(text)
+    except ValueError as err:
+        raise ValueError("an object identifier such as 1.3.6.1.4.1.318.1.1.26.6.3.1.6.1") from err
     return text
 
 
@@ -44,17 +47,17 @@ class Pdu(Section):
     """One power distribution unit. Secrets are not written here: keys that end in `_env` name a variable."""
 
     name: str = Field(min_length=1, pattern=r"^[\w.-]+$", description="What it is called in every record.")
-    host: str = Field(min_length=1, description="Its name or address.")
+    host: Host = Field(min_length=1, description="Its name or address.")
     port: int = Field(default=161, ge=1, le=65535, description="Its SNMP port.")
     version: SnmpVersion = Field(default=SnmpVersion.V2C, description="The version of SNMP.")
-    community_env: str = Field(
+    community_env: VariableName = Field(
         default="", description="Environment variable with the community (2c); empty takes `public`."
     )
     user: str = Field(default="", description="User (3).")
     authentication: Authentication = Field(default=Authentication.NONE, description="How the user is known (3).")
-    authentication_env: str = Field(default="", description="Environment variable with its password (3).")
+    authentication_env: VariableName = Field(default="", description="Environment variable with its password (3).")
     privacy: Privacy = Field(default=Privacy.NONE, description="How what is said is hidden (3).")
-    privacy_env: str = Field(default="", description="Environment variable with its password (3).")
+    privacy_env: VariableName = Field(default="", description="Environment variable with its password (3).")
     timeout: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
         default=1.0, description="How long one answer may take; asked twice."
     )
@@ -92,7 +95,7 @@ class Pdu(Section):
 class Upsd(Section):
     """One server of NUT, and all UPSs that it knows."""
 
-    host: str = Field(default="127.0.0.1", min_length=1, description="Its name or address.")
+    host: Host = Field(default="127.0.0.1", min_length=1, description="Its name or address.")
     port: int = Field(default=3493, ge=1, le=65535, description="Its port.")
     timeout: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
         default=2.0, description="How long one answer may take."

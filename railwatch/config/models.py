@@ -65,7 +65,13 @@ class Sampling(Section):
         ),
     )
     cpu_budget: float = Field(
-        default=0.1, gt=0, le=1, description="Share of a core above which `auto` reads the GPUs less often."
+        default=0.1,
+        gt=0,
+        le=1,
+        description=(
+            "Share of a core that the thread which reads the GPUs may take; above it `auto` reads them less often. "
+            "The whole process is the agent's `cpu_ratio`."
+        ),
     )
     driver_budget: float = Field(
         default=0.1, gt=0, le=1, description="Share of time inside the GPU driver above which `auto` reads less often."
@@ -77,9 +83,8 @@ class Sampling(Section):
     ring: Annotated[DurationS, at_least(10, "10s")] = Field(
         default=600.0, description="How much full-rate history is kept in memory."
     )
-    ring_max: SizeBytes = Field(
+    ring_max: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
         default=256 << 20,
-        ge=1 << 20,
         description="Size bound of that history for each sampling process; where it is full, less time is kept.",
     )
     deadline: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
@@ -117,11 +122,11 @@ class Store(Section):
     rollup_retention: Annotated[DurationS, at_least(3600, "1h")] = Field(
         default=365 * 86400.0, description="How long one-second rollups are kept."
     )
-    embedded_max: SizeBytes = Field(
-        default=4 << 30, ge=16 << 20, description="Size bound of the embedded store; the oldest samples go first."
+    embedded_max: Annotated[SizeBytes, at_least(16 << 20, "16MiB")] = Field(
+        default=4 << 30, description="Size bound of the embedded store; the oldest samples go first."
     )
-    spool_max: SizeBytes = Field(
-        default=256 << 20, ge=1 << 20, description="Size bound of what waits on disk while the server is away."
+    spool_max: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
+        default=256 << 20, description="Size bound of what waits on disk while the server is away."
     )
 
     @model_validator(mode="after")
@@ -195,3 +200,9 @@ class Config(Section):
     rails: RailsSettings = RailsSettings()
     rules: Rules = Rules()
     page: Page = Page()
+
+    @model_validator(mode="after")
+    def _the_page_has_its_port_to_itself(self) -> Self:
+        if self.sources.readings.tcp_port == self.page.port:
+            raise ValueError(f"another sources.readings.tcp_port than {self.page.port}, which page.port has")
+        return self

@@ -26,12 +26,14 @@ class Recorder(Section):
     flush: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
         default=2.0, description="How often the black box is written to disk: what a power cut can cost at most."
     )
-    memory_max: SizeBytes = Field(
-        default=64 << 20, ge=1 << 20, description="Size bound of the packed history that the recorder holds in memory."
+    memory_max: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
+        default=64 << 20, description="Size bound of the packed history that the recorder holds in memory."
     )
-    box_max: SizeBytes = Field(default=64 << 20, ge=1 << 20, description="Size bound of the black box on disk.")
-    max_size: SizeBytes = Field(
-        default=2 << 30, ge=1 << 20, description="Size bound of all recordings together; the oldest go first."
+    box_max: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
+        default=64 << 20, description="Size bound of the black box on disk."
+    )
+    max_size: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
+        default=2 << 30, description="Size bound of all recordings together; the oldest go first."
     )
 
     @model_validator(mode="after")

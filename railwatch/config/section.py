@@ -1,5 +1,6 @@
 """What every section of the configuration shares."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -13,13 +14,13 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def at_least(least_s: float, words: str) -> AfterValidator:
-    """Give a check of a duration against its least value, in the words of the message."""
+def at_least(least: float, words: str) -> AfterValidator:
+    """Give a check of a duration or a size against its least value, in the words of the message."""
 
-    def check(value_s: float) -> float:
-        if value_s < least_s:
+    def check(value: float) -> float:
+        if value < least:
             raise ValueError(f"at least {words}")
-        return value_s
+        return value
 
     return AfterValidator(check)
 
@@ -32,4 +33,22 @@ def web_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _host(text: str) -> str:
+    if _NO_HOST.search(text):
+        raise ValueError("a host name or an address, without scheme, port and path")
+    return text
+
+
+def _variable(text: str) -> str:
+    if text and not _VARIABLE.fullmatch(text):
+        raise ValueError("the name of an environment variable: letters, digits and _")
+    return text
+
+
+# What neither a host name nor an IPv4 or IPv6 address has.
+_NO_HOST = re.compile(r"[\s/@\[\]]|^[^:]*:\d*$")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+Host = Annotated[str, AfterValidator(_host)]
+VariableName = Annotated[str, AfterValidator(_variable)]
 UserPath = Annotated[Path, AfterValidator(Path.expanduser)]

@@ -1,11 +1,13 @@
 """Which sources of samples are read, and where they are."""
 
+import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
+from agent.collectors.readings.listener import ListenerSettings
 from railwatch.config.bmc import Bmc
 from railwatch.config.meters import Pdu, Upsd
 from railwatch.config.section import Section, UserPath
@@ -26,19 +28,31 @@ AutoHz = Annotated[
 ]
 
 
+def _socket_path(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError("a whole path, from / on")
+    if len(os.fsencode(ListenerSettings(path=path).stream_path)) > _SOCKET_PATH_BYTES:
+        raise ValueError(f"a path of which the stream socket's, too, has at most {_SOCKET_PATH_BYTES} bytes")
+    return path
+
+
+# What the kernel takes: sun_path of unix(7), less the zero at its end.
+_SOCKET_PATH_BYTES = 107
+
+
 class Readings(Section):
     """What other programs send: readings of meters, the heartbeat of a job."""
 
     use: SourceUse = Field(default=SourceUse.AUTO, description="Whether readings of other programs are taken in.")
-    socket: UserPath | None = Field(
+    socket: Annotated[UserPath, AfterValidator(_socket_path)] | None = Field(
         default=None,
         description=(
             "Datagram socket that programs send to; a stream socket lies beside it, `readings-stream.sock` beside "
-            "`readings.sock`. Unset, both lie in the folder of the run, which `railwatch doctor` names."
+            "`readings.sock`. Unset, both lie in the folder of the run, which only its user can enter."
         ),
     )
     group: str = Field(default="", description="Group whose members may send too; empty for this user alone.")
-    tcp_port: int | None = Field(default=None, ge=0, le=65535, description="Port on 127.0.0.1; unset for none.")
+    tcp_port: int | None = Field(default=None, ge=1, le=65535, description="Port on 127.0.0.1; unset for none.")
 
 
 class Sources(Section):
@@ -79,3 +93,13 @@ class Sources(Section):
     upsd: tuple[Upsd, ...] = Field(
         default=(), description="Servers of NUT whose UPSs are read, each with `host` and `port`."
     )
+
+    @model_validator(mode="after")
+    def _every_meter_stands_there_once(self) -> Self:
+        names = [pdu.name for pdu in self.pdus]
+        for twice in sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"`pdus` with a `name` each of their own; {twice!r} stands there more than once")
+        places = [(one.host, one.port) for one in self.upsd]
+        for host, port in sorted({place for place in places if places.count(place) > 1}):
+            raise ValueError(f"each of `upsd` once; {host}:{port} stands there more than once")
+        return self

@@ -15,7 +15,6 @@ from railwatch.processes.child import Ready, run_child
 from railwatch.session import Session
 from telemetry.clock import SystemClock
 from telemetry.errors import NotSupportedError
-from telemetry.journal import JournalWriter
 from telemetry.records import Mode
 
 logger = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
                 kept.callback(WriterLock().close)
             return driver.knob
 
-        journal = JournalWriter(session.journal_dir / "actuator.jsonl", simulated=session.simulated)
+        journal = session.journal_writer("actuator")
         kept.callback(journal.close)
         serve_actuator(
             knob,

@@ -13,7 +13,7 @@ from agent.collectors.kernel_log import KernelLog, Start
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import Entry, EntryKind
 from agent.recorder.following import RowFollower, state_of
-from agent.recorder.moments import Lines, LineSource, MomentFollower, Position
+from agent.recorder.moments import Lines, LineSource, MomentFollower
 from agent.recorder.recorder import Recorder, RunFacts
 from agent.recorder.recovery import last_words, recovered, runs_in
 from agent.recorder.shelf import Order, Shelf
@@ -24,6 +24,7 @@ from railwatch.processes.child import Ready, run_child
 from railwatch.recorded_run import JOURNAL, box_dir, left_dir, recordings_dir, run_meta, wishes_dir
 from railwatch.session import Session
 from telemetry.clock import Clock, SystemClock
+from telemetry.errors import RailwatchError
 from telemetry.journal import JournalReader, JournalWriter
 from telemetry.records import Event, EventKind, Record, Severity
 
@@ -31,7 +32,6 @@ logger = logging.getLogger(__name__)
 
 # A trigger is seen this late at most: its window is cut by the time at which it happened, so nothing is missed.
 LOOK_S = 0.5
-STATUS_FILE = "recorder.json"
 # What is followed: the events of slow sources stand in the guard's journal too.
 FOLLOWED = ("guard", "actuator")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -66,8 +66,9 @@ class Teller:
         if result.written is None:
             self.failed += 1
             self.given_up += result.given_up
-            end = "it is lost" if result.given_up else "it waits in memory"
+            end = "it is lost" if result.given_up else "it waits in memory until there is room"
             self._tell("failed", f"Recording {name} cannot be written: {result.why}; {end}", Severity.WARNING)
+            self._answer(result.order, {"failed": f"{result.why}; {end}"})
             return
         written = result.written
         self.written += 1
@@ -80,8 +81,11 @@ class Teller:
             self._left_names.discard(name)
             if not self._left_names:
                 self._box.left_is_safe = True
-        answer = {"file": str(written.path), "rows": written.rows, "bytes": written.size_bytes}
-        for trigger in result.order.meta.about["triggers"]:
+        self._answer(result.order, {"file": str(written.path), "rows": written.rows, "bytes": written.size_bytes})
+
+    def _answer(self, order: Order, answer: dict[str, Any]) -> None:
+        """Say what became of it to those who asked for it by hand."""
+        for trigger in order.meta.about["triggers"]:
             if trigger["what"] == BY_HAND:
                 _put(wishes_dir(self._session.run_dir) / f"{trigger['id']}.done", answer)
 
@@ -106,7 +110,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
     clock, config = SystemClock(), session.config
     settings = config.recorder.settings()
     box = BlackBox(box_dir(config.data_dir), settings.box_bytes)
-    journal = JournalWriter(session.journal_dir / f"{JOURNAL}.jsonl", simulated=session.simulated)
+    journal = session.journal_writer(JOURNAL)
     teller = Teller(session, journal, box, clock)
     writer = RecordingWriter(Shelf(recordings_dir(config.data_dir), settings.max_bytes), teller.hear)
     own = _take_over(session, box, writer, teller, before_s=settings.before_s)
@@ -128,7 +132,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
         for trigger in _wishes(wishes):
             recorder.ask(trigger)
         recorder.step()
-        _put(session.run_dir / STATUS_FILE, _status(recorder, teller, writer))
+        _put(session.recorder_status_path, _status(recorder, teller, writer))
     recorder.end()
     if writer.close(END_S) and not teller.given_up:
         box.forget()
@@ -183,8 +187,10 @@ def _records_left(session: Session, entries: tuple[Entry, ...]) -> list[Record]:
         return []
     found = [
         record
-        for name, (inode, offset) in state["journals"].items()
-        for record in JournalReader(session.journal_dir / f"{name}.jsonl", (inode, offset)).read()
+        for name, position in state["journals"].items()
+        for record in JournalReader(
+            session.journal_path(name), tuple(position), spill_dir=left_dir(session.run_dir)
+        ).read()
     ]
     return sorted(
         (record for record in found if record.time_ns < session.started_ns), key=lambda record: record.time_ns
@@ -193,13 +199,12 @@ def _records_left(session: Session, entries: tuple[Entry, ...]) -> list[Record]:
 
 def _moments(session: Session, own: tuple[Entry, ...], clock: Clock) -> MomentFollower:
     state = state_of(own, EntryKind.STATE)
-    positions: dict[str, Position] = session.journal_starts()
+    positions = session.journal_starts()
     if state is not None:
-        positions = {name: (inode, offset) for name, (inode, offset) in state["journals"].items()}
+        positions = {name: tuple(position) for name, position in state["journals"].items()}
     lines = Lines(since_ns=session.started_ns)
     return MomentFollower(
-        {name: session.journal_dir / f"{name}.jsonl" for name in FOLLOWED},
-        positions=positions,
+        {name: session.journal_reader(name, positions.get(name)) for name in FOLLOWED},
         lines=lines,
         source=_kernel_log(session, lines, clock, after=None if state is None else state.get("kernel_log")),
     )
@@ -214,8 +219,8 @@ def _kernel_log(session: Session, lines: Lines, clock: Clock, *, after: int | No
     log = KernelLog(path, node=session.node.key, parser=lines, clock=clock, start=start, after=after)
     try:
         log.open()
-    except OSError as err:
-        logger.warning("recordings hold no lines of the kernel log: %s: %s", path, err.strerror)
+    except RailwatchError as err:
+        logger.warning("recordings hold no lines of the kernel log: %s", err)
         return None
     return log
 

@@ -1,15 +1,16 @@
 """The sampling process: collectors, ring and edge guard. It needs no store, no page and no network."""
 
+import contextlib
 import logging
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 
 from agent.accounts import Accounts
-from agent.collectors.build import CollectorSettings, build_collectors, kernel_log_status
+from agent.collectors.build import FACTORIES, CollectorSettings, kernel_log_status
 from agent.collectors.build_events import boot_id, build_event_sources
+from agent.collectors.building import SourceBuilder
 from agent.collectors.driver_events import DriverEvents
 from agent.collectors.driver_lines import DriverLines
 from agent.collectors.gpu_roster import GpuRoster
@@ -17,7 +18,7 @@ from agent.collectors.kernel_log import KernelLog
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.guard.guard import IDLE_WAKE_S, Guard
 from agent.ring import Ring
-from agent.sampler.sampler import Sampler, make_ring, settle_process
+from agent.sampler.sampler import EVENT_BURST_S, Sampler, make_ring, settle_process
 from agent.sampler.settings import SamplerSettings
 from analytics.catalogue import xid
 from railwatch.config.sources import SourceUse
@@ -28,7 +29,14 @@ from railwatch.guarding import Guarding
 from railwatch.pipeline import topology_of
 from railwatch.processes.child import Ready, leave, run_child
 from railwatch.reenumeration import Reenumeration
-from railwatch.sampling import STATUS_EVERY_S, StatusFiles, chosen, rail_sweeping, sampler_settings
+from railwatch.sampling import (
+    LOOK_AGAIN_S,
+    STATUS_EVERY_S,
+    StatusFiles,
+    chosen,
+    rail_sweeping,
+    sampler_settings,
+)
 from railwatch.session import DriverKind, Session
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
@@ -37,12 +45,18 @@ from telemetry.records import Event, Severity
 logger = logging.getLogger(__name__)
 
 GPUS_FILE = "gpus.json"
-COUNTED_FILE = "counted-anew"
 GUARD_ENDED = 4
 # GPUs came, or their driver was loaded anew: the next process counts them.
 GPUS_CHANGED = 5
 # The driver's calls hang for good, and they answer again: the next process does without it, and with it.
 DRIVER_HUNG, DRIVER_BACK = 7, 8
+# A source came that the tables do not have: the next process makes them anew.
+SOURCES_CHANGED = 6
+# Own choice: what is read at a start from files, buses and an open driver takes milliseconds; a bus that is stuck is
+# not to keep the others waiting. The process that starts for a source that answered late gives it the longer time, or
+# it would be late again.
+BUILD_LIMIT_S, LATE_BUILD_LIMIT_S = 5.0, 20.0
+_LATE_FILE = "built-late"
 # Own choice: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
 STOP_HUNG_S = 0.5
 
@@ -53,9 +67,50 @@ class _Sources:
 
     driver: OpenDriver
     accounts: Accounts
+    builder: SourceBuilder[CollectorSettings]
     collectors: list[Collector]
     events: tuple[EventSource, ...]
     statuses: tuple[SourceStatus, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reasons:
+    """Everything for which this process may end so that another one starts."""
+
+    guarding: Guarding
+    reenumeration: Reenumeration
+    watch: DriverWatch
+    run_dir: Path
+    answered: Flag = field(default_factory=Flag)
+    changed: Flag = field(default_factory=Flag)
+
+    def start(self, builder: SourceBuilder[CollectorSettings], stop: Flag) -> None:
+        """Ask a driver that went away, and the sources that failed, in threads of their own."""
+        Thread(target=self.watch.ask, args=(self.answered,), name="ask-driver", daemon=True).start()
+        Thread(target=_look_again, args=(builder, self.changed, stop), name="look-again", daemon=True).start()
+
+    def status(self, dead: str) -> int:
+        """Give the status to end with, 0 where there is no reason to; `dead` says why the driver counts as dead."""
+        if self.guarding.is_silent:
+            logger.error("the guard takes no step any more; this process ends to be started again")
+            return GUARD_ENDED
+        if self.reenumeration.is_due:
+            logger.warning("%s; this process ends, and the next one counts the GPUs anew", self.reenumeration.reason)
+            self.reenumeration.leave_mark()
+            return GPUS_CHANGED
+        if dead:
+            logger.error("%s; this process ends, and the next one does without the driver", dead)
+            self.watch.give_up(dead)
+            return DRIVER_HUNG
+        if self.answered.is_set():
+            logger.warning("the GPU driver answers again; this process ends, and the next one reads it")
+            return DRIVER_BACK
+        if self.changed.is_set():
+            logger.warning("a source that did not answer does now; this process ends, and the next one reads it")
+            with contextlib.suppress(OSError):  # then it may be late once more
+                (self.run_dir / _LATE_FILE).touch()
+            return SOURCES_CHANGED
+        return 0
 
 
 def main(session: Session, stop: Flag, ready: Ready) -> None:
@@ -65,8 +120,15 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
     sources = _open_sources(session, watch, clock)
     settings = sampler_settings(session.config)
     ring = _ring(session, sources.collectors, settings)
-    guarding = Guarding(session, ring, settings, supported_mhz=watch.supported_mhz(sources.driver), clock=clock)
-    reenumeration, answered = Reenumeration(clock, session.run_dir / COUNTED_FILE), Flag()
+    guarding = Guarding(
+        session,
+        ring,
+        settings,
+        supported_mhz=watch.supported_mhz(sources.driver),
+        clock=clock,
+        on_suspicion=lambda: sampler.burst(EVENT_BURST_S),
+    )
+    reenumeration = Reenumeration(clock, session.run_dir)
     sampler = Sampler(
         ring,
         sources.collectors,
@@ -81,18 +143,15 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
     sampler.start()
     guarding.start(stop)
     ready({"gpus": len(sources.driver.gpus), "tables": list(ring.tables)})
-    files = StatusFiles(session.run_dir, "sampler")
+    files, status = StatusFiles(session.run_dir, "sampler"), 0
     files.tell_sources(sources.statuses)
-    Thread(target=watch.ask, args=(answered,), name="ask-driver", daemon=True).start()
-    status = 0
+    reasons = _Reasons(guarding=guarding, reenumeration=reenumeration, watch=watch, run_dir=session.run_dir)
+    reasons.start(sources.builder, stop)
     while not status and not stop.wait(STATUS_EVERY_S):
         files.tell_workers(sampler.statuses())
-        if not stop.is_set() and guarding.is_silent:
-            logger.error("the guard takes no step any more; this process ends to be started again")
-            sampler.stop()
-            sys.exit(GUARD_ENDED)
+        reenumeration.look()
         dead = watch.see(sources.collectors, sampler.statuses())
-        status = _reason_to_end(reenumeration, watch, answered, dead=dead)
+        status = 0 if stop.is_set() else reasons.status(dead)
     _end(sampler, guarding, ring, stop, status)
 
 
@@ -105,7 +164,8 @@ def _end(sampler: Sampler, guarding: Guarding, ring: Ring, stop: Flag, status: i
     guarding.join()
     if not status:
         sampler.stop()
-    guarding.close()
+    if status != GUARD_ENDED:  # else its thread may hold what a close waits for
+        guarding.close()
     ring.close()
     if status:
         leave(status)
@@ -113,13 +173,15 @@ def _end(sampler: Sampler, guarding: Guarding, ring: Ring, stop: Flag, status: i
 
 def _open_sources(session: Session, watch: DriverWatch, clock: Clock) -> _Sources:
     driver, accounts = watch.open(), Accounts()
+    builder = _builder(session, driver, accounts, clock)
     if driver.nvml is not None:
         accounts.driver_s = driver.nvml.costs.total_s
-    collectors, statuses = _collectors(session, driver, accounts, clock)
+    collectors, statuses = _collectors(session, builder)
     events, told = _event_sources(session, driver, accounts, clock)
     return _Sources(
         driver=driver,
         accounts=accounts,
+        builder=builder,
         collectors=watch.keep_tables(collectors),
         events=(*events, *watch.event_sources()),
         statuses=(*statuses, *told),
@@ -140,20 +202,12 @@ def _ring(session: Session, collectors: list[Collector], settings: SamplerSettin
     )
 
 
-def _reason_to_end(reenumeration: Reenumeration, watch: DriverWatch, answered: Flag, *, dead: str) -> int:
-    """Give the status to end with so that another process starts, 0 where there is no reason to."""
-    if reenumeration.is_due:
-        logger.warning("%s; this process ends, and the next one counts the GPUs anew", reenumeration.reason)
-        reenumeration.leave_mark()
-        return GPUS_CHANGED
-    if dead:
-        logger.error("%s; this process ends, and the next one does without the driver", dead)
-        watch.give_up(dead)
-        return DRIVER_HUNG
-    if answered.is_set():
-        logger.warning("the GPU driver answers again; this process ends, and the next one reads it")
-        return DRIVER_BACK
-    return 0
+def _look_again(builder: SourceBuilder[CollectorSettings], changed: Flag, stop: Flag) -> None:
+    """Try every minute what failed; a source that came has tables, and those are made at a start."""
+    while not stop.wait(LOOK_AGAIN_S):
+        if builder.again(BUILD_LIMIT_S):
+            changed.set()
+            return
 
 
 def _tell(guard: Guard, reenumeration: Reenumeration, events: tuple[Event, ...]) -> None:
@@ -162,33 +216,40 @@ def _tell(guard: Guard, reenumeration: Reenumeration, events: tuple[Event, ...])
         guard.tell(event)
 
 
-def _collectors(
+def _builder(
     session: Session, driver: OpenDriver, accounts: Accounts, clock: Clock
-) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
-    config = session.config
-    wanted = {EntityKind.SUPPLY: config.sources.hwmon, EntityKind.NODE: config.sources.host}
-    built = build_collectors(
-        CollectorSettings(
-            node=session.node.key,
-            clock=clock,
-            accounts=accounts,
-            reader=driver.reader,
-            links=driver.links,
-            pipes=driver.pipes,
-            samples=None if driver.nvml is None else driver.nvml.samples,
-            why_no_reader=session.source if session.driver is DriverKind.NONE else driver.why,
-            sysfs_root=Path(session.sysfs),
-            sweeping=rail_sweeping(config, clock),
-            proc_root=Path(session.proc),
-        )
+) -> SourceBuilder[CollectorSettings]:
+    settings = CollectorSettings(
+        node=session.node.key,
+        clock=clock,
+        accounts=accounts,
+        reader=driver.reader,
+        links=driver.links,
+        pipes=driver.pipes,
+        samples=None if driver.nvml is None else driver.nvml.samples,
+        why_no_reader=session.source if session.driver is DriverKind.NONE else driver.why,
+        sysfs_root=Path(session.sysfs),
+        sweeping=rail_sweeping(session.config, clock),
+        proc_root=Path(session.proc),
     )
+    return SourceBuilder(FACTORIES, settings, clock)
+
+
+def _collectors(
+    session: Session, builder: SourceBuilder[CollectorSettings]
+) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
+    sources = session.config.sources
+    wanted = {EntityKind.SUPPLY: sources.hwmon, EntityKind.NODE: sources.host}
 
     def off(collector: Collector) -> bool:
         is_bus = collector.name == "gpu_bus"
-        use = config.sources.pci if is_bus else wanted.get(collector.spec.kind)
+        use = sources.pci if is_bus else wanted.get(collector.spec.kind)
         return use is SourceUse.OFF
 
-    return chosen(built, off=off, simulated=session.simulated)
+    late = session.run_dir / _LATE_FILE
+    limit_s = LATE_BUILD_LIMIT_S if late.exists() else BUILD_LIMIT_S
+    late.unlink(missing_ok=True)
+    return chosen(builder.build(limit_s), off=off, simulated=session.simulated)
 
 
 def _event_sources(
@@ -203,7 +264,7 @@ def _event_sources(
             GpuRoster(
                 config.data_dir / GPUS_FILE,
                 uuids=[gpu.uuid for gpu in driver.gpus],
-                lost_at_open=0 if driver.nvml is None else driver.nvml.library.lost_at_open,
+                lost_at_open=() if driver.nvml is None else driver.nvml.library.lost_at_open,
                 node=session.node.key,
                 clock=clock,
             )

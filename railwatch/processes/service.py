@@ -1,10 +1,12 @@
 """The service process: takes what ring and journals bring to the store, and serves the page."""
 
+import contextlib
+import json
 import logging
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from threading import Event
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +19,11 @@ from railwatch.keeping import Keeper, open_keeper
 from railwatch.node_page import NodePage
 from railwatch.processes.child import Ready, run_child
 from railwatch.run import JOURNALS
-from railwatch.session import Session
+from railwatch.session import Session, said_in
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import Frame, TableSpec
-from telemetry.journal import JournalReader
 from telemetry.records import Incident, IncidentState, Record
 from telemetry.rollup import Rollup
 from telemetry.store.records import RecordFile
@@ -36,6 +37,7 @@ KEEP_EVERY_S = 1.0
 # the journals have them for longer.
 MAX_UNWRITTEN = 10_000
 END_OF_TIME_NS = 1 << 62
+ALL_JOURNALS = (*JOURNALS, "slow")
 
 
 class Service:
@@ -51,11 +53,10 @@ class Service:
         self._next: dict[str, int] = {}
         self._rollups: dict[str, Rollup] = {}
         self._kept_ns: dict[str, int] = {}
-        self._readers = tuple(
-            JournalReader(session.journal_dir / f"{name}.jsonl", _position(session, name)) for name in JOURNALS
-        )
+        self._readers = {name: session.journal_reader(name, session.stored_position(name)) for name in JOURNALS}
         self._unwritten: list[Record] = []
         self._trouble = ""
+        self._said: dict[str, Any] = {}
         self._store_trouble = ""
         self._rows_lost = 0
         self.records_lost = 0
@@ -64,28 +65,57 @@ class Service:
             name="service",
             kind=EntityKind.AGENT,
             entities=(agent,),
-            signals=("ring_rows_lost", "spool_bytes", "spool_dropped_points", "uplink_errors"),
+            signals=(
+                "ring_rows_lost",
+                "spool_bytes",
+                "spool_dropped_points",
+                "uplink_errors",
+                "recorder_rows_lost",
+                "recordings_lost",
+            ),
         )
 
     def follow_journals(self) -> None:
         """Take in new records."""
-        fresh = sorted((record for reader in self._readers for record in reader.read()), key=lambda r: r.time_ns)
+        told = (record for reader in self._readers.values() for record in reader.read())
+        fresh = sorted(told, key=lambda record: record.time_ns)
         if fresh:
             # On their way before the position moves on: after a kill in between they are sent again, never left out.
             self._keeper.keep((), (), fresh)
         self._unwritten += fresh
-        if not self._unwritten:
-            return
+        if self._unwritten:
+            self._write()
+            if fresh or not self._unwritten:
+                self._page.note_records(self._unwritten)
+        self._say()
+
+    def _write(self) -> None:
         try:
             self._records.append(self._unwritten)
-            self._unwritten = []
-            for name, reader in zip(JOURNALS, self._readers, strict=True):
-                _keep_position(self._session, name, reader.position)
-        except (TransientError, OSError) as err:
+        except TransientError as err:
             self._hold_back(str(err))
-        else:
-            self._trouble = ""
-        self._page.note_records()
+            return
+        self._unwritten, self._trouble = [], ""
+        try:
+            for name, reader in self._readers.items():
+                self._session.keep_stored_position(name, reader.position)
+        except OSError as err:  # a service that is started again stores some of it twice
+            logger.warning("up to where records are stored is not written down: %s", err)
+
+    def _say(self) -> None:
+        """Tell the page and the commands how the keeping of records goes, where that has changed."""
+        trouble = self._trouble or self._session.journal_trouble(ALL_JOURNALS)
+        said = {
+            "records_waiting": len(self._unwritten),
+            "records_lost": self.records_lost + self._session.journal_lost(ALL_JOURNALS),
+            "trouble": trouble,
+        }
+        if said == self._said:
+            return
+        self._said = said
+        self._page.trouble = trouble
+        with contextlib.suppress(OSError):
+            self._session.service_status_path.write_text(json.dumps(said), encoding="utf-8")
 
     def close_simulated(self, *, at_start: bool) -> None:
         """Close what a simulated node left open: the node ends with its run, and a kill leaves it to the next one."""
@@ -121,7 +151,7 @@ class Service:
     def _hold_back(self, trouble: str) -> None:
         """Say once that records cannot be written, and keep as many as fit for the next try."""
         if not self._trouble:
-            logger.error("records not kept in the record file: %s", trouble)
+            logger.error("records cannot be written: %s; they are held in memory", trouble)
         self._trouble = trouble
         surplus = len(self._unwritten) - MAX_UNWRITTEN
         if surplus > 0:
@@ -213,7 +243,15 @@ class Service:
 
     def _own_frame(self, now_ns: int) -> Frame:
         status = self._keeper.status()
-        row = (self._rows_lost, status.spool_bytes, status.dropped_points, self._keeper.errors())
+        recorder = said_in(self._session.recorder_status_path)
+        row = (
+            self._rows_lost,
+            status.spool_bytes,
+            status.dropped_points,
+            self._keeper.errors(),
+            recorder.get("ring_rows_lost", np.nan),
+            recorder.get("recordings_lost", np.nan),
+        )
         values = np.array(row, dtype=np.float64).reshape(1, 1, -1)
         return Frame(
             spec=self._own,
@@ -237,25 +275,6 @@ def _later(frame: Frame, time_ns: int | None) -> Frame:
 def _second_of(time_ns: int) -> int:
     """Give the last nanosecond before the second that a time lies in."""
     return time_ns - time_ns % NS_PER_S - 1
-
-
-def _position_file(session: Session, name: str) -> Path:
-    return session.journal_dir / f"{name}.position"
-
-
-def _position(session: Session, name: str) -> tuple[int, int] | None:
-    try:
-        inode, offset = _position_file(session, name).read_text(encoding="ascii").split()
-        return int(inode), int(offset)
-    except (FileNotFoundError, ValueError):
-        return None
-
-
-def _keep_position(session: Session, name: str, position: tuple[int, int]) -> None:
-    path = _position_file(session, name)
-    fresh = path.with_suffix(".new")
-    fresh.write_text(f"{position[0]} {position[1]}", encoding="ascii")
-    fresh.replace(path)
 
 
 def main(session: Session, stop: Event, ready: Ready) -> None:

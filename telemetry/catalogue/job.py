@@ -1,5 +1,6 @@
 """What a job tells."""
 
+from telemetry.catalogue.ranges import BY_UNIT
 from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
 from telemetry.entities import EntityKind
 
@@ -10,6 +11,7 @@ _JOB = declare(
     Source.JOB,
     RateClass.SLOW,
     (("steps", "", _C, 0, "Training steps that have ended."),),
+    ranges=BY_UNIT,
 )
 
 JOB_SIGNALS = (*_JOB,)

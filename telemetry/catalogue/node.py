@@ -1,5 +1,6 @@
 """What a node shows: its host, its board controller, its kernel threads."""
 
+from telemetry.catalogue.ranges import BY_UNIT
 from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
 from telemetry.entities import EntityKind
 
@@ -17,6 +18,7 @@ _NODE = declare(
         ("swap_used_bytes", "B", _G, 0, "Swap in use."),
         ("inlet_temp_c", "°C", _G, 1, "Air temperature at the inlet, where a sensor is labelled so."),
     ),
+    ranges=BY_UNIT,
 )
 _NODE_BMC = declare(
     EntityKind.NODE,
@@ -30,6 +32,7 @@ _NODE_BMC = declare(
         ("bmc_board_temp_c", "°C", _G, 1, "Hottest temperature of the board as its controller measures it."),
         ("bmc_age_s", "s", _G, 1, "How long ago any reading of the board's controller changed: high where it hangs."),
     ),
+    ranges=BY_UNIT,
 )
 _NODE_BOARD = declare(
     EntityKind.NODE,
@@ -41,6 +44,7 @@ _NODE_BOARD = declare(
         ("drive_temp_c", "°C", _G, 1, "Hottest temperature of the drives."),
         ("board_temp_c", "°C", _G, 1, "Hottest temperature of the board's own sensors."),
     ),
+    ranges=BY_UNIT,
 )
 _NODE_PROC = declare(
     EntityKind.NODE,
@@ -50,6 +54,7 @@ _NODE_PROC = declare(
         ("nv_queue_ratio", "ratio", _G, 4, "Share of a processor that the driver's kernel thread nv_queue takes."),
         ("nv_irq_ratio", "ratio", _G, 4, "Share of a processor that the GPUs' interrupt threads take."),
     ),
+    ranges=BY_UNIT,
 )
 
 _NODE_PRESSURE = declare(
@@ -68,6 +73,7 @@ _NODE_PRESSURE = declare(
         ("io_full_stall_ratio", "ratio", _G, 4, "Share of the last 10 s in which all tasks waited for a disk."),
         ("io_full_stall_s", "s", _C, 6, "Time in which all tasks waited for a disk."),
     ),
+    ranges=BY_UNIT,
 )
 
 NODE_SIGNALS = (

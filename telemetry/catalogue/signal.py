@@ -1,9 +1,14 @@
 """What a signal is."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from telemetry.entities import EntityKind
+
+Range = tuple[float, float]
 
 
 class SignalKind(StrEnum):
@@ -57,6 +62,9 @@ class Signal:
         Digits behind the point that carry information: what the store and the wire keep.
     meaning
         One sentence for the references.
+    range
+        Least and greatest value that is believed where something outside the node's own kernel and driver tells it;
+        None where nothing else does.
     """
 
     entity: EntityKind
@@ -67,12 +75,33 @@ class Signal:
     source: Source
     decimals: int
     meaning: str
+    range: Range | None = None
+
+    @property
+    def range_text(self) -> str:
+        """The range for people, with its unit; empty where there is none."""
+        if self.range is None:
+            return ""
+        low, high = self.range
+        return (f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g} {self.unit}").strip()
+
+    def is_plausible(self, value: float) -> bool:
+        """Say whether a sensor can mean this value; NaN is absent and not implausible."""
+        return self.range is None or not (value < self.range[0] or value > self.range[1])
 
 
 def declare(
-    entity: EntityKind, source: Source, rate: RateClass, rows: tuple[tuple[str, str, SignalKind, int, str], ...]
+    entity: EntityKind,
+    source: Source,
+    rate: RateClass,
+    rows: tuple[tuple[str, str, SignalKind, int, str], ...],
+    *,
+    ranges: Mapping[str, Range] = MappingProxyType({}),
 ) -> tuple[Signal, ...]:
-    """Give the signals of rows ``(name, unit, kind, decimals, meaning)`` that share entity, source and rate class."""
+    """Give the signals of rows ``(name, unit, kind, decimals, meaning)`` that share entity, source and rate class.
+
+    `ranges` are by name, or by unit for all that are not named.
+    """
     return tuple(
         Signal(
             entity=entity,
@@ -83,6 +112,7 @@ def declare(
             source=source,
             decimals=decimals,
             meaning=meaning,
+            range=ranges.get(name, ranges.get(unit)),
         )
         for name, unit, kind, decimals, meaning in rows
     )

@@ -1,5 +1,6 @@
 """What a supply shows: at the load's end, of itself, at its joint."""
 
+from telemetry.catalogue.ranges import BY_UNIT
 from telemetry.catalogue.signal import RateClass, SignalKind, Source, declare
 from telemetry.entities import EntityKind
 
@@ -19,6 +20,7 @@ _SUPPLY = declare(
         ("rail_voltage_min_v", "V", _G, 3, "Lowest voltage of such a rail since the sample before."),
         ("rail_current_max_a", "A", _G, 3, "Highest current of such a rail since the sample before."),
     ),
+    ranges=BY_UNIT,
 )
 _SUPPLY_OWN = declare(
     EntityKind.SUPPLY,
@@ -41,12 +43,14 @@ _SUPPLY_OWN = declare(
             "Alarms of the supply by bit: 1 input, 2 output voltage, 4 output load, 8 temperature, 16 fan.",
         ),
     ),
+    ranges=BY_UNIT,
 )
 _SUPPLY_JOINT = declare(
     EntityKind.SUPPLY,
     Source.PROBE,
     RateClass.SLOW,
     (("joint_temp_c", "°C", _G, 2, "Temperature at the joint between the supply's cable and the bus."),),
+    ranges=BY_UNIT,
 )
 _SUPPLY_PDU = declare(
     EntityKind.SUPPLY,
@@ -59,6 +63,7 @@ _SUPPLY_PDU = declare(
         ("mains_energy_j", "J", SignalKind.COUNTER, 0, "Energy through it since somebody reset its meter."),
         ("mains_frequency_hz", "Hz", SignalKind.GAUGE, 2, "Frequency of the mains at a PDU's inlet."),
     ),
+    ranges=BY_UNIT,
 )
 _SUPPLY_UPS = declare(
     EntityKind.SUPPLY,
@@ -79,6 +84,7 @@ _SUPPLY_UPS = declare(
             "State of a UPS as a bit mask: 1 on line, 2 on battery, 4 low battery, 8 replace battery, 512 overloaded.",
         ),
     ),
+    ranges=BY_UNIT,
 )
 _SUPPLY_BMC = declare(
     EntityKind.SUPPLY,
@@ -93,6 +99,7 @@ _SUPPLY_BMC = declare(
             "State of a supply by its controller, by bit: 1 present, 2 failed, 4 about to fail, 8 input lost.",
         ),
     ),
+    ranges=BY_UNIT,
 )
 
 SUPPLY_SIGNALS = (

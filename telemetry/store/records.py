@@ -55,6 +55,7 @@ class RecordFile:
         simulated: bool | None = None,
     ) -> None:
         path = directory / FILE_NAME
+        self._path = path
         self._lock = threading.Lock()
         self._simulated = simulated
         self._max_versions = max_versions
@@ -70,7 +71,7 @@ class RecordFile:
         for record in records:
             body = to_json(record, simulated=self._simulated)
             rows.append((body["type"], record.id, record.time_ns, json.dumps(body, separators=(",", ":"))))
-        with self._lock, transaction(self._connection, "records not kept"):
+        with self._lock, transaction(self._connection, str(self._path)):
             self._connection.executemany("INSERT INTO version (type, id, time_ns, body) VALUES (?, ?, ?, ?)", rows)
             # What comes later is newer, even where the clock was stepped back in between.
             self._connection.executemany(
@@ -79,6 +80,16 @@ class RecordFile:
                 rows,
             )
             self._trim()
+
+    def show_more(self, records: Sequence[Record], *, simulated: bool) -> None:
+        """Go on in memory, with records that the file does not have; for a reader of a run whose disk is full."""
+        memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        with self._lock:
+            self._connection.backup(memory)
+            self._connection.close()
+            self._connection = memory
+        self._simulated = simulated
+        self.append(records)
 
     def find(
         self,

@@ -1,6 +1,8 @@
 """SQLite files the way the stores use them: write-ahead log, checked layout, errors by consequence."""
 
 import contextlib
+import errno
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +70,8 @@ def transaction(connection: sqlite3.Connection, what: str) -> Iterator[None]:
         connection.execute("COMMIT")
     except sqlite3.Error as err:
         _roll_back(connection)
-        raise TransientError(f"{what}: {err}") from err
+        full = getattr(err, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        raise TransientError(f"{what}: {os.strerror(errno.ENOSPC) if full else err}") from err
     except BaseException:
         _roll_back(connection)
         raise

@@ -10,42 +10,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent.guard.step_log import TABLE as STEPS
 from agent.recorder.black_box import BlackBox
 from agent.recorder.recovery import recovered, runs_in
 from agent.ring import Ring
-from railwatch.recorded_run import box_dir, left_dir, recordings_dir
+from railwatch.recorded_run import box_dir, left_dir
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.recording import Recording, read_recording
 from telemetry.records import Event, EventKind
-from tests.integration.running import Node, node_up, quick_sag, railwatch
+from tests.integration.recorded import SETTINGS, one_recording, options
+from tests.integration.running import Node, node_up, railwatch
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(90)]
-
-DROP = """\
-name: quick-drop
-description: GPU 3 falls off the bus seconds after the start, as in bus-drop, so that a test sees it soon.
-changes:
-  - {at: 10s, what: gpu3.present, to: 0}
-truth:
-  - {cause: no_electrical_evidence, entities: [gpu3], onset: 10s}
-"""
-SETTINGS = "recorder: {before: 5s, after: 2s, flush: 1s}\n"
-
-
-def options(folder: Path) -> tuple[str, ...]:
-    (folder / "drop.yaml").write_text(DROP)
-    (folder / "conf.yaml").write_text(SETTINGS)
-    return ("--simulate", "v100x4", "--scenario", str(folder / "drop.yaml"), "--config", str(folder / "conf.yaml"))
-
-
-def recordings(node: Node) -> list[Path]:
-    return sorted(recordings_dir(node.data_dir).glob("*.parquet"))
-
-
-def one_recording(node: Node, *, within_s: float) -> Path:
-    found: list[Path] = node.until(lambda: recordings(node), within_s=within_s, what="a recording")
-    return found[0]
 
 
 def last_value_ns(read: Recording, entity: str, signal: str) -> int:
@@ -140,31 +115,6 @@ def test_after_a_kill_the_rows_that_were_only_in_memory_are_recovered_too(tmp_pa
     last_kept_ns = max(int(frame.time_ns[-1]) for frame in read.frames() if frame.spec.name == "gpu_fast")
     sys.stderr.write(f"\nkill -9 of everything lost {(last_row_ns - last_kept_ns) / 1e9:.3f} s of rows\n")
     assert last_kept_ns == last_row_ns
-
-
-@pytest.mark.parametrize("by_hand", [False, True])
-@pytest.mark.parametrize("what", ["drop", "sag"])
-def test_a_replay_gives_the_findings_and_incidents_of_the_live_run_to_the_byte(
-    tmp_path: Path, what: str, *, by_hand: bool
-) -> None:
-    scenario = options(tmp_path)[:4] if what == "drop" else quick_sag(tmp_path)
-    (tmp_path / "conf.yaml").write_text("recorder: {before: 40s, after: 3s, flush: 1s}\n")
-    with node_up(tmp_path / "data", *scenario, "--config", str(tmp_path / "conf.yaml")) as node:
-        path = one_recording(node, within_s=40.0)
-        if by_hand:
-            path = tmp_path / "ring.parquet"
-            done = railwatch("record", "--out", str(path), "--data-dir", str(node.data_dir))
-            assert done.status == 0, done.err
-        assert node.end() == 0, node.story()
-    replayed = railwatch("replay", str(path), "--json")
-    assert replayed.status == 0, replayed.err
-    journal = (node.data_dir / "journal" / "guard.jsonl").read_text().splitlines()
-    last_ns = max(int(frame.time_ns[-1]) for frame in read_recording(path).frames() if frame.spec.name == STEPS)
-    for kind in ("event", "finding", "incident"):
-        live = [line for line in journal if (row := json.loads(line))["type"] == kind and row["time_ns"] <= last_ns]
-        again = [line for line in replayed.out.splitlines() if json.loads(line)["type"] == kind]
-        assert live or kind == "event"
-        assert [json.loads(line) for line in again] == [json.loads(line) for line in live], kind
 
 
 def test_a_person_asks_for_a_recording_and_finds_it_in_the_list(tmp_path: Path) -> None:

@@ -56,6 +56,9 @@ def main(session: Session, stop: threading.Event, ready: Ready) -> None:
             os.close(1)
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             nap(60)
+        case "leaves before it is ready":
+            os.close(1)
+            nap(60)
         case "dies when it is started again" if len((session.run_dir / "pids").read_text().split()) > 1:
             os._exit(7)
         case _:

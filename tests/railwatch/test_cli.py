@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agent.guard.step_log import TABLE as STEPS
 from railwatch.cli import main
+from railwatch.cli.output import print_table
+from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.recording import RecordingMeta, write_recording
+from tests.analytics.scenes import event_of
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -265,6 +269,66 @@ def test_a_foreign_table_in_long_form_is_replayed_too(run: Run, tmp_path: Path) 
     assert [record["type"] for record in objects(out)][:2] == ["finding", "incident"]
 
 
+BOX = Entity(kind=EntityKind.NODE, key="box", name="box")
+PSU = Entity(kind=EntityKind.SUPPLY, key="psu0", name="psu0")
+BEGUN_NS = 1_700_000_000_000_000_000
+
+
+def rows_of(spec: TableSpec, values: list[list[float]]) -> Frame:
+    """Give a row every 50 ms with these values of the table's one entity."""
+    cells = np.array(values)[:, None, :]
+    times = BEGUN_NS + 50_000_000 * np.arange(len(values))
+    return Frame(spec=spec, time_ns=times, values=cells, fresh=np.ones(cells.shape, dtype=np.bool_))
+
+
+def test_a_recording_across_a_new_start_of_the_guard_is_judged_to_its_end(run: Run, tmp_path: Path) -> None:
+    supply = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=(PSU,), signals=("voltage_v",))
+    agent = Entity(kind=EntityKind.AGENT, key="box", name="box")
+    steps = TableSpec(name=STEPS, kind=EntityKind.AGENT, entities=(agent,), signals=("next_supply", "events"))
+    volts = [[(12.0 if tick < 200 else 11.2) + tick % 3 * 0.001] for tick in range(400)]
+    counted = [[float(tick % 150 + 1), 0.0] for tick in range(400)]  # twice another ring begins to count
+    write_recording(
+        tmp_path / "anew.parquet",
+        [rows_of(supply, volts), rows_of(steps, counted)],
+        topology=Topology(entities=(BOX, PSU), edges=((BOX.id, PSU.id),)),
+        meta=RecordingMeta(node="box", simulated=True, about={"first_rows": {"supply": 0, STEPS: 0}}),
+    )
+    status, out, err = run("replay", str(tmp_path / "anew.parquet"), "--json")
+    assert status == 0, err
+    assert [record["cause"] for record in objects(out) if record["type"] == "finding"][:1] == ["supply_sag"]
+
+
+def test_what_a_recording_lacks_is_shown(run: Run, tmp_path: Path) -> None:
+    supply = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=(PSU,), signals=("voltage_v",))
+    for name, about in (("whole", {}), ("lacks", {"ring_rows_lost": 12, "cut_s": 3.5})):
+        write_recording(
+            tmp_path / f"{name}.parquet",
+            [rows_of(supply, [[12.0], [12.1]])],
+            topology=Topology(entities=(BOX, PSU), edges=((BOX.id, PSU.id),)),
+            meta=RecordingMeta(node="box", simulated=True, about=about),
+        )
+    _, whole, _ = run("recordings", "show", str(tmp_path / "whole.parquet"))
+    _, lacks, _ = run("recordings", "show", str(tmp_path / "lacks.parquet"))
+    said = [line for line in lacks.splitlines() if "12 rows were overwritten" in line or "first 3.5 s" in line]
+    assert len(said) == len(lacks.splitlines()) - len(whole.splitlines()) == 2
+
+
+def test_an_event_that_was_told_after_the_last_row_is_replayed(run: Run, tmp_path: Path) -> None:
+    supply = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=(PSU,), signals=("voltage_v",))
+    told = event_of(at_s=61.0)
+    assert told.time_ns > BEGUN_NS + 60 * NS_PER_S
+    write_recording(
+        tmp_path / "silent.parquet",
+        [rows_of(supply, [[12.0], [12.1]])],
+        topology=Topology(entities=(BOX, PSU), edges=((BOX.id, PSU.id),)),
+        meta=RecordingMeta(node="box", simulated=True),
+        records=[told],
+    )
+    status, out, err = run("replay", str(tmp_path / "silent.parquet"), "--json")
+    assert status == 0, err
+    assert [record["id"] for record in objects(out) if record["type"] == "event"] == [told.id]
+
+
 def test_replay_can_decide_by_other_rules(run: Run, tmp_path: Path) -> None:
     sagging_recording(tmp_path / "sag.parquet")
     rules = tmp_path / "rules"
@@ -298,3 +362,36 @@ def test_a_reader_that_has_enough_is_no_error(arguments: tuple[str, ...]) -> Non
 def test_output_that_cannot_be_written_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
     status, said = piped(*arguments, into="> /dev/full")
     assert (status, said) == (3, "railwatch: standard output: No space left on device\n")
+
+
+def test_a_configuration_that_sets_nothing_is_called_empty(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text("# data_dir: /srv\n")
+    assert run("config", "check", str(path))[:2] == (0, f"{path}: empty: every key has its default\n")
+    path.write_text("data_dir: /srv\n")
+    assert run("config", "check", str(path))[:2] == (0, f"{path}: no problems\n")
+
+
+def test_a_group_that_this_machine_lacks_is_told_by_the_check(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text("sources:\n  readings: {group: nobody-has-this}\n")
+    status, _, err = run("config", "check", str(path))
+    assert status == 2
+    assert err.startswith(f"{path}:2: sources.readings.group: got 'nobody-has-this'; expected a group")
+    status, out, _ = run("doctor", "--json", "--config", str(path))
+    (row,) = [row for row in objects(out) if row["name"] == "readings"]
+    assert (row["state"], row["detail"]) == ("not_permitted", "there is no group nobody-has-this")
+
+
+def test_no_name_in_a_table_is_broken_over_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, uuid = f"20261121T193619Z-{'x' * 60}.parquet", "GPU-01234567-89ab-cdef-0123-456789abcdef"
+    monkeypatch.setenv("COLUMNS", "80")
+    for terminal, most_lines in (("", 3), ("1", 12)):
+        monkeypatch.setenv("FORCE_COLOR", terminal)
+        print_table(f"detector on {uuid}", ("file", "reason"), [(file, "a reason " * 20)])
+        lines = capsys.readouterr().out.splitlines()
+        assert any(uuid in line for line in lines)
+        assert any(file in line for line in lines)
+        assert len(lines) <= most_lines

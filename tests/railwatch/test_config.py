@@ -100,3 +100,42 @@ def test_the_pace_of_rails_is_a_rate_or_the_word_auto(given: str | int, expected
     config = Config.model_validate({"sources": {"hwmon_hz": given}})
     assert config.sources.hwmon_hz == expected_hz
     assert Config.model_validate_json(config.model_dump_json()) == config
+
+
+def test_two_pdus_of_one_name_would_share_their_rows_and_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_text("sources:\n  pdus:\n    - {name: a, host: one}\n    - {name: a, host: two}\n")
+    with pytest.raises(ConfigError, match="'a' stands there more than once"):
+        load_config(path, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sources: {bmc: {address: 'https://bmc17/redfish'}}", "got 'https://bmc17/redfish'; expected a host name"),
+        ("sources: {bmc: {address: 'bmc17:623'}}", "got 'bmc17:623'; expected a host name"),
+        ("sources: {pdus: [{name: a, host: 'http://a'}]}", "expected a host name or an address"),
+        ("sources: {bmc: {password_env: 'has space'}}", "expected the name of an environment variable"),
+        ("sources: {upsd: [{host: a}, {host: a}]}", "a:3493 stands there more than once"),
+        ("sources: {readings: {socket: here.sock}}", "got 'here.sock'; expected a whole path"),
+        (f"sources: {{readings: {{socket: /{'a' * 100}.sock}}}}", "at most 107 bytes"),
+        ("sources: {readings: {tcp_port: 0}}", "got 0; expected greater than or equal to 1"),
+        ("sources: {readings: {tcp_port: 8470}}", "expected another sources.readings.tcp_port than 8470"),
+        (
+            "sources: {pdus: [{name: a, host: a, oids: [{part: a, signal: mains_power_w, oid: abc}]}]}",
+            "'abc'; expected an",
+        ),
+        ("sources: {pdus: {name: a}}", "sources.pdus: got keys and values; expected a list"),
+        ("recorder: {memory_max: 1KiB}", "recorder.memory_max: got '1KiB'; expected at least 1MiB"),
+        ("recorder: on", "got true (also written on or yes); expected keys and values"),
+        ("recorder:", "recorder: got nothing; expected keys and values"),
+    ],
+)
+def test_what_could_not_work_is_told_in_the_words_of_the_file(tmp_path: Path, text: str, expected: str) -> None:
+    (found,) = problems(text, tmp_path)
+    assert expected in found
+
+
+@pytest.mark.parametrize("address", ["bmc17", "bmc-17.rack.example", "10.0.0.17", "fe80::1%eth0", "2001:db8::7"])
+def test_a_host_may_be_a_name_or_an_address_of_either_kind(address: str) -> None:
+    assert Config.model_validate({"sources": {"bmc": {"address": address}}}).sources.bmc.address == address

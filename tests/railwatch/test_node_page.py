@@ -173,3 +173,28 @@ def test_records_are_read_anew_only_when_some_were_added(shown: Shown) -> None:
     after = shown.page.records()
     assert after.version > first.version
     assert [event.id for event in after.events] == ["e1"]
+
+
+def test_what_the_record_file_has_not_taken_yet_is_shown_in_its_newest_state_and_no_more_of_it_than_fits(
+    shown: Shown,
+) -> None:
+    shown.rows(0, 40)
+    shown.incident(OPEN, CRITICAL)
+    made = scenes.incident(Cause.SUPPLY_SAG, name="i1", state=CLOSED)
+    closed = replace(made, time_ns=START_NS + 2, opened_ns=START_NS, summary="i1 closed")
+    early = scenes.incident(Cause.GPU_LOST, name="i2", state=OPEN, severity=WARNING)
+    events = [an_event(number) for number in range(RECENT + 5)]
+    shown.page.note_records([replace(early, time_ns=START_NS + 1, opened_ns=START_NS, summary="i2"), closed, *events])
+    records = shown.page.records()
+    assert {incident.id: incident.state for incident in records.incidents} == {made.id: CLOSED, early.id: OPEN}
+    assert [event.id for event in records.events] == [event.id for event in reversed(events)][:RECENT]
+    assert shown.health() == (Health.DEGRADED, "i2")
+
+
+def test_records_that_cannot_be_written_are_a_reason_of_the_health(shown: Shown) -> None:
+    shown.rows(0, 40)
+    shown.page.trouble = "/data/a.jsonl: No space left on device"
+    unwritten = "records cannot be written: /data/a.jsonl: No space left on device"
+    assert shown.health() == (Health.DEGRADED, unwritten)
+    shown.incident(OPEN, CRITICAL)
+    assert shown.health() == (Health.UNHEALTHY, f"i1 open; {unwritten}")

@@ -17,7 +17,7 @@ from railwatch.config.models import StoreKind
 from railwatch.keeping import EmbeddedKeeper, Keeper, open_keeper
 from railwatch.node_page import NodePage
 from railwatch.processes.service import MAX_UNWRITTEN, Service
-from railwatch.session import Session
+from railwatch.session import Session, said_in
 from railwatch.supervisor import ChildSpec, Supervisor
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import EntityKind, Topology
@@ -257,6 +257,9 @@ def test_records_reach_the_record_file_and_the_page_once(session: Session, runni
     journal.close()
 
 
+TROUBLE = "/data/records.sqlite: No space left on device"
+
+
 class FullRecords:
     """A record file whose disk is full until it is not."""
 
@@ -266,7 +269,7 @@ class FullRecords:
 
     def append(self, records: Sequence[Record]) -> None:
         if self.full:
-            raise TransientError("records not kept: database or disk is full")
+            raise TransientError(TROUBLE)
         self.kept += records
 
 
@@ -279,10 +282,15 @@ def test_records_that_cannot_be_written_are_told_once_and_kept_for_later(
     for number in range(3):
         journal.append(an_event(number))
         service.follow_journals()
-    assert caplog.text.count("disk is full") == 1
+    assert caplog.text.count(f"records cannot be written: {TROUBLE}") == 1
     assert not (session.journal_dir / "guard.position").exists()
+    assert [record.id for record in running.page.records().events] == ["e2", "e1", "e0"]
+    assert said_in(session.service_status_path) == {"records_waiting": 3, "records_lost": 0, "trouble": TROUBLE}
+    assert running.page.trouble == TROUBLE
     full.full = False
     service.follow_journals()
+    assert said_in(session.service_status_path) == {"records_waiting": 0, "records_lost": 0, "trouble": ""}
+    assert running.page.trouble == ""
     assert [record.id for record in full.kept] == ["e0", "e1", "e2"]
     service.follow_journals()
     assert len(full.kept) == 3

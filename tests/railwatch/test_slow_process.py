@@ -12,7 +12,9 @@ from agent.collectors.build import Built
 from agent.collectors.build_slow import SlowSettings
 from agent.collectors.port import SourceState, SourceStatus
 from agent.ring import Ring
+from railwatch import sampling
 from railwatch.processes import slow
+from railwatch.reenumeration import Reenumeration
 from railwatch.session import Session
 from telemetry.clock import SystemClock
 from telemetry.entities import Entity, EntityKind
@@ -34,6 +36,16 @@ def source(name: str) -> FakeCollector:
 def built(collector: FakeCollector | None, name: str = "late") -> Built:
     state = SourceState.FAILED if collector is None else SourceState.WORKING
     return Built(collector=collector, status=SourceStatus(name=name, state=state, detail="a test"))
+
+
+def _leave(status: int) -> None:
+    raise SystemExit(status)
+
+
+@pytest.fixture(autouse=True)
+def leaving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that leaves ends without waiting for its threads; here the test goes on."""
+    monkeypatch.setattr(slow, "leave", _leave)
 
 
 class Run:
@@ -139,3 +151,72 @@ def test_a_node_without_slow_sources_waits_for_one(session: Session, monkeypatch
     late.append(source("late"))
     run._thread.join(10.0)
     assert run.status == slow.SOURCES_CHANGED
+
+
+def test_once_the_gpus_were_counted_anew_it_starts_again_to_count_them_too(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (lambda _: built(source("works")),))
+    run = Run(session)
+    run.until("works", "working")
+    Reenumeration(CLOCK, session.run_dir).leave_mark()
+    run._thread.join(10.0)
+    assert run.status == slow.SOURCES_CHANGED
+    again = Run(session)
+    again.until("works", "working")
+    again.end()
+    assert again.status == 0
+
+
+def test_without_sources_too_it_starts_again_once_the_gpus_were_counted_anew(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", ())
+    monkeypatch.setattr(build_slow, "SLOW_EVENT_FACTORIES", ())
+    run = Run(session)
+    Reenumeration(CLOCK, session.run_dir).leave_mark()
+    run._thread.join(10.0)
+    assert run.status == slow.SOURCES_CHANGED
+
+
+def test_one_that_hangs_for_good_ends_the_process_so_that_the_next_one_reads_it(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs, works, release = source("hangs"), source("works"), threading.Event()
+
+    def hang() -> None:
+        release.wait(60.0)
+
+    hangs.before_read = hang
+    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (lambda _: built(hangs), lambda _: built(works)))
+    monkeypatch.setattr(sampling, "DEADLINES", 0.2)
+    run = Run(session)
+    run.until("hangs", "hung")
+    run._thread.join(10.0)
+    assert run.status == slow.SOURCES_CHANGED
+    release.set()
+    assert works.closed == 1
+
+
+def test_it_tells_of_itself_apart_from_the_sampler(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    fails = source("fails")
+
+    def fail() -> None:
+        raise OSError("no such meter")
+
+    fails.before_read = fail
+    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (lambda _: built(fails),))
+    run = Run(session)
+    run.until("fails", "failing")
+    run.until("agent_slow", "working")
+    ring = Ring.attach(session.slow_ring_path)
+    table = ring.tables["agent_slow"]
+    end_s = CLOCK.monotonic_s() + 10.0
+    while not (table.count and table.read(table.count - 1).frame.signal("collector_errors")[-1, 0] >= 1.0):
+        assert CLOCK.monotonic_s() < end_s
+        CLOCK.sleep_until(CLOCK.monotonic_s() + 0.05)
+    (entity,) = table.spec.entities
+    assert (entity.id, entity.tag("process")) == ("agent:node0.slow", "slow")
+    assert table.read(table.count - 1).frame.signal("oldest_signal_age_s")[-1, 0] > 0.0, "it was never read"
+    ring.close()
+    run.end()

@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from railwatch.supervisor import FIRST_PAUSE_S, LEAVE_S, LONGEST_PAUSE_S, SETTLED_S, Supervisor
+from railwatch import supervisor as module
+from railwatch.supervisor import FIRST_PAUSE_S, LEAVE_S, LINGERS, LONGEST_PAUSE_S, SETTLED_S, Supervisor
 from telemetry.errors import EnvironmentLacksError
 from tests.agent.fakes import FakeClock
 from tests.railwatch.children import CLOCK, MODULE, nap, prepare, spec
@@ -203,3 +204,83 @@ def test_a_process_that_not_even_a_kill_ends_is_given_up_and_another_takes_its_p
     assert running(first)
     os.kill(first, signal.SIGKILL)
     process.wait()
+
+
+@pytest.fixture
+def unending(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No kill ends a process, as where a thread of it is stuck in the kernel."""
+    stuck: list[subprocess.Popen[bytes]] = []
+
+    def kill(process: subprocess.Popen[bytes]) -> None:
+        stuck.append(process)
+
+    monkeypatch.setattr(subprocess.Popen, "kill", kill)
+    monkeypatch.setattr(module, "LEAVE_S", 0.3)
+    yield
+    monkeypatch.undo()
+    for process in stuck:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.usefixtures("unending")
+def test_stopping_does_not_wait_for_a_process_that_cannot_end_so_that_the_next_is_told(
+    supervisor: Supervisor, caplog: pytest.LogCaptureFixture
+) -> None:
+    supervisor.start(spec("works", name="actuator"))
+    stuck = supervisor.start(spec("deaf", name="sampler", stop_timeout_s=0.3))["pid"]
+    begun_s = CLOCK.monotonic_s()
+    assert supervisor.stop("sampler") == LINGERS
+    assert CLOCK.monotonic_s() - begun_s < 3.0
+    assert "process sampler cannot be ended" in caplog.text
+    assert running(stuck)
+    assert supervisor.stop("actuator") == 0
+
+
+@pytest.mark.usefixtures("unending")
+def test_a_start_does_not_wait_for_a_process_that_cannot_end(
+    supervisor: Supervisor, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun_s = CLOCK.monotonic_s()
+    with pytest.raises(EnvironmentLacksError, match="not ready within 1 s"):
+        supervisor.start(spec("silent", start_timeout_s=1.0))
+    assert CLOCK.monotonic_s() - begun_s < 4.0
+    assert "process child cannot be ended" in caplog.text
+
+
+@pytest.mark.usefixtures("unending")
+def test_a_start_does_not_wait_for_a_process_that_closed_its_output_and_stays(supervisor: Supervisor) -> None:
+    begun_s = CLOCK.monotonic_s()
+    with pytest.raises(EnvironmentLacksError, match="closed its output before it was ready"):
+        supervisor.start(spec("leaves before it is ready"))
+    assert CLOCK.monotonic_s() - begun_s < 8.0
+
+
+def test_a_process_that_does_not_come_up_and_cannot_be_ended_is_said_once_and_replaced(
+    supervisor: Supervisor,
+    clock: FakeClock,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    supervisor.start(spec("works"))
+    child = supervisor._children["child"]
+    kill(child.process.pid)
+    child.spec = spec("silent")
+    wait_for(supervisor.watch)
+    clock.advance(FIRST_PAUSE_S)
+    supervisor.watch()
+    wait_for(lambda: len(pids(tmp_path)) == 2)
+    stuck = child.process
+    monkeypatch.setattr(stuck, "kill", lambda: None)
+    clock.advance(11.0)
+    for _ in range(5):
+        assert supervisor.watch() == ()
+        clock.advance(LEAVE_S / 2)
+    assert supervisor.watch() == ("child",)
+    assert caplog.text.count("is not ready within 10 s") == 1
+    clock.advance(child.pause_s)
+    supervisor.watch()
+    wait_for(lambda: len(pids(tmp_path)) == 3)
+    os.kill(stuck.pid, signal.SIGKILL)
+    stuck.wait()

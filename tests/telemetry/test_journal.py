@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from telemetry.errors import EnvironmentLacksError
-from telemetry.journal import JournalReader, JournalWriter
+from telemetry.journal import ROOM_BYTES, JournalReader, JournalWriter, lost_of, trouble_of
 from telemetry.records import Event, EventKind, Severity
+from tests.telemetry.full_disk import full_disk
 
 
 def event(number: int) -> Event:
@@ -19,6 +20,10 @@ def event(number: int) -> Event:
         message="",
         sources=(),
     )
+
+
+def ids(reader: JournalReader) -> list[str]:
+    return [record.id for record in reader.read()]
 
 
 def test_a_reader_follows_the_writer_and_gives_each_record_once(tmp_path: Path) -> None:
@@ -115,7 +120,92 @@ def test_half_a_record_on_a_full_disk_is_taken_back_and_counted(
         writer.append(event(3))
     assert path.read_bytes() == whole
     assert writer.lost == 2
-    assert caplog.text.count("journal cannot be written") == 1
+    assert caplog.text.count(f"{path}: No space left on device; they are lost") == 1
     writer.append(event(4))
     writer.close()
     assert [record.id for record in JournalReader(path).read()] == ["1", "4"]
+
+
+def test_what_a_full_disk_does_not_take_reaches_every_reader_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, memory = tmp_path / "a.jsonl", tmp_path / "memory"
+    memory.mkdir()
+    writer, early = JournalWriter(path, spill_dir=memory), JournalReader(path, spill_dir=memory)
+    writer.append(event(1))
+    assert ids(early) == ["1"]
+    with full_disk():
+        writer.append(event(2))
+        assert ids(early) == ["2"]
+        writer.append(event(3))
+        assert trouble_of(path) == f"{path}: No space left on device"
+    writer.append(event(4))
+    assert trouble_of(path) == ""
+    assert ids(early) == ["3", "4"]
+    assert ids(JournalReader(path, spill_dir=memory)) == ["1", "2", "3", "4"]
+    assert caplog.text.count(f"{path}: No space left on device; they are held in memory") == 1
+    assert writer.lost == lost_of(path, memory) == 0
+    writer.close()
+
+
+def test_a_writer_and_a_reader_that_start_again_on_a_full_disk_go_on_where_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    first, reader = JournalWriter(path, spill_dir=tmp_path), JournalReader(path, spill_dir=tmp_path)
+    first.append(event(1))
+    with full_disk():
+        first.append(event(2))
+        assert ids(reader) == ["1", "2"]
+        first.close()
+        second = JournalWriter(path, spill_dir=tmp_path)
+        second.append(event(3))
+        again = JournalReader(path, reader.position, spill_dir=tmp_path)
+        assert ids(again) == ["3"]
+    second.append(event(4))
+    assert ids(again) == ["4"]
+    second.close()
+
+
+def test_a_position_of_an_earlier_run_leaves_nothing_of_this_runs_memory_out(tmp_path: Path) -> None:
+    path, earlier, this = tmp_path / "a.jsonl", tmp_path / "earlier", tmp_path / "this"
+    earlier.mkdir()
+    this.mkdir()
+    before = JournalReader(path, spill_dir=earlier)
+    for memory, number in ((earlier, 1), (this, 2)):
+        writer = JournalWriter(path, spill_dir=memory)
+        with full_disk():
+            writer.append(event(number))
+        writer.close()
+    assert ids(before) == ["1"]
+    assert ids(JournalReader(path, before.position, spill_dir=this)) == ["2"]
+
+
+def test_a_disk_with_room_for_small_records_only_gets_none_so_that_their_order_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    writer = JournalWriter(path, spill_dir=tmp_path)
+    with full_disk():
+        writer.append(event(1))
+    with pytest.MonkeyPatch.context() as patched:
+        found = os.statvfs("/")
+        numbers = [*tuple(found)[:4], (ROOM_BYTES - 1) // found.f_frsize, *tuple(found)[5:]]
+        patched.setattr("telemetry.journal.os.statvfs", lambda _: os.statvfs_result(numbers))
+        writer.append(event(2))
+    writer.close()
+    assert path.read_bytes() == b""
+    assert ids(JournalReader(path, spill_dir=tmp_path)) == ["1", "2"]
+
+
+def test_what_is_held_in_memory_is_bounded_and_what_is_lost_is_counted_and_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("telemetry.journal.SPILL_BYTES", 1000)
+    path = tmp_path / "a.jsonl"
+    writer = JournalWriter(path, spill_dir=tmp_path)
+    with full_disk():
+        for number in range(50):
+            writer.append(event(number))
+    writer.close()
+    held = ids(JournalReader(path, spill_dir=tmp_path))
+    assert 0 < len(held) < 50
+    assert sum(file.stat().st_size for file in tmp_path.iterdir() if file.suffix == ".spill") <= 1000
+    assert writer.lost == lost_of(path, tmp_path) == 50 - len(held)
+    assert caplog.text.count("they are lost") == 1

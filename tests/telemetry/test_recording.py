@@ -238,3 +238,22 @@ def test_rows_of_a_late_table_stand_apart_from_those_whose_gaps_they_fill(tmp_pa
     read = read_recording(path)
     for frame in frames:
         assert_frames_equal(whole(read, frame.spec.name), frame)
+
+
+@pytest.mark.parametrize("name", ["run.csv", "run.parquet"])
+def test_a_file_that_took_the_name_meanwhile_keeps_it(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    write_recording(path, [sampled(FAST, 10)], topology=TOPOLOGY, meta=META, replaces=False)
+    first = path.read_bytes()
+    with pytest.raises(EnvironmentLacksError, match="exists; expected a name that is free"):
+        write_recording(path, [sampled(FAST, 20)], topology=TOPOLOGY, meta=META, replaces=False)
+    assert path.read_bytes() == first
+    assert list(tmp_path.iterdir()) == [path]
+    write_recording(path, [sampled(FAST, 20)], topology=TOPOLOGY, meta=META)
+    assert path.read_bytes() != first
+
+
+def test_a_place_that_takes_no_file_is_told_once_by_the_name_that_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentLacksError) as caught:
+        write_recording(tmp_path / "no" / "run.parquet", [], topology=TOPOLOGY, meta=META)
+    assert str(caught.value) == f"{tmp_path / 'no' / 'run.parquet'}: cannot be written: No such file or directory"

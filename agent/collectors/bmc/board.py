@@ -6,10 +6,11 @@ import threading
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from agent.collectors.bmc.layout import Layout, lay_out
+from agent.collectors.bmc.layout import Layout, lay_out, signals_by_point
 from agent.collectors.bmc.point import BoardLink, LogEntry
 from telemetry.clock import Clock
 from telemetry.errors import RailwatchError
+from telemetry.signals import Signal
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ class Board:
     ----------
     layout
         The tables, None while the controller was never reached.
+    refused
+        Values so far that no sensor can mean; they are absent.
     """
 
     def __init__(
@@ -51,6 +54,9 @@ class Board:
         self._read_at_s = -math.inf
         self._changed_at_s = -math.inf
         self._outgrown = False
+        self._signals: Mapping[str, Signal] = MappingProxyType({})
+        self._odd: set[str] = set()
+        self.refused = 0
 
     def survey(self) -> Layout:
         """Connect and find out what there is; raises what the link raises."""
@@ -114,7 +120,7 @@ class Board:
         """Read all sensors once; under the lock."""
         self._open()
         try:
-            values = dict(self.link.read())
+            values = {key: self._believed(key, value) for key, value in self.link.read().items()}
         except RailwatchError:
             self._drop()
             raise
@@ -122,6 +128,17 @@ class Board:
         if _differ(values, self._values):
             self._changed_at_s = now_s
         self._values, self._read_at_s = MappingProxyType(values), now_s
+
+    def _believed(self, key: str, value: float) -> float:
+        """Give the value of a point, NaN where no sensor can mean it: that is counted, and said once."""
+        signal = self._signals.get(key)
+        if signal is None or signal.is_plausible(value):
+            return value
+        self.refused += 1
+        if key not in self._odd:
+            self._odd.add(key)
+            logger.warning("%s: %s is refused: %g, expected %s", self.link.name, key, value, signal.range_text)
+        return math.nan
 
     def _open(self) -> None:
         """Connect where there is no connection; under the lock."""
@@ -134,6 +151,7 @@ class Board:
             raise
         self._is_open = True
         layout = lay_out(points, node=self._node, with_inlet=self._with_inlet)
+        self._signals = signals_by_point(layout)
         if self.layout is None:
             self.layout = layout
         elif _entities(layout) - _entities(self.layout) and not self._outgrown:

@@ -6,7 +6,10 @@ from typing import Protocol
 
 # Completion codes, IPMI 2.0 table 5-2.
 OK, INVALID_COMMAND, RESERVATION_LOST, CANNOT_RETURN, NOT_PRESENT = 0x00, 0xC1, 0xC5, 0xCA, 0xCB
-TOO_MUCH, BUSY = 0xC8, 0xC0
+TOO_MUCH, NO_PRIVILEGE = 0xC8, 0xD4
+# Those of table 5-2 that say "not now": busy, timed out, no response to be had, being updated or started, not in this
+# state, unspecified; and 81h of the event log's commands: it is being erased (section 31.6).
+NOT_NOW = frozenset({0x81, 0xC0, 0xC3, 0xCE, 0xCF, 0xD0, 0xD1, 0xD2, 0xD5, 0xFF})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,13 +26,12 @@ from telemetry.errors import EnvironmentLacksError, NotPermittedError, Transient
 PROGRAM = "ipmitool"
 # Where the kernel's IPMI driver (ipmi_devintf) shows itself; the list is that of ipmitool.
 DEVICES = (Path("/dev/ipmi0"), Path("/dev/ipmi/0"), Path("/dev/ipmidev/0"))
-HOW_TO_GET_PROGRAM = "install ipmitool (Debian, Ubuntu, RHEL: package ipmitool)"
 
 # Own choice: below the five seconds after which a slow read counts as hung. Assumption: no healthy controller needs
 # more for one command.
 _SILENT_S = 4.0
-# Own choice: what one round over all sensors may take; a read of a rare source counts as hung after 30 s.
-_ROUND_S = 20.0
+# Own choice: what all requests of one call may take, however steadily it says something.
+_CALL_S = 20.0
 # One second for an answer, asked again twice; ipmitool's own numbers for lanplus, 1 and 4, lie beyond _SILENT_S.
 _LAN_PATIENCE = ("-N", "1", "-R", "2")
 # Few enough that a request never waits for the next batch for long, and far below what a pipe holds.
@@ -52,6 +51,8 @@ _LOST = re.compile(
 )
 _NO_DEVICE, _NO_SESSION = "Could not open device", "Unable to establish"
 _MOST_SAID = 300
+# Both are read by ipmitool, the first one first: one that the user has set for another controller must not win.
+_PASSWORD_VARIABLES = ("IPMITOOL_PASSWORD", "IPMI_PASSWORD")
 
 
 class IpmitoolPort:
@@ -71,7 +72,7 @@ class IpmitoolPort:
         self._terminal = self._its_end = -1
         self._pending = b""
         self._count = 0
-        self._round_end_s = 0.0
+        self._call_end_s = 0.0
         lan = settings.kind is BmcKind.IPMI
         self.name = f"IPMI at {settings.address}:{settings.port or IPMI_PORT}" if lan else "IPMI by the kernel's device"
 
@@ -84,7 +85,7 @@ class IpmitoolPort:
         """Give one answer for each request."""
         if self._process is None:
             self._start()
-        self._round_end_s = self._clock.monotonic_s() + _ROUND_S
+        self._call_end_s = self._clock.monotonic_s() + _CALL_S
         answers: list[Answer] = []
         try:
             for start in range(0, len(requests), _BATCH):
@@ -117,10 +118,13 @@ class IpmitoolPort:
             raise EnvironmentLacksError(f"{PROGRAM} is not installed")
         if self._settings.kind is not BmcKind.IPMI:
             _check_device()
-        ours, its = os.openpty()
-        tty.setraw(its)
         # The password goes by the environment of this one process: a command line can be read by everybody.
-        environment = {**os.environ, "IPMI_PASSWORD": self._settings.password()}
+        environment = {**os.environ, **dict.fromkeys(_PASSWORD_VARIABLES, self._settings.password())}
+        try:
+            ours, its = os.openpty()
+        except OSError as err:
+            raise EnvironmentLacksError(f"no pseudo terminal for {PROGRAM}: {err.strerror}") from err
+        tty.setraw(its)
         try:
             self._process = subprocess.Popen(
                 [program, *self._arguments(), "exec", "/dev/stdin"],
@@ -182,14 +186,12 @@ class IpmitoolPort:
     def _line(self, said: str) -> str:
         """Give the next line of output; a process that says nothing for too long is given up."""
         end_s = self._clock.monotonic_s() + _SILENT_S
-        if self._clock.monotonic_s() > self._round_end_s:
-            raise TransientError(f"{self.name}: too slow, no end within {_ROUND_S:g} s")
+        if self._clock.monotonic_s() > self._call_end_s:
+            raise TransientError(f"{self.name}: too slow, no end within {_CALL_S:g} s")
         while b"\n" not in self._pending:
             chunk = self._chunk()
             self._pending += chunk
-            if chunk:
-                continue
-            if self._process is None or self._process.poll() is not None:
+            if not chunk and (self._process is None or self._process.poll() is not None):
                 rest = " ".join((said + " " + self._pending.decode(errors="replace")).split())
                 raise TransientError(f"{self.name}: {_reason(rest) if rest else f'{PROGRAM} has ended'}")
             if self._clock.monotonic_s() > end_s:

@@ -8,9 +8,12 @@ from agent.collectors.bmc import naming
 from agent.collectors.bmc.point import Place, Point, Quantity
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
+from telemetry.signals import Signal, signal
 
 NODE_TABLE, SUPPLY_TABLE, FAN_TABLE = "bmc", "bmc_supply", "bmc_fan"
 AGE = "bmc_age_s"
+# Behind the names of supplies, rails and fans: those of hwmon are often called the same.
+OF_BMC = " (bmc)"
 _NODE_SIGNALS = ("node_power_w", "rail_voltage_v", "outlet_temp_c", "gpu_board_temp_c", "bmc_board_temp_c", AGE)
 _INLET = "inlet_temp_c"
 _SUPPLY_SIGNALS = (
@@ -84,6 +87,17 @@ def lay_out(points: Iterable[Point], *, node: str, with_inlet: bool) -> Layout:
     )
 
 
+def signals_by_point(layout: Layout) -> Mapping[str, Signal]:
+    """Give which signal each point's value is, by the key of the point."""
+    return {
+        key: signal(table.spec.kind, table.spec.signals[cell.column])
+        for table in (layout.node, layout.supplies, layout.fans)
+        if table is not None
+        for cell in table.cells
+        for key in cell.keys
+    }
+
+
 def unit_key(unit: str) -> str:
     """Give the key of a controller's supply or fan; it says that it is not that of another source."""
     return f"bmc-{unit}"
@@ -91,15 +105,13 @@ def unit_key(unit: str) -> str:
 
 def _node_table(points: tuple[Point, ...], node: str, *, with_inlet: bool) -> TableLayout:
     signals = (*_NODE_SIGNALS, _INLET) if with_inlet else _NODE_SIGNALS
-    whole = [point for point in points if point.quantity is Quantity.POWER and point.place is Place.BOARD]
-    whole.sort(key=lambda point: not (point.key == "dcmi.power" or naming.is_whole_node(point.name)))
-    named = [point for point in whole[:1] if naming.is_whole_node(point.name) or len(whole) == 1]
+    powers = [point for point in points if point.quantity is Quantity.POWER and point.place is Place.BOARD]
 
     def temperatures(place: Place) -> list[Point]:
         return [point for point in points if point.quantity is Quantity.TEMPERATURE and point.place is place]
 
     sources = {
-        "node_power_w": (named, False),
+        "node_power_w": ([point for point in powers if naming.is_whole_node(point.name)], False),
         "rail_voltage_v": (_main_rail(points), False),
         "outlet_temp_c": (temperatures(Place.OUTLET), True),
         "gpu_board_temp_c": (temperatures(Place.GPU), True),
@@ -178,7 +190,7 @@ def _table(
     if not rows:
         return None
     entities = tuple(
-        Entity(kind=kind, key=unit_key(unit), name=label, tags=(("source", "bmc"),))
+        Entity(kind=kind, key=unit_key(unit), name=f"{label}{OF_BMC}", tags=(("source", "bmc"),))
         for unit, (label, _) in rows.items()
     )
     cells = tuple(

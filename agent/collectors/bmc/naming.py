@@ -18,13 +18,17 @@ _GPU = re.compile(r"(?<![a-z])gpu(?![a-z])|accelerator|(?<![a-z])oam\d", re.IGNO
 _NOT_BOARD = re.compile(
     r"cpu|(?<![a-z])p\d(?!\d)|dimm|drive|hdd|ssd|nvme|dts|ma?r?gi?n(?![a-z])|mrgn|throttle", re.IGNORECASE
 )
-_INPUT = re.compile(r"\b(?:v|i|p)in\b|input|\bin\b|\bac\b|line|_in(?:_|$)|(?:v|i|p)in(?:_|$)", re.IGNORECASE)
+# iDRAC calls a supply's mains side "Voltage 1" and "Current 1", and shows no other.
+_INPUT = re.compile(
+    r"\b(?:v|i|p)in\b|input|\bin\b|\bac\b|line|_in(?:_|$)|(?:v|i|p)in(?:_|$)|^(?:ps\d+ )?(?:voltage|current) \d+$",
+    re.IGNORECASE,
+)
 _RAIL = re.compile(r"(?<![\d.])(\d{1,2}(?:[._]\d+)?)[ _]?v(?![a-z]*sb|.?st)|\bv(12|48|54)\b", re.IGNORECASE)
 _RAIL_WITH_POINT = re.compile(r"(\d{1,2})v(\d{1,2})(?!\d)", re.IGNORECASE)
 _STANDBY = re.compile(r"sb\b|standby|stby|aux|bat", re.IGNORECASE)
 _WHOLE_NODE = re.compile(
     r"^(?:node|system|sys|total|chassis|server|board)?[ _-]*(?:input[ _-]*)?"
-    r"(?:power|pwr)[ _-]*(?:consumption|meter|input|total|draw)?$|total.?power|pwr consumption",
+    r"(?:power|pwr)[ _-]*(?:consumption|meter|input|total|draw)?$|total.?power|pwr? consumption",
     re.IGNORECASE,
 )
 

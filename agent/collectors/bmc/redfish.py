@@ -7,24 +7,33 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from agent.collectors.bmc.point import LogEntry, Point
-from agent.collectors.bmc.redfish_client import RedfishClient, Resource, child, children, link
+from agent.collectors.bmc.point import LogEntry, Place, Point, Quantity
+from agent.collectors.bmc.redfish_client import (
+    OF_ONE_RESOURCE,
+    RedfishClient,
+    Resource,
+    child,
+    children,
+    link,
+    words,
+)
 from agent.collectors.bmc.redfish_log import RedfishLog
 from agent.collectors.bmc.redfish_points import Extract, Extractor, OddValues, Reading, supply_unit
 from telemetry.clock import Clock
-from telemetry.errors import NotSupportedError, TransientError
+from telemetry.errors import NotSupportedError, RailwatchError, TransientError
 
 logger = logging.getLogger(__name__)
 
-# Own choice: what a round may take. The sampler gives rare sources 30 s; what is left over comes first in the next one.
-_ROUND_S = 15.0
 # Own choice: a sensor whose own time stamp lies so far behind that of the newest is no longer measured.
 _STALE_S = 60.0
 # The newest time stamp of the service's sensors goes with the values, so that it counts as a change.
 NEWEST = "newest_reading"
 _MOST_CHASSIS = 32
-# Own choice: so many resources may be out of order when the service is surveyed.
+# Own choice: so many resources may give no answer when the service is surveyed.
 _MOST_FAILURES = 3
+# ChassisType (schema Chassis) of what is a whole node; others are parts of one, or hold several.
+_NODE_TYPES = frozenset({"", "Blade", "Other", "RackMount", "Sled", "StandAlone"})
+_THERMAL = frozenset({Quantity.TEMPERATURE, Quantity.FAN_SPEED, Quantity.FAN_DUTY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,21 +47,28 @@ class Page:
 class RedfishLink:
     """A `BoardLink` over Redfish.
 
+    Parameters
+    ----------
+    round_s
+        How long one round over all sensors may take.
+
     Attributes
     ----------
     odd
         Values so far that were neither a number nor absent.
     """
 
-    def __init__(self, client: RedfishClient, *, clock: Clock) -> None:
+    def __init__(self, client: RedfishClient, *, clock: Clock, round_s: float) -> None:
         self._client = client
+        self._round_s = round_s
         self._clock = clock
         self.odd = OddValues()
         self._extractor = Extractor(self.odd)
         self._pages: deque[Page] = deque()
         self._values: dict[str, float] = {}
         self._measured_s: dict[str, float] = {}
-        self._told_odd = False
+        self._keys_of: dict[str, tuple[str, ...]] = {}
+        self._told_odd = self._told_log = False
         self._log = RedfishLog(client, clock=clock)
         self.name = client.name
 
@@ -65,28 +81,32 @@ class RedfishLink:
             The service has no chassis.
         """
         root = self._client.root()
-        can_expand = _can_expand(root)
         points: dict[str, Point] = {}
-        self._pages.clear()
-        self._values.clear()
-        self._measured_s.clear()
-        failures = 0
-        for chassis in self._members(root, "Chassis")[:_MOST_CHASSIS]:
-            for page in self._pages_of(chassis, can_expand=can_expand):
+        for held in (self._pages, self._values, self._measured_s, self._keys_of):
+            held.clear()
+        failures: list[RailwatchError] = []
+        every = self._members(root, "Chassis")[:_MOST_CHASSIS]
+        for chassis in every:
+            found: dict[str, Point] = {}
+            is_node = len(every) == 1 or words(chassis, "ChassisType") in _NODE_TYPES
+            for page in self._pages_of(chassis, found, expand=_expand(root), is_node=is_node):
                 try:
                     readings = self._read(page)
                 except NotSupportedError:
                     continue
-                except TransientError:
-                    failures += 1
-                    if failures > _MOST_FAILURES:
+                except (*OF_ONE_RESOURCE, TransientError) as err:
+                    failures.append(err)
+                    if sum(not isinstance(failure, OF_ONE_RESOURCE) for failure in failures) > _MOST_FAILURES:
                         raise
                     continue
                 if readings:
                     self._pages.append(page)
-                    points |= {reading.point.key: reading.point for reading in readings}
+                    found |= {reading.point.key: reading.point for reading in readings}
+            points |= found
+        if failures:
+            logger.warning("%s: %d resources are left out, the last one: %s", self.name, len(failures), failures[-1])
         if not points:
-            raise NotSupportedError(f"{self.name} has no chassis with sensors")
+            raise failures[-1] if failures else NotSupportedError(f"{self.name} has no chassis with sensors")
         self._log.begin(root)
         return tuple(points.values())
 
@@ -95,30 +115,39 @@ class RedfishLink:
 
         A page that fails leaves its values NaN and the others alone.
         """
-        end_s = self._clock.monotonic_s() + _ROUND_S
-        failures: list[TransientError | NotSupportedError] = []
+        end_s = self._clock.monotonic_s() + self._round_s
+        failure: RailwatchError | None = None
+        some, silent = False, 0
         for _ in range(len(self._pages)):
             page = self._pages[0]
             self._pages.rotate(-1)
             try:
                 self._read(page)
-            except (TransientError, NotSupportedError) as err:
+            except (*OF_ONE_RESOURCE, TransientError) as err:
                 self._forget(page)
-                failures.append(err)
-                if len(failures) > 1:  # two in a row are no single page's trouble
+                failure, silent = err, 0 if isinstance(err, OF_ONE_RESOURCE) else silent + 1
+                if silent > 1:  # two in a row without an answer are no single page's trouble
                     raise
             else:
-                failures.clear()
+                some, silent = True, 0
             if self._clock.monotonic_s() > end_s:
                 break
-        if failures and len(self._pages) == 1:
-            raise failures[0]
+        if failure is not None and not some:
+            raise failure
         self._tell_odd()
         return self._fresh()
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Give what came into the log."""
-        return self._log.new_entries()
+        """Give what came into the log; a log that cannot be read leaves the sensors alone."""
+        try:
+            entries = self._log.new_entries()
+        except OF_ONE_RESOURCE as err:
+            if not self._told_log:
+                self._told_log = True
+                logger.warning("the event log cannot be read: %s", err)
+            return ()
+        self._told_log = False
+        return entries
 
     def close(self) -> None:
         """End session and connection."""
@@ -126,6 +155,8 @@ class RedfishLink:
 
     def _read(self, page: Page) -> list[Reading]:
         readings = list(page.extract(self._client.get(page.path)))
+        self._forget(page)  # what it shows no longer is there no longer: a supply that was pulled
+        self._keys_of[page.path] = tuple(reading.point.key for reading in readings)
         for reading in readings:
             self._values[reading.point.key] = reading.value
             if reading.measured_s is not None:
@@ -133,10 +164,9 @@ class RedfishLink:
         return readings
 
     def _forget(self, page: Page) -> None:
-        bare = page.path.split("?", 1)[0]
-        for key in self._values:
-            if key == bare or key.startswith((f"{bare}#", f"{bare}/")):
-                self._values[key] = math.nan
+        for key in self._keys_of.get(page.path, ()):
+            self._values[key] = math.nan
+            self._measured_s.pop(key, None)
 
     def _fresh(self) -> Mapping[str, float]:
         """Leave out what the service itself has not measured for too long."""
@@ -164,39 +194,41 @@ class RedfishLink:
                 continue
             try:
                 found.append(self._client.get(at))
-            except NotSupportedError as err:
+            except OF_ONE_RESOURCE as err:
                 logger.debug("left out: %s", err)
         return found
 
-    def _pages_of(self, chassis: Resource, *, can_expand: bool) -> Iterator[Page]:
-        """Give the resources of a chassis to read, the newer schema first: what it has wins over what the older has."""
+    def _pages_of(self, chassis: Resource, found: Mapping[str, Point], *, expand: str, is_node: bool) -> Iterator[Page]:
+        """Give the resources of a chassis to read, the newer schema first: what it has wins over what the older has.
+
+        `found` are the points of the pages given so far.
+        """
         extract = self._extractor
-        sensors = list(self._sensor_pages(chassis, can_expand=can_expand))
-        yield from sensors
+        yield from self._sensor_pages(chassis, expand=expand)
         supplies = list(self._supply_pages(chassis))
         yield from supplies
-        wanted: list[tuple[str, Callable[[Resource], Iterator[Reading]]]] = [
-            ("EnvironmentMetrics", extract.environment)
-        ]
+        wanted: list[tuple[str, Callable[[Resource], Iterator[Reading]]]] = []
+        if is_node:
+            wanted.append(("EnvironmentMetrics", extract.environment))
         if not supplies:
-            wanted.append(("Power", extract.power))
-        if not sensors:
+            wanted.append(("Power", partial(extract.power, is_node=is_node)))
+        if not any(point.quantity in _THERMAL and point.place is not Place.SUPPLY for point in found.values()):
             wanted.append(("Thermal", extract.thermal))
         for name, how in wanted:
             path = link(chassis, name)
             if path is not None:
                 yield Page(path=path, extract=how)
 
-    def _sensor_pages(self, chassis: Resource, *, can_expand: bool) -> Iterator[Page]:
+    def _sensor_pages(self, chassis: Resource, *, expand: str) -> Iterator[Page]:
         path = link(chassis, "Sensors")
         if path is None:
             return
-        if can_expand:
-            yield Page(path=f"{path}?$expand=.($levels=1)", extract=self._extractor.sensors)
+        if expand:
+            yield Page(path=f"{path}{expand}", extract=self._extractor.sensors)
             return
         try:
             members = children(self._client.get(path), "Members")
-        except NotSupportedError:
+        except OF_ONE_RESOURCE:
             return
         for member in members:
             at = link(member)
@@ -209,7 +241,7 @@ class RedfishLink:
             return
         try:
             supplies = self._members(self._client.get(path), "PowerSupplies")
-        except NotSupportedError:
+        except OF_ONE_RESOURCE:
             return
         for index, supply in enumerate(supplies):
             at = link(supply)
@@ -221,6 +253,9 @@ class RedfishLink:
                 yield Page(path=metrics, extract=partial(self._extractor.supply_metrics, unit=unit))
 
 
-def _can_expand(root: Resource) -> bool:
-    expand = child(child(root, "ProtocolFeaturesSupported"), "ExpandQuery")
-    return expand.get("NoLinks") is True and expand.get("Levels") is True
+def _expand(root: Resource) -> str:
+    """Give the query that spells out a collection's members, empty where the service has none; iLO takes no levels."""
+    can = child(child(root, "ProtocolFeaturesSupported"), "ExpandQuery")
+    if can.get("NoLinks") is not True:
+        return ""
+    return "?$expand=.($levels=1)" if can.get("Levels") is True else "?$expand=."

@@ -24,8 +24,10 @@ logger = logging.getLogger(__name__)
 ROOT = "/redfish/v1/"
 Resource = Mapping[str, Any]
 
-# Own choice: controllers take up to seconds for one resource; both together stay below what counts as a hang.
+# Own choice: controllers take up to seconds for one resource; two of them that do not come stay below the 30 s after
+# which a rare source counts as hung. The end of a session is waited for less: it is often that of a dead controller.
 _TIMEOUT = urllib3.Timeout(connect=2.0, read=4.0)
+_END_TIMEOUT = urllib3.Timeout(total=1.0)
 # Own choice: the largest collections seen, logs of a thousand entries, have about one MiB.
 _MOST_BYTES = 8 << 20
 # Own choice: a resource with a tag is fetched whole again after this time, since not every controller's tag can be
@@ -55,7 +57,7 @@ class RedfishClient:
 
     Every failure is one of `telemetry.errors`: NotSupportedError where there is no such resource, NotPermittedError
     where the service refuses this user, TransientError for everything that may be over by the next round: no
-    connection, no answer in time, an answer that is no JSON object.
+    connection, no answer in time, and as BrokenResourceError an answer that is no resource.
     """
 
     def __init__(self, settings: BmcSettings, *, clock: Clock) -> None:
@@ -97,7 +99,7 @@ class RedfishClient:
         if self._session_path is not None and self._token is not None:
             headers = {"X-Auth-Token": self._token}
             try:  # services hold few sessions; one that is left behind would be held until it times out
-                pool.request("DELETE", self._session_path, headers=headers, timeout=_TIMEOUT, retries=False)
+                pool.request("DELETE", self._session_path, headers=headers, timeout=_END_TIMEOUT, retries=False)
             except urllib3.exceptions.HTTPError as err:
                 logger.debug("%s: the session cannot be ended: %s", self.name, type(err).__name__)
         self._token = self._session_path = None
@@ -173,10 +175,10 @@ class RedfishClient:
         if status == 401:
             raise _NoSessionError(f"{self.name}{path}: HTTP 401")
         if status == 403:
-            raise NotPermittedError(f"{self.name}{path}: this user may not read it (HTTP 403)")
+            raise ForbiddenResourceError(f"{self.name}{path}: this user may not read it (HTTP 403)")
         if status in (404, 405, 410, 501):
             raise NotSupportedError(f"{self.name}{path}: no such resource (HTTP {status})")
-        raise TransientError(f"{self.name}{path}: HTTP {status}")
+        raise BrokenResourceError(f"{self.name}{path}: HTTP {status}")
 
     def _request(self, method: str, path: str, headers: dict[str, str], *, body: bytes | None = None) -> _Reply:
         sent = _HEADERS | headers | ({"Content-Type": "application/json"} if body is not None else {})
@@ -194,10 +196,10 @@ class RedfishClient:
             data = response.read(_MOST_BYTES + 1)
             if len(data) > _MOST_BYTES:
                 response.close()
-                raise TransientError(f"{self.name}{path}: more than {_MOST_BYTES >> 20} MiB")
+                raise BrokenResourceError(f"{self.name}{path}: more than {_MOST_BYTES >> 20} MiB")
             response.release_conn()
         except urllib3.exceptions.SSLError as err:
-            raise NotPermittedError(f"{self.name}: its certificate is not accepted: {_tls_reason(err)}") from err
+            raise _tls_error(self.name, err) from err
         except urllib3.exceptions.HTTPError as err:
             raise TransientError(f"{self.name}: {_reason(err)}") from err
         return _Reply(status=response.status, headers=response.headers, data=data)
@@ -225,6 +227,19 @@ class RedfishClient:
                 ca_certs=None if settings.ca_file is None else str(settings.ca_file),
             )
         return self._pool
+
+
+class BrokenResourceError(TransientError):
+    """The service answers, but not with this resource: an error of its own, or what is no JSON object."""
+
+
+class ForbiddenResourceError(NotPermittedError):
+    """The service knows this user, who may not read this resource."""
+
+
+# What is wrong with one resource and says nothing of the others. A user who is refused is not among them: to go on
+# with the next resource would be one more try at the password, and services lock users out.
+OF_ONE_RESOURCE = (NotSupportedError, ForbiddenResourceError, BrokenResourceError)
 
 
 class _NoSessionError(RailwatchError):
@@ -260,9 +275,9 @@ def _object(data: bytes, where: str) -> Resource:
         found = json.loads(data)
     except (ValueError, RecursionError) as err:
         begin = data[:40].decode("latin-1").split("\n", 1)[0].strip()
-        raise TransientError(f"{where} is no JSON, it begins with {begin!r}") from err
+        raise BrokenResourceError(f"{where} is no JSON, it begins with {begin!r}") from err
     if not isinstance(found, dict):
-        raise TransientError(f"{where} is JSON, but no object")
+        raise BrokenResourceError(f"{where} is JSON, but no object")
     return found
 
 
@@ -283,6 +298,10 @@ def _reason(err: urllib3.exceptions.HTTPError) -> str:
     return f"the connection broke ({type(err).__name__})"
 
 
-def _tls_reason(err: urllib3.exceptions.SSLError) -> str:
+def _tls_error(name: str, err: urllib3.exceptions.SSLError) -> NotPermittedError | TransientError:
+    """Tell a certificate that is not accepted, which stays so, from a handshake that broke: a service that starts."""
     inner = err.args[0] if err.args else err
-    return str(getattr(inner, "verify_message", "") or inner)
+    reason = str(getattr(inner, "verify_message", "") or inner)
+    if isinstance(inner, ValueError):  # both the standard library's and urllib3's word for a bad certificate are
+        return NotPermittedError(f"{name}: its certificate is not accepted: {reason}")
+    return TransientError(f"{name}: no TLS connection: {reason}")

@@ -1,15 +1,15 @@
 """New entries of a Redfish event log: schema LogEntry of DMTF DSP0268."""
 
+import contextlib
 import logging
 import re
 from collections.abc import Iterator
 
 from agent.collectors.bmc import naming
 from agent.collectors.bmc.point import LogEntry, Place
-from agent.collectors.bmc.redfish_client import RedfishClient, Resource, children, link, words
+from agent.collectors.bmc.redfish_client import OF_ONE_RESOURCE, RedfishClient, Resource, children, link, words
 from agent.collectors.bmc.redfish_points import seconds_of
 from telemetry.clock import NS_PER_S, Clock
-from telemetry.errors import NotSupportedError
 from telemetry.records import EventKind, Severity
 
 logger = logging.getLogger(__name__)
@@ -26,13 +26,15 @@ _HEAT = re.compile(r"temp(?:erature)?\b|thermal|overheat", re.IGNORECASE)
 _UNIT = re.compile(r"(?:psu|ps|power[ _]?supply)[ _#-]?\d+", re.IGNORECASE)
 _FAN_UNIT = re.compile(r"(?:sys_)?fan[ _-]?\w*\d+\w*", re.IGNORECASE)
 _MOST_TEXT = 500
+# How the identity of an entry ends that is listed without its time.
+_NO_TIME = "@"
 
 
 class RedfishLog:
     """The log of one service.
 
     What was seen is remembered by place and time, so a log that was cleared and counts anew is told in full; nothing
-    is told twice.
+    is told twice. Where a service lists nothing but places, a log that is shorter than before was cleared.
     """
 
     def __init__(self, client: RedfishClient, *, clock: Clock) -> None:
@@ -41,6 +43,7 @@ class RedfishLog:
         self._service: str | None = None
         self._entries: str | None = None
         self._seen: frozenset[str] | None = None
+        self._told_long = False
 
     def begin(self, root: Resource) -> None:
         """Find the log; at the first time also its end, so that old entries are not told."""
@@ -50,36 +53,50 @@ class RedfishLog:
                 logger.debug("%s has no event log", self._client.name)
                 return
             self._service, self._entries = found
-        if self._seen is None:
-            self._seen = frozenset(_identity(entry) for entry in self._all())
+        with contextlib.suppress(*OF_ONE_RESOURCE):  # asked again by `new_entries`, which tells of it
+            if self._seen is None:
+                self._seen = frozenset(self._listed(self._entries))
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Give what is new, oldest first."""
-        if self._entries is None or self._seen is None:
+        """Give what is new, oldest first; nothing the first time."""
+        if self._entries is None:
             return ()
-        entries = {_identity(entry): entry for entry in self._all()}
-        new = [entry for identity, entry in entries.items() if identity not in self._seen]
-        if new:
-            offset_s = self._offset_s()
-            now_ns = self._clock.utc_ns()
-            told = [_entry(entry, now_ns=now_ns, offset_s=offset_s) for entry in new]
-            self._seen = frozenset(entries)
-            return tuple(sorted(told, key=lambda entry: entry.time_ns))
-        self._seen = frozenset(entries)
-        return ()
+        listed = self._listed(self._entries)
+        seen = frozenset(listed) if self._seen is None else self._seen
+        if len(listed) < len(seen):
+            seen = frozenset(identity for identity in seen if not identity.endswith(_NO_TIME))
+        new = [self._whole(entry) for identity, entry in listed.items() if identity not in seen]
+        offset_s = self._offset_s() if new else None
+        now_ns = self._clock.utc_ns()
+        told = [_entry(entry, now_ns=now_ns, offset_s=offset_s) for entry in new]
+        self._seen = frozenset(listed)
+        return tuple(sorted(told, key=lambda entry: entry.time_ns))
 
-    def _all(self) -> Iterator[Resource]:
-        path = self._entries
+    def _listed(self, path: str) -> dict[str, Resource]:
+        """Give the entries by their identity, some of them nothing but a link."""
+        found: dict[str, Resource] = {}
         for _ in range(_MOST_PAGES):
-            if path is None:
-                return
             page = self._client.get_tagged(path)
-            for member in children(page, "Members"):
-                at = link(member)
-                # Some list only links; the entry behind one never changes, so its tag is worth keeping.
-                yield member if "Message" in member or "Created" in member or at is None else self._client.get(at)
+            found |= {_identity(member): member for member in children(page, "Members")}
             following = page.get("Members@odata.nextLink")
-            path = following if isinstance(following, str) and following.startswith("/") else None
+            if not isinstance(following, str) or not following.startswith("/"):
+                return found
+            path = following
+        if not self._told_long:
+            self._told_long = True
+            logger.warning("%s: its log has more than %d pages, the rest is not read", self._client.name, _MOST_PAGES)
+        return found
+
+    def _whole(self, entry: Resource) -> Resource:
+        """Give an entry with what it says; as it is listed where what is behind its link cannot be read."""
+        at = link(entry)
+        if at is None or "Message" in entry or "Created" in entry:
+            return entry
+        try:
+            return self._client.get(at)
+        except OF_ONE_RESOURCE as err:
+            logger.debug("an entry without words: %s", err)
+            return entry
 
     def _services(self, root: Resource) -> Iterator[tuple[str, str]]:
         """Give the logs, each with the place of its entries, the most likely one first."""
@@ -91,19 +108,25 @@ class RedfishLog:
                 yield path, entries
 
     def _services_of(self, root: Resource, owner: str) -> Iterator[Resource]:
-        try:
-            for holder in self._followed(root, owner):
-                yield from self._followed(holder, "LogServices")
-        except NotSupportedError as err:
-            logger.debug("no log there: %s", err)
+        for holder in self._followed(root, owner):
+            yield from self._followed(holder, "LogServices")
 
     def _followed(self, resource: Resource, name: str) -> Iterator[Resource]:
+        """Give the members of a collection without those that this user may not read, such as OpenBMC's crash dumps."""
         path = link(resource, name)
-        if path is not None:
-            for member in children(self._client.get(path), "Members"):
-                at = link(member)
-                if at is not None:
-                    yield self._client.get(at)
+        collection = None if path is None else self._readable(path)
+        for member in () if collection is None else children(collection, "Members"):
+            at = link(member)
+            found = None if at is None else self._readable(at)
+            if found is not None:
+                yield found
+
+    def _readable(self, path: str) -> Resource | None:
+        try:
+            return self._client.get(path)
+        except OF_ONE_RESOURCE as err:
+            logger.debug("no log there: %s", err)
+            return None
 
     def _offset_s(self) -> float | None:
         """Give by how much our clock is ahead of the log's; None where the log shows none."""
@@ -121,7 +144,7 @@ def _rank(service: Resource) -> int:
 
 
 def _identity(entry: Resource) -> str:
-    return f"{link(entry) or words(entry, 'Id')}@{words(entry, 'Created')}"
+    return f"{link(entry) or words(entry, 'Id')}{_NO_TIME}{words(entry, 'Created')}"
 
 
 def _entry(entry: Resource, *, now_ns: int, offset_s: float | None) -> LogEntry:

@@ -116,36 +116,37 @@ class Extractor:
         for member in children(collection, "Members"):
             yield from self.sensor(member)
 
-    def power(self, power: Resource) -> Iterator[Reading]:
-        """Give the readings of a Power resource, deprecated and still the most common one."""
+    def power(self, power: Resource, *, is_node: bool = True) -> Iterator[Reading]:
+        """Give the readings of a Power resource, deprecated and still the most common one.
+
+        `is_node` says that the chassis is a whole node, and its power the node's.
+        """
         path = link(power) or "power"
-        for index, control in enumerate(children(power, "PowerControl")[:1]):
-            point = Point(key=f"{path}#{index}", name="Node power", quantity=Quantity.POWER, place=Place.BOARD)
+        for control in children(power, "PowerControl")[: int(is_node)]:
+            point = Point(key=f"{path}#node", name="Node power", quantity=Quantity.POWER, place=Place.BOARD)
             yield Reading(point=point, value=self._odd.number(control, "PowerConsumedWatts"))
-        for index, rail in enumerate(children(power, "Voltages")):
-            name = words(rail, "Name")
-            yield self._member(rail, f"{path}#v{index}", name, Quantity.VOLTAGE, "ReadingVolts")
+        for key, name, rail in _named(power, "Voltages"):
+            yield self._member(rail, f"{path}#{key}", name, Quantity.VOLTAGE, "ReadingVolts")
         for index, supply in enumerate(children(power, "PowerSupplies")):
             yield from self.supply(supply, index=index)
 
     def thermal(self, thermal: Resource) -> Iterator[Reading]:
         """Give the readings of a Thermal resource."""
         path = link(thermal) or "thermal"
-        for index, sensor in enumerate(children(thermal, "Temperatures")):
-            name = words(sensor, "Name")
-            yield self._member(sensor, f"{path}#t{index}", name, Quantity.TEMPERATURE, "ReadingCelsius")
-        for index, fan in enumerate(children(thermal, "Fans")):
-            name = words(fan, "Name") or words(fan, "FanName") or f"fan{index}"
+        for key, name, sensor in _named(thermal, "Temperatures"):
+            yield self._member(sensor, f"{path}#{key}", name, Quantity.TEMPERATURE, "ReadingCelsius")
+        for key, name, fan in _named(thermal, "Fans"):
             quantity, factor = _UNITS.get(words(fan, "ReadingUnits"), (Quantity.FAN_SPEED, 1.0))
             point = Point(
-                key=f"{path}#f{index}", name=name, quantity=quantity, place=Place.FAN, unit=naming.fan_unit(name)
+                key=f"{path}#{key}", name=name, quantity=quantity, place=Place.FAN, unit=naming.fan_unit(name)
             )
             yield Reading(point=point, value=factor * self._odd.number(fan, "Reading"))
 
     def supply(self, supply: Resource, *, index: int = 0) -> Iterator[Reading]:
         """Give the state of a PowerSupply, and what older services tell of it in the same place."""
-        path = link(supply) or f"supply{index}"
         unit = supply_unit(supply, index)
+        # By its name, since a supply's place in a list is another one's once that is pulled.
+        key = f"{(link(supply) or 'supply').partition('#')[0]}#{unit}"
         numbers = (
             ("LineInputVoltage", Quantity.VOLTAGE, True),
             ("PowerInputWatts", Quantity.POWER, True),
@@ -154,10 +155,10 @@ class Extractor:
         for name, quantity, is_input in numbers:
             if name in supply:
                 yield Reading(
-                    point=_of_supply(f"{path}#{name}", unit, quantity, is_input=is_input),
+                    point=_of_supply(f"{key}.{name}", unit, quantity, is_input=is_input),
                     value=self._odd.number(supply, name),
                 )
-        yield Reading(point=_of_supply(f"{path}#State", unit, Quantity.SUPPLY_STATE), value=_state(supply))
+        yield Reading(point=_of_supply(f"{key}.State", unit, Quantity.SUPPLY_STATE), value=_state(supply))
 
     def supply_metrics(self, metrics: Resource, *, unit: str) -> Iterator[Reading]:
         """Give the readings of a PowerSupplyMetrics resource, whose members are excerpts of sensors."""
@@ -189,6 +190,15 @@ class Extractor:
         is_input = place is Place.SUPPLY and naming.is_input(name)
         point = Point(key=key, name=name, quantity=quantity, place=place, unit=_unit(name, place), is_input=is_input)
         return Reading(point=point, value=self._odd.number(sensor, member))
+
+
+def _named(resource: Resource, member: str) -> Iterator[tuple[str, str, Resource]]:
+    """Give key, name and object of each in a list; the key is its name, since its place moves when the list does."""
+    names: dict[str, int] = {}
+    for index, item in enumerate(children(resource, member)):
+        name = words(item, "Name") or words(item, "FanName") or f"{member.lower().removesuffix('s')}{index}"
+        names[name] = names.get(name, 0) + 1
+        yield f"{member}.{name}.{names[name]}", name, item
 
 
 def supply_unit(supply: Resource, index: int) -> str:

@@ -10,7 +10,7 @@ HEADER_BYTES = 5
 FULL, COMPACT = 0x01, 0x02
 # Where the name's type and length byte stands, by record type; the name follows.
 _NAME_AT = {FULL: 47, COMPACT: 31}
-_THRESHOLD = 0x01  # event/reading type codes, table 42-1
+_THRESHOLD, _SPECIFIC = 0x01, 0x6F  # event/reading type codes, table 42-1
 SUPPLY_TYPE = 0x08  # sensor type codes, table 42-3
 # Unit codes, table 43-15.
 _UNITS = {
@@ -52,29 +52,27 @@ class SensorRecord:
 
     @property
     def quantity(self) -> Quantity | None:
-        """Give what it measures, None for what is not kept."""
-        if self.conversion is None:
-            return Quantity.SUPPLY_STATE if self.sensor_type == SUPPLY_TYPE and self.reading_type == 0x6F else None
-        if not self.conversion.supported:
+        """Give what its reading stands for, None for what is not kept."""
+        if self.conversion is None or not self.conversion.supported or self.conversion.m == 0:
             return None
         if self.is_percent:
             return Quantity.FAN_DUTY if self.sensor_type == _FAN_TYPE else None
         return _UNITS.get(self.unit)
 
-    def point(self) -> Point | None:
-        """Give the measuring point, None for what is not kept."""
-        quantity = self.quantity
-        if quantity is None:
-            return None
-        place, unit = self.place(quantity)
-        return Point(
-            key=self.key,
-            name=self.name,
-            quantity=quantity,
-            place=place,
-            unit=unit,
-            is_input=place is Place.SUPPLY and naming.is_input(self.name),
-        )
+    def points(self) -> tuple[Point, ...]:
+        """Give its measuring points, none for what is not kept; iLO shows power and state of a supply as one sensor."""
+        found = []
+        if self.quantity is not None:
+            place, unit = self.place(self.quantity)
+            is_input = place is Place.SUPPLY and naming.is_input(self.name)
+            found.append(
+                Point(key=self.key, name=self.name, quantity=self.quantity, place=place, unit=unit, is_input=is_input)
+            )
+        if self.sensor_type == SUPPLY_TYPE and self.reading_type == _SPECIFIC:
+            place, unit = self.place()
+            state = Quantity.SUPPLY_STATE
+            found.append(Point(key=f"{self.key}.state", name=self.name, quantity=state, place=place, unit=unit))
+        return tuple(found)
 
     def place(self, quantity: Quantity | None = None) -> tuple[Place, str]:
         """Give where it sits and, of a supply or fan, which; its name wins over its entity, which many get wrong."""
@@ -117,7 +115,6 @@ def parse_record(record: bytes) -> SensorRecord | None:
     at = _NAME_AT[kind]
     if len(record) <= at:
         raise ValueError(f"a sensor record of type {kind} with only {len(record)} bytes")
-    is_analog = kind == FULL and record[13] == _THRESHOLD
     return SensorRecord(
         owner=record[5],
         lun=record[6] & 0x03,
@@ -128,7 +125,7 @@ def parse_record(record: bytes) -> SensorRecord | None:
         reading_type=record[13],
         unit=record[21],
         is_percent=bool(record[20] & 0x01),
-        conversion=_conversion(record) if is_analog else None,
+        conversion=_conversion(record) if kind == FULL else None,
         name=_name(record[at], record[at + 1 :]),
     )
 

@@ -5,6 +5,7 @@ import logging
 from agent.collectors.bmc.ipmi_port import (
     CANNOT_RETURN,
     INVALID_COMMAND,
+    NOT_NOW,
     OK,
     RESERVATION_LOST,
     TOO_MUCH,
@@ -22,12 +23,14 @@ _INFO, _RESERVE, _GET = 0x20, 0x22, 0x23
 _FIRST, _LAST = 0x0000, 0xFFFF
 # The controller's own address, table 5-4; sensors of others would need bridged commands.
 CONTROLLER = 0x20
-# Controllers may answer "too much" to a whole record: section 33.12 leaves the most to them. 16 bytes fit all that were
-# seen (ipmitool and freeipmi begin with more and come down to that).
+# Controllers may answer "too much" to a whole record: section 33.12 leaves the most to them. freeipmi begins with 16
+# too, since many boards cannot do more (ipmi-sdr-cache-create.c).
 _CHUNK_BYTES = 16
 # Own choice: the record numbers of a repository that holds full records only would go round beyond that.
 _MOST_RECORDS = 4096
 _MOST_RESERVATIONS = 20
+# Own choice: so often a controller that is busy is asked for the same part; each asking takes milliseconds.
+_MOST_TRIES = 5
 
 
 class SdrReader:
@@ -45,6 +48,7 @@ class SdrReader:
         self._sensors: tuple[SensorRecord, ...] = ()
         self._reservation = b"\x00\x00"
         self._reservations = 0
+        self._chunk_bytes = _CHUNK_BYTES
         self.left_out = 0
 
     def sensors(self) -> tuple[SensorRecord, ...]:
@@ -119,14 +123,14 @@ class SdrReader:
 
     def _body(self, record_id: int, length: int) -> bytes | None:
         """Give what follows the header; None where the reservation was lost meanwhile."""
-        body, chunk = b"", _CHUNK_BYTES
+        body = b""
         while len(body) < length:
-            wanted = min(chunk, length - len(body))
+            wanted = min(self._chunk_bytes, length - len(body))
             answer = self._part(record_id, HEADER_BYTES + len(body), wanted)
             if answer.code == RESERVATION_LOST:
                 return None
-            if answer.code in (CANNOT_RETURN, TOO_MUCH) and chunk > 1:
-                chunk //= 2
+            if answer.code in (CANNOT_RETURN, TOO_MUCH) and self._chunk_bytes > 1:
+                self._chunk_bytes //= 2
                 continue
             part = answer.at_least(3)[2 : 2 + wanted]
             if not part:
@@ -136,5 +140,8 @@ class SdrReader:
 
     def _part(self, record_id: int, offset: int, count: int) -> Answer:
         data = self._reservation + record_id.to_bytes(2, "little") + bytes([offset, count])
-        (answer,) = self._port.ask([Request(function=_STORAGE, command=_GET, data=data)])
+        for _ in range(_MOST_TRIES):
+            (answer,) = self._port.ask([Request(function=_STORAGE, command=_GET, data=data)])
+            if answer.code not in NOT_NOW:
+                break
         return answer

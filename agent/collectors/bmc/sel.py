@@ -13,7 +13,7 @@ _SYSTEM_EVENT = 0x02
 _OEM_STAMPED = range(0xC0, 0xE0)
 # Stamps up to here count seconds since the controller started, and FFFFFFFFh means none: section 37.1.
 _STARTED_BELOW_S, _NO_STAMP = 0x20000000, 0xFFFFFFFF
-_THRESHOLD, _SPECIFIC, _REDUNDANCY = 0x01, 0x6F, 0x0B
+_THRESHOLD, _SPECIFIC = 0x01, 0x6F
 
 # Table 42-2, reading type 01h: what each offset says, and how bad it is.
 _CROSSED = {
@@ -30,20 +30,41 @@ _CROSSED = {
     10: ("back below its upper non-recoverable limit", Severity.INFO),
     11: ("above its non-recoverable limit", Severity.CRITICAL),
 }
-# Table 42-2, reading type 0Bh.
-_REDUNDANCY_WORDS = {
-    0: ("fully redundant", Severity.INFO),
-    1: ("redundancy lost", Severity.CRITICAL),
-    2: ("redundancy degraded", Severity.WARNING),
-    3: ("not redundant, enough to go on", Severity.WARNING),
-    4: ("not redundant, enough to go on", Severity.WARNING),
-    5: ("not redundant, not enough", Severity.CRITICAL),
-    6: ("redundancy degraded", Severity.WARNING),
-    7: ("redundancy degraded", Severity.WARNING),
+# Table 42-2, the other reading types that say how bad it is, or that something is there.
+_GENERIC_WORDS = {
+    _THRESHOLD: _CROSSED,
+    0x03: {0: ("state not set", Severity.INFO), 1: ("state set", Severity.INFO)},
+    0x04: {0: ("not about to fail", Severity.INFO), 1: ("is about to fail", Severity.WARNING)},
+    0x05: {0: ("within its limit", Severity.INFO), 1: ("beyond its limit", Severity.WARNING)},
+    0x07: {
+        0: ("well", Severity.INFO),
+        1: ("not well", Severity.WARNING),
+        2: ("critical", Severity.CRITICAL),
+        3: ("non-recoverable", Severity.CRITICAL),
+        4: ("not well, but better than before", Severity.WARNING),
+        5: ("critical, but better than before", Severity.CRITICAL),
+        6: ("non-recoverable", Severity.CRITICAL),
+    },
+    0x08: {0: ("not there", Severity.INFO), 1: ("there", Severity.INFO)},
+    0x0B: {
+        0: ("fully redundant", Severity.INFO),
+        1: ("redundancy lost", Severity.CRITICAL),
+        2: ("redundancy degraded", Severity.WARNING),
+        3: ("not redundant, enough to go on", Severity.WARNING),
+        4: ("not redundant, enough to go on", Severity.WARNING),
+        5: ("not redundant, not enough", Severity.CRITICAL),
+        6: ("redundancy degraded", Severity.WARNING),
+        7: ("redundancy degraded", Severity.WARNING),
+    },
 }
 # Table 42-3 by sensor type: those that tell of power, heat and the bus.
-_INTERRUPT_TYPE, _LOG_TYPE, _POWER_UNIT_TYPE = 0x13, 0x10, 0x09
+_INTERRUPT_TYPE, _LOG_TYPE, _POWER_UNIT_TYPE, _PROCESSOR_TYPE = 0x13, 0x10, 0x09, 0x07
 _SPECIFIC_WORDS = {
+    _PROCESSOR_TYPE: {
+        0: ("internal error", Severity.CRITICAL),
+        1: ("shut down by its own heat", Severity.CRITICAL),
+        10: ("throttled", Severity.WARNING),
+    },
     SUPPLY_TYPE: {
         0: ("present", Severity.INFO),
         1: ("failed", Severity.CRITICAL),
@@ -88,7 +109,7 @@ _TYPE_NAMES = {
     0x02: "voltage",
     0x03: "current",
     0x04: "fan",
-    0x07: "processor",
+    _PROCESSOR_TYPE: "processor",
     SUPPLY_TYPE: "power supply",
     _POWER_UNIT_TYPE: "power unit",
     0x0C: "memory",
@@ -166,13 +187,8 @@ def parse_entry(record: bytes, sensor: SensorRecord | None, clock: SelClock) -> 
 
 def _meaning(sensor_type: int, reading_type: int, offset: int) -> tuple[str, Severity]:
     unknown = (f"event {offset} of type {reading_type:#04x}", Severity.INFO)
-    if reading_type == _THRESHOLD:
-        return _CROSSED.get(offset, unknown)
-    if reading_type == _REDUNDANCY:
-        return _REDUNDANCY_WORDS.get(offset, unknown)
-    if reading_type == _SPECIFIC:
-        return _SPECIFIC_WORDS.get(sensor_type, {}).get(offset, unknown)
-    return unknown
+    table = _SPECIFIC_WORDS.get(sensor_type) if reading_type == _SPECIFIC else _GENERIC_WORDS.get(reading_type)
+    return unknown if table is None else table.get(offset, unknown)
 
 
 def _severity(sensor_type: int, offset: int, severity: Severity, *, is_over: bool) -> Severity:

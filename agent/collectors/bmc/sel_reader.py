@@ -2,7 +2,7 @@
 
 import logging
 
-from agent.collectors.bmc.ipmi_port import NOT_PRESENT, Answer, IpmiPort, Request
+from agent.collectors.bmc.ipmi_port import INVALID_COMMAND, NO_PRIVILEGE, NOT_NOW, Answer, IpmiPort, Request
 from agent.collectors.bmc.point import LogEntry
 from agent.collectors.bmc.sdr import SensorRecord
 from agent.collectors.bmc.sdr_reader import CONTROLLER
@@ -24,12 +24,7 @@ class SelReader:
 
     The newest record is kept with its bytes. While it is still there its successor is what is new. Where it is not, the
     log was cleared or has run over it, and then every record in it is new: a record is as likely to be told twice as
-    a full log is to be run over between two looks.
-
-    Attributes
-    ----------
-    malformed
-        Records so far that are none.
+    a full log is to be run over between two looks. A controller that is busy has said nothing: it is asked again.
     """
 
     def __init__(self, port: IpmiPort, *, clock: Clock) -> None:
@@ -39,17 +34,18 @@ class SelReader:
         self._newest_id = _FIRST
         self._newest = b""
         self._supported = True
-        self.malformed = 0
 
     def begin(self) -> None:
-        """Find the end of the log, the first time; FFFFh names the newest record (section 31.6.1)."""
+        """Find the end of the log, once; FFFFh names the newest record (section 31.6.1), and an empty log has none."""
         if self._started:
             return
         answer = self._ask(_LAST)
+        if answer.code in NOT_NOW:
+            return
         record = answer.at_least(2 + RECORD_BYTES)[2 : 2 + RECORD_BYTES]
         if record:
             self._newest_id, self._newest = int.from_bytes(record[:2], "little"), record
-        elif answer.code != NOT_PRESENT:
+        elif answer.code in (INVALID_COMMAND, NO_PRIVILEGE):
             self._supported = False
             logger.warning("%s: its event log cannot be read (code %#04x)", self._port.name, answer.code)
         self._started = True
@@ -62,7 +58,10 @@ class SelReader:
         TransientError
             The controller does not answer; nothing is skipped.
         """
-        if not self._started or not self._supported:
+        if not self._started:
+            self.begin()
+            return ()
+        if not self._supported:
             return ()
         before = self._newest_id, self._newest
         try:
@@ -85,11 +84,8 @@ class SelReader:
         seen: set[int] = set()
         while following != _LAST and following not in seen and len(records) < _MOST_ENTRIES:
             seen.add(following)
-            answer = self._ask(following)
-            data = answer.at_least(2 + RECORD_BYTES)
+            data = self._ask(following).at_least(2 + RECORD_BYTES)
             if not data:
-                if answer.code != NOT_PRESENT:
-                    self.malformed += 1
                 break
             record = data[2 : 2 + RECORD_BYTES]
             self._newest_id, self._newest = int.from_bytes(record[:2], "little"), record
@@ -102,6 +98,8 @@ class SelReader:
         if not self._newest:
             return _FIRST
         answer = self._ask(self._newest_id)
+        if answer.code in NOT_NOW:
+            return _LAST
         data = answer.at_least(2 + RECORD_BYTES)
         if data[2 : 2 + RECORD_BYTES] == self._newest:
             return int.from_bytes(data[:2], "little")

@@ -11,6 +11,9 @@ from telemetry.errors import NotPermittedError
 IPMI_PORT, REDFISH_PORT = 623, 443
 # Own choice: the pace of the rare sources is 10 s where it was not changed; who wants it faster gets ticks of a second.
 RARE_FROM_S = 10.0
+# Own choice: what a round over all sensors may take; the sampler takes a rare source for hung after 30 s, a slow one
+# after 5. What is left over comes first in the next round.
+_RARE_ROUND_S, _SLOW_ROUND_S = 15.0, 3.0
 
 
 class BmcKind(StrEnum):
@@ -66,6 +69,11 @@ class BmcSettings:
     transport: Transport = Transport.TLS
     ca_file: Path | None = None
     login: Login = Login.SESSION
+
+    @property
+    def round_s(self) -> float:
+        """How long one round over all sensors may take."""
+        return _RARE_ROUND_S if self.interval_s >= RARE_FROM_S else _SLOW_ROUND_S
 
     def password(self) -> str:
         """Read the password; empty where there is none.

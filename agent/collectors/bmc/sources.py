@@ -1,12 +1,13 @@
 """The board's controller of this node as sources: which there are, or why there are none and how to get them."""
 
+import os
 import threading
 from collections.abc import Callable
 
 from agent.collectors.bmc import ipmitool
 from agent.collectors.bmc.board import Board
 from agent.collectors.bmc.ipmi import IpmiLink
-from agent.collectors.bmc.layout import FAN_TABLE, NODE_TABLE, SUPPLY_TABLE, Layout, TableLayout
+from agent.collectors.bmc.layout import FAN_TABLE, NODE_TABLE, OF_BMC, SUPPLY_TABLE, Layout, TableLayout
 from agent.collectors.bmc.log_source import BoardLog
 from agent.collectors.bmc.point import BoardLink
 from agent.collectors.bmc.settings import BmcKind, BmcSettings
@@ -24,7 +25,7 @@ _HOW_TO_GET_ANY = (
 )
 _HOW_TO_GET = {
     BmcKind.INBAND: "modprobe ipmi_devintf ipmi_si, install ipmitool, and let this user open /dev/ipmi0",
-    BmcKind.IPMI: "check with: ipmitool -I lanplus -L USER -H ADDRESS -U USER -a mc info",
+    BmcKind.IPMI: "install ipmitool, and check with: ipmitool -I lanplus -L USER -H ADDRESS -U USER -a mc info",
     BmcKind.REDFISH: "check with: curl -u USER https://ADDRESS/redfish/v1/Chassis",
 }
 _OFF, _HOW_TO_SWITCH_ON = "switched off by configuration", "give `sources.bmc.kind` another value than off"
@@ -79,7 +80,7 @@ def node_source(source: BoardSource | None) -> Built:
     try:
         layout = source.survey(source.board)
     except RailwatchError as err:
-        how_to_get = _HOW_TO_GET.get(source.settings.kind, _HOW_TO_GET_ANY)
+        how_to_get = _how_to_get(source.settings, err)
         status = SourceStatus(name=NODE_TABLE, state=_state(err), detail=str(err), how_to_get=how_to_get)
         return Built(collector=None, status=status)
     return _working(BoardNode(source.board, layout.node), source.board.link.name)
@@ -115,7 +116,9 @@ def _part(source: BoardSource | None, name: str, take: Callable[[Layout], TableL
     table = take(layout)
     if table is None:
         return _missing(name, f"{source.board.link.name} shows no {what}", "update its firmware, or read them by hwmon")
-    return _working(BoardTable(source.board, table), ", ".join(entity.name for entity in table.spec.entities))
+    return _working(
+        BoardTable(source.board, table), ", ".join(entity.name.removesuffix(OF_BMC) for entity in table.spec.entities)
+    )
 
 
 def _missing(name: str, detail: str, how_to_get: str) -> Built:
@@ -124,7 +127,7 @@ def _missing(name: str, detail: str, how_to_get: str) -> Built:
 
 
 def _ipmi(settings: BmcSettings, clock: Clock) -> BoardLink:
-    return IpmiLink(ipmitool.IpmitoolPort(settings, clock=clock), clock=clock)
+    return IpmiLink(ipmitool.IpmitoolPort(settings, clock=clock), clock=clock, round_s=settings.round_s)
 
 
 def _redfish(settings: BmcSettings, clock: Clock) -> BoardLink:
@@ -132,7 +135,7 @@ def _redfish(settings: BmcSettings, clock: Clock) -> BoardLink:
     from agent.collectors.bmc.redfish import RedfishLink  # noqa: PLC0415
     from agent.collectors.bmc.redfish_client import RedfishClient  # noqa: PLC0415
 
-    return RedfishLink(RedfishClient(settings, clock=clock), clock=clock)
+    return RedfishLink(RedfishClient(settings, clock=clock), clock=clock, round_s=settings.round_s)
 
 
 _LINKS: dict[BmcKind, Callable[[BmcSettings, Clock], BoardLink]] = {
@@ -147,6 +150,13 @@ def _link(settings: BmcSettings, clock: Clock) -> BoardLink | None:
         return _ipmi(settings, clock) if ipmitool.device() is not None else None
     make = _LINKS.get(settings.kind)
     return None if make is None else make(settings, clock)
+
+
+def _how_to_get(settings: BmcSettings, err: RailwatchError) -> str:
+    file = settings.password_file
+    if isinstance(err, NotPermittedError) and file is not None and not os.access(file, os.R_OK):
+        return f"write the password to {file}, readable for this user, or name another `sources.bmc.password_file`"
+    return _HOW_TO_GET.get(settings.kind, _HOW_TO_GET_ANY)
 
 
 def _state(err: RailwatchError) -> SourceState:

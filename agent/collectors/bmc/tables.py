@@ -21,6 +21,11 @@ class BoardNode:
         self._table = table
         self._age = table.spec.signals.index(AGE)
 
+    @property
+    def refused(self) -> int:
+        """Values of the controller so far that were not believed, those of its supplies and fans too."""
+        return self._board.refused
+
     def open(self) -> None:
         """Nothing to open: a read connects where there is no connection."""
 

@@ -6,6 +6,7 @@ event loop or has not been released for years.
 
 import shlex
 import socket
+from collections import deque
 from collections.abc import Mapping
 
 from agent.collectors.meters.settings import UpsdSettings
@@ -28,6 +29,7 @@ class NutClient:
         self._settings = settings
         self._where = f"upsd at {settings.host}:{settings.port}"
         self._socket: socket.socket | None = None
+        self._lines: deque[bytes] = deque()
         self._rest = b""
 
     def list_upss(self) -> tuple[str, ...]:
@@ -53,6 +55,7 @@ class NutClient:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+        self._lines.clear()
         self._rest = b""
 
     def _list(self, what: str) -> list[list[str]]:
@@ -69,7 +72,7 @@ class NutClient:
         self._socket.sendall(f"LIST {what}\n".encode())
         first = self._line(self._socket)
         if first.startswith("ERR "):
-            raise self._refused(first.split()[1])
+            raise self._refused(first.removeprefix("ERR ").partition(" ")[0])
         if first != f"BEGIN LIST {what}":
             raise ValueError(f"said {first[:60]!r} instead of a list")
         rows = []
@@ -82,15 +85,15 @@ class NutClient:
         return rows
 
     def _line(self, connection: socket.socket) -> str:
-        while b"\n" not in self._rest:
+        while not self._lines:
             more = connection.recv(65536)
             if not more:
                 raise ValueError("ended the connection")
-            self._rest += more
+            *lines, self._rest = (self._rest + more).split(b"\n")
+            self._lines.extend(lines)
             if len(self._rest) > _MOST_BYTES:
                 raise ValueError("a line without end")
-        line, self._rest = self._rest.split(b"\n", 1)
-        return line.decode("utf-8", "replace").rstrip("\r")
+        return self._lines.popleft().decode("utf-8", "replace").rstrip("\r")
 
     def _refused(self, code: str) -> TransientError | NotPermittedError:
         message = f"{self._where}: {code}"

@@ -15,10 +15,11 @@ from agent.collectors.meters.settings import PduSettings
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import RailwatchError, TransientError
 from telemetry.frames import FloatArray, TableSpec
-from telemetry.signals import RateClass
+from telemetry.signals import RateClass, signal
 
 logger = logging.getLogger(__name__)
 
+_SIGNALS = tuple(signal(EntityKind.SUPPLY, name) for name in PDU_SIGNALS)
 # Own choice: a PDU with 48 outlets answers within two seconds; four of them are asked at once.
 _READ_LIMIT_S = 8.0
 # Every known table of a PDU whose agent is slow, walked row by row.
@@ -178,7 +179,10 @@ class Pdu:
         for channel, row, column in asked.cells:
             status = None if channel.status is None else answers.get(channel.status)
             try:
-                values[row, column] = channel.value(answers.get(channel.oid), status)
+                value = channel.value(answers.get(channel.oid), status)
+                if not _SIGNALS[column].is_plausible(value):
+                    raise ValueError(f"{value:g} is no value of {channel.signal}")  # noqa: TRY301 -- as no number is
+                values[row, column] = value
             except ValueError as err:
                 self._refuse(asked, channel, err)
         return ""

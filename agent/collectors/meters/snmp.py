@@ -65,6 +65,8 @@ _REFUSED = (
 )
 # RFC 3416, error-status: noAccess(6), authorizationError(16).
 _REFUSED_STATUSES = (6, 16)
+# RFC 3416, 4.2.1: tooBig(1) and genErr(5) give no value of a request at all, for one object's sake or for their number.
+_TOO_BIG, _ONE_FAILED = 1, 5
 
 
 class SnmpSession:
@@ -89,16 +91,24 @@ class SnmpSession:
         """
         found: dict[Oid, Answer] = {}
         for start in range(0, len(oids), _OBJECTS_PER_REQUEST):
-            wanted = [ObjectType(ObjectIdentity(oid)) for oid in oids[start : start + _OBJECTS_PER_REQUEST]]
-            try:
-                said = await get_cmd(
-                    self._engine, self._who, await self._agent(), ContextData(), *wanted, lookupMib=False
-                )
-            except (PySnmpError, OSError) as err:
-                raise self._error(err) from err
-            self._check(said)
-            found |= {tuple(name): _answer(value) for name, value in said[3]}
+            found |= await self._some(oids[start : start + _OBJECTS_PER_REQUEST])
         return found
+
+    async def _some(self, oids: Sequence[Oid]) -> dict[Oid, Answer]:
+        """Ask for so many objects at once, for half as many where the agent fails, down to the one that it fails at."""
+        wanted = [ObjectType(ObjectIdentity(oid)) for oid in oids]
+        try:
+            said = await get_cmd(self._engine, self._who, await self._agent(), ContextData(), *wanted, lookupMib=False)
+        except (PySnmpError, OSError) as err:
+            raise self._error(err) from err
+        if not said[0] and int(said[1]) in (_TOO_BIG, _ONE_FAILED):
+            half = len(oids) // 2
+            if half:
+                return await self._some(oids[:half]) | await self._some(oids[half:])
+            if int(said[1]) == _ONE_FAILED:
+                return {oids[0]: None}
+        self._check(said)
+        return {tuple(name): _answer(value) for name, value in said[3]}
 
     async def walk(self, root: Oid) -> Mapping[Oid, Answer]:
         """Give what stands below an object, by the rest of the identifier; raises as `get`."""

@@ -16,6 +16,7 @@ from telemetry.errors import RailwatchError, TransientError
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.records import Event, EventKind
 from telemetry.signals import RateClass
+from telemetry.signals import signal as catalogued
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ _VARIABLES = {
 }
 _STATUS = "ups_status"
 UPS_SIGNALS = (*_VARIABLES, _STATUS)
+_SIGNALS = tuple(catalogued(EntityKind.SUPPLY, name) for name in UPS_SIGNALS)
 # What upsd says of a UPS whose driver has told it nothing yet (upsd.c of NUT 2.8).
 _NOT_YET = "WAIT"
 # upsd has fresh data every two seconds where the driver's pollinterval is at its default (ups.conf(5)).
@@ -123,15 +125,15 @@ class Ups:
         return ""
 
     def _take(self, row: int, said: Mapping[str, str], values: FloatArray) -> None:
-        for column, signal in enumerate(UPS_SIGNALS):
-            name, factor = _VARIABLES.get(signal, ("ups.status", 1.0))
+        for column, signal in enumerate(_SIGNALS):
+            name, factor = _VARIABLES.get(signal.name, ("ups.status", 1.0))
             text = said.get(name)
             if text is None or text == _NOT_YET:
                 continue
             try:
-                number = float(parse_status(text)) if signal == _STATUS else float(text) * factor
-                if not math.isfinite(number):
-                    raise ValueError(f"{name} is {text!r}")  # noqa: TRY301 -- float() takes nan and inf as numbers
+                number = float(parse_status(text)) if signal.name == _STATUS else float(text) * factor
+                if not math.isfinite(number) or not signal.is_plausible(number):
+                    raise ValueError(f"{text!r} is no value of {signal.name}")  # noqa: TRY301 -- as a text that is no number
                 values[row, column] = number
             except ValueError as err:
                 self.refused += 1
@@ -172,7 +174,7 @@ class UpsEvents:
         trouble = ""
         for settings, client in self._servers:
             try:
-                told += self._ask(settings, client)
+                self._ask(settings, client, told)
             except RailwatchError as err:
                 trouble = str(err)
                 if settings not in self._away:
@@ -180,7 +182,7 @@ class UpsEvents:
                 self._away.add(settings)
             else:
                 self._away.discard(settings)
-        if len(self._away) == len(self._servers):
+        if len(self._away) == len(self._servers) and not told:
             raise TransientError(trouble)
         return tuple(told)
 
@@ -189,15 +191,14 @@ class UpsEvents:
         for _, client in self._servers:
             client.close()
 
-    def _ask(self, settings: UpsdSettings, client: NutClient) -> list[Event]:
-        told: list[Event] = []
+    def _ask(self, settings: UpsdSettings, client: NutClient, told: list[Event]) -> None:
+        """Add what changed; what was seen before a failure is told too, since it is told only once."""
         for ups in client.list_upss():
             try:
                 flags = parse_status(client.variables(ups).get("ups.status", ""))
             except (SilentUpsError, ValueError):
                 continue  # no state to tell of now; a change meanwhile is told once it is back
             told += self._changes(_key(settings, ups), flags)
-        return told
 
     def _changes(self, key: str, flags: UpsFlag) -> list[Event]:
         before, self._last[key] = self._last.get(key, UpsFlag.ON_LINE), flags

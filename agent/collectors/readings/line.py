@@ -1,17 +1,19 @@
 """One line of what other programs send: a subset of InfluxDB's line protocol.
 
 ``kind,key=KEY[,name=NAME] signal=value[,signal=value...] [time]``, with the time in nanoseconds since 1970 UTC. Syntax
-and escapes are those of the line protocol reference (docs.influxdata.com); strings and booleans are left out, since
-every signal is a number.
+and escapes are those of the line protocol reference (docs.influxdata.com), and several spaces are as good as one;
+strings and booleans are left out, since every signal is a number.
 """
 
+import difflib
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from telemetry.entities import EntityKind
-from telemetry.signals import signals_of
+from telemetry.signals import Signal, signals_of
 
 # What another program may speak of. GPUs and links have drivers that know better.
 KINDS = (EntityKind.NODE, EntityKind.SUPPLY, EntityKind.FAN, EntityKind.JOB)
@@ -83,8 +85,12 @@ def _entity(text: str) -> tuple[EntityKind, dict[str, str]]:
         if name not in ("key", "name"):
             raise LineRefusedError(f"tag {_shown(name)} is not known; expected key or name")
         value = _ESCAPED.sub(r"\1", value)
-        if name in tags or len(value) > _MAX_KEY_CHARS or not value.isprintable():
-            raise LineRefusedError(f"{name}={_shown(value)}: expected once, printable, {_MAX_KEY_CHARS} characters")
+        if name in tags:
+            raise LineRefusedError(f"{name} is given twice")
+        if len(value) > _MAX_KEY_CHARS:
+            raise LineRefusedError(f"{name}={_shown(value)}: {len(value)} characters; at most {_MAX_KEY_CHARS}")
+        if not value.isprintable():
+            raise LineRefusedError(f"{name}={_shown(value)}: a character in it cannot be printed")
         tags[name] = value
     return kind, tags
 
@@ -95,10 +101,12 @@ def _values(kind: EntityKind, text: str) -> tuple[tuple[str, float], ...]:
     for pair in _COMMA.split(text):
         name, value = _pair(pair)
         if name not in known:
-            raise LineRefusedError(f"{_shown(name)} is no signal of a {kind}; `railwatch` lists them in its reference")
+            raise LineRefusedError(f"{_shown(name)} is no signal of a {kind}; {_nearest(name, known)}")
         number = float(value.rstrip("iu")) if _NUMBER.fullmatch(value) else math.nan
         if not math.isfinite(number):
             raise LineRefusedError(f"{name}={_shown(value)}: expected a number")
+        if not known[name].is_plausible(number):
+            raise LineRefusedError(f"{name}={_shown(value)}: expected {known[name].range_text}")
         if name in values:
             raise LineRefusedError(f"{name} is given twice")
         values[name] = number
@@ -119,8 +127,13 @@ def _time_ns(text: str) -> int:
 
 
 @lru_cache(maxsize=len(KINDS))
-def _signals(kind: EntityKind) -> frozenset[str]:
-    return frozenset(signal.name for signal in signals_of(kind))
+def _signals(kind: EntityKind) -> Mapping[str, Signal]:
+    return {signal.name: signal for signal in signals_of(kind)}
+
+
+def _nearest(name: str, known: Mapping[str, Signal]) -> str:
+    nearest = difflib.get_close_matches(name[:_MAX_KEY_CHARS], sorted(known), n=1)
+    return f"perhaps {nearest[0]}" if nearest else "docs/reference/signals.md lists them"
 
 
 def _shown(text: str) -> str:

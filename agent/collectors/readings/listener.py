@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import grp
 import selectors
 import shutil
 import socket
@@ -40,6 +41,15 @@ class ListenerSettings:
     path: Path
     group: str = ""
     tcp_port: int | None = None
+
+    @property
+    def lacks_group(self) -> bool:
+        """Whether this machine has no such group."""
+        try:
+            grp.getgrnam(self.group or "root")
+        except (KeyError, ValueError):
+            return True
+        return False
 
     @property
     def stream_path(self) -> Path:
@@ -245,6 +255,7 @@ def _remove_left_behind(path: Path, kind: socket.SocketKind) -> None:
     except OSError:
         return
     with socket.socket(socket.AF_UNIX, kind) as probe:
+        probe.settimeout(0)  # a listener that takes nobody in any more would be waited for without end
         try:
             probe.connect(str(path))
         except OSError as err:

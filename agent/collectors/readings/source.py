@@ -151,6 +151,13 @@ def _believed(time_ns: int | None, now_ns: int) -> int:
 
 def readings_status(settings: ListenerSettings) -> SourceStatus:
     """Tell where other programs can send their readings."""
+    if settings.lacks_group:
+        return SourceStatus(
+            name=Readings.name,
+            state=SourceState.NOT_PERMITTED,
+            detail=f"there is no group {settings.group}",
+            how_to_get=f"groupadd {settings.group}, or name another in `sources.readings.group`",
+        )
     places = [str(settings.path), str(settings.stream_path)]
     if settings.tcp_port is not None:
         places.append(f"127.0.0.1:{settings.tcp_port}")

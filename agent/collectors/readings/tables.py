@@ -1,7 +1,7 @@
 """The tables of what other programs send: they grow with what comes, and their rows keep the senders' own times."""
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,12 +33,12 @@ _SENT = (("sensor", "sent"),)
 
 @dataclass(slots=True)
 class _Kind:
-    """What is known of one kind: its entities with the time of their last reading, and the values held."""
+    """What is known of one kind: its entities with the time of their last reading, and the values held with theirs."""
 
     last_ns: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     signals: list[str] = field(default_factory=list)
-    held: dict[tuple[str, str], float] = field(default_factory=dict)
+    held: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
 
 
 class ReadingTables:
@@ -133,7 +133,7 @@ class ReadingTables:
                 gone = [place for place in kind.held if place[0] in silent]
                 for place in gone:
                     del kind.held[place]
-                self._append_row(name, now_ns, fresh=gone)
+                self._append_row(name, now_ns, fresh=dict.fromkeys(gone, np.nan))
 
     def count(self, now_ns: int, *, refused: int) -> None:
         """Append how many readings were kept and refused so far."""
@@ -143,25 +143,29 @@ class ReadingTables:
 
     def _append(self, kind: EntityKind, time_ns: int, readings: Iterable[Reading]) -> None:
         known = self._kinds[kind]
-        fresh: list[tuple[str, str]] = []
+        fresh: dict[tuple[str, str], float] = {}
         for reading in readings:
             known.last_ns[reading.key] = max(time_ns, known.last_ns.get(reading.key, 0))
             for name, value in reading.values:
-                known.held[reading.key, name] = value
-                fresh.append((reading.key, name))
+                place = reading.key, name
+                fresh[place] = value
+                # A line that comes late, behind a newer one, is a row of its own time and no value of now.
+                if time_ns >= known.held.get(place, (0, value))[0]:
+                    known.held[place] = time_ns, value
         self._append_row(kind, time_ns, fresh=fresh)
 
-    def _append_row(self, kind: EntityKind, time_ns: int, *, fresh: Iterable[tuple[str, str]]) -> None:
+    def _append_row(self, kind: EntityKind, time_ns: int, *, fresh: Mapping[tuple[str, str], float]) -> None:
         table = None if self._ring is None else self._ring.tables.get(_table_name(kind))
         if table is None:
             return
         rows = {entity.key: row for row, entity in enumerate(table.spec.entities)}
         columns = {name: column for column, name in enumerate(table.spec.signals)}
         values: FloatArray = np.full(table.spec.shape, np.nan)
-        for (key, name), value in self._kinds[kind].held.items():
+        for (key, name), (_, value) in self._kinds[kind].held.items():
             values[rows[key], columns[name]] = value
         marks = np.zeros(table.spec.shape, dtype=np.bool_)
-        for key, name in fresh:
+        for (key, name), value in fresh.items():
+            values[rows[key], columns[name]] = value
             marks[rows[key], columns[name]] = True
         table.append(time_ns, values, marks)
 

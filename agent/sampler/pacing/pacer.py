@@ -30,6 +30,7 @@ class PaceMode(StrEnum):
 
     MEASURING = "measuring"
     HALF_PERIOD = "half period"
+    WHOLE_PERIOD = "whole period"
     IN_STEP = "in step"
     CEILING = "ceiling"
     IDLE = "idle"
@@ -38,10 +39,15 @@ class PaceMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacerSettings:
-    """How a table may be polled: at most `most_hz` times a second, `idle_hz` while nothing runs."""
+    """How a table may be polled: at most `most_hz` times a second, `idle_hz` while nothing runs.
+
+    own choice: a quarter of the calls that a sensor of 100 ms takes in step. At 2 Hz a lost GPU could take longer than
+    the two seconds that are promised: half a second until its row is empty, then the detector's hold of a second, which
+    two periods may fall short of by a hair.
+    """
 
     most_hz: float = 100.0
-    idle_hz: float = 10.0
+    idle_hz: float = 2.5
     budget: BudgetSettings = field(default_factory=BudgetSettings)
 
 
@@ -105,6 +111,7 @@ class Pacer:
         self._measure_until_s: float | None = None
         self._busy_s = 0.0
         self._is_idle = False
+        self._lost_track = 0
         self._turn = 0
         self._mode = PaceMode.MEASURING
         self._period_s = 1.0 / settings.most_hz
@@ -125,7 +132,6 @@ class Pacer:
             self._measure_until_s = start_s + _MEASURE_S
             self._busy_s = start_s
         self._deadline_s = start_s
-        self._began_s = None
 
     def saw(self, began_s: float, ended_s: float, fresh: bytes, values: FloatArray) -> None:
         """Take what a read between these times brought: which cells differ from the read before, and the row."""
@@ -135,7 +141,7 @@ class Pacer:
                 sensor.see(before_s, ended_s, changed=fresh[cell] != 0)
         if self._sensors:  # one a tick, so that no tick is late for it
             self._sensors[self._turn % len(self._sensors)].learn(ended_s)
-        if ended_s >= self._think_s:
+        if ended_s >= self._think_s or self._is_idle:  # a job that starts is not to wait for two slow ticks
             self._think_s = ended_s + _THINK_EVERY_S
             self._think(ended_s, values)
 
@@ -149,7 +155,7 @@ class Pacer:
             self._period_s = lock.period_s
             # What is due within a quarter of a period was seen by the poll that has just been made.
             step_s = lock.next_after(now_s + 0.25 * lock.period_s)
-            last_s = due_s if self._began_s is None else self._began_s
+            last_s = due_s if self._began_s is None else max(due_s, self._began_s)
             # A probe, or the way from one phase to another: never more than a period without a poll.
             if self._turn % lock.probe_every == 0 or step_s - last_s > _WHOLE * lock.period_s:
                 step_s = min(step_s, last_s + lock.period_s * (0.25 + 0.5 * self._dither()))
@@ -187,12 +193,12 @@ class Pacer:
             return PaceMode.IDLE
         if self._measure_until_s is None or now_s < self._measure_until_s:
             return PaceMode.MEASURING
-        shortest_s = self._sensor_period_s()
-        if shortest_s is None:
+        if self._sensor_period_s() is None:
             return PaceMode.CEILING
-        if self._lock is not None and self._lock.period_s * self._settings.most_hz >= 1.0 and self.budget.stretch <= 1:
-            return PaceMode.IN_STEP
-        return PaceMode.HALF_PERIOD
+        if self.budget.stretch > 1.0:
+            return PaceMode.WHOLE_PERIOD
+        in_step = self._lock is not None and self._lock.period_s * self._settings.most_hz >= 1.0
+        return PaceMode.IN_STEP if in_step else PaceMode.HALF_PERIOD
 
     def _interval_s(self) -> float:
         settings = self._settings
@@ -202,6 +208,8 @@ class Pacer:
             wanted_s = 1.0 / settings.idle_hz
         elif self._mode is PaceMode.HALF_PERIOD:
             wanted_s = (self._sensor_period_s() or 0.0) / 2
+        elif self._mode is PaceMode.WHOLE_PERIOD:  # what left the step for its cost may not cost more outside it
+            wanted_s = self._sensor_period_s() or 0.0
         return max(least_s, wanted_s) * self.budget.stretch
 
     def _sensor_period_s(self) -> float | None:
@@ -211,6 +219,9 @@ class Pacer:
     def _think(self, now_s: float, values: FloatArray) -> None:
         """Look at what has gathered: estimates, lock, load and cost."""
         self._look_for_load(now_s, values)
+        lost_track = sum(sensor.lost_track for sensor in self._sensors)
+        if lost_track != self._lost_track:  # one left its prediction: all are read at a pace that can tell
+            self._lost_track, self._measure_until_s = lost_track, now_s + _MEASURE_S
         active = [sensor for sensor in self._sensors if not sensor.is_idle(now_s)]
         known = [sensor.times for sensor in active if sensor.times is not None]
         all_known = bool(known) and len(known) == len(active)
@@ -220,7 +231,12 @@ class Pacer:
 
     def _look_for_load(self, now_s: float, values: FloatArray) -> None:
         flat = values.ravel()
-        if not self._busy_cells or any(flat[cell] > 0.0 for cell in self._busy_cells):
+        # A GPU that is split into instances tells no utilisation (nvml.h): it may be busy while it shows a power.
+        busy = any(
+            flat[load] > 0.0 or (math.isnan(flat[load]) and not math.isnan(flat[cell]))
+            for cell, load in zip(self._cells, self._busy_cells, strict=False)
+        )
+        if busy or not self._busy_cells:
             if self._is_idle:  # a job starts
                 self.burst_until_s = max(self.burst_until_s, now_s + JOB_START_BURST_S)
             self._busy_s = now_s

@@ -1,5 +1,6 @@
 """One sensor as the pacer knows it: its recent changes, its update times, and whether they still hold."""
 
+import math
 from collections import deque
 
 from agent.sampler.pacing.updates import LEAST_CHANGES, Change, UpdateTimes, fit
@@ -17,6 +18,12 @@ _LEAST_REPEATS = 0.15
 # Polls that contradict the prediction, less one for every eight that agree, until it is given up. own choice.
 _CONTRADICTIONS = 3.0
 _AGREEMENT = 0.125
+# Recent changes that must fall on updates of their own; where fewer do, the sensor has become faster than predicted,
+# by a whole factor that polls in step cannot tell otherwise. own choice: jitter puts one in ten beside its own.
+_ONE_EACH = 0.75
+# So many gaps between changes in a row that are multiples of two or more updates: the sensor has become slower by that
+# factor. own choice: a sensor that repeats every second value by chance looks so once in 3^16 gaps.
+_SLOWER_GAPS = 16
 # A sensor that did not change for this long tells nothing. own choice: a power sensor's last digits change always.
 IDLE_AFTER_S = 2.0
 # A stretch wider than this share of a period says too little about the phase to be kept. own choice.
@@ -48,6 +55,9 @@ class Sensor:
         self._repeats = 0
         self._new = 0
         self._against = 0.0
+        self._changed_by_s: float | None = None
+        self._factor = 0
+        self._gaps = 0
 
     def is_idle(self, now_s: float) -> bool:
         """Tell whether it has not changed for so long that nothing can be learnt of it."""
@@ -63,8 +73,11 @@ class Sensor:
             elif times is None or by_s - after_s < _TELLING * times.period_s:
                 self._keep(Change(after_s=after_s, by_s=by_s))
             self.changed_s = by_s
-        if times is not None:
-            self._judge(times, after_s, by_s, changed=changed)
+        if times is None:
+            return
+        self._judge(times, after_s, by_s, changed=changed)
+        if changed and self._is_slower(times, after_s, by_s):
+            self.forget()
 
     def learn(self, now_s: float) -> bool:
         """Make the estimate anew where enough was seen since the last time; True where it changed."""
@@ -72,6 +85,9 @@ class Sensor:
             return False
         self._new = 0
         self._learn_at_s = now_s + _LEARN_EVERY_S
+        if self.times is not None and self._shares_updates(self.times):
+            self.forget()
+            return False
         changes = len(self._older) + len(self._recent)
         if self.times is None and self._repeats < _LEAST_REPEATS * changes:
             return False  # it changes at nearly every poll: faster than they can tell
@@ -93,9 +109,34 @@ class Sensor:
         elif changed and by_s - after_s < _TELLING * times.period_s:
             self._against = max(0.0, self._against - _AGREEMENT)
 
+    def _shares_updates(self, times: UpdateTimes) -> bool:
+        """Tell whether too many of the recent changes fall on one and the same predicted update."""
+        counts = {times.number_at(change.middle_s) for change in self._recent}
+        return len(self._recent) >= LEAST_CHANGES and len(counts) < _ONE_EACH * len(self._recent)
+
+    def _is_slower(self, times: UpdateTimes, after_s: float, by_s: float) -> bool:
+        """Tell whether the changes come at every second predicted update only, or at every third, and so on.
+
+        Polls in step see each of them, and nothing contradicts the prediction: it is only more than there is.
+        """
+        before_s = self._changed_by_s
+        if times.count_between(after_s, by_s) != 1:  # which update it was is not known
+            self._changed_by_s = None
+            return False
+        self._changed_by_s = by_s
+        if before_s is None:
+            return False
+        self._factor = math.gcd(self._factor, times.count_between(before_s, by_s))
+        self._gaps += 1
+        if self._factor < 2:
+            self._factor = self._gaps = 0
+        return self._gaps >= _SLOWER_GAPS
+
     def forget(self) -> None:
         """Give the estimate up and measure anew."""
         self.times = None
+        self._changed_by_s = None
+        self._factor = self._gaps = 0
         self.lost_track += 1
         self._against = 0.0
         self._clear()

@@ -64,6 +64,10 @@ class UpdateTimes:
     jitter_s: float
     support: float
 
+    def number_at(self, time_s: float) -> int:
+        """Give which update lies nearest to a time, counted from the anchor."""
+        return round((time_s - self.anchor_s) / self.period_s)
+
     def next_after(self, time_s: float) -> float:
         """Give the first predicted update after a time."""
         return next_on_grid(self.anchor_s, self.period_s, time_s)

@@ -3,9 +3,11 @@ from pathlib import Path
 import pytest
 
 from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
+from telemetry.journal import JournalReader, JournalWriter
 from telemetry.records import Action, ActionState, Mode
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
 from tests.agent.fakes import FakeClockKnob
+from tests.telemetry.full_disk import full_disk
 
 
 @pytest.fixture
@@ -293,6 +295,20 @@ def test_a_journal_that_cannot_be_written_holds_the_cap_back_but_never_the_resto
     assert "No space left" in action.reason
     assert only(rig.actuator.release_all(reason="end")).state is ActionState.RELEASED
     assert rig.in_force == 1530.0
+
+
+def test_on_a_full_disk_no_clock_is_capped_and_whoever_follows_the_records_is_told_so(rig: Rig, tmp_path: Path) -> None:
+    path = tmp_path / "actuator.jsonl"
+    records = JournalWriter(path, spill_dir=tmp_path)
+    rig.actuator._sink = records.append
+    with full_disk():
+        rig.actuator.apply(cap(1057.0))
+    records.close()
+    assert rig.in_force == 1530.0
+    (told,) = JournalReader(path, spill_dir=tmp_path).read()
+    assert isinstance(told, Action)
+    assert told.state is ActionState.FAILED
+    assert told.reason == "the journal cannot be written: No space left on device"
 
 
 def test_claims_of_a_dead_run_are_released_by_the_next(rig: Rig) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -22,9 +23,9 @@ def spec(count: int = 1) -> TableSpec:
     return TableSpec(name="table", kind=EntityKind.GPU, entities=gpu_entities(count), signals=("power_w",))
 
 
-def working(count: int = 1) -> Built:
+def working(count: int = 1, *, signals: tuple[str, ...] = ("power_w",)) -> Built:
     status = SourceStatus(name="works", state=SourceState.WORKING, detail="")
-    return Built(collector=FakeCollector(spec(count)), status=status)
+    return Built(collector=FakeCollector(replace(spec(count), signals=signals)), status=status)
 
 
 def failed(count: int = 0) -> Built:
@@ -108,3 +109,24 @@ def test_no_second_thread_joins_one_that_is_stuck_and_its_late_answer_is_taken()
     assert stuck.asked == 1
     stuck.free.set()
     assert made.again(5.0)
+
+
+def test_a_source_that_measures_other_signals_than_before_has_come() -> None:
+    part = Switched(failed(1))
+    made = builder(part)
+    made.build(LIMIT_S)
+    part.built = working(1, signals=("power_w", "sm_clock_mhz"))
+    assert made.again(LIMIT_S)
+
+
+def test_an_answer_that_came_between_two_looks_is_taken_and_its_source_closed() -> None:
+    stuck = Switched(working())
+    stuck.free.clear()
+    made = builder(stuck)
+    made.build(0.1)
+    stuck.free.set()
+    made._threads[0].join(5.0)
+    assert made.again(LIMIT_S)
+    assert stuck.asked == 1, "it was asked again though its answer was there"
+    assert isinstance(stuck.built.collector, FakeCollector)
+    assert stuck.built.collector.closed == 1

@@ -10,7 +10,9 @@ from tests.agent.fakes import FakeClock
 FOUR = ("GPU-0", "GPU-1", "GPU-2", "GPU-3")
 
 
-def start(folder: Path, uuids: Sequence[str], *, lost_at_open: int = 0, clock: FakeClock | None = None) -> GpuRoster:
+def start(
+    folder: Path, uuids: Sequence[str], *, lost_at_open: Sequence[str] = (), clock: FakeClock | None = None
+) -> GpuRoster:
     roster = GpuRoster(
         folder / "gpus.json", uuids=uuids, lost_at_open=lost_at_open, node="node0", clock=clock or FakeClock()
     )
@@ -18,13 +20,13 @@ def start(folder: Path, uuids: Sequence[str], *, lost_at_open: int = 0, clock: F
     return roster
 
 
-def told(folder: Path, uuids: Sequence[str], *, lost_at_open: int = 0) -> tuple[Event, ...]:
+def told(folder: Path, uuids: Sequence[str], *, lost_at_open: Sequence[str] = ()) -> tuple[Event, ...]:
     return start(folder, uuids, lost_at_open=lost_at_open).poll(0.5)
 
 
 def test_a_gpu_that_the_driver_counts_and_cannot_open_is_told(tmp_path: Path) -> None:
-    (event,) = told(tmp_path, FOUR[:3], lost_at_open=1)
-    assert event.message == "1 of 4 GPUs do not answer at start"
+    (event,) = told(tmp_path, FOUR[:3], lost_at_open=("identify GPU 3: lost",))
+    assert event.message == "1 of 4 GPUs do not answer at start: identify GPU 3: lost"
     assert (event.kind, event.severity, event.entity_id) == (EventKind.COLLECTOR, Severity.CRITICAL, "node:node0")
 
 
@@ -57,7 +59,7 @@ def test_a_board_that_took_the_place_of_another_is_no_loss(tmp_path: Path) -> No
 
 def test_it_is_told_again_every_minute_as_the_same_error(tmp_path: Path) -> None:
     clock = FakeClock()
-    roster = start(tmp_path, FOUR[:3], lost_at_open=1, clock=clock)
+    roster = start(tmp_path, FOUR[:3], lost_at_open=("identify GPU 3: lost",), clock=clock)
     events = [event for _ in range(250) for event in roster.poll(0.5)]
     assert len(events) == 3
     assert len({event.id for event in events}) == 1

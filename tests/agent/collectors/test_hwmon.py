@@ -10,11 +10,13 @@ from agent.collectors.attribute_file import AttributeFile
 from agent.collectors.build import CollectorSettings, build_collectors
 from agent.collectors.host import Host
 from agent.collectors.hwmon import Hwmon
-from agent.collectors.hwmon_tree import find_inlet, find_rails
+from agent.collectors.hwmon_slow import other_rails
+from agent.collectors.hwmon_tree import find_inlet, find_rails, survey_rails
 from tests.agent.collectors.sysfs import two_supplies, write
 from tests.agent.fakes import FakeClock
 
 HWMON = "class/hwmon/hwmon0"
+OTHERS = {"5v": (5.01, 30.0), "3-3v": (3.31, 40.0)}
 
 
 def _keys(root: Path) -> list[str]:
@@ -109,6 +111,38 @@ def test_a_mainboard_chip_gives_only_the_voltage_that_is_labelled_12_v(tmp_path:
     assert (rail.voltage.name, rail.current) == ("in1_input", None)
 
 
+def _corsair(root: Path) -> None:
+    """A consumer supply as the kernel's corsair-psu driver shows it (Documentation/hwmon/corsair-psu.rst)."""
+    labels = ("v_in", "v_out +12v", "v_out +5v", "v_out +3.3v")
+    files = {f"{HWMON}/name": "corsairpsu", f"{HWMON}/curr1_label": "curr in", f"{HWMON}/curr1_input": "2100"}
+    for number, (label, reading_mv) in enumerate(zip(labels, (230_000, 12_050, 5_010, 3_310), strict=True)):
+        files |= {f"{HWMON}/in{number}_label": label, f"{HWMON}/in{number}_input": str(reading_mv)}
+    for number, label in enumerate(("curr +12v", "curr +5v", "curr +3.3v"), start=2):
+        files |= {f"{HWMON}/curr{number}_label": label, f"{HWMON}/curr{number}_input": str(number * 10_000)}
+    write(root, files)
+
+
+def test_a_supply_that_names_volts_and_amperes_by_rail_has_pairs(tmp_path: Path) -> None:
+    _corsair(tmp_path)
+    for collector, wanted in ((Hwmon(tmp_path), {"corsairpsu": (12.05, 20.0)}), (other_rails(tmp_path), OTHERS)):
+        assert collector is not None
+        values = np.empty(collector.spec.shape)
+        collector.read(values)
+        collector.close()
+        keys = [entity.key for entity in collector.spec.entities]
+        assert {key: tuple(row[:2]) for key, row in zip(keys, values, strict=True)} == {
+            key: pytest.approx(pair) for key, pair in wanted.items()
+        }
+
+
+def test_a_negative_rail_is_neither_a_12_v_rail_nor_an_odd_one(tmp_path: Path) -> None:
+    write(tmp_path, {f"{HWMON}/name": "w83627", f"{HWMON}/in1_label": "-12V", f"{HWMON}/in1_input": "-11900"})
+    write(tmp_path, {f"{HWMON}/in2_label": "-5V", f"{HWMON}/in2_input": "-5010"})
+    survey = survey_rails(tmp_path)
+    assert (survey.rails, survey.not_plausible) == ((), ())
+    assert other_rails(tmp_path) is None
+
+
 def test_two_chips_with_one_label_get_two_keys_that_do_not_depend_on_hwmon_numbers(tmp_path: Path) -> None:
     for number, place in ((5, "1-0040"), (4, "1-0041")):
         device = f"class/hwmon/hwmon{number}"
@@ -169,6 +203,17 @@ def test_no_hwmon_at_all_is_no_rails(tmp_path: Path) -> None:
 def test_what_is_not_a_number_is_absent(tmp_path: Path, content: str) -> None:
     (tmp_path / "in0_input").write_text(content)
     assert np.isnan(AttributeFile(tmp_path / "in0_input").read())
+
+
+def test_a_file_that_cannot_be_opened_is_absent_counted_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "in0_input"
+    path.symlink_to(path)  # opens for nobody, root neither
+    attribute = AttributeFile(path, reopen_after_reads=0)
+    assert all(np.isnan(attribute.read()) for _ in range(3))
+    assert attribute.failed == 3
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_a_shorter_number_over_a_longer_one_is_not_misread(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from agent.collectors.kernel_log import KernelLine, KernelLog, Start
 from telemetry.clock import NS_PER_S, SystemClock
+from telemetry.errors import RailwatchError, TransientError
 from telemetry.records import Event, EventKind, Severity
 from tests.agent.fakes import START_NS, FakeClock
 
@@ -207,10 +208,16 @@ def test_an_overrun_before_the_first_record_is_told_though_nobody_knows_how_many
 
 def test_a_record_that_is_too_long_is_counted_and_another_error_is_raised(log: Log) -> None:
     reader = on_device(log, errno.EINVAL, b"6,1,1,-;one\n", errno.EIO)
-    with pytest.raises(OSError, match="Input/output"):
+    with pytest.raises(TransientError, match="Input/output"):
         reader.poll(0.0)
     assert reader.malformed == 1
     reader.close()
+
+
+def test_a_device_that_vanishes_is_an_error_of_the_port_that_names_it(log: Log) -> None:
+    log.path.unlink(missing_ok=True)
+    with pytest.raises(TransientError, match=f"{log.path}: No such file"):
+        log.reader()
 
 
 @pytest.mark.parametrize("step_s", [3600.0, -3600.0])
@@ -236,8 +243,8 @@ def test_the_real_device_is_read_without_blocking() -> None:
         log.open()
         started_s = clock.monotonic_s()
         log.poll(0.1)
-    except OSError as err:
-        pytest.skip(f"/dev/kmsg cannot be read here: {err.strerror}")
+    except RailwatchError as err:
+        pytest.skip(str(err))
     finally:
         log.close()
     assert clock.monotonic_s() - started_s < 5

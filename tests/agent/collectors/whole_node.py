@@ -55,6 +55,7 @@ class Rings:
     """Sample buffers in which nothing is new."""
 
     signals: tuple[str, ...] = ("power_w",)
+    overruns = 0
 
     @property
     def depths(self) -> dict[str, int]:

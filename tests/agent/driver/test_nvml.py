@@ -139,11 +139,12 @@ def test_a_loss_and_the_return_are_each_told_once_though_two_readers_see_them(
     assert [("does not answer" in message) for message in told] == [True, False, True, False]
 
 
-def test_a_gpu_that_is_lost_at_the_start_is_counted(plant: PlantFile) -> None:
+def test_a_gpu_lost_at_the_start_is_listed_and_not_logged(plant: PlantFile, caplog: pytest.LogCaptureFixture) -> None:
     plant.set(0, lost=1)
     with NvmlDriver() as driver:
         assert [gpu.index for gpu in driver.gpus()] == [1, 2, 3]
-        assert driver.library.lost_at_open == 1
+        assert [why.partition(":")[0] for why in driver.library.lost_at_open] == ["identify GPU 0"]
+        assert caplog.records == []
 
 
 def test_without_a_driver_the_error_names_what_is_missing(plant: PlantFile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def test_a_gpu_that_belongs_to_others_is_not_a_lost_one(override: Callable[..., 
     library.functions["nvmlDeviceGetHandleByIndex_v2"] = lambda at, found: 4 if at.value == 2 else int(real(at, found))
     with NvmlDriver() as driver:
         assert [gpu.index for gpu in driver.gpus()] == [0, 1, 3]
-        assert driver.library.lost_at_open == 0
+        assert driver.library.lost_at_open == []
 
 
 def test_what_the_driver_lacks_is_read_another_way(plant: PlantFile, override: Callable[..., Overridden]) -> None:

@@ -46,6 +46,7 @@ class Rig:
         self.knob = FakeClockKnob()
         self.box = Box(clock_mhz=self.knob.settings.get)
         self.sink = Records()
+        self.suspicions = 0
         self.ring = Ring.create(
             folder / "ring",
             SPECS,
@@ -75,8 +76,13 @@ class Rig:
             self.clock,
             snapshot_path=self.folder / "guard.json",
             actions_path=self.journal_path,
+            events_path=self.folder / "slow.jsonl",
+            on_suspicion=self._note_suspicion,
         )
         self.guard.restore()
+
+    def _note_suspicion(self) -> None:
+        self.suspicions += 1
 
     def start_actuator(self) -> None:
         stop, ready = threading.Event(), threading.Event()

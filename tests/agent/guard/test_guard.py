@@ -12,9 +12,10 @@ from agent.actuation.request import CapRequest
 from agent.guard import guard as guard_module
 from agent.guard.orders import Orders
 from telemetry.errors import TransientError
-from telemetry.records import Action, ActionState, Decision, Event, IncidentState, Mode
+from telemetry.journal import JournalWriter
+from telemetry.records import Action, ActionState, Decision, Event, EventKind, IncidentState, Mode, Severity
 from tests.agent.fakes import FakeClock
-from tests.agent.guard.box import GPUS, ROW_NS, Box, done, make_pipeline
+from tests.agent.guard.box import GPUS, ROW_NS, WEAK_OHM, Box, done, make_pipeline
 from tests.agent.guard.rig import REAL, Rig, wait_for
 from tests.analytics.scenes import event_of
 
@@ -333,3 +334,34 @@ def test_a_quiet_step_is_cheap(rig: Rig) -> None:
     begun_s = REAL.monotonic_s()
     rig.tick(100)
     assert REAL.monotonic_s() - begun_s < 2.0
+
+
+def test_a_finding_that_is_raised_asks_for_a_closer_look(rig: Rig) -> None:
+    rig.tick(40)
+    assert rig.suspicions == 0
+    rig.box.resistance_ohm = WEAK_OHM
+    rig.tick(2)
+    assert rig.suspicions == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "severity", "asks"),
+    [
+        (EventKind.XID, Severity.WARNING, 1),
+        (EventKind.XID, Severity.INFO, 0),
+        (EventKind.COLLECTOR, Severity.WARNING, 0),
+    ],
+)
+def test_an_event_that_warns_asks_for_a_closer_look_whichever_process_tells_it(
+    rig: Rig, kind: EventKind, severity: Severity, asks: int
+) -> None:
+    rig.tick(40)
+    event = event_of(kind=kind, severity=severity, code=None)
+    rig.guard.tell(replace(event, id="own"))
+    rig.tick()
+    assert rig.suspicions == asks
+    journal = JournalWriter(rig.folder / "slow.jsonl")
+    journal.append(replace(event, id="of the slow process", time_ns=rig.clock.utc_ns()))
+    journal.close()
+    rig.tick(25)  # its journal is looked at once a second
+    assert rig.suspicions == 2 * asks

@@ -8,7 +8,7 @@ import numpy as np
 
 from agent.recorder.black_box import BlackBox
 from agent.recorder.following import RowFollower
-from agent.recorder.moments import Lines, MomentFollower, Position
+from agent.recorder.moments import Lines, MomentFollower
 from agent.recorder.recorder import Recorder, RunFacts
 from agent.recorder.settings import RecorderSettings
 from agent.recorder.shelf import Order
@@ -16,7 +16,7 @@ from agent.ring import Ring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import TableSpec
-from telemetry.journal import JournalWriter
+from telemetry.journal import JournalReader, JournalWriter, Position
 from telemetry.recording import RecordingMeta
 from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, Severity
 from tests.agent.fakes import START_NS, FakeClock
@@ -55,7 +55,9 @@ class Rig:
         return Recorder(
             rows=RowFollower(self.folder / "ring"),
             moments=MomentFollower(
-                {"guard": self.folder / "guard.jsonl"}, positions=positions or {}, lines=self.lines, source=None
+                {"guard": JournalReader(self.folder / "guard.jsonl", (positions or {}).get("guard"))},
+                lines=self.lines,
+                source=None,
             ),
             box=self.box,
             clock=self.clock,

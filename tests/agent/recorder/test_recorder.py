@@ -96,7 +96,7 @@ def with_a_kernel_log(rig: Rig, *, after: int | None = None) -> MomentFollower:
     path = rig.folder / "kmsg"
     path.touch()
     log = KernelLog(path, node="box", parser=rig.lines, clock=rig.clock, start=Start.BEGINNING, after=after)
-    return MomentFollower({}, positions={}, lines=rig.lines, source=log)
+    return MomentFollower({}, lines=rig.lines, source=log)
 
 
 def log_a_line(rig: Rig, number: int, text: str) -> None:

@@ -16,8 +16,8 @@ from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from agent.sampler.worker import WorkerState
 from telemetry.clock import SystemClock
+from telemetry.errors import TransientError
 from telemetry.frames import FloatArray
-from telemetry.records import Event, EventKind, Severity
 from telemetry.signals import RateClass
 from tests.agent.fakes import START_NS, FakeGpuReader, gpu_fast_spec, node_topology
 
@@ -35,6 +35,7 @@ class Late:
     def __init__(self) -> None:
         self.spec = gpu_fast_spec(2)
         self.table: RingTable | None = None
+        self.error: Exception | None = None
         self._reads = 0
 
     def follow(self, table: RingTable) -> None:
@@ -48,6 +49,8 @@ class Late:
         self._reads += 1
 
     def take_rows(self) -> tuple[StampedRow, ...]:
+        if self.error is not None:
+            raise self.error
         cells = np.full(self.spec.shape, np.nan)
         cells[0, 0] = float(self._reads)
         first_ns = START_NS + 10 * self._reads
@@ -136,20 +139,26 @@ def test_rows_of_the_past_are_kept_as_they_are_and_no_others_stand_between_them(
     ring.close()
 
 
-def test_an_event_that_warns_hurries_the_paced_collectors(tmp_path: Path) -> None:
+def test_rows_of_the_past_that_cannot_be_taken_are_a_read_that_failed(tmp_path: Path) -> None:
+    late, accounts = Late(), Accounts()
+    late.error = TransientError("the buffer is busy")
+    ring, sampler = _sampler(tmp_path, [late], SamplerSettings(), accounts)
+    sampler.start()
+    CLOCK.sleep_until(CLOCK.monotonic_s() + 0.1)
+    (status,) = sampler.statuses()
+    assert (status.state, status.detail) == (WorkerState.FAILING, "TransientError: the buffer is busy")
+    late.error = None
+    CLOCK.sleep_until(CLOCK.monotonic_s() + 0.8)  # longer than the back-off
+    assert sampler.statuses()[0].state is WorkerState.WORKING
+    assert accounts.collector_errors == 1
+    sampler.stop()
+    ring.close()
+
+
+def test_a_burst_hurries_the_paced_collectors(tmp_path: Path) -> None:
     ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], PACED, Accounts())
-    event = Event(
-        id="x",
-        time_ns=START_NS,
-        kind=EventKind.XID,
-        entity_id="gpu:0",
-        code=79,
-        severity=Severity.CRITICAL,
-        message="",
-        sources=("test",),
-    )
     before = sampler.pacing()
-    sampler._happened((event,))
+    sampler.burst(10.0)
     _run(sampler, 0.2)
     after = sampler.pacing()
     assert before is not None

@@ -298,6 +298,26 @@ def _raise(error: Exception) -> None:
     raise error
 
 
+def test_what_cannot_be_watched_keeps_the_watchdog_from_none_of_the_others(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad = node.sampler._workers[1], node.sampler._workers[0]
+    monkeypatch.setattr(bad, "watch", lambda: _raise(ZeroDivisionError("a defect")))
+    node.sampler.start()
+    _wait(lambda: node.good.reads > 3)
+    node.good.before_read = node.hang
+    _wait(lambda: good.status().state is WorkerState.HUNG)
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == ["bad cannot be watched"]
+
+
+def test_two_processes_that_sample_are_told_apart() -> None:
+    sampler, slow = (SelfMetrics("node0", Accounts(), CLOCK, process=process).spec for process in ("", "slow"))
+    assert sampler.signals == slow.signals
+    assert (sampler.name, slow.name) == ("agent", "agent_slow")
+    assert sampler.entities[0].id != slow.entities[0].id
+    assert slow.entities[0].tag("process") == "slow"
+
+
 def test_the_agent_tells_of_its_own_cost(tmp_path: Path) -> None:
     accounts = Accounts(driver_s=lambda: 1.25)
     collector = FakeCollector(_spec("good"), name="good")

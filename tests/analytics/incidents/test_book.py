@@ -135,6 +135,17 @@ def test_a_lost_gpu_beside_a_sag_says_so_and_both_incidents_stand() -> None:
     assert "electrical evidence in i-" in lost.summary
 
 
+def test_a_loss_that_only_the_node_tells_of_is_seen_beside_the_supplies_of_the_node() -> None:
+    lost = finding(Cause.GPU_LOST, "node:box", at_s=3)
+    told = Told()
+    told.step(lost, at_s=3)
+    assert "no electrical evidence" in told.open[0].summary
+    told = Told()
+    told.step(SAG)
+    told.step(lost, at_s=3)
+    assert any("electrical evidence in i-" in incident.summary for incident in told.open)
+
+
 def test_errors_of_the_peers_do_not_hide_which_gpu_was_lost() -> None:
     told = Told()
     errors = [finding(Cause.GPU_ERROR, entity_id, at_s=1) for entity_id in (GPUS[0], GPUS[1])]

@@ -104,3 +104,16 @@ def test_the_oldest_versions_go_but_never_an_open_incident(tmp_path: Path) -> No
     assert store.find("event", limit=1)[0].id == "e-499"
     assert store.find("incident", where={"state": "open"}) == (INCIDENT,)
     store.close()
+
+
+def test_records_that_the_file_does_not_have_are_shown_beside_it_and_not_written(tmp_path: Path) -> None:
+    file = RecordFile(tmp_path, simulated=True)
+    file.append([INCIDENT])
+    reader = RecordFile(tmp_path, read_only=True)
+    reader.show_more([CLOSED, event(1)], simulated=True)
+    assert reader.get(INCIDENT.id) == CLOSED
+    assert reader.find("event") == (event(1),)
+    assert reader.simulated(event(1).id) is True
+    assert file.find() == (INCIDENT,)
+    reader.close()
+    file.close()

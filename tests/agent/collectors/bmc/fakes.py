@@ -1,6 +1,6 @@
 """A controller in memory: as an IPMI port with the quirks that real ones have, and as a link."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.collectors.bmc.ipmi_port import (
@@ -23,8 +23,9 @@ LAST = 0xFFFF
 class FakePort:
     """An `IpmiPort`: records, readings and a log that a test fills.
 
-    `lose` is how many reservations are lost on the way, `most_bytes` what it gives of a record at a time; `error_after`
-    so many calls it fails once.
+    `lose` is how many reservations are lost on the way, `most_bytes` what it gives of a record at a time, `busy` how
+    many of the next commands find it busy; `takes` passes the time of a call, and after `error_after` calls it fails
+    once.
     """
 
     records: list[bytes] = field(default_factory=list)
@@ -33,6 +34,7 @@ class FakePort:
     name: str = "fake"
     most_bytes: int = 255
     lose: int = 0
+    busy: int = 0
     stamp: int = 1
     time_s: int | None = 1_700_000_000
     has_repository: bool = True
@@ -40,6 +42,7 @@ class FakePort:
     circular: bool = False
     dcmi: bytes | None = None
     asked: list[Request] = field(default_factory=list)
+    takes: Callable[[], None] | None = None
     error: RailwatchError | None = None
     error_after: int | None = None
     closed: int = 0
@@ -52,6 +55,8 @@ class FakePort:
             if self.error_after < 0:
                 self.error_after = None
                 raise TransientError("it hung up")
+        if self.takes is not None:
+            self.takes()
         self.asked += requests
         return tuple(self._one(request) for request in requests)
 
@@ -62,6 +67,9 @@ class FakePort:
         return sum((request.function, request.command) == (function, command) for request in self.asked)
 
     def _one(self, request: Request) -> Answer:
+        if self.busy:
+            self.busy -= 1
+            return Answer(code=0xC0)
         match (request.function, request.command):
             case (0x0A, 0x20) if self.has_repository:
                 stamps = self.stamp.to_bytes(4, "little") * 2
@@ -108,12 +116,13 @@ class FakePort:
 
 @dataclass(slots=True)
 class FakeLink:
-    """A `BoardLink` whose values, entries and errors a test sets."""
+    """A `BoardLink` whose values, entries and errors a test sets; `log_takes` passes the time of a look at its log."""
 
     points: tuple[Point, ...] = ()
     values: dict[str, float] = field(default_factory=dict)
     entries: list[LogEntry] = field(default_factory=list)
     error: RailwatchError | None = None
+    log_takes: Callable[[], None] | None = None
     name: str = "fake board"
     opened: int = 0
     closed: int = 0
@@ -134,6 +143,8 @@ class FakeLink:
     def new_entries(self) -> tuple[LogEntry, ...]:
         if self.error is not None:
             raise self.error
+        if self.log_takes is not None:
+            self.log_takes()
         entries, self.entries = tuple(self.entries), []
         return entries
 

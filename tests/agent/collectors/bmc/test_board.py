@@ -72,6 +72,19 @@ def test_the_controller_is_asked_once_an_interval_however_often_it_is_read(scene
     assert scene.link.reads == 2
 
 
+def test_a_value_that_no_sensor_can_mean_is_absent_counted_once_a_round_and_said_once(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.link.values["fan"] = 9e9
+    for _ in range(20):
+        assert scene.rail_v() == 12.0
+        assert math.isnan(scene.fan_rpm())
+        scene.clock.advance(1.0)
+    assert scene.node.refused == scene.link.reads == 2
+    (said,) = [record.getMessage() for record in caplog.records if "is refused" in record.message]
+    assert "fan is refused: 9e+09, expected 0 to 100000 rpm" in said
+
+
 def test_the_others_take_what_the_node_has_read_and_never_ask(scene: Scene) -> None:
     assert math.isnan(scene.fan_rpm())
     scene.rail_v()
@@ -137,6 +150,17 @@ def test_between_two_looks_at_the_log_it_only_waits(scene: Scene) -> None:
     assert scene.clock.slept_s[-1] == 0.5
     for _ in range(3):
         assert scene.log.poll(0.5) == ()
+    assert len(scene.log.poll(0.5)) == 1
+
+
+def test_a_log_that_takes_long_is_looked_at_less_often(scene: Scene) -> None:
+    scene.link.log_takes = lambda: scene.clock.advance(3.0)
+    scene.log.poll(0.5)
+    scene.link.log_takes = None
+    scene.link.entries = [entry(1)]
+    scene.clock.advance(11.0)
+    assert scene.log.poll(0.5) == ()
+    scene.clock.advance(0.5)
     assert len(scene.log.poll(0.5)) == 1
 
 

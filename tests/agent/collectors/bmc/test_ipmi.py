@@ -14,7 +14,7 @@ POWER = bytes([0xDC]) + (1234).to_bytes(2, "little") + bytes(14) + b"\x40"
 
 
 def link_of(port: FakePort) -> IpmiLink:
-    return IpmiLink(port, clock=FakeClock())
+    return IpmiLink(port, clock=FakeClock(), round_s=3.0)
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,24 @@ def test_a_sensor_that_is_refused_leaves_the_others_alone() -> None:
     assert values[second.key] == pytest.approx(6.3)
 
 
-def test_the_state_of_a_supply_is_its_bits() -> None:
-    record = bytearray(full(1, name=b"PSU0 Status", sensor_type=0x08, units1=0xC0))
+def state_of_a_supply(**more: int) -> bytes:
+    record = bytearray(full(1, name=b"PSU0 Status", sensor_type=0x08, **more))
     record[13] = 0x6F
-    link = link_of(FakePort(records=[bytes(record)], readings={1: bytes([0, SCANNED, 0x09, 0x80])}))
+    return bytes(record)
+
+
+@pytest.mark.parametrize(("offsets", "bits"), [(0x09, 1 + 8), (0x11, 1 + 8), (0x63, 1 + 2), (0x00, 0)])
+def test_the_state_of_a_supply_is_its_bits_and_no_others(offsets: int, bits: int) -> None:
+    link = link_of(FakePort(records=[state_of_a_supply(units1=0xC0)], readings={1: bytes([0, SCANNED, offsets, 0x80])}))
     (point,) = link.open()
-    assert link.read()[point.key] == 9.0
+    assert link.read()[point.key] == bits
+
+
+def test_one_sensor_of_a_supply_may_tell_power_and_state() -> None:
+    record = state_of_a_supply(m=2, exponents=0, unit=6)
+    link = link_of(FakePort(records=[record], readings={1: bytes([52, SCANNED, 0x01, 0x80])}))
+    power, state = link.open()
+    assert link.read() == {power.key: 104.0, state.key: 1.0}
 
 
 def test_the_nodes_power_comes_by_dcmi_where_the_controller_has_it() -> None:
@@ -55,8 +67,9 @@ def test_the_nodes_power_comes_by_dcmi_where_the_controller_has_it() -> None:
     link = link_of(port)
     assert [point.name for point in link.open()] == ["P12V", "Node power"]
     assert link.read()["dcmi.power"] == 1234.0
-    port.dcmi = POWER[:-1] + b"\x00"
-    assert math.isnan(link.read()["dcmi.power"])
+    for nothing in (POWER[:-1] + b"\x00", POWER[:1] + b"\x00\x00" + POWER[3:]):
+        port.dcmi = nothing
+        assert math.isnan(link.read()["dcmi.power"])
 
 
 def test_a_controller_that_does_not_measure_power_now_has_no_such_point() -> None:
@@ -73,3 +86,17 @@ def test_its_log_is_followed_over_a_new_connection() -> None:
     (entry,) = link.new_entries()
     assert entry.message.startswith("P12V: below its critical limit")
     assert port.closed == 1
+
+
+def test_a_slow_round_ends_in_time_and_the_next_goes_on_where_it_stopped() -> None:
+    clock = FakeClock()
+    port = FakePort(records=[full(number) for number in range(40)])
+    port.readings = {number: bytes([100, SCANNED, 0]) for number in range(40)}
+    link = IpmiLink(port, clock=clock, round_s=3.0)
+    points = link.open()
+    port.takes = lambda: clock.advance(2.0)
+    first = link.read()
+    assert len(first) == 32
+    port.asked.clear()
+    assert link.read().keys() == {point.key for point in points}
+    assert [request.data[0] for request in port.asked[:8]] == list(range(32, 40))

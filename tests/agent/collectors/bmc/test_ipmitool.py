@@ -26,7 +26,7 @@ from simulator.served.board import ipmi
 from simulator.served.board.status import Board as SimulatedBoard
 from telemetry.clock import SystemClock
 from telemetry.entities import Topology
-from telemetry.errors import EnvironmentLacksError, TransientError
+from telemetry.errors import EnvironmentLacksError, NotPermittedError, TransientError
 from telemetry.records import Event, EventKind, Severity
 from tests.services import require
 from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
@@ -66,7 +66,7 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Real]:
         interval_s=0.5,
     )
     port = IpmitoolPort(settings, clock=CLOCK)
-    board = Board(IpmiLink(port, clock=CLOCK), node="n", clock=CLOCK, interval_s=0.5)
+    board = Board(IpmiLink(port, clock=CLOCK, round_s=3.0), node="n", clock=CLOCK, interval_s=0.5)
     yield Real(simulated, controller, settings, port, board)
     port.close()
     os.kill(controller.pid, signal.SIGCONT)
@@ -209,6 +209,56 @@ def test_a_program_that_says_something_else_is_no_answer(
     settings = BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1")
     with pytest.raises(TransientError, match=re.escape(words)):
         IpmitoolPort(replace(settings, user="u"), clock=CLOCK).ask([DEVICE_ID])
+
+
+class TwentyTimesFaster:
+    """A clock by which a silence of seconds is over in a fraction of one."""
+
+    def monotonic_s(self) -> float:
+        return 20.0 * CLOCK.monotonic_s()
+
+    def utc_ns(self) -> int:
+        return CLOCK.utc_ns()
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        CLOCK.sleep_until(monotonic_s / 20.0)
+
+
+def test_a_program_that_never_ends_its_line_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "ipmitool"
+    program.write_text("#!/bin/sh\nwhile sleep 0.02; do printf x; done\n", encoding="ascii")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    settings = BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1", user="u")
+    with pytest.raises(TransientError, match="no answer within 4 s"):
+        IpmitoolPort(settings, clock=TwentyTimesFaster()).ask([DEVICE_ID])
+
+
+def test_a_password_that_cannot_be_read_costs_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ipmitool").write_text("#!/bin/sh\n", encoding="ascii")
+    (tmp_path / "ipmitool").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    settings = BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1", password_file=tmp_path / "absent")
+    port = IpmitoolPort(settings, clock=CLOCK)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        with pytest.raises(NotPermittedError, match="absent"):
+            port.ask([DEVICE_ID])
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_password_of_another_controller_in_the_environment_does_not_win(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "ipmitool"
+    program.write_text('#!/bin/sh\necho "$IPMITOOL_PASSWORD $IPMI_PASSWORD"; exit 1\n', encoding="ascii")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("IPMITOOL_PASSWORD", "another")
+    (tmp_path / "secret").write_text("ours\n", encoding="ascii")
+    settings = BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1", user="u", password_file=tmp_path / "secret")
+    with pytest.raises(TransientError, match="ours ours"):
+        IpmitoolPort(settings, clock=CLOCK).ask([DEVICE_ID])
 
 
 @pytest.mark.integration

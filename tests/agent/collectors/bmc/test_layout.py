@@ -73,7 +73,13 @@ def test_without_12_v_the_main_rail_is_the_next() -> None:
 
 def test_a_power_of_a_part_is_not_taken_for_that_of_the_node() -> None:
     parts = (point("CPU Power", Quantity.POWER), point("Memory Power", Quantity.POWER))
-    assert read(lay_out(parts, node="n", with_inlet=True).node, {"CPU Power": 300.0, "Memory Power": 20.0}) == {}
+    for some in (parts, parts[:1]):
+        assert read(lay_out(some, node="n", with_inlet=True).node, {"CPU Power": 300.0, "Memory Power": 20.0}) == {}
+
+
+def test_where_one_power_of_the_node_is_absent_the_next_counts() -> None:
+    two = (point("System Power", Quantity.POWER), point("Node power", Quantity.POWER))
+    assert read(lay_out(two, node="n", with_inlet=True).node, {"Node power": 900.0}) == {("n", "node_power_w"): 900.0}
 
 
 def test_supplies_rails_and_fans_are_entities() -> None:
@@ -92,6 +98,14 @@ def test_supplies_rails_and_fans_are_entities() -> None:
         ("bmc-fan0", "fan_rpm"): 9000.0,
         ("bmc-fan0", "fan_ratio"): 0.4,
     }
+
+
+def test_nothing_of_the_controller_is_called_as_what_hwmon_shows() -> None:
+    layout = lay_out(POINTS, node="n", with_inlet=True)
+    assert layout.supplies is not None
+    names = {entity.key: entity.name for entity in layout.supplies.spec.entities}
+    assert names["bmc-psu0"] == "psu0 (bmc)"
+    assert names["bmc-p12v"] == "P12V (bmc)"
 
 
 def test_what_two_points_tell_is_taken_from_the_first_that_knows() -> None:

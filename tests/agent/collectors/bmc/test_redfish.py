@@ -18,9 +18,9 @@ from simulator.served.board.redfish.tree import RedfishTree
 from simulator.served.board.status import Board as SimulatedBoard
 from simulator.served.board.status import Health
 from telemetry.clock import NS_PER_S
-from telemetry.errors import NotSupportedError, TransientError
+from telemetry.errors import NotPermittedError, NotSupportedError, TransientError
 from telemetry.records import EventKind, Severity
-from tests.agent.collectors.bmc.services import Tree, served
+from tests.agent.collectors.bmc.services import PASSWORD, USER, Tree, served
 from tests.agent.fakes import FakeClock
 from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
 
@@ -33,7 +33,9 @@ LOG = f"{ROOT}Managers/1/LogServices/SEL"
 def link_of(port: int, clock: FakeClock | None = None, **changes: Any) -> RedfishLink:
     clock = FakeClock() if clock is None else clock
     settings: dict[str, Any] = {"address": "127.0.0.1", "port": port, "transport": Transport.PLAIN} | changes
-    return RedfishLink(RedfishClient(BmcSettings(kind=BmcKind.REDFISH, **settings), clock=clock), clock=clock)
+    return RedfishLink(
+        RedfishClient(BmcSettings(kind=BmcKind.REDFISH, **settings), clock=clock), clock=clock, round_s=15.0
+    )
 
 
 def cells(table: TableLayout | None, values: Any) -> dict[tuple[str, str], float]:
@@ -152,6 +154,94 @@ def test_a_sensor_that_is_out_of_order_at_the_start_does_not_stop_the_others(tre
         assert dict(link.read()) == {f"{SENSORS}/b": 54.2}
 
 
+def test_two_pages_that_are_gone_side_by_side_do_not_take_the_others_with_them(tree: Tree) -> None:
+    tree.resources[SENSORS]["Members"].append(at(f"{SENSORS}/c"))
+    tree.resources[f"{SENSORS}/c"] = sensor("c", "P5V", 5.0)
+    with opened(tree) as link:
+        for key in "ab":
+            del tree.resources[f"{SENSORS}/{key}"]
+        values = link.read()
+    assert math.isnan(values[f"{SENSORS}/a"])
+    assert values[f"{SENSORS}/c"] == 5.0
+
+
+def test_what_this_user_may_not_read_is_left_out_and_said(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
+    tree.status[f"{SENSORS}/a"] = 403
+    with opened(tree) as link:
+        assert dict(link.read()) == {f"{SENSORS}/b": 54.2}
+    assert "1 resources are left out, the last one: " in caplog.text
+    assert "may not read it (HTTP 403)" in caplog.text
+
+
+def test_a_user_who_is_refused_later_is_asked_for_once_a_round_and_not_for_each_sensor(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IPMI_PASSWORD", PASSWORD)
+    tree.wants_login = True
+    with served(tree) as port:
+        link = link_of(port, user=USER)
+        link.open()
+        tree.tokens.clear()
+        monkeypatch.setenv("IPMI_PASSWORD", "changed meanwhile")
+        tree.asked.clear()
+        with pytest.raises(NotPermittedError, match="refuses user or password"):
+            link.read()
+        assert [how for how, _ in tree.asked].count("POST") == 1
+        link.close()
+
+
+def test_a_supply_that_is_pulled_is_absent_and_the_next_one_keeps_its_values(tree: Tree) -> None:
+    power = f"{CHASSIS}/Power"
+    tree.resources[CHASSIS] = {**at(CHASSIS), "Power": at(power)}
+
+    def show(*numbers: int) -> None:
+        tree.resources[power] = {
+            **at(power),
+            "Voltages": [{"Name": f"PS{n} Vout", "ReadingVolts": 12.0 + n / 100} for n in numbers],
+            "PowerSupplies": [
+                {**at(f"{power}#/PowerSupplies/{place}"), "Name": f"PS{n}", "LineInputVoltage": 230 + n}
+                for place, n in enumerate(numbers)
+            ],
+        }
+
+    show(1, 2)
+    with served(tree) as port:
+        link = link_of(port)
+        layout = lay_out(link.open(), node="n", with_inlet=True)
+        show(2)
+        found = cells(layout.supplies, link.read())
+        link.close()
+    assert (found["bmc-psu2", "input_voltage_v"], found["bmc-psu2", "output_voltage_v"]) == (232.0, 12.02)
+    assert math.isnan(found["bmc-psu1", "input_voltage_v"])
+    assert math.isnan(found["bmc-psu1", "output_voltage_v"])
+
+
+def test_the_power_of_a_part_s_chassis_is_not_the_node_s(tree: Tree) -> None:
+    gpu, metrics = f"{ROOT}Chassis/GPU0", "EnvironmentMetrics"
+    tree.resources[f"{ROOT}Chassis"] = {"Members": [at(gpu), at(CHASSIS)]}
+    for path, kind, power_w in ((gpu, "Module", 700), (CHASSIS, "RackMount", 5600)):
+        tree.resources[path] = {**at(path), "ChassisType": kind, metrics: at(f"{path}/{metrics}")}
+        tree.resources[f"{path}/{metrics}"] = {**at(f"{path}/{metrics}"), "PowerWatts": {"Reading": power_w}}
+    with served(tree) as port:
+        link = link_of(port)
+        layout = lay_out(link.open(), node="n", with_inlet=True)
+        assert cells(layout.node, link.read())["n", "node_power_w"] == 5600.0
+        link.close()
+
+
+def test_fans_and_heat_come_from_the_older_resource_where_the_sensors_have_none(tree: Tree) -> None:
+    thermal = f"{CHASSIS}/Thermal"
+    tree.resources[CHASSIS]["Thermal"] = at(thermal)
+    tree.resources[thermal] = {**at(thermal), "Fans": [{"Name": "Fan1", "Reading": 9000}]}
+    tree.resources[f"{SENSORS}/a"] |= {
+        "Name": "PSU1 Temp",
+        "Reading": 41.0,
+        "ReadingUnits": "Cel",
+    }  # is no air of the node
+    with opened(tree) as link:
+        assert link.read()[f"{thermal}#Fans.Fan1.1"] == 9000.0
+
+
 def test_a_service_of_which_nothing_works_is_a_failure(tree: Tree) -> None:
     with opened(tree) as link:
         for key in "ab":
@@ -160,14 +250,17 @@ def test_a_service_of_which_nothing_works_is_a_failure(tree: Tree) -> None:
             link.read()
 
 
-def test_where_the_service_can_expand_one_request_reads_all_sensors(tree: Tree) -> None:
-    tree.resources[ROOT]["ProtocolFeaturesSupported"] = {"ExpandQuery": {"NoLinks": True, "Levels": True}}
+@pytest.mark.parametrize(("levels", "query"), [(True, "?$expand=.($levels=1)"), (False, "?$expand=.")])
+def test_where_the_service_can_expand_one_request_reads_all_sensors(tree: Tree, *, levels: bool, query: str) -> None:
+    tree.resources[ROOT]["ProtocolFeaturesSupported"] = {"ExpandQuery": {"NoLinks": True, "Levels": levels}}
     members = [tree.resources[f"{SENSORS}/{key}"] for key in "ab"]
-    tree.resources[f"{SENSORS}?$expand=.($levels=1)"] = {**at(SENSORS), "Members": members}
+    tree.resources[f"{SENSORS}{query}"] = {**at(SENSORS), "Members": members}
     with opened(tree) as link:
         tree.asked.clear()
         assert link.read()[f"{SENSORS}/b"] == 54.2
         assert len(tree.asked) == 1
+        del members[0]
+        assert math.isnan(link.read()[f"{SENSORS}/a"])
 
 
 def test_a_reading_that_the_service_itself_no_longer_renews_is_absent(tree: Tree) -> None:
@@ -185,13 +278,11 @@ def test_a_slow_round_ends_in_time_and_the_next_goes_on_where_it_stopped(tree: T
     with opened(tree, clock) as link:
         tree.asked.clear()
         original = clock.monotonic_s
-        clock.monotonic_s = lambda: (clock.advance(10.0), original())[1]  # type: ignore[method-assign, func-returns-value]
-        link.read()
-        first = len(tree.asked)
-        link.read()
+        clock.monotonic_s = lambda: (clock.advance(20.0), original())[1]  # type: ignore[method-assign, func-returns-value]
+        for _ in range(3):
+            assert link.read().keys() == {f"{SENSORS}/a", f"{SENSORS}/b"}
     asked = [path for _, path in tree.asked]
-    assert first < 2 * len(asked)
-    assert {f"{SENSORS}/a", f"{SENSORS}/b"} <= set(asked)
+    assert asked == [f"{SENSORS}/a", f"{SENSORS}/b", f"{SENSORS}/a"]
 
 
 def test_the_older_resources_are_enough(tree: Tree) -> None:
@@ -316,15 +407,57 @@ class TestOfTheLog:
             assert entry.time_ns == clock.utc_ns()
             assert entry.message == "entry without a message"
 
-    def test_a_failure_skips_nothing(self, logging: Tree, clock: FakeClock) -> None:
+    def test_a_failure_skips_nothing_and_is_said_once(
+        self, logging: Tree, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    ) -> None:
         with opened(logging, clock) as link:
             add(logging, 2, "PSU2 failed", "2025-06-01T00:00:50Z")
             logging.status[LOG] = 503
-            with pytest.raises(TransientError):
-                link.new_entries()
+            for _ in range(2):
+                assert link.new_entries() == ()
             del logging.status[LOG]
             found: tuple[LogEntry, ...] = link.new_entries()
             assert len(found) == 1
+        assert [record.getMessage().split(":")[0] for record in caplog.records] == ["the event log cannot be read"]
+
+    @pytest.mark.parametrize("status", [403, 404, 500])
+    def test_a_log_that_cannot_be_read_takes_no_sensor_with_it(
+        self, logging: Tree, clock: FakeClock, status: int
+    ) -> None:
+        logging.status[f"{LOG}/Entries"] = status
+        with opened(logging, clock) as link:
+            assert link.new_entries() == ()
+            assert link.read()[f"{SENSORS}/a"] == 12.1
+            del logging.status[f"{LOG}/Entries"]
+            assert link.new_entries() == (), "what is there when it is first read is old"
+            add(logging, 2, "PSU2 failed", "2025-06-01T00:00:50Z")
+            assert len(link.new_entries()) == 1
+
+    def test_a_service_s_log_that_this_user_may_not_see_hides_no_other(self, logging: Tree, clock: FakeClock) -> None:
+        logging.status[f"{ROOT}Managers/1/LogServices/Dump"] = 403
+        with opened(logging, clock) as link:
+            add(logging, 2, "PSU2 failed", "2025-06-01T00:00:50Z")
+            assert len(link.new_entries()) == 1
+
+    def test_entries_that_are_only_links_are_fetched_once_each_and_told_anew_after_a_clear(
+        self, logging: Tree, clock: FakeClock
+    ) -> None:
+        entries = f"{LOG}/Entries"
+
+        def show(*numbers: int) -> None:
+            logging.resources[entries] = {"Members": [at(f"{entries}/{n}") for n in numbers]}
+            logging.resources |= {f"{entries}/{n}": logged(n, "PSU2 failed", "2025-06-01T00:00:50Z") for n in numbers}
+
+        show(1, 2)
+        with opened(logging, clock) as link:
+            show(1, 2, 3)
+            logging.asked.clear()
+            for told in (1, 0, 0):
+                assert len(link.new_entries()) == told
+            fetched = [path for _, path in logging.asked if path.startswith(f"{entries}/")]
+            assert fetched == [f"{entries}/3"]
+            show(1)
+            assert len(link.new_entries()) == 1
 
 
 def logged(number: int, message: Any, created: str, **more: Any) -> dict[str, Any]:

@@ -173,6 +173,11 @@ def test_nobody_there_is_told(clock: FakeClock) -> None:
         RedfishClient(settings, clock=clock).get(THING)
 
 
+def test_a_handshake_that_breaks_is_no_certificate_that_is_refused(make: Make) -> None:
+    with pytest.raises(TransientError, match="no TLS connection"):
+        make(transport=Transport.TLS).get(THING)
+
+
 def test_a_service_that_hangs_is_given_up(make: Make, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redfish_client, "_TIMEOUT", 0.2)
     tree.hold = threading.Event()

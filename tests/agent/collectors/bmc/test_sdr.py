@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.collectors.bmc.point import Place, Quantity
+from agent.collectors.bmc.point import Place, Point, Quantity
 from agent.collectors.bmc.sdr import SensorRecord, parse_record
 from simulator.served.board.sdr import full_record
 from simulator.served.board.status import Board
@@ -16,6 +16,11 @@ def parsed(record: bytes) -> SensorRecord:
     return sensor
 
 
+def point_of(record: bytes) -> Point:
+    (point,) = parsed(record).points()
+    return point
+
+
 def test_every_record_of_the_simulated_board_is_read_as_it_was_meant() -> None:
     for sensor in Board(NODE, KIND).sensors:
         record = parsed(full_record(sensor))
@@ -25,8 +30,7 @@ def test_every_record_of_the_simulated_board_is_read_as_it_was_meant() -> None:
 
 
 def test_a_rail_is_a_voltage_on_the_board() -> None:
-    point = parsed(full()).point()
-    assert point is not None
+    point = point_of(full())
     assert (point.quantity, point.place, point.name) == (Quantity.VOLTAGE, Place.BOARD, "P12V")
     assert parsed(full()).value(191) == 12.033
 
@@ -38,11 +42,10 @@ def test_temperatures_come_in_celsius(unit: int, raw: int, celsius: float) -> No
 
 
 def test_a_fan_in_percent_is_a_duty() -> None:
-    record = parsed(full(name=b"FAN3 Duty", m=1, exponents=0, unit=0, units1=0x01, sensor_type=4))
-    point = record.point()
-    assert point is not None
+    record = full(name=b"FAN3 Duty", m=1, exponents=0, unit=0, units1=0x01, sensor_type=4)
+    point = point_of(record)
     assert (point.quantity, point.place, point.unit) == (Quantity.FAN_DUTY, Place.FAN, "fan3")
-    assert record.value(45) == 0.45
+    assert parsed(record).value(45) == 0.45
 
 
 def test_a_supply_is_known_by_its_name_or_else_by_its_entity() -> None:
@@ -51,21 +54,29 @@ def test_a_supply_is_known_by_its_name_or_else_by_its_entity() -> None:
         (b"PS2 Input Power", 0x0A, 9, "psu2"),
         (b"Vin", 0x0A, 0x83, "psu3"),
     ):
-        point = parsed(full(name=name, entity=entity, instance=instance)).point()
-        assert point is not None
+        point = point_of(full(name=name, entity=entity, instance=instance))
         assert (point.place, point.unit, point.is_input) == (Place.SUPPLY, unit, True)
 
 
 def test_an_air_inlet_is_known_by_its_entity() -> None:
-    point = parsed(full(name=b"Temp 1", m=1, exponents=0, unit=1, sensor_type=1, entity=0x40)).point()
-    assert point is not None
+    point = point_of(full(name=b"Temp 1", m=1, exponents=0, unit=1, sensor_type=1, entity=0x40))
     assert point.place is Place.INLET
 
 
 def test_what_has_no_number_is_no_point() -> None:
-    assert parsed(full(units1=0xC0)).point() is None
-    assert parsed(full(linearization=0x70)).point() is None
-    assert parsed(full(unit=20)).point() is None
+    assert parsed(full(units1=0xC0)).points() == ()
+    assert parsed(full(linearization=0x70)).points() == ()
+    assert parsed(full(unit=20)).points() == ()
+    assert parsed(full(m=0)).points() == ()
+
+
+def test_a_supply_that_shows_its_power_and_its_state_as_one_sensor_has_two_points() -> None:
+    record = bytearray(full(name=b"Power Supply 1", m=1, exponents=0, unit=6, sensor_type=8, entity=0x0A))
+    record[13] = 0x6F
+    power, state = parsed(bytes(record)).points()
+    assert (power.quantity, state.quantity) == (Quantity.POWER, Quantity.SUPPLY_STATE)
+    assert power.unit == state.unit == "psu1"
+    assert power.key != state.key
 
 
 def test_names_are_read_in_each_of_their_codings() -> None:

@@ -26,8 +26,17 @@ def test_a_repository_is_read_once_and_again_when_it_has_changed() -> None:
     assert numbers(reader) == [1, 2, 3]
 
 
-def test_a_controller_that_gives_little_at_a_time_is_asked_for_less() -> None:
-    assert numbers(SdrReader(FakePort(records=[full(1), full(2)], most_bytes=5))) == [1, 2]
+def test_a_controller_that_gives_little_at_a_time_is_asked_for_less_and_that_is_remembered() -> None:
+    port = FakePort(records=[full(1), full(2)], most_bytes=5)
+    assert numbers(SdrReader(port)) == [1, 2]
+    wanted = [request.data[5] for request in port.asked if (request.function, request.command) == (STORAGE, GET)]
+    assert [count for count in wanted if count > 5] == [16, 8]
+
+
+def test_a_controller_that_is_busy_for_a_moment_is_asked_again() -> None:
+    assert numbers(SdrReader(FakePort(records=[full(1), full(2)], busy=4))) == [1, 2]
+    with pytest.raises(TransientError, match="code 0xc0"):
+        SdrReader(FakePort(records=[full(1)], busy=100)).sensors()
 
 
 def test_a_reservation_that_is_lost_is_made_anew() -> None:

@@ -36,6 +36,10 @@ def test_a_threshold_says_which_sensor_and_what_it_read() -> None:
         ((0x01, 0x01, 8), EventKind.BOARD_HEAT, Severity.INFO, "back below"),
         ((0x13, 0x6F, 10), EventKind.BOARD, Severity.CRITICAL, "bus fatal error"),
         ((0x10, 0x6F, 2), EventKind.BOARD, Severity.INFO, "log was cleared"),
+        ((0x08, 0x07, 2), EventKind.SUPPLY, Severity.CRITICAL, "critical"),
+        ((0x01, 0x07, 1), EventKind.BOARD_HEAT, Severity.WARNING, "not well"),
+        ((0x04, 0x04, 1), EventKind.FAN, Severity.WARNING, "about to fail"),
+        ((0x07, 0x6F, 1), EventKind.BOARD, Severity.CRITICAL, "by its own heat"),
         ((0xC1, 0x70, 5), EventKind.BOARD, Severity.INFO, "event 5 of type 0x70"),
     ],
 )

@@ -87,3 +87,22 @@ def test_a_controller_without_a_log_is_said_once_and_left_alone(caplog: pytest.L
     assert ids(reader) == []
     assert len(port.asked) == asked
     assert len(caplog.records) == 1
+
+
+def test_a_controller_that_is_busy_tells_nothing_again_and_skips_nothing() -> None:
+    port, reader = following({1: event(1), 2: event(2)})
+    port.log[3] = event(3)
+    for _ in range(2):
+        port.busy = 1
+        assert ids(reader) == []
+    assert ids(reader) == [3]
+
+
+def test_a_controller_that_is_busy_at_the_start_is_followed_from_then_on() -> None:
+    port = FakePort(log={1: event(1)}, busy=2)
+    reader = SelReader(port, clock=FakeClock())
+    reader.begin()
+    assert ids(reader) == []
+    assert ids(reader) == []
+    port.log[2] = event(2)
+    assert ids(reader) == [2]

@@ -9,6 +9,7 @@ from agent.collectors.bmc.redfish_client import ROOT
 from agent.collectors.bmc.settings import BmcKind, BmcSettings, Transport
 from agent.collectors.bmc.sources import BoardSource
 from agent.collectors.port import SourceState
+from agent.sampler.settings import Pace, SamplerSettings
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
 from telemetry.errors import ConfigError, NotPermittedError
@@ -65,6 +66,11 @@ def test_a_user_that_is_refused_is_not_permitted(monkeypatch: pytest.MonkeyPatch
     assert "wrong" not in status.detail
 
 
+@pytest.mark.parametrize(("interval_s", "pace"), [(1.0, SamplerSettings().slow), (10.0, SamplerSettings().rare)])
+def test_a_round_ends_before_the_sampler_takes_it_for_hung(interval_s: float, pace: Pace) -> None:
+    assert BmcSettings(interval_s=interval_s).round_s < pace.hung_after_s
+
+
 def test_switched_off_is_said_and_nobody_is_asked() -> None:
     for source in (None, source_of(kind=BmcKind.OFF)):
         status = sources.node_source(source).status
@@ -83,6 +89,15 @@ def test_without_ipmitool_the_source_is_missing(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(tmp_path))
     status = sources.node_source(source_of(kind=BmcKind.IPMI)).status
     assert (status.state, status.detail) == (SourceState.MISSING, "ipmitool is not installed")
+    assert status.how_to_get.startswith("install ipmitool")
+
+
+def test_a_password_file_that_cannot_be_read_is_what_the_help_speaks_of(tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    with served(Tree(resources=dict(TREE), wants_login=True)) as port:
+        status = sources.node_source(source_of(port, user="monitor", password_file=absent)).status
+    assert status.state is SourceState.NOT_PERMITTED
+    assert status.how_to_get.startswith(f"write the password to {absent}")
 
 
 def test_the_password_comes_from_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

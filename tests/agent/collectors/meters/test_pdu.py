@@ -128,6 +128,16 @@ def test_listed_objects_are_read_instead_of_tables(tmp_path: Path) -> None:
         collector.close()
 
 
+def test_a_value_on_the_wrong_scale_is_absent_and_counted(tmp_path: Path) -> None:
+    with snmpd(tmp_path, {"1.3.6.1.4.1.99999.1": 23055}) as agent:
+        oids = (OidReading(part="inlet", signal="mains_voltage_v", oid="1.3.6.1.4.1.99999.1.0", factor=10),)
+        agent.serve({"1.3.6.1.4.1.99999.1.0": 23055})
+        collector = found(over_v2c(agent, oids=oids))
+        assert np.isnan(cells(collector)["pdu-a/inlet", "mains_voltage_v"])
+        assert collector.refused == 1
+        collector.close()
+
+
 def test_a_pdu_that_does_not_answer_has_failed_and_is_no_collector(tmp_path: Path) -> None:
     with snmpd(tmp_path, APC_PDU) as agent:
         agent.end()

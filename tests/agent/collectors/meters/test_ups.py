@@ -19,6 +19,7 @@ from telemetry.clock import SystemClock
 from telemetry.errors import NotPermittedError, TransientError
 from telemetry.records import Event, EventKind, Severity
 from tests.agent.collectors.meters.upsd import HEALTHY, Upsd, upsd
+from tests.agent.fakes import FakeClock
 from tests.services import free_port
 
 CLOCK = SystemClock()
@@ -143,7 +144,7 @@ def a_server_that_says(answer: bytes) -> Iterator[UpsdSettings]:
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        yield UpsdSettings(port=listening.getsockname()[1], timeout_s=0.5)
+        yield UpsdSettings(port=listening.getsockname()[1], timeout_s=5.0)
         listening.shutdown(socket.SHUT_RDWR)
         thread.join(5.0)
 
@@ -158,6 +159,7 @@ def a_server_that_says(answer: bytes) -> Iterator[UpsdSettings]:
         (b"x" * ((1 << 20) + 1), "a line without end"),
         (b"BEGIN LIST VAR rack\n" + b'VAR rack a "1"\n' * 100_000, "a list without end"),
         (b"ERR INVALID-ARGUMENT\n", "INVALID-ARGUMENT"),
+        (b"ERR \n", "upsd at"),
     ],
 )
 def test_a_server_that_talks_nonsense_is_trouble_with_its_reason(answer: bytes, message: str) -> None:
@@ -176,8 +178,20 @@ def test_a_server_that_does_not_want_us_is_a_matter_of_permission() -> None:
         client.close()
 
 
-def test_a_value_that_is_a_text_is_absent_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_one_ups_tells_is_not_lost_when_the_server_fails_at_the_next() -> None:
+    answers = (
+        b'BEGIN LIST UPS\nUPS a "x"\nUPS b "x"\nEND LIST UPS\nBEGIN LIST VAR a\nVAR a ups.status "OB"\nEND LIST VAR a\n'
+    )
+    with a_server_that_says(answers) as settings:
+        source = UpsEvents([settings], clock=FakeClock())
+        (event,) = source.poll(0.1)
+        assert "is on battery" in event.message
+        source.close()
+
+
+def test_a_text_or_a_power_that_no_ups_has_is_absent_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
     said = {"input.voltage": "n/a", "ups.load": "nan", "ups.status": "<html>", "battery.charge": "50"}
+    said["ups.realpower"] = "-99999999"
     lines = "".join(f'VAR rack {name} "{text}"\n' for name, text in said.items())
     listed = f"BEGIN LIST VAR rack\n{lines}END LIST VAR rack\n".encode()
     with a_server_that_says(b'BEGIN LIST UPS\nUPS rack "x"\nEND LIST UPS\n') as settings:
@@ -189,8 +203,8 @@ def test_a_value_that_is_a_text_is_absent_counted_and_said_once(caplog: pytest.L
             collector.close()
         assert values["ups_battery_ratio"] == 0.5
         assert sum(np.isnan(value) for value in values.values()) == len(values) - 1
-    assert collector.refused == 6
-    assert sum("is refused" in record.message for record in caplog.records) == 3
+    assert collector.refused == 8
+    assert sum("is refused" in record.message for record in caplog.records) == 4
 
 
 def test_a_server_that_is_not_there_has_failed_and_how_to_get_it_is_said() -> None:

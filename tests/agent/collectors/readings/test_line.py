@@ -18,7 +18,9 @@ def test_a_line_with_everything_is_taken_apart() -> None:
     assert reading.time_ns == 1_769_860_800_000_000_001
 
 
-@pytest.mark.parametrize("line", [b"job,key=17 steps=5", b"job,key=17 steps=5i", b"job,key=17  steps=5 \r"])
+@pytest.mark.parametrize(
+    "line", [b"job,key=17 steps=5", b"job,key=17 steps=5i", b"job,key=17 steps=5u", b"job,key=17  steps=5 \r"]
+)
 def test_the_heartbeat_of_a_job_needs_no_time_and_no_name(line: bytes) -> None:
     reading = parse_line(line, node="node0")
     assert (reading.key, reading.name, reading.values, reading.time_ns) == ("17", "17", (("steps", 5.0),), None)
@@ -38,8 +40,13 @@ def test_the_node_need_not_name_itself() -> None:
         (b"supply power_w=1", "the key is missing"),
         (b"supply,key= power_w=1", "expected NAME=VALUE"),
         (b"supply,key=a,host=b power_w=1", "tag 'host' is not known"),
-        (b"supply,key=a,key=b power_w=1", "expected once"),
-        (b"supply,key=a watts=1", "'watts' is no signal of a supply"),
+        (b"supply,key=a,key=b power_w=1", "key is given twice"),
+        (b"supply,key=\x1b[31mred power_w=1", "a character in it cannot be printed"),
+        (b"supply,key=a watts=1", "'watts' is no signal of a supply; docs/reference/signals.md lists them"),
+        (b"supply,key=a input_powr_w=1", "perhaps input_power_w"),
+        (b"supply,key=a input_voltage_v=-99999999", "expected -1500 to 1500 V"),
+        (b"node inlet_temp_c=900000", "expected -100 to 250 \u00b0C"),
+        (b"job,key=a steps=-5", "expected at least 0"),
         (b"supply,key=a power_w=n/a", "expected a number"),
         (b'supply,key=a power_w="1"', "expected a number"),
         (b"supply,key=a power_w=nan", "expected a number"),
@@ -49,7 +56,7 @@ def test_the_node_need_not_name_itself() -> None:
         (b"supply,key=a power_w=1 1 1", "expected KIND,key=KEY"),
         (b"node,key=other inlet_temp_c=20", "this node is node0"),
         (b"supply,key=\xff power_w=1", "no UTF-8"),
-        (b"supply,key=" + b"a" * 200 + b" power_w=1", "128 characters"),
+        (b"supply,key=" + b"a" * 200 + b" power_w=1", "200 characters; at most 128"),
         (b"x" * 5000, "5000 bytes"),
     ],
 )

@@ -1,5 +1,6 @@
 """Readings of other programs: from their sockets into rows with their own times."""
 
+import contextlib
 import socket
 import stat
 from collections.abc import Callable, Iterator
@@ -108,6 +109,24 @@ def test_what_others_sent_is_held_and_only_what_came_is_fresh(tmp_path: Path, cl
     frame = _table(tmp_path, "sent_supply")
     assert frame.values[-1, :, 0].tolist() == [1.0, 2.0]
     assert frame.fresh[-1, :, 0].tolist() == [False, True], "the same number sent again is news"
+
+
+def test_a_line_that_comes_late_is_a_row_of_its_time_and_changes_no_value_of_now(
+    tmp_path: Path, clock: FakeClock, make: Maker
+) -> None:
+    source = make()
+    source.open()
+    late = f"job,key=17 steps=8 {START_NS - NS_PER_S}"
+    for lines in ([f"job,key=17 steps=9 {START_NS}", "job,key=18 steps=1"], [late], ["job,key=18 steps=2"]):
+        _send(tmp_path, *lines)
+        source.poll(0.2)
+    ring = Ring.attach(tmp_path / "ring")
+    before, behind = ring.tables["sent_job"].read(0), ring.tables["sent_job"].read(1)
+    ring.close()
+    assert before.next == 1, "a frame ends where time goes back"
+    assert behind.frame.time_ns[0] == START_NS - NS_PER_S
+    assert behind.frame.values[:, :, 0].tolist() == [[8.0, 1.0], [9.0, 2.0]]
+    assert behind.frame.fresh[:, :, 0].tolist() == [[True, False], [False, True]]
 
 
 def test_a_new_entity_gets_a_column_and_nothing_of_the_ring_before_is_taken_from_its_readers(
@@ -292,3 +311,18 @@ def test_a_place_that_is_taken_is_named(tmp_path: Path, make: Maker) -> None:
     (tmp_path / "readings.sock").write_text("")
     with pytest.raises(TransientError, match=r"readings\.sock: Address already in use"):
         make().open()
+
+
+@pytest.mark.timeout(10)
+def test_a_socket_of_a_process_that_takes_nobody_in_is_left_to_it_at_once(tmp_path: Path, make: Maker) -> None:
+    path = tmp_path / "readings-stream.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stuck, contextlib.ExitStack() as senders:
+        stuck.bind(str(path))
+        stuck.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                sender = senders.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                sender.settimeout(0)
+                sender.connect(str(path))
+        with pytest.raises(TransientError, match=r"readings-stream\.sock: Address already in use"):
+            make().open()

@@ -57,7 +57,7 @@ def poll(
     start_s: float,
     end_s: float,
     late_s: float = 0.0,
-    busy: Callable[[float], bool] = lambda _: True,
+    busy: Callable[[float], float] = lambda _: 1.0,
     read_s: float = 0.0002,
 ) -> Polled:
     """Poll until the end; each tick comes late by up to `late_s`. The cells are the sensors', then one for the load."""
@@ -77,7 +77,7 @@ def poll(
                 seen.append(number)
         held = values
         polled.times_s.append(now_s)
-        row = np.array([*values, 1.0 if busy(now_s) else 0.0]).reshape(1, -1)
+        row = np.array([*values, busy(now_s)]).reshape(1, -1)
         began_s, now_s = now_s, now_s + read_s
         pacer.saw(began_s, now_s, fresh, row)
         pacer.advance(now_s)

@@ -1,0 +1,59 @@
+"""A run whose data folder lies on a disk that fills up: nothing it says is less true for that."""
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from telemetry.clock import SystemClock
+from tests.integration.running import node_up, quick_sag, railwatch
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(90)]
+WITHIN_S = 30.0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(place: Path) -> None:
+    with contextlib.suppress(OSError), (place / "fill").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def test_on_a_full_disk_a_sag_is_answered_shown_and_told_and_the_end_says_what_is_not_kept(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    with node_up(small_disk / "data", *quick_sag(tmp_path)) as node:
+        assert node.url
+        fill(small_disk)
+        node.line(WITHIN_S, type="incident")
+        node.line(WITHIN_S, type="action", state="applied")
+        clock = SystemClock()
+        clock.sleep_until(clock.monotonic_s() + 1.0)
+        status = node.api("status")
+        assert status["health"] in ("unhealthy", "degraded")
+        assert "records cannot be written: " in status["health_reason"]
+        assert status["health_reason"].endswith("No space left on device")
+        assert len(node.api("incidents")) == 1
+        data_dir = ("--data-dir", str(node.data_dir))
+        assert railwatch("actions", "list", *data_dir, "--json").rows[0]["state"] == "applied"
+        asked = railwatch("record", *data_dir)
+        assert (asked.status, "recordings: No space left on device" in asked.err) == (3, True)
+        assert node.end() == 1, node.story()
+    summary = node.lines[-1]
+    assert (summary["type"], summary["incidents"], summary["caps_left"]) == ("summary", 1, 0)
+    assert summary["records_lost"] > 5
+    assert any("records of this run are not kept: " in line for line in node.said)

@@ -1,0 +1,125 @@
+"""``record``, ``recordings`` and what reads records, where something is in the way."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+from agent.recorder.black_box import BlackBox
+from agent.recorder.shelf import Order
+from agent.recorder.triggers import BY_HAND
+from agent.recorder.unpacking import contents_of
+from agent.recorder.writing import Result
+from railwatch.cli.output import describe
+from railwatch.cli.place import open_records
+from railwatch.cli.record import _wish, record
+from railwatch.cli.recordings import list_command
+from railwatch.processes.recorder import Teller
+from railwatch.recorded_run import box_dir, run_meta, wishes_dir
+from railwatch.session import Session
+from telemetry.errors import EnvironmentLacksError
+from telemetry.journal import JournalReader
+from telemetry.records import Action, ActionState, Event, Mode
+from telemetry.store.records import RecordFile
+from tests.agent.fakes import START_NS, FakeClock
+from tests.railwatch.a_run import a_session, an_event
+from tests.telemetry.full_disk import full_disk
+
+FULL = "recordings/a.parquet: cannot be written: No space left on device"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    made = a_session(tmp_path)
+    made.journal_dir.mkdir(parents=True)
+    wishes_dir(made.run_dir).mkdir()
+    return made
+
+
+def test_whoever_asked_for_a_recording_is_told_that_it_cannot_be_written(session: Session) -> None:
+    journal = session.journal_writer("recorder")
+    teller = Teller(session, journal, BlackBox(box_dir(session.config.data_dir), 1 << 20), FakeClock())
+    about = {"triggers": [{"what": BY_HAND, "id": str(START_NS)}]}
+    order = Order(name="a", contents=contents_of([], {}), meta=run_meta(session).with_about(about))
+    teller.hear(Result(order=order, why=FULL))
+    with pytest.raises(EnvironmentLacksError, match=f"^{FULL}; it waits in memory until there is room$"):
+        _wish(session, FakeClock())
+    (told,) = JournalReader(session.journal_path("recorder")).read()
+    assert isinstance(told, Event)
+    assert FULL in told.message
+    journal.close()
+
+
+def test_on_a_full_disk_no_recording_is_asked_for(session: Session) -> None:
+    with full_disk(), pytest.raises(EnvironmentLacksError, match="data/recordings: No space left on device"):
+        _wish(session, FakeClock())
+    assert not list(wishes_dir(session.run_dir).iterdir())
+
+
+def test_a_recorder_that_says_nothing_is_told_by_the_folder_of_recordings(session: Session) -> None:
+    with pytest.raises(EnvironmentLacksError, match="data/recordings: the flight recorder has written nothing"):
+        _wish(session, FakeClock())
+
+
+def test_a_recording_of_no_length_and_one_over_a_file_are_refused(tmp_path: Path) -> None:
+    there = tmp_path / "a.parquet"
+    there.write_text("of yesterday")
+    with pytest.raises(typer.BadParameter, match="--duration 0s records nothing"):
+        record(tmp_path / "b.parquet", 0.0, data_dir=tmp_path)
+    with pytest.raises(typer.BadParameter, match="exists; expected a name that is free, or --force"):
+        record(there, None, data_dir=tmp_path)
+    with pytest.raises(EnvironmentLacksError, match="no railwatch runs on this data folder"):
+        record(there, None, force=True, data_dir=tmp_path)
+
+
+def test_a_folder_that_no_run_used_has_no_recordings_to_list(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentLacksError, match="expected the data folder of a run"):
+        list_command(data_dir=tmp_path / "nope")
+
+
+def test_commands_show_what_a_run_on_a_full_disk_holds_in_memory(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_dir = session.config.data_dir
+    file = RecordFile(data_dir / "records", simulated=True)
+    journal = session.journal_writer("guard")
+    journal.append(an_event(0))
+    file.append([an_event(0)])
+    reader = session.journal_reader("guard")
+    assert len(list(reader.read())) == 1
+    session.keep_stored_position("guard", reader.position)
+    with full_disk():
+        journal.append(an_event(1))
+    session.service_status_path.write_text(json.dumps({"records_waiting": 1}))
+    monkeypatch.setattr("railwatch.cli.place.run_dir_of", lambda _: session.run_dir)
+    records = open_records(data_dir)
+    assert {event.id for event in records.find("event")} == {"e0", "e1"}
+    assert len(records.history("e0")) == 1
+    assert file.find("event") == (an_event(0),)
+    for closing in (records, file, journal):
+        closing.close()
+
+
+@pytest.mark.parametrize("state", [ActionState.FAILED, ActionState.REFUSED])
+def test_an_action_that_was_held_back_is_told_with_its_reason(state: ActionState) -> None:
+    action = Action(
+        id="a",
+        time_ns=START_NS,
+        incident_id="i",
+        decision_id="d",
+        entity_id="gpu:0",
+        knob="application_clock",
+        unit="MHz",
+        mode=Mode.ENFORCE,
+        state=state,
+        found=None,
+        wanted=1057.0,
+        read_back=None,
+        lease_until_ns=None,
+        owner="rules",
+        reason="the journal cannot be written: No space left on device",
+    )
+    assert describe(action).endswith(
+        "application_clock 1057 MHz: the journal cannot be written: No space left on device"
+    )

@@ -1,0 +1,184 @@
+"""The sampling process, run in a thread of the test: what makes it end, and what does not keep it from starting."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.collectors.build import Built, CollectorSettings
+from agent.collectors.port import SourceState, SourceStatus
+from agent.ring import Ring
+from agent.sampler.sampler import EVENT_BURST_S, Sampler
+from railwatch import guarding
+from railwatch.processes import sampler
+from railwatch.reenumeration import COUNTED_FILE, WANTED_FILE
+from railwatch.session import Session
+from telemetry.clock import SystemClock
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import TableSpec
+from telemetry.journal import JournalWriter
+from tests.agent.fakes import FakeCollector
+from tests.analytics.scenes import event_of
+from tests.railwatch.a_run import a_session
+
+CLOCK = SystemClock()
+pytestmark = pytest.mark.timeout(60)
+
+
+def source(name: str) -> FakeCollector:
+    entity = Entity(kind=EntityKind.SUPPLY, key=name, name=name)
+    spec = TableSpec(name=name, kind=EntityKind.SUPPLY, entities=(entity,), signals=("mains_power_w",))
+    return FakeCollector(spec, name=name)
+
+
+def built(collector: FakeCollector | None) -> Built:
+    state = SourceState.FAILED if collector is None else SourceState.WORKING
+    return Built(collector=collector, status=SourceStatus(name="source", state=state, detail="a test"))
+
+
+class Run:
+    """`sampler.main` in a thread; `status` is what it left with."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.stop = threading.Event()
+        self.ready = threading.Event()
+        self.facts: dict[str, Any] = {}
+        self.status: Any = "running"
+        self._thread = threading.Thread(target=self._main, daemon=True)
+        self._thread.start()
+        assert self.ready.wait(20.0)
+
+    def _main(self) -> None:
+        try:
+            sampler.main(self.session, self.stop, self._say_ready)
+            self.status = 0
+        except SystemExit as err:
+            self.status = err.code
+
+    def _say_ready(self, facts: dict[str, Any]) -> None:
+        self.facts = facts
+        self.ready.set()
+
+    def end(self) -> None:
+        self.stop.set()
+        self.join()
+
+    def join(self) -> None:
+        self._thread.join(20.0)
+        assert not self._thread.is_alive()
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    end_s = CLOCK.monotonic_s() + 20.0
+    while not condition():
+        assert CLOCK.monotonic_s() < end_s, "it did not come true in time"
+        CLOCK.sleep_until(CLOCK.monotonic_s() + 0.02)
+
+
+def _leave(status: int) -> None:
+    raise SystemExit(status)
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A node without GPUs, bus and kernel log; a process that leaves ends its thread and not the tests."""
+    monkeypatch.setattr(sampler, "leave", _leave)
+    monkeypatch.setattr(sampler, "settle_process", lambda: None)
+    monkeypatch.setattr(sampler, "build_event_sources", lambda _: ())
+    monkeypatch.setattr(guarding, "_step_log", lambda *_: None)  # its lock ends with a process, not with a thread
+    away = str(tmp_path / "none")
+    return replace(a_session(tmp_path), sysfs=away, proc=away, kmsg=away)
+
+
+@pytest.fixture
+def stuck() -> Iterator[threading.Event]:
+    """What never answers waits for this."""
+    release = threading.Event()
+    yield release
+    release.set()
+
+
+def test_a_source_that_hangs_or_raises_when_it_is_built_keeps_no_other_from_being_read(
+    session: Session, monkeypatch: pytest.MonkeyPatch, stuck: threading.Event
+) -> None:
+    def _hangs(settings: CollectorSettings) -> Built:
+        stuck.wait(60.0)
+        return built(None)
+
+    def _raises(settings: CollectorSettings) -> Built:
+        raise OSError("no such bus")
+
+    monkeypatch.setattr(sampler, "BUILD_LIMIT_S", 0.2)
+    monkeypatch.setattr(sampler, "FACTORIES", (_hangs, _raises, lambda _: built(source("works"))))
+    run = Run(session)
+    assert run.facts["tables"] == ["works"]
+    ring = Ring.attach(session.ring_path)
+    wait_for(lambda: ring.tables["works"].count > 5)
+    ring.close()
+    run.end()
+    assert run.status == 0
+
+
+def test_a_source_that_answers_later_is_read_by_the_next_process(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def _takes_its_time(settings: CollectorSettings) -> Built:
+        CLOCK.sleep_until(CLOCK.monotonic_s() + 0.5)
+        return built(source("late"))
+
+    monkeypatch.setattr(sampler, "LOOK_AGAIN_S", 0.6)
+    monkeypatch.setattr(sampler, "BUILD_LIMIT_S", 0.1)
+    monkeypatch.setattr(sampler, "FACTORIES", (_takes_its_time, lambda _: built(source("works"))))
+    run = Run(session)
+    assert run.facts["tables"] == ["works"]
+    run.join()
+    assert run.status == sampler.SOURCES_CHANGED
+    again = Run(session)
+    assert again.facts["tables"] == ["late", "works"], "it is given the time that it takes"
+    again.end()
+
+
+def test_a_guard_that_is_silent_ends_the_process_though_a_thread_is_stuck(
+    session: Session, monkeypatch: pytest.MonkeyPatch, stuck: threading.Event
+) -> None:
+    hangs = source("hangs")
+
+    def hang() -> None:
+        stuck.wait(60.0)
+
+    hangs.before_read = hang
+    monkeypatch.setattr(sampler, "FACTORIES", (lambda _: built(hangs),))
+    monkeypatch.setattr(guarding, "GUARD_SILENT_S", -1.0)
+    run = Run(session)
+    begun_s = CLOCK.monotonic_s()
+    run.join()
+    assert run.status == sampler.GUARD_ENDED, "it left, and waited for nothing"
+    assert CLOCK.monotonic_s() - begun_s < 10.0
+
+
+def test_word_that_a_gpu_was_split_ends_the_process_and_leaves_the_mark_of_a_count(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "FACTORIES", (lambda _: built(source("works")),))
+    run = Run(session)
+    (session.run_dir / WANTED_FILE).write_text("gpu0 is split into instances")
+    run.join()
+    assert run.status == sampler.GPUS_CHANGED
+    assert (session.run_dir / COUNTED_FILE).exists()
+
+
+def test_an_event_of_the_slow_process_hurries_the_reading(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    bursts: list[float] = []
+    monkeypatch.setattr(Sampler, "burst", lambda _, seconds: bursts.append(seconds))
+    monkeypatch.setattr(sampler, "FACTORIES", (lambda _: built(source("works")),))
+    run = Run(session)
+    journal = JournalWriter(session.slow_events_path)
+    journal.append(event_of())
+    journal.close()
+    wait_for(lambda: bursts)
+    run.end()
+    assert bursts == [EVENT_BURST_S]
