@@ -4,8 +4,8 @@ import numpy as np
 
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
-from analytics.incidents.families import ELECTRICAL, family_of
 from analytics.incidents.book import IncidentBook
+from analytics.incidents.families import ELECTRICAL, family_of
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
 from telemetry.records import Cause, Incident

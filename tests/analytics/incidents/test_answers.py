@@ -224,7 +224,7 @@ def test_a_joint_that_stays_bad_under_a_cap_is_mitigated_and_open_again_without_
     told.step(finding(Cause.JOINT_AGEING, "supply:psu0", at_s=5, detector="source_resistance"), at_s=5)
     told.book.note_claim(opened.id, in_force=True, now_ns=at(6))
     (held,) = told.step(cleared(SAG, at_s=20), at_s=20)
-    assert (held.id, held.cause, held.state) == (opened.id, Cause.JOINT_AGEING, IncidentState.MITIGATED)
+    assert (held.id, held.cause, held.state) == (opened.id, Cause.SUPPLY_SAG, IncidentState.MITIGATED)
     assert told.step(at_s=4000) == ()
     (free,) = told.book.note_claim(opened.id, in_force=False, now_ns=at(5000))
     assert free.state is IncidentState.OPEN
