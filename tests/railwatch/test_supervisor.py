@@ -40,7 +40,8 @@ def wait_for(condition: Callable[[], object], *, within_s: float = 10.0) -> None
 
 def running(pid: int) -> bool:
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        process = psutil.Process(pid)  # it is reaped only once its last thread has ended
+        return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
     except psutil.NoSuchProcess:
         return False
 
