@@ -25,7 +25,8 @@ ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
 	$(BIN)/python -m pytest -m "not integration" --numprocesses auto --dist loadfile
-	$(BIN)/python -m pytest -m integration --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m "integration and not alone" --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m alone
 endif
 
 check: $(STAMP) ## format, lint, types, import contracts, generated references

@@ -62,6 +62,8 @@ class SupplyPlausibilityState:
     usual_a: FloatArray
     fitted: MaskArray
     correlation: FloatArray
+    power_sum_w: FloatArray
+    power_rows: FloatArray
     mismatch: FloatArray
     mismatch_s: FloatArray
     streaks: FloatArray
@@ -90,6 +92,8 @@ class SupplyPlausibility:
             usual_a=zero,
             fitted=np.zeros(size, dtype=np.bool_),
             correlation=unknown,
+            power_sum_w=zero,
+            power_rows=zero,
             mismatch=unknown,
             mismatch_s=zero,
             streaks=np.zeros((size, len(_FAULTS))),
@@ -110,21 +114,28 @@ class SupplyPlausibility:
             back = state.last_ns is not None and now_ns < state.last_ns
             blocks = restart(state.blocks) if back else state.blocks
             blocks = add_row(blocks, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
-            state = replace(state, last_ns=now_ns, blocks=blocks)
+            measured = used[row] & np.isfinite(power_w[row])
+            state = replace(
+                state,
+                last_ns=now_ns,
+                blocks=blocks,
+                power_sum_w=(0.0 if back else state.power_sum_w) + np.where(measured, power_w[row], 0.0),
+                power_rows=(0.0 if back else state.power_rows) + measured,
+            )
             if not is_full(blocks, now_ns):
                 continue
-            state, changes = self._block(state, now_ns, power_w[row])
+            state, changes = self._block(state, now_ns)
             if changes.some:
                 findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
         return state, tuple(findings)
 
-    def _block(
-        self, state: SupplyPlausibilityState, now_ns: int, power_w: FloatArray
-    ) -> tuple[SupplyPlausibilityState, Changes]:
+    def _block(self, state: SupplyPlausibilityState, now_ns: int) -> tuple[SupplyPlausibilityState, Changes]:
         limits = self.limits
         blocks, means, windows = close(state.blocks, now_ns)
         passed_ns = 0 if state.judged_ns is None else now_ns - state.judged_ns
         passed_ns = min(max(passed_ns, 0), _LONGEST_STEP_NS)
+        # Over the same rows as voltage and current: on a load that steps, one row of power says nothing of a mean.
+        power_w = state.power_sum_w / np.where(state.power_rows > 0, state.power_rows, np.nan)
         off = power_mismatch(power_w, means.mean_v, means.mean_a)
         known = np.isfinite(off)
         before = np.where(np.isnan(state.mismatch), off, state.mismatch)
@@ -144,6 +155,8 @@ class SupplyPlausibility:
             usual_a=np.where(both, means.spread_a, _FADES * state.usual_a),
             fitted=state.fitted | np.isfinite(windows.resistance_ohm),
             correlation=np.where(windows.complete & windows.moved, windows.correlation, state.correlation),
+            power_sum_w=np.zeros(len(known)),
+            power_rows=np.zeros(len(known)),
             mismatch=mismatch,
             mismatch_s=lasted,
             streaks=streaks,

@@ -18,7 +18,7 @@ from telemetry.store.port import Resolution
 from tests.integration.running import Done, Fields, LiveStream, Node, node_up, railwatch
 from tests.simulator.driver.remote_nvml import RemoteNvml, remote_nvml
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.alone, pytest.mark.timeout(180)]
 LIMIT_V = 11.40  # ATX12V design guides: the lowest voltage in range at the load's end
 SM_CLOCK = 1  # NVML_CLOCK_SM, nvml.h
 UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -123,13 +123,16 @@ def test_a_finding_leads_to_an_incident_a_decision_an_action_and_an_outcome(sag:
     firsts = {name: first(sag.lines, type=name) for name in LOOP}
     assert [firsts[name]["time"] for name in LOOP] == sorted(firsts[name]["time"] for name in LOOP)
     incident = firsts["incident"]
-    assert firsts["finding"]["cause"] == incident["cause"] == "supply_sag"
+    # The joint may be told to age before the rail is below its limit; then the sag joins that incident and leads it.
+    assert firsts["finding"]["cause"] == incident["cause"]
+    assert incident["cause"] in ("supply_sag", "joint_ageing")
+    assert "supply_sag" in [line["cause"] for line in sag.lines if line.get("id") == incident["id"]]
     # The cap may come before the second supply is below its limit for long enough.
     assert {*incident["affected"]} & {"supply:psu0", "supply:psu1"} == {*incident["affected"]} != set()
-    assert firsts["decision"]["verdict"] == "execute"
-    for name in ("decision", "action", "outcome"):
-        assert firsts[name]["incident_id"] == incident["id"]
-    assert firsts["action"]["decision_id"] == firsts["decision"]["id"]
+    decision = first(sag.lines, type="decision", id=firsts["action"]["decision_id"])
+    assert decision["verdict"] == "execute"
+    for line in (decision, firsts["action"], firsts["outcome"]):
+        assert line["incident_id"] == incident["id"]
 
 
 def test_no_line_comes_before_its_cause(sag: SagRun) -> None:
