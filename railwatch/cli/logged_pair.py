@@ -2,27 +2,18 @@
 
 import csv
 import gzip
-import math
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
-from telemetry.errors import ConfigError, Problem
+from railwatch.cli.logged_file import MAX_BACKWARD_RATIO, delimiter, iso_moment_s, number, opened, reason, refused
 from telemetry.frames import FloatArray
 
-# Cells that stand for no value in files of meters and data frames.
-_ABSENT = frozenset({"", "nan", "na", "n/a", "null", "none", "-", "inf", "-inf"})
-_GZIP_MAGIC = b"\x1f\x8b"
 # own choice: nobody logs a rail less often than every hour; a larger step is milliseconds or nanoseconds.
 _LONGEST_STEP_S = 3600.0
-# own choice: a clock that steps back now and then is left out row by row; more than a tenth is another file.
-_MAX_BACKWARD_RATIO = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,17 +45,17 @@ def read_pair(file: Path, *, time: str, voltage: str, current: str, temperature:
     times, volts, amps = columns[0], columns[1], columns[2]
     temps = columns[3] if temperature is not None else None
     if not len(times):
-        raise _refused(file, "(file)", "no row of data", "rows below the header")
+        raise refused(file, "(file)", "no row of data", "rows below the header")
     latest = np.fmax.accumulate(np.where(np.isnan(times), -np.inf, times))
     rises = np.isfinite(times)
     rises[1:] &= times[1:] > latest[:-1]
     backward = int(len(times) - rises.sum())
-    if backward > _MAX_BACKWARD_RATIO * len(times):
-        raise _refused(file, time, f"{backward} of {len(times)} times that are not later", "times that rise")
+    if backward > MAX_BACKWARD_RATIO * len(times):
+        raise refused(file, time, f"{backward} of {len(times)} times that are not later", "times that rise")
     times, volts, amps = times[rises], volts[rises], amps[rises]
     if len(times) > 1 and float(np.median(np.diff(times))) > _LONGEST_STEP_S:
         found = f"steps of {float(np.median(np.diff(times))):g}, as if in milliseconds or nanoseconds"
-        raise _refused(file, time, found, "seconds, or ISO 8601")
+        raise refused(file, time, found, "seconds, or ISO 8601")
     return LoggedPair(
         time_s=times - times[0],
         voltage_v=volts,
@@ -76,19 +67,19 @@ def read_pair(file: Path, *, time: str, voltage: str, current: str, temperature:
 
 
 def _csv(file: Path, wanted: list[str], *, time: str) -> list[FloatArray]:
-    with _opened(file) as text:
+    with opened(file) as text:
         try:
             return _cells(file, text, wanted, time=time)
         except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile) as err:
-            raise _refused(file, "(file)", str(err), "a CSV file with a header") from err
+            raise refused(file, "(file)", str(err), "a CSV file with a header") from err
 
 
 def _cells(file: Path, text: TextIO, wanted: list[str], *, time: str) -> list[FloatArray]:
-    rows = csv.reader(text, delimiter=_delimiter(text))
+    rows = csv.reader(text, delimiter=delimiter(text))
     header = [name.strip() for name in next(rows, [])]
     for name in wanted:
         if name not in header:
-            raise _refused(file, name, f"no such column among {', '.join(header)[:200] or 'none'}", "a column's name")
+            raise refused(file, name, f"no such column among {', '.join(header)[:200] or 'none'}", "a column's name")
     places = [header.index(name) for name in wanted]
     columns: list[list[float]] = [[] for _ in wanted]
     for row in rows:
@@ -98,35 +89,15 @@ def _cells(file: Path, text: TextIO, wanted: list[str], *, time: str) -> list[Fl
             cell = row[place].strip() if place < len(row) else ""
             value = _number(cell, is_time=name == time)
             if value is None:
-                raise _refused(file, name, repr(cell)[:60], "a number", line=rows.line_num)
+                raise refused(file, name, repr(cell)[:60], "a number", line=rows.line_num)
             column.append(value)
     return [np.array(column, dtype=np.float64) for column in columns]
 
 
-def _delimiter(text: TextIO) -> str:
-    """Give what parts the header's names: a comma, a semicolon or a tab."""
-    header = text.readline()
-    text.seek(0)
-    return max(",;\t", key=header.count)
-
-
 def _number(cell: str, *, is_time: bool) -> float | None:
-    """Read a cell: NaN where it is absent, None where it is no number."""
-    if cell.lower() in _ABSENT:
-        return math.nan
-    try:
-        value = float(cell)
-    except ValueError:
-        return _moment_s(cell) if is_time else None
-    return value if math.isfinite(value) else math.nan
-
-
-def _moment_s(cell: str) -> float | None:
-    try:
-        moment = datetime.fromisoformat(cell)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    """Read a cell: NaN where it is absent, None where it is no number, nor a time where one is due."""
+    value = number(cell)
+    return iso_moment_s(cell) if value is None and is_time else value
 
 
 def _npz(file: Path, wanted: list[str]) -> list[FloatArray]:
@@ -134,46 +105,23 @@ def _npz(file: Path, wanted: list[str]) -> list[FloatArray]:
         with np.load(file, allow_pickle=False) as arrays:
             columns = [_array(file, arrays, name) for name in wanted]
     except (OSError, ValueError, zipfile.BadZipFile) as err:
-        raise _refused(file, "(file)", _reason(err), "arrays of NumPy") from err
+        raise refused(file, "(file)", reason(err), "arrays of NumPy") from err
     sizes = {len(column) for column in columns}
     if len(sizes) != 1:
-        raise _refused(file, ", ".join(wanted), f"lengths {sorted(sizes)}", "arrays of one length")
+        raise refused(file, ", ".join(wanted), f"lengths {sorted(sizes)}", "arrays of one length")
     return columns
 
 
 def _array(file: Path, arrays: "np.lib.npyio.NpzFile", name: str) -> FloatArray:
     key, _, index = name.partition(":")
     if key not in arrays:
-        raise _refused(file, name, f"no such array among {', '.join(arrays)}", "an array's name")
+        raise refused(file, name, f"no such array among {', '.join(arrays)}", "an array's name")
     array = np.asarray(arrays[key])
     if array.dtype.kind not in "fiu" or array.ndim not in (1, 2):
-        raise _refused(file, name, f"{array.dtype} of shape {array.shape}", "numbers of shape (n,) or (n, m)")
+        raise refused(file, name, f"{array.dtype} of shape {array.shape}", "numbers of shape (n,) or (n, m)")
     if array.ndim == 2:
         if not index.isdecimal() or int(index) >= array.shape[1]:
-            raise _refused(file, name, f"shape {array.shape}", f"{key}:0 to {key}:{array.shape[1] - 1}")
+            raise refused(file, name, f"shape {array.shape}", f"{key}:0 to {key}:{array.shape[1] - 1}")
         array = array[:, int(index)]
     values = np.asarray(array, dtype=np.float64)
     return np.where(np.isfinite(values), values, np.nan)
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[TextIO]:
-    try:
-        with file.open("rb") as raw:
-            packed = raw.read(2) == _GZIP_MAGIC
-        if packed:
-            with gzip.open(file, "rt", encoding="utf-8-sig", newline="") as text:
-                yield text
-        else:
-            with file.open(encoding="utf-8-sig", newline="") as text:
-                yield text
-    except OSError as err:
-        raise _refused(file, "(file)", _reason(err), "a file that can be read") from err
-
-
-def _reason(err: Exception) -> str:
-    return getattr(err, "strerror", None) or " ".join(str(err).split()) or type(err).__name__
-
-
-def _refused(file: Path, key: str, found: str, expected: str, *, line: int | None = None) -> ConfigError:
-    return ConfigError([Problem(where=str(file), line=line, key=key, found=found, expected=expected)])

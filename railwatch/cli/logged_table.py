@@ -4,23 +4,15 @@ import csv
 import gzip
 import math
 from array import array
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
-from telemetry.errors import ConfigError, Problem
+from railwatch.cli.logged_file import MAX_BACKWARD_RATIO, delimiter, iso_moment_s, number, opened, refused
 from telemetry.frames import FloatArray, MaskArray
-
-# Cells that stand for no value in files of meters and data frames.
-_ABSENT = frozenset({"", "nan", "na", "n/a", "null", "none", "-", "inf", "+inf", "-inf", "infinity", "-infinity"})
-_GZIP_MAGIC = b"\x1f\x8b"
-# own choice: a clock that steps back now and then costs the rows until it has caught up; more is another file.
-_MAX_BACKWARD_RATIO = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,20 +38,20 @@ def read_table(file: Path, *, time: str, columns: Sequence[str] | None) -> Logge
     ConfigError
         The file cannot be read, lacks a column, or holds something else than numbers, named in one line.
     """
-    with _opened(file) as text:
+    with opened(file) as text:
         try:
             table = _table(file, text, time=time, columns=columns)
         except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile) as err:
-            raise _refused(file, "(file)", str(err), "a CSV file with a header") from err
-    if table.backward.sum() > _MAX_BACKWARD_RATIO * len(table.times):
+            raise refused(file, "(file)", str(err), "a CSV file with a header") from err
+    if table.backward.sum() > MAX_BACKWARD_RATIO * len(table.times):
         found = f"{int(table.backward.sum())} of {len(table.times)} times that are not later than those before"
-        raise _refused(file, time, found, "times that rise")
+        raise refused(file, time, found, "times that rise")
     table.values[table.backward] = np.nan
     return table
 
 
 def _table(file: Path, text: TextIO, *, time: str, columns: Sequence[str] | None) -> LoggedTable:
-    rows = csv.reader(text, delimiter=_delimiter(text))
+    rows = csv.reader(text, delimiter=delimiter(text))
     header = [name.strip() for name in next(rows, [])]
     places = _places(file, header, time=time, columns=columns)
     times: list[str] = []
@@ -73,20 +65,20 @@ def _table(file: Path, text: TextIO, *, time: str, columns: Sequence[str] | None
         written = row[time_place].strip() if time_place < len(row) else ""
         moment = _moment(written)
         if moment is None:
-            raise _refused(file, time, repr(written)[:60], "a number or ISO 8601", line=rows.line_num)
+            raise refused(file, time, repr(written)[:60], "a number or ISO 8601", line=rows.line_num)
         times.append(written)
         backward.append(not moment > latest)
         latest = max(latest, moment)
         for name, place in places.items():
             cell = row[place] if place < len(row) else ""
-            value = _number(cell)
+            value = number(cell)
             if value is None and columns is not None:
-                raise _refused(file, name, repr(cell.strip())[:60], "a number", line=rows.line_num)
+                raise refused(file, name, repr(cell.strip())[:60], "a number", line=rows.line_num)
             words.update((name,) if value is None else ())
             cells[name].append(math.nan if value is None else value)
     kept = tuple(name for name in places if name not in words)
     if not kept or not times:
-        raise _refused(file, "(file)", "no column of numbers" if times else "no row of data", "rows of numbers")
+        raise refused(file, "(file)", "no column of numbers" if times else "no row of data", "rows of numbers")
     values = np.array([np.frombuffer(cells[name]) for name in kept]).T.copy()
     return LoggedTable(
         times=tuple(times), columns=kept, values=values, backward=np.array(backward), words=tuple(sorted(words))
@@ -99,54 +91,17 @@ def _places(file: Path, header: list[str], *, time: str, columns: Sequence[str] 
     wanted = [name for name in header if name != time] if columns is None else list(columns)
     for name in (time, *wanted):
         if name not in header:
-            raise _refused(file, name, f"no such column among {', '.join(header)[:200] or 'none'}", "a column's name")
+            raise refused(file, name, f"no such column among {', '.join(header)[:200] or 'none'}", "a column's name")
         if name in twice:
-            raise _refused(file, name or "(header)", "the name of two columns", "one column of that name")
+            raise refused(file, name or "(header)", "the name of two columns", "one column of that name")
     if time in wanted:
-        raise _refused(file, time, "the column of times among the series", "another column")
+        raise refused(file, time, "the column of times among the series", "another column")
     return {name: header.index(name) for name in wanted}
-
-
-def _delimiter(text: TextIO) -> str:
-    """Give what parts the header's names: a comma, a semicolon or a tab."""
-    header = text.readline()
-    text.seek(0)
-    return max(",;\t", key=header.count)
-
-
-def _number(cell: str) -> float | None:
-    """Read a cell: NaN where it is absent, None where it is no number."""
-    try:
-        value = float(cell)
-    except ValueError:
-        return math.nan if cell.strip().lower() in _ABSENT else None
-    return value if math.isfinite(value) else math.nan
 
 
 def _moment(cell: str) -> float | None:
     """Give a number that rises with time, None where the cell is no time."""
-    try:
-        value = float(cell)
-    except ValueError:
-        try:
-            moment = datetime.fromisoformat(cell)
-        except ValueError:
-            return None
-        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    value = number(cell)
+    if value is None:
+        return iso_moment_s(cell)
     return value if math.isfinite(value) else None
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[TextIO]:
-    try:
-        with file.open("rb") as raw:
-            packed = raw.read(2) == _GZIP_MAGIC
-        how = gzip.open if packed else open
-        with how(file, "rt", encoding="utf-8-sig", newline="") as text:
-            yield text
-    except OSError as err:
-        raise _refused(file, "(file)", err.strerror or str(err), "a file that can be read") from err
-
-
-def _refused(file: Path, key: str, found: str, expected: str, *, line: int | None = None) -> ConfigError:
-    return ConfigError([Problem(where=str(file), line=line, key=key, found=found, expected=expected)])

@@ -1,0 +1,71 @@
+"""What all readers of somebody's logged file share: how it is opened, what parts its columns, what a cell says."""
+
+import gzip
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from telemetry.errors import ConfigError, Problem
+
+# Cells that stand for no value in files of meters and data frames.
+_ABSENT = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
+_GZIP_MAGIC = b"\x1f\x8b"
+# own choice: a clock that steps back now and then costs the rows until it has caught up; more is another file.
+MAX_BACKWARD_RATIO = 0.1
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[TextIO]:
+    """Open a text file, gzip too.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be read.
+    """
+    try:
+        with file.open("rb") as raw:
+            packed = raw.read(2) == _GZIP_MAGIC
+        how = gzip.open if packed else open
+        with how(file, "rt", encoding="utf-8-sig", newline="") as text:
+            yield text
+    except OSError as err:
+        raise refused(file, "(file)", reason(err), "a file that can be read") from err
+
+
+def delimiter(text: TextIO) -> str:
+    """Give what parts the header's names: a comma, a semicolon or a tab."""
+    header = text.readline()
+    text.seek(0)
+    return max(",;\t", key=header.count)
+
+
+def number(cell: str) -> float | None:
+    """Read a cell: NaN where it is absent or infinite, None where it is no number."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return math.nan if cell.strip().lower() in _ABSENT else None
+    return value if math.isfinite(value) else math.nan
+
+
+def iso_moment_s(cell: str) -> float | None:
+    """Read a time in ISO 8601, UTC where it names no zone; None where it is none."""
+    try:
+        moment = datetime.fromisoformat(cell)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def reason(err: Exception) -> str:
+    """Say in one line what an error says."""
+    return getattr(err, "strerror", None) or " ".join(str(err).split()) or type(err).__name__
+
+
+def refused(file: Path, key: str, found: str, expected: str, *, line: int | None = None) -> ConfigError:
+    """Give the error of one place in a file."""
+    return ConfigError([Problem(where=str(file), line=line, key=key, found=found, expected=expected)])
