@@ -57,7 +57,7 @@ def say_ageing(
                 ("baseline_ohm", base_ohm, "ohm"),
                 ("rise_ratio", ratio, "ratio"),
                 ("hourly_rise_ratio", week_ratio, "ratio"),
-                ("cusum_sd", float(slow.cusum[index]), ""),
+                ("cusum_sd", float(slow.cusum.above[index]), ""),
                 ("open_circuit_v", open_v, "V"),
                 ("baseline_open_circuit_v", before_v, "V"),
                 ("current_a", mean_a, "A"),

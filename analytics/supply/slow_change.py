@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from analytics.change.cusum import CusumState, cusum_step
 from telemetry.frames import FloatArray, MaskArray
 
 CountArray = npt.NDArray[np.int64]
@@ -23,8 +24,6 @@ BASELINE_HOURS = 168
 MIN_BASELINE_VALUES = 8
 # Floor of the scatter: 1.5 % covers what ten kelvin of a room move and gain errors that drift (assumption).
 SCATTER_FLOOR = 0.015
-CLIP_SD = 4.0
-SLACK_SD = 0.5
 THRESHOLD_SD = 12.0
 # own choice: ten hours of memory, so that one odd hour moves the effect by a tenth.
 EFFECT_SHARE = 0.1
@@ -48,20 +47,20 @@ class SlowChange:
     hours: CountArray
     centre: FloatArray
     scatter: FloatArray
-    cusum: FloatArray
+    cusum: CusumState
     effect: FloatArray
 
     @staticmethod
     def new(n_paths: int) -> "SlowChange":
         """Give what holds before the first hour."""
-        unknown, zero = np.full(n_paths, np.nan), np.zeros(n_paths)
+        unknown = np.full(n_paths, np.nan)
         return SlowChange(
             learnt=np.full((n_paths, BASELINE_HOURS), np.nan),
             hours=np.zeros(n_paths, dtype=np.int64),
             centre=unknown,
             scatter=unknown,
-            cusum=zero,
-            effect=zero,
+            cusum=CusumState.empty(n_paths),
+            effect=np.zeros(n_paths),
         )
 
     @property
@@ -76,7 +75,7 @@ class SlowChange:
     def risen(self, coarse: MaskArray) -> MaskArray:
         """Say where the rise is certain and large enough to tell; `coarse` marks sensors with large steps."""
         least = np.where(coarse, np.log(COARSE_EFFECT_RATIO), np.log(EFFECT_RATIO))
-        return np.asarray(self.known & (self.cusum > THRESHOLD_SD) & (self.effect > least), dtype=np.bool_)
+        return np.asarray(self.known & (self.cusum.above > THRESHOLD_SD) & (self.effect > least), dtype=np.bool_)
 
 
 def add_hour(state: SlowChange, resistance_ohm: FloatArray, *, hours: int = 1) -> SlowChange:
@@ -106,15 +105,14 @@ def accept(state: SlowChange, accepted: MaskArray) -> SlowChange:
         hours=np.where(accepted, fresh.hours, state.hours),
         centre=np.where(accepted, fresh.centre, state.centre),
         scatter=np.where(accepted, fresh.scatter, state.scatter),
-        cusum=np.where(accepted, fresh.cusum, state.cusum),
+        cusum=state.cusum.cleared(accepted),
         effect=np.where(accepted, fresh.effect, state.effect),
     )
 
 
 def _judged(state: SlowChange, value: FloatArray, seen: MaskArray) -> SlowChange:
     over = np.where(seen, value - state.centre, 0.0)
-    score = np.clip(over / np.where(seen, state.scatter, 1.0), -CLIP_SD, CLIP_SD)
-    cusum = np.where(seen, np.maximum(state.cusum + score - SLACK_SD, 0.0), state.cusum)
+    cusum = cusum_step(state.cusum, np.where(seen, value, np.nan), mean=state.centre, sigma=state.scatter)
     effect = np.where(seen, state.effect + EFFECT_SHARE * (over - state.effect), state.effect)
     return replace(state, cusum=cusum, effect=effect)
 
