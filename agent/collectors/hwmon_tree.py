@@ -58,11 +58,6 @@ class Survey:
     not_plausible: tuple[str, ...]
 
 
-def find_rails(sysfs_root: Path) -> tuple[Rail, ...]:
-    """Give the 12 V rails of the node that can be judged."""
-    return survey_rails(sysfs_root).rails
-
-
 def survey_rails(sysfs_root: Path) -> Survey:
     """Give the 12 V rails of the node, in a stable order, each under a key of its own.
 

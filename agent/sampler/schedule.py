@@ -1,10 +1,15 @@
 """Absolute deadlines: the n-th tick is due at start + n periods, however long the ticks before took."""
 
 import math
+import threading
 from dataclasses import dataclass
 from typing import Protocol
 
+from telemetry.clock import Clock
 from telemetry.frames import FloatArray
+
+# How long a stop may have to wait for a sleeping thread.
+_LONGEST_SLEEP_S = 0.2
 
 
 class Timetable(Protocol):
@@ -67,3 +72,13 @@ class Schedule:
         missed = next_tick - self.tick - 1
         self.tick = next_tick
         return missed
+
+
+def wait_until(deadline_s: float, clock: Clock, stop: threading.Event) -> bool:
+    """Wait for a tick in short naps; False once the thread is to end."""
+    while not stop.is_set():
+        now_s = clock.monotonic_s()
+        if now_s >= deadline_s:
+            return True
+        clock.sleep_until(min(deadline_s, now_s + _LONGEST_SLEEP_S))
+    return False

@@ -13,7 +13,7 @@ from agent.collectors.port import Collector, StampedCollector, StampedRow
 from agent.ring import RingTable
 from agent.sampler.keeper import RowKeeper
 from agent.sampler.pacing.budget import Budget
-from agent.sampler.schedule import Timetable
+from agent.sampler.schedule import Timetable, wait_until
 from agent.sampler.settings import SamplerSettings
 from agent.sampler.timetable import Spent, timetable_of
 from telemetry.clock import Clock
@@ -23,8 +23,6 @@ from telemetry.signals import RateClass
 
 logger = logging.getLogger(__name__)
 
-# How long a stop may have to wait for a sleeping thread.
-_LONGEST_SLEEP_S = 0.2
 # Within its budget again is told only after so long, since a cost close to the budget goes above it and below by turns.
 # own choice: twice the time that one turn takes.
 CALM_S = 60.0
@@ -213,7 +211,7 @@ class Worker:
 
     def _work(self, generation: int, schedule: Timetable) -> None:
         values = np.full(self.collector.spec.shape, np.nan)
-        while self._sleep_until(schedule.deadline_s) and generation == self._generation:
+        while wait_until(schedule.deadline_s, self._clock, self._stopping) and generation == self._generation:
             now_s = self._clock.monotonic_s()
             if self._is_fast:
                 self._accounts.tick(now_s - schedule.deadline_s)
@@ -229,15 +227,6 @@ class Worker:
                 self._accounts.overruns += missed
             if self.pacer is not None and (self.pacer.budget.stretch > 1.0 or self._slowed_s is not None):
                 self._look_at_cost(ended_s, self.pacer.budget)
-
-    def _sleep_until(self, deadline_s: float) -> bool:
-        """Wait for a tick in short naps; False once the worker is being stopped."""
-        while not self._stopping.is_set():
-            now_s = self._clock.monotonic_s()
-            if now_s >= deadline_s:
-                return True
-            self._clock.sleep_until(min(deadline_s, now_s + _LONGEST_SLEEP_S))
-        return False
 
     def _read(self, generation: int, now_s: float, values: FloatArray) -> bool:
         """Read and keep one row; False where this thread was retired meanwhile."""

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 from agent.collectors.rails.pace import MOST_HZ, UpdateWatch, rate_hz
 from agent.collectors.rails.pair import RailPair
-from agent.sampler.schedule import Schedule
+from agent.sampler.schedule import Schedule, wait_until
 from telemetry.cells import CellView
 from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-# How long a stop may have to wait for a sleeping thread, and how long it waits for one that reads.
-_LONGEST_SLEEP_S = 0.2
+# How long a stop waits for a thread that reads.
 _JOIN_S = 0.5
 # An I2C transfer that is given up takes the kernel's time-out, 1 s by default (Linux, i2c-core-base.c); a round that
 # takes longer hangs, and what was read before is no longer true.
@@ -121,7 +120,7 @@ class Sweep:
         self._round()
         round_s = clock.monotonic_s() - began_s
         schedule = self._schedule(settings, watch, round_s=round_s, now_s=began_s)
-        while _sleep(clock, schedule.deadline_s, stop):
+        while wait_until(schedule.deadline_s, clock, stop):
             now_s = clock.monotonic_s()
             changed = self._round()
             self._last_round_s = done_s = clock.monotonic_s()
@@ -148,13 +147,3 @@ def _come_first() -> None:
     """
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-
-
-def _sleep(clock: Clock, until_s: float, stop: threading.Event) -> bool:
-    """Wait for a deadline in naps; False once the thread is to end."""
-    while not stop.is_set():
-        now_s = clock.monotonic_s()
-        if now_s >= until_s:
-            return True
-        clock.sleep_until(min(until_s, now_s + _LONGEST_SLEEP_S))
-    return False

@@ -11,7 +11,7 @@ from agent.collectors.build import CollectorSettings, build_collectors
 from agent.collectors.host import Host
 from agent.collectors.hwmon import Hwmon
 from agent.collectors.hwmon_slow import other_rails
-from agent.collectors.hwmon_tree import find_inlet, find_rails, survey_rails
+from agent.collectors.hwmon_tree import find_inlet, survey_rails
 from tests.agent.collectors.sysfs import two_supplies, write
 from tests.agent.fakes import FakeClock
 
@@ -20,7 +20,7 @@ OTHERS = {"5v": (5.01, 30.0), "3-3v": (3.31, 40.0)}
 
 
 def _keys(root: Path) -> list[str]:
-    return [rail.key for rail in find_rails(root)]
+    return [rail.key for rail in survey_rails(root).rails]
 
 
 def test_labelled_rails_give_volts_and_amperes_of_each_supply(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_an_ina_without_labels_is_found_by_its_reading(tmp_path: Path) -> None:
             f"{HWMON}/curr1_input": "30500",
         },
     )
-    (rail,) = find_rails(tmp_path)
+    (rail,) = survey_rails(tmp_path).rails
     assert rail.key == "ina226"
     assert rail.voltage.name == "in1_input"
     assert rail.current is not None
@@ -107,7 +107,7 @@ def test_a_mainboard_chip_gives_only_the_voltage_that_is_labelled_12_v(tmp_path:
             f"{HWMON}/in2_label": "+5V",
         },
     )
-    (rail,) = find_rails(tmp_path)
+    (rail,) = survey_rails(tmp_path).rails
     assert (rail.voltage.name, rail.current) == ("in1_input", None)
 
 
@@ -195,7 +195,7 @@ def test_the_inlet_is_read_by_the_host_collector(tmp_path: Path) -> None:
 
 
 def test_no_hwmon_at_all_is_no_rails(tmp_path: Path) -> None:
-    assert find_rails(tmp_path) == ()
+    assert survey_rails(tmp_path).rails == ()
     assert find_inlet(tmp_path) is None
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.collectors.hwmon_tree import find_inlet, find_rails
+from agent.collectors.hwmon_tree import find_inlet, survey_rails
 from simulator.files.node import load_node
 from simulator.served.pci_tree import PciTree
 from simulator.served.sysfs_tree import Attribute, HwmonTree
@@ -27,14 +27,14 @@ def test_a_supply_on_pmbus_has_the_labels_of_the_kernels_driver(tmp_path: Path) 
         assert volts == np.round(plant.bank.rail_voltage_v[1], 3)
         assert abs(int(text(device / "power1_input")) / 1e6 - volts * amps) < 1.0
         assert 100_000 < int(text(device / "in1_input")) < 140_000
-        rails = find_rails(plant.served.sysfs_root)
+        rails = survey_rails(plant.served.sysfs_root).rails
         assert len(rails) == 2
         assert all(rail.current is not None for rail in rails)
 
 
 def test_the_agents_own_search_finds_every_rail_and_the_inlet(tmp_path: Path) -> None:
     with served_plant(tmp_path) as plant:
-        assert [rail.key for rail in find_rails(plant.served.sysfs_root)] == ["psu0", "psu1"]
+        assert [rail.key for rail in survey_rails(plant.served.sysfs_root).rails] == ["psu0", "psu1"]
         inlet = find_inlet(plant.served.sysfs_root)
         assert inlet is not None
         assert 15_000 < int(text(inlet)) < 30_000
