@@ -13,14 +13,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from railwatch.cli.output import print_json
+from railwatch.cli.pace import Pace
 from railwatch.cli.place import JsonFlag
 from railwatch.evaluation import rows as shape
 from railwatch.evaluation.rows import Row
 from railwatch.evaluation.suites import SUITES, Suite
-from telemetry.clock import Clock, SystemClock
+from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
-
-_SAY_EVERY_S = 10.0  # own choice: seldom enough for the log of a build
 
 
 def evaluate(
@@ -80,32 +79,16 @@ def _rows(suite: Suite, effort: shape.Effort, *, as_json: bool) -> list[Row]:
 def _shown(name: str) -> Iterator[shape.Progress]:
     console = Console(stderr=True)  # standard output is the result's
     columns = (TextColumn(name), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    pace = Pace(name, SystemClock())
+    pace = Pace(SystemClock())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0)
 
         def told(what: str, share: float) -> None:
             bar.update(task, completed=share, description=escape(what))
-            if not console.is_terminal:
-                pace.told(what, share)
+            if not console.is_terminal and share < 1.0:
+                pace.told(f"{name}: {what}")
 
         yield told
-
-
-class Pace:
-    """Says on standard error how far a suite has come, every ten seconds at most, where no bar can be drawn."""
-
-    def __init__(self, name: str, clock: Clock) -> None:
-        self._name = name
-        self._clock = clock
-        self._said_s = clock.monotonic_s()
-
-    def told(self, what: str, share: float) -> None:
-        """Take note of what is done."""
-        now_s = self._clock.monotonic_s()
-        if now_s - self._said_s >= _SAY_EVERY_S and share < 1.0:
-            self._said_s = now_s
-            sys.stderr.write(f"railwatch: {self._name}: {what}\n")
 
 
 def _print(rows: Sequence[Row]) -> None:

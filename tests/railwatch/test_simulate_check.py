@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from railwatch.cli import main
-from railwatch.cli.simulate.check import Pace
+from railwatch.cli.pace import Pace
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -138,9 +138,9 @@ class SteppedClock:
 
 
 def test_a_long_check_says_how_far_it_is_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    pace = Pace(5, SteppedClock())
+    pace = Pace(SteppedClock())
     for done in range(1, 6):
-        pace.told(done)
+        pace.told(f"{done} of 5 rows")
     assert capsys.readouterr() == ("", "railwatch: 2 of 5 rows\nrailwatch: 4 of 5 rows\n")
 
 

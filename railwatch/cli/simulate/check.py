@@ -1,6 +1,5 @@
 """``railwatch simulate check``: the golden table, every number with what was expected and why."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,12 +11,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from railwatch.cli.output import print_json
+from railwatch.cli.pace import Pace
 from railwatch.cli.place import JsonFlag
 from simulator.golden.checking import GoldenResult, check_rows, chosen_rows
 from simulator.golden.table import TABLE, GoldenRow, load_table
-from telemetry.clock import Clock, SystemClock
+from telemetry.clock import SystemClock
 
-_SAY_EVERY_S = 10.0  # own choice: seldom enough for the log of a build
 DAY_S = 86_400.0
 NEVER_S = 100 * 365 * DAY_S
 
@@ -32,14 +31,14 @@ def check(
     rows = chosen_rows(table, only or ())
     results: list[GoldenResult] = []
     console = Console(stderr=True)
-    pace = Pace(len(rows), SystemClock())
+    pace = Pace(SystemClock())
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("golden table", total=len(rows))
         for result in check_rows(table, rows):
             results.append(result)
-            if not console.is_terminal:
-                pace.told(len(results))
+            if not console.is_terminal and len(results) < len(rows):
+                pace.told(f"{len(results)} of {len(rows)} rows")
             progress.update(task, advance=1, description=result.row.id)
             if as_json:
                 print_json(_fields(result))
@@ -47,22 +46,6 @@ def check(
         _print_results(results)
     if not all(result.passed for result in results):
         raise typer.Exit(1)
-
-
-class Pace:
-    """Says on standard error how far a check has come, every ten seconds at most, where no bar can be drawn."""
-
-    def __init__(self, rows: int, clock: Clock) -> None:
-        self._rows = rows
-        self._clock = clock
-        self._said_s = clock.monotonic_s()
-
-    def told(self, done: int) -> None:
-        """Take note that so many rows are done."""
-        now_s = self._clock.monotonic_s()
-        if now_s - self._said_s >= _SAY_EVERY_S and done < self._rows:
-            self._said_s = now_s
-            sys.stderr.write(f"railwatch: {done} of {self._rows} rows\n")
 
 
 def _fields(result: GoldenResult) -> dict[str, Any]:
