@@ -23,7 +23,8 @@ from analytics.detectors.wording import Say, word
 from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full, restart
 from analytics.supply.branches import known_count
 from analytics.supply.dead_branch import Branches, gone, surely_gone, usual_after_block, watch_row
-from analytics.supply.hourly import Hour, keep, turn
+from analytics.supply.hourly import Hour, take
+from analytics.supply.input_fall import InputFall, fall_row, usual_after
 from analytics.supply.quantum import COARSE_V
 from analytics.supply.reference import Reference, forget, look
 from analytics.supply.slow_change import SlowChange, accept, add_hour
@@ -70,14 +71,17 @@ class Streaks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SourceResistanceState:
-    """What is carried from row to row."""
+    """What is carried from row to row. `air_sum_c` and `air_rows` sum the inlet over the block that is open."""
 
     last_ns: int | None
     siblings: Siblings
     blocks: Blocks
-    means: BlockMeans | None
+    air_sum_c: FloatArray
+    air_rows: FloatArray
+    means: BlockMeans
     reference: Reference
     branches: Branches
+    fall: InputFall
     hour: Hour
     slow: SlowChange
     last_v: FloatArray
@@ -108,9 +112,12 @@ class SourceResistance:
             last_ns=None,
             siblings=Siblings.unknown(),
             blocks=Blocks.empty(size),
-            means=None,
+            air_sum_c=np.zeros(size),
+            air_rows=np.zeros(size),
+            means=BlockMeans.empty(size),
             reference=Reference.unknown(size),
             branches=Branches.unknown(size),
+            fall=InputFall.unknown(size),
             hour=Hour.none(size),
             slow=SlowChange.new(size),
             last_v=unknown,
@@ -135,13 +142,18 @@ class SourceResistance:
         pair = [frame.spec.signals.index(name) for name in self.signals]
         used: MaskArray = np.any(frame.fresh[:, :, pair], axis=2) & np.isfinite(volts) & np.isfinite(amps)
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        measured = np.isfinite(inlet_c)
         findings: list[Finding] = []
         for row in np.flatnonzero(used.any(axis=1)).tolist():
             now_ns = int(frame.time_ns[row])
+            if measured[row].any():
+                state = _aired(state, inlet_c[row], measured[row])
+            state, dipped = self._fall(state, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
+            findings.extend(self._word(state, Cause.INPUT_SAG, state.sag, dipped, now_ns, spec=frame.spec))
             state, lost = self._row(state, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
             findings.extend(self._word(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
             if is_full(state.blocks, now_ns):
-                state, ageing, lost, sag = self._block(state, now_ns, inlet_c[row])
+                state, ageing, lost, sag = self._block(state, now_ns)
                 findings.extend(self._word(state, Cause.JOINT_AGEING, state.ageing, ageing, now_ns, spec=frame.spec))
                 findings.extend(self._word(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
                 findings.extend(self._word(state, Cause.INPUT_SAG, state.sag, sag, now_ns, spec=frame.spec))
@@ -189,20 +201,52 @@ class SourceResistance:
         lost, changes = tell(lost, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
         return replace(state, lost=lost), changes
 
+    def _fall(
+        self,
+        state: SourceResistanceState,
+        now_ns: int,
+        *,
+        voltage_v: FloatArray,
+        current_a: FloatArray,
+        used: MaskArray,
+    ) -> tuple[SourceResistanceState, Changes]:
+        fall = fall_row(state.fall, voltage_v=voltage_v, current_a=current_a, used=used, groups=state.siblings.groups)
+        passed_ns = 0 if state.last_ns is None else now_ns - state.last_ns
+        state = replace(state, fall=fall)
+        if not state.sag.busy and not fall.fallen.any():
+            return state, NO_CHANGES
+        sag, changes = judge(
+            state.sag,
+            now_ns=now_ns,
+            elapsed_ns=min(max(passed_ns, 0), _LONGEST_STEP_NS),
+            over=used & fall.fallen,
+            under=used & fall.back & (state.sagging.count == 0),
+            seen=used,
+            holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
+        )
+        sag, changes = tell(sag, changes, now_ns=now_ns, over=used & fall.fallen, badness=np.zeros(len(used)))
+        return replace(state, sag=sag), changes
+
     def _block(
-        self, state: SourceResistanceState, now_ns: int, inlet_c: FloatArray
+        self, state: SourceResistanceState, now_ns: int
     ) -> tuple[SourceResistanceState, Changes, Changes, Changes]:
         blocks, means, windows = close(state.blocks, now_ns)
-        normal_ohm = at_25_c(windows.resistance_ohm, inlet_c)
-        hour, medians_ohm, hours = turn(state.hour, now_ns)
+        # Over the whole block: where one takes hours, its last row is another time of the day.
+        normal_ohm = at_25_c(windows.resistance_ohm, state.air_sum_c / np.where(state.air_rows, state.air_rows, np.nan))
+        hour, ended = take(state.hour, normal_ohm, windows.sd_ohm, now_ns, block_s=means.seconds)
         state = replace(
             state,
             blocks=blocks,
+            air_sum_c=np.zeros_like(normal_ohm),
+            air_rows=np.zeros_like(normal_ohm),
             means=means,
             reference=look(state.reference, windows, now_ns, normal_ohm=normal_ohm),
             branches=usual_after_block(state.branches, means.mean_a, state.siblings.groups),
-            hour=keep(hour, normal_ohm, now_ns),
-            slow=state.slow if medians_ohm is None else add_hour(state.slow, medians_ohm, hours=hours),
+            fall=usual_after(state.fall),
+            hour=hour,
+            slow=state.slow
+            if ended is None
+            else add_hour(state.slow, ended.resistance_ohm, sd_ratio=ended.sd_ratio, hours=ended.hours),
         )
         seen = np.isfinite(normal_ohm) & np.isfinite(state.reference.ohm)
         state, ageing, lost = self._judge_rise(state, now_ns, seen)
@@ -252,7 +296,7 @@ class SourceResistance:
             state.sag,
             now_ns,
             over=(sagging.count >= limits.sag_windows) & ~doubt,
-            under=sagging.against >= limits.sag_windows,
+            under=(sagging.against >= limits.sag_windows) & ~state.fall.fallen,
             rising=sagging,
             badness=np.nan_to_num(fallen_v) / limits.sag_v,
         )
@@ -273,14 +317,23 @@ class SourceResistance:
         say: Say
         match cause:
             case Cause.JOINT_AGEING:
-                say = say_ageing(state.reference, state.slow, state.means, spec.entities, self.limits)
+                groups = state.siblings.groups
+                say = say_ageing(state.reference, state.slow, state.means, spec.entities, self.limits, groups=groups)
             case Cause.SUPPLY_LOST:
                 say = say_lost(state.reference, state.branches, spec.entities, now_ns)
             case _:
-                say = say_input_sag(state.reference, spec.entities, self.limits)
+                say = say_input_sag(state.reference, state.fall, state.means, spec.entities, self.limits)
         # Findings of two causes on one supply may begin at one moment, and must not share an id.
         name = self.name if cause is Cause.JOINT_AGEING else f"{self.name}.{cause.value}"
         return tuple(word(name, cause, spec.entities, conditions, changes, now_ns=now_ns, say=say))
+
+
+def _aired(state: SourceResistanceState, inlet_c: FloatArray, measured: MaskArray) -> SourceResistanceState:
+    return replace(
+        state,
+        air_sum_c=state.air_sum_c + np.where(measured, inlet_c, 0.0),
+        air_rows=state.air_rows + measured,
+    )
 
 
 def _settled(

@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from analytics.connectivity import GroupArray
 from analytics.detectors.supply_limits import SourceResistanceLimits
 from analytics.detectors.wording import Say, Statement, evidence
 from analytics.supply.blocks import BlockMeans
-from analytics.supply.branches import HOT_JOINT_W, joint_power_w
+from analytics.supply.branches import HOT_JOINT_W, imbalance, joint_power_w
 from analytics.supply.dead_branch import Branches
+from analytics.supply.input_fall import DIP_RATIO, InputFall
 from analytics.supply.reference import Reference
 from analytics.supply.slow_change import SlowChange
 from telemetry.clock import NS_PER_S
@@ -15,19 +17,21 @@ from telemetry.records import FindingStatus, Severity
 
 # Far end of the score: a path at twice its reference burns twice the heat in its joint.
 _WORST_RATIO = 2.0
-# Far end of the score of an input sag: 5 % of 12 V, all that ATX12V leaves at the load.
-_WORST_SAG_V = 0.6
+# Far end of the score of an input sag: 5 %, all that ATX12V leaves a rail of 12 V at the load.
+_WORST_SAG_RATIO = 0.05
 
 
 def say_ageing(
     reference: Reference,
     slow: SlowChange,
-    means: BlockMeans | None,
+    means: BlockMeans,
     entities: tuple[Entity, ...],
     limits: SourceResistanceLimits,
+    *,
+    groups: GroupArray,
 ) -> Say:
-    """Give what is said of a path that ages."""
-    rise = slow.rise_ratio()
+    """Give what is said of a path that ages; `groups` numbers the paths that share a load."""
+    rise, (low, high), uneven = slow.rise_ratio(), slow.rise_bounds(), imbalance(means.mean_a, groups)
 
     def say(index: int, status: FindingStatus) -> Statement:
         name, now_ohm, was_ohm = entities[index].name, float(reference.now_ohm[index]), float(reference.ohm[index])
@@ -35,7 +39,7 @@ def say_ageing(
         slowly = np.isfinite(week_ratio) and week_ratio * limits.quick_ratio > now_ohm / was_ohm
         base_ohm = float(np.exp(slow.centre[index])) if slowly else was_ohm
         against = "its first week" if slowly else "when it was first seen"
-        mean_a = float("nan") if means is None else float(means.mean_a[index])
+        mean_a = float(means.mean_a[index])
         power_w = float(joint_power_w(np.array(mean_a), np.array(max(now_ohm - base_ohm, 0.0))))
         ratio = now_ohm / base_ohm
         open_v, before_v = float(reference.now_v[index]), float(reference.open_v[index])
@@ -44,8 +48,8 @@ def say_ageing(
         else:
             summary = (
                 f"supply path of {name} is at {now_ohm * 1e3:.1f} mohm, {(ratio - 1) * 100:.0f} % above {against} "
-                f"({base_ohm * 1e3:.1f} mohm), open circuit {open_v:.2f} V was {before_v:.2f} V: a joint, no supply; "
-                f"the same resistance under the same swing of load would disprove it"
+                f"({base_ohm * 1e3:.1f} mohm), open circuit {open_v:.2f} V was {before_v:.2f} V: a joint, no supply"
+                f"{_burns(power_w, mean_a)}; the same resistance under the same swing of load would disprove it"
             )
         return Statement(
             severity=Severity.WARNING,
@@ -57,16 +61,23 @@ def say_ageing(
                 ("baseline_ohm", base_ohm, "ohm"),
                 ("rise_ratio", ratio, "ratio"),
                 ("hourly_rise_ratio", week_ratio, "ratio"),
+                ("hourly_rise_low_ratio", float(low[index]), "ratio"),
+                ("hourly_rise_high_ratio", float(high[index]), "ratio"),
                 ("cusum_sd", float(slow.cusum.above[index]), ""),
                 ("open_circuit_v", open_v, "V"),
                 ("baseline_open_circuit_v", before_v, "V"),
                 ("current_a", mean_a, "A"),
+                ("imbalance_ratio", float(uneven[index]), "ratio"),
                 ("joint_extra_w", power_w, "W"),
                 ("hot_joint_w", HOT_JOINT_W, "W"),
             ),
         )
 
     return say
+
+
+def _burns(extra_w: float, mean_a: float) -> str:
+    return f", it burns {extra_w:.1f} W more at {mean_a:.0f} A" if np.isfinite(extra_w) and extra_w > 0.0 else ""
 
 
 def say_lost(reference: Reference, branches: Branches, entities: tuple[Entity, ...], now_ns: int) -> Say:
@@ -108,15 +119,29 @@ def say_lost(reference: Reference, branches: Branches, entities: tuple[Entity, .
     return say
 
 
-def say_input_sag(reference: Reference, entities: tuple[Entity, ...], limits: SourceResistanceLimits) -> Say:
-    """Give what is said of mains that sag."""
+def say_input_sag(
+    reference: Reference,
+    fall: InputFall,
+    means: BlockMeans,
+    entities: tuple[Entity, ...],
+    limits: SourceResistanceLimits,
+) -> Say:
+    """Give what is said of mains that sag, or dip so fast that only the voltage itself tells."""
 
     def say(index: int, status: FindingStatus) -> Statement:
-        now_v, before_v = float(reference.now_v[index]), float(reference.open_v[index])
-        ratio = float(reference.ratio()[index])
+        dips = bool(fall.fallen[index])
+        now_v = float(fall.now_v[index] if dips else reference.now_v[index])
+        before_v = float(fall.usual_v[index] if dips else reference.open_v[index])
+        ratio, fallen_v = float(reference.ratio()[index]), before_v - now_v
         name = entities[index].name
         if status is FindingStatus.CLEARED:
-            summary = f"open-circuit voltage of {name} is back at {now_v:.2f} V"
+            back_v = now_v if np.isfinite(now_v) else float(means.mean_v[index])
+            summary = f"voltage of {name} is back at {back_v:.2f} V"
+        elif dips:
+            summary = (
+                f"voltage of {name} fell from {before_v:.2f} to {now_v:.2f} V while the power did not rise, as on "
+                f"every supply of the node: look at the input"
+            )
         else:
             summary = (
                 f"open-circuit voltage of {name} fell from {before_v:.2f} to {now_v:.2f} V while its source resistance "
@@ -124,13 +149,13 @@ def say_input_sag(reference: Reference, entities: tuple[Entity, ...], limits: So
             )
         return Statement(
             severity=Severity.WARNING,
-            score=(before_v - now_v) / _WORST_SAG_V,
+            score=fallen_v / (_WORST_SAG_RATIO * before_v),
             summary=summary,
             evidence=evidence(
-                ("open_circuit_v", now_v, "V"),
-                ("baseline_open_circuit_v", before_v, "V"),
-                ("fallen_v", before_v - now_v, "V"),
-                ("limit_v", limits.sag_v, "V"),
+                ("dipped_v" if dips else "open_circuit_v", now_v, "V"),
+                ("baseline_v" if dips else "baseline_open_circuit_v", before_v, "V"),
+                ("fallen_v", fallen_v, "V"),
+                ("limit_v", (1.0 - DIP_RATIO) * before_v if dips else limits.sag_v, "V"),
                 ("rise_ratio", ratio, "ratio"),
             ),
         )

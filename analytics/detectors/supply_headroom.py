@@ -90,7 +90,7 @@ class SupplyHeadroomState:
     judged_ns: int | None
     siblings: Siblings
     blocks: Blocks
-    means: BlockMeans | None
+    means: BlockMeans
     reference: Reference
     load: Load
     stepping: Conditions
@@ -117,7 +117,7 @@ class SupplyHeadroom:
             judged_ns=None,
             siblings=Siblings.unknown(),
             blocks=Blocks.empty(size),
-            means=None,
+            means=BlockMeans.empty(size),
             reference=Reference.unknown(size),
             load=Load.none(size),
             stepping=Conditions.idle(size),

@@ -13,7 +13,7 @@ _STRICT = ConfigDict(extra="forbid")
 class SourceResistanceLimits:
     """When a supply path counts as aged, a supply as lost, the input as sagging.
 
-    The gates of the slow path (10 %, or 20 % with coarse sensors, and CUSUM) stand in `analytics.supply.slow_change`.
+    The gates of the slow path (8 %, or 20 % with coarse sensors, and CUSUM) stand in `analytics.supply.slow_change`.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@
 What would disprove it: the siblings' voltage standing still too, or their resistance changing at the same moment.
 """
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -18,7 +19,8 @@ from analytics.detectors.condition import Changes, Conditions, Holds, judge, tel
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
 from analytics.detectors.wording import Statement, evidence, word
 from analytics.supply.blocks import BlockMeans, Blocks, Windows, add_row, close, is_full, restart
-from analytics.supply.plausibility import is_stuck, power_mismatch
+from analytics.supply.plausibility import MIN_AGREED_W, MIN_POWER_W, is_stuck, power_mismatch
+from analytics.supply.stillness import Stillness
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
@@ -26,7 +28,10 @@ from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 _LONGEST_STEP_NS = 60 * NS_PER_S
 # own choice: memory of the mismatch of power, some steps of a job.
-_MISMATCH_SHARE = 0.2
+_MISMATCH_S = 10.0
+# own choice: meters that agreed within 2 % over so many blocks are believed at small powers too.
+_AGREED_RATIO = 0.02
+_AGREED_BLOCKS = 8.0
 # own choice: fewer samples of one value in a block are no repetition.
 _MIN_SAMPLES = 8
 # own choice: what a job moved is forgotten by half in ten minutes of blocks.
@@ -51,13 +56,13 @@ class SupplyPlausibilityState:
 
     `streaks` counts blocks in a row, shape ``(n_supplies, 4)`` in the order of `Fault`. `usual_v` and `usual_a` are the
     spreads of the block in which both moved most, fading. `fitted` says whether the pair has ever fitted; `mismatch` is
-    NaN before the first.
+    NaN before the first, `agreed` counts the blocks in which the two powers were nearly one.
     """
 
     last_ns: int | None
     judged_ns: int | None
     blocks: Blocks
-    means: BlockMeans | None
+    means: BlockMeans
     usual_v: FloatArray
     usual_a: FloatArray
     fitted: MaskArray
@@ -66,6 +71,8 @@ class SupplyPlausibilityState:
     power_rows: FloatArray
     mismatch: FloatArray
     mismatch_s: FloatArray
+    agreed: FloatArray
+    stillness: Stillness
     streaks: FloatArray
     conditions: Conditions
 
@@ -87,7 +94,7 @@ class SupplyPlausibility:
             last_ns=None,
             judged_ns=None,
             blocks=Blocks.empty(size),
-            means=None,
+            means=BlockMeans.empty(size),
             usual_v=zero,
             usual_a=zero,
             fitted=np.zeros(size, dtype=np.bool_),
@@ -96,6 +103,8 @@ class SupplyPlausibility:
             power_rows=zero,
             mismatch=unknown,
             mismatch_s=zero,
+            agreed=zero,
+            stillness=Stillness.unknown(size),
             streaks=np.zeros((size, len(_FAULTS))),
             conditions=Conditions.idle(size),
         )
@@ -108,6 +117,7 @@ class SupplyPlausibility:
         volts, amps, power_w = frame.signal("voltage_v"), frame.signal("current_a"), optional(frame, "power_w")
         pair = [frame.spec.signals.index(name) for name in self.signals]
         used: MaskArray = np.any(frame.fresh[:, :, pair], axis=2) & np.isfinite(volts) & np.isfinite(amps)
+        pairs = np.stack((volts, amps), axis=2)
         findings: list[Finding] = []
         for row in np.flatnonzero(used.any(axis=1)).tolist():
             now_ns = int(frame.time_ns[row])
@@ -119,6 +129,7 @@ class SupplyPlausibility:
                 state,
                 last_ns=now_ns,
                 blocks=blocks,
+                stillness=state.stillness.after_row(pairs[row], used[row, :, np.newaxis]),
                 power_sum_w=(0.0 if back else state.power_sum_w) + np.where(measured, power_w[row], 0.0),
                 power_rows=(0.0 if back else state.power_rows) + measured,
             )
@@ -136,13 +147,16 @@ class SupplyPlausibility:
         passed_ns = min(max(passed_ns, 0), _LONGEST_STEP_NS)
         # Over the same rows as voltage and current: on a load that steps, one row of power says nothing of a mean.
         power_w = state.power_sum_w / np.where(state.power_rows > 0, state.power_rows, np.nan)
-        off = power_mismatch(power_w, means.mean_v, means.mean_a)
-        known = np.isfinite(off)
+        off = power_mismatch(power_w, means.mean_v, means.mean_a, least_w=MIN_AGREED_W)
+        agreed = state.agreed + (np.abs(off) < _AGREED_RATIO)
+        large = np.fmax(power_w, means.mean_v * means.mean_a) > MIN_POWER_W
+        known = np.isfinite(off) & (large | (state.agreed >= _AGREED_BLOCKS))
         before = np.where(np.isnan(state.mismatch), off, state.mismatch)
-        mismatch = np.where(known, before + _MISMATCH_SHARE * (off - before), state.mismatch)
+        share = -math.expm1(-means.seconds / _MISMATCH_S)
+        mismatch = np.where(known, before + share * (off - before), state.mismatch)
         differs = known & (np.abs(mismatch) > limits.power_ratio)
         lasted = np.where(known, np.where(differs, state.mismatch_s + passed_ns / NS_PER_S, 0.0), state.mismatch_s)
-        streaks, bad, good = _counted(state, means, windows)
+        streaks, bad, good = _counted(state, means, windows, limits.blocks)
         streaks[:, 3] = np.where(known, np.where(lasted >= limits.power_hold_s, limits.blocks, 0), streaks[:, 3])
         both = (means.samples > 0) & (means.spread_v > 0.0) & (means.spread_a > 0.0)
         both &= means.spread_a >= _FADES * state.usual_a
@@ -159,6 +173,8 @@ class SupplyPlausibility:
             power_rows=np.zeros(len(known)),
             mismatch=mismatch,
             mismatch_s=lasted,
+            agreed=agreed,
+            stillness=_stood(state.stillness, means),
             streaks=streaks,
         )
         over: MaskArray = np.any(streaks >= limits.blocks, axis=1)
@@ -190,9 +206,7 @@ class SupplyPlausibility:
         fault = _FAULTS[int(holds[0])] if holds.size else None
         means = state.means
         mean_v, mean_a, spread_v, spread_a = (
-            (float("nan"),) * 4
-            if means is None
-            else (float(part[index]) for part in (means.mean_v, means.mean_a, means.spread_v, means.spread_a))
+            float(part[index]) for part in (means.mean_v, means.mean_a, means.spread_v, means.spread_a)
         )
         correlation, mismatch = float(state.correlation[index]), float(state.mismatch[index])
         match fault:
@@ -228,8 +242,17 @@ class SupplyPlausibility:
         )
 
 
+def _spreads(means: BlockMeans) -> FloatArray:
+    """Give the spreads of voltage and current as one table, NaN where a block has none."""
+    return np.stack((means.spread_v, means.spread_a), axis=1)
+
+
+def _stood(stillness: Stillness, means: BlockMeans) -> Stillness:
+    return stillness.after_block(_spreads(means), (means.samples >= _MIN_SAMPLES)[:, np.newaxis])
+
+
 def _counted(
-    state: SupplyPlausibilityState, means: BlockMeans, windows: Windows
+    state: SupplyPlausibilityState, means: BlockMeans, windows: Windows, limit: int
 ) -> tuple[FloatArray, MaskArray, MaskArray]:
     """Give the streaks after a block, where it is evidence for a fault, and where against one."""
     seen = means.samples >= _MIN_SAMPLES
@@ -240,8 +263,11 @@ def _counted(
     amps &= means.spread_v > 0.5 * state.usual_v
     skewed = windows.complete & windows.skewed & state.fitted
     fits = np.isfinite(windows.resistance_ohm)
-    bad = np.stack((volts, amps, skewed), axis=1)
+    broken = seen[:, np.newaxis] & state.stillness.broken(_spreads(means))
+    bad = np.stack((volts | broken[:, 0], amps | broken[:, 1], skewed), axis=1)
+    # A block that noise alone should have moved is nearly proof; two, as the first may be a hole in the log.
+    counts = np.stack((*np.where(broken, max(limit / 2.0, 1.0), 1.0).T, np.ones(len(seen))), axis=1)
     good = np.stack((seen & (means.spread_v > 0.0), seen & (means.spread_a > 0.0), fits), axis=1)
     streaks = state.streaks.copy()
-    streaks[:, :3] = np.where(bad, streaks[:, :3] + 1, np.where(good, 0.0, streaks[:, :3]))
+    streaks[:, :3] = np.where(bad, streaks[:, :3] + counts, np.where(good, 0.0, streaks[:, :3]))
     return streaks, np.asarray(bad.any(axis=1), dtype=np.bool_), np.asarray(good.all(axis=1), dtype=np.bool_)

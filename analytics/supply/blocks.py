@@ -16,6 +16,7 @@ from analytics.supply.thevenin import (
     MIN_SAMPLES,
     MIN_SPREAD_A,
     MIN_SPREAD_RATIO,
+    NOMINAL_V,
 )
 from analytics.supply.time_skew import CLEARLY_BETTER, HARMLESS_RATIO
 from telemetry.clock import NS_PER_S
@@ -89,6 +90,12 @@ class BlockMeans:
     mean_v: FloatArray
     spread_a: FloatArray
     spread_v: FloatArray
+
+    @staticmethod
+    def empty(n_supplies: int) -> "BlockMeans":
+        """Give the means before the first block."""
+        unknown, none = np.full(n_supplies, np.nan), np.zeros(n_supplies)
+        return BlockMeans(seconds=0.0, samples=none, mean_a=unknown, mean_v=unknown, spread_a=unknown, spread_v=unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -204,7 +211,9 @@ def _judge(pooled: FloatArray, independent: FloatArray, complete: MaskArray, blo
     vv = np.where(pooled[:, _VV] > 0.0, pooled[:, _VV], np.nan)
     av = np.where(pooled[:, _AV] != 0.0, pooled[:, _AV], np.nan)
     spread_a = np.sqrt(aa / count)
-    moved = complete & (spread_a > np.maximum(MIN_SPREAD_A, MIN_SPREAD_RATIO * blocks.max_a))
+    mean_a, mean_v = blocks.zero_a + pooled[:, _A] / count, blocks.zero_v + pooled[:, _V] / count
+    least_a = MIN_SPREAD_A * np.fmin(NOMINAL_V / np.where(mean_v > 0.0, mean_v, np.nan), 1.0)
+    moved = complete & (spread_a > np.fmax(least_a, MIN_SPREAD_RATIO * blocks.max_a))
     correlation = av / np.sqrt(aa * vv)
     pairs = np.maximum(pooled[:, _PAIRS], 1.0)
     near = np.fmin(pooled[:, _LATE], pooled[:, _EARLY]) / pairs * count
@@ -216,8 +225,6 @@ def _judge(pooled: FloatArray, independent: FloatArray, complete: MaskArray, blo
     left_vv = np.maximum(vv - av * av / aa, 0.0) / count * independent / np.maximum(independent - 2.0, 1.0)
     sd_ohm = np.sqrt(left_vv / independent) / spread_a
     good = moved & ~skewed & (correlation < -MIN_CORRELATION) & (sd_ohm < MAX_SD_RATIO * resistance_ohm)
-    mean_a = blocks.zero_a + pooled[:, _A] / count
-    mean_v = blocks.zero_v + pooled[:, _V] / count
     return Windows(
         complete=complete,
         moved=moved,

@@ -7,7 +7,7 @@ resistance of its bus does: 90 % more in one of three branches is 19 % on the bu
 import numpy as np
 
 from analytics.connectivity import GroupArray
-from telemetry.frames import FloatArray, MaskArray
+from telemetry.frames import FloatArray
 
 # Ten watts in a ring lug, the point from which it warms by some twenty kelvin at 2 K/W (assumption).
 HOT_JOINT_W = 10.0
@@ -29,12 +29,6 @@ def known_count(values: FloatArray, groups: GroupArray) -> FloatArray:
     return group_sum(np.where(np.isnan(values), np.nan, 1.0), groups)
 
 
-def shares(current_a: FloatArray, groups: GroupArray) -> FloatArray:
-    """Give the share of each branch in its group's current, NaN where the group carries none."""
-    whole = group_sum(current_a, groups)
-    return np.asarray(current_a / np.where(whole > 0.0, whole, np.nan), dtype=np.float64)
-
-
 def imbalance(current_a: FloatArray, groups: GroupArray) -> FloatArray:
     """Give how far each branch lies from the mean of its group, as a share of that mean."""
     mean = group_sum(current_a, groups) / np.where(known_count(current_a, groups) > 0, 1.0, np.nan)
@@ -45,8 +39,3 @@ def imbalance(current_a: FloatArray, groups: GroupArray) -> FloatArray:
 def joint_power_w(current_a: FloatArray, resistance_ohm: FloatArray) -> FloatArray:
     """Give what a path burns at a current, I^2 r."""
     return np.asarray(current_a * current_a * resistance_ohm, dtype=np.float64)
-
-
-def went_dead(current_a: FloatArray, usual_a: FloatArray, *, dead_ratio: float) -> MaskArray:
-    """Say which branches carry next to nothing of what they usually do; NaN is no evidence."""
-    return np.asarray(current_a < dead_ratio * usual_a, dtype=np.bool_)

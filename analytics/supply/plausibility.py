@@ -6,8 +6,9 @@ from telemetry.frames import FloatArray, MaskArray
 
 # Two meters of 1 to 2 % each (typical of PMBus) stay within 5 % of one another.
 POWER_RATIO = 0.05
-# own choice: below 20 W the offsets of the meters count for more than their gains.
+# own choice: below 20 W the offsets of the meters count for more than their gains, unless the two have agreed before.
 MIN_POWER_W = 20.0
+MIN_AGREED_W = 2.0
 # A rail or bus of a server lies between a core's 1 V and a 400 V distribution; 1000 V is no such rail but millivolts.
 LOWEST_V, HIGHEST_V = 1.0, 1000.0
 # own choice: one path of 5 kA would need a bus bar as thick as an arm; such numbers are milliamperes.
@@ -16,11 +17,13 @@ HIGHEST_A = 5000.0
 LOWEST_OHM, HIGHEST_OHM = 2e-5, 10.0
 
 
-def power_mismatch(power_w: FloatArray, voltage_v: FloatArray, current_a: FloatArray) -> FloatArray:
-    """Give (P - V I) over the larger of the two; NaN where a value is absent or the power too small to tell."""
+def power_mismatch(
+    power_w: FloatArray, voltage_v: FloatArray, current_a: FloatArray, *, least_w: FloatArray | float = MIN_POWER_W
+) -> FloatArray:
+    """Give (P - V I) over the larger of the two; NaN where a value is absent or both are below `least_w`."""
     product_w = voltage_v * current_a
     larger_w = np.maximum(power_w, product_w)
-    return np.asarray((power_w - product_w) / np.where(larger_w > MIN_POWER_W, larger_w, np.nan), dtype=np.float64)
+    return np.asarray((power_w - product_w) / np.where(larger_w > least_w, larger_w, np.nan), dtype=np.float64)
 
 
 def is_stuck(spread: FloatArray, other_spread: FloatArray, usual_spread: FloatArray, samples: FloatArray) -> MaskArray:

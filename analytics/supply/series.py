@@ -15,7 +15,7 @@ from analytics.supply.noisy_current import NoisyCurrent, noisy_current
 from analytics.supply.quantum import quantum_of
 from analytics.supply.temperature import at_25_c
 from analytics.supply.thevenin import MIN_CORRELATION, MIN_SPREAD_RATIO, Identifiability
-from analytics.supply.time_skew import LagFit, better_lag
+from analytics.supply.time_skew import LagFit, PartSkew, better_lag, part_skew
 from telemetry.frames import FloatArray
 
 # own choice: eight means of a second are enough where they lie on a line; the bounds say how far to trust them.
@@ -161,8 +161,10 @@ def _judge(pair: _Pair, quantum_v: float, noise: NoisyCurrent | None) -> SeriesE
     if line is None:
         return replace(blank, identifiability=Identifiability.LOAD_TOO_STEADY)
     better = better_lag(pair.volts, pair.amps, pair.period_s)
-    line = _corrected(line, noise)
-    why = _why(line, better, largest_a=float(np.abs(pair.amps).max()))
+    # Noise in the current lets its neighbours speak for it, which is no skew.
+    part = None if noise is not None and noise.matters else part_skew(pair.volts, pair.amps)
+    line = _widened(_corrected(line, noise), part)
+    why = _why(line, better, part, largest_a=float(np.abs(pair.amps).max()))
     told = replace(
         blank,
         identifiability=why,
@@ -170,8 +172,9 @@ def _judge(pair: _Pair, quantum_v: float, noise: NoisyCurrent | None) -> SeriesE
         spread_a=line.spread_a,
         residual_v=line.residual_v,
     )
-    if why is Identifiability.TIME_SKEW and better is not None:
-        return replace(told, skew_s=better.lag_samples * pair.period_s)
+    if why is Identifiability.TIME_SKEW:
+        samples = float(better.lag_samples) if better is not None else 0.0 if part is None else part.skew_samples
+        return replace(told, skew_s=samples * pair.period_s)
     if why is not Identifiability.IDENTIFIED:
         return told
     return replace(
@@ -183,7 +186,7 @@ def _judge(pair: _Pair, quantum_v: float, noise: NoisyCurrent | None) -> SeriesE
     )
 
 
-def _why(line: Line, better: LagFit | None, *, largest_a: float) -> Identifiability:
+def _why(line: Line, better: LagFit | None, part: PartSkew | None, *, largest_a: float) -> Identifiability:
     if line.spread_a <= MIN_SPREAD_RATIO * largest_a:
         return Identifiability.LOAD_TOO_STEADY
     follows = line.correlation < -MIN_CORRELATION
@@ -191,6 +194,8 @@ def _why(line: Line, better: LagFit | None, *, largest_a: float) -> Identifiabil
         return Identifiability.TIME_SKEW
     if not follows:
         return Identifiability.NOT_CORRELATED
+    if part is not None and part.sure:
+        return Identifiability.TIME_SKEW
     if line.slope_bounds_ohm()[1] > (1.0 + MAX_BOUND_RATIO) * line.slope_ohm:
         return Identifiability.TOO_UNCERTAIN
     return Identifiability.IDENTIFIED
@@ -227,6 +232,13 @@ def _windows(pair: _Pair) -> WindowArray:
     count = max(int(passed_s[-1] / length_s), 1)
     numbers = np.minimum((passed_s / length_s).astype(np.intp), count - 1)
     return np.unique(numbers, return_inverse=True)[1].astype(np.intp)
+
+
+def _widened(line: Line, part: PartSkew | None) -> Line:
+    """Give the line with what a skew of less than a sample may have taken from its slope among its errors."""
+    if part is None:
+        return line
+    return replace(line, slope_sd_ohm=math.hypot(line.slope_sd_ohm, part.slope_ohm - line.slope_ohm))
 
 
 def _corrected(line: Line, noise: NoisyCurrent | None) -> Line:

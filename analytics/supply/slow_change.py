@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.change.cusum import CusumState, cusum_step
+from analytics.supply.thevenin import Z_95
 from telemetry.frames import FloatArray, MaskArray
 
 CountArray = npt.NDArray[np.int64]
@@ -24,14 +25,24 @@ BASELINE_HOURS = 168
 MIN_BASELINE_VALUES = 8
 # Floor of the scatter: 1.5 % covers what ten kelvin of a room move and gain errors that drift (assumption).
 SCATTER_FLOOR = 0.015
+# own choice: what hours of one day differ by at least, where the effect is followed.
+EFFECT_SCATTER_FLOOR = 0.005
 THRESHOLD_SD = 12.0
-# own choice: ten hours of memory, so that one odd hour moves the effect by a tenth.
-EFFECT_SHARE = 0.1
-# own choice: a rise by a tenth is told; by a fifth where the voltage comes in steps of 20 mV and more (eight-bit
-# controllers), whose bias moves with the levels of the load.
-EFFECT_RATIO = 1.10
+# own choice: a resistance is taken to wander by two per cent a day, a fast joint, so that hours that scatter by as much
+# are followed within some of them, and hours that scatter by four times as much within a day.
+WANDER_PER_DAY = 0.02
+# own choice: a rise by 8 % is told. A joint that ages has aged by some per cent in the week that is its baseline, so
+# this is a rise by a tenth since it was first seen. A fifth where the voltage comes in steps of 20 mV and more
+# (eight-bit controllers), whose bias moves with the levels of the load.
+EFFECT_RATIO = 1.08
 COARSE_EFFECT_RATIO = 1.20
+# own choice: half of that must be there at the lower end of what is known, baseline included.
+_SURE_PART = 0.5
+# own choice: after years without an answer nothing is known any more, and it shall not overflow.
+_MOST_VARIANCE = 1.0
 _MAD_TO_SD = 1.4826
+# Standard error of a median over that of a mean, for normal noise: root of pi / 2.
+_MEDIAN_ERROR = float(np.sqrt(np.pi / 2.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,16 +50,18 @@ class SlowChange:
     """Where the slow change of every path stands; arrays have the paths as first axis.
 
     `learnt` holds the logarithms of the baseline hours, NaN where not yet; `hours` counts the hours since the first.
-    `centre` and `scatter` are NaN until the baseline is complete, and frozen then. `effect` is the mean of what lies
-    over the centre, a logarithm.
+    `centre`, its standard error and `scatter` are NaN until the baseline is complete, and frozen then. `effect` is
+    what lies over the centre, a logarithm, followed by a Kalman filter of a random walk; `variance` is its own.
     """
 
     learnt: FloatArray
     hours: CountArray
     centre: FloatArray
+    centre_sd: FloatArray
     scatter: FloatArray
     cusum: CusumState
     effect: FloatArray
+    variance: FloatArray
 
     @staticmethod
     def new(n_paths: int) -> "SlowChange":
@@ -58,9 +71,11 @@ class SlowChange:
             learnt=np.full((n_paths, BASELINE_HOURS), np.nan),
             hours=np.zeros(n_paths, dtype=np.int64),
             centre=unknown,
+            centre_sd=unknown,
             scatter=unknown,
             cusum=CusumState.empty(n_paths),
             effect=np.zeros(n_paths),
+            variance=np.zeros(n_paths),
         )
 
     @property
@@ -72,14 +87,26 @@ class SlowChange:
         """Give the resistance now over the baseline, NaN where there is none yet."""
         return np.where(self.known, np.exp(self.effect), np.nan)
 
+    def rise_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Give the 95 % bounds of the rise, the baseline's own uncertainty taken in; NaN where there is none yet."""
+        reach = Z_95 * np.sqrt(self.variance + self.centre_sd**2)
+        return np.exp(self.effect - reach), np.exp(self.effect + reach)
+
     def risen(self, coarse: MaskArray) -> MaskArray:
         """Say where the rise is certain and large enough to tell; `coarse` marks sensors with large steps."""
-        least = np.where(coarse, np.log(COARSE_EFFECT_RATIO), np.log(EFFECT_RATIO))
-        return np.asarray(self.known & (self.cusum.above > THRESHOLD_SD) & (self.effect > least), dtype=np.bool_)
+        least = np.log(np.where(coarse, COARSE_EFFECT_RATIO, EFFECT_RATIO))
+        low, _ = self.rise_bounds()
+        sure = self.known & (self.cusum.above > THRESHOLD_SD) & (np.log(low) > _SURE_PART * least)
+        return np.asarray(sure & (self.effect > least), dtype=np.bool_)
 
 
-def add_hour(state: SlowChange, resistance_ohm: FloatArray, *, hours: int = 1) -> SlowChange:
-    """Add the median resistance of an hour, NaN where there is none; `hours` have passed since the last call."""
+def add_hour(
+    state: SlowChange, resistance_ohm: FloatArray, *, sd_ratio: FloatArray | float = 0.0, hours: int = 1
+) -> SlowChange:
+    """Add the resistance of an hour, NaN where there is none; `hours` have passed since the last call.
+
+    `sd_ratio` is its own standard error as a share: an hour of one short window weighs less than one of sixty.
+    """
     seen = np.isfinite(resistance_ohm) & (resistance_ohm > 0.0)
     value = np.log(np.where(seen, resistance_ohm, 1.0))
     begun = seen | (state.hours > 0)
@@ -93,7 +120,9 @@ def add_hour(state: SlowChange, resistance_ohm: FloatArray, *, hours: int = 1) -
         learnt = learnt.copy()
         learnt[here, slot[here]] = value[here]
     after = replace(state, learnt=learnt, hours=np.where(learning, passed, state.hours))
-    after = _judged(after, value, seen & ~learning)
+    wandered = np.minimum(state.variance + hours / 24.0 * WANDER_PER_DAY**2, _MOST_VARIANCE)
+    after = replace(after, variance=np.where(learning, 0.0, wandered))
+    after = _judged(after, value, seen & ~learning, np.where(seen, sd_ratio, 0.0))
     return _completed(after, learning)
 
 
@@ -104,27 +133,38 @@ def accept(state: SlowChange, accepted: MaskArray) -> SlowChange:
         learnt=np.where(accepted[:, np.newaxis], fresh.learnt, state.learnt),
         hours=np.where(accepted, fresh.hours, state.hours),
         centre=np.where(accepted, fresh.centre, state.centre),
+        centre_sd=np.where(accepted, fresh.centre_sd, state.centre_sd),
         scatter=np.where(accepted, fresh.scatter, state.scatter),
         cusum=state.cusum.cleared(accepted),
         effect=np.where(accepted, fresh.effect, state.effect),
+        variance=np.where(accepted, fresh.variance, state.variance),
     )
 
 
-def _judged(state: SlowChange, value: FloatArray, seen: MaskArray) -> SlowChange:
-    over = np.where(seen, value - state.centre, 0.0)
-    cusum = cusum_step(state.cusum, np.where(seen, value, np.nan), mean=state.centre, sigma=state.scatter)
-    effect = np.where(seen, state.effect + EFFECT_SHARE * (over - state.effect), state.effect)
-    return replace(state, cusum=cusum, effect=effect)
+def _judged(state: SlowChange, value: FloatArray, seen: MaskArray, sd_ratio: FloatArray) -> SlowChange:
+    scatter = np.fmax(state.scatter, sd_ratio)
+    # Against the upper end of the baseline: what the first week does not know must not pile up in the sum.
+    cusum = cusum_step(
+        state.cusum,
+        np.where(seen, value, np.nan),
+        mean=state.centre + state.centre_sd,
+        sigma=np.maximum(scatter, SCATTER_FLOOR),
+    )
+    over = np.where(seen, value - state.centre - state.effect, 0.0)
+    gain = np.where(seen, state.variance / (state.variance + np.maximum(scatter, EFFECT_SCATTER_FLOOR) ** 2), 0.0)
+    return replace(state, cusum=cusum, effect=state.effect + gain * over, variance=state.variance * (1.0 - gain))
 
 
 def _completed(state: SlowChange, learning: MaskArray) -> SlowChange:
     """Freeze the baseline where a week has passed and it holds enough hours."""
     due = np.flatnonzero(learning & (state.hours >= BASELINE_HOURS))
-    due = due[np.isfinite(state.learnt[due]).sum(axis=1) >= MIN_BASELINE_VALUES]
+    counts = np.isfinite(state.learnt[due]).sum(axis=1)
+    due, counts = due[counts >= MIN_BASELINE_VALUES], counts[counts >= MIN_BASELINE_VALUES]
     if not due.size:
         return state
-    centre, scatter = state.centre.copy(), state.scatter.copy()
+    centre, centre_sd, scatter = state.centre.copy(), state.centre_sd.copy(), state.scatter.copy()
     centre[due] = np.nanmedian(state.learnt[due], axis=1)
     off = np.abs(state.learnt[due] - centre[due, np.newaxis])
-    scatter[due] = np.maximum(_MAD_TO_SD * np.nanmedian(off, axis=1), SCATTER_FLOOR)
-    return replace(state, centre=centre, scatter=scatter)
+    scatter[due] = _MAD_TO_SD * np.nanmedian(off, axis=1)
+    centre_sd[due] = _MEDIAN_ERROR * np.maximum(scatter[due], EFFECT_SCATTER_FLOOR) / np.sqrt(counts)
+    return replace(state, centre=centre, centre_sd=centre_sd, scatter=scatter)

@@ -20,6 +20,8 @@ from telemetry.frames import FloatArray, MaskArray, TimeArray
 # A change of current below 1 A, or 3 % of the largest current seen, moves V by less than the 9 mV that remain about
 # the line on real 12 V feeds (Oxford GPU_Power_Benchmark): the slope would be noise.
 MIN_SPREAD_A = 1.0
+# The voltage that it was measured at; what carries the same power at a higher one moves by fewer amperes.
+NOMINAL_V = 12.0
 MIN_SPREAD_RATIO = 0.03
 MIN_CORRELATION = 0.9
 MIN_SAMPLES = 30.0

@@ -65,20 +65,6 @@ def scenarios_of(plan: AgeingPlan) -> tuple[str, ...]:
     return tuple(part.scenario for part in (plan.faulty, *plan.quiet) for _ in range(part.nodes))
 
 
-def smaller(plan: AgeingPlan) -> AgeingPlan:
-    """Give the plan of a run without ``--full``: the same months of fewer nodes."""
-
-    def fewer(nodes: int) -> int:
-        return max(1, round(nodes * plan.plain_share))
-
-    return plan.model_copy(
-        update={
-            "faulty": plan.faulty.model_copy(update={"nodes": fewer(plan.faulty.nodes)}),
-            "quiet": tuple(part.model_copy(update={"nodes": fewer(part.nodes)}) for part in plan.quiet),
-        }
-    )
-
-
 def _result(
     plan: AgeingPlan,
     chain: SensorChain,

@@ -68,7 +68,9 @@ class FeedResult:
     """How far off we are, as a share of least squares; None where we gave no answer.
 
     `averaged` has the worst phase of each rate, None where one of them had no answer. `covered` says of every phase of
-    the picked samples, which are as few and far noisier, whether our bounds hold least squares over everything.
+    the picked samples, which are as few and far noisier, whether our bounds hold least squares over everything, and
+    `skewed_means` the same of means whose voltage and current were taken apart; `skewed_error` is the worst answer that
+    was given to these, None where all were refused.
     """
 
     name: str
@@ -77,6 +79,8 @@ class FeedResult:
     covered: dict[float, tuple[bool, ...]]
     halves: float | None
     refused: tuple[bool, ...]
+    skewed_means: dict[float, tuple[bool, ...]]
+    skewed_error: dict[float, float | None]
 
 
 def load_feeds(folder: Path) -> Iterator[Feed]:
@@ -97,9 +101,14 @@ def judge_feed(feed: Feed, plan: RecordingsPlan) -> FeedResult:
     """Estimate one feed at all rates, and with voltage and current taken apart."""
     truth_ohm, whole = feed.least_squares_ohm, feed.estimate()
     skew = max(1, round(plan.skew * feed.rate_hz))
-    refused = tuple(
-        feed.skewed(samples).estimate().identifiability is not Identifiability.IDENTIFIED for samples in (-skew, skew)
-    )
+    apart = [feed.skewed(samples) for samples in (-skew, skew)]
+    refused = tuple(one.estimate().identifiability is not Identifiability.IDENTIFIED for one in apart)
+    slow = {
+        rate_hz: [
+            one.means(step, begin).estimate() for one in apart for step, begin in _cuts(one, rate_hz, plan.phases)
+        ]
+        for rate_hz in plan.rates_hz
+    }
     return FeedResult(
         name=feed.name,
         full_rate=_error(whole, truth_ohm),
@@ -113,6 +122,11 @@ def judge_feed(feed: Feed, plan: RecordingsPlan) -> FeedResult:
         },
         halves=whole.halves_differ_ratio,
         refused=refused,
+        skewed_means={rate_hz: tuple(_holds(one, truth_ohm) for one in found) for rate_hz, found in slow.items()},
+        skewed_error={
+            rate_hz: max((error for one in found if (error := _error(one, truth_ohm)) is not None), default=None)
+            for rate_hz, found in slow.items()
+        },
     )
 
 

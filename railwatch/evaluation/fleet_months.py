@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from analytics.supply.temperature import COPPER_20_PER_K, REFERENCE_C
 from railwatch.evaluation.supply_plan import AgeingPlan, SensorChain
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
@@ -19,6 +20,8 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
 
 DAY_S = 86_400.0
+# Of the coefficient of the metal, for the resistance of a contact (Holm, Electric Contacts, 4th edition, 1967).
+CONTACT_PART = 2.0 / 3.0
 _DAYS_AT_ONCE = 7
 HAZARD_PER_DAY = 0.01  # from here on a drop is a matter of weeks
 
@@ -37,8 +40,7 @@ class NodeTruth:
 
     def take(self, stretch: FleetStretch, node: NodeFile) -> None:
         """Add some steps."""
-        rest = [unit.psu_mohm + unit.cable_mohm + unit.connector_mohm for unit in node.supply.units]
-        path_mohm = (stretch.truth.joint_mohm + np.array(rest)).mean(axis=2)
+        path_mohm = (stretch.truth.joint_mohm + np.array(rest_mohm(node))).mean(axis=2)
         if self.first_mohm is None or self.hazard_s is None or self.drop_s is None:
             self.first_mohm = path_mohm[0]
             self.hazard_s = np.full(len(self.first_mohm), np.inf)
@@ -68,6 +70,7 @@ class FleetView:
     air: TableSpec
     topology: Topology
     n_nodes: int
+    rest_mohm: tuple[float, ...]
 
     @staticmethod
     def of(chain: SensorChain, node: NodeFile, n_nodes: int) -> "FleetView":
@@ -90,6 +93,7 @@ class FleetView:
             air=TableSpec(name="node", kind=EntityKind.NODE, entities=nodes, signals=("inlet_temp_c",)),
             topology=Topology(entities=(*nodes, *supplies), edges=edges),
             n_nodes=n_nodes,
+            rest_mohm=rest_mohm(node),
         )
 
     def numbers(self) -> dict[str, int]:
@@ -103,13 +107,25 @@ class FleetView:
         samples = stretch.samples
         times_s = (stretch.time_s[:, None] + stretch.sample_offset_s).ravel()
         time_ns = START_NS + np.rint(times_s * NS_PER_S).astype(np.int64)
-        volts, amps = _pairs(self.chain, stretch)
+        volts, amps = _pairs(self.chain, stretch, rail_v=stretch.samples.rail_voltage_v - self._warm_v(stretch))
         values = np.stack([_flat(volts, len(time_ns)), _flat(amps, len(time_ns))], axis=2)
         air = samples.inlet_temp_c.reshape(len(time_ns), self.n_nodes, 1)
         return (
             Frame(spec=self.supply, time_ns=time_ns, values=values, fresh=~np.isnan(values)),
             Frame(spec=self.air, time_ns=time_ns, values=air, fresh=~np.isnan(air)),
         )
+
+    def _warm_v(self, stretch: FleetStretch) -> FloatArray:
+        """Give what copper that is not at 25 °C takes from each rail's voltage; the plant's has one temperature."""
+        air_k = stretch.truth.inlet_c[:, None, :, None] - REFERENCE_C
+        joint_k = stretch.truth.joint_c[:, None] - REFERENCE_C
+        warm_mohm = np.array(self.rest_mohm) * air_k + CONTACT_PART * stretch.truth.joint_mohm[:, None] * joint_k
+        return np.asarray(stretch.samples.rail_current_a * COPPER_20_PER_K * warm_mohm / 1e3, dtype=np.float64)
+
+
+def rest_mohm(node: NodeFile) -> tuple[float, ...]:
+    """Give what each path has beside its joint."""
+    return tuple(unit.psu_mohm + unit.cable_mohm + unit.connector_mohm for unit in node.supply.units)
 
 
 def months(plan: AgeingPlan, scenarios: Sequence[str]) -> Iterator[tuple[FleetStretch, NodeFile]]:
@@ -132,13 +148,13 @@ def months(plan: AgeingPlan, scenarios: Sequence[str]) -> Iterator[tuple[FleetSt
         left -= now
 
 
-def _pairs(chain: SensorChain, stretch: FleetStretch) -> tuple[FloatArray, FloatArray]:
+def _pairs(chain: SensorChain, stretch: FleetStretch, *, rail_v: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Give voltage and current, ``(n_steps, n_samples, n_nodes, n_supplies)``."""
     samples = stretch.samples
     if chain is SensorChain.SHUNT_MONITOR:
-        return samples.rail_voltage_v, samples.rail_current_a
+        return rail_v, samples.rail_current_a
     if chain is SensorChain.DRIVER_POWER:
-        volts = samples.rail_voltage_v.mean(axis=3, keepdims=True)
+        volts = rail_v.mean(axis=3, keepdims=True)
     else:
         volts = samples.bmc_rail_voltage_v[..., None]
     # A GPU that says nothing leaves the sum unknown.

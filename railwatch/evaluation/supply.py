@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from railwatch.evaluation.ageing import AgeingResult, age, smaller
+from railwatch.evaluation.ageing import AgeingResult, age
 from railwatch.evaluation.feeds import judge_feed, load_feeds
 from railwatch.evaluation.measures import Measured, median, rate, share
 from railwatch.evaluation.public_data import data_folder
@@ -18,11 +18,12 @@ _FEEDS_SHARE = 0.1
 def supply_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
     """Give the rows of the months first, then those of the recordings, which need the public data."""
     plan = load_supply()
-    ageing = plan.ageing if effort.full else smaller(plan.ageing)
+    ageing = plan.ageing
+    fleets = effort.seeds or (ageing.full_fleets if effort.full else 1)
     work = [
         (ageing.model_copy(update={"seed": ageing.seed + number}), chain)
         for chain in ageing.sensors
-        for number in range(effort.seeds or 1)
+        for number in range(fleets)
     ]
     made = 0
 
@@ -75,7 +76,13 @@ def _recording_rows(plan: RecordingsPlan) -> Iterator[Row]:
             yield at_least(_row(name, share(sum(covered), len(covered))), plan.goals.covered)
         yield at_most(_row(f"halves differ, {own}", _exact(result.halves)), plan.goals.halves)
         refused = share(sum(result.refused), len(result.refused))
-        yield at_least(_row(f"refused with {plan.skew * 1e3:g} ms of skew, {result.name}", refused), 1.0)
+        skew = f"{plan.skew * 1e3:g} ms of skew"
+        yield at_least(_row(f"refused with {skew}, {result.name}", refused), 1.0)
+        for rate_hz, honest in result.skewed_means.items():
+            name = f"refused or bounds hold with {skew}, {result.name}, means at {rate_hz:g} Hz"
+            yield at_least(_row(name, share(sum(honest), len(honest))), plan.goals.covered)
+            worst = f"worst answer given with {skew}, {result.name}, means at {rate_hz:g} Hz"
+            yield _row(worst, Measured(value=result.skewed_error[rate_hz]))
 
 
 def _age(work: tuple[AgeingPlan, SensorChain]) -> AgeingResult:

@@ -77,7 +77,7 @@ class AgeingPlan(_Part):
     seed: int
     faulty: NodesPlan
     quiet: tuple[NodesPlan, ...]
-    plain_share: Annotated[float, Field(gt=0.0, le=1.0)]
+    full_fleets: Annotated[int, Field(ge=1)]
     sensors: dict[SensorChain, SensorGoals]
     goals: AgeingGoals
 

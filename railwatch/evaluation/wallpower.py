@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from analytics.supply.series import window_resistances
 from railwatch.evaluation.judge import Judge
 from railwatch.evaluation.measures import Measured, median, rate, share
 from railwatch.evaluation.public_data import data_folder
@@ -40,12 +41,21 @@ class WallFault(_Part):
     shows: tuple[Word, ...]
 
 
+class ContactFault(_Part):
+    """A contact that costs another share `size` of the voltage at the largest current, and what may be told of it."""
+
+    size: float
+    window: DurationS
+    accepted: tuple[Word, ...]
+
+
 class WallGoals(_Part):
     """What the rows must reach."""
 
     found: float
     named: float
     false_alarms: float
+    contact_error: float
 
 
 class WallPlan(_Part):
@@ -59,16 +69,23 @@ class WallPlan(_Part):
     min_rows: Annotated[int, Field(ge=10)]
     seed: int
     faults: dict[str, WallFault]
+    contact: ContactFault
     goals: WallGoals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallResult:
-    """One trace: how much was told of it as it is; and of each fault when it was found (s) and whether it was named."""
+    """One trace: how much was told of it as it is; and of each fault when it was found (s) and whether it was named.
+
+    `contact_error` is by how much the resistance of a worse contact came out wrong, as a share, None where the load
+    does not move on both sides of it; `contact_wrong` how much was made of it that it is not.
+    """
 
     duration_s: float
     false_alarms: int
     faults: dict[str, tuple[float | None, bool]]
+    contact_error: float | None
+    contact_wrong: int
 
 
 def load_wallpower(path: Path = WALLPOWER) -> WallPlan:
@@ -107,13 +124,45 @@ def judge_trace(trace: Trace, plan: WallPlan, *, seed: int) -> WallResult:
     """Judge a trace as it is, and with each fault at a time that the seed draws."""
     chance = np.random.default_rng(seed)
     usual = told(trace)
-    size = len(trace.time_ns)
-    rows = {name: int(chance.integers(int(size * plan.warm_up_ratio), int(size * 0.9))) for name in plan.faults}
+    rows = {name: _onset(trace, plan, chance) for name in plan.faults}
+    contact_row = _onset(trace, plan, chance)
+    contact = with_fault(trace, FaultKind.RESISTANCE, size=plan.contact.size, row=contact_row)
     return WallResult(
         duration_s=trace.duration_s,
         false_alarms=sum(one.told_at(Severity.WARNING) is not None for one in usual),
         faults={name: _faulty(trace, fault, rows[name], plan) for name, fault in plan.faults.items()},
+        contact_error=_contact_error(contact, trace, contact_row, plan.contact),
+        contact_wrong=sum(
+            one.told_at(Severity.WARNING) is not None and not one.words & {*plan.contact.accepted}
+            for one in told(contact)
+        ),
     )
+
+
+def _onset(trace: Trace, plan: WallPlan, chance: np.random.Generator) -> int:
+    """Draw where a fault begins: in the second part, and early enough that the time in which it counts is there."""
+    size = len(trace.time_ns)
+    first = int(size * plan.warm_up_ratio)
+    last = int(np.searchsorted(trace.time_ns, trace.time_ns[-1] - round(plan.within * NS_PER_S)))
+    return int(chance.integers(first, max(last, first + 1)))
+
+
+def _contact_error(spoiled: Trace, trace: Trace, row: int, fault: ContactFault) -> float | None:
+    """Give the error of what the first feed's windows say before and after, None where the load does not move in both.
+
+    Put in is a share of the voltage that grows with the current: that share over the largest current, an ohm.
+    """
+    found = []
+    for rows in (slice(0, row), slice(row, None)):
+        time_s = (spoiled.time_ns[rows] - spoiled.time_ns[0]) / NS_PER_S
+        _, ohms = window_resistances(
+            time_s, spoiled.voltage_v[rows, 0], spoiled.current_a[rows, 0], window_s=fault.window
+        )
+        if not np.isfinite(ohms).any():
+            return None
+        found.append(float(np.nanmedian(ohms)))
+    put_in_ohm = fault.size * float(np.nanmean(trace.voltage_v[:, 0])) / float(np.nanmax(trace.current_a[:, 0]))
+    return abs((found[1] - found[0]) / put_in_ohm - 1.0)
 
 
 def told(trace: Trace) -> tuple[Sighting, ...]:
@@ -136,6 +185,11 @@ def rows_of(results: Sequence[WallResult], plan: WallPlan) -> Iterator[Row]:
         yield at_least(_row(f"found: {name}", share(len(delays), len(found))), plan.goals.found)
         yield at_least(_row(f"named: {name}", share(sum(right for _, right in found), len(found))), plan.goals.named)
         yield at_most(_row(f"delay: {name}", median(delays), "s"), plan.within)
+    errors = [one.contact_error for one in results if one.contact_error is not None]
+    yield _row("worse contact: the load moves before and after it", share(len(errors), len(results)))
+    yield at_most(_row("worse contact: error of its resistance", median(errors)), plan.goals.contact_error)
+    wrong = Measured(value=float(sum(one.contact_wrong for one in results)))
+    yield at_most(_row("worse contact: told as something else", wrong), 0.0)
 
 
 def _faulty(trace: Trace, fault: WallFault, row: int, plan: WallPlan) -> tuple[float | None, bool]:

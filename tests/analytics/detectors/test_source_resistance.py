@@ -111,13 +111,37 @@ def weeks(*, seed: int, days: float, rise: float, from_day: float) -> Frame:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_joint_that_ages_over_weeks_is_found_on_its_way_through_a_tenth(seed: int) -> None:
+def test_a_joint_that_ages_over_weeks_is_found_on_its_way_to_a_tenth(seed: int) -> None:
     found = told(weeks(seed=seed, days=60, rise=1.25, from_day=10))
     assert [(one.cause, one.entity_id) for one in found[:1]] == [(Cause.JOINT_AGEING, supply(0).id)]
     ratio = found[0].number("hourly_rise_ratio")
     assert ratio is not None
-    assert 1.10 <= ratio < 1.15
+    assert 1.08 <= ratio < 1.12
     assert {one.entity_id for one in found} == {supply(0).id}
+    low, high = found[0].number("hourly_rise_low_ratio"), found[0].number("hourly_rise_high_ratio")
+    assert low is not None
+    assert high is not None
+    assert 1.0 < low < ratio < high
+    assert found[0].number("imbalance_ratio") == pytest.approx(0.0, abs=0.05)
+    assert "W more at" in found[0].summary
+
+
+@pytest.mark.parametrize("only", [False, True])
+def test_mains_that_dip_are_told_within_rows_and_are_over_when_they_are_back(*, only: bool) -> None:
+    rng = np.random.default_rng(2)
+    amps = np.full((240, 2), 4.0) + rng.normal(0, 0.02, (240, 2))
+    volts = 230.0 + rng.normal(0, 0.05, (240, 2))
+    dip = (slice(120, 180), slice(0, 1) if only else slice(None))
+    volts[dip] *= 0.85
+    amps[dip] /= 0.85
+    columns = {"voltage_v": volts, "current_a": amps}
+    frame = frame_of(EntityKind.SUPPLY, scenes.MEMBERS, columns, rate_hz=1.0)
+    sags = [one for one in told(frame) if one.cause is Cause.INPUT_SAG]
+    assert {one.entity_id for one in sags} == (set() if only else {supply(0).id, supply(1).id})
+    if not only:
+        assert [one.status for one in sags[:2]] == [FindingStatus.RAISED, FindingStatus.RAISED]
+        assert {one.status for one in sags[-2:]} == {FindingStatus.CLEARED}
+        assert (sags[0].time_ns - int(frame.time_ns[120])) <= 3 * NS_PER_S
 
 
 @pytest.mark.parametrize("seed", range(3))

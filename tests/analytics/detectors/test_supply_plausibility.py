@@ -64,3 +64,23 @@ def test_power_that_differs_for_long_from_voltage_times_current_is_told(gain: fl
     found = told(scenes.frame(volts, amps, power_w=smooth_w * gain), SupplyPlausibilityLimits(power_hold_s=8.0))
     assert bool(found) is tells
     assert all("power differs" in one.summary for one in found)
+
+
+def test_a_meter_that_stops_while_the_load_is_steady_is_told_by_its_noise() -> None:
+    rng = np.random.default_rng(1)
+    amps = np.full((800, 2), 36.0) + rng.normal(0, 0.05, (800, 2))
+    volts = 12.0 + rng.normal(0, 0.004, (800, 2))
+    assert told(scenes.frame(volts, amps)) == ()
+    volts[600:, 0] = volts[599, 0]
+    (finding,) = told(scenes.frame(volts, amps))
+    assert "voltage repeats" in finding.summary
+
+
+def test_small_powers_are_compared_where_the_meters_agreed_before() -> None:
+    amps = np.full((1600, 2), 0.5) + np.random.default_rng(1).normal(0, 0.01, (1600, 2))
+    volts = scenes.rail(amps, seed=1)
+    watts = amps * volts
+    watts[800:] *= 1.15
+    limits = SupplyPlausibilityLimits(power_hold_s=8.0)
+    assert "power differs" in told(scenes.frame(volts, amps, power_w=watts), limits)[0].summary
+    assert told(scenes.frame(volts, amps, power_w=amps * volts * 1.15), limits) == ()

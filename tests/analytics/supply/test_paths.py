@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from analytics.supply.branches import imbalance, joint_power_w, others_sum, shares
+from analytics.supply.branches import imbalance, joint_power_w, others_sum
 from analytics.supply.dips import find_dips
 from analytics.supply.headroom import Path, current_of_power, predict
 from analytics.supply.plausibility import power_mismatch, resistance_problem, unit_problem
@@ -20,7 +20,6 @@ def test_the_imbalance_of_branches_is_against_their_own_node() -> None:
     groups = np.array([0, 0, 0, 1, 1])
     amps = floats(40.0, 50.0, 60.0, 10.0, NAN)
     assert imbalance(amps, groups)[:4] == pytest.approx([-0.2, 0.0, 0.2, 0.0])
-    assert shares(amps, groups)[:3] == pytest.approx([4 / 15, 1 / 3, 0.4])
     assert others_sum(amps, groups) == pytest.approx([110.0, 100.0, 90.0, 0.0, 10.0])
     assert np.isnan(imbalance(amps, groups)[4])
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from analytics.supply.hourly import HOUR_NS, Hour, keep, turn
+from analytics.supply.hourly import HOUR_NS, Hour, keep, take, turn
 from analytics.supply.slow_change import BASELINE_HOURS, SlowChange, accept, add_hour
 from telemetry.frames import FloatArray, MaskArray
 
@@ -96,17 +96,53 @@ def test_a_baseline_needs_a_week_and_some_answers() -> None:
 
 
 def test_the_median_of_an_hour_stands_against_odd_minutes_and_a_clock_set_back_ends_none() -> None:
-    hour = Hour.none(2)
-    _, medians, _ = turn(hour, 0)
-    assert medians is None
-    hour, _, _ = turn(hour, 10 * HOUR_NS)
+    hour, ended = turn(Hour.none(2), 0)
+    assert ended is None
+    hour, _ = turn(hour, 10 * HOUR_NS)
     for minute in range(60):
         ohm = 0.009 if minute % 5 == 0 else 0.005
-        hour = keep(hour, np.array([ohm, np.nan]), 10 * HOUR_NS + minute * HOUR_NS // 60)
-    hour, medians, _ = turn(hour, 9 * HOUR_NS)
-    assert medians is None
-    _, medians, passed = turn(hour, 12 * HOUR_NS)
-    assert medians is not None
-    assert medians[0] == 0.005
-    assert np.isnan(medians[1])
-    assert passed == 3
+        hour = keep(hour, np.array([ohm, np.nan]), np.array([1e-4, np.nan]), 10 * HOUR_NS + minute * HOUR_NS // 60)
+    hour, ended = turn(hour, 9 * HOUR_NS)
+    assert ended is None
+    _, ended = turn(hour, 12 * HOUR_NS)
+    assert ended is not None
+    assert ended.resistance_ohm[0] == 0.005
+    assert np.isnan(ended.resistance_ohm[1])
+    assert ended.sd_ratio[0] == pytest.approx(0.02 * np.sqrt(np.pi / 2 / 60), rel=0.1)
+    assert ended.hours == 3
+
+
+def test_a_block_that_takes_half_a_day_is_told_with_its_own_error_and_not_a_block_later() -> None:
+    ohms, sd_ohm = np.array([0.005]), np.array([1e-4])
+    hour, ended = take(Hour.none(1), ohms, sd_ohm, 12 * HOUR_NS, block_s=43_200.0)
+    assert ended is not None
+    assert ended.resistance_ohm[0] == 0.005
+    assert ended.sd_ratio[0] == pytest.approx(0.02)
+    _, ended = take(hour, ohms, sd_ohm, 24 * HOUR_NS, block_s=43_200.0)
+    assert ended is not None
+    assert ended.hours == 12
+
+
+def test_hours_that_know_little_move_the_effect_little_and_do_not_trip_the_sum() -> None:
+    ohms = hourly(4, 40 * 24, scatter=0.012)
+    sure, poor = SlowChange.new(1), SlowChange.new(1)
+    for hour, ohm in enumerate(ohms):
+        shown = ohm * (1.3 if 20 * 24 <= hour < 20 * 24 + 6 else 1.0)
+        sure = add_hour(sure, np.array([shown]), sd_ratio=0.01)
+        poor = add_hour(poor, np.array([shown]), sd_ratio=0.3 if hour >= 20 * 24 else 0.01)
+        assert not poor.risen(FINE)[0]
+    assert poor.rise_ratio()[0] < 1.05
+    low, high = sure.rise_bounds()
+    assert low[0] < sure.rise_ratio()[0] < high[0]
+
+
+def test_few_scattered_hours_of_a_baseline_ask_for_more_than_many() -> None:
+    few, many = SlowChange.new(1), SlowChange.new(1)
+    scatter = np.random.default_rng(0).normal(0.0, 0.06, BASELINE_HOURS)
+    for hour, off in enumerate(scatter):
+        ohm = 0.005 * np.exp(off)
+        many = add_hour(many, np.array([ohm]))
+        few = add_hour(few, np.array([ohm if hour % 20 == 0 else np.nan]))
+    assert few.known[0]
+    assert few.centre_sd[0] > 1.5 * many.centre_sd[0]
+    assert few.rise_bounds()[1][0] > many.rise_bounds()[1][0]

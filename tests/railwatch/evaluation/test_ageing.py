@@ -1,6 +1,10 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from railwatch.evaluation.ageing import AgedNode, AgeingResult, age, scenarios_of, smaller
+from railwatch.evaluation.ageing import AgedNode, AgeingResult, age, scenarios_of
+from railwatch.evaluation.fleet_months import FleetView, months
 from railwatch.evaluation.supply import ageing_rows
 from railwatch.evaluation.supply_plan import AgeingPlan, NodesPlan, SensorChain, load_supply
 
@@ -24,12 +28,27 @@ def test_three_days_of_two_nodes_go_from_the_fleet_through_the_sensors_to_the_bo
     assert 0.9 < shares[-1] <= 1.0
 
 
-def test_a_plain_run_ages_fewer_nodes_for_as_long() -> None:
-    less = smaller(PLAN)
-    assert less.days == PLAN.days
-    assert less.faulty.nodes == 6
-    assert len(scenarios_of(less)) < len(scenarios_of(PLAN))
-    assert set(scenarios_of(less)) == set(scenarios_of(PLAN))
+def test_the_quiet_nodes_make_three_hundred_months_of_each_kind_and_thirty_joints_age() -> None:
+    assert PLAN.faulty.nodes == 30
+    assert [part.nodes * PLAN.days / 30 for part in PLAN.quiet] == [300, 300]
+    assert len(scenarios_of(PLAN)) == 180
+
+
+def test_warm_copper_takes_its_part_of_the_voltage() -> None:
+    (stretch, node), *_ = months(short(), ("healthy",))
+    view = FleetView.of(SensorChain.SHUNT_MONITOR, node, 1)
+    shown = view.frames(stretch)[0].values[:, :, 0]
+    truth = stretch.truth
+    temperate = replace(truth, inlet_c=np.full_like(truth.inlet_c, 25.0), joint_c=np.full_like(truth.joint_c, 25.0))
+    plain = view.frames(replace(stretch, truth=temperate))[0].values[:, :, 0]
+    known = np.isfinite(plain)
+    assert np.array_equal(plain[known], stretch.samples.rail_voltage_v.reshape(plain.shape)[known])
+    hot = replace(temperate, joint_c=np.full_like(truth.joint_c, 35.0))
+    lost_v = plain - view.frames(replace(stretch, truth=hot))[0].values[:, :, 0]
+    amps = stretch.samples.rail_current_a.reshape(plain.shape)
+    # Ten kelvin on 3.4 milliohm, at two thirds of what copper does.
+    assert np.nanmedian(lost_v / amps) == pytest.approx(0.0034 * 10 * 0.00393 * 2 / 3, rel=0.02)
+    assert np.nanmax(np.abs(shown - plain)) > 0.0
 
 
 def test_a_joint_that_is_found_after_the_drop_is_not_found_in_time() -> None:

@@ -23,6 +23,7 @@ def test_a_clean_feed_meets_every_goal_and_is_refused_when_it_is_skewed() -> Non
     assert result.full_rate <= plan.goals.full_rate
     assert all(error is not None and error <= plan.goals.averaged for error in result.averaged.values())
     assert result.refused == (True, True)
+    assert all(sum(honest) >= 0.85 * len(honest) for honest in result.skewed_means.values())
     assert {rate_hz: len(covered) for rate_hz, covered in result.covered.items()} == {10.0: 8, 1.0: 8}
 
 

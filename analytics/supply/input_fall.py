@@ -1,0 +1,105 @@
+"""Mains that dip: the voltage of every supply falls at once while the power that they give does not rise.
+
+A load that steps up takes the voltage down through the path's resistance, and the power rises with it. A dip of the
+mains leaves a regulated load its power, so the current rises only by as much as the voltage fell. One supply alone, or
+the only one of a rail, may as well have lost its contact; at the voltage of mains no contact costs a tenth.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.connectivity import GroupArray
+from analytics.supply.branches import group_sum
+from telemetry.frames import FloatArray, MaskArray
+
+# IEC 61000-4-30 and EN 50160: a dip begins where the voltage falls below 90 % of its reference, and ends 2 % above.
+DIP_RATIO = 0.90
+BACK_RATIO = 0.92
+# own choice: below that no supply regulates any more: an interruption, or somebody who switched the node off.
+LEAST_RATIO = 0.4
+# own choice: what a load that goes on may lie over the highest power of the block before.
+MORE_POWER_RATIO = 1.1
+# own choice: three rows in a row, as one or two may be failed conversions.
+MIN_ROWS = 3
+# Nominal mains begin at 100 V (IEC 60038).
+MAINS_V = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class InputFall:
+    """What each supply showed in the last block without a dip, and rows since one began; shape ``(n_supplies,)``.
+
+    `usual_v` is the lowest voltage of that block, `usual_w` the highest power; `low_v` and `high_w` are those of the
+    block that is open. `now_v` is the newest voltage of a row in which some supply had fallen, `back` says which were
+    back in the newest of their rows.
+    """
+
+    usual_v: FloatArray
+    usual_w: FloatArray
+    low_v: FloatArray
+    high_w: FloatArray
+    now_v: FloatArray
+    rows: FloatArray
+    back: MaskArray
+
+    @staticmethod
+    def unknown(n_supplies: int) -> "InputFall":
+        """Give what holds before the first block."""
+        nan = np.full(n_supplies, np.nan)
+        return InputFall(
+            usual_v=nan,
+            usual_w=nan,
+            low_v=nan,
+            high_w=nan,
+            now_v=nan,
+            rows=np.zeros(n_supplies),
+            back=np.ones(n_supplies, dtype=np.bool_),
+        )
+
+    @property
+    def fallen(self) -> MaskArray:
+        """Say which supplies have been in a dip for long enough to tell."""
+        return self.rows >= MIN_ROWS
+
+
+def fall_row(
+    fall: InputFall, *, voltage_v: FloatArray, current_a: FloatArray, used: MaskArray, groups: GroupArray
+) -> InputFall:
+    """Take in one row, `used` where it is a new sample."""
+    power_w = voltage_v * current_a
+    fall = replace(
+        fall,
+        low_v=np.where(used, np.fmin(fall.low_v, voltage_v), fall.low_v),
+        high_w=np.where(used, np.fmax(fall.high_w, power_w), fall.high_w),
+    )
+    low = used & (voltage_v < DIP_RATIO * fall.usual_v) & (voltage_v > LEAST_RATIO * fall.usual_v)
+    if not low.any() and not fall.rows.any():
+        return fall
+    back = used & (voltage_v > BACK_RATIO * fall.usual_v)
+    shown = used & np.isfinite(fall.usual_v)
+    count = group_sum(shown.astype(np.float64), groups)
+    alike = group_sum(low.astype(np.float64), groups) >= count
+    no_more = group_sum(np.where(shown, power_w, 0.0), groups) < MORE_POWER_RATIO * group_sum(
+        np.where(shown, fall.usual_w, 0.0), groups
+    )
+    by_input = low & alike & ((count > 1) | (fall.usual_v > MAINS_V)) & no_more
+    return replace(
+        fall,
+        now_v=np.where(used, voltage_v, fall.now_v),
+        rows=np.where(by_input, fall.rows + 1, np.where(back, 0.0, fall.rows)),
+        back=np.where(used, back, fall.back),
+    )
+
+
+def usual_after(fall: InputFall) -> InputFall:
+    """Learn from the block that ended what is usual, not while a dip lasts."""
+    unknown = np.full_like(fall.low_v, np.nan)
+    seen = np.isfinite(fall.low_v) & (fall.rows == 0)
+    return replace(
+        fall,
+        usual_v=np.where(seen, fall.low_v, fall.usual_v),
+        usual_w=np.where(seen, fall.high_w, fall.usual_w),
+        low_v=unknown,
+        high_w=unknown,
+    )
