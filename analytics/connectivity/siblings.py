@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from analytics.connectivity.kinship import Kinship
+from analytics.connectivity.same import Same
 from telemetry.entities import Entity, Topology
 from telemetry.frames import FloatArray, MaskArray
 
@@ -15,9 +17,17 @@ GroupArray = npt.NDArray[np.intp]
 
 def sibling_groups(entities: Sequence[Entity], topology: Topology) -> GroupArray:
     """Give a number for each entity, the same for those of one node; an entity without kin stands alone."""
-    kinship = Kinship.of(topology)
+    return _groups(Same(topology), Same(entities))
+
+
+@lru_cache(maxsize=16)
+def _groups(topology: Same[Topology], entities: Same[Sequence[Entity]]) -> GroupArray:
+    kinship = Kinship.of(topology.it)
     numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(kinship.top(entity.id), len(numbers)) for entity in entities], dtype=np.intp)
+    found = [numbers.setdefault(kinship.top(entity.id), len(numbers)) for entity in entities.it]
+    groups = np.array(found, dtype=np.intp)
+    groups.flags.writeable = False  # several have it
+    return groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,25 +61,45 @@ def any_sibling(mask: MaskArray, groups: GroupArray) -> MaskArray:
 def sibling_median(values: FloatArray, groups: GroupArray, *, min_siblings: int) -> FloatArray:
     """Give for each entity the median over the others of its group whose value is known.
 
-    NaN where fewer than `min_siblings` are. One sort, no loop over entities.
+    NaN where fewer than `min_siblings` are. Groups of one size are sorted side by side: a loop over sizes, not groups.
     """
-    size = len(values)
+    found = np.full(len(values), np.nan)
+    order = np.argsort(groups, kind="stable")
+    sizes = np.bincount(groups, minlength=1)[groups[order]]
+    for size in np.flatnonzero(np.bincount(sizes, minlength=1)).tolist():
+        if size > min_siblings:
+            members = order[sizes == size].reshape(-1, size)
+            own = values[members]
+            whole = ~np.isnan(own).any(axis=1)
+            if size > 1:
+                found[members[whole]] = _median_where_all_known(own[whole])
+            found[members[~whole]] = _median_of_others(own[~whole], max(min_siblings, 1))
+    return found
+
+
+def _median_where_all_known(values: FloatArray) -> FloatArray:
+    """Give for each of ``(n_groups, size)`` the median of the others in its row."""
+    ranked, others = np.sort(values, axis=1), values.shape[1] - 1
+
+    def at(place: int) -> FloatArray:
+        # Leaving out the entity itself shifts everything from its own rank on by one.
+        here = ranked[:, place : place + 1]
+        return np.where(values <= here, ranked[:, place + 1 : place + 2], here)
+
+    low = at((others - 1) // 2)
+    return low if others % 2 else (low + at(others // 2)) / 2
+
+
+def _median_of_others(values: FloatArray, least: int) -> FloatArray:
+    """Give for each of ``(n_groups, size)`` the median of the others known in its row, NaN below `least`."""
     known = ~np.isnan(values)
-    order = np.lexsort((np.where(known, values, np.inf), ~known, groups))
-    group_sizes = np.bincount(groups, minlength=1)
-    starts = (np.cumsum(group_sizes) - group_sizes)[groups]
-    known_counts = np.bincount(groups, weights=known, minlength=1).astype(np.intp)[groups]
-    ranks = np.empty(size, dtype=np.intp)
-    ranks[order] = np.arange(size)
-    ranks -= starts
-    others = known_counts - known
-    enough = others >= max(min_siblings, 1)
+    others = known.sum(axis=1, keepdims=True) - known
+    # NaN sorts last; one more keeps the place after the last one in the row.
+    ranked = np.concatenate([np.sort(values, axis=1), np.full((len(values), 1), np.nan)], axis=1)
 
     def at(place: GroupArray) -> FloatArray:
-        # Leaving out the entity itself shifts everything from its own rank on by one.
-        shifted = place + (known & (place >= ranks))
-        picked: FloatArray = values[order[np.where(enough, starts + shifted, 0)]]
-        return picked
+        here = np.take_along_axis(ranked, place, axis=1)
+        return np.where(known & (values <= here), np.take_along_axis(ranked, place + 1, axis=1), here)
 
-    middle = (at((others - 1) // 2) + at(others // 2)) / 2
-    return np.where(enough, middle, np.nan)
+    middle = (at(np.maximum(others - 1, 0) // 2) + at(others // 2)) / 2
+    return np.where(others >= least, middle, np.nan)

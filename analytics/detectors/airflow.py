@@ -14,10 +14,11 @@ from analytics.detectors.heat_limits import AirflowLimits
 from analytics.detectors.node_air import BORROWED, GpuCounts, node_air
 from analytics.detectors.wording import Statement, evidence, word
 from analytics.heat import past as own_past
-from analytics.heat.comparison import SINK_S, steady
+from analytics.heat.comparison import SCATTER_C, balanced
 from analytics.heat.fan_law import power_factor, resistance_factor
-from analytics.heat.levels import Levels, add_ratio, beyond_scatter
+from analytics.heat.levels import Levels, add_ratio, doubt, forget
 from analytics.heat.past import LikePast
+from analytics.heat.sink import felt_w
 from analytics.heat.windows import HeatColumns, HeatWindow, WindowSums, add_rows
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -95,6 +96,15 @@ class Airflow:
             numbers=AirNumbers.nothing(size),
         )
 
+    def accept(self, state: AirflowState, accepted: MaskArray) -> AirflowState:
+        """Learn the past anew where a person accepted that the air of the node is as it should be now."""
+        return replace(
+            state,
+            rise=own_past.accept(state.rise, accepted),
+            duty=own_past.accept(state.duty, accepted),
+            over=forget(state.over, accepted),
+        )
+
     def step(self, state: AirflowState, frame: Frame, topology: Topology) -> tuple[AirflowState, tuple[Finding, ...]]:
         """Judge the windows that end within a frame; rows in between are only added up."""
         if not len(frame):
@@ -123,15 +133,17 @@ class Airflow:
     ) -> tuple[AirflowState, tuple[Finding, ...]]:
         limits = self.limits
         state = _with_fans(state, window)
-        rise_c = window.temp_c + SINK_S * window.drift_c_per_s - window.air_c
-        usable = steady(window, max_drift_c_per_s=limits.max_drift_c_per_s) & (rise_c >= limits.min_rise_c)
+        rise_c = window.temp_c - window.air_c
+        usable = balanced(window) & (rise_c >= limits.min_rise_c)
         rise_c = np.where(usable, rise_c, np.nan) / np.where(state.by_fan, resistance_factor(window.fan_ratio), 1.0)
-        likeness = state.rise.like(window.power_w, window.air_c)
+        felt = felt_w(window.power_w, window.sink_w)
+        likeness = state.rise.like(felt, window.air_c)
         normal_c = own_past.expected(state.rise, likeness, windows=limits.learn_windows)
-        duty_likeness = state.duty.like(window.power_w, window.air_c)
+        duty_likeness = state.duty.like(felt, window.air_c)
         normal_duty = own_past.expected(state.duty, duty_likeness, windows=limits.learn_windows)
         ratio = rise_c / np.where(normal_c > 0, normal_c, np.nan) - 1.0
-        over = add_ratio(state.over, ratio, quick_share=limits.smoothing, slow_share=limits.smoothing)
+        variance = (SCATTER_C / np.where(normal_c > 0, normal_c, np.nan)) ** 2
+        over = add_ratio(state.over, ratio, variance, quick_share=limits.smoothing, slow_share=limits.smoothing)
         learns = usable & ~state.conditions.active & ~(over.quick > limits.clear_ratio)
         learned = own_past.learn(state.rise, likeness, rise_c, where=learns, windows=limits.learn_windows)
         duty = own_past.learn(state.duty, duty_likeness, window.fan_ratio, where=learns, windows=limits.learn_windows)
@@ -144,7 +156,7 @@ class Airflow:
 
     def _judge(self, state: AirflowState, now_ns: int, *, seen: MaskArray) -> tuple[AirflowState, Changes]:
         limits, level = self.limits, state.over.quick
-        least = np.maximum(limits.ratio, beyond_scatter(state.over, share=limits.smoothing))
+        least = np.maximum(limits.ratio, doubt(state.over, state.over.quick_weight))
         over = seen & (level > least) & (level * state.numbers.normal_c > limits.floor_c)
         over &= state.over.windows >= limits.windows
         conditions, changes = judge(

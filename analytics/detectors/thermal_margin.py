@@ -1,7 +1,7 @@
 """Thermal margin: how far a GPU is from the temperature at which its hardware slows it down, and when it will be there.
 
 The time is told where the temperature still climbs: a heat sink nears its end exponentially, so slope and time constant
-say where it ends (`analytics.heat.two_pole`).
+say where it ends (`analytics.heat.climb`).
 """
 
 from dataclasses import dataclass, replace
@@ -11,9 +11,8 @@ import numpy as np
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
 from analytics.detectors.limits import ThermalMarginLimits
 from analytics.detectors.wording import Statement, evidence, word
-from analytics.heat.climb import Climb, add_row
-from analytics.heat.comparison import SINK_S
-from analytics.heat.two_pole import time_to_limit_s
+from analytics.heat.climb import Climb, add_row, time_to_limit_s
+from analytics.heat.sink import SINK_S
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec

@@ -1,10 +1,10 @@
 """Thermal resistance: heat leaves a GPU worse than it leaves its siblings, beyond what its slot always adds.
 
-Each window of two minutes under steady load gives ``theta = (T - T_inlet) / P`` for every GPU. What it rises above the
-rise that its siblings would show at its power, and above what its slot was learned to add to that, is a bad thermal
-interface, whatever load, room and fans do, since these move all siblings alike. Where a GPU has not two siblings, it is
-compared with its own past at a like power and inlet. Inlet: its sensor, else the coolest idle GPU of the node within an
-hour, else an assumption, which moves all siblings alike.
+Each window of two minutes gives ``theta = (T - T_inlet) / P`` for every GPU, `P` being the power that its temperature
+tells of while the load changes. What it rises above the rise that its siblings would show at its power, and above what
+its slot was learned to add to that, is a bad thermal interface, whatever load, room and fans do, since these move all
+siblings alike. Where a GPU has not two siblings, it is compared with its own past at a like power and inlet. Inlet: its
+sensor, else the coolest idle GPU of the node within an hour, else an assumption, which moves all siblings alike.
 """
 
 from dataclasses import dataclass, replace
@@ -20,26 +20,36 @@ from analytics.detectors.heat_limits import ThermalResistanceLimits
 from analytics.detectors.thermal_resistance_words import Judged, Subject, say
 from analytics.detectors.wording import Statement, word
 from analytics.heat import past as own_past
-from analytics.heat.comparison import MIN_SIBLINGS, Comparison, compare, coolest, group_part, group_size, steady
-from analytics.heat.levels import Levels, add_ratio, beyond_scatter, forget
+from analytics.heat import slots
+from analytics.heat.comparison import (
+    MIN_SIBLINGS,
+    SCATTER_C,
+    Comparison,
+    balanced,
+    compare,
+    coolest,
+    group_part,
+    group_size,
+)
+from analytics.heat.levels import Levels, add_ratio, doubt, forget
 from analytics.heat.past import LikePast
 from analytics.heat.shape import ExcessSums, add_window, grown_share
-from analytics.heat.slots import SlotOffsets, learn, offset_c
+from analytics.heat.slots import SlotOffsets, learn, offset_c, variance_c2
 from analytics.heat.windows import HeatColumns, HeatWindow, WindowSums, add_rows
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
 from telemetry.records import Cause, Finding, FindingStatus
 
-# Below this share of the power that counts as load, a GPU that stands still is hardly warmer than the air. Own choice:
-# a V100 idles at 40 W of 300 W.
-_IDLE_SHARE = 0.5
 # A room changes by a kelvin an hour; an idle GPU tells of it for as long. Assumption.
 _IDLE_HOLDS_NS = 3600 * NS_PER_S
 # An excess of which less than this share grows with power is warm air at the slot, not an interface. Own choice.
 _CONSTANT_BELOW = 0.3
 # The finding gets worse by a twentieth of the siblings' rise before it is told again. Own choice.
 _WORSE_BY = 0.05
+# What is not known of a slot is wrong in every window alike: it counts as if four windows were needed to see through
+# it, as many as the smoothing remembers. Own choice.
+_SLOT_DOUBT = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,6 +102,15 @@ class ThermalResistance:
             constant=np.zeros(size, dtype=np.bool_),
         )
 
+    def accept(self, state: ThermalResistanceState, accepted: MaskArray) -> ThermalResistanceState:
+        """Learn slot and past anew where a person accepted that the GPU's heat is as it should be now."""
+        return replace(
+            state,
+            offsets=slots.accept(state.offsets, accepted),
+            past=own_past.accept(state.past, accepted),
+            levels=forget(state.levels, accepted),
+        )
+
     def step(
         self, state: ThermalResistanceState, frame: Frame, topology: Topology
     ) -> tuple[ThermalResistanceState, tuple[Finding, ...]]:
@@ -125,10 +144,8 @@ class ThermalResistance:
     ) -> tuple[ThermalResistanceState, tuple[Finding, ...]]:
         limits = self.limits
         gate_w = np.where(np.isnan(state.limit_w), limits.min_power_w, limits.min_power_ratio * state.limit_w)
-        calm = steady(window, max_drift_c_per_s=limits.max_drift_c_per_s)
-        # GPUs with bursts of their own and few samples: their share of the node's power is a matter of chance.
-        calm &= ~(window.part_error > limits.max_part_error)
-        idle = calm & (window.power_w < _IDLE_SHARE * gate_w)
+        level, works = balanced(window), window.power_w > gate_w
+        idle = level & ~works
         state = replace(
             state,
             idle_c=np.where(idle, window.temp_c, state.idle_c),
@@ -137,13 +154,15 @@ class ThermalResistance:
         known_c = self._air_c(state, window)
         air_c = np.where(np.isnan(known_c), limits.inlet_c, known_c)
         groups = state.siblings.groups
-        compared = compare(window, groups, air_c=air_c, usable=calm & (window.power_w > gate_w))
         alone = group_size(groups) <= MIN_SIBLINGS
-        state, normal_c = self._normal(state, compared, alone=alone, known_air_c=known_c)
-        ratio = compared.rise_c / np.where(normal_c > 0, normal_c, np.nan) - 1.0
-        levels = add_ratio(state.levels, ratio, quick_share=limits.smoothing, slow_share=limits.slow_smoothing)
+        compared = compare(window, groups, air_c=air_c, usable=works & (level | ~alone))
+        state, normal_c, variance = self._normal(state, compared, alone=alone, known_air_c=known_c)
+        ratio = compared.rise_c / normal_c - 1.0
+        levels = add_ratio(
+            state.levels, ratio, variance / normal_c**2, quick_share=limits.smoothing, slow_share=limits.slow_smoothing
+        )
         state = replace(state, levels=levels, judged=state.judged.renewed(compared, normal_c, where=np.isfinite(ratio)))
-        state = self._with_shape(state, window, air_c=air_c, calm=calm)
+        state = self._with_shape(state, window, air_c=air_c, level=level)
         state, changes = self._judge(state, window, seen=np.isfinite(ratio), alone=alone)
         return state, self._word(state, changes, window.told_ns, entities, alone=alone)
 
@@ -155,33 +174,55 @@ class ThermalResistance:
 
     def _normal(
         self, state: ThermalResistanceState, compared: Comparison, *, alone: MaskArray, known_air_c: FloatArray
-    ) -> tuple[ThermalResistanceState, FloatArray]:
-        """Give the rise that is normal for each GPU at its power, and learn where that is not frozen yet."""
-        limits = self.limits
-        rise_c, excess_c = compared.sibling_rise_c, compared.excess_c
-        was_learned = state.offsets.learned(limits.learn_windows)
-        suspect = (excess_c > limits.fresh_ratio * rise_c) & (excess_c > limits.fresh_excess_c)
-        suspect |= state.conditions.active
-        offsets = learn(state.offsets, rise_c=rise_c, excess_c=excess_c, where=~was_learned & ~suspect)
-        # What was seen before the slot was known does not count afterwards.
-        levels = forget(state.levels, offsets.learned(limits.learn_windows) & ~was_learned & ~alone)
-        normal_c = rise_c + np.where(was_learned, offset_c(offsets, rise_c), 0.0)
-        past = state.past
+    ) -> tuple[ThermalResistanceState, FloatArray, FloatArray]:
+        """Give the rise that is normal for each GPU at its power and the variance of a rise, and learn both.
+
+        NaN where there is nothing to compare with.
+        """
+        rise_c, learned = compared.sibling_rise_c, state.offsets.learned(self.limits.learn_windows)
+        state = self._with_slots(state, compared, learned=learned, alone=alone)
+        normal_c = rise_c + np.where(learned, offset_c(state.offsets, rise_c), 0.0)
+        variance = compared.variance_c2 + np.where(learned, _SLOT_DOUBT * variance_c2(state.offsets, rise_c), 0.0)
         if alone.any():
-            likeness = past.like(compared.power_w, np.where(np.isnan(known_air_c), np.nan, compared.air_c))
-            normal_c = np.where(alone, own_past.expected(past, likeness, windows=limits.learn_windows), normal_c)
-            learns = alone & ~state.conditions.active & ~(state.levels.quick > limits.clear_ratio)
-            past = own_past.learn(past, likeness, compared.rise_c, where=learns, windows=limits.learn_windows)
-        return replace(state, offsets=offsets, past=past, levels=levels), normal_c
+            state, past_c = self._with_past(state, compared, alone=alone, known_air_c=known_air_c)
+            normal_c, variance = np.where(alone, past_c, normal_c), np.where(alone, SCATTER_C**2, variance)
+        return state, np.where(normal_c > 0, normal_c, np.nan), variance
+
+    def _with_slots(
+        self, state: ThermalResistanceState, compared: Comparison, *, learned: MaskArray, alone: MaskArray
+    ) -> ThermalResistanceState:
+        """Learn what slots add, where that is not frozen yet and nothing speaks of a fault."""
+        limits, offsets, levels = self.limits, state.offsets, state.levels
+        rise_c, excess_c = compared.sibling_rise_c, compared.excess_c
+        suspect = (excess_c > limits.fresh_ratio * rise_c) & (excess_c > limits.fresh_excess_c)
+        offsets = learn(
+            offsets,
+            rise_c=rise_c,
+            excess_c=excess_c,
+            variance_c2=compared.variance_c2,
+            where=~learned & ~suspect & ~state.conditions.active & ~alone,
+        )
+        # What was seen before the slot was known does not count afterwards.
+        return replace(state, offsets=offsets, levels=forget(levels, offsets.learned(limits.learn_windows) & ~learned))
+
+    def _with_past(
+        self, state: ThermalResistanceState, compared: Comparison, *, alone: MaskArray, known_air_c: FloatArray
+    ) -> tuple[ThermalResistanceState, FloatArray]:
+        """Give what a GPU without siblings rose by under like conditions, and learn that."""
+        limits, past = self.limits, state.past
+        likeness = past.like(compared.felt_w, np.where(np.isnan(known_air_c), np.nan, compared.air_c))
+        learns = alone & ~state.conditions.active & ~(state.levels.quick > limits.clear_ratio)
+        learned = own_past.learn(past, likeness, compared.rise_c, where=learns, windows=limits.learn_windows)
+        return replace(state, past=learned), own_past.expected(past, likeness, windows=limits.learn_windows)
 
     def _with_shape(
-        self, state: ThermalResistanceState, window: HeatWindow, *, air_c: FloatArray, calm: MaskArray
+        self, state: ThermalResistanceState, window: HeatWindow, *, air_c: FloatArray, level: MaskArray
     ) -> ThermalResistanceState:
         """Gather how the excess goes with power, idle windows included, from when there is one."""
         kept = (state.levels.quick > self.limits.clear_ratio) | state.conditions.active
         if not kept.any():
             return state if not state.shape.weight.any() else replace(state, shape=ExcessSums.empty(len(kept)))
-        at_any_load = compare(window, state.siblings.groups, air_c=air_c, usable=calm, min_rise_c=0.0)
+        at_any_load = compare(window, state.siblings.groups, air_c=air_c, usable=level, min_rise_c=0.0)
         excess_c = at_any_load.excess_c - offset_c(state.offsets, at_any_load.sibling_rise_c)
         shape = add_window(state.shape, power_w=at_any_load.power_w, excess_c=excess_c, kept=kept)
         return replace(state, shape=shape)
@@ -189,20 +230,12 @@ class ThermalResistance:
     def _judge(
         self, state: ThermalResistanceState, window: HeatWindow, *, seen: MaskArray, alone: MaskArray
     ) -> tuple[ThermalResistanceState, Changes]:
-        limits, levels, normal_c = self.limits, state.levels, state.judged.normal_c
-        learned = state.offsets.learned(limits.learn_windows) & ~alone
-        least = np.where(learned, limits.ratio, np.where(alone, limits.alone_ratio, limits.fresh_ratio))
-        least = np.maximum(least, beyond_scatter(levels, share=limits.smoothing))
-        least_slow = np.maximum(limits.slow_ratio, beyond_scatter(levels, share=limits.slow_smoothing))
-        least_c = np.where(learned | alone, limits.floor_c, limits.fresh_excess_c)
-        quick = (levels.quick > least) & (levels.quick * normal_c > least_c) & (levels.windows >= limits.windows)
-        slow = (levels.slow > least_slow) & (levels.slow * normal_c > limits.floor_c)
-        slow &= learned & (levels.windows >= limits.slow_windows)
+        limits, quick = self.limits, state.levels.quick
+        worse, calm = self._evidence(state, alone=alone)
         share = grown_share(state.shape)
         constant = share < _CONSTANT_BELOW
         other = ~np.isnan(share) & (constant != state.constant) & state.conditions.active
-        over = seen & (quick | slow) & ~other
-        calm = (levels.quick < limits.clear_ratio) & ((levels.slow < limits.clear_slow_ratio) | ~learned)
+        over = seen & worse & ~other
         conditions, changes = judge(
             state.conditions,
             now_ns=window.told_ns,
@@ -212,11 +245,31 @@ class ThermalResistance:
             seen=seen | other,
             holds=Holds(set_ns=0, clear_ns=0),
         )
-        badness = levels.quick / _WORSE_BY
+        # A finding that becomes a warning, and then critical, is told again whatever it was before.
+        badness = quick / _WORSE_BY + (quick > limits.warn_ratio) + (quick > limits.severe_ratio)
         conditions, changes = tell(conditions, changes, now_ns=window.told_ns, over=over, badness=badness)
-        told = state.constant.copy()
+        told, gone = state.constant.copy(), np.zeros(len(quick), dtype=np.bool_)
         told[changes.raised] = constant[changes.raised]
-        return replace(state, conditions=conditions, constant=told), changes
+        gone[changes.cleared] = ~other[changes.cleared]
+        return replace(state, conditions=conditions, constant=told, levels=forget(state.levels, gone)), changes
+
+    def _evidence(self, state: ThermalResistanceState, *, alone: MaskArray) -> tuple[MaskArray, MaskArray]:
+        """Give where the levels speak of a fault, and where of none."""
+        limits, levels, normal_c = self.limits, state.levels, state.judged.normal_c
+        learned = state.offsets.learned(limits.learn_windows) & ~alone
+        chance = doubt(levels, levels.quick_weight)
+        least = np.where(learned, limits.ratio, np.where(alone, limits.alone_ratio, limits.fresh_ratio))
+        least_c = np.where(learned | alone, limits.floor_c, limits.fresh_excess_c)
+        quick = (levels.quick > np.maximum(least, chance)) & (levels.quick * normal_c > least_c)
+        quick &= levels.windows >= limits.windows
+        least_slow = np.maximum(limits.slow_ratio, doubt(levels, levels.slow_weight))
+        slow = (levels.slow > least_slow) & (levels.slow * normal_c > limits.slow_floor_c)
+        slow &= learned & (levels.windows >= limits.slow_windows)
+        # Hours take hours to fade; a repair shows within minutes, as a level that is below them beyond chance.
+        repaired = (levels.quick < limits.clear_slow_ratio) & (levels.slow - levels.quick > chance)
+        faded = (levels.slow < limits.clear_slow_ratio) | repaired | ~learned
+        calm: MaskArray = (levels.quick < limits.clear_ratio) & faded
+        return quick | slow, calm
 
     def _word(
         self,

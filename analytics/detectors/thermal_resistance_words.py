@@ -20,6 +20,7 @@ class Numbers:
     """One GPU in the newest window under load."""
 
     power_w: float
+    felt_w: float
     temp_c: float
     air_c: float
     rise_c: float
@@ -32,6 +33,7 @@ class Judged:
     """The newest window under load of every GPU, each array of shape ``(n_gpus,)``; `normal_c` the normal rise."""
 
     power_w: FloatArray
+    felt_w: FloatArray
     temp_c: FloatArray
     air_c: FloatArray
     rise_c: FloatArray
@@ -44,6 +46,7 @@ class Judged:
         nan = np.full(n_gpus, np.nan)
         return Judged(
             power_w=nan.copy(),
+            felt_w=nan.copy(),
             temp_c=nan.copy(),
             air_c=nan.copy(),
             rise_c=nan.copy(),
@@ -55,6 +58,7 @@ class Judged:
         """Take a window over where it tells."""
         return Judged(
             power_w=np.where(where, compared.power_w, self.power_w),
+            felt_w=np.where(where, compared.felt_w, self.felt_w),
             temp_c=np.where(where, compared.temp_c, self.temp_c),
             air_c=np.where(where, compared.air_c, self.air_c),
             rise_c=np.where(where, compared.rise_c, self.rise_c),
@@ -66,6 +70,7 @@ class Judged:
         """Give one GPU."""
         return Numbers(
             power_w=float(self.power_w[index]),
+            felt_w=float(self.felt_w[index]),
             temp_c=float(self.temp_c[index]),
             air_c=float(self.air_c[index]),
             rise_c=float(self.rise_c[index]),
@@ -97,8 +102,8 @@ def say(subject: Subject, now: Numbers, limits: ThermalResistanceLimits) -> Stat
     else:
         summary = (
             f"{subject.entity.name} is {excess_c:.1f} K hotter than {against} lets expect at its {now.power_w:.0f} W: "
-            f"thermal resistance {1e3 * now.rise_c / now.power_w:.0f} K/kW, normal is "
-            f"{1e3 * now.normal_c / now.power_w:.0f} K/kW; {_shape_in_words(subject)}"
+            f"thermal resistance {1e3 * now.rise_c / now.felt_w:.0f} K/kW, normal is "
+            f"{1e3 * now.normal_c / now.felt_w:.0f} K/kW; {_shape_in_words(subject)}"
         )
     return Statement(
         severity=_severity(subject, limits),
@@ -110,8 +115,8 @@ def say(subject: Subject, now: Numbers, limits: ThermalResistanceLimits) -> Stat
             ("smoothed_theta_ratio", 1.0 + subject.quick, "ratio"),
             ("theta_ratio_hours", 1.0 + subject.slow, "ratio"),
             ("limit_ratio", 1.0 + (limits.alone_ratio if subject.alone else limits.ratio), "ratio"),
-            ("theta_k_per_w", now.rise_c / now.power_w, "K/W"),
-            ("normal_k_per_w", now.normal_c / now.power_w, "K/W"),
+            ("theta_k_per_w", now.rise_c / now.felt_w, "K/W"),
+            ("normal_k_per_w", now.normal_c / now.felt_w, "K/W"),
             ("slot_offset_c", now.normal_c - now.sibling_rise_c, "K"),
             ("gpu_temp_c", now.temp_c, "°C"),
             ("sibling_median_c", now.air_c + now.sibling_rise_c, "°C"),
@@ -126,7 +131,7 @@ def say(subject: Subject, now: Numbers, limits: ThermalResistanceLimits) -> Stat
 def _severity(subject: Subject, limits: ThermalResistanceLimits) -> Severity:
     if subject.quick > limits.severe_ratio and not subject.constant:
         return Severity.CRITICAL
-    if subject.quick > (limits.alone_ratio if subject.alone else limits.ratio):
+    if subject.quick > (limits.alone_ratio if subject.alone else limits.warn_ratio):
         return Severity.WARNING
     return Severity.INFO
 

@@ -1,4 +1,7 @@
-"""How fast temperatures climb: the difference of two running means that lag behind by different times."""
+"""How fast temperatures climb, and when they are at a limit.
+
+The slope is the difference of two running means that lag behind by different times.
+"""
 
 import math
 from dataclasses import dataclass
@@ -41,3 +44,16 @@ def add_row(climb: Climb, temp_c: FloatArray, *, passed_s: float) -> Climb:
         return after
 
     return Climb(new_c=moved(climb.new_c, _NEW_S), old_c=moved(climb.old_c, _OLD_S))
+
+
+def time_to_limit_s(*, temp_c: float, drift_c_per_s: float, limit_c: float, slow_s: float) -> float | None:
+    """Give when a GPU that warms by its heat sink's time constant meets a limit; None where it never will.
+
+    It ends at ``T + slow dT/dt`` and nears that exponentially.
+    """
+    if temp_c >= limit_c:
+        return 0.0
+    to_go_c = slow_s * drift_c_per_s
+    if not to_go_c > limit_c - temp_c:
+        return None
+    return slow_s * math.log(to_go_c / (to_go_c - (limit_c - temp_c)))

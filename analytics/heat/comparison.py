@@ -5,61 +5,72 @@ from dataclasses import dataclass
 import numpy as np
 
 from analytics.connectivity import GroupArray, sibling_median
+from analytics.heat.sink import felt_w
 from analytics.heat.windows import HeatWindow
 from telemetry.frames import FloatArray, MaskArray
 
 # Fewer siblings leave no majority: of two that differ, either may be the odd one.
 MIN_SIBLINGS = 2
-# Time constant of a heat sink: 800 J/K on 0.06 K/W (V100 SXM2 of about 0.9 kg, assumption). What still warms by
-# `drift` has this times `drift` to go.
-SINK_S = 48.0
 # Siblings that hardly warm above the inlet say nothing about how well heat leaves them. Own choice.
 MIN_RISE_C = 5.0
+# What a mean over a window scatters; temperatures are whole kelvin. Assumption.
+SCATTER_C = 0.5
+# How wrong the lag of the heat sink may be for one GPU beside its siblings: a tenth of what it makes out. Own choice.
+_LAG_ERROR = 0.1
+# A heat sink that carries within this of what comes in is in balance. Own choice: half a kelvin on a V100 at 250 W.
+_BALANCE_RATIO = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Comparison:
     """Every GPU in one window, each array of shape ``(n_gpus,)``; NaN where it is not known.
 
-    `rise_c` is how far the GPU is above the inlet once it is steady, `sibling_rise_c` what it would be at its power if
-    heat left it as it leaves its siblings, `excess_c` the difference.
+    `felt_w` is the power that the temperature tells of, `rise_c` how far the GPU is above the inlet, `sibling_rise_c`
+    what it would be if heat left it as it leaves its siblings, `excess_c` the difference, `variance_c2` its variance.
     """
 
     power_w: FloatArray
+    felt_w: FloatArray
     temp_c: FloatArray
     air_c: FloatArray
     rise_c: FloatArray
     sibling_rise_c: FloatArray
     excess_c: FloatArray
+    variance_c2: FloatArray
 
 
-def steady(window: HeatWindow, *, max_drift_c_per_s: float) -> MaskArray:
-    """Give where temperatures moved slowly enough over the window; False where too little was seen."""
-    slow: MaskArray = np.abs(window.drift_c_per_s) <= max_drift_c_per_s
-    return slow
+def balanced(window: HeatWindow) -> MaskArray:
+    """Give where the heat sink carried about what came in; False where too little was seen."""
+    level: MaskArray = np.abs(window.power_w - window.sink_w) <= _BALANCE_RATIO * window.power_w
+    return level
 
 
 def compare(
     window: HeatWindow, groups: GroupArray, *, air_c: FloatArray, usable: MaskArray, min_rise_c: float = MIN_RISE_C
 ) -> Comparison:
-    """Compare the GPUs of a window where it is `usable`, steady and under load.
+    """Compare the GPUs of a window where it is `usable` and they are warm enough to tell.
 
     A GPU whose clocks were cut is no reference: it may be near its limit while its siblings are not. `air_c` has no
     NaN where it is `usable`.
     """
     power_w = np.where(usable, window.power_w, np.nan)
-    rise_c = np.where(usable, window.temp_c + SINK_S * window.drift_c_per_s - air_c, np.nan)
-    theta = rise_c / power_w
+    felt = felt_w(power_w, window.sink_w)
+    rise_c = window.temp_c - air_c
+    theta = rise_c / felt
     others = sibling_median(np.where(window.cut, np.nan, theta), groups, min_siblings=MIN_SIBLINGS)
-    sibling_rise_c = others * power_w
+    sibling_rise_c = others * felt
     sibling_rise_c = np.where(sibling_rise_c > min_rise_c, sibling_rise_c, np.nan)
+    lag_c = _LAG_ERROR * others * (power_w - felt)
+    by_chance_c = np.where(np.isnan(window.part_error), 0.0, window.part_error) * sibling_rise_c
     return Comparison(
         power_w=power_w,
+        felt_w=felt,
         temp_c=np.where(usable, window.temp_c, np.nan),
         air_c=air_c,
-        rise_c=rise_c,
+        rise_c=np.where(usable, rise_c, np.nan),
         sibling_rise_c=sibling_rise_c,
         excess_c=rise_c - sibling_rise_c,
+        variance_c2=SCATTER_C**2 + lag_c**2 + by_chance_c**2,
     )
 
 

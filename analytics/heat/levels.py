@@ -1,7 +1,8 @@
-"""Two smoothed levels of one ratio per window: one that follows within a quarter of an hour, one over hours.
+"""Two smoothed levels of one ratio per window: one that follows within minutes, one over hours.
 
-Beside them the scatter from window to window. Where a job draws its power in bursts and few samples meet them, ratios
-scatter by as much as a fault moves them; a limit then lies beyond what scatter alone does to a level.
+Each window counts by what it knows: a ratio from a hundred watts is four times as uncertain as one from four hundred.
+So every window is used, and a level knows how sure it is. Where windows scatter beyond what they should, as with a job
+that draws its power in bursts which few samples meet, all of them count for less.
 """
 
 from dataclasses import dataclass
@@ -10,76 +11,94 @@ import numpy as np
 
 from telemetry.frames import FloatArray, MaskArray
 
-# Share of a new window in the scatter: as quick as the level that it guards. Own choice.
-_SCATTER_SHARE = 0.3
-# How many standard deviations of its level a limit is beyond scatter. Own choice: once in 30,000 windows of the normal
-# distribution, a month and a half under load.
+# Share of a new window in the unrest. Own choice: as quick as the level that it guards.
+_UNREST_SHARE = 0.3
+# A single step counts as three standard deviations at most: a fault that begins must not hide itself. Own choice.
+_LARGEST_STEP = 9.0
+# How many standard deviations of its own a level must be away from zero. Own choice: once in 30,000 windows of the
+# normal distribution, a month and a half under load.
 _SIGMAS = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Levels:
-    """Exponentially weighted means, each of shape ``(n_entities,)``, and how many windows went in.
+    """Weighted means with exponential memory, each of shape ``(n_entities,)``, and how many windows went in.
 
-    `last` is the newest ratio, `variance` half the mean square of successive differences (von Neumann, Annals of
-    Mathematical Statistics 12(4), 1941): a step counts in it once, a level not at all.
+    A weight is the inverse of a variance. `last` is the newest ratio and `last_variance` its variance; `unrest` is the
+    mean square of successive differences over what their variances let expect (von Neumann, Annals of Mathematical
+    Statistics 12(4), 1941): a step counts in it once, a level not at all.
     """
 
     quick: FloatArray
+    quick_weight: FloatArray
     slow: FloatArray
+    slow_weight: FloatArray
     windows: FloatArray
     last: FloatArray
-    variance: FloatArray
+    last_variance: FloatArray
+    unrest: FloatArray
 
     @staticmethod
     def none(n_entities: int) -> "Levels":
         """Give the levels before the first window."""
-        zero = np.zeros(n_entities)
+        zero, nan = np.zeros(n_entities), np.full(n_entities, np.nan)
         return Levels(
-            quick=zero.copy(),
-            slow=zero.copy(),
-            windows=zero.copy(),
-            last=np.full(n_entities, np.nan),
-            variance=zero.copy(),
+            quick=zero,
+            quick_weight=zero,
+            slow=zero,
+            slow_weight=zero,
+            windows=zero,
+            last=nan,
+            last_variance=nan,
+            unrest=zero,
         )
 
 
-def add_ratio(levels: Levels, ratio: FloatArray, *, quick_share: float, slow_share: float) -> Levels:
-    """Add one window; NaN leaves the levels as they are. The first windows are plain means."""
-    used = np.isfinite(ratio)
-    windows = levels.windows + used
-    plain = 1.0 / np.maximum(windows, 1.0)
+def add_ratio(
+    levels: Levels, ratio: FloatArray, variance: FloatArray | float, *, quick_share: float, slow_share: float
+) -> Levels:
+    """Add one window with the variance of its ratio; NaN leaves the levels as they are."""
+    used = np.isfinite(ratio) & np.isfinite(variance)
+    weight = np.where(used, 1.0 / np.where(used, variance, 1.0), 0.0)
 
-    def moved(level: FloatArray, share: float) -> FloatArray:
-        after: FloatArray = np.where(used, level + np.maximum(share, plain) * (ratio - level), level)
-        return after
+    def moved(level: FloatArray, so_far: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
+        whole = np.where(used, so_far * (1.0 - share) + weight, so_far)
+        after: FloatArray = np.where(used, level + weight / np.where(used, whole, 1.0) * (ratio - level), level)
+        return after, whole
 
-    half_square = 0.5 * (ratio - levels.last) ** 2
-    known = np.isfinite(half_square)
-    variance = levels.variance + np.where(known, _SCATTER_SHARE * (half_square - levels.variance), 0.0)
+    quick, quick_weight = moved(levels.quick, levels.quick_weight, quick_share)
+    slow, slow_weight = moved(levels.slow, levels.slow_weight, slow_share)
+    step = np.minimum((ratio - levels.last) ** 2 / (variance + levels.last_variance), _LARGEST_STEP)
+    known = np.isfinite(step)
     return Levels(
-        quick=moved(levels.quick, quick_share),
-        slow=moved(levels.slow, slow_share),
-        windows=windows,
+        quick=quick,
+        quick_weight=quick_weight,
+        slow=slow,
+        slow_weight=slow_weight,
+        windows=levels.windows + used,
         last=np.where(used, ratio, levels.last),
-        variance=variance,
+        last_variance=np.where(used, variance, levels.last_variance),
+        unrest=levels.unrest + np.where(known, _UNREST_SHARE * (step - levels.unrest), 0.0),
     )
 
 
-def beyond_scatter(levels: Levels, *, share: float) -> FloatArray:
-    """Give what scatter alone does to a level of this share, at most."""
-    # An exponentially weighted mean of independent values has share / (2 - share) of their variance.
-    reach: FloatArray = _SIGMAS * np.sqrt(levels.variance * (share / (2.0 - share)))
+def doubt(levels: Levels, weight: FloatArray) -> FloatArray:
+    """Give what chance alone does to a level of this weight, at most; infinite where nothing went in."""
+    variance = np.maximum(levels.unrest, 1.0) / np.where(weight > 0, weight, np.nan)
+    reach: FloatArray = np.where(weight > 0, _SIGMAS * np.sqrt(variance), np.inf)
     return reach
 
 
 def forget(levels: Levels, where: MaskArray) -> Levels:
-    """Start the levels anew on the entities marked; the scatter stays."""
+    """Start the levels anew on the entities marked; the unrest stays."""
     kept = ~where
     return Levels(
         quick=levels.quick * kept,
+        quick_weight=levels.quick_weight * kept,
         slow=levels.slow * kept,
+        slow_weight=levels.slow_weight * kept,
         windows=levels.windows * kept,
         last=np.where(kept, levels.last, np.nan),
-        variance=levels.variance,
+        last_variance=np.where(kept, levels.last_variance, np.nan),
+        unrest=levels.unrest,
     )

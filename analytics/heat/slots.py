@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analytics.heat.comparison import SCATTER_C
 from telemetry.frames import FloatArray, MaskArray
 
 # Prior: constant part. Assumption: warm air adds up to 2.5 K at the rear slots of a chassis.
@@ -17,13 +18,11 @@ CONSTANT_SD_C = 2.0
 # Prior: proportional part. Boards tell power within 5 % (Yang et al., SC'24, arXiv 2312.02741), half of it as one
 # standard deviation, and interfaces differ a little more than that. Assumption.
 SLOPE_SD_RATIO = 0.04
-# What a mean over a window scatters about the line; temperatures are whole kelvin. Assumption.
-SCATTER_C = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlotOffsets:
-    """Sums of the regression, each of shape ``(n_gpus,)``."""
+    """Sums of the regression, each of shape ``(n_gpus,)``; an uncertain window counts as part of one."""
 
     windows: FloatArray
     rise: FloatArray
@@ -45,18 +44,21 @@ class SlotOffsets:
         return enough
 
 
-def learn(offsets: SlotOffsets, *, rise_c: FloatArray, excess_c: FloatArray, where: MaskArray) -> SlotOffsets:
+def learn(
+    offsets: SlotOffsets, *, rise_c: FloatArray, excess_c: FloatArray, variance_c2: FloatArray, where: MaskArray
+) -> SlotOffsets:
     """Take in one window of the slots marked, which are not frozen yet; NaN changes nothing."""
     used = where & np.isfinite(rise_c) & np.isfinite(excess_c)
     if not used.any():
         return offsets
     rise_c, excess_c = np.where(used, rise_c, 0.0), np.where(used, excess_c, 0.0)
+    weight = np.where(used, SCATTER_C**2 / np.where(used, variance_c2, 1.0), 0.0)
     return SlotOffsets(
-        windows=offsets.windows + used,
-        rise=offsets.rise + rise_c,
-        rise_rise=offsets.rise_rise + rise_c * rise_c,
-        excess=offsets.excess + excess_c,
-        rise_excess=offsets.rise_excess + rise_c * excess_c,
+        windows=offsets.windows + weight,
+        rise=offsets.rise + weight * rise_c,
+        rise_rise=offsets.rise_rise + weight * rise_c * rise_c,
+        excess=offsets.excess + weight * excess_c,
+        rise_excess=offsets.rise_excess + weight * rise_c * excess_c,
     )
 
 
@@ -67,16 +69,27 @@ def offset_c(offsets: SlotOffsets, rise_c: FloatArray) -> FloatArray:
     return added
 
 
+def variance_c2(offsets: SlotOffsets, rise_c: FloatArray) -> FloatArray:
+    """Give how uncertain that is, as a variance: large at a rise that was never seen while learning."""
+    aa, bb, determinant = _precision(offsets)
+    spread: FloatArray = bb - 2.0 * offsets.rise * rise_c + aa * rise_c * rise_c
+    return SCATTER_C**2 * spread / determinant
+
+
 def line(offsets: SlotOffsets) -> tuple[FloatArray, FloatArray]:
     """Give the constant part in kelvin and the proportional part, each the mean of its posterior."""
-    variance = SCATTER_C * SCATTER_C
-    aa = offsets.windows + variance / CONSTANT_SD_C**2
-    bb = offsets.rise_rise + variance / SLOPE_SD_RATIO**2
+    aa, bb, determinant = _precision(offsets)
     ab = offsets.rise
-    determinant = aa * bb - ab * ab  # above zero: the prior adds to both squares
     constant_c = (bb * offsets.excess - ab * offsets.rise_excess) / determinant
     slope = (aa * offsets.rise_excess - ab * offsets.excess) / determinant
     return constant_c, slope
+
+
+def _precision(offsets: SlotOffsets) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Give the squares of both parts with the prior, and the determinant, which the prior keeps above zero."""
+    aa = offsets.windows + (SCATTER_C / CONSTANT_SD_C) ** 2
+    bb = offsets.rise_rise + (SCATTER_C / SLOPE_SD_RATIO) ** 2
+    return aa, bb, aa * bb - offsets.rise * offsets.rise
 
 
 def accept(offsets: SlotOffsets, where: MaskArray) -> SlotOffsets:

@@ -1,29 +1,37 @@
 """Windows of temperature and power, condensed to what a thermal resistance needs.
 
-Windows lie on a grid of UTC time, so that every entity and every shard has the same ones. Sums are kept in fixed steps
-that floats hold exactly: they do not depend on how the rows were cut into frames. A row costs a few array operations,
-a frame as many as a row.
+Windows lie on a grid of UTC time, so that every entity and every shard has the same ones; a table with few rows gets
+windows as long as it takes to have enough of them. Sums are kept in fixed steps that floats hold exactly: they do not
+depend on how the rows were cut into frames. A row costs a few array operations, a frame as many as a row.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
+from analytics.heat.sink import SINK_S, carried_w
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 _NS_PER_MS = 1_000_000
-# Steps of the sums: 1/1024 K and W, finer than any sensor, so that whole numbers of them add up exactly below 2**53.
+# Steps of the sums: 1/1024 K and W, finer than any sensor, and 1/256 of a weight, so that whole numbers of them add up
+# exactly below 2**53.
 _STEPS = 1024.0
+_WEIGHT_STEPS = 256.0
 # Values beyond these are a broken conversion, not heat: the sums stay exact, and the window goes on without them.
 _LARGEST = 1e5
-# Fewer samples than this do not tell the mean power: a load that beats with two samples a minute looks steady at any
-# level for an hour. Own choice: one every eight seconds in two minutes.
+# Fewer samples than this do not tell the mean power of a load that works in steps. Own choice: one every eight seconds
+# in two minutes; a table with fewer rows is judged over a longer window.
 MIN_SAMPLES = 16
 # Share of the window that the samples must span, so that its mean stands for it. Own choice.
 MIN_SPAN_RATIO = 0.6
+# A window of few rows ends where the next one is later than this many times their spacing: it is another time. And it
+# takes no longer than a day, after which the room is another one. Own choices.
+_HOLE_SPACINGS = 4.0
+_LONGEST_NS = 24 * 3600 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,18 +39,26 @@ class WindowSums:
     """Sums over the window that is open, each array of shape ``(n_entities,)``.
 
     A sample counts where temperature and power are both known. `air_*` and `fan_*` count those of them at which the
-    inlet temperature and the fan duty were known. `number` is the window's place on the grid, -1 before the first.
+    inlet temperature and the fan duty were known. `recent` weighs power by how much of it the heat sink still holds at
+    the end, `sink_w` is what it held at the beginning, NaN where nobody knows. `number` and `newest` are the first and
+    the last place on the grid, -1 before the first; `rows`, `first_ns` and `last_ns` are the table's, and `spacing_ns`
+    is how far apart its rows were before this window, 0 at first.
     """
 
     number: int
+    newest: int
+    rows: int
+    first_ns: int
+    last_ns: int
+    spacing_ns: float
     count: FloatArray
     temp: FloatArray
     power: FloatArray
-    time: FloatArray
-    time_time: FloatArray
-    time_temp: FloatArray
-    first_ms: FloatArray
-    last_ms: FloatArray
+    recent: FloatArray
+    recent_weight: FloatArray
+    sink_w: FloatArray
+    begun_ms: FloatArray
+    ended_ms: FloatArray
     air_count: FloatArray
     air: FloatArray
     fan_count: FloatArray
@@ -52,25 +68,32 @@ class WindowSums:
     cut: MaskArray
 
     @staticmethod
-    def empty(n_entities: int, *, number: int = -1) -> "WindowSums":
+    def empty(
+        n_entities: int, *, number: int = -1, spacing_ns: float = 0.0, sink_w: FloatArray | None = None
+    ) -> "WindowSums":
         """Give the sums of no sample."""
         zero = np.zeros(n_entities)
         return WindowSums(
             number=number,
-            count=zero.copy(),
-            temp=zero.copy(),
-            power=zero.copy(),
-            time=zero.copy(),
-            time_time=zero.copy(),
-            time_temp=zero.copy(),
-            first_ms=np.full(n_entities, np.inf),
-            last_ms=np.full(n_entities, -np.inf),
-            air_count=zero.copy(),
-            air=zero.copy(),
-            fan_count=zero.copy(),
-            fan=zero.copy(),
-            part=zero.copy(),
-            part_part=zero.copy(),
+            newest=number,
+            rows=0,
+            first_ns=0,
+            last_ns=0,
+            spacing_ns=spacing_ns,
+            count=zero,
+            temp=zero,
+            power=zero,
+            recent=zero,
+            recent_weight=zero,
+            sink_w=np.full(n_entities, np.nan) if sink_w is None else sink_w,
+            begun_ms=np.full(n_entities, np.inf),
+            ended_ms=np.full(n_entities, -np.inf),
+            air_count=zero,
+            air=zero,
+            fan_count=zero,
+            fan=zero,
+            part=zero,
+            part_part=zero,
             cut=np.zeros(n_entities, dtype=np.bool_),
         )
 
@@ -95,14 +118,14 @@ class HeatWindow:
     """The means of one window, each of shape ``(n_entities,)``; NaN where too little was seen.
 
     `told_ns` is the time of the row that ended it. `air_c` and `fan_ratio` are NaN where they were not known most of
-    the time. `drift_c_per_s` is the slope of the temperature by least squares, `part_error` the standard error of the
-    mean of `part` over that mean, `cut` says where clocks were cut at any time of it.
+    the time. `sink_w` is what the heat sink carried to the air, NaN where the time before is not known well enough,
+    `part_error` the standard error of the mean of `part` over that mean, `cut` says where clocks were cut at any time.
     """
 
     told_ns: int
     temp_c: FloatArray
     power_w: FloatArray
-    drift_c_per_s: FloatArray
+    sink_w: FloatArray
     air_c: FloatArray
     fan_ratio: FloatArray
     part_error: FloatArray
@@ -122,42 +145,78 @@ def add_rows(
     bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
     for start, stop in pairwise(bounds):
         number, ended = int(numbers[start]), None
-        if number != sums.number:
-            if sums.number >= 0 and sums.count.any():
-                ended = closed(sums, int(time_ns[start]), window_ns=window_ns)
-            sums = WindowSums.empty(len(sums.count), number=number)
-        sums = _added(sums, time_ns[start:stop] - number * window_ns, columns, slice(start, stop))
+        if number != sums.newest:
+            sums, ended = _at_boundary(sums, number, int(time_ns[start]), window_ns=window_ns)
+        sums = _added(sums, time_ns[start:stop], columns, slice(start, stop), window_ns=window_ns)
         yield start, sums, ended
 
 
-def closed(sums: WindowSums, told_ns: int, *, window_ns: int) -> HeatWindow:
-    """Give the means of a window."""
-    spans_s = (sums.last_ms - sums.first_ms) / 1000.0
-    enough = (sums.count >= MIN_SAMPLES) & (spans_s >= MIN_SPAN_RATIO * window_ns / NS_PER_S)
+def _at_boundary(sums: WindowSums, number: int, now_ns: int, *, window_ns: int) -> tuple[WindowSums, HeatWindow | None]:
+    """Give the sums to go on with in another place of the grid, and the window that ended there."""
+    if _goes_on(sums, now_ns):
+        kept = math.exp(-(number - sums.newest) * window_ns / NS_PER_S / SINK_S)
+        older = replace(
+            sums, newest=number, recent=np.rint(sums.recent * kept), recent_weight=np.rint(sums.recent_weight * kept)
+        )
+        return older, None
+    size, spacing_ns = len(sums.count), _own_spacing_ns(sums) if sums.rows >= MIN_SAMPLES else now_ns - sums.last_ns
+    if sums.number < 0 or not sums.count.any():
+        return WindowSums.empty(size, number=number, spacing_ns=spacing_ns if sums.rows else 0.0), None
+    ended, sink_w = _closed(sums, now_ns, window_ns=window_ns)
+    follows = number == sums.newest + 1
+    after = WindowSums.empty(size, number=number, spacing_ns=spacing_ns, sink_w=sink_w if follows else None)
+    return after, ended
+
+
+def _goes_on(sums: WindowSums, now_ns: int) -> bool:
+    """Say whether a window of a table with few rows takes in more of them."""
+    if not 0 < sums.rows < MIN_SAMPLES or not sums.last_ns < now_ns <= sums.first_ns + _LONGEST_NS:
+        return False
+    return now_ns - sums.last_ns <= _HOLE_SPACINGS * max(sums.spacing_ns, _own_spacing_ns(sums))
+
+
+def _own_spacing_ns(sums: WindowSums) -> float:
+    return (sums.last_ns - sums.first_ns) / max(sums.rows - 1, 1)
+
+
+def _closed(sums: WindowSums, told_ns: int, *, window_ns: int) -> tuple[HeatWindow, FloatArray]:
+    """Give the means of a window, and what the heat sink carries at its end."""
+    length_s = (sums.newest - sums.number + 1) * window_ns / NS_PER_S
+    spans_s = (sums.ended_ms - sums.begun_ms) / 1000.0
+    enough = (sums.count >= MIN_SAMPLES) & (spans_s >= MIN_SPAN_RATIO * length_s)
     count = np.where(enough, sums.count, np.nan)
-    temp, time = sums.temp / count, sums.time / count
-    spread = sums.time_time / count - time * time
-    slope = (sums.time_temp / count - time * temp) / spread
+    power_w = sums.power / count / _STEPS
+    older_weight = _WEIGHT_STEPS * count - sums.recent_weight
+    sink_w, sink_after_w = carried_w(
+        before_w=sums.sink_w,
+        mean_w=power_w,
+        older_w=(_WEIGHT_STEPS * sums.power - sums.recent) / np.where(older_weight > 0, older_weight, np.nan) / _STEPS,
+        recent_w=sums.recent / np.where(sums.recent_weight > 0, sums.recent_weight, np.nan) / _STEPS,
+        length_s=length_s,
+    )
     half = 0.5 * sums.count
     part = sums.part / count
     scatter = np.sqrt(np.maximum(sums.part_part / count - part * part, 0.0) / count)
-    return HeatWindow(
+    window = HeatWindow(
         told_ns=told_ns,
-        temp_c=temp / _STEPS,
-        power_w=sums.power / count / _STEPS,
-        drift_c_per_s=slope * 1000.0 / _STEPS,
+        temp_c=sums.temp / count / _STEPS,
+        power_w=power_w,
+        sink_w=sink_w,
         air_c=sums.air / np.where(enough & (sums.air_count > half), sums.air_count, np.nan) / _STEPS,
         fan_ratio=sums.fan / np.where(enough & (sums.fan_count > half), sums.fan_count, np.nan) / _STEPS,
         part_error=scatter / np.where(part > 0, part, np.nan),
         cut=sums.cut,
     )
+    return window, sink_after_w
 
 
-def _added(sums: WindowSums, since_ns: TimeArray, columns: HeatColumns, rows: slice) -> WindowSums:
+def _added(sums: WindowSums, time_ns: TimeArray, columns: HeatColumns, rows: slice, *, window_ns: int) -> WindowSums:
     temp, power = _in_steps(columns.temp_c[rows]), _in_steps(columns.power_w[rows])
     known = ~np.isnan(temp + power)
-    time_ms = np.broadcast_to((since_ns // _NS_PER_MS).astype(np.float64)[:, np.newaxis], known.shape)
-    temp, power, at_ms = (np.where(known, part, 0.0) for part in (temp, power, time_ms))
+    temp, power = np.where(known, temp, 0.0), np.where(known, power, 0.0)
+    at_ms = ((time_ns - sums.number * window_ns) // _NS_PER_MS).astype(np.float64)
+    weight = _weights(time_ns, end_ns=(sums.newest + 1) * window_ns)[:, np.newaxis]
+    begun_ms, ended_ms = _span(sums, at_ms, known)
     air, has_air = _where_known(columns.air_c[rows], known)
     fan, has_fan = _where_known(columns.fan_ratio[rows], known)
     part, part_part = sums.part, sums.part_part
@@ -165,16 +224,18 @@ def _added(sums: WindowSums, since_ns: TimeArray, columns: HeatColumns, rows: sl
         share = _in_steps(columns.part[rows])
         share = np.where(known & ~np.isnan(share), share, 0.0)
         part, part_part = part + share.sum(axis=0), part_part + (share * share).sum(axis=0)
-    return WindowSums(
-        number=sums.number,
+    return replace(
+        sums,
+        rows=sums.rows + len(time_ns),
+        first_ns=sums.first_ns if sums.rows else int(time_ns[0]),
+        last_ns=int(time_ns[-1]),
         count=sums.count + known.sum(axis=0),
         temp=sums.temp + temp.sum(axis=0),
         power=sums.power + power.sum(axis=0),
-        time=sums.time + at_ms.sum(axis=0),
-        time_time=sums.time_time + (at_ms * at_ms).sum(axis=0),
-        time_temp=sums.time_temp + (at_ms * temp).sum(axis=0),
-        first_ms=np.minimum(sums.first_ms, np.where(known, time_ms, np.inf).min(axis=0)),
-        last_ms=np.maximum(sums.last_ms, np.where(known, time_ms, -np.inf).max(axis=0)),
+        recent=sums.recent + (power * weight).sum(axis=0),
+        recent_weight=sums.recent_weight + (known * weight).sum(axis=0),
+        begun_ms=begun_ms,
+        ended_ms=ended_ms,
         air_count=sums.air_count + has_air,
         air=sums.air + air,
         fan_count=sums.fan_count + has_fan,
@@ -183,6 +244,22 @@ def _added(sums: WindowSums, since_ns: TimeArray, columns: HeatColumns, rows: sl
         part_part=part_part,
         cut=sums.cut | columns.cut[rows].any(axis=0),
     )
+
+
+def _weights(time_ns: TimeArray, *, end_ns: int) -> FloatArray:
+    """Give how much of a row's power the heat sink still holds at the end of the window, in whole steps."""
+    weights: FloatArray = np.rint(_WEIGHT_STEPS * np.exp((time_ns - end_ns) / (NS_PER_S * SINK_S)))
+    return weights
+
+
+def _span(sums: WindowSums, at_ms: FloatArray, known: MaskArray) -> tuple[FloatArray, FloatArray]:
+    """Give the first and the last time at which each entity was known."""
+    if known.all():  # rows rise in time within a window
+        return np.minimum(sums.begun_ms, at_ms[0]), np.maximum(sums.ended_ms, at_ms[-1])
+    column = at_ms[:, np.newaxis]
+    first = np.where(known, column, np.inf).min(axis=0)
+    last = np.where(known, column, -np.inf).max(axis=0)
+    return np.minimum(sums.begun_ms, first), np.maximum(sums.ended_ms, last)
 
 
 def _in_steps(values: FloatArray) -> FloatArray:

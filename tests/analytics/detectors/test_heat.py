@@ -113,3 +113,39 @@ def test_nothing_is_told_where_nothing_can_be_compared(
     theta: npt.ArrayLike, power_w: npt.ArrayLike, flags: npt.ArrayLike
 ) -> None:
     assert four_gpus(theta=theta, power_w=power_w, flags=flags) == ()
+
+
+def stretches(*parts: tuple[int, npt.ArrayLike, npt.ArrayLike]) -> tuple[Finding, ...]:
+    """Findings of four GPUs over parts of seconds, powers and temperatures; rows at 1 Hz."""
+    powers_w = np.concatenate([np.broadcast_to(np.asarray(power, dtype=float), (part, 4)) for part, power, _ in parts])
+    temps_c = np.concatenate([np.broadcast_to(np.asarray(temp, dtype=float), (part, 4)) for part, _, temp in parts])
+    columns = {"gpu_temp_c": temps_c, "power_w": powers_w}
+    frame = frame_of(EntityKind.GPU, tuple(gpu(number) for number in range(4)), columns, rate_hz=1.0)
+    detector = HotterThanSiblings(limits=HotterThanSiblingsLimits())
+    return detector.step(detector.start(frame.spec), frame, node_of())[1]
+
+
+# What is left of a heat sink's warmth every five seconds, its time constant being 48 s.
+COOLING = np.exp(-np.arange(0, 120, 5) / 48.0)
+ALIKE_C = (24.0 + THETA[[0, 1, 1, 3]] * 280.0).round()
+
+
+def test_gpus_that_are_gone_are_no_siblings_to_be_compared_with() -> None:
+    # Two fall off while the others go on at half the load with heat sinks that are still warm.
+    gone_w, gone_c = [150.0, 150.0, NAN, NAN], [50.0, 44.0, NAN, NAN]
+    assert stretches((60, 280.0, ALIKE_C), (60, gone_w, gone_c)) == ()
+
+
+def test_a_heat_sink_that_is_still_warm_from_a_load_that_ended_is_no_bad_interface() -> None:
+    # One of four goes down to half the load; its sink follows within a minute and a half.
+    falling = [(5, [280.0, 280.0, 140.0, 280.0], [*ALIKE_C[:2], 41.0 + 16.0 * share, ALIKE_C[3]]) for share in COOLING]
+    assert stretches((120, 280.0, ALIKE_C), *falling) == ()
+
+
+def test_a_bad_interface_stays_told_through_little_load_and_clears_when_it_is_mended() -> None:
+    bad_c, idle_c = ALIKE_C + np.array([0.0, 0.0, 15.0, 0.0]), [40.0, 40.0, 43.0, 40.0]
+    findings = stretches((60, 280.0, bad_c), (120, 130.0, idle_c), (120, 280.0, bad_c), (120, 280.0, ALIKE_C))
+    assert [(one.entity_id, one.status) for one in findings] == [
+        ("gpu:GPU-2", FindingStatus.RAISED),
+        ("gpu:GPU-2", FindingStatus.CLEARED),
+    ]

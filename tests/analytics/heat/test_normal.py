@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from analytics.heat import past, slots
+from analytics.heat.comparison import SCATTER_C
 from analytics.heat.past import CELLS, LikePast
 from analytics.heat.slots import SlotOffsets
 
@@ -11,7 +12,13 @@ EVERY = np.array([True])
 def taught(rises_c: list[float], excesses_c: list[float]) -> SlotOffsets:
     offsets = SlotOffsets.unknown(1)
     for rise_c, excess_c in zip(rises_c, excesses_c, strict=True):
-        offsets = slots.learn(offsets, rise_c=np.array([rise_c]), excess_c=np.array([excess_c]), where=EVERY)
+        offsets = slots.learn(
+            offsets,
+            rise_c=np.array([rise_c]),
+            excess_c=np.array([excess_c]),
+            variance_c2=np.array([SCATTER_C**2]),
+            where=EVERY,
+        )
     return offsets
 
 
@@ -30,6 +37,15 @@ def test_where_the_load_never_changed_the_offset_is_right_there_and_near_elsewhe
     offsets = taught([25.0] * 30, [2.5] * 30)
     assert slots.offset_c(offsets, np.array([25.0]))[0] == pytest.approx(2.5, abs=0.05)
     assert slots.offset_c(offsets, np.array([15.0]))[0] == pytest.approx(2.5, abs=0.6)
+
+
+def test_a_slot_is_sure_where_it_was_seen_and_unsure_elsewhere() -> None:
+    offsets = taught([25.0] * 30, [2.5] * 30)
+    seen_c2, other_c2 = slots.variance_c2(offsets, np.array([25.0]))[0], slots.variance_c2(offsets, np.array([10.0]))[0]
+    assert seen_c2 == pytest.approx(SCATTER_C**2 / 30, rel=0.05)
+    assert other_c2 > 20 * seen_c2
+    both = taught([25.0, 10.0] * 15, [2.5, 1.5] * 15)
+    assert slots.variance_c2(both, np.array([10.0]))[0] < 2 * SCATTER_C**2 / 15
 
 
 def test_windows_that_are_not_known_teach_nothing_and_an_accepted_slot_starts_anew() -> None:

@@ -1,36 +1,9 @@
 import numpy as np
 import pytest
 
+from analytics.heat.climb import time_to_limit_s
 from analytics.heat.fan_law import power_factor, resistance_factor
 from analytics.heat.shape import ExcessSums, add_window, grown_share
-from analytics.heat.two_pole import fit_two_pole, lagged, time_to_limit_s
-
-
-def warmed(*, noise_c: float = 0.0, seconds: int = 1200) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    rng = np.random.default_rng(8)
-    time_s = np.arange(seconds, dtype=np.float64)
-    power_w = np.where(time_s % 300 < 180, 280.0, 60.0)
-    rise_c = 0.055 * lagged(time_s, power_w, 1.4) + 0.060 * lagged(time_s, power_w, 48.0)
-    temp_c = 22.0 + rise_c + rng.normal(0, noise_c, seconds)
-    return {"time_s": time_s, "temp_c": temp_c, "power_w": power_w, "air_c": np.full(seconds, 22.0)}
-
-
-def test_two_poles_are_found_again_from_whole_kelvin() -> None:
-    rows = warmed()
-    fitted = fit_two_pole(rows["time_s"], temp_c=np.round(rows["temp_c"]), power_w=rows["power_w"], air_c=rows["air_c"])
-    assert fitted is not None
-    assert fitted.k_per_w == pytest.approx(0.115, rel=0.03)
-    assert fitted.fast_k_per_w == pytest.approx(0.055, rel=0.15)
-    assert fitted.slow_s == pytest.approx(48.0, rel=0.25)
-    assert fitted.residual_c < 0.6
-
-
-def test_a_load_that_stays_and_a_few_rows_tell_nothing() -> None:
-    rows = warmed()
-    still = np.full(1200, 250.0)
-    assert fit_two_pole(rows["time_s"], temp_c=rows["temp_c"], power_w=still, air_c=rows["air_c"]) is None
-    gone = np.where(np.arange(1200) < 20, rows["temp_c"], np.nan)
-    assert fit_two_pole(rows["time_s"], temp_c=gone, power_w=rows["power_w"], air_c=rows["air_c"]) is None
 
 
 @pytest.mark.parametrize(

@@ -45,17 +45,56 @@ def seconds(count: int) -> TimeArray:
     return START_NS + np.arange(count, dtype=np.int64) * NS_PER_S
 
 
-def test_a_window_gives_means_and_the_slope_of_the_temperature() -> None:
+def test_a_window_gives_means() -> None:
     rows = 241
     temp_c = np.stack([50.0 + 0.02 * np.arange(rows), np.full(rows, 60.0)], axis=1)
     ended = windows_of(seconds(rows), columns(temp_c, np.full((rows, 2), 250.0)))
     assert len(ended) == 2
-    assert ended[1].drift_c_per_s == pytest.approx([0.02, 0.0], abs=1e-3)
     assert ended[1].temp_c == pytest.approx([50.0 + 0.02 * 179.5, 60.0], abs=1e-3)
     assert ended[1].power_w == pytest.approx([250.0, 250.0])
     assert ended[1].air_c == pytest.approx([22.0, 22.0])
     assert np.isnan(ended[1].fan_ratio).all()
     assert ended[1].told_ns == START_NS + 240 * NS_PER_S
+
+
+def test_what_the_heat_sink_carried_is_known_from_the_second_window_on_whatever_the_load_does() -> None:
+    rows = 1201
+    power_w = np.where(np.arange(rows) % 170 < 80, 290.0, 60.0)[:, np.newaxis]
+    ended = windows_of(seconds(rows), columns(np.full((rows, 1), 60.0), power_w))
+    delayed_w = np.empty(rows)
+    level = delayed_w[0] = power_w[0, 0]
+    for row in range(1, rows):
+        level += (power_w[row - 1, 0] - level) * -np.expm1(-1.0 / 48.0)
+        delayed_w[row] = level
+    assert np.isnan(ended[0].sink_w[0])
+    for number, window in enumerate(ended[2:], start=2):
+        assert window.sink_w[0] == pytest.approx(delayed_w[number * 120 : number * 120 + 120].mean(), abs=3.0)
+    assert max(abs(window.sink_w[0] - window.power_w[0]) for window in ended[2:]) > 30.0
+
+
+def test_after_a_hole_nobody_knows_what_the_heat_sink_holds() -> None:
+    time_ns = np.concatenate([seconds(241), seconds(241) + 3600 * NS_PER_S])
+    ended = windows_of(time_ns, columns(np.full((482, 1), 60.0), np.full((482, 1), 250.0)))
+    assert [bool(np.isnan(window.sink_w[0])) for window in ended] == [True, False, True, True, False]
+
+
+@pytest.mark.parametrize(("every_s", "windows", "length_s"), [(10.0, 6, 240), (60.0, 24, 960), (1800.0, 6, 28_800)])
+def test_few_rows_make_windows_as_long_as_it_takes(every_s: float, windows: int, length_s: int) -> None:
+    rows = round(windows * length_s / every_s) + 1
+    time_ns = START_NS + np.round((np.arange(rows) + 0.5) * every_s * NS_PER_S).astype(np.int64)
+    whole = columns(np.full((rows, 2), 60.0), np.full((rows, 2), 250.0))
+    ended = windows_of(time_ns, whole)
+    assert abs(len(ended) - windows) <= 2
+    assert all(window.temp_c.tolist() == [60.0, 60.0] for window in ended[1:])
+    assert ended[-1].sink_w == pytest.approx([250.0, 250.0], abs=0.1)
+    for cut in (1, 17, rows // 2):
+        assert [one.told_ns for one in windows_of(time_ns, whole, cut)] == [one.told_ns for one in ended]
+
+
+def test_few_rows_of_different_times_make_no_window() -> None:
+    time_ns = np.concatenate([seconds(10), seconds(10) + 5 * 3600 * NS_PER_S, seconds(1) + 6 * 3600 * NS_PER_S])
+    ended = windows_of(time_ns, columns(np.full((21, 1), 60.0), np.full((21, 1), 250.0)))
+    assert all(np.isnan(window.temp_c).all() for window in ended)
 
 
 def test_windows_do_not_depend_on_how_the_rows_are_cut_to_the_last_bit() -> None:
@@ -66,7 +105,7 @@ def test_windows_do_not_depend_on_how_the_rows_are_cut_to_the_last_bit() -> None
     assert len(in_one) == len(in_many) == 4
     for one, other in zip(in_one, in_many, strict=True):
         assert one.temp_c.tolist() == other.temp_c.tolist()
-        assert one.drift_c_per_s.tolist() == other.drift_c_per_s.tolist()
+        assert np.array_equal(one.sink_w, other.sink_w, equal_nan=True)
         assert one.power_w.tolist() == other.power_w.tolist()
 
 

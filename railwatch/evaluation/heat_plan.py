@@ -1,0 +1,93 @@
+"""What the suite `heat` plays: the file `heat.yaml`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from telemetry.documents import load_document
+from telemetry.durations import DurationS
+from telemetry.records import Cause
+
+HEAT = Path(__file__).with_name("heat.yaml")
+
+
+class SceneKind(StrEnum):
+    """What happens on every node of a scene; `HeatScene.size` says how much of it."""
+
+    NONE = "none"
+    INTERFACE = "interface"  # of one GPU, as a share of the whole resistance at half of the fans
+    FANS = "fans"  # the share that is left
+    INLET = "inlet"  # kelvin more, within two minutes
+    SWING = "swing"  # kelvin up and down, every two hours
+    LOAD = "load"  # one GPU works that share of what its siblings do
+    OWN_LOAD = "own_load"  # each GPU has requests of its own, for that share of the time
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LoadPlan(_Part):
+    """Where loads come from, and how they are brought to a GPU's range.
+
+    Of the traces that are long and large enough so many, evenly spaced by name; each up to `repeats` times over.
+    """
+
+    folder: str
+    least_w: float
+    least_rows: int
+    traces: Annotated[int, Field(ge=1)]
+    low_w: float
+    high_w: tuple[float, float]
+    repeats: Annotated[int, Field(ge=1)]
+
+
+class InletPlan(_Part):
+    """Where the room's temperature comes from, in degrees Fahrenheit by the hour, brought to a median."""
+
+    folder: str
+    file: str
+    median_c: float
+
+
+class HeatChance(_Part):
+    """How far nodes and sensors differ, as standard deviations."""
+
+    gain: float
+    interface: float
+    share: float
+    noise: float
+    inlet_offset_c: float
+
+
+class HeatScene(_Part):
+    """One scene; a `cause` that must be told of it `within` a time, with the share `found` as its goal, or none."""
+
+    kind: SceneKind
+    size: float
+    cause: Cause | None = None
+    within: DurationS = 0.0
+    found: float | None = None
+
+
+class HeatPlan(_Part):
+    """The whole file."""
+
+    node: str
+    load: LoadPlan
+    inlet: InletPlan
+    hours: Annotated[float, Field(gt=0)]
+    onset_h: tuple[float, float]
+    seed: int
+    nodes: Annotated[int, Field(ge=1)]
+    full_nodes: Annotated[int, Field(ge=1)]
+    chance: HeatChance
+    detectors: tuple[str, ...]
+    scenes: dict[str, HeatScene]
+
+
+def load_heat(path: Path = HEAT) -> HeatPlan:
+    """Read the file; ConfigError with file, line and key where it is wrong."""
+    return load_document(HeatPlan, path)
