@@ -1,6 +1,6 @@
 """Every benchmark there is."""
 
-from bench import agent_cost, fidelity, hwmon, ingest, reaction, simulator
+from bench import agent_cost, detectors, fidelity, hwmon, ingest, reaction, simulator
 from bench.rows import Benchmark
 
 BENCHMARKS: tuple[Benchmark, ...] = (
@@ -28,6 +28,11 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         name="simulator",
         summary="simulated time per CPU second: nodes and racks in milliseconds, fleets in hours, as they grow",
         run=simulator.run,
+    ),
+    Benchmark(
+        name="detectors",
+        summary="CPU and memory of all detectors from 8 to 100,000 GPUs, and a value beside river and scikit-learn",
+        run=detectors.run,
     ),
     Benchmark(
         name="hwmon",

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+from analytics.connectivity.same import Same
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Finding
 
 _GPU_ID = f"{EntityKind.GPU}:"
+_NODE_ID = f"{EntityKind.NODE}:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +23,11 @@ class Kinship:
 
     @staticmethod
     def of(topology: Topology) -> "Kinship":
-        """Index a topology."""
+        """Index a topology; the newest few are kept."""
+        return _indexed(Same(topology))
+
+    @staticmethod
+    def _of(topology: Topology) -> "Kinship":
         parents: dict[str, list[str]] = {}
         children: dict[str, list[str]] = {}
         for parent, child in topology.edges:
@@ -71,7 +78,12 @@ class Kinship:
         return lowest[0]
 
     def top(self, entity_id: str) -> str:
-        """Give the node that holds the entity, else the first of what stands highest above it, else itself."""
+        """Give the node that holds the entity, else the first of what stands highest above it, else itself.
+
+        A node is its own, whatever feeds or cools it.
+        """
+        if entity_id.startswith(_NODE_ID) and entity_id in self._order:
+            return entity_id
         above = sorted(self.ancestors(entity_id), key=self._place)
         for candidate in above:
             if self.topology.entity(candidate).kind is EntityKind.NODE:
@@ -88,6 +100,11 @@ class Kinship:
 
     def _place(self, entity_id: str) -> int:
         return self._order.get(entity_id, len(self._order))
+
+
+@lru_cache(maxsize=4)
+def _indexed(topology: Same[Topology]) -> Kinship:
+    return Kinship._of(topology.it)  # noqa: SLF001 -- its own making, kept
 
 
 def _reach(start: str, edges: dict[str, tuple[str, ...]]) -> frozenset[str]:

@@ -7,11 +7,13 @@ what was known at its time.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 
 from analytics.connectivity import GroupArray, Kinship
-from telemetry.entities import EntityKind, Topology
+from analytics.connectivity.same import Same
+from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 
 
@@ -63,17 +65,28 @@ class Reach:
         """Give the pairs under this topology."""
         if self.topology is topology:
             return self
-        kinship = Kinship.of(topology)
-        places = {entity.id: place for place, entity in enumerate(others.entities)}
-        pairs: list[tuple[int, int]] = []
-        for index, entity in enumerate(own.entities):
-            above = one.how is How.ANCESTOR
-            below = kinship.top(entity.id) if one.how is How.SUM_BESIDE else entity.id
-            reach = kinship.ancestors(entity.id) if above else kinship.descendants(below)
-            theirs = sorted(places[other] for other in reach if other in places)
-            pairs += [(index, place) for place in (theirs[:1] if above else theirs)]
-        left, right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        # A sum reaches as far as a maximum does: who asks for one has often asked for another.
+        how = one.how if one.how in (How.ANCESTOR, How.SUM_BESIDE) else How.SUM_BELOW
+        left, right = _pairs(Same(topology), how, Same(own.entities), Same(others.entities))
         return Reach(topology=topology, own=left, other=right)
+
+
+@lru_cache(maxsize=32)
+def _pairs(
+    topology: Same[Topology], how: How, own: Same[tuple[Entity, ...]], others: Same[tuple[Entity, ...]]
+) -> tuple[GroupArray, GroupArray]:
+    """Give the pairs in ascending order of the first."""
+    kinship = Kinship.of(topology.it)
+    places = {entity.id: place for place, entity in enumerate(others.it)}
+    pairs: list[tuple[int, int]] = []
+    for index, entity in enumerate(own.it):
+        above = how is How.ANCESTOR
+        below = kinship.top(entity.id) if how is How.SUM_BESIDE else entity.id
+        reach = kinship.ancestors(entity.id) if above else kinship.descendants(below)
+        theirs = sorted(places[other] for other in reach if other in places)
+        pairs += [(index, place) for place in (theirs[:1] if above else theirs)]
+    left, right = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+    return left, right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,17 +162,17 @@ def _gathered(rows: FloatArray, reach: Reach, how: How, n_own: int) -> FloatArra
     if how is How.ANCESTOR:
         found[:, reach.own] = given
         return found
-    # One column a row here, so that an entity is the first axis that ufunc.at adds along.
-    given = given.T
+    if not reach.own.size:
+        return found
+    # The pairs stand in the order of who gets: each has one run of them.
+    starts = np.flatnonzero(np.diff(reach.own, prepend=-1))
     there = ~np.isnan(given)
-    counts = np.zeros(found.T.shape)
-    np.add.at(counts, reach.own, there)
+    counts = np.add.reduceat(there, starts, axis=1, dtype=np.intp)
     if how is How.MAX_BELOW:
-        made = np.full(counts.shape, -np.inf)
-        np.maximum.at(made, reach.own, np.where(there, given, -np.inf))
+        made = np.maximum.reduceat(np.where(there, given, -np.inf), starts, axis=1)
     else:
-        made = np.zeros(counts.shape)
-        np.add.at(made, reach.own, np.where(there, given, 0.0))
+        made = np.add.reduceat(np.where(there, given, 0.0), starts, axis=1)
         if how is How.MEAN_BELOW:
             made = made / np.maximum(counts, 1)
-    return np.where(counts > 0, made, np.nan).T
+    found[:, reach.own[starts]] = np.where(counts > 0, made, np.nan)
+    return found

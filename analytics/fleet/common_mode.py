@@ -1,0 +1,202 @@
+"""The common-mode rule over nodes: nodes that deviate together point to the feed or the air that they share.
+
+A node sees itself. Only who sees several can say that two of them sagged in the same moment, and that those on another
+feed did not.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from analytics.connectivity import Kinship
+from analytics.detectors.wording import evidence, finding_id
+from analytics.incidents.families import finding_key
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.records import Cause, Finding, FindingStatus, Severity
+
+NAME = "common_mode"
+# A condition that nobody spoke of for so long has lost its node. own choice: an hour, as long as a repair takes.
+_FORGET_NS = 3600 * NS_PER_S
+_LEAST_NODES, _MOST = 2, 0.5
+_MAX_NAMES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What nodes can share: causes that follow from it, what it is called then, and how far apart they may begin."""
+
+    kind: EntityKind
+    follows: frozenset[Cause]
+    cause: Cause
+    together_ns: int
+    words: str
+
+
+# What the mains do reaches all supplies within a cycle; own choice: nodes see it within seconds, each after its own
+# hold, and one that is read every ten seconds still counts. Air that fails warms one node after the other: own choice.
+SHARED: tuple[Shared, ...] = (
+    Shared(
+        kind=EntityKind.SUPPLY,
+        follows=frozenset({Cause.INPUT_SAG, Cause.SUPPLY_SAG, Cause.SUPPLY_LOST, Cause.POWER_BRAKE}),
+        cause=Cause.INPUT_SAG,
+        together_ns=30 * NS_PER_S,
+        words="sag or lose power",
+    ),
+    Shared(
+        kind=EntityKind.FAN,
+        follows=frozenset({Cause.AIRFLOW, Cause.THERMAL_MARGIN}),
+        cause=Cause.AIRFLOW,
+        together_ns=600 * NS_PER_S,
+        words="run warm",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation:
+    """One condition on one node that holds, by the key of its finding."""
+
+    key: str
+    node: str
+    cause: Cause
+    severity: Severity
+    since_ns: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonMode:
+    """Every condition that holds on a node and could come from above, and what is told of those above."""
+
+    deviations: tuple[Deviation, ...] = ()
+    told: tuple[Finding, ...] = ()
+
+    def step(
+        self, findings: Iterable[Finding], now_ns: int, kinship: Kinship, *, heard: frozenset[str]
+    ) -> tuple["CommonMode", tuple[Finding, ...]]:
+        """Take in findings on nodes' parts, whoever told them; give what they say of feeds and racks.
+
+        `heard` are the nodes that have values now: a silent one is no witness.
+        """
+        after = self._after(findings, now_ns, kinship)
+        told = {one.entity_id: one for one in self.told}
+        news: list[Finding] = []
+        for shared in SHARED:
+            for above, group, n_nodes in _groups(after, shared, kinship, heard):
+                before = told.get(above)
+                made = _worded(above, shared, group, n_nodes, before, now_ns=now_ns, kinship=kinship)
+                if before is None or made.number("nodes") != before.number("nodes"):
+                    told[above] = made
+                    news.append(made)
+        still = {one.node for one in after}
+        for above, one in tuple(told.items()):
+            if len(still & _nodes_under(above, kinship)) < _LEAST_NODES:
+                del told[above]
+                news.append(_over(one, now_ns, kinship))
+        return CommonMode(deviations=after, told=tuple(told.values())), tuple(news)
+
+    def _after(self, findings: Iterable[Finding], now_ns: int, kinship: Kinship) -> tuple[Deviation, ...]:
+        holds = {one.key: one for one in self.deviations if now_ns - one.time_ns <= _FORGET_NS}
+        for finding in sorted(findings, key=lambda one: one.time_ns):
+            key = finding_key(finding)
+            if finding.status is FindingStatus.CLEARED:
+                holds.pop(key, None)
+            elif any(finding.cause in shared.follows for shared in SHARED):
+                holds[key] = Deviation(
+                    key=key,
+                    node=kinship.top(finding.entity_id).partition(":")[2],
+                    cause=finding.cause,
+                    severity=finding.severity,
+                    since_ns=finding.since_ns,
+                    time_ns=finding.time_ns,
+                )
+        return tuple(holds.values())
+
+
+def _groups(
+    deviations: Sequence[Deviation], shared: Shared, kinship: Kinship, heard: frozenset[str]
+) -> Iterator[tuple[str, list[Deviation], int]]:
+    """Give what stands above several nodes that began together, those, and how many of its nodes were heard.
+
+    Most of the nodes under it must have, and twice the share of the others that are heard: what happens
+    everywhere alike is no fault of one feed.
+    """
+    own = [one for one in deviations if one.cause in shared.follows]
+    if len({one.node for one in own}) < _LEAST_NODES:
+        return
+    candidates = {above for one in own for above in _above(one.node, shared.kind, kinship)}
+    for above in sorted(candidates):
+        under = _nodes_under(above, kinship)
+        group = _together([one for one in own if one.node in under], shared.together_ns)
+        nodes, witnesses = {one.node for one in group}, heard & under | {one.node for one in group}
+        others = heard - under
+        elsewhere = len({one.node for one in own} & others) / len(others) if others else 0.0
+        share = len(nodes) / max(len(witnesses), 1)
+        if len(nodes) >= _LEAST_NODES and share > _MOST and share >= 2 * elsewhere:
+            yield above, group, len(witnesses)
+
+
+def _together(deviations: Sequence[Deviation], together_ns: int) -> list[Deviation]:
+    """Give the largest run that began within one window, the earliest of equals; one a node."""
+    ordered = sorted(deviations, key=lambda one: (one.since_ns, one.key))
+    best: dict[str, Deviation] = {}
+    for place, first in enumerate(ordered):
+        run: dict[str, Deviation] = {}
+        for one in ordered[place:]:
+            if one.since_ns - first.since_ns > together_ns:
+                break
+            run.setdefault(one.node, one)
+        if len(run) > len(best):
+            best = run
+    return list(best.values())
+
+
+def _above(node: str, kind: EntityKind, kinship: Kinship) -> set[str]:
+    """Give what of a kind stands above a node or above its parts, and is no part of it."""
+    node_id = f"{EntityKind.NODE}:{node}"
+    below = kinship.descendants(node_id)
+    lines = kinship.ancestors(node_id).union(*(kinship.ancestors(one) for one in below if one.startswith("supply:")))
+    return {one for one in lines if one.startswith(f"{kind}:") and one not in below}
+
+
+def _nodes_under(above: str, kinship: Kinship) -> frozenset[str]:
+    nodes = {kinship.top(one) for one in kinship.descendants(above)}
+    return frozenset(one.partition(":")[2] for one in nodes if one.startswith(f"{EntityKind.NODE}:"))
+
+
+def _worded(
+    above: str,
+    shared: Shared,
+    group: Sequence[Deviation],
+    n_nodes: int,
+    before: Finding | None,
+    *,
+    now_ns: int,
+    kinship: Kinship,
+) -> Finding:
+    first, last = min(one.since_ns for one in group), max(one.since_ns for one in group)
+    since_ns = first if before is None else before.since_ns
+    names = sorted(one.node for one in group)
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    apart_s = (last - first) / NS_PER_S
+    return Finding(
+        id=finding_id(NAME, above, since_ns),
+        time_ns=now_ns,
+        since_ns=since_ns,
+        detector=NAME,
+        cause=shared.cause,
+        entity_id=above,
+        status=FindingStatus.RAISED if before is None else FindingStatus.UPDATED,
+        severity=max((one.severity for one in group), key=lambda one: one.rank),
+        score=len(names) / n_nodes,
+        summary=(
+            f"{len(names)} of {n_nodes} nodes on {kinship.name(above)} {shared.words} within {apart_s:.0f} s: "
+            f"{', '.join(names[:_MAX_NAMES])}{more}"
+        ),
+        evidence=evidence(("nodes", len(names), ""), ("of_nodes", n_nodes, ""), ("apart_s", apart_s, "s")),
+    )
+
+
+def _over(told: Finding, now_ns: int, kinship: Kinship) -> Finding:
+    words = f"fewer than {_LEAST_NODES} nodes on {kinship.name(told.entity_id)} deviate"
+    return replace(told, time_ns=now_ns, status=FindingStatus.CLEARED, summary=words)

@@ -1,0 +1,141 @@
+"""The fleet's judgement: windows of all nodes in, findings and incidents out, by the nodes' own detectors and book.
+
+Same windows in, same records out, whatever the hour: every stamp is the window's. So a judge that was stopped anywhere
+goes on from its last snapshot, and says again to the nanosecond what it had said already.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from analytics.connectivity import Kinship
+from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.panel import Panel, PanelState
+from analytics.fleet.common_mode import CommonMode
+from analytics.fleet.members import Members
+from analytics.fleet.told import NodesTold
+from analytics.fleet.topology import Above, fleet_topology
+from analytics.fleet.window import Held, Window
+from analytics.incidents.book import BookSettings, IncidentBook
+from analytics.incidents.families import finding_key
+from analytics.shards.panel import laid_anew
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind, Topology
+from telemetry.records import Finding, FindingStatus, Incident
+
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSettings:
+    """What the fleet is judged by; `forget_s` is how long a silent entity stays a member."""
+
+    limits: DetectorLimits = field(default_factory=DetectorLimits)
+    book: BookSettings = field(default_factory=BookSettings)
+    above: Above = field(default_factory=Above)
+    forget_s: float = _DAY_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What one window gave. `folded` counts findings that the nodes had told of themselves."""
+
+    findings: tuple[Finding, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    folded: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class FleetState:
+    """Everything that goes from window to window."""
+
+    members: Members
+    panel: PanelState
+    held: dict[EntityKind, Held]
+    topology: Topology
+    kinship: Kinship
+    common: CommonMode
+    told: NodesTold
+    book: IncidentBook
+    # Findings that are in the book and hold, by key, with their node: what is folded later is taken back there.
+    standing: dict[str, tuple[str, Finding]]
+    until_ns: int = 0
+
+
+class FleetJudge:
+    """Judges one window after the other. One thread owns it; it reads no clock."""
+
+    def __init__(self, settings: FleetSettings) -> None:
+        self.settings = settings
+        self.panel = Panel.build(settings.limits)
+        topology = Topology(entities=())
+        self.state = FleetState(
+            members=Members(forget_ns=round(settings.forget_s * NS_PER_S)),
+            panel=self.panel.start(()),
+            held={},
+            topology=topology,
+            kinship=Kinship.of(topology),
+            common=CommonMode(),
+            told=NodesTold(),
+            book=IncidentBook(settings.book),
+            standing={},
+        )
+
+    def step(self, window: Window) -> Judged:
+        """Judge a window; windows come in order and do not overlap."""
+        state = self.state
+        if state.members.take(window):
+            self.settle()
+        frames = []
+        for kind, held in state.held.items():
+            state.held[kind], frame = held.frame(window)
+            frames.append(frame)
+        state.panel = self.panel.hear(state.panel, window.events)
+        state.panel, found = self.panel.step(state.panel, frames, state.topology)
+        state.told.hear(window.incidents)
+        state.told.forget(window.stop_ns)
+        known = [one for one in window.findings if state.kinship.knows(one.entity_id)]
+        state.common, above = state.common.step((*found, *known), window.stop_ns, state.kinship, heard=window.nodes)
+        kept, folded = self._unfolded(found, window.stop_ns)
+        state.until_ns = window.stop_ns
+        tellings = (*kept, *above)
+        incidents = state.book.step(tellings, window.stop_ns, state.topology, window.events)
+        return Judged(findings=tellings, incidents=incidents, folded=folded)
+
+    def settle(self) -> None:
+        """Lay everything out for the members as they are now."""
+        state = self.state
+        specs = state.members.specs()
+        state.held = {
+            spec.kind: state.held[spec.kind].under(spec.entities)
+            if spec.kind in state.held
+            else Held.nothing(spec.kind, spec.entities, spec.signals)
+            for spec in specs
+        }
+        state.panel = laid_anew(self.panel, state.panel, specs)
+        state.topology = fleet_topology(state.members.nodes, state.members.every, self.settings.above)
+        state.kinship = Kinship.of(state.topology)
+
+    def _unfolded(self, found: Sequence[Finding], now_ns: int) -> tuple[list[Finding], int]:
+        """Give the findings that no node told of itself, and those taken back because one does now."""
+        state = self.state
+        kept: list[Finding] = []
+        folded = 0
+        for finding in found:
+            key, node = finding_key(finding), state.kinship.top(finding.entity_id).partition(":")[2]
+            if finding.status is FindingStatus.CLEARED:
+                if state.standing.pop(key, None) is not None:
+                    kept.append(finding)
+            elif state.told.covers(node, finding.cause, now_ns):
+                folded += 1
+            else:
+                raised = key in state.standing
+                status = finding.status if raised else FindingStatus.RAISED
+                kept.append(replace(finding, status=status))
+                state.standing[key] = node, finding
+        for key, (node, finding) in tuple(state.standing.items()):
+            if state.told.covers(node, finding.cause, now_ns):
+                del state.standing[key]
+                words = f"{finding.summary}; {node} tells of it itself"
+                kept.append(replace(finding, time_ns=now_ns, status=FindingStatus.CLEARED, summary=words))
+                folded += 1
+        return kept, folded

@@ -1,0 +1,95 @@
+"""Who is in the fleet: every entity that was heard and is not forgotten, by kind, in the order in which they came."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from analytics.connectivity.same import Same
+from analytics.fleet.signals import JUDGED
+from analytics.fleet.window import Table, Window, places_among
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import TableSpec, TimeArray
+
+
+@dataclass(slots=True, kw_only=True)
+class Members:
+    """The entities of the fleet and when each was last heard. One thread owns it.
+
+    A GPU that fell off its bus is still a member: only so is it missed. Who is silent for longer than `forget_ns` is
+    not.
+    """
+
+    forget_ns: int
+    _by_kind: dict[EntityKind, tuple[Entity, ...]] = field(default_factory=dict)
+    _heard_ns: dict[EntityKind, TimeArray] = field(default_factory=dict)
+    _taken: dict[EntityKind, tuple[Entity, ...]] = field(default_factory=dict)
+
+    def take(self, window: Window) -> bool:
+        """Take in who was heard in a window; say whether anybody came or went."""
+        changed = False
+        for kind, table in window.tables.items():
+            if table.entities is not self._taken.get(kind):  # the reader gives the same tuple while nobody came
+                changed |= self._welcome(kind, table)
+            heard = np.isfinite(table.values).any(axis=(0, 2))
+            places = places_among(Same(self._by_kind[kind]), Same(table.entities))
+            self._heard_ns[kind][places[heard]] = window.stop_ns
+        return self._forget(window.stop_ns) or changed
+
+    def specs(self) -> tuple[TableSpec, ...]:
+        """Give one table a kind."""
+        return tuple(
+            TableSpec(name=f"fleet_{kind}", kind=kind, entities=own, signals=JUDGED[kind])
+            for kind, own in self._by_kind.items()
+            if own
+        )
+
+    def of(self, kind: EntityKind) -> tuple[Entity, ...]:
+        """Give the entities of one kind."""
+        return self._by_kind.get(kind, ())
+
+    @property
+    def every(self) -> tuple[Entity, ...]:
+        """Give all of them."""
+        return tuple(entity for own in self._by_kind.values() for entity in own)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Give the nodes that they are on."""
+        return tuple(dict.fromkeys(entity.tag("node") or entity.key for entity in self.every))
+
+    @property
+    def heard_ns(self) -> Mapping[EntityKind, TimeArray]:
+        """Give when each was last heard, by kind."""
+        return self._heard_ns
+
+    def restore(self, entities: Iterable[Entity], heard_ns: Mapping[EntityKind, TimeArray]) -> None:
+        """Go on with these."""
+        by_kind: dict[EntityKind, list[Entity]] = {}
+        for entity in entities:
+            by_kind.setdefault(entity.kind, []).append(entity)
+        self._by_kind = {kind: tuple(own) for kind, own in by_kind.items()}
+        self._heard_ns = {kind: heard_ns[kind].copy() for kind in by_kind}
+
+    def _welcome(self, kind: EntityKind, table: Table) -> bool:
+        own = self._by_kind.get(kind, ())
+        known = {entity.id for entity in own}
+        new = tuple(entity for entity in table.entities if entity.id not in known)
+        self._taken[kind] = table.entities
+        if new or kind not in self._by_kind:
+            before = self._heard_ns.get(kind, np.empty(0, dtype=np.int64))
+            self._by_kind[kind] = (*own, *new)
+            self._heard_ns[kind] = np.concatenate([before, np.zeros(len(new), dtype=np.int64)])
+        return bool(new)
+
+    def _forget(self, now_ns: int) -> bool:
+        some = False
+        for kind, heard_ns in self._heard_ns.items():
+            kept = (now_ns - heard_ns <= self.forget_ns) | (heard_ns == 0)
+            if not kept.all():
+                own = self._by_kind[kind]
+                self._by_kind[kind] = tuple(own[place] for place in np.flatnonzero(kept).tolist())
+                self._heard_ns[kind] = heard_ns[kept]
+                self._taken.clear()
+                some = True
+        return some

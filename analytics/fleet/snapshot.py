@@ -1,0 +1,81 @@
+"""Everything that the fleet's judge carries, as bytes, and back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter
+
+from analytics.fleet.common_mode import CommonMode
+from analytics.fleet.judge import FleetJudge, FleetSettings
+from analytics.fleet.told import NodesTold
+from analytics.incidents.book import IncidentBook
+from analytics.shards.packing import archive, opened
+from analytics.shards.panel import pack_panel, unpack_panel
+from telemetry.entities import Entity, EntityKind
+from telemetry.records import Finding
+
+VERSION = 1
+_COMMON, _ENTITIES = TypeAdapter(CommonMode), TypeAdapter(tuple[Entity, ...])
+_STANDING = TypeAdapter(dict[str, tuple[str, Finding]])
+
+
+def pack_judge(judge: FleetJudge) -> bytes:
+    """Give a judge's state as bytes."""
+    state = judge.state
+    arrays: dict[str, npt.NDArray[Any]] = {"panel": np.frombuffer(pack_panel(judge.panel, state.panel), dtype=np.uint8)}
+    for kind, heard_ns in state.members.heard_ns.items():
+        arrays[f"heard {kind}"] = heard_ns
+    for kind, held in state.held.items():
+        arrays[f"held {kind}"], arrays[f"told {kind}"] = held.values, held.told_ns
+    head = {
+        "version": VERSION,
+        "until_ns": state.until_ns,
+        "entities": [asdict(entity) for entity in state.members.every],
+        "common": _COMMON.dump_python(state.common, mode="json"),
+        "nodes_told": state.told.snapshot(),
+        "standing": _STANDING.dump_python(state.standing, mode="json"),
+        "book": json.dumps(state.book.snapshot()),
+    }
+    return archive(head, arrays)
+
+
+def unpack_judge(settings: FleetSettings, blob: bytes) -> FleetJudge:
+    """Give a judge that goes on where the packed one stood.
+
+    Raises
+    ------
+    ValueError
+        The state is damaged, of another version, or of detectors with other limits.
+    """
+    head, arrays = opened(blob)
+    if head.get("version") != VERSION:
+        raise ValueError(f"state of the fleet: version {head.get('version')!r}, expected {VERSION}")
+    judge = FleetJudge(settings)
+    state = judge.state
+    heard_ns = {kind: arrays[f"heard {kind}"] for kind in EntityKind if f"heard {kind}" in arrays}
+    state.members.restore(_ENTITIES.validate_python(_entities(head)), heard_ns)
+    judge.settle()
+    specs = state.members.specs()
+    state.panel = unpack_panel(judge.panel, specs, arrays["panel"].tobytes())
+    for spec in specs:
+        held = state.held[spec.kind]
+        held.values[:], held.told_ns[:] = arrays[f"held {spec.kind}"], arrays[f"told {spec.kind}"]
+    state.common = _COMMON.validate_python(head["common"])
+    state.told = NodesTold.restore(head["nodes_told"])
+    state.standing = _STANDING.validate_python(head["standing"])
+    state.until_ns = head["until_ns"]
+    state.book = IncidentBook.restore(
+        json.loads(head["book"]), now_ns=state.until_ns, settings=settings.book, detectors_go_on=True
+    )
+    return judge
+
+
+def _entities(head: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {**fields, "kind": EntityKind(fields["kind"]), "tags": tuple(tuple(tag) for tag in fields["tags"])}
+        for fields in head["entities"]
+    ]

@@ -1,0 +1,152 @@
+"""Shards as bytes: the arrays in NumPy's own archive, with one line of JSON that says what they are of.
+
+Nothing in it is ever run: no pickle is written and none is read. A shard of another detector, of other limits, or
+written by a version whose states have other parts, is refused in one line.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter
+
+from analytics.detectors.build import AnyDetector, AnyEventDetector
+from analytics.shards.shard import Shard
+from analytics.shards.tree import Leaf, State, leaves_of, notes_in_json, notes_of_json, with_leaves
+from telemetry.frames import TableSpec
+
+VERSION = 1
+_HEAD = "head"
+_MAGIC = b"railwatch state\n"
+_DIGEST_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What a shard is of: the detector, a digest of its limits, and one of the parts of its state."""
+
+    detector: str
+    limits: str
+    layout: str
+
+    @staticmethod
+    def of(detector: AnyDetector) -> "Label":
+        """Give the label of a detector's shards; its start state for no entity shows the parts."""
+        leaves = leaves_of(detector.start(_nobody(detector)))
+        layout = [f"{place} {_shape(leaf)}" for place, leaf in leaves.items()]
+        return Label(
+            detector=detector.name, limits=digest(getattr(detector, "limits", None)), layout=digest("\n".join(layout))
+        )
+
+    def check(self, found: Mapping[str, Any]) -> None:
+        """Refuse with a ValueError what is not labelled so."""
+        for key, ours in (("detector", self.detector), ("limits", self.limits), ("layout", self.layout)):
+            if found.get(key) != ours:
+                raise ValueError(f"state of {self.detector}: {key} {found.get(key)!r}, expected {ours!r}")
+
+
+def pack(detector: AnyDetector, shard: Shard) -> bytes:
+    """Give a shard as bytes."""
+    label = Label.of(detector)
+    arrays, rest = parted(shard.state)
+    head = {
+        "version": VERSION,
+        "detector": label.detector,
+        "limits": label.limits,
+        "layout": label.layout,
+        "entities": shard.entities,
+        "rest": rest,
+    }
+    return archive(head, arrays)
+
+
+def unpack(detector: AnyDetector, spec: TableSpec, blob: bytes) -> Shard:
+    """Give the shard that was packed, with the entities it was packed with; `spec` is any table of their kind.
+
+    Raises
+    ------
+    ValueError
+        It is damaged, or of another version, detector or limits.
+    """
+    head, arrays = opened(blob)
+    if head.get("version") != VERSION:
+        raise ValueError(f"state of {detector.name}: version {head.get('version')!r}, expected {VERSION}")
+    Label.of(detector).check(head)
+    entities = tuple(head["entities"])
+    if any(len(array) != len(entities) for array in arrays.values()):
+        raise ValueError(f"state of {detector.name}: arrays of other lengths than its {len(entities)} entities")
+    return Shard(entities=entities, state=joined(detector.start(spec), arrays, head["rest"]))
+
+
+def parted(state: object) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Give a state's arrays, and everything else of it as JSON types."""
+    leaves = leaves_of(state)
+    arrays = {place: leaf for place, leaf in leaves.items() if isinstance(leaf, np.ndarray)}
+    rest = {place: leaf for place, leaf in leaves.items() if place not in arrays}
+    return arrays, rest | notes_in_json(state)
+
+
+def joined(start: State, arrays: Mapping[str, npt.NDArray[Any]], rest: Mapping[str, Any]) -> State:
+    """Give the state that `parted` took apart; `start` is one of its kind. ValueError where it does not fit."""
+    try:
+        leaves: dict[str, Leaf] = {**arrays, **rest, **notes_of_json(start, rest)}
+    except KeyError as err:
+        raise ValueError(f"a state without {err}") from err
+    return with_leaves(start, leaves)
+
+
+def pack_told(state: object) -> bytes:
+    """Give the state of a detector of events as bytes: it is made of records, not of arrays."""
+    told: bytes = TypeAdapter(type(state)).dump_json(state)
+    return told
+
+
+def unpack_told(detector: AnyEventDetector, blob: bytes) -> Any:
+    """Give the state that was packed; ValueError where it is damaged or of a version with other parts."""
+    return TypeAdapter(type(detector.start())).validate_json(blob)
+
+
+def archive(head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
+    """Give a JSON head and arrays as one blob, not compressed: states are noise for a packer."""
+    body = io.BytesIO()
+    text = np.frombuffer(json.dumps(head, separators=(",", ":")).encode(), dtype=np.uint8)
+    # By keyword the names would be arguments of savez; through a mapping any place in a tree is a name.
+    np.savez(body, allow_pickle=False, **{_HEAD: text}, **{f"array {place}": array for place, array in arrays.items()})
+    whole = body.getvalue()
+    return _MAGIC + sha256(whole).digest() + whole
+
+
+def opened(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Read what `archive` gave; ValueError where it is damaged."""
+    start = len(_MAGIC) + sha256().digest_size
+    # An archive that is cut short may end in one that was put into it, and would be taken for that.
+    if blob[: len(_MAGIC)] != _MAGIC or sha256(blob[start:]).digest() != blob[len(_MAGIC) : start]:
+        raise ValueError("state: damaged: not what was written")
+    try:
+        with np.load(io.BytesIO(blob[start:]), allow_pickle=False) as found:
+            head = json.loads(found[_HEAD].tobytes())
+            arrays = {name.removeprefix("array "): found[name] for name in found.files if name != _HEAD}
+    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as err:
+        raise ValueError(f"state: damaged: {err}") from err
+    return head, arrays
+
+
+def digest(told: object) -> str:
+    """Give a short digest of how something is written: equal limits are written alike."""
+    return sha256(repr(told).encode()).hexdigest()[:_DIGEST_LENGTH]
+
+
+def _nobody(detector: AnyDetector) -> TableSpec:
+    return TableSpec(name="nobody", kind=detector.kind, entities=(), signals=detector.signals)
+
+
+def _shape(leaf: Leaf) -> str:
+    if isinstance(leaf, np.ndarray):
+        return f"{leaf.dtype.str}{leaf.shape[1:]}"
+    return "notes" if isinstance(leaf, tuple) else "single"

@@ -1,0 +1,101 @@
+"""Shards: the state of one detector for some entities, cut out of a whole and put together again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from analytics.shards.tree import Leaf, leaves_of, mentions, with_leaves
+
+# Single values that say something of all entities at once: whether any of them is on its way to change, and whether all
+# of them are well. Every other single value is the time at which the shard stands.
+_ANY = frozenset({"busy"})
+_ALL = frozenset({"whole"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shard:
+    """A detector's state, and the ids of the entities that its arrays' rows stand for."""
+
+    entities: tuple[str, ...]
+    state: Any
+
+
+def arranged(fresh: Shard, parts: Sequence[Shard]) -> Shard:
+    """Give a state for the entities of `fresh`, each with its rows of the first part that has it, else fresh.
+
+    `fresh` is what the detector starts with for these entities. So one function takes a shard out of a whole, puts
+    shards together, and goes on when entities have come or gone. Without parts it is `fresh` itself.
+
+    Raises
+    ------
+    ValueError
+        Two parts stand at different rows, or one is not of this detector.
+    """
+    if not parts:
+        return fresh
+    homes = _homes(fresh.entities, parts)
+    every = [leaves_of(part.state) for part in parts]
+    own = leaves_of(fresh.state)
+    for leaves in every:
+        if leaves.keys() != own.keys():
+            raise ValueError(f"shards of other parts: {', '.join(sorted(leaves.keys() ^ own.keys())[:3])}")
+    some_new = bool((homes[0] < 0).any())
+    together: dict[str, Leaf] = {
+        place: _together(place, start, [leaves[place] for leaves in every], homes=homes, parts=parts, new=some_new)
+        for place, start in own.items()
+    }
+    return Shard(entities=fresh.entities, state=with_leaves(fresh.state, together))
+
+
+Homes = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
+
+
+def _homes(entities: Sequence[str], parts: Sequence[Shard]) -> Homes:
+    """Give for each entity the number of its part, -1 where it is new, and its row there."""
+    found: dict[str, tuple[int, int]] = {}
+    for number, part in enumerate(parts):
+        for row, entity_id in enumerate(part.entities):
+            found.setdefault(entity_id, (number, row))
+    pairs = np.array([found.get(entity_id, (-1, 0)) for entity_id in entities], dtype=np.intp).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _together(
+    place: str, start: Leaf, given: Sequence[Leaf], *, homes: Homes, parts: Sequence[Shard], new: bool
+) -> Leaf:
+    if isinstance(start, np.ndarray):
+        return _rows(place, start, given, homes=homes)
+    if isinstance(start, tuple):
+        ours = {entity_id for part in parts for entity_id in part.entities}
+        wanted = {entity_id for number in range(len(parts)) for entity_id in _kept(number, homes, parts)}
+        # What is about nobody in the table, such as their node, goes with all of them.
+        notes = [note for one in given if isinstance(one, tuple) for note in one]
+        return tuple(dict.fromkeys(note for note in notes if not (about := mentions(note) & ours) or about & wanted))
+    name = place.rpartition(".")[2]
+    if name in _ANY:
+        return any(given)
+    if name in _ALL:
+        return all(given) and not new
+    if any(one != given[0] for one in given):
+        raise ValueError(f"{place}: shards stand at different rows: {', '.join(map(str, dict.fromkeys(given)))}")
+    return given[0]
+
+
+def _rows(place: str, start: npt.NDArray[Any], given: Sequence[Leaf], *, homes: Homes) -> npt.NDArray[Any]:
+    home, row = homes
+    made = np.array(start)
+    for number, one in enumerate(given):
+        here = home == number
+        if not isinstance(one, np.ndarray) or one.shape[1:] != made.shape[1:] or one.dtype != made.dtype:
+            raise ValueError(f"{place}: a shard of another layout")
+        if here.any():
+            made[here] = one[row[here]]
+    return made
+
+
+def _kept(number: int, homes: Homes, parts: Sequence[Shard]) -> list[str]:
+    home, row = homes
+    return [parts[number].entities[place] for place in row[home == number].tolist()]

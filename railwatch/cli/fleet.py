@@ -1,0 +1,119 @@
+"""``railwatch fleet``: the daemon that judges all nodes of a store."""
+
+import logging
+import os
+import signal
+import threading
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from railwatch import __version__
+from railwatch.cli.output import describe, print_json
+from railwatch.cli.place import JsonFlag
+from railwatch.config.loading import load_config
+from railwatch.config.models import Config, StoreKind
+from railwatch.fleet.building import Fleet, open_fleet
+from railwatch.fleet.outbox import Told
+from telemetry.clock import NS_PER_S, SystemClock, iso_utc
+from telemetry.errors import ConfigError, Problem, TransientError
+from telemetry.records import to_json
+
+_MICROS = 1_000_000
+
+
+def moment_ns(text: str) -> int:
+    """Read a time with its offset from UTC from the command line."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as err:
+        raise typer.BadParameter(f"got {text!r}; expected a time such as 2026-03-01T18:00:00Z") from err
+    if found.tzinfo is None:
+        raise typer.BadParameter(f"got {text!r}; expected its offset from UTC, as in 2026-03-01T18:00:00Z")
+    return round(found.timestamp() * _MICROS) * (NS_PER_S // _MICROS)
+
+
+def fleet(
+    config_file: Annotated[Path | None, typer.Option("--config", help="Configuration file.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder for state, spool and records.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Judge what is due, and end.")] = False,
+    since: Annotated[
+        int | None, typer.Option(parser=moment_ns, metavar="TIME", help="Where to begin where nothing is known yet.")
+    ] = None,
+    until: Annotated[
+        int | None, typer.Option(parser=moment_ns, metavar="TIME", help="End when this is judged.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Judge all nodes that write to one store: the same detectors, and what only shows across nodes.
+
+    What it finds goes to the store beside what the nodes write. It goes on from where it was stopped or killed.
+    """
+    config = load_config(config_file, os.environ)
+    if data_dir is not None:
+        config = config.model_copy(update={"data_dir": data_dir.absolute()})
+    _check_store(config, config_file)
+    logging.basicConfig(
+        level=os.environ.get("RAILWATCH_LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)  # what it warns of is counted
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with ExitStack() as stack:
+        running = open_fleet(
+            config, SystemClock(), since_ns=since, until_ns=until, stopping=stop.is_set, on_news=_Teller(as_json).tell
+        )
+        stack.callback(running.outbox.close)
+        stack.callback(running.reader.close)
+        if once:
+            _run_once(running)
+        else:
+            _run(running, stop)
+
+
+def _run_once(running: Fleet) -> None:
+    before = -1
+    while before < running.loop.until_ns:
+        before = running.loop.until_ns
+        running.loop.step()
+    running.loop.save()
+    if running.loop.trouble:
+        raise TransientError(running.loop.trouble)
+
+
+def _run(running: Fleet, stop: threading.Event) -> None:
+    loop = running.loop
+    logging.getLogger(__name__).info("railwatch %s: fleet loop, from %s", __version__, iso_utc(loop.until_ns)[:19])
+    running.daemon.start()
+    try:
+        while not stop.wait(0.1) and not loop.is_done:
+            pass
+    finally:
+        running.daemon.stop()
+
+
+def _check_store(config: Config, path: Path | None) -> None:
+    if config.store.kind is StoreKind.EMBEDDED:
+        where = "(defaults)" if path is None else str(path)
+        expected = "influxdb1 or influxdb2, the server that the nodes write to"
+        raise ConfigError([Problem(where=where, line=None, key="store.kind", found="got embedded", expected=expected)])
+
+
+class _Teller:
+    """Says what is found: JSON lines for programs, words for people."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._console = Console(highlight=False)
+
+    def tell(self, records: tuple[Told, ...]) -> None:
+        for record in records:
+            if self._as_json:
+                print_json(to_json(record))
+            else:
+                self._console.print(f"[dim]{iso_utc(record.time_ns)[:19]}[/]  {describe(record)}", soft_wrap=True)

@@ -1,0 +1,84 @@
+"""Series of a store laid into tables of whole seconds."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from analytics.fleet.naming import fleet_entity
+from analytics.fleet.signals import JUDGED, column_of
+from analytics.fleet.window import Table
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import FloatArray
+
+# Tags that say where a line comes from, not what the entity is.
+LINE_TAGS = frozenset({"entity", "name", "node", "simulated", "by", "db"})
+_TagKey = tuple[tuple[str, str], ...]
+
+
+def columns_of(kind: EntityKind) -> tuple[str, ...]:
+    """Give the names under which the store has what the fleet reads of a kind."""
+    return tuple(column_of(kind, name) for name in JUDGED[kind])
+
+
+@dataclass(slots=True)
+class TableBuilder:
+    """Builds the table of one kind window by window. One thread owns it.
+
+    While the same series come in the same order, the tables share their entities: whoever compares can do so by
+    identity.
+    """
+
+    kind: EntityKind
+    _known: dict[_TagKey, tuple[Entity, str]] = field(default_factory=dict)
+    _last: tuple[tuple[Entity, ...], tuple[str, ...]] = ((), ())
+    _last_keys: tuple[_TagKey, ...] = ()
+
+    def table(self, cells: Mapping[_TagKey, FloatArray]) -> Table:
+        """Give the table of series by tags, each of shape ``(n_seconds, n_signals)``."""
+        keys = tuple(sorted(cells))
+        if keys != self._last_keys:
+            found = [self._entity(key) for key in keys]
+            self._last_keys = keys
+            self._last = tuple(entity for entity, _ in found), tuple(node for _, node in found)
+        entities, nodes = self._last
+        values = np.stack([cells[key] for key in keys], axis=1)
+        return Table(entities=entities, nodes=nodes, signals=JUDGED[self.kind], values=values)
+
+    def _entity(self, key: _TagKey) -> tuple[Entity, str]:
+        known = self._known.get(key)
+        if known is None:
+            tags = dict(key)
+            node = tags.get("node", "")
+            own = Entity(
+                kind=self.kind,
+                key=tags.get("entity", ""),
+                name=tags.get("name", ""),
+                tags=tuple((name, value) for name, value in key if name not in LINE_TAGS and value),
+            )
+            known = self._known[key] = fleet_entity(own, node), node
+        return known
+
+
+def tag_key(tags: Mapping[str, str]) -> _TagKey:
+    """Give the tags of a series as something to look up by."""
+    return tuple(sorted((name, value) for name, value in tags.items() if value))
+
+
+def merged_by_entity(series: Iterable[tuple[_TagKey, FloatArray]]) -> dict[_TagKey, FloatArray]:
+    """Join the series of one entity whose tags changed meanwhile: the later tags, every value."""
+    by_entity: dict[tuple[str, str], tuple[_TagKey, FloatArray]] = {}
+    for key, values in series:
+        tags = dict(key)
+        place = tags.get("node", ""), tags.get("entity", "")
+        if place in by_entity:
+            before = by_entity[place][1]
+            values = np.where(np.isnan(values), before, values)  # noqa: PLW2901 -- the same, completed
+        by_entity[place] = key, values
+    return dict(by_entity.values())
+
+
+def empty_cells(kind: EntityKind, start_ns: int, stop_ns: int) -> FloatArray:
+    """Give the cells of one entity, nothing in them."""
+    return np.full(((stop_ns - start_ns) // NS_PER_S, len(JUDGED[kind])), np.nan)

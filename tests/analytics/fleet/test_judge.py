@@ -1,0 +1,206 @@
+"""The fleet's judgement over made-up windows: what it raises, what it leaves to the nodes, and how it goes on."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from analytics.fleet.judge import FleetJudge, FleetSettings, Judged
+from analytics.fleet.snapshot import pack_judge, unpack_judge
+from analytics.fleet.topology import Above
+from analytics.fleet.window import NodeIncident, Window
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, IncidentState, Record, Severity
+from tests.analytics.fleet.windows import START_NS, fleet_tables, gpu_of, supply_of, table_of, window_of
+
+NODES = ("node1", "node2", "node3")
+FED = FleetSettings(above=Above(feeds={"pdu-a": ("node1", "node2"), "pdu-b": ("node3", "node4")}))
+
+
+def records_of(judge: FleetJudge, windows: Sequence[Window]) -> list[Record]:
+    told: list[Record] = []
+    for window in windows:
+        judged = judge.step(window)
+        told += [*judged.findings, *judged.incidents]
+    return told
+
+
+def losing(lost_from_s: int = 20, until_s: int = 60) -> list[Window]:
+    """Give windows in which a GPU of node2 falls silent."""
+    lost = gpu_of("node2", 3)
+    return [
+        window_of(second, fleet_tables(NODES, lost=lost if second >= lost_from_s else None))
+        for second in range(0, until_s, 5)
+    ]
+
+
+def own_incident(node: str, cause: Cause, at_s: float, state: IncidentState = IncidentState.OPEN) -> NodeIncident:
+    return NodeIncident(
+        node=node, time_ns=START_NS + round(at_s * NS_PER_S), entity_id=f"node:{node}", cause=cause, state=state
+    )
+
+
+def sag_of(node: str, at_s: float, status: FindingStatus = FindingStatus.RAISED) -> Finding:
+    entity_id = supply_of(node).id
+    return Finding(
+        id=f"rail_sag:{entity_id}:1",
+        time_ns=START_NS + round(at_s * NS_PER_S),
+        since_ns=START_NS + round(at_s * NS_PER_S),
+        detector="rail_sag",
+        cause=Cause.SUPPLY_SAG,
+        entity_id=entity_id,
+        status=status,
+        severity=Severity.CRITICAL,
+        score=0.5,
+        summary=f"{node} sags",
+        evidence=(),
+    )
+
+
+def causes(judged: Judged) -> set[tuple[Cause, str]]:
+    return {(one.cause, one.entity_id) for one in judged.findings if one.status is not FindingStatus.CLEARED}
+
+
+def test_a_gpu_that_falls_silent_beside_its_siblings_is_lost_on_its_node() -> None:
+    told = records_of(FleetJudge(FleetSettings()), losing())
+    lost = [one for one in told if isinstance(one, Finding) and one.cause is Cause.GPU_LOST]
+    assert [one.entity_id for one in lost] == [gpu_of("node2", 3).id]
+    assert 20 * NS_PER_S <= lost[0].time_ns - START_NS <= 30 * NS_PER_S
+
+
+def test_a_node_at_work_raises_nothing() -> None:
+    windows = [window_of(second, fleet_tables(NODES)) for second in range(0, 120, 5)]
+    assert records_of(FleetJudge(FleetSettings()), windows) == []
+
+
+def test_a_silent_node_holds_up_no_other_and_is_no_bus_drop() -> None:
+    lost = gpu_of("node1", 0)
+    windows = [
+        window_of(second, fleet_tables(NODES if second < 20 else NODES[:2], lost=lost if second >= 20 else None))
+        for second in range(0, 90, 5)
+    ]
+    told = [one for one in records_of(FleetJudge(FleetSettings()), windows) if isinstance(one, Finding)]
+    assert {one.entity_id for one in told if one.cause is Cause.GPU_LOST} == {lost.id}
+
+
+def test_what_a_node_told_itself_is_not_told_again() -> None:
+    windows = losing()
+    told = own_incident("node2", Cause.GPU_LOST, 20.4)
+    judge = FleetJudge(FleetSettings())
+    judged = [judge.step(replace(window, incidents=(told,) if window.start_ns > START_NS + 15 * NS_PER_S else ()))
+              for window in windows]  # fmt: skip
+    assert sum(one.folded for one in judged) == 1
+    assert not any(one.incidents for one in judged)
+
+
+def test_an_incident_of_the_fleet_ends_when_the_node_comes_to_tell_of_it_itself() -> None:
+    judge = FleetJudge(FleetSettings())
+    windows = losing(until_s=180)
+    states = []
+    for number, window in enumerate(windows):
+        told = own_incident("node2", Cause.GPU_LOST, 60.0)
+        judged = judge.step(replace(window, incidents=(told,) if number >= 12 else ()))
+        states += [one.state for one in judged.incidents]
+        if number == 12:
+            assert [one.status for one in judged.findings] == [FindingStatus.CLEARED]
+    assert states[0] is IncidentState.OPEN
+    assert states[-1] is IncidentState.CLOSED
+
+
+def test_two_nodes_on_one_feed_that_sag_together_point_to_the_feed() -> None:
+    judge = FleetJudge(FED)
+    nodes = (*NODES, "node4")
+    judge.step(window_of(0, fleet_tables(nodes)))
+    judge.step(window_of(5, fleet_tables(nodes), findings=[sag_of("node1", 6.0)]))
+    judged = judge.step(window_of(10, fleet_tables(nodes), findings=[sag_of("node2", 11.0)]))
+    assert causes(judged) == {(Cause.INPUT_SAG, "supply:feed/pdu-a")}
+    assert judged.incidents[0].entity_id == "supply:feed/pdu-a"
+    assert "node1, node2" in judged.incidents[0].summary
+    cleared = [sag_of("node1", 31.0, FindingStatus.CLEARED), sag_of("node2", 31.0, FindingStatus.CLEARED)]
+    over = judge.step(window_of(30, fleet_tables(nodes), findings=cleared))
+    assert [one.status for one in over.findings] == [FindingStatus.CLEARED]
+
+
+@pytest.mark.parametrize(
+    ("sagging", "seconds"),
+    [
+        (("node1",), (6.0,)),  # one node alone
+        (("node1", "node3"), (6.0, 6.5)),  # one on each feed
+        (("node1", "node2", "node3", "node4"), (6.0, 6.1, 6.2, 6.3)),  # all alike, so it is neither feed's
+        (("node1", "node2"), (6.0, 66.0)),  # not together
+    ],
+)
+def test_nodes_that_have_no_feed_to_blame_do_not_point_to_one(
+    sagging: tuple[str, ...], seconds: tuple[float, ...]
+) -> None:
+    judge = FleetJudge(FED)
+    nodes = (*NODES, "node4")
+    for start in range(0, 90, 5):
+        findings = [
+            sag_of(node, at_s) for node, at_s in zip(sagging, seconds, strict=True) if start <= at_s < start + 5
+        ]
+        assert causes(judge.step(window_of(start, fleet_tables(nodes), findings=findings))) == set()
+
+
+def test_a_gpu_that_was_drained_on_its_node_is_not_lost_to_the_fleet() -> None:
+    released = Event(
+        id="e1",
+        time_ns=START_NS + 19 * NS_PER_S,
+        kind=EventKind.DRIVER_UNBOUND,
+        entity_id=gpu_of("node2", 3).id,
+        code=None,
+        severity=Severity.INFO,
+        message="the driver let go of gpu3",
+        sources=("uevents",),
+    )
+    judge = FleetJudge(FleetSettings())
+    windows = [
+        replace(one, events=(released,)) if one.start_ns == START_NS + 15 * NS_PER_S else one for one in losing()
+    ]
+    told = [one for one in records_of(judge, windows) if isinstance(one, Finding)]
+    assert not any(one.cause is Cause.GPU_LOST for one in told)
+
+
+@pytest.mark.parametrize("cut", [1, 4, 5, 7])
+def test_a_judge_that_was_kept_goes_on_to_the_same_records(cut: int) -> None:
+    windows = losing(until_s=240)
+    straight = FleetJudge(FED)
+    records_of(straight, windows[:cut])
+    resumed = unpack_judge(FED, pack_judge(straight))
+    assert records_of(resumed, windows[cut:]) == records_of(straight, windows[cut:])
+
+
+def test_a_kept_state_of_other_limits_is_refused_in_one_line() -> None:
+    judge = FleetJudge(FED)
+    judge.step(window_of(0, fleet_tables(NODES)))
+    blob = pack_judge(judge)
+    other = replace(FED.limits, gpu_lost=replace(FED.limits.gpu_lost, hold_s=99.0))
+    with pytest.raises(ValueError, match="gpu_lost: limits") as refused:
+        unpack_judge(replace(FED, limits=other), blob)
+    assert "\n" not in str(refused.value)
+    with pytest.raises(ValueError, match="damaged"):
+        unpack_judge(FED, blob[:-200])
+
+
+def test_an_entity_that_was_silent_for_long_is_forgotten() -> None:
+    judge = FleetJudge(replace(FED, forget_s=30.0))
+    judge.step(window_of(0, fleet_tables(NODES)))
+    for second in range(5, 60, 5):
+        judge.step(window_of(second, fleet_tables(NODES[:1])))
+    assert judge.state.members.nodes == ("node1",)
+    assert all("node1" in one.id for one in judge.state.members.of(EntityKind.GPU))
+
+
+def test_a_storm_of_nan_and_units_mixed_up_page_nobody() -> None:
+    judge = FleetJudge(FED)
+    for second in range(0, 60, 5):
+        tables = fleet_tables(NODES)
+        if second >= 20:
+            cards, supplies = tables[EntityKind.GPU].entities, tables[EntityKind.SUPPLY].entities
+            tables = {
+                EntityKind.GPU: table_of(EntityKind.GPU, cards, {}, seconds=5),
+                EntityKind.SUPPLY: table_of(EntityKind.SUPPLY, supplies, {"voltage_v": 12050.0}, seconds=5),
+            }
+        judged = judge.step(window_of(second, tables))
+        assert all(one.severity is not Severity.CRITICAL for one in judged.incidents)

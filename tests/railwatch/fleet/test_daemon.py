@@ -1,0 +1,62 @@
+"""The daemon's jobs: each alone, what failed and what was skipped counted, and told of beside the rest."""
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from railwatch.fleet.daemon import FleetDaemon
+from telemetry.clock import SystemClock
+from tests.railwatch.fleet.fakes import FakeFleetReader
+from tests.railwatch.fleet.test_loop import FleetClock, losing, rig
+
+
+def test_it_looks_at_once_saves_at_its_end_and_tells_of_itself(tmp_path: Path) -> None:
+    clock = FleetClock().at(70.0)
+    with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
+        daemon = FleetDaemon(made.loop, made.outbox, SystemClock(), name="fleet", every_s=60.0, keep_every_s=60.0)
+        daemon.start()
+        _until(lambda: made.loop.figures.windows == 11)
+        daemon.stop()
+    assert (tmp_path / "fleet.state").exists()
+    own = [line for line in made.server.lines if line.startswith("agent,by=fleet,entity=fleet,")]
+    assert own
+    assert re.search(r"fleet_windows=0*11\b", own[-1])
+
+
+def test_a_look_that_is_not_over_is_not_begun_again_and_one_that_fails_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    entered, leave = threading.Event(), threading.Event()
+    looks: list[int] = []
+
+    with rig(tmp_path, FakeFleetReader(losing()), FleetClock().at(70.0)) as made:
+
+        def step() -> None:
+            looks.append(threading.get_ident())
+            entered.set()
+            leave.wait(10.0)
+            raise RuntimeError("a defect")
+
+        made.loop.step = step  # type: ignore[method-assign]
+        daemon = FleetDaemon(made.loop, made.outbox, SystemClock(), name="fleet", every_s=0.05, keep_every_s=60.0)
+        daemon.start()
+        assert entered.wait(10.0)
+        _until(lambda: daemon.counts["skipped"] >= 2)
+        assert len(looks) == 1
+        leave.set()
+        _until(lambda: daemon.counts["failures"] >= 2)
+        daemon.stop()
+    assert len(set(looks)) == 1  # one thread owns the state
+    assert "a defect" in caplog.text
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(400):
+        if holds():
+            return
+        pause.wait(0.025)
+    raise AssertionError("it did not come to hold")
