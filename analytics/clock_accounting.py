@@ -14,7 +14,6 @@ from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import optional
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, Frame, MaskArray
-from telemetry.records import Evidence
 
 # nvmlClocksEventReasons, nvml.h.
 _IDLE, _APPLICATION, _SYNC_BOOST, _DISPLAY = 0x001, 0x002, 0x010, 0x100
@@ -128,19 +127,6 @@ def in_words(account: ClockAccount, index: int) -> str:
         parts.append((share, f"{reason} {share:.0%}{cost}"))
     parts.sort(key=lambda part: -part[0])
     return f"of {account.seconds:.0f} s: " + ", ".join(text for _, text in parts)
-
-
-def clock_evidence(account: ClockAccount, index: int) -> tuple[Evidence, ...]:
-    """Give one GPU's shares as evidence, reasons that never held it left out."""
-    rows = []
-    for place, reason in enumerate(_ORDER):
-        share, lost = account.share(index, reason), float(account.lost_ratio[index, place])
-        name = reason.name.lower()
-        if share > 0:
-            rows.append(Evidence(name=f"{name}_share_ratio", value=share, unit="ratio"))
-        if lost > 0:
-            rows.append(Evidence(name=f"{name}_clock_lost_ratio", value=lost, unit="ratio"))
-    return tuple(rows)
 
 
 def _held(flags: FloatArray, ratio: FloatArray) -> list[MaskArray]:

@@ -4,6 +4,7 @@ import csv
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
+from analytics.change.table import ChangeMethod, change_scores, unseen_change_scores
 from analytics.novelty.calibration import MIN_HEALTHY_ROWS, threshold_for, unseen_scores
 from analytics.novelty.score import NoveltyModel, NoveltyScores, begin, fit, score_rows
 from analytics.scoring.events import stretches
@@ -21,8 +23,18 @@ from railwatch.cli.place import JsonFlag
 from telemetry.errors import ConfigError, Problem
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
+SMALLEST_SCORE = 1e-3  # sums rest at zero, which has no logarithm; far below any threshold
 BLOCK_ROWS = 4096  # rows scored between two steps of the progress bar
 JOIN_ROWS = 10  # alarms with so few rows between them are one, as in the evaluation; own choice
+
+
+class Method(StrEnum):
+    """What scores the rows."""
+
+    NOVELTY = "novelty"
+    CUSUM = "cusum"
+    EWMA = "ewma"
+    PAGE_HINKLEY = "page-hinkley"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,6 +61,9 @@ def backtest(
     budget: Annotated[
         float, typer.Option("--budget", help="False alarms per 1000 rows that may be raised; sets the threshold.")
     ] = 1.0,
+    method: Annotated[
+        Method, typer.Option("--method", help="One score for all columns together, or a change of any one column.")
+    ] = Method.NOVELTY,
     as_json: JsonFlag = False,
 ) -> None:
     """Score every row of a table of series against its first, healthy share, and flag what stands out."""
@@ -58,12 +73,17 @@ def backtest(
         raise ConfigError([_problem("--columns", repr(columns), "names of columns, with commas between them")])
     table = read_table(file, time=time, columns=names)
     used, values = _with_values(file, table, train_share)
-    scored = _scored(values, int(train_share * len(values)), budget)
+    n_healthy = int(train_share * len(values))
+    if method is Method.NOVELTY:
+        scored = _scored(values, n_healthy, budget)
+    else:
+        scored = _changed(ChangeMethod(method.value), values, n_healthy, budget)
     _write(out, table, used, scored)
     alarms = stretches(scored.flag, join_rows=JOIN_ROWS)
     fields = {
         "file": str(file),
         "out": str(out),
+        "method": method.value,
         "rows": len(values),
         "columns": list(used),
         "left_out": sorted({*table.words, *table.columns} - set(used)),
@@ -122,6 +142,25 @@ def _scored(values: FloatArray, n_healthy: int, budget: float) -> Scored:
         score=np.concatenate([part.score for part in parts]),
         flag=flag,
         leading=np.concatenate([part.leading for part in parts]),
+        threshold=threshold,
+        n_healthy=n_healthy,
+    )
+
+
+def _changed(method: ChangeMethod, values: FloatArray, n_healthy: int, budget: float) -> Scored:
+    """Score by changes of single columns, from the end of the healthy rows on; each alarm begins anew."""
+    healthy = values[:n_healthy]
+    blocks = tuple(np.maximum(block, SMALLEST_SCORE) for block in unseen_change_scores(method, healthy))
+    threshold = threshold_for(blocks, alarms_per_1000_rows=budget, join_rows=JOIN_ROWS)
+    learnt = change_scores(method, healthy, healthy)
+    after = change_scores(method, healthy, values[n_healthy:], limit=threshold)
+    score = np.concatenate([learnt.score, after.score])
+    flag = score > threshold
+    flag[:n_healthy] = False
+    return Scored(
+        score=score,
+        flag=flag,
+        leading=np.concatenate([learnt.leading, after.leading]),
         threshold=threshold,
         n_healthy=n_healthy,
     )

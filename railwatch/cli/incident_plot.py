@@ -72,7 +72,7 @@ def _matplotlib() -> Any:
 
 
 def _panels(around: Around, start_ns: int, stop_ns: int) -> list[tuple[str, str, Frame]]:
-    frames = _frames(around, start_ns, stop_ns)
+    frames = frames_around(around, start_ns, stop_ns)
     found = []
     for kind, signal, unit in _PANELS:
         frame = merge_frames(
@@ -83,7 +83,8 @@ def _panels(around: Around, start_ns: int, stop_ns: int) -> list[tuple[str, str,
     return found
 
 
-def _frames(around: Around, start_ns: int, stop_ns: int) -> Sequence[Frame]:
+def frames_around(around: Around, start_ns: int, stop_ns: int) -> Sequence[Frame]:
+    """Give the samples of a stretch of time; EnvironmentLacksError where there is no store to take them from."""
     if isinstance(around, Recording):
         return [one for one in around.frames() if start_ns <= int(one.time_ns[0]) < stop_ns]
     if not around.is_dir():

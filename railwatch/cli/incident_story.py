@@ -10,19 +10,26 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from railwatch.cli.incident_plot import Around, plot
+from railwatch.beside import Beside, beside
+from railwatch.cli.incident_plot import Around, frames_around, plot
 from railwatch.cli.output import SEVERITY_STYLE, print_json
 from railwatch.cli.picked import picked
 from railwatch.cli.place import ConfigFile, DataDir, data_dir_of, open_records
 from railwatch.config.loading import load_config
-from railwatch.pipeline import pipeline_settings
-from railwatch.replaying import replayed
+from railwatch.pipeline import pipeline_settings, topology_of
+from railwatch.replaying import recorded_topology, replayed
 from railwatch.story import AFTER_NS, BEFORE_NS, Moment, Story, meaning_of, story_of
 from telemetry.clock import NS_PER_S, iso_utc
+from telemetry.entities import Entity, EntityKind
+from telemetry.errors import EnvironmentLacksError
 from telemetry.recording import Recording, read_recording
 from telemetry.records import Hypothesis, Incident, Record, to_json
 
 _MOST_REASONS = 4
+# A minute on either side shows what was usual. Own choice.
+_MARGIN_NS = 60 * NS_PER_S
+# What holds the parts where no sample names their node.
+NODE = Entity(kind=EntityKind.NODE, key="node", name="node")
 
 
 def incident(
@@ -56,13 +63,14 @@ def incident(
             store.close()
         around = folder / "store"
     told = story_of(found, records)
+    more = _beside(found, around)
     if plot_file is not None:
         plot(found, around, plot_file)
     if as_json:
         fields = asdict(told)
-        print_json({**fields, "type": "story", "incident": to_json(found)})
+        print_json({**fields, **asdict(more), "type": "story", "incident": to_json(found)})
         return
-    _print(told)
+    _print(told, more)
     if plot_file is not None:
         Console(highlight=False).print(f"drawn into {escape(str(plot_file))}", soft_wrap=True)
 
@@ -76,7 +84,23 @@ def _told_in(read: Recording, incident_id: str, config_file: Path | None) -> Seq
     return [*replayed(read, settings)]
 
 
-def _print(told: Story) -> None:
+def _beside(found: Incident, around: Around) -> Beside:
+    """Give what the samples say, nothing where none are kept: a server may have them."""
+    end_ns = (found.closed_ns or found.time_ns) + _MARGIN_NS
+    try:
+        frames = frames_around(around, found.opened_ns - _MARGIN_NS, end_ns)
+    except EnvironmentLacksError:
+        return Beside()
+    if isinstance(around, Recording):
+        topology = recorded_topology(around)
+    else:
+        specs = {frame.spec.name: frame.spec for frame in frames}
+        node = next((one for spec in specs.values() for one in spec.entities if one.kind is EntityKind.NODE), NODE)
+        topology = topology_of(node, list(specs.values()))
+    return beside(found, frames, topology)
+
+
+def _print(told: Story, more: Beside) -> None:
     console = Console(highlight=False)
     one = told.incident
     style = SEVERITY_STYLE[one.severity]
@@ -94,10 +118,9 @@ def _print(told: Story) -> None:
         _print_hypothesis(console, hypothesis)
     if not one.hypotheses:
         console.print("  not judged: the record is of a version that did not rank answers", soft_wrap=True)
-    if told.contradicts:
-        console.print("\n[bold]what contradicts the likeliest[/]")
-        for words in told.contradicts:
-            console.print(f"  {escape(words)}", soft_wrap=True)
+    _print_lines(console, "what contradicts the likeliest", told.contradicts)
+    _print_lines(console, "who led", more.leads)
+    _print_lines(console, "where the clocks went", more.clocks)
     _print_moments(console, "what was done", told.done, one.opened_ns)
     if not told.done:
         console.print("\n[bold]what was done[/]\n  nothing")
@@ -105,7 +128,16 @@ def _print(told: Story) -> None:
     console.print("\n[bold]what to check next[/]")
     for number, words in enumerate(told.checks, 1):
         console.print(f"  {number}. {escape(words)}", soft_wrap=True)
+    for words in more.offered:
+        console.print(f"  {escape(words)}", soft_wrap=True)
     console.print("  more: docs/runbook/causes.md, by cause", soft_wrap=True)
+
+
+def _print_lines(console: Console, title: str, lines: Sequence[str]) -> None:
+    if lines:
+        console.print(f"\n[bold]{title}[/]")
+    for words in lines:
+        console.print(f"  {escape(words)}", soft_wrap=True)
 
 
 def _print_moments(console: Console, title: str, moments: tuple[Moment, ...], opened_ns: int) -> None:

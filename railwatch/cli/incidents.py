@@ -1,14 +1,28 @@
 """``railwatch incidents``: what was found, and the numbers that say so."""
 
+import os
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from railwatch.cli.baselines import Who, Why, tell, topology_of_run, with_held
 from railwatch.cli.output import SEVERITY_STYLE, describe, print_json, print_table
 from railwatch.cli.picked import picked
-from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, open_records
+from railwatch.cli.place import (
+    ConfigFile,
+    DataDir,
+    JsonFlag,
+    check_data_dir,
+    data_dir_of,
+    live_session,
+    open_records,
+)
+from railwatch.config.loading import load_config
+from railwatch.page_count import PAGES, read_count
+from railwatch.session import run_dir_of
 from telemetry.clock import iso_utc
 from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record, to_json
 
@@ -89,6 +103,49 @@ def show(
         )
     for record in linked:
         console.print(f"[dim]{iso_utc(record.time_ns)[11:19]}[/]  {describe(record)}", soft_wrap=True)
+
+
+@app.command(epilog='Example: railwatch incidents accept i-7f2a7a248c --why "cable replaced, torque checked"')
+def accept(
+    incident_id: Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or its beginning.")],
+    why: Why,
+    who: Who = None,
+    data_dir: DataDir = None,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Accept that what an incident is about is as it should be now: its baselines are learnt anew."""
+    folder = data_dir_of(config_file, data_dir)
+    session = live_session(folder)
+    records = open_records(folder)
+    try:
+        incident = picked(records.find("incident", limit=1000), incident_id)
+    finally:
+        records.close()
+    concerned = dict.fromkeys((incident.entity_id, *incident.affected))
+    tell(
+        session,
+        with_held(concerned, topology_of_run(session)),
+        topology_of_run(session),
+        why=why,
+        who=who,
+        as_json=as_json,
+    )
+
+
+@app.command(epilog="Example: railwatch incidents rate --json")
+def rate(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
+    """Show how often people were paged, with its bounds, against the budget."""
+    config = load_config(config_file, os.environ)
+    folder = data_dir_of(config_file, data_dir)
+    check_data_dir(folder)
+    live = run_dir_of(folder) / PAGES
+    count = read_count(live if live.exists() else folder / PAGES)
+    achieved = count.rate(config.analytics.pages_per_node_month)
+    if as_json:
+        print_json(asdict(achieved))
+    else:
+        typer.echo(achieved.words)
 
 
 def _linked(records: tuple[Record, ...], incident_id: str) -> list[Record]:

@@ -20,6 +20,8 @@ Scores = tuple[FloatArray, FloatArray]
 LIMIT_SHARE = 0.001  # of the healthy values of a column lie beyond each of its limits; own choice
 MAD_ROWS = 256  # a day at five minutes; own choice
 MATRIX_ROWS = 32  # length of the compared shapes; own choice
+PCA_SHARE = 0.95  # of the healthy variance; what textbooks on process monitoring take
+NEIGHBOUR_ROWS = 2048  # healthy rows to be near to; own choice
 MIN_SPREAD_RATIO = 1e-3  # of a column's healthy range, where its rolling deviation is smaller
 
 
@@ -70,6 +72,36 @@ def isolation_forest(healthy: FloatArray, rows: FloatArray, full: bool) -> Score
     return score, score
 
 
+def pca_residual(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
+    """Give the squared distance of each row from the directions that hold `PCA_SHARE` of the healthy variance.
+
+    Known as Q or squared prediction error (Jackson and Mudholkar, Technometrics 21(3), 1979), with scikit-learn's PCA.
+    Of a single column nothing would be left, so its last `MATRIX_ROWS` values stand for columns.
+    """
+    del full
+    if healthy.shape[1] == 1:
+        course = np.concatenate([healthy, rows])[:, 0]
+        shapes = np.lib.stride_tricks.sliding_window_view(course, MATRIX_ROWS)
+        healthy, rows = shapes[: len(shapes) - len(rows)], shapes[len(shapes) - len(rows) :]
+    healthy, rows = _standard(healthy, rows)
+    directions = _library("sklearn.decomposition").PCA(n_components=PCA_SHARE, svd_solver="full").fit(healthy)
+    left = rows - directions.inverse_transform(directions.transform(rows))
+    score = np.asarray(np.square(left).sum(axis=1), dtype=np.float64)
+    return score, score
+
+
+def nearest_neighbours(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
+    """Give the mean distance of each row to its five nearest healthy ones (scikit-learn, its default number).
+
+    The healthy rows are `NEIGHBOUR_ROWS` at even distances, four times as many in full: each pair of rows costs.
+    """
+    healthy, rows = _standard(healthy, rows)
+    kept = np.unique(np.linspace(0, len(healthy) - 1, NEIGHBOUR_ROWS * (4 if full else 1)).astype(np.int64))
+    near = _library("sklearn.neighbors").NearestNeighbors(algorithm="brute").fit(healthy[kept])
+    score = np.asarray(near.kneighbors(rows)[0].mean(axis=1), dtype=np.float64)
+    return score, score
+
+
 def half_space_trees(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
     """Give the score of river's half-space trees, which go on learning as they are meant to."""
     del full
@@ -111,9 +143,19 @@ METHODS: tuple[Method, ...] = (
     Method(name="static_limits", scores=static_limits),
     Method(name="rolling_mad", scores=rolling_mad),
     Method(name="isolation_forest", scores=isolation_forest),
+    Method(name="pca_residual", scores=pca_residual),
+    Method(name="nearest_neighbours", scores=nearest_neighbours),
     Method(name="half_space_trees", scores=half_space_trees),
     Method(name="matrix_profile", scores=matrix_profile),
 )
+
+
+def _standard(healthy: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give both off the healthy means, in healthy deviations; a column that never moved has a deviation of one."""
+    spread = healthy.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    centre = healthy.mean(axis=0)
+    return (healthy - centre) / spread, (rows - centre) / spread
 
 
 def _library(name: str) -> Any:

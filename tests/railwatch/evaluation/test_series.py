@@ -1,7 +1,7 @@
 import importlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +66,8 @@ def test_every_set_has_its_rows_with_bounds_and_goals(monkeypatch: pytest.Monkey
             assert {f"{name}.{measure}.{method.name}" for method in METHODS[:3]} <= found.keys()
             margin = next(row for key, row in found.items() if key.startswith(f"{name}.{measure}.margin_over_"))
             assert margin.goal == ">= 0"
+        costs = [found[f"{name}.event_f1_cost.{method.name}"] for method in METHODS[:3]]
+        assert all(row.met for row in costs), "no method may have more false alarms than the budget"
         assert found[f"{name}.vus_pr.ours"].value == pytest.approx(1.0, abs=0.3)
         rate = found[f"{name}.false_alarms"]
         assert rate.low is not None
@@ -80,8 +82,22 @@ def test_a_set_without_any_event_has_no_figures_and_misses_its_goals(
 ) -> None:
     (folder / "nab" / "windows.json").write_text("{}")
     found = [row for row in rows_of(monkeypatch, folder) if row.name.startswith("nab.")]
-    assert all(row.value is None for row in found if ".false_alarms" not in row.name)
+    rates = [row for row in found if ".false_alarms" in row.name or ".event_f1_cost." in row.name]
+    assert all(row.value is None for row in found if row not in rates)
     assert all(row.missed for row in found if ".margin_over_" in row.name)
+
+
+@pytest.mark.parametrize("method", [series_methods.pca_residual, series_methods.nearest_neighbours])
+@pytest.mark.parametrize("n_columns", [1, 4])
+def test_what_was_never_seen_scores_highest(method: Callable[..., Scores], n_columns: int) -> None:
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(1)
+    # Columns move together, and in time: each is a wave with a little noise.
+    course = np.sin(np.arange(900) / 5.0)[:, np.newaxis] * np.ones(n_columns) + rng.normal(0, 0.05, (900, n_columns))
+    course[800:803, 0] += 3.0
+    score, _ = method(course[:500], course[500:], False)  # noqa: FBT003 -- one shape for all methods
+    assert score.shape == (400,)
+    assert 298 <= int(np.argmax(score)) <= 335
 
 
 @pytest.mark.usefixtures("quick")

@@ -1,0 +1,81 @@
+"""What is learnt of each entity and then frozen, and how far that has come."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analytics.detectors.airflow import AirflowState
+from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.novelty import Novelty, NoveltyState
+from analytics.detectors.source_resistance import SourceResistanceState
+from analytics.detectors.thermal_resistance import ThermalResistanceState
+from analytics.supply.reference import REFERENCE_WINDOWS
+from analytics.supply.slow_change import BASELINE_HOURS
+from telemetry.entities import Entity
+from telemetry.frames import FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """One baseline of one entity; it is frozen where `learnt_ratio` is 1, until a person accepts another."""
+
+    detector: str
+    entity_id: str
+    what: str
+    learnt_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learnt:
+    """What one detector learns: in words, and how to read how far it has come ``(n_entities,)``, 0..1."""
+
+    detector: str
+    what: str
+    ratio: Callable[[Any, DetectorLimits], FloatArray]
+
+
+def _reference(state: SourceResistanceState, limits: DetectorLimits) -> FloatArray:
+    del limits
+    seen = np.isfinite(state.reference.first_ohm).sum(axis=1) / REFERENCE_WINDOWS
+    return np.where(np.isfinite(state.reference.ohm), 1.0, seen)
+
+
+def _first_week(state: SourceResistanceState, limits: DetectorLimits) -> FloatArray:
+    del limits
+    return np.where(state.slow.known, 1.0, np.minimum(state.slow.hours / BASELINE_HOURS, 0.99))
+
+
+def _slot(state: ThermalResistanceState, limits: DetectorLimits) -> FloatArray:
+    learn = limits.thermal_resistance.learn_windows
+    like: FloatArray = np.maximum(state.offsets.windows, state.past.windows.max(axis=1)) / learn
+    return np.minimum(like, 1.0)
+
+
+def _air(state: AirflowState, limits: DetectorLimits) -> FloatArray:
+    ratio: FloatArray = state.rise.windows.max(axis=1) / limits.airflow.learn_windows
+    return np.minimum(ratio, 1.0)
+
+
+def _usual(state: NoveltyState, limits: DetectorLimits) -> FloatArray:
+    return state.models.learnt_ratio(Novelty(limits=limits.novelty).plan)
+
+
+LEARNT: tuple[Learnt, ...] = (
+    Learnt(detector="source_resistance", what="source resistance when it was first seen", ratio=_reference),
+    Learnt(detector="source_resistance", what="source resistance of the first week", ratio=_first_week),
+    Learnt(detector="thermal_resistance", what="what its slot adds to its siblings' heat", ratio=_slot),
+    Learnt(detector="airflow", what="rise of its GPUs at a like load and inlet", ratio=_air),
+    Learnt(detector="novelty", what="how it behaves for its load", ratio=_usual),
+)
+
+
+def baselines_of(detector: str, state: Any, limits: DetectorLimits, entities: Sequence[Entity]) -> tuple[Baseline, ...]:
+    """Give the baselines that one detector holds of its entities."""
+    return tuple(
+        Baseline(detector=detector, entity_id=entity.id, what=one.what, learnt_ratio=float(ratio))
+        for one in LEARNT
+        if one.detector == detector
+        for entity, ratio in zip(entities, one.ratio(state, limits).tolist(), strict=True)
+    )

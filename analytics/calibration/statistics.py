@@ -1,0 +1,145 @@
+"""What can be calibrated: the statistic of each detector that has one, and the limit that it is held against.
+
+Limits that physics or a specification sets (a rail's least voltage, a slowdown temperature, a lost GPU) are not here: a
+node that crosses them is not healthy.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from analytics.detectors.airflow import AirflowState
+from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.novelty import NoveltyState
+from analytics.detectors.source_resistance import SourceResistanceState
+from analytics.detectors.thermal_resistance import ThermalResistanceState
+from telemetry.frames import FloatArray
+
+# A limit that would have to lie further off than this many times what it allows now finds nothing any more that it is
+# for; it is held there, and whoever calibrates is told. Own choice.
+MOST_RAISE = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistic:
+    """One number per entity that a detector holds against one of its limits; above it the detector speaks.
+
+    `base` is the value of a healthy entity, so that ``limit - base`` is what the limit allows. `together` are limits of
+    the same detector that may not stand below this one. `is_page` says whether what it raises calls a person; `share`
+    is its part of the budget.
+    """
+
+    name: str
+    about: str
+    read: Callable[[Any, DetectorLimits], FloatArray]
+    base: float = 0.0
+    together: tuple[str, ...] = ()
+    is_page: bool = True
+
+    @property
+    def section(self) -> str:
+        """The detector, and the key of its limits."""
+        return self.name.partition(".")[0]
+
+    @property
+    def key(self) -> str:
+        """The limit's own key."""
+        return self.name.partition(".")[2]
+
+    def limit(self, limits: DetectorLimits) -> float:
+        """Give the limit in force."""
+        return float(getattr(getattr(limits, self.section), self.key))
+
+    def raised(self, limits: DetectorLimits, threshold: float) -> DetectorLimits:
+        """Give the limits with this one at `threshold`, where it stands below; never more than `MOST_RAISE` off."""
+        least = self.limit(limits)
+        value = min(max(threshold, least), self.highest(limits))
+        own = getattr(limits, self.section)
+        keys = {self.key: value} | {key: max(value, getattr(own, key)) for key in self.together}
+        changed: Mapping[str, Any] = {self.section: replace(own, **keys)}
+        return replace(limits, **changed)
+
+    def highest(self, limits: DetectorLimits) -> float:
+        """Give the highest that the limit may be set to."""
+        return self.base + MOST_RAISE * (self.limit(limits) - self.base)
+
+
+def _thermal(state: ThermalResistanceState, limits: DetectorLimits) -> FloatArray:
+    learned = state.offsets.learned(limits.thermal_resistance.learn_windows)
+    return np.where(learned & (state.levels.windows > 0), state.levels.quick, np.nan)
+
+
+def _thermal_slow(state: ThermalResistanceState, limits: DetectorLimits) -> FloatArray:
+    own = limits.thermal_resistance
+    ready = state.offsets.learned(own.learn_windows) & (state.levels.windows >= own.slow_windows)
+    return np.where(ready, state.levels.slow, np.nan)
+
+
+def _airflow(state: AirflowState, limits: DetectorLimits) -> FloatArray:
+    return np.where(state.over.windows >= limits.airflow.windows, state.over.quick, np.nan)
+
+
+def _resistance(state: SourceResistanceState, limits: DetectorLimits) -> FloatArray:
+    del limits
+    found: FloatArray = state.reference.now_low_ohm / state.reference.ohm
+    return found
+
+
+def _fallen(state: SourceResistanceState, limits: DetectorLimits) -> FloatArray:
+    del limits
+    found: FloatArray = state.reference.open_v - state.reference.now_v
+    return found
+
+
+def _novelty(state: NoveltyState, limits: DetectorLimits) -> FloatArray:
+    del limits
+    return state.far
+
+
+STATISTICS: tuple[Statistic, ...] = (
+    Statistic(
+        name="source_resistance.quick_ratio",
+        about="resistance of a supply path over its reference",
+        read=_resistance,
+        base=1.0,
+    ),
+    Statistic(name="source_resistance.sag_v", about="fall of a supply's open-circuit voltage", read=_fallen),
+    Statistic(
+        name="thermal_resistance.ratio",
+        about="thermal resistance beyond siblings and slot, told as information",
+        read=_thermal,
+        together=("warn_ratio", "severe_ratio"),
+        is_page=False,
+    ),
+    Statistic(
+        name="thermal_resistance.warn_ratio",
+        about="the same where it is a warning",
+        read=_thermal,
+        together=("severe_ratio",),
+    ),
+    Statistic(
+        name="thermal_resistance.slow_ratio",
+        about="the same over hours, told as information",
+        read=_thermal_slow,
+        is_page=False,
+    ),
+    Statistic(name="airflow.ratio", about="rise of a node's GPUs over its own past", read=_airflow),
+    Statistic(
+        name="novelty.distance",
+        about="distance from what was learnt, told as information",
+        read=_novelty,
+        is_page=False,
+    ),
+)
+BY_NAME: Mapping[str, Statistic] = {one.name: one for one in STATISTICS}
+
+
+def raised(limits: DetectorLimits, thresholds: Mapping[str, float]) -> DetectorLimits:
+    """Give the limits with the thresholds of a calibration in force; names that there are not are a ValueError."""
+    for name, threshold in thresholds.items():
+        if name not in BY_NAME:
+            raise ValueError(f"{name}: no limit of that name can be calibrated")
+        limits = BY_NAME[name].raised(limits, threshold)
+    return limits

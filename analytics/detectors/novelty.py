@@ -1,0 +1,226 @@
+"""Novelty: a GPU behaves as it never did while it was learnt, its siblings do not, and nothing else says why.
+
+A backstop with a low voice for what nobody foresaw. Each half minute gives the means of its own signals, less those of
+its siblings under a like load; learnt and frozen are how these lie for its power (`analytics.novelty.streams`). What is
+said is that something is new, never what: the finding is a note, and whatever else is found about the GPU, its node,
+its supplies or its links silences it, as do jobs that begin or end, drivers that come or go, and clocks cut for heat.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.calibration.achieved import MONTH_S
+from analytics.connectivity import Siblings
+from analytics.detectors import throttle_reasons
+from analytics.detectors.columns import bits_set, optional
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, set_aside, tell
+from analytics.detectors.novelty_limits import NoveltyLimits
+from analytics.detectors.novelty_words import Sensed, Subject, say
+from analytics.detectors.seconds import running_sum, stretches
+from analytics.detectors.wording import Statement, word
+from analytics.novelty.explained import Explained
+from analytics.novelty.features import MIN_SIBLINGS, SENSES, features_of, present
+from analytics.novelty.streams import StreamModels, StreamPlan, distances, forget, take_in
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
+from telemetry.records import Cause, Event, Finding, FindingStatus
+
+# Windows that lie further apart leave a hole; the smoothed distance begins anew behind it. Own choice.
+_MAX_GAP_WINDOWS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoveltyState:
+    """What is carried from row to row; arrays whose first axis is the GPU.
+
+    `total` and `count` ``(n_gpus, n_senses)`` are the sums of the window that runs, `cut` marks clocks that were held
+    down in it. `far` is the smoothed distance, NaN where there is none; `sensed` what the last judged window showed.
+    """
+
+    window: int | None
+    total: FloatArray
+    count: FloatArray
+    cut: MaskArray
+    siblings: Siblings
+    models: StreamModels
+    explained: Explained
+    conditions: Conditions
+    far: FloatArray
+    sensed: Sensed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Novelty:
+    """Raises `Cause.NOVELTY` as information."""
+
+    limits: NoveltyLimits
+    name: str = "novelty"
+    kind: EntityKind = EntityKind.GPU
+    signals: tuple[str, ...] = ("power_w", "gpu_temp_c")
+
+    @property
+    def plan(self) -> StreamPlan:
+        """How long is learnt, and what is asked of the threshold."""
+        limits = self.limits
+        blocks_a_month = MONTH_S / (limits.window_s * limits.block_windows)
+        return StreamPlan(
+            learn_windows=limits.learn_windows,
+            blocks=limits.blocks,
+            block_windows=limits.block_windows,
+            blocks_per_alarm=max(blocks_a_month / limits.notes_per_gpu_month, 2.0),
+        )
+
+    def start(self, spec: TableSpec) -> NoveltyState:
+        """Give the state before the first row."""
+        size, n_senses = len(spec.entities), len(present(spec.signals))
+        zero = np.zeros((size, n_senses))
+        return NoveltyState(
+            window=None,
+            total=zero,
+            count=zero,
+            cut=np.zeros(size, dtype=np.bool_),
+            siblings=Siblings.unknown(),
+            models=StreamModels.unknown(size, n_senses + 1, self.plan),
+            explained=Explained.nothing(size),
+            conditions=Conditions.idle(size),
+            far=np.full(size, np.nan),
+            sensed=Sensed.nothing(size, n_senses),
+        )
+
+    def hear(self, state: NoveltyState, events: Sequence[Event]) -> NoveltyState:
+        """Learn from events what explains a change."""
+        return replace(state, explained=state.explained.hear(events))
+
+    def hear_findings(self, state: NoveltyState, findings: Sequence[Finding]) -> NoveltyState:
+        """Learn what the other detectors say."""
+        return replace(state, explained=state.explained.hear_findings(findings, but=self.name))
+
+    def accept(self, state: NoveltyState, accepted: MaskArray) -> NoveltyState:
+        """Learn anew where a person accepted that the GPU is as it should be now."""
+        return replace(
+            state,
+            models=forget(state.models, accepted, self.plan),
+            far=np.where(accepted, np.nan, state.far),
+        )
+
+    def step(self, state: NoveltyState, frame: Frame, topology: Topology) -> tuple[NoveltyState, tuple[Finding, ...]]:
+        """Add up the rows of a frame, and judge each window when the next one begins."""
+        places = [frame.spec.signals.index(SENSES[sense].signal) for sense in present(frame.spec.signals)]
+        flags = optional(frame, "throttle_reasons")
+        state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
+        findings: list[Finding] = []
+        for window, start, stop in stretches(frame.time_ns, every_s=round(self.limits.window_s)):
+            if state.window is not None and window != state.window:
+                now_ns = int(frame.time_ns[start])
+                state, found = self._close(state, window, now_ns, frame.spec, topology)
+                findings.extend(found)
+            values = frame.values[start:stop][:, :, places]
+            known = np.isfinite(values)
+            state = replace(
+                state,
+                window=window,
+                total=running_sum(state.total, np.where(known, values, 0.0)),
+                count=state.count + known.sum(axis=0),
+                cut=state.cut | bits_set(flags[start:stop], throttle_reasons.COOLING).any(axis=0),
+            )
+        return state, tuple(findings)
+
+    def _close(
+        self, state: NoveltyState, window: int, now_ns: int, spec: TableSpec, topology: Topology
+    ) -> tuple[NoveltyState, tuple[Finding, ...]]:
+        """Judge and learn the window that ended; `window` is the number of the one that begins."""
+        limits, plan = self.limits, self.plan
+        passed = window - (state.window or 0)
+        explained = state.explained.up_to(now_ns, spec.entities, topology, settle_s=limits.settle_s)
+        told = explained.mask(now_ns) | state.cut
+        means = np.where(state.count > 0, state.total / np.maximum(state.count, 1.0), np.nan)
+        # How far each lies from its siblings; what is alone stands for itself.
+        senses = present(spec.signals)
+        groups = state.siblings.groups
+        features, beside = features_of(means, senses, groups)
+        reading = distances(state.models, features, plan)
+        before = state.far if 0 < passed <= _MAX_GAP_WINDOWS else np.full_like(state.far, np.nan)
+        moved = np.where(np.isnan(before), reading.far, before + limits.smoothing * (reading.far - before))
+        far = np.where(np.isnan(reading.far), before, moved)
+        far = np.where(told, np.nan, far)
+        conditions, changes = self._judge(state, far, told, now_ns=now_ns, passed=passed)
+        fresh = ~told & np.isfinite(reading.far)
+        sensed = state.sensed.renewed(means, beside + state.models.centre[:, 1:], reading.shares[:, 1:], where=fresh)
+        models = take_in(state.models, features, far, where=~told & ~conditions.engaged, plan=plan)
+        zero = np.zeros_like(state.total)
+        state = replace(
+            state,
+            total=zero,
+            count=zero,
+            cut=np.zeros_like(state.cut),
+            models=models,
+            explained=explained,
+            conditions=conditions,
+            far=far,
+            sensed=sensed,
+        )
+        return state, self._word(state, changes, now_ns, spec.entities, senses=senses, told=told)
+
+    def threshold(self, state: NoveltyState) -> FloatArray:
+        """Give the distance at which each GPU is told of, NaN while it is learnt."""
+        own = state.models.threshold
+        found: FloatArray = np.where(np.isnan(own), np.nan, np.fmax(own, self.limits.distance))
+        return found
+
+    def _judge(
+        self, state: NoveltyState, far: FloatArray, told: MaskArray, *, now_ns: int, passed: int
+    ) -> tuple[Conditions, Changes]:
+        limits, threshold = self.limits, self.threshold(state)
+        over = far > threshold
+        under = far < limits.clear_ratio * threshold
+        elapsed_s = limits.window_s * passed if 0 < passed <= _MAX_GAP_WINDOWS else 0.0
+        conditions, changes = judge(
+            state.conditions,
+            now_ns=now_ns,
+            elapsed_ns=round(elapsed_s * NS_PER_S),
+            over=over,
+            under=under,
+            seen=np.isfinite(far),
+            holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
+        )
+        badness = np.where(np.isfinite(far), far / limits.distance, 0.0)
+        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
+        dropped = told & conditions.engaged
+        if not dropped.any():
+            return conditions, changes
+        # Something else accounts for it now; what only began goes without a word.
+        ended = np.flatnonzero(dropped & conditions.active)
+        conditions = set_aside(conditions, told)
+        return conditions, replace(changes, cleared=np.union1d(changes.cleared, ended))
+
+    def _word(
+        self,
+        state: NoveltyState,
+        changes: Changes,
+        now_ns: int,
+        entities: tuple[Entity, ...],
+        *,
+        senses: tuple[str, ...],
+        told: MaskArray,
+    ) -> tuple[Finding, ...]:
+        if not changes.some:
+            return ()
+        threshold, groups = self.threshold(state), state.siblings.groups
+        sizes = np.bincount(groups, minlength=1)[groups]
+
+        def said(index: int, status: FindingStatus) -> Statement:
+            subject = Subject(
+                entity=entities[index],
+                status=status,
+                is_explained=bool(told[index]),
+                is_alone=bool(sizes[index] <= MIN_SIBLINGS),
+                seconds=(now_ns - int(state.conditions.since_ns[index])) / NS_PER_S,
+                far=float(state.far[index]),
+                threshold=float(threshold[index]),
+            )
+            return say(subject, senses, state.sensed, index, self.limits)
+
+        return tuple(word(self.name, Cause.NOVELTY, entities, state.conditions, changes, now_ns=now_ns, say=said))

@@ -1,0 +1,126 @@
+"""What explains that an entity behaves unusually: findings about it or its kin, and events around it.
+
+Findings and events come ahead of the rows that they go with, in any number at once; they take part from the moment that
+they are about, so that a frame in two parts gives what it gives in one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.connectivity import Kinship
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import MaskArray, TimeArray
+from telemetry.records import Event, EventKind, Finding, FindingStatus
+
+# A job that begins or ends, a driver or a device that comes or goes, trouble that has a name of its own.
+_TELLING = frozenset(
+    {
+        EventKind.GPU_PROCESS,
+        EventKind.DRIVER_BOUND,
+        EventKind.DRIVER_UNBOUND,
+        EventKind.DEVICE_ADDED,
+        EventKind.BUS_DROP,
+        EventKind.XID,
+        EventKind.SXID,
+        EventKind.AER,
+        EventKind.LINK,
+        EventKind.SUPPLY,
+        EventKind.FAN,
+        EventKind.BOARD_HEAT,
+        EventKind.POWER,
+    }
+)
+# own choice: what waits for its window, and findings held at once; a flood beyond that explains everything anyway.
+_MOST = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """One finding or event: about whom, when, and by which id where it lasts until it is cleared."""
+
+    time_ns: int
+    entity_id: str | None
+    finding: str = ""
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Explained:
+    """What is known; arrays of shape ``(n_entities,)``.
+
+    `waiting` are tellings whose window has not ended, `lasting` the ids of findings that hold with their entities.
+    `held` marks the entities that those are about, `quiet_ns` is until when an entity is left alone.
+    """
+
+    held: MaskArray
+    quiet_ns: TimeArray
+    waiting: tuple[Telling, ...] = ()
+    lasting: tuple[tuple[str, str], ...] = ()
+    kinship: Kinship | None = None
+
+    @staticmethod
+    def nothing(n_entities: int) -> "Explained":
+        """Give what is known at first."""
+        return Explained(held=np.zeros(n_entities, dtype=np.bool_), quiet_ns=np.zeros(n_entities, dtype=np.int64))
+
+    def hear(self, events: Sequence[Event]) -> "Explained":
+        """Take note of events."""
+        told = [Telling(time_ns=one.time_ns, entity_id=one.entity_id) for one in events if one.kind in _TELLING]
+        return replace(self, waiting=(*self.waiting, *told)[-_MOST:]) if told else self
+
+    def hear_findings(self, findings: Sequence[Finding], *, but: str) -> "Explained":
+        """Take note of what detectors say, the one named `but` left out."""
+        told = [
+            Telling(
+                time_ns=one.time_ns,
+                entity_id=one.entity_id,
+                finding=one.id,
+                is_over=one.status is FindingStatus.CLEARED,
+            )
+            for one in findings
+            if one.detector != but
+        ]
+        return replace(self, waiting=(*self.waiting, *told)[-_MOST:]) if told else self
+
+    def up_to(self, now_ns: int, entities: Sequence[Entity], topology: Topology, *, settle_s: float) -> "Explained":
+        """Let everything that was told of up to a moment take part."""
+        due = [one for one in self.waiting if one.time_ns <= now_ns]
+        if not due:
+            return self
+        kinship = self.kinship
+        if kinship is None or kinship.topology is not topology:
+            kinship = Kinship.of(topology)
+        places = {entity.id: place for place, entity in enumerate(entities)}
+        lasting, quiet_ns = dict(self.lasting), self.quiet_ns.copy()
+        for one in due:
+            if one.finding and not one.is_over and one.entity_id is not None:
+                lasting[one.finding] = one.entity_id
+                continue
+            lasting.pop(one.finding, None)
+            concerned = _concerned(one.entity_id, kinship, places)
+            until_ns = one.time_ns + round(settle_s * NS_PER_S)
+            quiet_ns[concerned] = np.maximum(quiet_ns[concerned], until_ns)
+        kept = tuple(lasting.items())[-_MOST:]
+        held = np.zeros(len(self.held), dtype=np.bool_)
+        for entity_id in dict.fromkeys(entity_id for _, entity_id in kept):
+            held[_concerned(entity_id, kinship, places)] = True
+        waiting = tuple(one for one in self.waiting if one.time_ns > now_ns)
+        return Explained(held=held, quiet_ns=quiet_ns, waiting=waiting, lasting=kept, kinship=kinship)
+
+    def mask(self, now_ns: int) -> MaskArray:
+        """Give whom something explains now."""
+        explained: MaskArray = self.held | (self.quiet_ns > now_ns)
+        return explained
+
+
+def _concerned(entity_id: str | None, kinship: Kinship, places: dict[str, int]) -> list[int]:
+    """Give the places of those that it is about, that it feeds or holds, or that hold it; nobody named means all."""
+    if entity_id is None:
+        return list(places.values())
+    if entity_id in places and not entity_id.startswith(f"{EntityKind.NODE}:"):
+        return [places[entity_id]]
+    kin = kinship.descendants(entity_id) | (kinship.ancestors(entity_id) if entity_id.startswith("link:") else set())
+    return [places[one] for one in kin if one in places]

@@ -1,0 +1,95 @@
+"""What is looked at of a GPU: its own signals in steps of what their sensors tell apart, less those of its siblings."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analytics.connectivity import GroupArray, sibling_median
+from telemetry.frames import FloatArray, MaskArray
+
+# With fewer siblings under a like load there is nobody to compare with.
+MIN_SIBLINGS = 2
+# Siblings whose power lies within this factor of the group's median are under a like load: the others idle, or do
+# something else. Own choice.
+LIKE_LOAD_RATIO = 1.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sense:
+    """One signal: what people call it, its unit, and one step, as a share of the value where `is_ratio`."""
+
+    signal: str
+    words: str
+    unit: str
+    step: float
+    is_ratio: bool = False
+
+    def steps(self, values: FloatArray) -> FloatArray:
+        """Give values in steps; NaN where one is absent, or not above 0 where only that has a logarithm."""
+        if not self.is_ratio:
+            return values / self.step
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: FloatArray = np.where(values > 0, np.log(values), np.nan) / self.step
+        return found
+
+    def value(self, steps: float) -> float:
+        """Give the value that lies so many steps high."""
+        return math.exp(min(steps * self.step, 700.0)) if self.is_ratio else steps * self.step
+
+
+# The load comes first. Temperatures come in whole kelvin, utilisation in whole per cent of a window that is short
+# beside a training step, boards tell power within a few per cent; the steps are own choices after that.
+SENSES: Mapping[str, Sense] = {
+    one.signal: one
+    for one in (
+        Sense(signal="power_w", words="power", unit="W", step=0.02, is_ratio=True),
+        Sense(signal="sm_clock_mhz", words="clock", unit="MHz", step=0.01, is_ratio=True),
+        Sense(signal="gpu_temp_c", words="temperature", unit="°C", step=1.0),
+        Sense(signal="hbm_temp_c", words="memory temperature", unit="°C", step=1.0),
+        Sense(signal="gpu_util_ratio", words="utilisation", unit="", step=0.05),
+        Sense(signal="mem_util_ratio", words="memory utilisation", unit="", step=0.05),
+    )
+}
+
+
+def present(signals: Sequence[str]) -> tuple[str, ...]:
+    """Name the senses that a table has, the load first."""
+    return tuple(name for name in SENSES if name in signals)
+
+
+def features_of(means: FloatArray, senses: Sequence[str], groups: GroupArray) -> tuple[FloatArray, FloatArray]:
+    """Give features ``(n_gpus, n_senses + 1)`` and what siblings show ``(n_gpus, n_senses)``, in steps.
+
+    The features are a GPU's own load, then each signal less the siblings' median. A GPU without two siblings in its
+    node stands for itself: its signals as they are, but for the load, which is there already. One whose siblings are
+    under another load has no features: NaN.
+    """
+    steps = np.stack([SENSES[name].steps(means[:, place]) for place, name in enumerate(senses)], axis=1)
+    alone = np.bincount(groups, minlength=1)[groups] <= MIN_SIBLINGS
+    like = _like_load(steps[:, 0], groups)
+    beside = np.stack(
+        [sibling_median(np.where(like, column, np.nan), groups, min_siblings=MIN_SIBLINGS) for column in steps.T],
+        axis=1,
+    )
+    beside[~like] = np.nan
+    beside[alone] = 0.0
+    features = np.concatenate([steps[:, :1], steps - beside], axis=1)
+    features[alone, 1] = np.nan
+    features[np.isnan(beside[:, 0])] = np.nan
+    return features, beside
+
+
+def _like_load(load: FloatArray, groups: GroupArray) -> MaskArray:
+    """Give whose load is near the median of its group, its own among them."""
+    order = np.lexsort((load, groups))  # NaN goes last within a group
+    known = np.bincount(groups, weights=~np.isnan(load), minlength=1).astype(np.intp)
+    sizes = np.bincount(groups, minlength=1)
+    starts = np.cumsum(sizes) - sizes
+    lower = np.maximum((known - 1) // 2, 0)
+    middle = (load[order[starts + lower]] + load[order[starts + np.maximum(known // 2, 0)]]) / 2.0
+    middle = np.where(known > 0, middle, np.nan)
+    reach = math.log(LIKE_LOAD_RATIO) / SENSES["power_w"].step
+    like: MaskArray = np.abs(load - middle[groups]) <= reach
+    return like

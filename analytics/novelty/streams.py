@@ -1,0 +1,175 @@
+"""The novelty score for very many entities at once: how far a window lies from what was learnt of its own entity.
+
+A window of one entity is a row of features: the first is its load, the others are what answers to it. The distance is
+that of the answers *given the load* (Mahalanobis; the load's own part of the quadratic form is left out), so that a
+load which is merely higher than usual is not new. Mean and scatter are learnt for a while and then frozen; the
+distances of the windows that follow, which the model has not seen, set the threshold of each entity. Nothing moves
+afterwards until somebody accepts the entity as it is.
+
+`analytics.novelty.score` keeps four rows of all columns together, ``(4 n)`` squared numbers an entity; for a hundred
+thousand entities that is gigabytes. Here it is ``n`` squared.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from analytics.calibration.tail import expected_threshold
+from telemetry.frames import FloatArray, MaskArray
+
+# A load beyond so many of its own learnt deviations was not learnt: what answers to it cannot be told. Own choice.
+MOST_LOAD_DEVIATIONS = 4.0
+# One feature counts at most so many steps of its resolution: a wild reading is a sensor's matter. Own choice.
+MAX_STEPS = 40.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamPlan:
+    """How long to learn, and from how many blocks of how many windows a threshold is made."""
+
+    learn_windows: int
+    blocks: int
+    block_windows: int
+    blocks_per_alarm: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamModels:
+    """What is known of each entity.
+
+    `windows` ``(n_entities,)`` counts what was taken in; `load_variance` ``(n_entities,)`` is that of the first
+    feature, known once it is frozen, 1 before. `counts` and `centre` ``(n_entities, n_features)`` and `form`
+    ``(n_entities, n_features, n_features)`` are the sums of a regression while it is learnt; from then on `form` is the
+    precision. `maxima` ``(n_entities, n_blocks)`` are the largest distances of the blocks behind, `threshold`
+    ``(n_entities,)`` is NaN until it is frozen. A feature that was never seen while learning has no part later.
+    """
+
+    windows: FloatArray
+    counts: FloatArray
+    centre: FloatArray
+    form: FloatArray
+    load_variance: FloatArray
+    maxima: FloatArray
+    threshold: FloatArray
+
+    @staticmethod
+    def unknown(n_entities: int, n_features: int, plan: StreamPlan) -> "StreamModels":
+        """Give the models of which nothing is known."""
+        return StreamModels(
+            windows=np.zeros(n_entities),
+            counts=np.zeros((n_entities, n_features)),
+            centre=np.zeros((n_entities, n_features)),
+            form=np.zeros((n_entities, n_features, n_features)),
+            load_variance=np.ones(n_entities),
+            maxima=np.full((n_entities, plan.blocks), -np.inf),
+            threshold=np.full(n_entities, np.nan),
+        )
+
+    def learnt_ratio(self, plan: StreamPlan) -> FloatArray:
+        """Give how much of what is needed was taken in, 1 where the threshold is frozen."""
+        whole = plan.learn_windows + plan.blocks * plan.block_windows
+        ratio: FloatArray = np.minimum(self.windows / whole, 1.0)
+        return ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Distances:
+    """How far the windows lie ``(n_entities,)``, NaN where that cannot be told, and by which feature the most."""
+
+    far: FloatArray
+    shares: FloatArray
+
+
+def distances(models: StreamModels, features: FloatArray, plan: StreamPlan) -> Distances:
+    """Give the distance of one window per entity ``(n_entities, n_features)``, in deviations.
+
+    A feature that is absent takes no part; without its load an entity has no distance.
+    """
+    known = np.isfinite(features) & (models.counts > 0)
+    off = np.clip(np.where(known, features - models.centre, 0.0), -MAX_STEPS, MAX_STEPS)
+    pulled = np.matmul(models.form, off[:, :, np.newaxis])[:, :, 0]
+    shares = off * pulled
+    squared = shares.sum(axis=1)
+    # Of a joint normal, the part of the load alone: its offset over its own variance.
+    load = off[:, 0] ** 2 / models.load_variance
+    ready = known[:, 0] & (models.windows >= plan.learn_windows) & (load <= MOST_LOAD_DEVIATIONS**2)
+    far = np.sqrt(np.maximum(squared - load, 0.0))
+    shares[:, 0] = -np.inf
+    return Distances(far=np.where(ready, far, np.nan), shares=shares)
+
+
+def take_in(
+    models: StreamModels, features: FloatArray, far: FloatArray, *, where: MaskArray, plan: StreamPlan
+) -> StreamModels:
+    """Learn from one window of the entities marked, as far as they still learn; `far` are smoothed distances."""
+    learning = where & (models.windows < plan.learn_windows) & np.isfinite(features[:, 0])
+    trying = where & np.isnan(models.threshold) & (models.windows >= plan.learn_windows) & np.isfinite(far)
+    if learning.any():
+        models = _learned(models, features, learning)
+        models = _frozen(models, learning & (models.windows >= plan.learn_windows))
+    if trying.any():
+        models = _tried(models, far, trying, plan)
+    return models
+
+
+def forget(models: StreamModels, where: MaskArray, plan: StreamPlan) -> StreamModels:
+    """Learn the entities marked anew, because somebody accepted that they are others now."""
+    size, n_features = models.centre.shape
+    fresh = StreamModels.unknown(size, n_features, plan)
+    column, table = where[:, np.newaxis], where[:, np.newaxis, np.newaxis]
+    return StreamModels(
+        windows=np.where(where, fresh.windows, models.windows),
+        counts=np.where(column, fresh.counts, models.counts),
+        centre=np.where(column, fresh.centre, models.centre),
+        form=np.where(table, fresh.form, models.form),
+        load_variance=np.where(where, fresh.load_variance, models.load_variance),
+        maxima=np.where(column, fresh.maxima, models.maxima),
+        threshold=np.where(where, fresh.threshold, models.threshold),
+    )
+
+
+def _learned(models: StreamModels, features: FloatArray, where: MaskArray) -> StreamModels:
+    """Add one window to mean and scatter (Welford, Technometrics 4(3), 1962, of vectors)."""
+    known = np.isfinite(features) & where[:, np.newaxis]
+    counts = models.counts + known
+    first = known & (models.counts == 0)
+    begun = np.where(first, features, models.centre)
+    before = np.clip(np.where(known, features - begun, 0.0), -MAX_STEPS, MAX_STEPS)
+    centre = begun + before / np.maximum(counts, 1.0)
+    after = np.where(known, features - centre, 0.0)
+    return replace(
+        models,
+        windows=models.windows + where,
+        counts=counts,
+        centre=centre,
+        form=models.form + before[:, :, np.newaxis] * after[:, np.newaxis, :],
+    )
+
+
+def _frozen(models: StreamModels, where: MaskArray) -> StreamModels:
+    """Turn scatter into precision; a deviation below one step of the resolution is taken to be one."""
+    here = np.flatnonzero(where)
+    if not here.size:
+        return models
+    scatter = models.form[here]
+    scatter = (scatter + np.swapaxes(scatter, 1, 2)) / 2.0
+    spread = scatter / np.maximum(models.windows[here] - 1.0, 1.0)[:, np.newaxis, np.newaxis]
+    spread = spread + np.eye(spread.shape[1])
+    form, load_variance = models.form.copy(), models.load_variance.copy()
+    form[here], load_variance[here] = np.linalg.inv(spread), spread[:, 0, 0]
+    return replace(models, form=form, load_variance=load_variance)
+
+
+def _tried(models: StreamModels, far: FloatArray, where: MaskArray, plan: StreamPlan) -> StreamModels:
+    """Note the distance of a window that the model has not seen; freeze the threshold behind the last block."""
+    block = ((models.windows - plan.learn_windows) // plan.block_windows).astype(np.intp)
+    here = np.flatnonzero(where)
+    maxima = models.maxima.copy()
+    maxima[here, block[here]] = np.maximum(maxima[here, block[here]], far[here])
+    windows = models.windows + where
+    done = where & (windows >= plan.learn_windows + plan.blocks * plan.block_windows)
+    threshold = models.threshold
+    if done.any():
+        threshold = threshold.copy()
+        threshold[done] = expected_threshold(maxima[done], blocks_per_alarm=plan.blocks_per_alarm)
+    return replace(models, windows=windows, maxima=maxima, threshold=threshold)

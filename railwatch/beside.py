@@ -1,0 +1,172 @@
+"""What samples around an incident say beside its findings: who led, where the clocks went, what could prove more."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analytics.clock_accounting import clock_account, in_words
+from analytics.connectivity import Kinship
+from analytics.connectivity.dither import MAX_STEP_MHZ, MIN_STEP_MHZ, pick_gpu, plan_dither
+from analytics.connectivity.lagged import LagLink, lag_links, max_lag
+from analytics.incidents.families import ELECTRICAL, family_of
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import FloatArray, Frame
+from telemetry.records import Incident
+from telemetry.store.merge import merge_frames
+
+# What is compared: a supply's voltage with the power of the GPUs that hang on it.
+_FAST_S, _SLOW_S = 0.1, 1.0
+_MOST_LEADS, _MOST_GPUS = 4, 4
+# Own choice: weaker links explain less than a tenth of what moves.
+_LEAST_CORRELATION = 0.3
+_SEED = 1  # of the shifts that chance is told by: the same recording gives the same words
+# Own choice: an answer surer than this needs no experiment.
+_SURE = 0.9
+_CLOCKS = (
+    "power_w",
+    "sm_clock_mhz",
+    "max_sm_clock_mhz",
+    "throttle_reasons",
+    "power_brake_s",
+    "thermal_violation_s",
+    "hw_thermal_s",
+    "sw_thermal_s",
+    "power_violation_s",
+    "sync_boost_s",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """Sentences; each part is empty where the samples say nothing of it.
+
+    `leads` tells which series followed which, `clocks` where the clocks of the GPUs concerned went, `offered` which
+    experiment a person could allow.
+    """
+
+    leads: tuple[str, ...] = ()
+    clocks: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
+
+
+def beside(incident: Incident, frames: Sequence[Frame], topology: Topology) -> Beside:
+    """Give what the samples of the time around an incident say."""
+    return Beside(
+        leads=_leads(frames, topology),
+        clocks=_clocks(incident, frames),
+        offered=_offered(incident, frames, topology),
+    )
+
+
+def gpu_frame(frames: Sequence[Frame]) -> Frame | None:
+    """Give one frame of the GPUs with what an account of their clocks needs; None where there is nothing of it."""
+    there = {name for one in frames if one.spec.kind is EntityKind.GPU for name in one.spec.signals}
+    signals = tuple(name for name in _CLOCKS if name in there)
+    if not {"throttle_reasons", "sm_clock_mhz"} & set(signals):
+        return None
+    return _held(merge_frames(EntityKind.GPU, signals, [one for one in frames if one.spec.kind is EntityKind.GPU]))
+
+
+def _held(frame: Frame) -> Frame:
+    """Give the frame with each value held until the next one."""
+    known = ~np.isnan(frame.values)
+    last = np.maximum.accumulate(np.where(known, np.arange(len(frame))[:, np.newaxis, np.newaxis], -1), axis=0)
+    held = np.take_along_axis(frame.values, np.maximum(last, 0), axis=0) if len(frame) else frame.values
+    return Frame(spec=frame.spec, time_ns=frame.time_ns, values=np.where(last >= 0, held, np.nan), fresh=frame.fresh)
+
+
+def _clocks(incident: Incident, frames: Sequence[Frame]) -> tuple[str, ...]:
+    frame = gpu_frame(frames)
+    if frame is None or len(frame) < 2:
+        return ()
+    account = clock_account(frame)
+    concerned = {incident.entity_id, *incident.affected}
+    own = [place for place, entity in enumerate(frame.spec.entities) if entity.id in concerned]
+    places = own or list(range(len(frame.spec.entities)))
+    return tuple(f"{frame.spec.entities[place].name}: {in_words(account, place)}" for place in places[:_MOST_GPUS])
+
+
+def _leads(frames: Sequence[Frame], topology: Topology) -> tuple[str, ...]:
+    supplies = _held(merge_frames(EntityKind.SUPPLY, ("voltage_v",), _of(frames, EntityKind.SUPPLY, "voltage_v")))
+    gpus = _held(merge_frames(EntityKind.GPU, ("power_w",), _of(frames, EntityKind.GPU, "power_w")))
+    if len(supplies) < 2 or len(gpus) < 2:
+        return ()
+    slow = max(float(np.median(np.diff(one.time_ns))) for one in (supplies, gpus)) > 1.5 * _FAST_S * NS_PER_S
+    step_s = _SLOW_S if slow else _FAST_S
+    first_ns, last_ns = max(supplies.time_ns[0], gpus.time_ns[0]), min(supplies.time_ns[-1], gpus.time_ns[-1])
+    grid_ns = np.arange(first_ns, last_ns + 1, round(step_s * NS_PER_S), dtype=np.int64)
+    members = (*gpus.spec.entities, *supplies.spec.entities)
+    series = np.concatenate([_on_grid(gpus, grid_ns), _on_grid(supplies, grid_ns)], axis=1)
+    kinship = Kinship.of(topology)
+    fed = {
+        one.id: set(kinship.gpus_under(one.id)) if kinship.knows(one.id) else set() for one in supplies.spec.entities
+    }
+    places = {entity.id: place for place, entity in enumerate(members)}
+    pairs = [
+        (places[gpu.id], places[supply.id])
+        for supply in supplies.spec.entities
+        for gpu in gpus.spec.entities
+        if gpu.id in fed[supply.id]
+    ]
+    # Chance is told by shifts, for which there must be room beside the lags.
+    lags = min(max_lag(1.0 / step_s), len(grid_ns) // 20)
+    found = lag_links(series, pairs, lags=lags, seed=_SEED) if lags else ()
+    strong = [one for one in found if one.is_significant and abs(one.correlation) >= _LEAST_CORRELATION]
+    strong.sort(key=lambda one: -abs(one.correlation))
+    return tuple(_in_words(one, members, step_s) for one in strong[:_MOST_LEADS])
+
+
+def _of(frames: Sequence[Frame], kind: EntityKind, signal: str) -> list[Frame]:
+    return [one for one in frames if one.spec.kind is kind and signal in one.spec.signals]
+
+
+def _on_grid(frame: Frame, grid_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> FloatArray:
+    rows = np.searchsorted(frame.time_ns, grid_ns, side="right") - 1
+    found: FloatArray = np.where((rows >= 0)[:, np.newaxis], frame.values[np.maximum(rows, 0), :, 0], np.nan)
+    return found
+
+
+def _in_words(link: LagLink, members: Sequence[Entity], step_s: float) -> str:
+    gpu, supply = members[link.source].name, members[link.target].name
+    late_s = link.lag * step_s
+    order = "in the same moment" if link.lag == 0 else f"{abs(late_s):g} s {'later' if link.lag > 0 else 'earlier'}"
+    way = "falls" if link.correlation < 0 else "rises"
+    return (
+        f"where the power of {gpu} rises, the voltage of {supply} {way} {order} (correlation {link.correlation:+.2f}, "
+        f"by chance once in {1.0 / max(link.p_value, 1e-6):.0f})"
+    )
+
+
+def _offered(incident: Incident, frames: Sequence[Frame], topology: Topology) -> tuple[str, ...]:
+    """Say which experiment would prove whose current moves the voltage; nothing moves a clock here."""
+    likeliest = incident.hypotheses[0].probability if incident.hypotheses else 0.0
+    if family_of(incident.cause) != ELECTRICAL or likeliest >= _SURE:
+        return ()
+    frame = gpu_frame(frames)
+    if frame is None or not {"power_w", "sm_clock_mhz"} <= set(frame.spec.signals):
+        return ()
+    power_w, clock_mhz = (np.nanmedian(frame.signal(name)[-600:], axis=0) for name in ("power_w", "sm_clock_mhz"))
+    fed = Kinship.of(topology).gpus_under(incident.entity_id) if incident.entity_id in _ids(topology) else ()
+    busy = np.array([entity.id in fed or not fed for entity in frame.spec.entities]) & np.isfinite(clock_mhz)
+    place = pick_gpu(power_w, busy)
+    if place is None:
+        return ()
+    gpu, high_mhz = frame.spec.entities[place], float(clock_mhz[place])
+    low_mhz = high_mhz - (MIN_STEP_MHZ + MAX_STEP_MHZ) / 2.0
+    plan = plan_dither(gpu.id, clock_mhz=high_mhz, supported_mhz=(low_mhz, high_mhz), seed=_SEED)
+    if plan is None or math.isnan(high_mhz):
+        return ()
+    words = (
+        f"offered, not done: hold {gpu.name} by turns at {high_mhz:.0f} MHz and some {high_mhz - low_mhz:.0f} MHz "
+        f"below, {len(plan.levels)} times in an order that chance picks, {plan.duration_s:.0f} s in all; if the "
+        "voltage follows, that GPU's current moves it, and by how much is the source resistance; if not, look elsewhere"
+        f" (railwatch dither plan {gpu.name})"
+    )
+    return (words,)
+
+
+def _ids(topology: Topology) -> frozenset[str]:
+    return frozenset(entity.id for entity in topology.entities)

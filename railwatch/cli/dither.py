@@ -1,0 +1,128 @@
+"""``railwatch dither``: an experiment that proves whose current moves a voltage; it changes nothing by itself."""
+
+import json
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from analytics.connectivity.dither import MAX_STEP_MHZ, MIN_STEP_MHZ, DitherPlan, Level, judge_dither, plan_dither
+from railwatch.cli.output import print_json
+from railwatch.cli.place import JsonFlag
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.errors import ConfigError, Problem
+from telemetry.recording import Recording, read_recording
+from telemetry.store.merge import merge_frames
+
+app = typer.Typer(no_args_is_help=True, help="An experiment that proves whose current moves a voltage.")
+
+
+@app.command(epilog="Example: railwatch dither plan gpu2 --clock 1530 --low 1440 --out plan.json")
+def plan(
+    gpu: Annotated[str, typer.Argument(metavar="GPU", help="Name or UUID of the GPU.")],
+    clock_mhz: Annotated[float, typer.Option("--clock", help="The clock that it runs at; the high level, in MHz.")],
+    low_mhz: Annotated[float, typer.Option("--low", help="A supported clock 60 to 120 MHz below.")],
+    out: Annotated[Path, typer.Option("--out", help="Where the plan goes; judge reads it.")],
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the order of the levels.")] = 1,
+) -> None:
+    """Write down which clock to hold when; a person, or a script of theirs, does it while railwatch records.
+
+    Each level is held for three seconds, and the clock that was found is given back at the end.
+    """
+    made = plan_dither(gpu, clock_mhz=clock_mhz, supported_mhz=(low_mhz, clock_mhz), seed=seed)
+    if made is None:
+        found = f"{clock_mhz - low_mhz:g} MHz below {clock_mhz:g}"
+        expected = f"{MIN_STEP_MHZ:g} to {MAX_STEP_MHZ:g} MHz below"
+        raise ConfigError([Problem(where="--low", line=None, key="", found=found, expected=expected)])
+    if not out.parent.is_dir():
+        expected = "a file in a folder that exists"
+        raise ConfigError([Problem(where="--out", line=None, key="", found=f"got {str(out)!r}", expected=expected)])
+    out.write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
+    for level in made.levels:
+        typer.echo(f"{level.start_s:5.0f} s to {level.stop_s:3.0f} s: {level.clock_mhz:.0f} MHz")
+    typer.echo(f"{made.duration_s:5.0f} s: back to {made.restore_mhz:.0f} MHz, or to what was found")
+
+
+@app.command(
+    epilog="Example: railwatch dither judge tuesday.parquet plan.json --supply psu0 --start 2026-03-01T18:00:00Z"
+)
+def judge(
+    recording: Annotated[Path, typer.Argument(help="What was recorded meanwhile.")],
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="What dither plan wrote.")],
+    supply: Annotated[str, typer.Option("--supply", help="Whose voltage; name or id.")],
+    start: Annotated[str, typer.Option("--start", help="When the first level began: 2026-03-01T18:00:00Z.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Say whether the voltage followed the plan, by how much, and which source resistance that makes.
+
+    Exit status 1 says that it did not, or that nobody can tell.
+    """
+    made, read = _read_plan(plan_file), read_recording(recording)
+    time_ns, voltage_v, power_w = _columns(read, recording, gpu=made.gpu_id, supply=supply)
+    verdict = judge_dither(made, start_ns=_start_ns(start), time_ns=time_ns, voltage_v=voltage_v, power_w=power_w)
+    if as_json:
+        print_json(asdict(verdict))
+    else:
+        answer = {True: "yes", False: "no", None: "nobody can tell"}[verdict.moves]
+        ohm = verdict.source_resistance_ohm
+        more = "" if ohm is None or not verdict.moves else f"; source resistance {ohm * 1e3:.2f} mohm"
+        typer.echo(f"{made.gpu_id} moves the voltage of {supply}: {answer}; {verdict.why}{more}")
+    if not verdict.moves:
+        raise typer.Exit(1)
+
+
+def _read_plan(path: Path) -> DitherPlan:
+    try:
+        held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        levels = tuple(Level(**level) for level in held["levels"])
+        return DitherPlan(gpu_id=str(held["gpu_id"]), levels=levels, restore_mhz=float(held["restore_mhz"]))
+    except (OSError, ValueError, KeyError, TypeError) as err:
+        problem = Problem(
+            where=str(path), line=None, key="", found=f"{err}", expected="a file of railwatch dither plan"
+        )
+        raise ConfigError([problem]) from err
+
+
+def _start_ns(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        expected = "a time with its offset from UTC, such as 2026-03-01T18:00:00Z"
+        raise ConfigError([Problem(where="--start", line=None, key="", found=f"got {text!r}", expected=expected)])
+    return round(moment.timestamp() * NS_PER_S)
+
+
+def _columns(read: Recording, path: Path, *, gpu: str, supply: str) -> tuple[Any, Any, Any]:
+    """Give times, voltage and power ``(n_times,)``, each at its own rows and NaN at the others."""
+    frames = [*read.frames()]
+    found = []
+    for kind, signal, name in ((EntityKind.SUPPLY, "voltage_v", supply), (EntityKind.GPU, "power_w", gpu)):
+        own = [one for one in frames if one.spec.kind is kind and signal in one.spec.signals]
+        merged = merge_frames(kind, (signal,), own)
+        places = [place for place, one in enumerate(merged.spec.entities) if name in (one.id, one.key, one.name)]
+        if len(places) != 1:
+            known = ", ".join(one.name for one in merged.spec.entities) or "none"
+            raise ConfigError(
+                [
+                    Problem(
+                        where=str(path),
+                        line=None,
+                        key=signal,
+                        found=f"no {kind.value} {name!r}",
+                        expected=f"one of {known}",
+                    )
+                ]
+            )
+        found.append((merged.time_ns, merged.values[:, places[0], 0]))
+    (volts_ns, volts), (watts_ns, watts) = found
+    time_ns = np.union1d(volts_ns, watts_ns)
+    columns = [np.full(len(time_ns), np.nan) for _ in found]
+    columns[0][np.searchsorted(time_ns, volts_ns)] = volts
+    columns[1][np.searchsorted(time_ns, watts_ns)] = watts
+    return time_ns, columns[0], columns[1]

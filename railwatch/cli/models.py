@@ -1,0 +1,152 @@
+"""``railwatch models``: what the judgement learnt from data, such as thresholds for a budget of false alarms."""
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from analytics.calibration.healthy import BLOCK_S, MIN_BLOCKS, Calibrated, Healthy, calibrated
+from analytics.detectors.limits import DetectorLimits
+from railwatch.calibrating import seen_in
+from railwatch.cli.output import print_json, print_table
+from railwatch.cli.pace import Pace
+from railwatch.cli.place import ConfigFile, JsonFlag
+from railwatch.config.loading import load_config
+from railwatch.config.thresholds import ThresholdFile, in_force, write_thresholds
+from telemetry.clock import SystemClock
+from telemetry.errors import ConfigError, Problem
+from telemetry.recording import Recording, read_recording
+
+app = typer.Typer(no_args_is_help=True, help="What the judgement learnt from data: thresholds for a budget.")
+
+
+@app.command(epilog="Example: railwatch models calibrate monday.parquet tuesday.parquet --out thresholds.yaml")
+def calibrate(
+    recordings: Annotated[list[Path], typer.Argument(metavar="RECORDING...", help="Recordings of healthy time.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where the thresholds go; analytics.thresholds takes the file.")
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option("--pages-per-node-month", help="The budget; analytics.pages_per_node_month if none is given."),
+    ] = None,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Raise limits until healthy time would page no more often than the budget allows; none is ever lowered.
+
+    Whoever names a recording says that nothing was wrong in it: what rose there counts as normal. What was found in it
+    all the same is told. Exit status 1 says that a limit cannot be raised as far as the budget asks.
+    """
+    config = load_config(config_file, os.environ)
+    budget = config.analytics.pages_per_node_month if budget is None else budget
+    _check(out, budget)
+    healthy, found = Healthy(), Counter[str]()
+    for path in recordings:
+        healthy = _taken_in(path, read_recording(path), healthy, found, config.detectors)
+    rows = calibrated(healthy, config.detectors, pages_per_node_month=budget)
+    days = max((len(values) for values in healthy.maxima.values()), default=0) * BLOCK_S / 86_400
+    if out is not None:
+        held = ThresholdFile(
+            version=1,
+            pages_per_node_month=budget,
+            healthy_node_days=round(days, 3),
+            recordings=tuple(path.name for path in recordings),
+            thresholds={one.statistic.name: one.threshold for one in rows if one.threshold > one.limit},
+        )
+        write_thresholds(out, held)
+    if as_json:
+        for one in rows:
+            print_json(_fields(one))
+    else:
+        _print(rows, found, out=out, days=days, budget=budget)
+    if any(one.wanted is not None and one.wanted > one.threshold and one.wanted > one.limit for one in rows):
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: railwatch models thresholds --config railwatch.yaml")
+def thresholds(config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
+    """Show every limit that can be calibrated: as configured, and as it is in force."""
+    config = load_config(config_file, os.environ)
+    held = in_force(config)
+    if as_json:
+        for name, (configured, now) in held.items():
+            print_json({"limit": name, "configured": configured, "in_force": now})
+        return
+    where = config.analytics.thresholds
+    title = "limits as configured" if where is None else f"limits, raised by {where}"
+    rows = [(name, f"{configured:.4g}", f"{now:.4g}") for name, (configured, now) in held.items()]
+    print_table(title, ("limit", "configured", "in force"), rows)
+
+
+def _check(out: Path | None, budget: float) -> None:
+    if not 0 < budget <= 1000:
+        found, expected = f"got {budget:g}", "pages per node-month, above 0 and at most 1000"
+        raise ConfigError([Problem(where="--pages-per-node-month", line=None, key="", found=found, expected=expected)])
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        found, expected = f"got {str(out)!r}", "a file in a folder that exists"
+        raise ConfigError([Problem(where="--out", line=None, key="", found=found, expected=expected)])
+
+
+def _taken_in(path: Path, read: Recording, healthy: Healthy, found: Counter[str], limits: DetectorLimits) -> Healthy:
+    """Take in one recording; what was found is counted by detector and entity."""
+    first_ns, last_ns = read.span_ns or (0, 0)
+    pace, columns = Pace(SystemClock()), (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(escape(path.name), total=max(last_ns - first_ns, 1))
+        for seen in seen_in(read, limits, healthy):
+            healthy = seen.healthy
+            bar.update(task, completed=seen.time_ns - first_ns)
+            if not console.is_terminal and seen.time_ns:
+                pace.told(f"{path.name}: {(seen.time_ns - first_ns) / max(last_ns - first_ns, 1):.0%}")
+            for one in seen.raised:
+                found[f"{one.severity.value} {one.cause.value} on {one.entity_id} by {one.detector}"] += 1
+    return healthy
+
+
+def _fields(one: Calibrated) -> dict[str, object]:
+    return {
+        "limit": one.statistic.name,
+        "about": one.statistic.about,
+        "is_page": one.statistic.is_page,
+        "configured": one.limit,
+        "threshold": one.threshold,
+        "wanted": one.wanted,
+        "healthy_node_days": one.days,
+        "blocks": one.blocks,
+        "crossings": one.crossings,
+        "largest": one.largest,
+        "why": one.why,
+    }
+
+
+def _print(rows: tuple[Calibrated, ...], found: Counter[str], *, out: Path | None, days: float, budget: float) -> None:
+    print_table(
+        f"{days:.3g} healthy node-days, {budget:g} pages a node-month",
+        ("limit", "now", "largest seen", "budget asks for", "set to", ""),
+        [
+            (
+                one.statistic.name,
+                f"{one.limit:.4g}",
+                "-" if one.largest is None else f"{one.largest:.4g}",
+                "-" if one.wanted is None else f"{one.wanted:.4g}",
+                f"{one.threshold:.4g}",
+                one.why,
+            )
+            for one in rows
+        ],
+    )
+    console = Console(highlight=False)
+    for words, count in found.most_common():
+        console.print(f"found all the same, {count} times: {escape(words)}", soft_wrap=True)
+    if out is not None:
+        console.print(f"{escape(str(out))}: set analytics.thresholds to it", soft_wrap=True)
+    if all(one.wanted is None for one in rows):
+        hours = MIN_BLOCKS * BLOCK_S / 3600
+        console.print(f"too little healthy time for any limit: each needs {hours:g} hours with values", soft_wrap=True)

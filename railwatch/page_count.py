@@ -1,0 +1,60 @@
+"""How often people were paged for a node, kept over restarts: the achieved rate beside the budget."""
+
+import contextlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from analytics.calibration.achieved import PageCount, PageRate
+from telemetry.clock import Clock
+from telemetry.records import Incident, Record
+
+PAGES = "pages.json"
+# Own choice: a kill costs at most this much of the time that was watched.
+SAVE_EVERY_S = 60.0
+
+
+class KeptPageCount:
+    """Counts the pages among records and the time that passes, and keeps both in a file; one thread owns it."""
+
+    def __init__(self, path: Path, clock: Clock, *, budget_per_node_month: float) -> None:
+        self._path = path
+        self._clock = clock
+        self._budget = budget_per_node_month
+        self._count = read_count(path)
+        self._at_s = clock.monotonic_s()
+        self._save_at_s = self._at_s + SAVE_EVERY_S
+
+    @property
+    def rate(self) -> PageRate:
+        """Give the rate that was achieved so far."""
+        return self._count.rate(self._budget)
+
+    def note(self, records: Iterable[Record]) -> None:
+        """Count the incidents among new records, and the time since the last call."""
+        now_s = self._clock.monotonic_s()
+        before = self._count
+        self._count = before.watched(now_s - self._at_s).after(one for one in records if isinstance(one, Incident))
+        self._at_s = now_s
+        if now_s >= self._save_at_s or self._count.pages != before.pages:
+            self.save()
+
+    def save(self) -> None:
+        """Write the count down; a full disk loses it for a restart, not for this run."""
+        self._save_at_s = self._clock.monotonic_s() + SAVE_EVERY_S
+        fresh = self._path.with_suffix(".new")
+        with contextlib.suppress(OSError):
+            fresh.write_text(json.dumps(asdict(self._count)), encoding="utf-8")
+            fresh.replace(self._path)
+
+
+def read_count(path: Path) -> PageCount:
+    """Give what was counted before; nothing where no file says so, or one that cannot be read."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        return PageCount(
+            pages=int(held["pages"]), watched_s=float(held["watched_s"]), counted=tuple(map(str, held["counted"]))
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return PageCount()

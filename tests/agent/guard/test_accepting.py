@@ -1,0 +1,84 @@
+"""A person accepts an entity as it is: its baselines begin anew, what they found ends, the record says who and why."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.guard.pipeline import Pipeline, PipelineSettings
+from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.novelty_limits import NoveltyLimits
+from rules.rails import Rails
+from telemetry.clock import NS_PER_S
+from telemetry.journal import JournalWriter
+from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, IncidentState, Severity
+from tests.agent.fakes import START_NS
+from tests.agent.guard.rig import Rig
+from tests.analytics.detectors.novelty_scenes import node
+from tests.analytics.scenes import event_of, node_of
+
+WORDS = "gpu1 accepted as it is by ada: new thermal pads"
+# Learnt in a quarter of an hour, so that the scene is short.
+QUICK = NoveltyLimits(learn_windows=30, blocks=3, block_windows=5)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path)
+    yield made
+    made.close()
+
+
+def accepted(entity_id: str = "gpu:GPU-1", *, time_ns: int = START_NS) -> Event:
+    told = event_of(kind=EventKind.BASELINE, code=None, entity_id=entity_id, severity=Severity.INFO, message=WORDS)
+    return replace(told, id=f"baseline:{entity_id}:{time_ns}", time_ns=time_ns)
+
+
+def test_what_a_baseline_found_ends_with_who_and_why_and_the_incident_closes() -> None:
+    frame = node(1, rows=160, begins=60, lasts=1000, hotter_c=12.0)
+    settings = PipelineSettings(policies=(), rails=Rails(modes={}), limits=DetectorLimits(novelty=QUICK))
+    pipeline = Pipeline([frame.spec], node_of(4, 0), settings, supported_mhz={})
+    findings: list[Finding] = []
+    states = []
+    for row in range(len(frame)):
+        now_ns = int(frame.time_ns[row])
+        told = [accepted(time_ns=now_ns)] if row == 100 else []
+        step = pipeline.step([frame.rows(row, row + 1)], told, now_ns)
+        findings += step.findings
+        states += [incident.state for incident in step.incidents if incident.cause is Cause.NOVELTY]
+    assert next(one.status for one in findings) is FindingStatus.RAISED
+    (ended,) = [one for one in findings if one.status is FindingStatus.CLEARED]
+    assert WORDS in ended.summary
+    assert ended.time_ns == int(frame.time_ns[100])
+    assert states[-1] is IncidentState.CLOSED
+    assert findings[-1] is ended, "it is learnt as it is now, and not told again"
+    learnt = {one.entity_id: one.learnt_ratio for one in pipeline.baselines if one.detector == "novelty"}
+    assert learnt["gpu:GPU-0"] == 1.0
+    assert learnt["gpu:GPU-1"] == 1.0
+
+
+def test_what_needs_no_baseline_goes_on(rig: Rig) -> None:
+    rig.sag()
+    supply = next(incident.entity_id for incident in rig.pipeline._incidents.values())
+    rig.guard.tell(accepted(supply, time_ns=rig.box.time_ns))
+    step = rig.guard.step()
+    assert [event.kind for event in step.events] == [EventKind.BASELINE]
+    assert step.findings == ()
+    assert all(incident.state is not IncidentState.CLOSED for incident in rig.pipeline._incidents.values())
+
+
+def test_the_guard_follows_what_people_say_and_writes_down_what_is_learnt(rig: Rig) -> None:
+    journal = JournalWriter(rig.folder / "person.jsonl")
+    rig.tick(5)
+    journal.append(accepted("gpu:nobody", time_ns=rig.box.time_ns))
+    journal.close()
+    rig.tick(40)  # two seconds: it looks once a second
+    told = [record for record in rig.sink.records if isinstance(record, Event)]
+    assert [event.message for event in told] == [WORDS]
+    rows = json.loads((rig.folder / "baselines.json").read_text())
+    assert {row["detector"] for row in rows} >= {"source_resistance", "novelty"}
+    assert all(0.0 <= row["learnt_ratio"] <= 1.0 for row in rows)
+    assert rig.guard.failures == 0
+    assert rig.clock.utc_ns() - START_NS < 60 * NS_PER_S

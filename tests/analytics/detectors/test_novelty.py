@@ -1,0 +1,148 @@
+"""A GPU that behaves as it never did: told as a note, and only while nothing else says why."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analytics.detectors.condition import set_aside
+from analytics.detectors.novelty import Novelty, NoveltyState
+from analytics.detectors.novelty_limits import NoveltyLimits
+from telemetry.clock import NS_PER_S
+from telemetry.frames import Frame
+from telemetry.records import Cause, EventKind, Finding, FindingStatus, Severity
+from tests.analytics.detectors.novelty_scenes import EVERY_S, node
+from tests.analytics.scenes import START_NS, event_of, node_of
+
+TOPOLOGY = node_of(4, 1)
+DETECTOR = Novelty(limits=NoveltyLimits())
+BEGINS = 280
+
+
+def judged(frame: Frame, *, state: NoveltyState | None = None, **told: Any) -> tuple[NoveltyState, tuple[Finding, ...]]:
+    state = state or DETECTOR.start(frame.spec)
+    if "events" in told:
+        state = DETECTOR.hear(state, told["events"])
+    if "findings" in told:
+        state = DETECTOR.hear_findings(state, told["findings"])
+    return DETECTOR.step(state, frame, TOPOLOGY)
+
+
+def finding_about(entity_id: str, *, row: int, status: FindingStatus = FindingStatus.RAISED) -> Finding:
+    time_ns = START_NS + round(row * EVERY_S * NS_PER_S)
+    return Finding(
+        id=f"other:{entity_id}:1",
+        time_ns=time_ns,
+        since_ns=time_ns,
+        detector="other",
+        cause=Cause.THERMAL_MARGIN,
+        entity_id=entity_id,
+        status=status,
+        severity=Severity.WARNING,
+        score=1.0,
+        summary="",
+        evidence=(),
+    )
+
+
+def raised(findings: tuple[Finding, ...]) -> list[Finding]:
+    return [one for one in findings if one.status is FindingStatus.RAISED]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_memory_that_gets_hotter_than_it_ever_was_for_its_load_is_told_within_minutes(seed: int) -> None:
+    (found,) = raised(judged(node(seed, hotter_c=10.0))[1])
+    assert (found.entity_id, found.cause, found.severity) == ("gpu:GPU-1", Cause.NOVELTY, Severity.INFO)
+    assert 0 <= found.time_ns - START_NS - BEGINS * EVERY_S * NS_PER_S <= 240 * NS_PER_S
+    assert "memory temperature" in found.summary
+    assert found.number("hbm_temp_c") > found.number("usual_hbm_temp_c") + 8.0  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_half_a_day_of_healthy_load_is_told_of_by_nobody(seed: int) -> None:
+    assert judged(node(seed, rows=1440))[1] == ()
+
+
+def test_a_load_that_all_siblings_share_is_not_new_however_hot_they_get() -> None:
+    frame = node(1)
+    there = np.arange(len(frame)) >= BEGINS
+    for name, factor in (("power_w", 1.15), ("gpu_temp_c", 1.15), ("hbm_temp_c", 1.15), ("sm_clock_mhz", 0.97)):
+        frame.signal(name)[there] *= factor
+    assert judged(frame)[1] == ()
+
+
+def test_a_gpu_that_idles_while_its_siblings_work_is_not_compared_with_them() -> None:
+    frame = node(2)
+    there = np.arange(len(frame)) >= BEGINS
+    for name, value in (("power_w", 60.0), ("gpu_temp_c", 35.0), ("hbm_temp_c", 38.0), ("gpu_util_ratio", 0.0)):
+        frame.signal(name)[there, 2] = value
+    assert judged(frame)[1] == ()
+
+
+@pytest.mark.parametrize("about", ["gpu:GPU-1", "supply:psu0", "node:box"])
+def test_what_another_finding_about_it_or_above_it_explains_is_not_told(about: str) -> None:
+    frame = node(3, hotter_c=12.0)
+    assert judged(frame, findings=[finding_about(about, row=BEGINS)])[1] == ()
+
+
+def test_a_finding_about_a_sibling_explains_nothing() -> None:
+    frame = node(3, hotter_c=12.0)
+    assert raised(judged(frame, findings=[finding_about("gpu:GPU-2", row=BEGINS)])[1])
+
+
+def test_it_clears_at_once_when_another_finding_comes_to_explain_it() -> None:
+    frame = node(3, hotter_c=12.0)
+    later = finding_about("gpu:GPU-1", row=BEGINS + 20)
+    told = judged(frame, findings=[later])[1]
+    assert [one.status for one in told][-1] is FindingStatus.CLEARED
+    assert told[-1].time_ns - later.time_ns <= 2 * EVERY_S * NS_PER_S
+    assert "something else accounts for it" in told[-1].summary
+
+
+def test_a_job_that_begins_is_given_time_to_settle() -> None:
+    frame = node(4, hotter_c=12.0, lasts=8)
+    began = event_of(at_s=BEGINS * EVERY_S, kind=EventKind.GPU_PROCESS, entity_id="gpu:GPU-1", code=None)
+    assert raised(judged(frame)[1])
+    assert judged(frame, events=[began])[1] == ()
+
+
+def test_clocks_cut_for_heat_are_told_by_others() -> None:
+    frame = node(5, hotter_c=12.0)
+    frame.signal("throttle_reasons")[BEGINS:, 1] = 0x20
+    assert judged(frame)[1] == ()
+
+
+def test_what_was_learnt_stays_until_a_person_accepts_the_gpu_as_it_is() -> None:
+    begins = {"rows": 1200, "begins": BEGINS, "lasts": 2000}
+    frame = node(6, hotter_c=12.0, **begins)
+    state, told = judged(frame.rows(0, 700))
+    assert raised(told)
+    assert not any(one.status is FindingStatus.CLEARED for one in told)
+    accepted = DETECTOR.accept(state, np.array([False, True, False, False]))
+    assert DETECTOR.threshold(accepted)[1] != DETECTOR.threshold(accepted)[1]
+    accepted = replace(accepted, conditions=set_aside(accepted.conditions, accepted.conditions.active))
+    after, then = judged(frame.rows(700, 1200), state=accepted)
+    assert then == ()
+    assert np.isfinite(DETECTOR.threshold(after)).all()
+    assert after.far[1] < NoveltyLimits().distance
+
+
+def test_nothing_is_learnt_of_windows_that_something_explains() -> None:
+    frame = node(7, rows=100)
+    state, _ = judged(frame, findings=[finding_about("gpu:GPU-1", row=0)])
+    assert state.models.windows.tolist() == [99.0, 0.0, 99.0, 99.0]
+
+
+def test_a_gpu_without_siblings_is_compared_with_its_own_past_and_says_that_a_job_looks_the_same() -> None:
+    frame = node(8, gpus=1, odd=0, hotter_c=12.0)
+    alone = Novelty(limits=NoveltyLimits())
+    _, told = alone.step(alone.start(frame.spec), frame, node_of(1, 0))
+    (found,) = raised(told)
+    assert "a new kind of job looks the same" in found.summary
+
+
+def test_limits_that_cannot_be_are_refused() -> None:
+    for wrong in ({"distance": 0.0}, {"learn_windows": 3}, {"smoothing": 2.0}, {"window_s": 0.1}):
+        with pytest.raises(ValueError, match=r"above 0|at least"):
+            replace(NoveltyLimits(), **wrong)

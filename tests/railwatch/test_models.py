@@ -1,0 +1,89 @@
+"""``railwatch models``: thresholds for a budget out of healthy time, and the file that the configuration takes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from railwatch.config.loading import load_config
+from railwatch.config.thresholds import limits_of, read_thresholds
+from telemetry.errors import ConfigError
+from telemetry.recording import RecordingMeta, write_recording
+from tests.analytics.detectors.novelty_scenes import node
+from tests.analytics.scenes import node_of
+from tests.railwatch.test_cli import Run, objects
+from tests.railwatch.test_cli import run as run  # noqa: PLC0414  # the fixture
+
+# A quarter of an hour is learnt, so that five hours hold the day's worth of blocks that a threshold needs.
+SHORT = "detectors: {novelty: {learn_windows: 30}}\n"
+
+
+def recorded(path: Path, *, hours: float) -> Path:
+    """A healthy node with four GPUs."""
+    frame = node(1, rows=round(hours * 120))
+    write_recording(path, [frame], topology=node_of(4, 0), meta=RecordingMeta(node="box", simulated=True))
+    return path
+
+
+def test_too_little_healthy_time_is_said_and_nothing_is_raised(run: Run, tmp_path: Path) -> None:
+    recording, out = recorded(tmp_path / "short.parquet", hours=0.5), tmp_path / "t.yaml"
+    status, text, _ = run("models", "calibrate", str(recording), "--out", str(out))
+    assert status == 0
+    assert "too little healthy time" in text
+    assert read_thresholds(out).thresholds == {}
+
+
+def test_a_file_that_was_written_is_taken_by_the_configuration(run: Run, tmp_path: Path) -> None:
+    recording, out = recorded(tmp_path / "day.parquet", hours=4.5), tmp_path / "t.yaml"
+    config = tmp_path / "railwatch.yaml"
+    config.write_text(SHORT)
+    status, text, _ = run("models", "calibrate", str(recording), "--out", str(out), "--config", str(config), "--json")
+    assert status == 0
+    rows = {row["limit"]: row for row in objects(text)}
+    assert rows["novelty.distance"]["blocks"] >= 24
+    assert rows["novelty.distance"]["wanted"] > rows["novelty.distance"]["largest"]
+    config.write_text(f"{SHORT}analytics: {{thresholds: {out}}}\n")
+    assert run("config", "check", str(config))[0] == 0
+    status, text, _ = run("models", "thresholds", "--config", str(config), "--json")
+    assert {row["limit"] for row in objects(text)} == set(rows)
+
+
+def test_thresholds_raise_the_limits_of_a_run_and_lower_none(tmp_path: Path) -> None:
+    held = tmp_path / "t.yaml"
+    body = {"novelty.distance": 7.5, "airflow.ratio": 0.01}
+    held.write_text(
+        json.dumps({"version": 1, "pages_per_node_month": 0.1, "healthy_node_days": 3.0, "thresholds": body})
+    )
+    limits = limits_of(load_config(None, {"RAILWATCH_ANALYTICS__THRESHOLDS": str(held)}))
+    assert limits.novelty.distance == 7.5
+    assert limits.airflow.ratio == load_config(None, {}).detectors.airflow.ratio
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("version: 2\npages_per_node_month: 0.1\nhealthy_node_days: 1\nthresholds: {}\n", "version"),
+        ("version: 1\npages_per_node_month: 0.1\nhealthy_node_days: 1\nthresholds: {nope.x: 1}\n", "unknown limit"),
+        ("version: 1\npages_per_node_month: 0.1\nhealthy_node_days: 1\nthresholds: {airflow.ratio: -1}\n", "above 0"),
+        ("[]\n", "keys and values"),
+    ],
+)
+def test_a_bad_file_is_refused_with_one_line_that_names_it(tmp_path: Path, run: Run, text: str, named: str) -> None:
+    held, config = tmp_path / "t.yaml", tmp_path / "railwatch.yaml"
+    held.write_text(text)
+    config.write_text(f"analytics: {{thresholds: {held}}}\n")
+    with pytest.raises(ConfigError):
+        limits_of(load_config(config, {}))
+    status, out, err = run("config", "check", str(config))
+    assert status == 2
+    (line,) = (out + err).strip().splitlines()
+    assert str(held) in line
+    assert named in line
+
+
+def test_a_budget_and_a_place_that_cannot_be_are_refused(tmp_path: Path, run: Run) -> None:
+    recording = recorded(tmp_path / "short.parquet", hours=0.1)
+    for wrong in (("--pages-per-node-month", "0"), ("--out", str(tmp_path / "nowhere" / "t.yaml"))):
+        status, _, err = run("models", "calibrate", str(recording), *wrong)
+        assert (status, len(err.strip().splitlines())) == (2, 1)
+        assert wrong[0] in err
