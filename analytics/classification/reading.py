@@ -28,7 +28,7 @@ _APPLICATION_XIDS = frozenset({13, 31, 32, 43, 45, 69, 109, 119, 120})
 _XID_OFF_THE_BUS = 79
 # IPMI 2.0 table 42-3, sensor type << 8 | offset: power supply input lost or out of range, power unit input lost.
 _INPUT_CODES = frozenset({0x0803, 0x0804, 0x0805, 0x0904})
-
+_FOLLOWS_BRAKE = frozenset({Cause.POWER_BRAKE, Cause.HW_SLOWDOWN})
 ELECTRICAL_SIGNS: dict[Cause, Sign] = {
     Cause.SUPPLY_SAG: Sign.SAG,
     Cause.POWER_BRAKE: Sign.BRAKE,
@@ -84,6 +84,7 @@ def observations(scene: Scene) -> tuple[Observation, ...]:
     told = chain(
         *(_of_finding(finding, scene.kinship) for finding in (*scene.own, *scene.beside)),
         _together(scene),
+        _of_brake(scene),
         _of_heat(scene),
         _of_loss(scene),
         _of_silence(scene),
@@ -139,6 +140,14 @@ def _together(scene: Scene) -> Iterator[Observation]:
     if len(group) > 1:
         names = _named(group, scene.kinship)
         yield _seen(Sign.SUPPLIES_TOGETHER, min(one.since_ns for one in group), f"{names} deviate together")
+
+
+def _of_brake(scene: Scene) -> Iterator[Observation]:
+    """Give that a brake is all that there is, where somebody measures the supply."""
+    brakes = [one for one in scene.own if one.cause is Cause.POWER_BRAKE]
+    if brakes and scene.fed_seen and all(one.cause in _FOLLOWS_BRAKE for one in scene.own):
+        words = "the supply side is measured and shows nothing beside the brake"
+        yield _seen(Sign.BRAKE_ALONE, min(one.since_ns for one in brakes), words)
 
 
 def _of_heat(scene: Scene) -> Iterator[Observation]:

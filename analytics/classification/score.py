@@ -30,7 +30,9 @@ class Weights:
     Parameters
     ----------
     temperature
-        Above 1 flattens the probabilities, below 1 sharpens them. Own choice until it is fitted to outcomes.
+        Above 1 flattens the probabilities, below 1 sharpens them. Fitted by log loss to 24 answers on simulated faults
+        (`evaluate judgement`, development seeds 11 and 12, all right at a mean probability of 0.95): least at 0.97 of
+        this, which is no reason to leave 1.
     precedence
         Bonus for the classes whose evidence came first, in natural logarithms. Own choice: odds of 1.6.
     contradiction

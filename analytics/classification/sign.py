@@ -11,6 +11,7 @@ class Sign(StrEnum):
 
     SAG = "sag"
     BRAKE = "brake"
+    BRAKE_ALONE = "brake_alone"
     SLOWDOWN = "slowdown"
     RESISTANCE_UP = "resistance_up"
     SUPPLY_OUT = "supply_out"

@@ -59,6 +59,22 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row(
+        sign=Sign.BRAKE_ALONE,
+        weight=_FINGERPRINT,
+        otherwise=(0.01, _RARE),
+        given=(
+            (
+                OVERLOAD,
+                0.5,
+                "the system power supply pulls it (nvml.h, power brake slowdown), before the rail falls; assumption",
+            ),
+            (SYNCHRONOUS, 0.05, "assumption: dips that pull it show on the rail"),
+            (LOST, 0.05, "assumption: a lost branch shows in its current"),
+            (INPUT, 0.05, "assumption: a supply that warns of its input while it still holds its output"),
+            (UNKNOWN, 0.1, "assumption: a board controller that caps power, a line that is shorted"),
+        ),
+    ),
+    Row(
         sign=Sign.SLOWDOWN,
         weight=_SYMPTOM,
         otherwise=(0.02, _RARE),

@@ -13,6 +13,7 @@ from analytics.detectors.hotter_than_siblings import HotterThanSiblings
 from analytics.detectors.hw_slowdown import HwSlowdown
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.link_health import LinkHealth
+from analytics.detectors.novelty import Novelty
 from analytics.detectors.port import Detector, EventDetector
 from analytics.detectors.power_brake import PowerBrake
 from analytics.detectors.rail_sag import RailSag
@@ -54,6 +55,8 @@ DETECTORS: tuple[Callable[[DetectorLimits], AnyDetector], ...] = (
     lambda limits: SensorLost(
         limits=limits.sensor_lost, name="supply_sensor_lost", kind=EntityKind.SUPPLY, watched=SUPPLY_SIGNALS
     ),
+    # Last, so that it has heard what the others say of the same rows.
+    lambda limits: Novelty(limits=limits.novelty),
 )
 
 EVENT_DETECTORS: tuple[Callable[[DetectorLimits], AnyEventDetector], ...] = (

@@ -92,6 +92,12 @@ class Conditions:
         return self.active | self.running
 
 
+def set_aside(conditions: Conditions, where: MaskArray) -> Conditions:
+    """Give the conditions with nothing set and nothing running on the entities marked."""
+    after = replace(conditions, active=conditions.active & ~where, running=conditions.running & ~where)
+    return replace(after, busy=bool(after.engaged.any()))
+
+
 def elapsed_ns(last_ns: int | None, now_ns: int) -> int:
     """Give the time since the row before, 0 across a hole, a first row, or a clock that was set back."""
     if last_ns is None or not 0 < now_ns - last_ns <= GAP_NS:

@@ -3,7 +3,8 @@
 They show full utilisation at a fraction of the power that they compute with, all of it standing still, and no step
 ends. A field report of a four-V100 node with loose module screws adds what the host shows: the driver's thread nv_queue
 takes a processor, then the interrupt thread does (blbadger.github.io/gpu-server). Where the job tells its steps, their
-absence is the first witness; where none does, the driver's threads must be, and for longer. GPUs that spin because a
+absence is the first witness; where none does, the driver's threads must be, and for longer. The same holds where steps
+end on the node while a GPU spins beside siblings that work: they are the steps of another job. GPUs that spin because a
 sibling fell silent wait for it, and `gpu_lost` says so.
 """
 
@@ -16,6 +17,7 @@ from analytics.detectors.borrowing import Borrowed, How
 from analytics.detectors.bus_limits import HangLimits
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
+from analytics.detectors.hang_suspects import suspects_in_words
 from analytics.detectors.heartbeat import Heartbeat, after_steps
 from analytics.detectors.seconds import Tally, newest, passed_s, stretches
 from analytics.detectors.spinning import Spin, after_second
@@ -53,7 +55,8 @@ class Open:
 class HangState:
     """What is carried from row to row.
 
-    `threads_s` says for how long a thread of the driver spins, `quiet_links_s` for how long the links made no error.
+    `threads_s` says for how long a thread of the driver spins, `quiet_links_s` for how long the links made no error,
+    `others` where the steps that ended since a GPU began to spin were another job's.
     """
 
     second: int | None
@@ -67,6 +70,7 @@ class HangState:
     link_errors: FloatArray
     quiet_links_s: FloatArray
     heard: MaskArray
+    others: MaskArray
     siblings: Siblings
 
 
@@ -105,6 +109,7 @@ class Hang:
             link_errors=unknown,
             quiet_links_s=np.full(size, np.inf),
             heard=np.zeros(size, dtype=np.bool_),
+            others=np.zeros(size, dtype=np.bool_),
             siblings=Siblings.unknown(),
         )
 
@@ -141,11 +146,15 @@ class Hang:
             heard=state.heard | (now.power.count > 0),
         )
         util = np.where(now.util.count > 0, now.util.low, np.nan)
-        progress = state.heartbeat.moved
+        works = now.power.high > self.limits.power_ratio * state.spin.compute_w
+        beside = state.heartbeat.moved & ~works & any_sibling(works, state.siblings.groups)
+        progress = state.heartbeat.moved & ~beside
         spin = after_second(
             state.spin, now.power, util, now.memory_bytes, passed_s=passed, progress=progress, limits=self.limits
         )
-        state = replace(state, spin=spin)
+        # A step that ends as a spin begins may still be its own.
+        others = (state.others & (spin.lasted_s > 0)) | (beside & (spin.lasted_s >= self.limits.spin_s))
+        state = replace(state, spin=spin, others=others)
         over = self._evidence(state) & (util >= self.limits.util_ratio) & ~progress
         conditions, changes = judge(
             state.conditions,
@@ -166,7 +175,9 @@ class Hang:
         stalled = beat.stalled(spins, at_least_s=limits.stall_s, steps=limits.stall_steps)
         told = stalled & (witness | (beat.stalled_s >= limits.alone_s))
         # Without a word of the job, errors of a link beside a small steady load would be too weak a sign.
-        untold = ~beat.known & (spin.lasted_s >= limits.silent_spin_s) & (state.threads_s >= limits.spin_s)
+        untold = (
+            (~beat.known | state.others) & (spin.lasted_s >= limits.silent_spin_s) & (state.threads_s >= limits.spin_s)
+        )
         found: MaskArray = told | untold
         return found
 
@@ -181,11 +192,18 @@ class Hang:
         witness = self._witness(state)
 
         def say(index: int, status: FindingStatus) -> Statement:
-            return self._say(state, index, status, entities[index], witness=bool(witness[index]))
+            suspects = suspects_in_words(
+                index, entities, state.siblings.groups, heard=state.heard, spinning_s=state.spin.lasted_s
+            )
+            suspects = "" if state.others[index] else suspects  # siblings that work have entered another job
+            sure = bool(witness[index])
+            return self._say(state, index, status, entities[index], witness=sure, suspects=suspects)
 
         return tuple(word(self.name, Cause.HANG, entities, state.conditions, changes, now_ns=now_ns, say=say))
 
-    def _say(self, state: HangState, index: int, status: FindingStatus, entity: Entity, *, witness: bool) -> Statement:
+    def _say(
+        self, state: HangState, index: int, status: FindingStatus, entity: Entity, *, witness: bool, suspects: str
+    ) -> Statement:
         spin, beat = state.spin, state.heartbeat
         power_w, compute_w = float(spin.power_w[index]), float(spin.compute_w[index])
         stalled_s = float(beat.stalled_s[index]) if beat.known[index] else float("nan")
@@ -194,10 +212,11 @@ class Hang:
                 f"{entity.name} works again for {self.limits.clear_after_s:g} s: steps end, or the load is another"
             )
         else:
+            steps = _steps_in_words(state, index)
             summary = (
-                f"{entity.name} hangs: {_steps_in_words(beat, index)}it spins at full utilisation and {power_w:.0f} W, "
+                f"{entity.name} hangs: {steps}it spins at full utilisation and {power_w:.0f} W, "
                 f"{power_w / compute_w:.0%} of the {compute_w:.0f} W that it computes with, still for "
-                f"{spin.lasted_s[index]:.0f} s; {_witness_in_words(state, index, self.limits)}; "
+                f"{spin.lasted_s[index]:.0f} s; {_witness_in_words(state, index, self.limits)}{suspects}; "
                 "a step that ends would disprove it"
             )
         return Statement(
@@ -239,7 +258,10 @@ def _counted(before: Open, rows: list[FloatArray]) -> Open:
     )
 
 
-def _steps_in_words(beat: Heartbeat, index: int) -> str:
+def _steps_in_words(state: HangState, index: int) -> str:
+    beat = state.heartbeat
+    if state.others[index]:
+        return "steps end beside it, where its siblings work, but "
     if not beat.known[index]:
         return "the job tells no steps, but "
     return f"no step for {beat.stalled_s[index]:.0f} s (one took {beat.median_s(index):.1f} s before), "

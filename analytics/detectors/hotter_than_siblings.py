@@ -2,7 +2,8 @@
 
 Compared is the thermal resistance theta = (T - T_inlet) / P, each GPU's against the median of the others of its node,
 so that load, inlet air and fan speed cancel out: they move all siblings alike, a bad thermal interface moves one. The
-excess in kelvin at the power drawn is given beside the ratio. It needs at least two comparable siblings.
+excess in kelvin at the power drawn is given beside the ratio. It needs at least two comparable siblings: GPUs that are
+seen, and whose load changed lately as its own did, because a heat sink stays warm for a minute after its load is gone.
 """
 
 from dataclasses import dataclass, replace
@@ -26,6 +27,11 @@ _MIN_SIBLINGS = 2
 _JUDGE_EVERY_NS = NS_PER_S
 # Siblings that hardly warm above the inlet say nothing about how well heat leaves them.
 _MIN_RISE_C = 5.0
+# own choice: five readings at 1 Hz that fail to come in a row.
+_SEEN_WITHIN_S = 5.0
+# own choice: where the power of late over that of the last minute differs by more from the siblings', the heat sinks
+# carry what different loads left in them. Healthy ranks of one job differ by some hundredths.
+_UNLIKE_RATIO = 0.15
 # 30 % over the siblings is the far end of the score, the level that physics-based estimators call severe.
 _WORST_RATIO = 1.30
 
@@ -105,6 +111,7 @@ class HotterThanSiblings:
         limits = self.limits
         comparison = self._compare(state, now_ns, power_limit_w)
         ratio, excess_c = comparison.ratio, comparison.excess_c
+        shows_c = (comparison.sibling_c - limits.inlet_c) * (limits.ratio - 1.0)
         passed_ns = 0 if state.judged_ns is None else max(now_ns - state.judged_ns, 0)
         over = (ratio > limits.ratio) & (excess_c > limits.excess_c)
         conditions, changes = judge(
@@ -112,7 +119,8 @@ class HotterThanSiblings:
             now_ns=now_ns,
             elapsed_ns=min(passed_ns, 2 * _JUDGE_EVERY_NS),
             over=over,
-            under=(ratio < limits.clear_ratio) | (excess_c < limits.clear_excess_c),
+            # At little load a bad interface makes few kelvin: only where its limit would show is less a sign of health.
+            under=(ratio < limits.clear_ratio) & (shows_c >= limits.clear_excess_c),
             seen=~np.isnan(ratio),
             holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
         )
@@ -123,7 +131,10 @@ class HotterThanSiblings:
     def _compare(self, state: HotterThanSiblingsState, now_ns: int, power_limit_w: FloatArray) -> Comparison:
         limits, means = self.limits, state.means
         gate_w = np.where(np.isnan(power_limit_w), limits.min_power_w, limits.min_power_ratio * power_limit_w)
-        loaded = (means.observed_s >= limits.settle_s) & (means.power_w > gate_w)
+        seen = (means.observed_s >= limits.settle_s) & means.seen_within(now_ns, _SEEN_WITHIN_S)
+        change = np.where(seen, means.power_w / means.long_power_w, np.nan)
+        usual = sibling_median(change, state.siblings.groups, min_siblings=_MIN_SIBLINGS)
+        loaded = (means.power_w > gate_w) & (np.abs(change - usual) <= _UNLIKE_RATIO * usual)
         theta = np.where(loaded, (means.temp_c - limits.inlet_c) / means.power_w, np.nan)
         free = ~means.cooled_within(now_ns, limits.smoothing_s)
         others = sibling_median(np.where(free, theta, np.nan), state.siblings.groups, min_siblings=_MIN_SIBLINGS)

@@ -16,6 +16,7 @@ from analytics.detectors.heat_limits import (
     ThermalResistanceLimits,
     WarmInletLimits,
 )
+from analytics.detectors.novelty_limits import NoveltyLimits
 from analytics.detectors.supply_limits import SourceResistanceLimits, SupplyHeadroomLimits, SupplyPlausibilityLimits
 from telemetry.durations import DurationS
 
@@ -141,9 +142,11 @@ class HotterThanSiblingsLimits:
         Thermal resistance over the median of the siblings. Assumption, tuned on simulated thermal interfaces: a
         mis-torqued V100 cold plate (+0.055 K/W on 0.115 K/W) gives 1.48; one in a thousand healthy ones is above 1.15.
     excess_c, clear_excess_c
-        Floor in kelvin, so that 1 K steps of the sensor, slots that breathe their neighbours' warm air (up to 2.5 K)
-        and boards that tell their power wrong (within 5 %) do not count: one healthy GPU in a thousand is above 5 K
-        (assumption, simulated).
+        Floor in kelvin to be told, and what a ratio at its limit must make at the load of the moment for a lower one to
+        clear it: an excess falls with the power, so that it alone would come and go with the load. The floor is so
+        high that 1 K steps of the sensor, slots that breathe their neighbours' warm air (up to 2.5 K) and boards that
+        tell their power wrong (within 5 %) do not count: one healthy GPU in a thousand is above 5 K (assumption,
+        simulated).
     min_power_ratio, min_power_w
         Power from which heat tells of the interface and not of the slot: 40 % of the limit in force, or 120 W (40 %
         of a V100's 300 W) where the limit is unknown.
@@ -210,10 +213,18 @@ class SensorLostLimits:
         Absence before it is told.
     clear_after_s
         Time that the signal must be there again before it counts as back.
+    rest_s
+        Time without work on all GPUs of a node before they fell silent together, for their silence to be no more than
+        noted. own choice: longer than any pause between steps, shorter than it takes to end jobs and change a driver.
+    away_s
+        Time after which such silence is a warning all the same. own choice: a driver is changed in minutes, a node
+        that restarts takes up to ten.
     """
 
     hold_s: DurationS = 5.0
     clear_after_s: DurationS = 5.0
+    rest_s: DurationS = 5.0
+    away_s: DurationS = 900.0
 
     __pydantic_config__ = _STRICT
 
@@ -258,5 +269,6 @@ class DetectorLimits:
     source_resistance: SourceResistanceLimits = field(default_factory=SourceResistanceLimits)
     supply_headroom: SupplyHeadroomLimits = field(default_factory=SupplyHeadroomLimits)
     supply_plausibility: SupplyPlausibilityLimits = field(default_factory=SupplyPlausibilityLimits)
+    novelty: NoveltyLimits = field(default_factory=NoveltyLimits)
 
     __pydantic_config__ = _STRICT

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from analytics.detectors.accepting import learnt_anew
 from analytics.detectors.borrowing import Borrowed, Loan, held, widen, widened
 from analytics.detectors.build import AnyDetector, AnyEventDetector, build_detectors, build_event_detectors
 from analytics.detectors.joining import JoinState, join, start_join
@@ -72,7 +73,17 @@ class Panel:
             own if own is None or not hasattr(detector, "hear") else detector.hear(own, events)
             for detector, own in zip(self.detectors, state.detectors, strict=True)
         ]
+        entities = {kind: joined.spec.entities for kind, joined in state.joins}
+        told = [
+            learnt_anew(detector, own, entities.get(detector.kind, ()), events)
+            for detector, own in zip(self.detectors, told, strict=True)
+        ]
         return replace(state, detectors=tuple(told))
+
+    @property
+    def learning(self) -> tuple[str, ...]:
+        """Name the detectors whose baselines a person can accept."""
+        return tuple(detector.name for detector in self.detectors if hasattr(detector, "accept"))
 
     def step(
         self, state: PanelState, frames: Sequence[Frame], topology: Topology
@@ -87,7 +98,8 @@ class Panel:
         states: list[Any] = []
         all_loans: list[tuple[Loan, ...]] = []
         findings: list[Finding] = []
-        for detector, own, loans in zip(self.detectors, state.detectors, state.loans, strict=True):
+        for detector, before, loans in zip(self.detectors, state.detectors, state.loans, strict=True):
+            own = _told(detector, before, findings)
             if own is None or detector.kind not in joined:
                 states.append(own)
                 all_loans.append(held(loans, joined))
@@ -112,7 +124,17 @@ class Panel:
             after, found = detector.step(own, events, now_ns, topology)
             states.append(after)
             findings.extend(found)
-        return replace(state, event_detectors=tuple(states)), tuple(findings)
+        told = tuple(
+            _told(detector, own, findings) for detector, own in zip(self.detectors, state.detectors, strict=True)
+        )
+        return replace(state, detectors=told, event_detectors=tuple(states)), tuple(findings)
+
+
+def _told(detector: AnyDetector, own: Any, findings: Sequence[Finding]) -> Any:
+    """Give the state of a detector that listens to what the others say, after it was told; any other as it is."""
+    if own is None or not findings or not hasattr(detector, "hear_findings"):
+        return own
+    return detector.hear_findings(own, findings)
 
 
 def _borrowed(detector: AnyDetector) -> tuple[Borrowed, ...]:

@@ -1,14 +1,15 @@
 """Lost sensor: signals that were there are absent, so the health of their entity is unknown, never healthy.
 
 One finding per entity, however many of its signals are gone. A GPU that vanished alone is `gpu_lost`'s and not said
-twice.
+twice. Where all GPUs of a node fall silent at once and none of them worked, as when somebody changes the driver, no job
+is at stake: that is noted, and becomes a warning if they stay away.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.connectivity import Siblings
+from analytics.connectivity import Siblings, any_sibling
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, elapsed_ns, judge, tell
 from analytics.detectors.limits import SensorLostLimits
@@ -28,6 +29,33 @@ _GPU_CORE = ("power_w", "sm_clock_mhz", "gpu_temp_c")
 
 # A lone sample goes missing in healthy telemetry, in one signal or in another: only a stretch of one signal counts.
 _MIN_ROWS = 3
+# Below this utilisation nothing runs on a GPU; own choice, above what a display or a query of the driver leaves there.
+_WORKS_RATIO = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rest:
+    """When each GPU last worked, and whether it rested when it fell silent; arrays of shape ``(n_entities,)``."""
+
+    worked_ns: TimeArray
+    before_silence: MaskArray
+
+    @staticmethod
+    def unknown(n_entities: int) -> "Rest":
+        """Give what holds before the first row; nothing rests that was never heard."""
+        return Rest(worked_ns=np.zeros(n_entities, dtype=np.int64), before_silence=np.zeros(n_entities, dtype=np.bool_))
+
+    def after(self, util_ratio: FloatArray, now_ns: int, silent: MaskArray, *, rest_ns: int) -> "Rest":
+        """Give what holds after a row; what is not read neither works nor rests."""
+        told = ~np.isnan(util_ratio)
+        if not told.any():
+            return self
+        works = told & ((util_ratio >= _WORKS_RATIO) | (self.worked_ns == 0))
+        rests = told & ~works & (now_ns - self.worked_ns >= rest_ns)
+        return Rest(
+            worked_ns=np.where(works, now_ns, self.worked_ns),
+            before_silence=np.where(told & ~silent, rests, self.before_silence),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,18 +93,23 @@ class Absence:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SensorLostState:
-    """What is carried from row to row."""
+    """What is carried from row to row; `noted` marks silence that is no more than noted, shape ``(n_entities,)``."""
 
     last_ns: int | None
     conditions: Conditions
     absence: Absence
     presence: Presence
+    rest: Rest
+    noted: MaskArray
     siblings: Siblings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorLost:
-    """Raises `Cause.SENSOR_LOST` on one kind of entity; watches those of `watched` that the table has."""
+    """Raises `Cause.SENSOR_LOST` on one kind of entity; watches those of `watched` that the table has.
+
+    A warning, or info for as long as all GPUs of a node are away together and none of them worked.
+    """
 
     limits: SensorLostLimits
     name: str
@@ -93,6 +126,8 @@ class SensorLost:
             conditions=Conditions.idle(size),
             absence=Absence.never_heard(size, watched),
             presence=Presence.never(size),
+            rest=Rest.unknown(size),
+            noted=np.zeros(size, dtype=np.bool_),
             siblings=Siblings.unknown(),
         )
 
@@ -103,15 +138,18 @@ class SensorLost:
         names = tuple(name for name in self.watched if name in frame.spec.signals)
         missing = np.isnan(frame.values[:, :, [frame.spec.signals.index(name) for name in names]])
         core = [names.index(name) for name in _GPU_CORE if self.kind is EntityKind.GPU and name in names]
-        pci = optional(frame, "pci_present")
+        pci, util = optional(frame, "pci_present"), optional(frame, "gpu_util_ratio")
+        rest_ns = round(self.limits.rest_s * NS_PER_S)
         state = replace(state, siblings=state.siblings.under(topology, frame.spec.entities))
         findings: list[Finding] = []
         for row, now_ns in enumerate(frame.time_ns.tolist()):
-            presence, lost = state.presence, np.zeros(len(frame.spec.entities), dtype=np.bool_)
+            lost = np.zeros(len(frame.spec.entities), dtype=np.bool_)
             if core:
-                presence = presence.after(np.all(missing[row][:, core], axis=1))
+                presence = state.presence.after(np.all(missing[row][:, core], axis=1))
+                rest = state.rest.after(util[row], now_ns, presence.silent, rest_ns=rest_ns)
                 lost = structural_loss(presence, state.siblings.groups, pci[row]).lost
-            state, changes = self._judge(replace(state, presence=presence), now_ns, missing[row], lost)
+                state = replace(state, presence=presence, rest=rest)
+            state, changes = self._judge(state, now_ns, missing[row], lost)
             if changes.some:
                 findings.extend(self._word(state, changes, now_ns, frame.spec.entities, names=names))
         return state, tuple(findings)
@@ -141,9 +179,19 @@ class SensorLost:
             since_ns = conditions.since_ns.copy()
             since_ns[changes.raised] = now_ns - absence.lasted_ns[changes.raised].max(axis=1)
             conditions = replace(conditions, since_ns=since_ns)
-        badness: FloatArray = late.sum(axis=1).astype(np.float64)
+        noted = state.noted & (absence.lasted_ns.max(axis=1, initial=0) < self.limits.away_s * NS_PER_S)
+        noted[changes.raised] = self._rested_together(state)[changes.raised]
+        # What is more than noted is one step worse, so that silence which lasts is told anew.
+        badness: FloatArray = late.sum(axis=1) + 1.0 - noted
         conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
-        return replace(state, last_ns=now_ns, conditions=conditions, absence=absence), changes
+        return replace(state, last_ns=now_ns, conditions=conditions, absence=absence, noted=noted), changes
+
+    def _rested_together(self, state: SensorLostState) -> MaskArray:
+        """Give which GPUs are silent with all their siblings, and none of them had work to lose."""
+        heard = state.presence.heard
+        rested = heard & state.presence.silent & state.rest.before_silence
+        together: MaskArray = rested & ~any_sibling(heard & ~rested, state.siblings.groups)
+        return together
 
     def _word(
         self,
@@ -159,13 +207,14 @@ class SensorLost:
             missing = [name for name, absent in zip(names, rows, strict=True) if absent]
             seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
             name = entities[index].name
+            why = ", and no job was running: as when the driver is changed" if state.noted[index] else ""
             summary = (
-                f"no reading of {', '.join(missing)} from {name} for {seconds:.1f} s; its health is unknown"
+                f"no reading of {', '.join(missing)} from {name} for {seconds:.1f} s; its health is unknown{why}"
                 if status is not FindingStatus.CLEARED
                 else f"all readings of {name} are back for {self.limits.clear_after_s:g} s"
             )
             return Statement(
-                severity=Severity.WARNING,
+                severity=Severity.INFO if state.noted[index] else Severity.WARNING,
                 score=len(missing) / len(names),
                 summary=summary,
                 evidence=evidence(

@@ -14,12 +14,14 @@ from pydantic import ConfigDict
 from analytics.classification.reading import observations
 from analytics.classification.score import Weights, classify
 from analytics.connectivity import Kinship, root_of
+from analytics.incidents.aftermath import loss_behind, told_ahead
 from analytics.incidents.book_document import as_document, read_document
 from analytics.incidents.case import Case, Judged, merged, open_case, settled, with_finding
 from analytics.incidents.endings import absent, closed_as, unseen
 from analytics.incidents.families import (
     BESIDE,
     ELECTRICAL,
+    FABRIC,
     FAMILIES,
     FOLDS,
     LOSS,
@@ -29,12 +31,14 @@ from analytics.incidents.families import (
     finding_key,
     points_to_parent,
 )
+from analytics.incidents.shifted import carried_for, shed_by
 from analytics.incidents.silence import Silence, next_change_ns, silence_of
 from analytics.incidents.storm import Openings, folds, joined, places_of, storm_case, storm_words
+from analytics.incidents.supply_remark import supply_remark
 from analytics.incidents.surroundings import Surroundings
 from telemetry.clock import NS_PER_S
 from telemetry.durations import DurationS
-from telemetry.entities import EntityKind, Topology
+from telemetry.entities import Topology
 from telemetry.records import Cause, Event, Finding, FindingStatus, Hypothesis, Incident
 
 # own choice: a likelier answer than this much before is worth telling although no finding of the incident changed.
@@ -61,7 +65,7 @@ class BookSettings:
         Where more incidents than this open on one node or rack within this time, it is an alarm flood and they become
         one, except those about power, heat, lost GPUs and hangs: 10 in 10 min (ISA 18.2, EEMUA 191).
     temperature
-        Above 1 the probabilities of the hypotheses are more cautious, below 1 bolder. Own choice until it is fitted.
+        Above 1 the probabilities of the hypotheses are more cautious, below 1 bolder; 1 was fitted to simulated faults.
     silences
         Who asked for quiet, each with `until`, `who`, `why`, and if need be `start`, `entity` and `causes`; incidents
         are kept and marked, and nobody is called. See docs/explanation/causes-and-confidence.md.
@@ -131,6 +135,7 @@ class IncidentBook:
                 self._clear(finding, kinship)
             else:
                 closed.extend(self._take_in(finding, now_ns, kinship))
+                closed.extend(self._gather_aftermath(finding, now_ns, kinship))
         self._forget(now_ns, kinship)
         if self._silences_change_ns is not None and now_ns >= self._silences_change_ns:
             self._silences_change_ns = next_change_ns(self._settings.silences, now_ns)
@@ -170,10 +175,12 @@ class IncidentBook:
         )
 
     @staticmethod
-    def restore(snapshot: Mapping[str, Any], *, now_ns: int, settings: BookSettings | None = None) -> "IncidentBook":
+    def restore(
+        snapshot: Mapping[str, Any], *, now_ns: int, settings: BookSettings | None = None, detectors_go_on: bool = False
+    ) -> "IncidentBook":
         """Give the book that a snapshot describes.
 
-        Detectors start anew, so what was active must be told again within `confirm_s`, else it counts as cleared. A
+        Unless detectors go on, what was active must be told again within `confirm_s`, else it counts as cleared. A
         lost GPU that the topology no longer has cannot be told again: it stays lost.
 
         Raises
@@ -190,7 +197,8 @@ class IncidentBook:
         book._storms = {stored.incident.id: None for stored in document.cases if stored.storm}
         book._around.restore(document.events, document.closed_findings)
         book._openings.restore(document.openings)
-        book._confirm_until_ns = now_ns + round(book._settings.confirm_s * NS_PER_S)
+        if not detectors_go_on:
+            book._confirm_until_ns = now_ns + round(book._settings.confirm_s * NS_PER_S)
         return book
 
     def _under(self, topology: Topology) -> Kinship:
@@ -199,21 +207,21 @@ class IncidentBook:
             self._around.settle(self._kinship)
             self._places.clear()
             for case in self._cases.values():
-                self._places.setdefault(_place(case, self._kinship), {})[case.incident.id] = None
+                self._places.setdefault(case.place(self._kinship), {})[case.incident.id] = None
         return self._kinship
 
     def _take_in(self, finding: Finding, now_ns: int, kinship: Kinship) -> tuple[Incident, ...]:
         """Put a finding where it belongs; give the incidents that were merged into another for it."""
         near = self._near(family_of(finding.cause), finding.entity_id, kinship)
-        storms = self._storms_over(finding.entity_id, kinship)
-        root = root_of(
-            finding,
-            [other for case in near for other in case.active if points_to_parent(finding.cause)],
-            kinship,
-            window_ns=round(self._settings.group_window_s * NS_PER_S),
-        )
-        home = next((case for case in (*near, *storms) if case.holds(finding)), None) or next(
-            (case for case in near if case.takes_in(finding, root, kinship)), None
+        storms, losses = self._storms_over(finding.entity_id, kinship), self._near(LOSS, finding.entity_id, kinship)
+        window_ns = round(self._settings.group_window_s * NS_PER_S)
+        others = [other for case in near for other in case.incident.findings if points_to_parent(finding.cause)]
+        root = root_of(finding, others, kinship, window_ns=window_ns)
+        home = (
+            next((case for case in (*near, *storms, *losses) if case.holds(finding)), None)
+            or next((case for case in near if case.takes_in(finding, root, kinship)), None)
+            or shed_by(finding, near, kinship)
+            or loss_behind(finding, losses, kinship)
         )
         if home is not None:
             self._put(with_finding(home, finding), kinship)
@@ -221,7 +229,7 @@ class IncidentBook:
         below = kinship.descendants(root) | {root}
         kin = [
             case for case in near if case.incident.entity_id in below and explains(finding.cause, case.incident.cause)
-        ]
+        ] or carried_for(finding, near, kinship, window_ns=window_ns)
         if kin:
             return self._merge(kin, finding, root, now_ns, kinship=kinship)
         if storms and finding.cause in FOLDS:
@@ -275,10 +283,21 @@ class IncidentBook:
         """Give the cases of a family on the node of an entity."""
         return [self._cases[case_id] for case_id in self._places.get((family, kinship.top(entity_id)), ())]
 
+    def _gather_aftermath(self, lost: Finding, now_ns: int, kinship: Kinship) -> tuple[Incident, ...]:
+        """Take in what a loss did and was told ahead of it; give the incidents that were."""
+        near = self._near(LOSS, lost.entity_id, kinship) if lost.cause is Cause.GPU_LOST else []
+        gone = []
+        for home in [case for case in near if case.holds(lost)]:
+            for case in told_ahead(lost, [*near, *self._near(FABRIC, lost.entity_id, kinship)], kinship):
+                self._drop(case, kinship)
+                self._put(merged(self._cases[home.incident.id], case), kinship)
+                gone.append(closed_as(case.incident, now_ns, f"merged into {home.incident.id}"))
+        return tuple(gone)
+
     def _put(self, case: Case, kinship: Kinship) -> None:
         case_id = case.incident.id
         self._cases[case_id] = case
-        self._places.setdefault(_place(case, kinship), {})[case_id] = None
+        self._places.setdefault(case.place(kinship), {})[case_id] = None
         self._unsettled[case_id] = None
         if case.storm:
             self._storms[case_id] = None
@@ -286,7 +305,7 @@ class IncidentBook:
     def _drop(self, case: Case, kinship: Kinship) -> None:
         del self._cases[case.incident.id]
         self._storms.pop(case.incident.id, None)
-        place = _place(case, kinship)
+        place = case.place(kinship)
         del self._places[place][case.incident.id]
         if not self._places[place]:
             del self._places[place]
@@ -294,7 +313,11 @@ class IncidentBook:
     def _clear(self, finding: Finding, kinship: Kinship) -> None:
         key = finding_key(finding)
         near = self._near(family_of(finding.cause), finding.entity_id, kinship)
-        for case in (*near, *self._storms_over(finding.entity_id, kinship)):
+        for case in (
+            *near,
+            *self._storms_over(finding.entity_id, kinship),
+            *self._near(LOSS, finding.entity_id, kinship),
+        ):
             if any(finding_key(own) == key for own in case.active):
                 self._put(with_finding(case, finding), kinship)
                 return
@@ -344,11 +367,13 @@ class IncidentBook:
         scene = self._around.scene(case, on_node, kinship, now_ns=now_ns)
         # A new case has its cause from its lead only once it is settled; the silence asks for it.
         led = replace(case.incident, cause=case.lead.cause)
+        # What was over before its silence ended calls nobody when it does.
+        silence = silence_of(self._settings.silences, led, kinship, now_ns=now_ns)
         return Judged(
             headline=storm_words(case, kinship) if case.storm else "",
-            remark=self._remark(case, kinship),
+            remark=supply_remark(case, self._near(ELECTRICAL, node, kinship), kinship),
             hypotheses=classify(observations(scene), self._weights),
-            silence=silence_of(self._settings.silences, led, kinship, now_ns=now_ns),
+            silence=silence if case.active else silence or case.incident.silence,
         )
 
     def _judge_again(self, done: frozenset[str], now_ns: int, kinship: Kinship) -> tuple[str, ...]:
@@ -367,28 +392,6 @@ class IncidentBook:
                         self._cases[case_id] = settled(case, kinship, now_ns=now_ns, judged=judged)
                         changed.append(case_id)
         return tuple(changed)
-
-    def _remark(self, case: Case, kinship: Kinship) -> str:
-        """Say beside a lost GPU whether the supply side shows anything: not every loss is the supply's fault."""
-        if case.lead.cause is not Cause.GPU_LOST:
-            return ""
-        lost_id = case.lead.entity_id
-        above = kinship.ancestors(lost_id)
-        if kinship.top(lost_id) == lost_id:  # nobody knows which GPU: every supply of the node may have fed it
-            above |= kinship.descendants(lost_id)
-        electrical = [
-            other.incident
-            for other in self._near(ELECTRICAL, lost_id, kinship)
-            if other.incident.entity_id in above | {lost_id} or lost_id in other.incident.affected
-        ]
-        if electrical:
-            return f"electrical evidence in {electrical[0].id}: {electrical[0].summary}"
-        fed = any(kinship.topology.entity(parent).kind is EntityKind.SUPPLY for parent in above)
-        return "no electrical evidence" if fed else "no supply telemetry, so nothing is known of the supply"
-
-
-def _place(case: Case, kinship: Kinship) -> tuple[int, str]:
-    return case.family, kinship.top(case.incident.entity_id)
 
 
 def _is_news(before: Sequence[Hypothesis], after: Sequence[Hypothesis]) -> bool:

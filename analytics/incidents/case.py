@@ -63,6 +63,10 @@ class Case:
         """Give the number of the family of its cause; storms are of a family of their own."""
         return STORM if self.storm else family_of(self.incident.cause)
 
+    def place(self, kinship: Kinship) -> tuple[int, str]:
+        """Give its family and its node: what can have to do with it stands there."""
+        return self.family, kinship.top(self.incident.entity_id)
+
     def holds(self, finding: Finding) -> bool:
         """Say whether this finding, in an earlier record, is in the case."""
         key = finding_key(finding)

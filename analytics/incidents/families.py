@@ -62,6 +62,8 @@ FOLDS = frozenset(
 )
 _FAMILY = {cause: number for number, family in enumerate(FAMILIES) for cause in family}
 _RANK = {cause: rank for family in FAMILIES for rank, cause in enumerate(family)}
+# Beside a lost GPU an error of the fabric is what follows, though it has a family of its own.
+_RANK[Cause.FABRIC_ERROR] = _RANK[Cause.GPU_ERROR]
 
 
 def family_of(cause: Cause) -> int:

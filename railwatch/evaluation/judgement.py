@@ -10,6 +10,7 @@ from railwatch.evaluation.runs import Job, run_job
 from railwatch.evaluation.scoring import FaultScore, RunScore, score_run
 from railwatch.evaluation.sightings import TrueFault
 from railwatch.evaluation.table import Goal, JudgementTable, load_judgement
+from railwatch.evaluation.temperature import fitted_temperature
 from railwatch.evaluation.workers import each
 from simulator.files.scenario import TrueCause
 from telemetry.clock import NS_PER_S
@@ -47,6 +48,7 @@ def jobs_of(table: JudgementTable, effort: Effort) -> tuple[Job, ...]:
             tier=planned.tier,
             group=planned.group,
             together=planned.together,
+            announced=planned.announced,
         )
         for planned in table.runs
         if effort.full or not planned.full
@@ -66,7 +68,7 @@ def rows_of(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
         yield _row(top, share(sum(answers), len(answers)), "", table.goals[top])
     yield from _of_classes(scores, table)
     yield from _of_alarms(scores, quiet, table)
-    yield from _of_calibration(faults, table)
+    yield from _of_calibration(scores, table)
     yield from _of_baselines([score for score in scores if score.run.group == FULL_RATE], table)
 
 
@@ -112,15 +114,13 @@ def _of_alarms(scores: Sequence[RunScore], quiet: Sequence[RunScore], table: Jud
     yield _row("bus drops called where none was", said, "", table.goals["bus drops called where none was"])
 
 
-def _of_calibration(faults: Iterable[FaultScore], table: JudgementTable) -> Iterator[Row]:
-    known = [
-        (fault.first.probability, fault.top_1)
-        for fault in faults
-        if fault.first is not None and fault.first.probability is not None
-    ]
-    said, was = [one for one, _ in known], [right for _, right in known]
+def _of_calibration(scores: Iterable[RunScore], table: JudgementTable) -> Iterator[Row]:
+    """Give how far the probabilities of all pages can be trusted; what a false one says is wrong whatever it is."""
+    answers = [told for score in scores for told in (*(one.told for one in score.faults), *score.false_told) if told]
+    said, was = [told[0][0] for told in answers], [told[0][1] for told in answers]
     yield _row("ece", calibration_error(said, was), "", table.goals["ece"])
     yield _row("brier", brier_score(said, was), "", table.goals["brier"])
+    yield _row("temperature that fits", fitted_temperature(answers), "", table.goals["temperature that fits"])
 
 
 def _of_baselines(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:

@@ -37,7 +37,10 @@ class RunTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultScore:
-    """What became of one true fault; the delays are NaN-free: None where it was not found or nothing dropped."""
+    """What became of one true fault; the delays are NaN-free: None where it was not found or nothing dropped.
+
+    `told` has the probability of each hypothesis, the likeliest first, and whether it names the fault.
+    """
 
     cause: str
     found: bool
@@ -47,14 +50,15 @@ class FaultScore:
     top_3: bool
     first: Ranked | None
     pages: int
+    told: tuple[tuple[float, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScore:
     """One run, scored.
 
-    `false_pages` and `false_notices` are the summaries of what was told too much, `wrong_drops` counts incidents of a
-    lost GPU while no GPU was lost.
+    `false_pages` are the summaries of what was told too much, `false_told` their hypotheses as `FaultScore.told` has
+    them. `false_notices` counts what was only noted, `wrong_drops` incidents of a lost GPU while no GPU was lost.
     """
 
     run: RunTold
@@ -63,6 +67,7 @@ class RunScore:
     false_pages: tuple[str, ...]
     false_notices: int
     wrong_drops: int
+    false_told: tuple[tuple[tuple[float, bool], ...], ...] = ()
 
     @property
     def right(self) -> bool:
@@ -87,6 +92,7 @@ def score_run(run: RunTold, table: JudgementTable) -> RunScore:
         false_pages=tuple(one.summary for one in false),
         false_notices=len(noticed),
         wrong_drops=wrong_drops,
+        false_told=tuple(_told(one, frozenset()) for one in false),
     )
 
 
@@ -124,7 +130,12 @@ def _score_fault(fault: TrueFault, run: RunTold, table: JudgementTable) -> Fault
         top_3=bool(names & set(ranked[:_TOP_3])),
         first=read.ranked[0],
         pages=sum(one.told_at(table.page_from) is not None for _, one in about),
+        told=_told(read, names),
     )
+
+
+def _told(one: Sighting, names: frozenset[str]) -> tuple[tuple[float, bool], ...]:
+    return tuple((each.probability, each.cause in names) for each in one.ranked if each.probability is not None)
 
 
 def _told_within(one: Sighting, fault: TrueFault, level: Severity, table: JudgementTable) -> int | None:

@@ -74,7 +74,9 @@ def sightings_of(records: Iterable[Record]) -> tuple[Sighting, ...]:
             continue
         life = lives.setdefault(record.id, _Life(record))
         life.causes.add(str(record.cause))
-        life.told_ns.setdefault(record.severity.rank, record.time_ns)
+        # What is silenced is noted, and nobody is called for it.
+        rank = record.severity.rank if record.silence is None else Severity.INFO.rank
+        life.told_ns.setdefault(rank, record.time_ns)
         if record.state is not IncidentState.CLOSED:
             life.last = record
     return tuple(_sighting(life) for life in lives.values())

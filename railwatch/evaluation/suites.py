@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from railwatch.evaluation.heat import heat_rows
 from railwatch.evaluation.judgement import judgement_rows
 from railwatch.evaluation.rows import Effort, Progress, Row
 from railwatch.evaluation.series import series_rows
@@ -24,6 +25,7 @@ SUITES: tuple[Suite, ...] = (
         name="judgement", about="simulated failures and hard negatives through the live pipeline", rows=judgement_rows
     ),
     Suite(name="supply", about="source resistance of real recordings, joints that age for months", rows=supply_rows),
+    Suite(name="heat", about="cooling that fails, and cooling that does not, under recorded loads", rows=heat_rows),
     Suite(name="wallpower", about="real wall-power traces, as they are and with faults put in", rows=wallpower_rows),
     Suite(
         name="series", about="general detectors on SMD, ASD and NAB, beside what else could be used", rows=series_rows

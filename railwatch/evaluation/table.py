@@ -27,6 +27,7 @@ GOALS = (
     "false pages per hour",
     "ece",
     "brier",
+    "temperature that fits",
 )
 _WORDS = frozenset((*map(str, Cause), *map(str, RootCause)))
 
@@ -78,6 +79,14 @@ class Answer(_Part):
         return self.found | frozenset(self.beside)
 
 
+class Announced(_Part):
+    """Work that somebody announced, as a silence does: on what, and from when to when after the run began."""
+
+    entity: str
+    start: DurationS
+    until: DurationS
+
+
 class PlannedRun(_Part):
     """One scenario on some nodes, once for each seed."""
 
@@ -88,6 +97,7 @@ class PlannedRun(_Part):
     full: bool = False
     together: bool = False  # the labels of the scenario are one event, such as a node that goes dark
     group: str = "full rate"
+    announced: Announced | None = None
 
 
 class JudgementTable(_Part):

@@ -2,7 +2,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from analytics.clock_accounting import Reason, clock_account, clock_evidence, in_words
+from analytics.clock_accounting import Reason, clock_account, in_words
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame
 from tests.analytics.scenes import frame_of, gpu
@@ -26,11 +26,6 @@ def test_each_reason_gets_its_share_of_time_and_clock() -> None:
     place = list(Reason).index(Reason.POWER_CAP)
     assert account.lost_ratio[0, place] == pytest.approx(0.3 * 0.2)
     assert in_words(account, 0) == "of 10 s: full clock 70%, power limit 30% (6% of its clock)"
-    assert {item.name for item in clock_evidence(account, 0)} == {
-        "power_cap_share_ratio",
-        "power_cap_clock_lost_ratio",
-        "full_share_ratio",
-    }
 
 
 @pytest.mark.parametrize(

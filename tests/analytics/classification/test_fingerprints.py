@@ -39,6 +39,21 @@ FAULTS: dict[str, tuple[RootCause, Scene]] = {
         RootCause.SUPPLY_OVERLOAD,
         scene(*SAGS, finding(Cause.SUPPLY_OVERLOAD, SUPPLIES[0], at_s=31.0)),
     ),
+    "a brake while the supply is measured and shows nothing": (
+        RootCause.SUPPLY_OVERLOAD,
+        scene(*(finding(Cause.POWER_BRAKE, one) for one in GPUS), finding(Cause.HW_SLOWDOWN, GPUS[0])),
+    ),
+    "a supply that is lost while the other carries its load": (
+        RootCause.SUPPLY_LOST,
+        scene(finding(Cause.SUPPLY_LOST, SUPPLIES[1]), finding(Cause.SUPPLY_OVERLOAD, SUPPLIES[0], resistance_ratio=1)),
+    ),
+    "a joint of one branch while the other carries more": (
+        RootCause.JOINT_AGEING,
+        scene(
+            finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=2.0),
+            finding(Cause.SYNCHRONOUS_OVERLOAD, SUPPLIES[1], at_s=50.0, resistance_ratio=0.95),
+        ),
+    ),
     "steps in unison": (
         RootCause.SYNCHRONOUS_OVERLOAD,
         scene(*SAGS, finding(Cause.SYNCHRONOUS_OVERLOAD, SUPPLIES[0], at_s=31.0)),
@@ -135,7 +150,7 @@ AMBIGUOUS: dict[str, Scene] = {
     "a sag and nothing else": scene(SAG),
     "two rails that sag together": scene(*SAGS),
     "a sag with a brake": scene(SAG, finding(Cause.POWER_BRAKE, GPUS[0], at_s=31.0)),
-    "a brake alone": scene(finding(Cause.POWER_BRAKE, GPUS[0])),
+    "a brake where nobody measures the supply": scene(finding(Cause.POWER_BRAKE, GPUS[0]), fed_seen=False),
     "a slowdown alone": scene(finding(Cause.HW_SLOWDOWN, GPUS[0])),
     "a thin margin on a hot day": scene(finding(Cause.THERMAL_MARGIN, GPUS[0])),
     "an uncorrectable memory error": scene(finding(Cause.GPU_ERROR, GPUS[0], code=48.0)),

@@ -16,14 +16,19 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame
 from telemetry.records import EventKind, Finding
 from telemetry.signals import signals_of
-from tests.analytics.detectors import bus_scenes, heat_scenes, supply_scenes
+from tests.analytics.detectors import bus_scenes, heat_scenes, novelty_scenes, supply_scenes
 from tests.analytics.scenes import START_NS, event_of, fleet_of, frame_of, gpu, node_of, supply
 
 ALL = tuple(build(DetectorLimits()) for build in DETECTORS)
 by_name = pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
 TOPOLOGY = node_of(4, 2)
 # Scenes of detectors to which the common table says nothing: 400 rows of the entities in `MEMBERS`.
-SCENES: dict[str, Callable[[int], Frame]] = {**bus_scenes.SCENES, **heat_scenes.SCENES, **supply_scenes.SCENES}
+SCENES: dict[str, Callable[[int], Frame]] = {
+    **bus_scenes.SCENES,
+    **heat_scenes.SCENES,
+    **supply_scenes.SCENES,
+    **novelty_scenes.SCENES,
+}
 MEMBERS = {
     EntityKind.GPU: tuple(gpu(number) for number in range(4)),
     EntityKind.SUPPLY: (supply(0), supply(1)),

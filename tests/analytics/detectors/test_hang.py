@@ -125,3 +125,42 @@ def test_at_one_row_a_second_it_is_found_as_well() -> None:
 def test_power_told_in_milliwatts_is_no_hang() -> None:
     frame = hanging(hung_row=10_000)
     assert told(changed(frame, "power_w", frame.signal("power_w") * 1e3)) == ()
+
+
+def two_jobs(frame: Frame) -> Frame:
+    """Let the first two GPUs hang, and the others train on; steps are those of both jobs together."""
+    works = hanging(rows=len(frame), hung_row=10_000, seed=3).values[:, 2:]
+    values = frame.values.copy()
+    values[:, 2:] = works
+    steps = frame.spec.signals.index("steps")
+    values[:, :, steps] = values[:, :1, steps] + values[:, 2:3, steps]
+    threads = frame.spec.signals.index("nv_queue_ratio")
+    values[:, :, threads] = frame.values[:, :1, threads]
+    return replace(frame, values=values)
+
+
+def test_a_job_that_hangs_beside_one_that_works_is_found_by_the_threads() -> None:
+    findings = told(two_jobs(hanging()))
+    assert {one.entity_id for one in findings} == {"gpu:GPU-0", "gpu:GPU-1"}
+    assert all(one.time_ns - HUNG_NS <= 30 * NS_PER_S for one in findings)
+    assert "steps end beside it" in findings[0].summary
+    assert "enter" not in findings[0].summary
+    assert told(changed(two_jobs(hanging()), "nv_queue_ratio", 0.01)) == ()
+
+
+def test_the_rank_that_does_not_spin_with_the_others_is_named() -> None:
+    frame = hanging()
+    idle = after_the_hang(frame, "gpu_util_ratio", np.array([1.0, 1.0, 1.0, 0.0]), before=1.0)
+    findings = told(idle)
+    assert {one.entity_id for one in findings} == {"gpu:GPU-0", "gpu:GPU-1", "gpu:GPU-2"}
+    assert all("gpu3 did not enter" in one.summary for one in findings)
+    assert all("enter" not in one.summary for one in told(frame))
+
+
+def test_the_rank_that_entered_last_is_named() -> None:
+    frame, late = hanging(), hanging(hung_row=175)
+    power = frame.signal("power_w").copy()
+    power[:, 1] = late.signal("power_w")[:, 1]
+    findings = told(changed(frame, "power_w", power))
+    assert len(findings) == 4
+    assert "gpu1 entered last" in findings[0].summary

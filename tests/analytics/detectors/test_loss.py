@@ -67,6 +67,46 @@ def test_all_gpus_that_vanish_together_are_unknown_and_never_lost() -> None:
     assert {one.cause for one in findings} == {Cause.SENSOR_LOST}
 
 
+def resting_frame(*, worked_until: int, seconds: int = 60, who: tuple[int, ...] = (0, 1, 2, 3)) -> Frame:
+    """All GPUs work until a second, rest, and fall silent in second 20, `who` of them; rows at 1 Hz."""
+    silent = silence(rows=seconds, who=who)
+    util = np.where(np.arange(seconds)[:, np.newaxis] < worked_until, 1.0, 0.0) + np.zeros((1, 4))
+    gone = silent > 0
+    columns = {name: np.where(gone, NAN, 100.0) for name in ("power_w", "sm_clock_mhz", "gpu_temp_c")}
+    columns |= {"throttle_reasons": np.where(gone, NAN, 1.0), "gpu_util_ratio": np.where(gone, NAN, util)}
+    return frame_of(EntityKind.GPU, tuple(gpu(number) for number in range(4)), columns, rate_hz=1.0)
+
+
+@pytest.mark.parametrize(
+    ("worked_until", "who", "severity"),
+    [
+        (10, (0, 1, 2, 3), Severity.INFO),  # nothing ran: as when the driver is changed
+        (18, (0, 1, 2, 3), Severity.WARNING),  # the job ended a moment ago
+        (60, (0, 1, 2, 3), Severity.WARNING),  # a job runs on, unseen
+    ],
+)
+def test_silence_of_all_gpus_is_no_more_than_noted_where_none_of_them_worked(
+    worked_until: int, who: tuple[int, ...], severity: Severity
+) -> None:
+    findings = unknown(resting_frame(worked_until=worked_until, who=who))
+    assert {(one.cause, one.severity) for one in findings} == {(Cause.SENSOR_LOST, severity)}
+
+
+def test_one_idle_gpu_that_falls_silent_is_lost_and_never_only_noted() -> None:
+    frame = resting_frame(worked_until=10, who=(2,))
+    assert unknown(frame) == ()
+    assert {(one.cause, one.severity) for one in lost(frame)} == {(Cause.GPU_LOST, Severity.CRITICAL)}
+
+
+def test_silence_that_was_noted_becomes_a_warning_if_it_lasts() -> None:
+    one = [found for found in unknown(resting_frame(worked_until=10, seconds=1000)) if found.entity_id == "gpu:GPU-0"]
+    assert [(found.status, found.severity) for found in one] == [
+        (FindingStatus.RAISED, Severity.INFO),
+        (FindingStatus.UPDATED, Severity.WARNING),
+    ]
+    assert one[1].time_ns - one[1].since_ns == 900 * NS_PER_S
+
+
 def test_a_short_silence_a_gpu_never_seen_and_a_quiet_node_lose_nothing() -> None:
     short = silence()
     short[28:, 2] = 0

@@ -102,6 +102,16 @@ def test_a_silence_marks_incidents_below_what_it_names_and_ends_by_itself() -> N
     assert told.step(at_s=61) == ()
 
 
+def test_what_was_over_before_its_silence_ended_calls_nobody_when_it_does() -> None:
+    silence = Silence(until=START + timedelta(seconds=60), who="ops", why="swap of psu0", entity="box")
+    told = told_with(BookSettings(silences=(silence,)))
+    told.step(SAG)
+    told.step(cleared(SAG, at_s=20), at_s=20)
+    records = [one for second in range(21, 90) for one in told.step(at_s=second)]
+    assert [one.state for one in records][-1] is IncidentState.CLOSED
+    assert all(one.silence is not None for one in records)
+
+
 def test_a_silence_that_begins_later_or_means_others_says_nothing_yet() -> None:
     hour = START + timedelta(hours=1)
     silences = (

@@ -22,6 +22,10 @@ DETECTOR = {
     Cause.GPU_ERROR: "gpu_errors.xid.48",
     Cause.SENSOR_LOST: "gpu_sensor_lost",
     Cause.FABRIC_ERROR: "gpu_errors.xid.74",
+    Cause.SUPPLY_LOST: "source_resistance",
+    Cause.JOINT_AGEING: "source_resistance",
+    Cause.SUPPLY_OVERLOAD: "supply_headroom",
+    Cause.SYNCHRONOUS_OVERLOAD: "supply_headroom",
 }
 
 
@@ -106,6 +110,51 @@ def test_a_symptom_that_an_action_holds_down_is_mitigated_and_never_closes_while
     assert told.step(at_s=5060)[0].state is IncidentState.CLOSED
 
 
+OVERLOAD = finding(Cause.SUPPLY_OVERLOAD, "supply:psu0", at_s=0.1, severity=Severity.CRITICAL)
+
+
+def test_load_that_a_lost_supply_lays_on_its_sibling_is_told_with_it() -> None:
+    told = Told()
+    (lost,) = told.step(finding(Cause.SUPPLY_LOST, "supply:psu1"))
+    told.step(OVERLOAD, at_s=0.1)
+    (one,) = told.open
+    assert (one.id, one.entity_id, one.severity) == (lost.id, "supply:psu1", Severity.CRITICAL)
+    assert one.affected == ("supply:psu0", "supply:psu1")
+    assert told.step(cleared(OVERLOAD, at_s=30), at_s=30)[0].id == lost.id
+
+
+def test_an_overload_that_is_told_before_the_loss_that_made_it_becomes_part_of_it() -> None:
+    told = Told()
+    (overload,) = told.step(OVERLOAD, at_s=0.1)
+    told.step(finding(Cause.SUPPLY_LOST, "supply:psu1", at_s=0.2), at_s=0.2)
+    (one,) = told.open
+    assert (one.id, one.entity_id, one.cause) == (overload.id, "supply:psu1", Cause.SUPPLY_LOST)
+    assert one.affected == ("supply:psu0", "supply:psu1")
+
+
+@pytest.mark.parametrize(
+    ("cause", "at_s"),
+    [
+        (Cause.THERMAL_INTERFACE, 0.2),  # no load moves by that
+        (Cause.SUPPLY_LOST, 500.0),  # the overload is much older
+    ],
+)
+def test_an_overload_that_has_another_reason_stays_alone(cause: Cause, at_s: float) -> None:
+    told = Told()
+    told.step(OVERLOAD, at_s=0.1)
+    told.step(finding(cause, "supply:psu1", at_s=at_s), at_s=at_s)
+    assert len(told.open) == 2
+
+
+def test_an_overload_beside_a_supply_that_is_back_is_told_by_itself() -> None:
+    told = Told()
+    gone = finding(Cause.SUPPLY_LOST, "supply:psu1")
+    told.step(gone)
+    told.step(cleared(gone, at_s=10), at_s=10)
+    told.step(replace(OVERLOAD, time_ns=at(20), since_ns=at(20)), at_s=20)
+    assert {incident.entity_id for incident in told.open} == {"supply:psu0", "supply:psu1"}
+
+
 def test_a_symptom_that_returns_reopens_the_incident_it_belongs_to() -> None:
     told = Told()
     (opened,) = told.step(SAG)
@@ -155,6 +204,17 @@ def test_errors_of_the_peers_do_not_hide_which_gpu_was_lost() -> None:
         (Cause.GPU_ERROR, "node:box"),
         (Cause.GPU_LOST, GPUS[2]),
     }
+
+
+def test_a_sibling_that_sags_while_an_action_holds_the_first_down_joins_its_incident() -> None:
+    told = Told()
+    (opened,) = told.step(SAG)
+    told.book.note_claim(opened.id, in_force=True, now_ns=at(1))
+    told.step(cleared(SAG, at_s=2), at_s=2)
+    told.step(finding(Cause.SUPPLY_SAG, "supply:psu1", at_s=8), at_s=8)
+    told.step(finding(Cause.SUPPLY_SAG, "supply:psu0", at_s=9), at_s=9)
+    (incident,) = told.newest.values()
+    assert incident.affected == ("supply:psu0", "supply:psu1")
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -30,8 +30,9 @@ FOUND = FaultScore(
     top_3=True,
     first=Ranked(cause="hang", probability=0.9),
     pages=1,
+    told=((0.9, True), (0.1, False)),
 )
-MISSED = replace(FOUND, found=False, delay_s=None, top_1=False, top_3=False, first=None, pages=0)
+MISSED = replace(FOUND, found=False, delay_s=None, top_1=False, top_3=False, first=None, pages=0, told=())
 RIGHT = RunScore(run=RUN, faults=(FOUND,), pages=1, false_pages=(), false_notices=0, wrong_drops=0)
 QUIET = replace(RIGHT, run=replace(RUN, quiet=True, faults=()), faults=(), pages=0)
 
@@ -41,7 +42,7 @@ def rows(*scores: RunScore) -> dict[str, Row]:
 
 
 def test_every_row_but_those_of_the_baselines_has_a_goal() -> None:
-    told = rows(RIGHT, QUIET)
+    told = rows(*[RIGHT] * 30, QUIET)
     assert all(row.goal for name, row in told.items() if not name.startswith(("static", "rolling")))
     assert [name for name, row in told.items() if row.missed] == ["ece"]  # 0.9 said of what was always right
 
@@ -75,8 +76,14 @@ def test_a_hang_that_is_found_late_misses_the_promise() -> None:
     assert not rows(RIGHT)["longest delay of a hang"].missed
 
 
+def test_what_a_false_page_says_counts_as_wrong() -> None:
+    told = rows(replace(RIGHT, false_pages=("a hang",), false_told=(((0.9, False), (0.1, False)),)))
+    assert told["ece"].value == pytest.approx(0.4)  # 0.9 said twice, right once
+    assert told["brier"].value == pytest.approx((0.01 + 0.81) / 2)
+
+
 def test_without_probabilities_the_calibration_is_missed_and_not_left_out() -> None:
-    told = rows(replace(RIGHT, faults=(replace(FOUND, first=Ranked(cause="hang")),)))
+    told = rows(replace(RIGHT, faults=(replace(FOUND, first=Ranked(cause="hang"), told=()),)))
     assert told["ece"].missed
     assert told["ece"].value is None
 

@@ -33,6 +33,14 @@ def test_an_incident_is_seen_once_with_all_that_it_was_ever_called() -> None:
     assert [ranked.cause for ranked in one.ranked] == ["joint_ageing"]
 
 
+def test_what_is_silenced_is_noted_and_calls_nobody_until_the_silence_is_over() -> None:
+    quiet = replace(EARLIER, severity=Severity.CRITICAL, silence="silenced by ops until noon: swap of psu0")
+    (noted,) = sightings_of([quiet])
+    assert noted.told_ns == (10 * NS_PER_S, None, None)
+    (called,) = sightings_of([quiet, replace(quiet, time_ns=20 * NS_PER_S, silence=None)])
+    assert called.told_at(Severity.WARNING) == 20 * NS_PER_S
+
+
 def guess(cause: str, probability: float) -> Hypothesis:
     return Hypothesis(cause=RootCause(cause), probability=probability, for_=(), against=(), would_disprove="")
 
