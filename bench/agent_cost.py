@@ -29,6 +29,8 @@ AGAINST = {
     "gpustat": "gpustat queries, all it kept up with",
     "xml_poller": "the XML of nvidia-smi -q -x by py3nvml, all it kept up with",
 }
+# Nodes of eight GPUs read as they are unless told otherwise, and what they are called in the rows.
+IN_STEP = {str(GPUS): "20ms", "a100x8": "100ms"}
 AT_BOTH = ("waking", "pynvml")
 SUBJECTS = ("agent", "agent_gpus", *AGAINST)
 
@@ -68,14 +70,23 @@ class Cost:
 
 
 def run(measured_s: float = MEASURED_S) -> tuple[Row, ...]:
-    """Measure every subject, one after the other on the same core; about three minutes."""
+    """Measure every subject, one after the other on the same core; about four minutes."""
     with tempfile.TemporaryDirectory(prefix="railwatch-bench-") as folder:
         with served_plant(Path(folder) / "8", GPUS) as served:
             fast = {name: measure(name, FAST_HZ, measured_s, served=served) for name in SUBJECTS}
             slower = {name: measure(name, SLOWER_HZ, measured_s, served=served) for name in ("agent", *AT_BOTH)}
         with served_plant(Path(folder) / "16", 2 * GPUS) as served:
             twice = measure("agent", FAST_HZ, measured_s, served=served)
-    return (*rows_of(fast), *rows_of_slower(slower), *rows_of_twice(fast["agent"], twice))
+        in_step: dict[str, Cost] = {}
+        for node, sensors in IN_STEP.items():
+            with served_plant(Path(folder) / sensors, node) as served:
+                in_step[sensors] = measure("agent", None, measured_s, served=served)
+    return (
+        *rows_of(fast),
+        *rows_of_slower(slower),
+        *rows_of_twice(fast["agent"], twice),
+        *rows_in_step(in_step, fast["agent"]),
+    )
 
 
 def rows_of(costs: dict[str, Cost]) -> Iterator[Row]:
@@ -109,6 +120,13 @@ def rows_of_slower(costs: dict[str, Cost]) -> Iterator[Row]:
         yield _row(name_of_row, agent.core_share, "core", costs[name].core_share, AGAINST[name])
 
 
+def rows_in_step(costs: dict[str, Cost], fixed: Cost) -> Iterator[Row]:
+    """Give what the agent takes unless told otherwise: GPUs in step with their sensors, rails at their own speed."""
+    for sensors, cost in costs.items():
+        against = f"fixed {FAST_HZ:g} Hz, rails at as much"
+        yield _row(f"core_share_auto_{sensors}", cost.core_share, "core", fixed.core_share, against)
+
+
 def rows_of_twice(eight: Cost, sixteen: Cost) -> Iterator[Row]:
     """Give what twice the GPUs cost against half of them."""
     yield _row("core_share_16_gpus", sixteen.core_share, "core", eight.core_share, f"{GPUS} GPUs")
@@ -119,8 +137,8 @@ def _row(name: str, value: float, unit: str, baseline: float, against: str) -> R
     return Row(name=name, value=value, unit=unit, baseline=baseline, against=against)
 
 
-def measure(name: str, rate_hz: float, measured_s: float, *, served: Served) -> Cost:
-    """Run one subject in a process of its own on the measured core.
+def measure(name: str, rate_hz: float | None, measured_s: float, *, served: Served) -> Cost:
+    """Run one subject in a process of its own on the measured core; without a rate the agent finds its own.
 
     Raises
     ------

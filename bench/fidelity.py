@@ -167,7 +167,7 @@ def score(
             by_value.setdefault(power_mw, []).append(at_ns)
         taken: set[Update] = set()
         for name, frame in (("filled", filled), ("polled", polled)):
-            for stamp_ns, power_mw in kept(frame, gpu):
+            for stamp_ns, power_mw, age_ns in kept(frame, gpu):
                 # A poll shows the newest update of its value.
                 shown_ns = max((at for at in by_value.get(power_mw, ()) if at <= stamp_ns), default=None)
                 if not between[0] <= (stamp_ns if shown_ns is None else shown_ns) < between[1]:
@@ -177,17 +177,20 @@ def score(
                     continue
                 taken.add((shown_ns, power_mw))
                 counts[name] += 1
-                errors_ms.append((stamp_ns - shown_ns) / 1e6)
+                errors_ms.append(abs(stamp_ns - age_ns - shown_ns) / 1e6)
         counts["updates"] += sum(between[0] <= at_ns < between[1] for at_ns, _ in distinct)
     return Score(**counts, polls=polls, gpus=len(log), late_p99_s=late_p99_s, error_ms=tuple(errors_ms))
 
 
-def kept(frame: Frame, gpu: int) -> list[Update]:
-    """Give what a table says that one GPU's power sensor showed, each update with its stamp."""
+def kept(frame: Frame, gpu: int) -> list[tuple[int, int, int]]:
+    """Give what a table says that one GPU's power sensor showed: stamp, mW, and age in ns, 0 where none is told."""
     power_w = frame.signal("power_w")[:, gpu]
     fresh = frame.fresh[:, gpu, frame.spec.signals.index("power_w")] & np.isfinite(power_w)
     at = np.flatnonzero(fresh)
-    return list(zip(frame.time_ns[at].tolist(), np.rint(1000 * power_w[at]).astype(int).tolist(), strict=True))
+    age_s = frame.signal("power_age_s")[at, gpu] if "power_age_s" in frame.spec.signals else np.full(len(at), np.nan)
+    age_ns = np.rint(1e9 * np.nan_to_num(age_s)).astype(int)
+    powers_mw = np.rint(1000 * power_w[at]).astype(int)
+    return list(zip(frame.time_ns[at].tolist(), powers_mw.tolist(), age_ns.tolist(), strict=True))
 
 
 @contextlib.contextmanager

@@ -1,17 +1,16 @@
-"""A GPU driver that stops answering: noticed, left alone, asked from outside, and taken up again when it is back.
+"""A GPU driver that stops answering, or is not there: left alone, asked from outside, taken up when it answers.
 
 NVML can hang for ever, in a read and while it is opened (github.com/NVIDIA/NVSentinel issue 1576). The process whose
 calls hang ends, leaving a mark in the run folder; the next one starts on its other sources, with the GPUs of before as
-absent, and asks the driver from a process of its own until that reads again.
+absent, and asks the driver from a process of its own until that reads again. On a real node a driver that is not
+there, as before its module is loaded, is looked for in the same way.
 """
 
 import json
 import logging
-import subprocess
-import sys
 import threading
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from agent.collectors.port import Collector, EventSource
@@ -19,54 +18,26 @@ from agent.driver.port import GpuIdentity
 from agent.ring import Ring
 from agent.sampler.worker import WorkerState, WorkerStatus
 from railwatch.driver import OpenDriver, open_driver
+from railwatch.driver_asking import ABSENT, HANGS, ask_until_it_reads
+from railwatch.driver_news import Away, DriverNews
 from railwatch.session import DriverKind, Session
-from telemetry.clock import NS_PER_S, Clock
+from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import FloatArray, TableSpec
-from telemetry.records import Event, EventKind, Severity
 from telemetry.signals import RateClass, Source, signal
 
 logger = logging.getLogger(__name__)
 
-# Own choice: the actuator has the driver open by then, so that nothing is left to initialise.
+# The driver cannot be read, and it can: a process that ends with one of these is started again, without it and with it.
+DRIVER_HUNG, DRIVER_BACK = 7, 8
+# Own choice: without persistence mode the first caller initialises every GPU, seconds each.
 OPEN_LIMIT_S = 20.0
 # A driver that hangs counts as dead after so many deadlines of a read; by then three threads are stuck in it.
 DEADLINES = 10
 # Own choice: at least so long, so that the guard of this process has told that nothing is read (after five seconds).
 LEAST_S = 10.0
-# Own choice: a healthy driver that is open elsewhere answers within a second; a probe that hangs is killed.
-PROBE_EVERY_S = 15.0
-PROBE_LIMIT_S = 10.0
-_FIRST_PROBE_S = 2.0
-_MARK, _GPUS, _RATES = "driver-away.json", "driver-gpus.json", "table-rates.json"
+_MARK, _GPUS, _RATES = "{process}-driver-away.json", "driver-gpus.json", "table-rates.json"
 _DRIVER_SOURCES = frozenset({Source.NVML, Source.NVLINK, Source.GPM, Source.NVML_PROCESSES})
-
-# Opens the driver and reads once what this process reads, since a driver that opens may still hang in a read. It ends
-# itself in time: whoever started it may have ended before.
-_PROGRAM = """
-import math, signal, sys
-signal.alarm(math.ceil(float(sys.argv[1])))
-import numpy
-from agent.collectors.gpu_fast import GpuFast
-from agent.collectors.gpu_links import GpuLinks
-from agent.collectors.gpu_pipes import GpuPipes
-from agent.collectors.gpu_slow import GpuSlow
-from agent.driver.nvml import NvmlDriver
-driver = NvmlDriver()
-for collector in (GpuFast(driver), GpuSlow(driver), GpuLinks(driver.links), GpuPipes(driver.pipes)):
-    collector.read(numpy.empty(collector.spec.shape))
-driver.samples.read()
-print(len(driver.gpus()), flush=True)
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Away:
-    """Since when the driver does not answer, and how that was noticed; `back_ns` once it does again."""
-
-    since_ns: int
-    why: str
-    back_ns: int | None = None
 
 
 class AbsentReader:
@@ -118,25 +89,50 @@ class AbsentCollector:
 
 
 class DriverWatch:
-    """The driver of one sampling process, opened under a time limit."""
+    """The driver of one process, opened under a time limit.
 
-    def __init__(self, session: Session, clock: Clock, *, open_limit_s: float = OPEN_LIMIT_S) -> None:
+    Attributes
+    ----------
+    away
+        Why nothing is asked of the driver, where it hangs.
+    absent
+        Why there is nothing to read, where a real node has no driver or the driver no GPU.
+
+    Parameters
+    ----------
+    process
+        Whose driver it is; each process finds out for itself.
+    ask_once
+        What is asked of a driver that has just been opened, under the same limit.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        clock: Clock,
+        *,
+        open_limit_s: float = OPEN_LIMIT_S,
+        process: str = "sampler",
+        ask_once: Callable[[OpenDriver], object] | None = None,
+    ) -> None:
         self._session = session
         self._clock = clock
         self._open_limit_s = open_limit_s
-        self._mark = session.run_dir / _MARK
+        self._ask_once = ask_once or _ask_what_is_asked_once
+        self._mark = session.run_dir / _MARK.format(process=process)
         self._hung_since_s: dict[str, float] = {}
         self._limit_s = max(LEAST_S, DEADLINES * session.config.sampling.deadline)
         self.away: Away | None = None
+        self.absent: Away | None = None
         self.news: Away | None = None
 
     def open(self) -> OpenDriver:
         """Open the driver, or give one without values where it does not answer, now or since the process before."""
-        if self._session.driver is not DriverKind.NVML:
+        if self._session.driver not in (DriverKind.NVML, DriverKind.HUNG):
             return open_driver(self._session, self._clock)
-        known = _read_mark(self._mark)
+        known = self._known()
         if known is None or known.back_ns is not None:
-            opened = open_in_time(self._session, self._clock, self._open_limit_s)
+            opened = open_in_time(self._session, self._clock, self._open_limit_s, self._ask_once)
             if opened is not None:
                 self._keep_gpus(opened)
                 self.news = known
@@ -151,6 +147,15 @@ class DriverWatch:
         gpus = self._known_gpus()
         reader = AbsentReader(gpus, known.why) if gpus else None
         return OpenDriver(reader=reader, events=None, knob=None, why=known.why)
+
+    def _known(self) -> Away | None:
+        """Give what the process before left word of, or the start of the run where its probe hung."""
+        known = _read_mark(self._mark)
+        begun_hung = self._session.driver is DriverKind.HUNG and not (self._session.run_dir / _GPUS).exists()
+        if known is None and begun_hung:
+            known = Away(since_ns=self._session.started_ns, why=self._session.source)
+            _write(self._mark, asdict(known))
+        return known
 
     def keep_tables(self, collectors: Sequence[Collector]) -> list[Collector]:
         """Give the collectors in the order of the ring's tables, with a stand-in for each that needs the driver.
@@ -210,34 +215,19 @@ class DriverWatch:
         _write(self._mark, asdict(Away(since_ns=self._clock.utc_ns(), why=why)))
 
     def ask(self, answered: threading.Event) -> None:
-        """Ask the driver from outside until it reads again, then set the flag; for a thread of its own."""
-        if self.away is None:
-            return
-        asked: subprocess.Popen[bytes] | None = None
-        next_s = self._clock.monotonic_s() + _FIRST_PROBE_S
-        while not answered.is_set():
-            self._clock.sleep_until(next_s)
-            next_s = self._clock.monotonic_s() + PROBE_EVERY_S
-            if asked is not None and asked.poll() is None:
-                continue  # stuck in the kernel, where it cannot be killed: another would only join it
-            asked = _start_probe()
-            if self._answers(asked):
-                _write(self._mark, asdict(replace(self.away, back_ns=self._clock.utc_ns())))
-                answered.set()
-
-    def _answers(self, asked: subprocess.Popen[bytes]) -> bool:
-        try:
-            said, _ = asked.communicate(timeout=PROBE_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            asked.kill()
-            if asked.stdout is not None:
-                asked.stdout.close()
-            return False
-        return asked.returncode == 0 and said.strip() not in (b"", b"0")
+        """Ask the driver from outside until it reads, then set the flag; for a thread of its own."""
+        known = self.away or self.absent
+        if known is not None and ask_until_it_reads(answered, self._clock, ABSENT if known.absent else HANGS):
+            _write(self._mark, asdict(replace(known, back_ns=self._clock.utc_ns())))
+            answered.set()
 
     def _keep_gpus(self, opened: OpenDriver) -> None:
         if opened.gpus:
             _write(self._session.run_dir / _GPUS, [asdict(gpu) for gpu in opened.gpus])
+        elif not self._session.simulated:
+            why = opened.why or "the driver finds no GPU"
+            self.absent = Away(since_ns=self._clock.utc_ns(), why=why, absent=True)
+            logger.warning("no GPU is read: %s; it is looked for again now and then", why)
 
     def _known_gpus(self) -> tuple[GpuIdentity, ...]:
         try:
@@ -247,55 +237,16 @@ class DriverWatch:
         return tuple(GpuIdentity(**fields) for fields in found)
 
 
-class DriverNews:
-    """An event source that tells once that the driver went away, or that it is back."""
-
-    name = "gpu_driver"
-
-    def __init__(self, news: Away | None, *, node: str, clock: Clock) -> None:
-        self._news = news
-        self._node = node
-        self._clock = clock
-
-    def open(self) -> None:
-        """Nothing to open."""
-
-    def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Give the news, once."""
-        news, self._news = self._news, None
-        if news is None:
-            self._clock.sleep_until(self._clock.monotonic_s() + timeout_s)
-            return ()
-        if news.back_ns is None:
-            severity, state = Severity.WARNING, "away"
-            message = f"GPUs are not read: {news.why}; it is asked again every {PROBE_EVERY_S:g} s"
-        else:
-            severity, state = Severity.INFO, "back"
-            message = f"The GPU driver answers again after {(news.back_ns - news.since_ns) / NS_PER_S:.0f} s"
-        event = Event(
-            id=f"gpu_driver:{self._node}:{news.since_ns}:{state}",
-            time_ns=news.back_ns or news.since_ns,
-            kind=EventKind.COLLECTOR,
-            entity_id=f"node:{self._node}",
-            code=None,
-            severity=severity,
-            message=message,
-            sources=("agent",),
-        )
-        return (event,)
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-
-def open_in_time(session: Session, clock: Clock, limit_s: float) -> OpenDriver | None:
+def open_in_time(
+    session: Session, clock: Clock, limit_s: float, ask_once: Callable[[OpenDriver], object] | None = None
+) -> OpenDriver | None:
     """Open the driver and have it tell what it is asked once; None where that takes longer than the limit."""
     opened: list[OpenDriver | BaseException] = []
 
     def opening() -> None:
         try:
             driver = open_driver(session, clock)
-            _ask_what_is_asked_once(driver)
+            (ask_once or _ask_what_is_asked_once)(driver)
             opened.append(driver)
         except BaseException as err:  # noqa: BLE001 -- raised again in the thread that waits
             opened.append(err)
@@ -315,15 +266,6 @@ def _ask_what_is_asked_once(driver: OpenDriver) -> None:
     if driver.nvml is not None:
         for _ in (driver.links, driver.pipes, driver.nvml.samples, driver.supported_mhz()):
             pass
-
-
-def _start_probe() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, str(PROBE_LIMIT_S)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
 
 
 def _asks_driver(collector: Collector) -> bool:

@@ -65,6 +65,8 @@ class Guarding:
             snapshot_path=self._kept,
             actions_path=session.journal_path("actuator"),
             events_path=session.slow_events_path,
+            person_path=session.person_path,
+            baselines_path=session.baselines_path,
             spill_dir=session.run_dir,
             steps=_step_log(session, ring, settings),
             on_suspicion=on_suspicion,

@@ -66,10 +66,11 @@ def open_keeper(config: Config, *, node: str, simulated: bool, clock: Clock) -> 
         return EmbeddedKeeper(config.data_dir / "store", store, clock)
     tags = {"node": node, "simulated": simulated_tag(simulated=simulated)}
     spool = Spool(config.data_dir / "spool", max_bytes=store.spool_max)
-    return ServerKeeper(spool, _destination(store), store.spool_max, tags, clock)
+    return ServerKeeper(spool, destination_of(store), store.spool_max, tags, clock)
 
 
-def _destination(store: Store) -> Destination:
+def destination_of(store: Store) -> Destination:
+    """Give the server that a store's section names."""
     if store.kind is StoreKind.INFLUXDB1:
         return InfluxV1(
             InfluxV1Settings(

@@ -8,6 +8,7 @@ import numpy as np
 from agent.guard.pipeline import IN_FORCE
 from agent.ring import RingTable
 from agent.rings import Rings
+from analytics.calibration.achieved import PageRate
 from dashboards.page.source import (
     ActionMode,
     CollectorState,
@@ -57,6 +58,8 @@ class NodePage:
     ----------
     trouble
         Which file of records cannot be written, and why; an empty text where all can be.
+    pages
+        How often people were paged, None before anybody counted.
     """
 
     def __init__(self, session: Session, records: RecordFile, keeper: Keeper, clock: Clock) -> None:
@@ -72,6 +75,7 @@ class NodePage:
         self._recent: Records | None = None
         self._waiting: tuple[Record, ...] = ()
         self.trouble = ""
+        self.pages: PageRate | None = None
 
     def note_records(self, waiting: Sequence[Record] = ()) -> None:
         """Learn that records were added, and which of them the record file has not taken yet."""
@@ -101,6 +105,7 @@ class NodePage:
             store=self._keeper.status(),
             sampler=SamplerStatus(rate_hz=self._fast_hz(), last_sample_ns=last_ns),
             collectors=collectors,
+            pages=self.pages,
         )
 
     def topology(self) -> Topology:

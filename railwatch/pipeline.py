@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from agent.guard.pipeline import PipelineSettings
 from railwatch.config.models import Config
+from railwatch.config.thresholds import limits_of
 from rules.loading import load_builtin_policies, load_policies
 from rules.policy import ActionClass, Policy
 from telemetry.entities import Entity, EntityKind, Topology
@@ -26,20 +27,24 @@ def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:
         ActionClass.NOTIFY: config.actions.notify.resolve(simulated=simulated),
     }
     return PipelineSettings(
-        policies=policies_of(config), rails=config.rails.rails(modes), limits=config.detectors, book=config.incidents
+        policies=policies_of(config),
+        rails=config.rails.rails(modes),
+        limits=limits_of(config),
+        book=config.incidents,
     )
 
 
 def topology_of(node: Entity, specs: Sequence[TableSpec]) -> Topology:
     """Give who feeds whom: the node holds its supplies and GPUs, every supply is taken to feed every GPU.
 
-    A GPU holds its NVLinks, the node runs its jobs.
+    A GPU holds its NVLinks, the node runs its jobs and holds its fans.
     """
     found = {entity.id: entity for spec in specs for entity in spec.entities}
     found[node.id] = node
     supplies = [entity for entity in found.values() if entity.kind is EntityKind.SUPPLY]
     gpus = [entity for entity in found.values() if entity.kind is EntityKind.GPU]
-    held = [(node.id, part.id) for part in (*supplies, *gpus)]
+    fans = [entity for entity in found.values() if entity.kind is EntityKind.FAN]
+    held = [(node.id, part.id) for part in (*supplies, *gpus, *fans)]
     fed = [(supply.id, gpu.id) for supply in supplies for gpu in gpus]
     links = [entity for entity in found.values() if entity.kind is EntityKind.LINK]
     joined = [(gpu.id, link.id) for gpu in gpus for link in links if link.tag("gpu") == gpu.key]

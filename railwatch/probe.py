@@ -12,6 +12,9 @@ PROBE_TIMEOUT_S = 60.0
 # Where the NVIDIA kernel driver shows itself, be it healthy or not.
 DRIVER_PLACES = (Path("/proc/driver/nvidia"), Path("/dev/nvidia0"), Path("/dev/nvidiactl"))
 
+# As in sysfs: NVIDIA's vendor number, and the base class of display controllers (PCI Code and ID Assignment).
+_NVIDIA, _DISPLAY = "0x10de", "0x03"
+
 _PROGRAM = """
 import json
 from agent.driver.nvml import NvmlDriver
@@ -50,6 +53,22 @@ def probe_nvml(timeout_s: float = PROBE_TIMEOUT_S) -> ProbeAnswer:
     return ProbeAnswer(gpus=answer["gpus"], driver_version=answer["driver"], why=answer["why"])
 
 
-def has_driver(places: Iterable[Path] = DRIVER_PLACES) -> bool:
-    """Say whether this machine has an NVIDIA driver, working or not: then it is a real node, whatever NVML says."""
-    return any(place.exists() for place in places)
+def has_driver(places: Iterable[Path] = DRIVER_PLACES, *, sysfs: Path = Path("/sys")) -> bool:
+    """Say whether this machine has an NVIDIA driver, working or not, or a GPU that waits for one.
+
+    Then it is a real node, whatever NVML says: at boot its driver may not be loaded yet. A GPU that another driver has
+    is none of ours.
+    """
+    return any(place.exists() for place in places) or any(_waits(device) for device in _pci_devices(sysfs))
+
+
+def _pci_devices(sysfs: Path) -> Iterable[Path]:
+    return (sysfs / "bus/pci/devices").glob("*")
+
+
+def _waits(device: Path) -> bool:
+    try:
+        is_gpu = (device / "vendor").read_text().strip() == _NVIDIA and (device / "class").read_text()[:4] == _DISPLAY
+        return is_gpu and not (device / "driver").exists()
+    except OSError:
+        return False

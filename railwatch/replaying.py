@@ -18,8 +18,12 @@ from telemetry.records import Action, Event, Record
 WINDOW_NS = 50_000_000
 
 
-def replayed(read: Recording, settings: PipelineSettings) -> Iterator[Record]:
-    """Give every record that the pipeline makes of a recording, in order of time; nothing is carried out."""
+def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WINDOW_NS) -> Iterator[Record]:
+    """Give every record that the pipeline makes of a recording, in order of time; nothing is carried out.
+
+    Where the recording holds no steps of a live guard, each step takes the rows of `window_ns`. Longer ones give the
+    same findings at less cost, and tell of them up to that much later.
+    """
     specs, trace = _judged(read.tables), _trace(read)
     clocks = read.meta.config.get("supported_mhz", {})
     pipeline = Pipeline(
@@ -28,7 +32,7 @@ def replayed(read: Recording, settings: PipelineSettings) -> Iterator[Record]:
         settings,
         supported_mhz={uuid: tuple(values) for uuid, values in clocks.items()},
     )
-    return _records(pipeline, read) if trace is None else iter(retrace(pipeline, trace))
+    return _records(pipeline, read, window_ns) if trace is None else iter(retrace(pipeline, trace))
 
 
 def recorded_topology(read: Recording) -> Topology:
@@ -79,14 +83,14 @@ def _whole(read: Recording, spec: TableSpec) -> Frame | None:
     )
 
 
-def _records(pipeline: Pipeline, read: Recording) -> Iterator[Record]:
+def _records(pipeline: Pipeline, read: Recording, window_ns: int) -> Iterator[Record]:
     events = [record for record in read.records if isinstance(record, Event)]
     waiting: list[Frame] = []
     window = None
-    for frame in read.frames(window_ns=WINDOW_NS):
+    for frame in read.frames(window_ns=window_ns):
         if frame.spec.is_late or frame.spec.name == STEPS:
             continue
-        here = int(frame.time_ns[0]) // WINDOW_NS
+        here = int(frame.time_ns[0]) // window_ns
         if window is not None and here != window:
             yield from _step(pipeline, waiting, events)
             waiting = []

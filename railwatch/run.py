@@ -31,6 +31,8 @@ DEFAULT_NODE = "v100x4"
 DEFAULT_SCENARIO = "healthy"
 # Whoever opens the driver may have to wait for it, as the probe did.
 DRIVER_START_TIMEOUT_S = 60.0
+# What opens the driver, or may.
+READ_THE_NODE = ("actuator", "sampler", "slow")
 # One journal a writing process.
 JOURNALS = ("guard", "actuator", "recorder")
 # More than it takes to give up a page (5 s) and a store (5 s to drain, 3 s for a request) that do not answer.
@@ -71,8 +73,7 @@ def choose_source(
             sentence = f"{found.gpus} GPU{'s' if found.gpus > 1 else ''} through NVML, driver {found.driver_version}"
             return DriverKind.NVML, sentence, wanted
         if driver_here():
-            # What hung once would hang every process that opens it.
-            return DriverKind.NONE if found.hung else DriverKind.NVML, f"no GPU read: {found.why}", wanted
+            return DriverKind.HUNG if found.hung else DriverKind.NVML, f"no GPU read: {found.why}", wanted
         why = f" ({found.why})"
     else:
         why = ""
@@ -177,12 +178,11 @@ class NodeRun:
             session.save()
             self.source = session.source
             environ |= served["environ"]
-        supervisor.start(_child("actuator", environ, start_timeout_s=DRIVER_START_TIMEOUT_S))
-        supervisor.start(_child("sampler", environ, start_timeout_s=DRIVER_START_TIMEOUT_S))
-        supervisor.start(_child("slow", environ, start_timeout_s=DRIVER_START_TIMEOUT_S))
+        node = [_child(name, environ, start_timeout_s=DRIVER_START_TIMEOUT_S) for name in READ_THE_NODE]
         if config.recorder.use is SourceUse.AUTO:
-            supervisor.start(_child("recorder", environ, stop_timeout_s=RECORDER_STOP_S))
-        facts = supervisor.start(_child("service", environ, stop_timeout_s=SERVICE_STOP_S))
+            node.append(_child("recorder", environ, stop_timeout_s=RECORDER_STOP_S))
+        # None of them needs another one to be there: each could be the one that is started again.
+        *_, facts = supervisor.start_together([*node, _child("service", environ, stop_timeout_s=SERVICE_STOP_S)])
         address: str = facts["address"]
         _keep_port(session, address).save()  # a service that is started again is found where it was
         session.begun_path.touch()
@@ -235,7 +235,7 @@ class NodeRun:
 
 
 def _child(
-    name: str, environ: dict[str, str], *, start_timeout_s: float = 15.0, stop_timeout_s: float = 10.0
+    name: str, environ: dict[str, str], *, start_timeout_s: float = 30.0, stop_timeout_s: float = 10.0
 ) -> ChildSpec:
     return ChildSpec(
         name=name,

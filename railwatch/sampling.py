@@ -10,6 +10,7 @@ from typing import Any
 from agent.collectors.build import Built
 from agent.collectors.hwmon import Sweeping
 from agent.collectors.port import Collector, SourceState, SourceStatus
+from agent.collectors.rails.pace import MOST_HZ, UNASKED_MOST_HZ
 from agent.collectors.rails.sweep import SweepSettings
 from agent.sampler.pacing.budget import BudgetSettings
 from agent.sampler.pacing.pacer import PacerSettings
@@ -71,7 +72,9 @@ def sampler_settings(config: Config) -> SamplerSettings:
 
 def rail_sweeping(config: Config, clock: Clock) -> Sweeping:
     """Give how voltage rails are looked at between two rows."""
-    return Sweeping(settings=SweepSettings(hz=config.sources.hwmon_hz), clock=clock)
+    hz = config.sources.hwmon_hz
+    most_hz = UNASKED_MOST_HZ if hz is None else MOST_HZ
+    return Sweeping(settings=SweepSettings(hz=hz, most_hz=most_hz), clock=clock)
 
 
 class HungWatch:

@@ -19,9 +19,10 @@ SERVICE_STATUS = "service.json"
 
 
 class DriverKind(StrEnum):
-    """Where GPU values come from."""
+    """Where GPU values come from; `HUNG` is NVML that gave no answer when the run began."""
 
     NVML = "nvml"
+    HUNG = "hung"
     PLANT = "plant"
     NONE = "none"
 
@@ -106,9 +107,24 @@ class Session:
         return self.run_dir / SERVICE_STATUS
 
     @property
+    def page_count_path(self) -> Path:
+        """How often people were paged; a simulated node begins anew with each run."""
+        return (self.run_dir if self.simulated else self.config.data_dir) / "pages.json"
+
+    @property
     def slow_events_path(self) -> Path:
         """What the slow sources tell; the guard follows it."""
         return self.journal_path("slow")
+
+    @property
+    def person_path(self) -> Path:
+        """What people say through commands; the guard follows it."""
+        return self.journal_path("person")
+
+    @property
+    def baselines_path(self) -> Path:
+        """What is learnt of each entity, in JSON; the guard writes it."""
+        return self.run_dir / "baselines.json"
 
     @property
     def begun_path(self) -> Path:

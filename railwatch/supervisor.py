@@ -12,7 +12,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,15 +68,24 @@ class Supervisor:
         self.restarts = 0
 
     def start(self, spec: ChildSpec) -> dict[str, Any]:
-        """Start a process and give what it said when it was ready.
+        """Start a process and give what it said when it was ready; raises as `start_together`."""
+        return self.start_together((spec,))[0]
+
+    def start_together(self, specs: Sequence[ChildSpec]) -> tuple[dict[str, Any], ...]:
+        """Start processes side by side, since each spends its start on loading its code; give what each said.
 
         Raises
         ------
         EnvironmentLacksError
-            It said why it cannot run, died, or was not ready in time.
+            One said why it cannot run, died, or was not ready in time. The others are left to `stop_all`.
         """
-        child = self._spawn(spec)
-        self._children[spec.name] = child
+        for spec in specs:
+            self._children[spec.name] = self._spawn(spec)
+        return tuple(self._ready(self._children[spec.name]) for spec in specs)
+
+    def _ready(self, child: _Child) -> dict[str, Any]:
+        """Wait until a process says that it is ready; one that is not is ended."""
+        spec = child.spec
         try:
             line = child.said.get(timeout=spec.start_timeout_s)
             facts = _facts(child, line, within_s=LEAVE_S)

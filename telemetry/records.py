@@ -65,6 +65,7 @@ class EventKind(StrEnum):
     LINK = "link"
     FABRIC = "fabric"
     RECORDING = "recording"
+    BASELINE = "baseline"
 
 
 class Cause(StrEnum):

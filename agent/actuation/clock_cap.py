@@ -39,7 +39,8 @@ class ClockCapActuator:
     Parameters
     ----------
     knob
-        The setting that is moved.
+        The setting that is moved. One without a name stands for a driver that does not answer yet: what an earlier run
+        left stays owed.
     journal
         Where found settings are kept before a write; the actuator's own.
     sink
@@ -75,7 +76,7 @@ class ClockCapActuator:
         actions: list[Action] = []
         now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
         for left_by, hold in self._journal.leftovers(now_s=now_s, now_ns=now_ns):
-            if hold.knob != self._knob.name:
+            if self._knob.name and hold.knob != self._knob.name:
                 reason = f"set through {hold.knob}, which this run does not use; found was {mhz_text(hold.found)}"
                 actions += self._carry_out([(self._report(hold, hold.subject, ActionState.FAILED, reason),)])
                 continue

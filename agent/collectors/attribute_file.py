@@ -46,6 +46,7 @@ class AttributeFile:
         self._reopen_after_reads = reopen_after_reads
         self._fd: int | None = None
         self._may_unlink = True
+        self._reads_until_look = 0
         self._reads_until_reopen = 0
 
     def read(self) -> float:
@@ -57,8 +58,7 @@ class AttributeFile:
                 return float("nan")
         try:
             text = os.pread(fd, _MAX_BYTES, 0)
-            # A plain file that was unlinked would go on to answer for ever; in sysfs the read itself fails.
-            gone = self._may_unlink and os.fstat(fd).st_nlink == 0
+            gone = self._may_unlink and self._is_unlinked(fd)
         except OSError as err:
             if err.errno not in _GONE:
                 return self._fail(err)
@@ -89,6 +89,14 @@ class AttributeFile:
             if err.errno not in (errno.ENOENT, *_GONE):  # not away but denied, say: `vanished` never told of it
                 self._fail(err)
         return self._fd
+
+    def _is_unlinked(self, fd: int) -> bool:
+        """Look now and then whether a plain file was removed: it would answer for ever; in sysfs the read fails."""
+        self._reads_until_look -= 1
+        if self._reads_until_look > 0:
+            return False
+        self._reads_until_look = self._reopen_after_reads
+        return os.fstat(fd).st_nlink == 0
 
     def _first_line(self, text: bytes) -> float:
         """Read what a writer left that wrote a shorter number over a longer one."""

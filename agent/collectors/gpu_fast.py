@@ -13,6 +13,7 @@ class GpuFast:
     rate = RateClass.FAST
     pace_signal = "power_w"
     load_signal = "gpu_util_ratio"
+    age_signal = "power_age_s"
 
     def __init__(self, reader: GpuReader) -> None:
         self._reader = reader

@@ -48,7 +48,7 @@ class GpuSources:
             if self._opened is not None:
                 return self._opened
             found = self._open_gpus()
-            if found.reader is not None:
+            if found.reader is not None and found.reader.gpus():
                 self._opened = found
             return found
 

@@ -59,10 +59,12 @@ class PacedCollector(Protocol):
     """A collector that is read in step with its sensors where the settings say so.
 
     `pace_signal` is the column whose sensors set the pace; while `load_signal` is above zero nowhere, nothing runs.
+    `age_signal` is a column that reads leave absent: the sampler says in it how old an update of the first was.
     """
 
     pace_signal: str
     load_signal: str
+    age_signal: str
 
 
 @runtime_checkable

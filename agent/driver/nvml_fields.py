@@ -6,7 +6,8 @@ Layouts, types and ids are those of ``nvmlFieldValue_t`` and ``NVML_FI_*`` in NV
 import ctypes
 import re
 import struct
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 # nvmlFieldValue_t on 64-bit Linux, 40 bytes: field id, scope id, timestamp in us, latency in us, value type, return
@@ -162,3 +163,18 @@ class FieldBuffer:
             else:
                 found.append((code or _UNKNOWN_TYPE, 0.0))
         return found
+
+    def fill(self, cells: "array[float]", start: int, outputs: Iterable[tuple[int, float]]) -> bool:
+        """Put each value times its factor into its cell, ``(cell from start, factor)`` in the order that was asked.
+
+        False where an entry is not answered: its cell stays, and `answers` says why.
+        """
+        words, at, whole = self._words, 0, True
+        for column, factor in outputs:
+            kind = words[at + _TYPE_AND_RETURN]  # the type alone where the return code above it is 0
+            if kind < len(_FROM_BITS):
+                cells[start + column] = _FROM_BITS[kind](words[at + _VALUE]) * factor
+            else:
+                whole = False
+            at += _ENTRY_WORDS
+        return whole

@@ -4,27 +4,24 @@ For each GPU a plan is made: which call answers which column. What a GPU does no
 plan, minutes later; a GPU that is lost costs nothing until it is looked for anew, once a second.
 """
 
-import ctypes
 import itertools
 import logging
 import math
 import threading
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.driver.call_costs import CallCost
 from agent.driver.cost_cap import CostCap
 from agent.driver.nvml_fields import FieldBuffer
 from agent.driver.nvml_library import NOT_LOADED_CODES, Answer, NvmlLibrary, answer_of, error_of
-from agent.driver.nvml_signals import FieldSource, Pointers, ScalarSource, Source, Want
+from agent.driver.nvml_query import Query, Room, SteadyCalls
+from agent.driver.nvml_signals import NO_CALL, FieldSource, ScalarSource, Source, Want
 from telemetry.cells import Cells
 from telemetry.frames import FloatArray
 
 logger = logging.getLogger(__name__)
 
-_WORDS = {"B": ctypes.c_uint8, "I": ctypes.c_uint32, "i": ctypes.c_int32, "Q": ctypes.c_uint64}
 _LOOK_AGAIN_AFTER_S = 1.0
 # Own choice: what a GPU supports changes with its MIG mode and with permissions, seldom; a plan costs thirty calls.
 PLAN_EVERY_S = 600.0
@@ -48,29 +45,17 @@ class Route:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Query:
-    """A scalar source bound to one GPU: everything the call needs, made beforehand."""
-
-    source: ScalarSource
-    call: Callable[..., int]
-    arguments: tuple[Any, ...]
-    words: Any
-    outputs: tuple[tuple[int, int, float], ...]
-    cost: CallCost
-    every_s: float
-    code: int = 0
-    due_s: float = 0.0
-
-
-@dataclass(slots=True, kw_only=True)
 class _Gpu:
     """One row: its plan while it answers, and when to look for it while it does not."""
 
+    row: int
     uuid: str
+    room: Room
     lost: bool = True
     look_again_s: float = 0.0
     plan_again_s: float = 0.0
-    queries: tuple[_Query, ...] = ()
+    steady: SteadyCalls | None = None
+    queries: tuple[Query, ...] = ()
     fields: tuple[FieldSource, ...] = ()
     field_outputs: tuple[tuple[int, float], ...] = ()
     field_arguments: tuple[Any, ...] = ()
@@ -91,6 +76,9 @@ class SignalReader:
         UUIDs whose loss is in the log; shared by the readers of one driver, so that a loss is told once.
     cap
         What one call may cost; between two calls its value is held. None where all calls are cheap.
+    timed_every
+        Of so many reads one has its calls timed, and they stand for those of the others: two readings of the clock
+        beside each call take a thread that has just woken as long as the call.
     """
 
     def __init__(
@@ -101,8 +89,10 @@ class SignalReader:
         *,
         told_lost: dict[str, object] | None = None,
         cap: CostCap | None = None,
+        timed_every: int = 1,
     ) -> None:
         self._cap = cap
+        self._timed_every = timed_every
         self._told_lost = {} if told_lost is None else told_lost
         self._library = library
         self._wants = wants
@@ -116,6 +106,8 @@ class SignalReader:
         self._nothing = array("d", [math.nan] * (len(library.gpus) * self._width))
         self.routes: dict[tuple[str, str], Route] = {}
         self._thread_id: int | None = None
+        # Reads since the last one whose calls were timed; the first one is.
+        self._reads = timed_every - 1
         self._gpus, self._cells = self._fresh()
         self._values = Cells()
 
@@ -134,61 +126,91 @@ class SignalReader:
         self._thread_id = thread_id
         gpus, cells = self._gpus, self._cells
         cells[:] = self._nothing
-        unloaded, now_s = 0, self._now()
+        now, width = self._now, self._width
+        unloaded, now_s = 0, now()
+        times = self._times()
         for row, gpu in enumerate(gpus):
             if gpu.lost and not self._found_again(gpu):
                 continue
-            start = row * self._width
+            start = row * width
             code = self._plan(gpu) if now_s >= gpu.plan_again_s else 0
-            code = code or self._read_gpu(gpu, cells, start)
+            if gpu.steady is not None and not times and not code:
+                if gpu.steady.read(cells, start, now, now_s=now_s):
+                    continue
+                gpu.steady = None
+            code = code or self._read_gpu(gpu, cells, start, times=times or 1)
             if code:
-                cells[start : start + self._width] = self._nothing[: self._width]
+                cells[start : start + width] = self._nothing[:width]
                 self._lose(gpu, code)
                 unloaded = code if code in NOT_LOADED_CODES else unloaded
         self._values.of(values)[:] = cells
         if unloaded and all(gpu.lost for gpu in gpus):
             raise error_of(unloaded, "read the GPUs")
 
+    def _times(self) -> int:
+        """Give for how many reads the calls of this one stand, which is timed; 0 where it is not."""
+        self._reads += 1
+        if self._reads < self._timed_every:
+            return 0
+        self._reads = 0
+        return self._timed_every
+
     def _fresh(self) -> "tuple[tuple[_Gpu, ...], array[float]]":
         """Give the GPUs, planned, and cells, with buffers that nobody else has."""
-        gpus = tuple(_Gpu(uuid=gpu.uuid, buffer=FieldBuffer(self._n_fields)) for gpu in self._library.gpus)
+        found = self._library.gpus
+        scalars = [source for want in self._wants for source in want if isinstance(source, ScalarSource)]
+        room = Room(len(found), scalars)
+        gpus = tuple(
+            _Gpu(row=row, uuid=gpu.uuid, room=room, buffer=FieldBuffer(self._n_fields)) for row, gpu in enumerate(found)
+        )
         for gpu in gpus:
             self._plan(gpu)
         return gpus, array("d", self._nothing)
 
-    def _read_gpu(self, gpu: _Gpu, cells: "array[float]", start: int) -> int:
-        """Make one GPU's calls into the cells from `start` on; a code other than 0 means that the GPU is lost."""
-        now = self._now
-        if gpu.field_arguments:
-            before_s = now()
-            code = self._read_fields(*gpu.field_arguments)  # type: ignore[misc]  # None has no field arguments
-            self._fields_cost.add(now() - before_s)
-            code = self._take_fields(gpu, cells, start) if code == 0 else code
-            if code and _is_lost(code):
-                return code
+    def _read_gpu(self, gpu: _Gpu, cells: "array[float]", start: int, *, times: int) -> int:
+        """Make one GPU's calls, timed, into the cells from `start` on; a code other than 0 means that it is lost.
+
+        `times` is for how many reads the calls stand, but for those that are timed whenever they are made.
+        """
+        worst = self._ask_fields(gpu, cells, start, times=times)
+        if _is_lost(worst):
+            return worst
+        after_s = self._now()
         for query in gpu.queries:
-            before_s = now()
-            if before_s < query.due_s:
-                code = query.code
-            else:
-                code = query.code = query.call(*query.arguments)
-                after_s = now()
-                query.cost.add(after_s - before_s)
-                if code == 0:
-                    query.due_s = before_s + query.every_s
+            if after_s >= query.due_s:
+                before_s, after_s = after_s, query.ask(self._now, times=1 if query.every_s else times)
                 if self._cap is not None:
                     self._pace(gpu, query, after_s, took_s=after_s - before_s)
-            if code == 0:
-                words = query.words
-                for word, column, factor in query.outputs:
+            worst = query.code or worst
+            if query.code == 0:
+                for words, word, column, factor in query.outputs:
                     cells[start + column] = words[word] * factor
-            elif _is_lost(code):
-                return code
+            elif _is_lost(query.code):
+                return query.code
             else:
-                self._query_failed(gpu, query, code)
+                self._query_failed(gpu, query, query.code)
+        if worst:
+            gpu.steady = None
+        elif gpu.steady is None and self._timed_every > 1:
+            self._lay_out(gpu)
         return 0
 
-    def _pace(self, gpu: _Gpu, query: _Query, now_s: float, *, took_s: float) -> None:
+    def _ask_fields(self, gpu: _Gpu, cells: "array[float]", start: int, *, times: int) -> int:
+        """Make the batched call of one GPU; give the code of the worst failure, 0 where there was none."""
+        if not gpu.field_arguments:
+            return 0
+        before_s = self._now()
+        code = self._read_fields(*gpu.field_arguments)  # type: ignore[misc]  # None has no field arguments
+        self._fields_cost.add(self._now() - before_s, times=times)
+        if code or gpu.buffer.fill(cells, start, gpu.field_outputs):
+            return code
+        codes = [code for code, _ in gpu.buffer.answers()]
+        lost = next((code for code in codes if _is_lost(code)), 0)
+        if not lost:
+            self._fields_failed(gpu, codes)
+        return lost or max(codes)
+
+    def _pace(self, gpu: _Gpu, query: Query, now_s: float, *, took_s: float) -> None:
         """Leave a call alone for as long as its cost demands, also one that fails; say so once where that is long."""
         if self._cap is None:
             return
@@ -201,28 +223,12 @@ class SignalReader:
         for signal, route in known.items():
             self.routes[gpu.uuid, signal] = replace(route, every_s=pause_s)
 
-    def _take_fields(self, gpu: _Gpu, cells: "array[float]", start: int) -> int:
-        """Take what the batched call answered; give the code of the worst failure, 0 where there was none."""
-        answers = gpu.buffer.answers()
-        failed = False
-        for (code, value), (column, factor) in zip(answers, gpu.field_outputs, strict=True):
-            if code == 0:
-                cells[start + column] = value * factor
-            else:
-                failed = True
-        if not failed:
-            return 0
-        codes = [code for code, _ in answers]
-        lost = next((code for code in codes if _is_lost(code)), 0)
-        if not lost:
-            self._fields_failed(gpu, codes)
-        return lost
-
-    def _query_failed(self, gpu: _Gpu, query: _Query, code: int) -> None:
+    def _query_failed(self, gpu: _Gpu, query: Query, code: int) -> None:
         """Stop asking what will never be answered; what may work next time is asked again."""
         answer = answer_of(code)
         if answer is not Answer.FAILED:
             gpu.queries = tuple(other for other in gpu.queries if other is not query)
+            self._lay_out(gpu)
             logger.info("%s is no longer asked of %s: %s", query.source.name, gpu.uuid, answer)
         self._note(gpu, query.source, answer, code)
 
@@ -236,7 +242,7 @@ class SignalReader:
         worth = [answer_of(code) in _WORTH_ASKING for code in codes]
         if not all(worth):
             gpu.fields = tuple(itertools.compress(gpu.fields, worth))
-            self._lay_out_fields(gpu)
+            self._lay_out(gpu)
 
     def _lose(self, gpu: _Gpu, code: int) -> None:
         gpu.lost = True
@@ -260,17 +266,18 @@ class SignalReader:
     def _plan(self, gpu: _Gpu) -> int:
         """Try every source once and keep the first that answers for each want; a code that is not 0 says lost."""
         handle = self._library.handle(gpu.uuid)
+        gpu.room.clear(gpu.row)
         gpu.plan_again_s = self._now() + PLAN_EVERY_S
         lost = 0
         codes = self._try_fields(handle)
-        queries: list[_Query] = []
+        queries: list[Query] = []
         chosen_fields: list[FieldSource] = []
         for want in self._wants:
             for source in want:
                 if isinstance(source, FieldSource):
                     query, code = None, codes[source.asked]
                 else:
-                    query = self._bind(source, handle)
+                    query = self._bind(gpu, source, handle)
                     code = _FUNCTION_MISSING if query is None else self._try(gpu, query)
                 answer = answer_of(code)
                 lost = code if _is_lost(code) else lost
@@ -284,13 +291,13 @@ class SignalReader:
                 if met:
                     break
         gpu.lost, gpu.queries, gpu.fields = bool(lost), tuple(queries), tuple(chosen_fields)
-        self._lay_out_fields(gpu)
-        for signal in self._column:  # what no call of this driver gives
+        self._lay_out(gpu)
+        for signal in self._column.keys() - NO_CALL:  # what no call of this driver gives
             nowhere = Route(signal=signal, source="none", answer=Answer.NOT_SUPPORTED, code=_NOT_SUPPORTED)
             self.routes.setdefault((gpu.uuid, signal), nowhere)
         return lost
 
-    def _try(self, gpu: _Gpu, query: _Query) -> int:
+    def _try(self, gpu: _Gpu, query: Query) -> int:
         """Make a call for the first time; one under a cap need not be repeated at the first read."""
         before_s = self._now()
         code = query.code = query.call(*query.arguments)
@@ -314,30 +321,29 @@ class SignalReader:
             return dict.fromkeys(wanted, code)
         return {asked: answer[0] for asked, answer in zip(wanted, buffer.answers(), strict=True)}
 
-    def _bind(self, source: ScalarSource, handle: Any) -> _Query | None:
+    def _bind(self, gpu: _Gpu, source: ScalarSource, handle: Any) -> Query | None:
         call = self._library.function(source.function)
         if call is None:
             return None
-        words = (_WORDS[source.word] * len(source.preset))(*source.preset)
-        width = ctypes.sizeof(_WORDS[source.word])
-        each = source.pointers is Pointers.EACH
-        room = tuple(ctypes.byref(words, n * width) for n in range(len(words))) if each else (words,)
-        return _Query(
+        arguments, outputs = gpu.room.bind(source, handle, row=gpu.row, column=self._column)
+        return Query(
             source=source,
             call=call,
-            arguments=(handle, *source.arguments, *room),
-            words=words,
-            outputs=tuple((word, self._column[signal], factor) for word, signal, factor in source.outputs),
+            arguments=arguments,
+            outputs=outputs,
             cost=self._library.costs.of(source.name),
             every_s=source.every_s,
         )
 
-    def _lay_out_fields(self, gpu: _Gpu) -> None:
-        """Prepare the batched call of one GPU after its plan changed."""
+    def _lay_out(self, gpu: _Gpu) -> None:
+        """Prepare the calls of one GPU after its plan changed."""
         gpu.buffer.lay_out(tuple(field.asked for field in gpu.fields))
         gpu.field_outputs = tuple((self._column[field.signal], field.factor) for field in gpu.fields)
         asked = (self._library.handle(gpu.uuid), len(gpu.fields), gpu.buffer.address)
         gpu.field_arguments = asked if gpu.fields else ()
+        fields = (self._read_fields, asked) if gpu.fields and self._read_fields is not None else None
+        steady = SteadyCalls(fields, gpu.field_outputs, gpu.buffer, gpu.queries)
+        gpu.steady = steady if self._timed_every > 1 else None
 
     def _note(self, gpu: _Gpu, source: Source, answer: Answer, code: int) -> None:
         """Keep how a signal is read; a call that was found to be dear stays known as such."""

@@ -110,6 +110,9 @@ def field(field_id: int, signal: str, factor: float = 1.0, *, scope: int = 0) ->
     return FieldSource(field_id=field_id, signal=signal, factor=factor, scope=scope)
 
 
+# Columns that the driver is never asked for: the sampler tells them, from when the others changed.
+NO_CALL = frozenset({"power_age_s"})
+
 FAST: tuple[Want, ...] = (
     # The instant field on every architecture: nvmlDeviceGetPowerUsage is a 1 s mean from GA10x and Hopper on.
     (

@@ -1,12 +1,13 @@
 """The live guard: wakes with every fast row, lets the pipeline judge, and carries out what it decides."""
 
+import contextlib
 import json
 import logging
 import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -38,6 +39,8 @@ IDLE_WAKE_S = 0.25
 MAX_EVENTS = 10_000
 # How often the actuator's journal is looked at: for a lease of minutes and a person's word that is at once.
 JOURNAL_EVERY_S = 1.0
+# What is learnt changes over minutes. Own choice.
+BASELINES_EVERY_S = 30.0
 # Actions that were heard of lately, so that the journal does not tell them twice.
 MAX_HEARD = 1024
 # The actuator let go because it ended: the cause is still there and no person said anything.
@@ -72,6 +75,10 @@ class Guard:
         out. None follows no journal.
     events_path
         The journal of events that another process of the node writes; None follows none.
+    person_path
+        The journal of what people say, such as that a baseline is accepted; None follows none.
+    baselines_path
+        Where it is written down now and then what is learnt of each entity; None for nowhere.
     spill_dir
         Where both go on while the disk is full.
     steps
@@ -91,6 +98,8 @@ class Guard:
         snapshot_path: Path,
         actions_path: Path | None = None,
         events_path: Path | None = None,
+        person_path: Path | None = None,
+        baselines_path: Path | None = None,
         spill_dir: Path | None = None,
         steps: StepSink | None = None,
         on_suspicion: Callable[[], None] = lambda: None,
@@ -107,9 +116,12 @@ class Guard:
         self._journal: JournalReader | None = None
         self._steps = steps
         self._on_suspicion = on_suspicion
-        self._told = None if events_path is None else JournalReader(events_path, spill_dir=spill_dir)
-        if self._told is not None:
-            self._told.skip_to_end()
+        paths = [path for path in (events_path, person_path) if path is not None]
+        self._told = tuple(JournalReader(path, spill_dir=spill_dir) for path in paths)
+        for reader in self._told:
+            reader.skip_to_end()
+        self._baselines_path = baselines_path
+        self._baselines_at_s = 0.0
         self._ask_at_s = 0.0
         self._look_at_s = 0.0
         self._heard: dict[tuple[str, int, ActionState], None] = {}
@@ -163,6 +175,9 @@ class Guard:
         changed = self._hear((*journalled, *actions), now_ns)
         for record in (*step.records, *changed):
             self._sink.append(record)
+        if any(event.kind is EventKind.BASELINE for event in step.events):
+            self._baselines_at_s = 0.0
+        self._tell_baselines()
         if self._steps is not None:
             self._steps.note(now_ns, self._next, len(step.events))
         if step.incidents or step.decisions or changed or journalled:
@@ -213,16 +228,28 @@ class Guard:
                 return events
 
     def _told_events(self) -> list[Event]:
-        """Give what the other process told since it was asked last, at most once in `JOURNAL_EVERY_S`."""
+        """Give what another process or a person told since they were asked last, at most once in `JOURNAL_EVERY_S`."""
         now_s = self._clock.monotonic_s()
-        if self._told is None or now_s < self._ask_at_s:
+        if not self._told or now_s < self._ask_at_s:
             return []
         self._ask_at_s = now_s + JOURNAL_EVERY_S
         try:
-            return [record for record in self._told.read() if isinstance(record, Event)]
+            return [record for reader in self._told for record in reader.read() if isinstance(record, Event)]
         except OSError as err:
-            logger.warning("the journal of the slow sources cannot be read: %s", err)
+            logger.warning("a journal of events cannot be read: %s", err)
             return []
+
+    def _tell_baselines(self) -> None:
+        """Write down what is learnt, at most once in `BASELINES_EVERY_S`; at once where somebody accepted something."""
+        now_s = self._clock.monotonic_s()
+        if self._baselines_path is None or now_s < self._baselines_at_s:
+            return
+        self._baselines_at_s = now_s + BASELINES_EVERY_S
+        rows = [asdict(one) for one in self._pipeline.baselines]
+        fresh = self._baselines_path.with_suffix(".new")
+        with contextlib.suppress(OSError):  # a command that asks for them finds those before
+            fresh.write_text(json.dumps(rows), encoding="utf-8")
+            fresh.replace(self._baselines_path)
 
     def _read_journal(self) -> tuple[Action, ...]:
         """Give the actions in the actuator's journal that were not heard of yet."""

@@ -43,6 +43,17 @@ class Measure:
     verify_s: float
 
 
+_HEAT = Measure(
+    kind=EntityKind.GPU,
+    signal="gpu_temp_c",
+    unit="°C",
+    words="highest temperature",
+    higher_is_better=False,
+    evidence="gpu_temp_c",
+    limit=None,
+    settle_s=THERMAL_SETTLE_S,
+    verify_s=THERMAL_VERIFY_S,
+)
 MEASURES = {
     Cause.SUPPLY_SAG: Measure(
         kind=EntityKind.SUPPLY,
@@ -55,28 +66,9 @@ MEASURES = {
         settle_s=SETTLE_S,
         verify_s=VERIFY_S,
     ),
-    Cause.THERMAL_INTERFACE: Measure(
-        kind=EntityKind.GPU,
-        signal="gpu_temp_c",
-        unit="°C",
-        words="highest temperature",
-        higher_is_better=False,
-        evidence="gpu_temp_c",
-        limit=None,
-        settle_s=THERMAL_SETTLE_S,
-        verify_s=THERMAL_VERIFY_S,
-    ),
-    Cause.THERMAL_MARGIN: Measure(
-        kind=EntityKind.GPU,
-        signal="gpu_temp_c",
-        unit="°C",
-        words="highest temperature",
-        higher_is_better=False,
-        evidence="gpu_temp_c",
-        limit=None,
-        settle_s=THERMAL_SETTLE_S,
-        verify_s=THERMAL_VERIFY_S,
-    ),
+    Cause.AIRFLOW: _HEAT,
+    Cause.THERMAL_INTERFACE: _HEAT,
+    Cause.THERMAL_MARGIN: _HEAT,
     Cause.POWER_BRAKE: Measure(
         kind=EntityKind.GPU,
         signal="throttle_reasons",

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.guard.judges import Judges
 from agent.guard.node_window import NodeWindow
 from agent.guard.outcomes import OutcomeTracker
+from analytics.calibration.baselines import Baseline, baselines_of
+from analytics.detectors.accepting import ended_by
 from analytics.detectors.limits import DetectorLimits
-from analytics.detectors.panel import Panel
 from analytics.fusion import FusionState, fuse
 from analytics.incidents.book import BookSettings, IncidentBook
 from rules.engine import Engine
@@ -92,8 +94,8 @@ class Pipeline:
         supported_mhz: Mapping[str, tuple[float, ...]],
     ) -> None:
         self._topology = topology
-        self._panel = Panel.build(settings.limits)
-        self._panel_state = self._panel.start(specs)
+        self._limits = settings.limits
+        self._judges = Judges(settings.limits, specs)
         self._fusion = FusionState()
         self._book_settings = settings.book
         self._book = IncidentBook(settings.book)
@@ -113,7 +115,17 @@ class Pipeline:
     @property
     def idle_detectors(self) -> tuple[str, ...]:
         """The detectors whose signals no table has."""
-        return self._panel.idle(self._panel_state)
+        return self._judges.idle
+
+    @property
+    def baselines(self) -> tuple[Baseline, ...]:
+        """What is learnt of each entity, and how far that has come."""
+        entities = self._judges.entities
+        return tuple(
+            one
+            for detector, own in self._judges.states()
+            for one in baselines_of(detector.name, own, self._limits, entities[detector.kind])
+        )
 
     def step(self, frames: Sequence[Frame], tellings: Sequence[Event], now_ns: int) -> Step:
         """Take in new rows and events up to `now_ns`."""
@@ -121,10 +133,10 @@ class Pipeline:
             self._window.feed(frame)
             self._outcomes.feed(frame)
         self._fusion, events = fuse(self._fusion, tellings)
-        self._panel_state = self._panel.hear(self._panel_state, events)
-        self._panel_state, found = self._panel.step(self._panel_state, frames, self._topology)
-        self._panel_state, told = self._panel.step_events(self._panel_state, events, now_ns, self._topology)
-        findings = (*found, *told)
+        found = self._judges.step(frames, events, now_ns, self._topology)
+        holding = (finding for incident in self._book.incidents for finding in incident.findings)
+        ended = ended_by(events, holding, self._judges.learning, now_ns)
+        findings = (*ended, *found)
         incidents = self._book.step(findings, now_ns, self._topology, events)
         for incident in incidents:
             self._keep(incident)

@@ -1,10 +1,13 @@
 """What was read last: tells new values from held ones and puts rows into the ring."""
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 
 from agent.collectors.port import StampedRow
 from agent.ring import RingTable
-from telemetry.cells import Cells
+from telemetry.cells import Cells, CellView
 from telemetry.frames import FloatArray
 
 
@@ -15,41 +18,65 @@ class RowKeeper:
     So every distinct sensor update is marked once, however often it is read. Cells are compared one by one in plain
     Python: right after a sleep NumPy's code has left the processor's caches, and costs several times as much.
 
+    Parameters
+    ----------
+    aged
+        Cells whose updates have an age, each with the cell that takes it.
+
     Attributes
     ----------
     fresh
         Which cells of the newest row are fresh, one byte a cell.
     """
 
-    def __init__(self, table: RingTable) -> None:
+    def __init__(self, table: RingTable, aged: tuple[tuple[int, int], ...] = ()) -> None:
         shape = table.spec.shape
         self._table = table
+        self._aged = aged
         self._nothing: FloatArray = np.full(shape, np.nan)
         self._nothing_fresh = bytes(self._nothing.size)
         self._held_bytes = self._nothing.tobytes()
         self._cells = Cells()
         self.fresh = self._nothing_fresh
 
-    def keep(self, time_ns: int, values: FloatArray) -> int:
-        """Append what was read; give how many distinct updates it brought."""
+    def keep(self, time_ns: int, values: FloatArray, age_s: Callable[[int], float] | None = None) -> int:
+        """Append what was read; give how many distinct updates it brought.
+
+        `age_s` gives the age of an update of the n-th aged cell, NaN where it is not known. An age is no update.
+        """
         cells = self._cells.of(values)
+        if age_s is not None:
+            held = memoryview(self._held_bytes).cast("d")
+            for _, at in self._aged:
+                cells[at] = held[at]
         row = cells.tobytes()
         if row == self._held_bytes:  # most ticks are faster than the sensors: spare them the comparison
             self._table.append_bytes(time_ns, row, self._nothing_fresh)
             self.fresh = self._nothing_fresh
             return 0
         fresh, updates = bytearray(self._nothing_fresh), 0
-        for index, (cell, held) in enumerate(zip(cells, memoryview(self._held_bytes).cast("d"), strict=True)):
+        for index, (cell, held_cell) in enumerate(zip(cells, memoryview(self._held_bytes).cast("d"), strict=True)):
             if cell == cell:  # noqa: PLR0124 -- a number: NaN differs from itself
-                if cell != held:
+                if cell != held_cell:
                     fresh[index] = 1
                     updates += 1
-            elif held == held:  # noqa: PLR0124
+            elif held_cell == held_cell:  # noqa: PLR0124
                 fresh[index] = 1
+        if age_s is not None:
+            self._age(cells, fresh, age_s)
+            row = cells.tobytes()
         self.fresh = bytes(fresh)
         self._table.append_bytes(time_ns, row, self.fresh)
         self._held_bytes = row
         return updates
+
+    def _age(self, cells: CellView, fresh: bytearray, age_s: Callable[[int], float]) -> None:
+        """Say of each update that was just found how old it was."""
+        for number, (cell, at) in enumerate(self._aged):
+            if fresh[cell]:
+                age = age_s(number) if cells[cell] == cells[cell] else math.nan
+                fresh[at] = age == age or cells[at] == cells[at]  # noqa: PLR0124
+                cells[at] = age
 
     def hold(self, time_ns: int) -> None:
         """Append the last values once more: nothing new is known, and nothing is known to be wrong."""

@@ -76,9 +76,10 @@ class Schedule:
 
 def wait_until(deadline_s: float, clock: Clock, stop: threading.Event) -> bool:
     """Wait for a tick in short naps; False once the thread is to end."""
-    while not stop.is_set():
-        now_s = clock.monotonic_s()
-        if now_s >= deadline_s:
-            return True
+    now_s = clock.monotonic_s()
+    while now_s < deadline_s:
+        if stop.is_set():
+            return False
         clock.sleep_until(min(deadline_s, now_s + _LONGEST_SLEEP_S))
-    return False
+        now_s = clock.monotonic_s()
+    return not stop.is_set()

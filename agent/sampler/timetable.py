@@ -21,6 +21,16 @@ class Spent:
         return used.ru_utime + used.ru_stime, self.reading_s
 
 
+def aged_cells(collector: Collector) -> tuple[tuple[int, int], ...]:
+    """Give the cells of a row whose updates have an age that can be told, each with the cell that tells it."""
+    if not isinstance(collector, PacedCollector):
+        return ()
+    entities, signals = collector.spec.shape
+    column = collector.spec.signals.index(collector.pace_signal)
+    age = collector.spec.signals.index(collector.age_signal)
+    return tuple((row * signals + column, row * signals + age) for row in range(entities))
+
+
 def timetable_of(collector: Collector, settings: SamplerSettings, spent: Spent) -> tuple[Timetable, Pacer | None]:
     """Give the timetable of a collector; the second is the same where it follows the sensors, else None."""
     if settings.paced is None or not isinstance(collector, PacedCollector) or collector.name in settings.own:

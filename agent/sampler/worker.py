@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from agent.sampler.keeper import RowKeeper
 from agent.sampler.pacing.budget import Budget
 from agent.sampler.schedule import Timetable, wait_until
 from agent.sampler.settings import SamplerSettings
-from agent.sampler.timetable import Spent, timetable_of
+from agent.sampler.timetable import Spent, aged_cells, timetable_of
 from telemetry.clock import Clock
 from telemetry.errors import RailwatchError
 from telemetry.frames import FloatArray
@@ -89,7 +90,7 @@ class Worker:
         self._notices = notices
         self._pace = settings.pace_of(collector.name, collector.rate)
         self._is_fast = collector.rate is RateClass.FAST
-        self._keeper = RowKeeper(table)
+        self._keeper = RowKeeper(table, aged_cells(collector))
         self._stamped = collector if isinstance(collector, StampedCollector) else None
         self._spent = Spent()
         self._timetable, self.pacer = timetable_of(collector, settings, self._spent)
@@ -252,7 +253,8 @@ class Worker:
             self._read_ended_s = ended_s
             self._spent.reading_s += ended_s - now_s
             if error is None:
-                self._accounts.updates_kept += self._keep(stamp_ns, values, rows)
+                age_s = None if self.pacer is None else partial(self.pacer.age_s, now_s, ended_s)
+                self._accounts.updates_kept += self._keep(stamp_ns, values, rows, age_s)
                 self._last_good_s = now_s
                 if self._state is not WorkerState.WORKING:
                     self._recovered()
@@ -261,9 +263,11 @@ class Worker:
                 self._row_without_reading(now_s)
         return True
 
-    def _keep(self, stamp_ns: int, values: FloatArray, rows: tuple[StampedRow, ...]) -> int:
+    def _keep(
+        self, stamp_ns: int, values: FloatArray, rows: tuple[StampedRow, ...], age_s: Callable[[int], float] | None
+    ) -> int:
         if self._stamped is None:
-            return self._keeper.keep(stamp_ns, values)
+            return self._keeper.keep(stamp_ns, values, age_s)
         filled = sum(self._keeper.add(row) for row in rows)
         self._accounts.updates_filled += filled
         return filled

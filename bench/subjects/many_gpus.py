@@ -19,8 +19,11 @@ from telemetry.errors import EnvironmentLacksError
 SEED = 1
 
 
-def node_of(gpus: int) -> NodeFile:
-    """Give the node of four GPUs and its supplies two or four times over, for 8 or 16 GPUs."""
+def node_of(wanted: str) -> NodeFile:
+    """Give a node by its name, or for 8 or 16 the node of four GPUs and its supplies two or four times over."""
+    if not wanted.isdecimal():
+        return load_node(wanted)
+    gpus = int(wanted)
     times = gpus // 4
     fields = json.loads(load_node("v100x4").model_dump_json())
     slots, supply = fields["slots"], fields["supply"]
@@ -30,8 +33,8 @@ def node_of(gpus: int) -> NodeFile:
 
 
 @contextlib.contextmanager
-def served_plant(folder: Path, gpus: int) -> Iterator[Served]:
-    """Serve the plant until the block ends, with the driver library built beside it.
+def served_plant(folder: Path, gpus: int | str) -> Iterator[Served]:
+    """Serve so many GPUs, or the node of that name, until the block ends, with the driver library built beside it.
 
     Raises
     ------
@@ -39,7 +42,7 @@ def served_plant(folder: Path, gpus: int) -> Iterator[Served]:
         There is no C compiler, or the plant did not start.
     """
     library_dir = build_driver(folder / "driver")
-    node = node_of(gpus)
+    node = node_of(str(gpus))
     run_dir = folder / "plant"
     command = [sys.executable, "-m", "bench.subjects.many_gpus", str(gpus), str(run_dir)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
@@ -55,7 +58,7 @@ def served_plant(folder: Path, gpus: int) -> Iterator[Served]:
 def main() -> None:
     """Serve until SIGTERM."""
     pin(other_core())
-    node = node_of(int(sys.argv[1]))
+    node = node_of(sys.argv[1])
     serve(
         node,
         load_scenario("healthy", node),

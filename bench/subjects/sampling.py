@@ -16,17 +16,21 @@ from bench.cores import pin
 from telemetry.clock import Clock, SystemClock
 
 WARM_UP_S = 1.5
+# In step: until the sensors' periods and phases are known.
+SETTLING_S = 20.0
+# What `railwatch up` writes of rails unless told otherwise, rows a second.
+AUTO_RAIL_ROWS_HZ = 50.0
 # Those that read what the plain loop reads.
 GPU_COLLECTORS = ("gpu_fast", "gpu_slow")
 
 
-def measure(clock: Clock, measured_s: float, *, ticks: Callable[[], int], driver_s: Callable[[], float | None]) -> None:
-    """Let the subject run and print what it took, its start left out."""
-    clock.sleep_until(clock.monotonic_s() + WARM_UP_S)
+def measure(clock: Clock, task: dict[str, Any], *, ticks: Callable[[], int], driver_s: Callable[[], float]) -> None:
+    """Let the agent run and print what it took, its start left out."""
+    clock.sleep_until(clock.monotonic_s() + (SETTLING_S if task["rate_hz"] is None else WARM_UP_S))
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF)
     began_s, began_ticks, began_driver_s = clock.monotonic_s(), ticks(), driver_s()
-    clock.sleep_until(began_s + measured_s)
+    clock.sleep_until(began_s + task["measured_s"])
     after = resource.getrusage(resource.RUSAGE_SELF)
     ended_driver_s = driver_s()
     cost = {
@@ -34,7 +38,7 @@ def measure(clock: Clock, measured_s: float, *, ticks: Callable[[], int], driver
         "cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         "resident_mib": psutil.Process().memory_info().rss / 2**20,
         "ticks": ticks() - began_ticks,
-        "driver_s": None if began_driver_s is None or ended_driver_s is None else ended_driver_s - began_driver_s,
+        "driver_s": ended_driver_s - began_driver_s,
     }
     print(json.dumps(cost), flush=True)
 
@@ -87,10 +91,18 @@ def run_loop(task: dict[str, Any], fast: Callable[[], None], slow: Callable[[], 
 
 
 def agent(task: dict[str, Any]) -> None:
-    """Run the agent's sampler with every collector that the node gives, or the GPU ones alone, writing its ring."""
+    """Run the agent's sampler with every collector that the node gives, or the GPU ones alone, writing its ring.
+
+    Without a rate it reads as it does unless told otherwise: GPUs in step with their sensors and with the driver's own
+    samples beside, rails at the speed of theirs.
+    """
     from agent.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own
     from agent.collectors.build import CollectorSettings, build_collectors  # noqa: PLC0415
+    from agent.collectors.hwmon import Sweeping  # noqa: PLC0415
+    from agent.collectors.rails.pace import UNASKED_MOST_HZ  # noqa: PLC0415
+    from agent.collectors.rails.sweep import SweepSettings  # noqa: PLC0415
     from agent.driver.nvml import NvmlDriver  # noqa: PLC0415
+    from agent.sampler.pacing.pacer import PacerSettings  # noqa: PLC0415
     from agent.sampler.sampler import Sampler, make_ring, settle_process  # noqa: PLC0415
     from agent.sampler.settings import Pace, SamplerSettings  # noqa: PLC0415
     from telemetry.entities import Topology  # noqa: PLC0415
@@ -98,7 +110,11 @@ def agent(task: dict[str, Any]) -> None:
     clock = SystemClock()
     driver = NvmlDriver(clock)
     accounts = Accounts(driver_s=driver.costs.total_s)
-    settings = SamplerSettings(fast=Pace(rate_hz=task["rate_hz"], stale_after_s=1.0, hung_after_s=1.0))
+    rate_hz: float | None = task["rate_hz"]
+    settings = SamplerSettings(
+        fast=Pace(rate_hz=rate_hz or AUTO_RAIL_ROWS_HZ, stale_after_s=1.0, hung_after_s=1.0),
+        paced=PacerSettings() if rate_hz is None else None,
+    )
     sysfs_root = Path(task["sysfs_root"])
     built = build_collectors(
         CollectorSettings(
@@ -109,17 +125,21 @@ def agent(task: dict[str, Any]) -> None:
             links=driver.links,
             pipes=driver.pipes,
             sysfs_root=sysfs_root,
+            samples=driver.samples if rate_hz is None else None,
+            sweeping=Sweeping(settings=SweepSettings(most_hz=UNASKED_MOST_HZ), clock=clock)
+            if rate_hz is None
+            else None,
         )
     )
     kept = GPU_COLLECTORS if task["subject"] == "agent_gpus" else tuple(part.status.name for part in built)
     collectors = [part.collector for part in built if part.collector is not None and part.status.name in kept]
-    path = Path(task["folder"]) / f"ring-{task['subject']}-{task['rate_hz']:g}"
+    path = Path(task["folder"]) / f"ring-{task['subject']}-{rate_hz or 0:g}"
     ring = make_ring(path, collectors, settings, node="bench", topology=Topology(entities=()), simulated=True)
     sampler = Sampler(ring, collectors, clock=clock, settings=settings, accounts=accounts)
     settle_process()
     sampler.start()
     table = ring.tables["gpu_fast"]
-    measure(clock, task["measured_s"], ticks=lambda: table.count, driver_s=driver.costs.total_s)
+    measure(clock, task, ticks=lambda: table.count, driver_s=driver.costs.total_s)
     sampler.stop()
     driver.close()
     ring.close()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from analytics.calibration.achieved import PageRate
 from telemetry.entities import Topology
 from telemetry.frames import Frame
 from telemetry.records import Action, Decision, Event, Health, Incident, Mode, Outcome
@@ -87,6 +88,7 @@ class NodeStatus:
     """The node in one look.
 
     `source` says where values come from: ``simulated node v100x4, scenario psu-sag`` or ``4 GPUs through NVML``.
+    `pages` is how often people were paged against how often they may be, None where nobody counts.
     `modes` begins with the class of actions that touches hardware; the page shows its mode as the node's.
     """
 
@@ -102,6 +104,7 @@ class NodeStatus:
     sampler: SamplerStatus
     collectors: tuple[CollectorStatus, ...] = ()
     rail_limit_v: float = RAIL_LIMIT_V
+    pages: PageRate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,6 +96,7 @@ EVENTS: dict[EventKind, str] = {
     EventKind.LINK: "PCIe link",
     EventKind.FABRIC: "NVLink fabric",
     EventKind.RECORDING: "Recording",
+    EventKind.BASELINE: "Baseline accepted",
 }
 
 # Knobs of actions and verbs of decisions.

@@ -2,25 +2,42 @@
 
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 from typer.exceptions import Abort, TyperException
 
 from railwatch import __version__
-from railwatch.cli import actions, config, dashboards, explain, incidents, logs, recordings, rules, simulate, supply
-from railwatch.cli.backtest import backtest
-from railwatch.cli.doctor import doctor
-from railwatch.cli.evaluate import evaluate
-from railwatch.cli.record import record
-from railwatch.cli.replay import replay
-from railwatch.cli.up import up
 from telemetry.errors import ConfigError, EnvironmentLacksError, RailwatchError
 
-app = typer.Typer(
-    name="railwatch",
-    no_args_is_help=True,
-    add_completion=False,
+# Each is the function of its name in the module of its name, with an example of its use.
+_COMMANDS = {
+    "up": "railwatch up --simulate v100x4 --scenario psu-sag --for 60s",
+    "fleet": "railwatch fleet --config /etc/railwatch/fleet.yaml",
+    "doctor": "railwatch doctor --measure 10s --json",
+    "record": "railwatch record --duration 60s --out incident.parquet",
+    "replay": "railwatch replay incident.parquet --json",
+    "evaluate": "railwatch evaluate judgement --seeds 3 --json",
+    "clocks": "railwatch clocks monday.parquet --json",
+    "backtest": "railwatch backtest node.csv --time time_s --columns power_w,gpu_temp_c --out scores.csv",
+}
+# Each is the `app` in the module of its name.
+_GROUPS = (
+    "incidents",
+    "actions",
+    "recordings",
+    "rules",
+    "simulate",
+    "logs",
+    "explain",
+    "config",
+    "dashboards",
+    "supply",
+    "models",
+    "baselines",
+    "dither",
 )
 
 
@@ -30,7 +47,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
@@ -39,33 +55,27 @@ def root(
     """Watch the power, heat and bus of GPU nodes, say what is about to fail, and act before it does."""
 
 
-app.command(epilog="Example: railwatch up --simulate v100x4 --scenario psu-sag --for 60s")(up)
-app.command(epilog="Example: railwatch doctor --measure 10s --json")(doctor)
-app.command(epilog="Example: railwatch record --duration 60s --out incident.parquet")(record)
-app.command(epilog="Example: railwatch replay incident.parquet --json")(replay)
-app.command(epilog="Example: railwatch evaluate judgement --seeds 3 --json")(evaluate)
-app.command(epilog="Example: railwatch backtest node.csv --time time_s --columns power_w,gpu_temp_c --out scores.csv")(
-    backtest
-)
-for name, commands in (
-    ("incidents", incidents.app),
-    ("actions", actions.app),
-    ("recordings", recordings.app),
-    ("rules", rules.app),
-    ("simulate", simulate.app),
-    ("logs", logs.app),
-    ("explain", explain.app),
-    ("config", config.app),
-    ("dashboards", dashboards.app),
-    ("supply", supply.app),
-):
-    app.add_typer(commands, name=name)
+def app_for(words: Sequence[str]) -> typer.Typer:
+    """Give the command line for these arguments: the command that they name, or all where the first names none.
+
+    Loading all of them costs more than twice what loading one does, at every start.
+    """
+    app = typer.Typer(name="railwatch", no_args_is_help=True, add_completion=False)
+    app.callback()(root)
+    known = (*_COMMANDS, *_GROUPS)
+    for name in words[:1] if words and words[0] in known else known:
+        module = import_module(f"railwatch.cli.{name}")
+        if name in _COMMANDS:
+            app.command(epilog=f"Example: {_COMMANDS[name]}")(getattr(module, name))
+        else:
+            app.add_typer(module.app, name=name)
+    return app
 
 
 def main() -> None:
     """Run the command line; exit status 0 done, 1 the answer is no, 2 wrong use, 3 the environment lacks something."""
     try:
-        status = app(standalone_mode=False)
+        status = app_for(sys.argv[1:])(standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as err:
         # Rich ends the program with 1 where nobody reads on; here that means something else.

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from agent.actuation.limits import UnreadableClocks
 from analytics.detectors.limits import DetectorLimits
 from analytics.incidents.book import BookSettings
+from railwatch.config.fleet import Fleet
 from railwatch.config.recorder import Recorder
 from railwatch.config.section import Section, UserPath, at_least, web_url
 from railwatch.config.sources import AutoHz, Sources
@@ -178,6 +179,27 @@ class Page(Section):
         return self
 
 
+class Analytics(Section):
+    """How sure the judgement has to be before it calls somebody."""
+
+    pages_per_node_month: float = Field(
+        default=0.1,
+        gt=0,
+        le=1000,
+        description=(
+            "False pages that are allowed for each node in a month. `railwatch models calibrate` makes thresholds for "
+            "it from healthy recordings; what was achieved stands in the status and in `railwatch incidents rate`."
+        ),
+    )
+    thresholds: UserPath | None = Field(
+        default=None,
+        description=(
+            "File of thresholds that `railwatch models calibrate` wrote; they raise limits of `detectors`, and lower "
+            "none."
+        ),
+    )
+
+
 def default_data_dir() -> Path:
     """Give the folder for state where nobody names one."""
     return Path("~/.local/state/railwatch").expanduser()
@@ -195,11 +217,13 @@ class Config(Section):
     recorder: Recorder = Recorder()
     store: Store = Store()
     detectors: DetectorLimits = DetectorLimits()
+    analytics: Analytics = Analytics()
     incidents: BookSettings = BookSettings()
     actions: Actions = Actions()
     rails: RailsSettings = RailsSettings()
     rules: Rules = Rules()
     page: Page = Page()
+    fleet: Fleet = Fleet()
 
     @model_validator(mode="after")
     def _the_page_has_its_port_to_itself(self) -> Self:

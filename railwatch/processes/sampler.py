@@ -14,7 +14,8 @@ from agent.collectors.building import SourceBuilder
 from agent.collectors.driver_events import DriverEvents
 from agent.collectors.driver_lines import DriverLines
 from agent.collectors.gpu_roster import GpuRoster
-from agent.collectors.kernel_log import KernelLog
+from agent.collectors.kernel_log import KernelLog, Start
+from agent.collectors.kernel_place import LinesSince, LogPlace, PlacedKernelLog
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.guard.guard import IDLE_WAKE_S, Guard
 from agent.ring import Ring
@@ -23,7 +24,7 @@ from agent.sampler.settings import SamplerSettings
 from analytics.catalogue import xid
 from railwatch.config.sources import SourceUse
 from railwatch.driver import OpenDriver
-from railwatch.driver_watch import DriverWatch
+from railwatch.driver_watch import DRIVER_BACK, DRIVER_HUNG, DriverWatch
 from railwatch.event_sources import event_settings
 from railwatch.guarding import Guarding
 from railwatch.pipeline import topology_of
@@ -48,8 +49,6 @@ GPUS_FILE = "gpus.json"
 GUARD_ENDED = 4
 # GPUs came, or their driver was loaded anew: the next process counts them.
 GPUS_CHANGED = 5
-# The driver's calls hang for good, and they answer again: the next process does without it, and with it.
-DRIVER_HUNG, DRIVER_BACK = 7, 8
 # A source came that the tables do not have: the next process makes them anew.
 SOURCES_CHANGED = 6
 # Own choice: what is read at a start from files, buses and an open driver takes milliseconds; a bus that is stuck is
@@ -57,6 +56,7 @@ SOURCES_CHANGED = 6
 # it would be late again.
 BUILD_LIMIT_S, LATE_BUILD_LIMIT_S = 5.0, 20.0
 _LATE_FILE = "built-late"
+_PLACE_FILE = "kernel-log.json"
 # Own choice: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
 STOP_HUNG_S = 0.5
 
@@ -103,7 +103,7 @@ class _Reasons:
             self.watch.give_up(dead)
             return DRIVER_HUNG
         if self.answered.is_set():
-            logger.warning("the GPU driver answers again; this process ends, and the next one reads it")
+            logger.warning("the GPU driver answers; this process ends, and the next one reads it")
             return DRIVER_BACK
         if self.changed.is_set():
             logger.warning("a source that did not answer does now; this process ends, and the next one reads it")
@@ -205,7 +205,7 @@ def _ring(session: Session, collectors: list[Collector], settings: SamplerSettin
 def _look_again(builder: SourceBuilder[CollectorSettings], changed: Flag, stop: Flag) -> None:
     """Try every minute what failed; a source that came has tables, and those are made at a start."""
     while not stop.wait(LOOK_AGAIN_S):
-        if builder.again(BUILD_LIMIT_S):
+        if builder.again(BUILD_LIMIT_S, most_s=LATE_BUILD_LIMIT_S):
             changed.set()
             return
 
@@ -272,13 +272,31 @@ def _event_sources(
     path = Path(session.kmsg)
     log_status = kernel_log_status(path)
     if config.sources.kernel_log is SourceUse.AUTO and log_status.state is SourceState.WORKING:
-        parser = DriverLines(driver.gpus, log=f"kmsg:{boot_id()}")
-        lines = KernelLog(path, node=session.node.key, parser=parser, clock=clock)
+        lines, placed = _kernel_log(session, path, driver, clock)
         accounts.kernel_lines_unparsed = lambda: lines.unparsed
-        found.append(lines)
+        found.append(placed)
     built = build_event_sources(event_settings(session, driver.gpus, clock))
     found += [part.source for part in built if part.source is not None]
     return tuple(found), (log_status, *(part.status for part in built))
+
+
+def _kernel_log(session: Session, path: Path, driver: OpenDriver, clock: Clock) -> tuple[KernelLog, PlacedKernelLog]:
+    """Give the kernel log from where the process before was, or from the start of the run."""
+    name = f"kmsg:{boot_id()}"
+    place = LogPlace(session.run_dir / _PLACE_FILE, log=name)
+    after = place.read()
+    # The device keeps what was logged since the boot. A file may be of any age, and its stamps of any machine.
+    whole = session.simulated or path.is_char_device() or after is not None
+    parser = LinesSince(DriverLines(driver.gpus, log=name), session.started_ns)
+    log = KernelLog(
+        path,
+        node=session.node.key,
+        parser=parser,
+        clock=clock,
+        start=Start.BEGINNING if whole else Start.END,
+        after=after,
+    )
+    return log, PlacedKernelLog(log, place)
 
 
 def _severity_of(code: int) -> Severity:

@@ -17,6 +17,7 @@ from dashboards.page.server import PageServer, bind
 from railwatch import __version__
 from railwatch.keeping import Keeper, open_keeper
 from railwatch.node_page import NodePage
+from railwatch.page_count import KeptPageCount
 from railwatch.processes.child import Ready, run_child
 from railwatch.run import JOURNALS
 from railwatch.session import Session, said_in
@@ -60,6 +61,9 @@ class Service:
         self._store_trouble = ""
         self._rows_lost = 0
         self.records_lost = 0
+        self._pages = KeptPageCount(
+            session.page_count_path, clock, budget_per_node_month=session.config.analytics.pages_per_node_month
+        )
         agent = Entity(kind=EntityKind.AGENT, key=session.node.key, name=session.node.name)
         self._own = TableSpec(
             name="service",
@@ -72,6 +76,9 @@ class Service:
                 "uplink_errors",
                 "recorder_rows_lost",
                 "recordings_lost",
+                "pages",
+                "pages_per_node_month",
+                "pages_per_node_month_high",
             ),
         )
 
@@ -82,6 +89,7 @@ class Service:
         if fresh:
             # On their way before the position moves on: after a kill in between they are sent again, never left out.
             self._keeper.keep((), (), fresh)
+        self._pages.note(fresh)
         self._unwritten += fresh
         if self._unwritten:
             self._write()
@@ -163,6 +171,7 @@ class Service:
         raw, rollups = self._rows()
         now_ns = self._clock.utc_ns()
         if at_end:
+            self._pages.save()
             rollups += self._flush()
         raw.append(self._own_frame(now_ns))
         self._keeper.keep(raw, rollups, ())
@@ -243,6 +252,7 @@ class Service:
 
     def _own_frame(self, now_ns: int) -> Frame:
         status = self._keeper.status()
+        pages = self._page.pages = self._pages.rate
         recorder = said_in(self._session.recorder_status_path)
         row = (
             self._rows_lost,
@@ -251,6 +261,9 @@ class Service:
             self._keeper.errors(),
             recorder.get("ring_rows_lost", np.nan),
             recorder.get("recordings_lost", np.nan),
+            pages.pages,
+            np.nan if pages.per_node_month is None else pages.per_node_month,
+            np.nan if pages.high is None else pages.high,
         )
         values = np.array(row, dtype=np.float64).reshape(1, 1, -1)
         return Frame(

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event as Flag
 from threading import Thread
 
@@ -37,8 +37,7 @@ from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
 
-# A source came that the tables do not have, one hangs for good, or the GPUs were counted anew: the next process makes
-# everything anew.
+# A source hangs for good, or the GPUs were counted anew: the next process makes everything anew.
 SOURCES_CHANGED = 6
 # Own choice: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
 STOP_HUNG_S = 0.5
@@ -48,63 +47,98 @@ STOP_HUNG_S = 0.5
 class _Sources:
     """What this process reads; none of it where the node has no slow sources."""
 
-    builder: SourceBuilder[SlowSettings]
-    accounts: Accounts
     collectors: list[Collector]
     events: tuple[EventSource, ...]
     statuses: tuple[SourceStatus, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Process:
+    """What stays while the sources change."""
+
+    session: Session
+    clock: Clock
+    builder: SourceBuilder[SlowSettings]
+    settings: SlowSettings
+    files: StatusFiles
+    recount: Recount
+    journal: JournalWriter
+    stop: Flag
+    changed: Flag = field(default_factory=Flag)
+    accounts: Accounts = field(default_factory=Accounts)
+
+
 def main(session: Session, stop: Flag, ready: Ready) -> None:
-    """Read slow sources until told to stop."""
-    clock, files = SystemClock(), StatusFiles(session.run_dir, "slow")
+    """Read slow sources until told to stop.
+
+    A source that answers late, as a controller with a long list of sensors does, joins the others as it was built: the
+    tables are made anew for it, and nothing is surveyed again.
+    """
+    clock = SystemClock()
     recount = Recount(session.run_dir)
-    sources = _open_sources(session, clock)
-    files.tell_sources(sources.statuses)
-    changed = Flag()
-    Thread(target=_look_again, args=(sources.builder, changed, stop), name="look-again", daemon=True).start()
+    settings = slow_settings(session, clock, os.environ)
+    process = _Process(
+        session=session,
+        clock=clock,
+        builder=slow_builder(settings),
+        settings=settings,
+        files=StatusFiles(session.run_dir, "slow"),
+        recount=recount,
+        journal=session.journal_writer("slow"),
+        stop=stop,
+    )
+    process.builder.build(BUILD_LIMIT_S)
+    Thread(target=_look_again, args=(process,), name="look-again", daemon=True).start()
+    reason = _read(process, ready)
+    while not reason and not stop.is_set():
+        reason = _read(process, lambda _: None)
+    process.journal.close()
+    _leave_for(reason)
+
+
+def _read(process: _Process, ready: Ready) -> str:
+    """Read the sources that there are until others come; says why another process is to start, if one is."""
+    process.changed.clear()
+    sources = _sources(process)
+    process.files.tell_sources(sources.statuses)
     if not sources.collectors:
         ready({"tables": []})
-        reason = ""
-        while not reason and not stop.wait(STATUS_EVERY_S):
-            reason = _reason_to_end(changed, recount)
-        _leave_for(reason)
-        return
-    settings = sampler_settings(session.config)
-    hung = HungWatch(clock, hung_limits_s(sources.collectors, settings))
-    ring = _ring(session, sources.collectors, settings)
-    journal = session.journal_writer("slow")
-    sampler = _sampler(sources, ring, journal, settings, clock)
+        while not (reason := _reason_to_end(process)) and not process.changed.is_set():
+            if process.stop.wait(STATUS_EVERY_S):
+                break
+        return reason
+    settings = sampler_settings(process.session.config)
+    hung = HungWatch(process.clock, hung_limits_s(sources.collectors, settings))
+    ring = _ring(process.session, sources.collectors, settings)
+    sampler = _sampler(process, sources, ring, settings)
     sampler.start()
     ready({"tables": list(ring.tables)})
     reason = ""
-    while not reason and not stop.wait(STATUS_EVERY_S):
+    while not reason and not process.changed.is_set() and not process.stop.wait(STATUS_EVERY_S):
         statuses = sampler.statuses()
-        files.tell_workers(statuses)
-        recount.look_at(ring.tables.values())
-        reason = hung.see(statuses) or _reason_to_end(changed, recount)
+        process.files.tell_workers(statuses)
+        process.recount.look_at(ring.tables.values())
+        reason = hung.see(statuses) or _reason_to_end(process)
     if reason:
         sampler.stop(STOP_HUNG_S)
     else:
         sampler.stop()
-    journal.close()
     ring.close()
-    _leave_for(reason)
+    return reason
 
 
-def _open_sources(session: Session, clock: Clock) -> _Sources:
-    settings = slow_settings(session, clock, os.environ)
-    builder, accounts = slow_builder(settings), Accounts()
-    built: Sequence[Built] = builder.build(BUILD_LIMIT_S)
+def _sources(process: _Process) -> _Sources:
+    settings, session = process.settings, process.session
+    built: Sequence[Built] = process.builder.built
     events = build_slow_event_sources(settings)
     if events or any(part.collector is not None for part in built):
-        own = SelfMetrics(session.node.key, accounts, clock, process="slow")
+        own = SelfMetrics(session.node.key, process.accounts, process.clock, process="slow")
         status = SourceStatus(name=own.name, state=SourceState.WORKING, detail="the process for slow sources")
         built = (*built, Built(collector=own, status=status))
     collectors, statuses = chosen(built, off=lambda _: False, simulated=session.simulated)
     if settings.readings is not None:
         statuses += (readings_status(settings.readings.listener),)
-    return _Sources(builder=builder, accounts=accounts, collectors=collectors, events=events, statuses=statuses)
+    return _Sources(collectors=collectors, events=events, statuses=statuses)
 
 
 def _ring(session: Session, collectors: list[Collector], settings: SamplerSettings) -> Ring:
@@ -121,35 +155,32 @@ def _ring(session: Session, collectors: list[Collector], settings: SamplerSettin
     )
 
 
-def _sampler(sources: _Sources, ring: Ring, journal: JournalWriter, settings: SamplerSettings, clock: Clock) -> Sampler:
+def _sampler(process: _Process, sources: _Sources, ring: Ring, settings: SamplerSettings) -> Sampler:
     def tell(events: tuple[Event, ...]) -> None:
         for event in events:
-            journal.append(event)
+            process.journal.append(event)
 
     return Sampler(
         ring,
         sources.collectors,
-        clock=clock,
+        clock=process.clock,
         settings=settings,
-        accounts=sources.accounts,
+        accounts=process.accounts,
         on_events=tell,
         event_sources=sources.events,
     )
 
 
-def _look_again(builder: SourceBuilder[SlowSettings], changed: Flag, stop: Flag) -> None:
-    """Try every minute what failed; a source that came has tables, and those are made at a start."""
-    while not stop.wait(LOOK_AGAIN_S):
-        if builder.again(BUILD_LIMIT_S):
-            changed.set()
-            return
+def _look_again(process: _Process) -> None:
+    """Try every minute what failed."""
+    while not process.stop.wait(LOOK_AGAIN_S):
+        if process.builder.again(BUILD_LIMIT_S):
+            process.changed.set()
 
 
-def _reason_to_end(changed: Flag, recount: Recount) -> str:
+def _reason_to_end(process: _Process) -> str:
     """Say why another process is to start, an empty text where there is no reason to."""
-    if changed.is_set():
-        return "a source that did not answer does now"
-    return "the GPUs were counted anew" if recount.was_done else ""
+    return "the GPUs were counted anew" if process.recount.was_done else ""
 
 
 def _leave_for(reason: str) -> None:

@@ -106,6 +106,7 @@ class FastTables:
             "gpu_util_ratio": bank.gpu_util_ratio,
             "mem_util_ratio": bank.mem_util_ratio,
             "throttle_reasons": gpus.reasons.astype(np.float64),
+            "power_age_s": np.nan,  # its rows have the sensor's own time
         }
         values = np.empty(self._gpu_places.shape)
         for place, name in enumerate(self._signals):

@@ -45,7 +45,30 @@ _AGENT = declare(
         ("spool_bytes", "B", _G, 0, "Bytes that wait on disk for the store."),
         ("spool_dropped_points", "", _C, 0, "Points given up because the spool was full."),
         ("uplink_errors", "", _C, 0, "Writes that the store refused or that did not reach it."),
+        ("pages", "", _C, 0, "Incidents so far that were at least a warning and not silenced."),
+        ("pages_per_node_month", "", _G, 3, "Rate of them over the time that was watched."),
+        ("pages_per_node_month_high", "", _G, 3, "Upper end of its 95 % bounds."),
     ),
 )
 
-AGENT_SIGNALS = (*_AGENT,)
+# What the fleet loop tells of itself.
+_FLEET = declare(
+    EntityKind.AGENT,
+    Source.FLEET,
+    RateClass.SLOW,
+    (
+        ("fleet_nodes", "", _G, 0, "Nodes that the fleet loop knows."),
+        ("fleet_silent_nodes", "", _G, 0, "Those of them that had no value in the last window."),
+        ("fleet_windows", "", _C, 0, "Windows judged."),
+        ("fleet_window_age_s", "s", _G, 3, "Age of the newest window when it had been judged."),
+        ("fleet_window_s", "s", _G, 3, "Time to read, judge and tell the last window."),
+        ("fleet_overruns", "", _C, 0, "Looks that went past their deadline or into the next one."),
+        ("fleet_misfires", "", _C, 0, "Looks that began too late to be worth it."),
+        ("fleet_failures", "", _C, 0, "Looks that failed: the store did not answer, or a defect."),
+        ("fleet_gaps", "", _C, 0, "Absences longer than the loop catches up with."),
+        ("fleet_folded", "", _C, 0, "Findings that a node had told of itself."),
+        ("fleet_late_values", "", _C, 0, "Values that came after their window was judged; also of each node."),
+    ),
+)
+
+AGENT_SIGNALS = (*_AGENT, *_FLEET)

@@ -16,6 +16,13 @@ _GPU_FAST = declare(
         ("gpu_util_ratio", "ratio", _G, 2, "Share of time in which a kernel ran."),
         ("mem_util_ratio", "ratio", _G, 2, "Share of time in which memory was read or written."),
         ("throttle_reasons", "", _F, 0, "Clock event reasons as the NVML bit mask."),
+        (
+            "power_age_s",
+            "s",
+            _G,
+            4,
+            "How long before the row's time the power sensor updated, as predicted; absent where that is not known.",
+        ),
     ),
 )
 _GPU_SLOW = declare(

@@ -46,6 +46,7 @@ class Source(StrEnum):
     JOB = "job"
     PDU = "pdu"
     UPS = "ups"
+    FLEET = "fleet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

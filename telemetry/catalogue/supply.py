@@ -40,7 +40,7 @@ _SUPPLY_OWN = declare(
             "",
             _F,
             0,
-            "Alarms of the supply by bit: 1 input, 2 output voltage, 4 output load, 8 temperature, 16 fan.",
+            "Limits that a supply says it crossed, by bit: 1 input, 2 output voltage, 4 output load, 8 heat, 16 fan.",
         ),
     ),
     ranges=BY_UNIT,
@@ -92,11 +92,11 @@ _SUPPLY_BMC = declare(
     RateClass.SLOW,
     (
         (
-            "supply_flags",
+            "supply_state",
             "",
             _F,
             0,
-            "State of a supply by its controller, by bit: 1 present, 2 failed, 4 about to fail, 8 input lost.",
+            "What the board controller says of a supply, by bit: 1 present, 2 failed, 4 about to fail, 8 input lost.",
         ),
     ),
     ranges=BY_UNIT,

@@ -24,7 +24,7 @@ _SUPPLY_SIGNALS = (
     "output_voltage_v",
     "output_current_a",
     "supply_temp_c",
-    "supply_flags",
+    "supply_state",
     "rail_voltage_v",
     "rail_current_a",
 )
@@ -164,7 +164,7 @@ def _supply_signal(point: Point) -> str | None:
             (Quantity.VOLTAGE, False): "output_voltage_v",
             (Quantity.CURRENT, False): "output_current_a",
         }
-        anywhere = {Quantity.TEMPERATURE: "supply_temp_c", Quantity.SUPPLY_STATE: "supply_flags"}
+        anywhere = {Quantity.TEMPERATURE: "supply_temp_c", Quantity.SUPPLY_STATE: "supply_state"}
         return by_side.get((point.quantity, point.is_input), anywhere.get(point.quantity))
     if point.place is not Place.BOARD:
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from agent.sampler.pacing.budget import Budget, BudgetSettings
-from agent.sampler.pacing.phase import Lock, lock_onto
+from agent.sampler.pacing.phase import TICK_LATE_S, Lock, lock_onto
 from agent.sampler.pacing.sensor import Sensor
 from telemetry.frames import FloatArray
 
@@ -14,8 +14,12 @@ from telemetry.frames import FloatArray
 # period they stay clear of a whole one.
 _DITHER = 0.3
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+# "Minimal standard" generator (Park and Miller, Communications of the ACM 31, 1988).
+_DICE_FACTOR, _DICE_RANGE = 16807, 2**31 - 1
 # How often estimates, lock, load and budget are looked at. own choice.
 _THINK_EVERY_S = 0.5
+# A probe keeps this share of a period away from the polls in step. own choice.
+_CLEAR = 0.1
 # Two polls in step may lie this much of a period apart. own choice: a tick's lateness and the estimate's corrections.
 _WHOLE = 1.1
 # All sensors are measured for so long at first, whether they change or not. own choice: 20 updates of a 100 ms sensor.
@@ -113,6 +117,8 @@ class Pacer:
         self._is_idle = False
         self._lost_track = 0
         self._turn = 0
+        self._dice = 1
+        self._probes = 0
         self._mode = PaceMode.MEASURING
         self._period_s = 1.0 / settings.most_hz
 
@@ -145,6 +151,14 @@ class Pacer:
             self._think_s = ended_s + _THINK_EVERY_S
             self._think(ended_s, values)
 
+    def age_s(self, began_s: float, ended_s: float, number: int) -> float:
+        """Give how long before a read began the update came that it showed first; call it ahead of `saw`.
+
+        NaN where the sensor's update times are not known well enough, or nothing was read before.
+        """
+        before_s = self._began_s
+        return math.nan if before_s is None else self._sensors[number].age_s(before_s, began_s, ended_s)
+
     def advance(self, now_s: float) -> int:
         """Set the next deadline; give how many ticks were missed, which are not made up for."""
         self._turn += 1
@@ -156,13 +170,14 @@ class Pacer:
             # What is due within a quarter of a period was seen by the poll that has just been made.
             step_s = lock.next_after(now_s + 0.25 * lock.period_s)
             last_s = due_s if self._began_s is None else max(due_s, self._began_s)
-            # A probe, or the way from one phase to another: never more than a period without a poll.
-            if self._turn % lock.probe_every == 0 or step_s - last_s > _WHOLE * lock.period_s:
-                step_s = min(step_s, last_s + lock.period_s * (0.25 + 0.5 * self._dither()))
+            if self._turn % lock.probe_every == 0:
+                step_s = min(step_s, self._probe_s(last_s, lock.period_s))
+            elif step_s - last_s > _WHOLE * lock.period_s:  # on the way from one phase to another
+                step_s = min(step_s, self._between_s(last_s, lock.period_s))
             self._deadline_s = max(now_s, step_s)
             return max(0, math.floor((now_s - due_s) / lock.period_s))
         self._period_s = self._interval_s()
-        spread = 1.0 + (_DITHER * self._dither() if self._mode is not PaceMode.IDLE else 0.0)
+        spread = 1.0 + (_DITHER * self._chance() if self._mode is not PaceMode.IDLE else 0.0)
         self._deadline_s = max(now_s, due_s + self._period_s * spread)
         return max(0, math.floor((now_s - due_s) / self._period_s))
 
@@ -182,9 +197,36 @@ class Pacer:
             over=self.budget.over,
         )
 
+    def _probe_s(self, last_s: float, period_s: float) -> float:
+        """Give when to poll beside the step: anywhere in the period, or right before or after one sensor's update.
+
+        The first finds a sensor that left its prediction, the second how the others' updates lie to a few ms.
+        """
+        self._probes += 1
+        times = self._sensors[self._probes // 4 % len(self._sensors)].times
+        if self._probes % 2 and times is not None:
+            beside_s = times.doubt_s + TICK_LATE_S
+            aimed_s = times.next_after(last_s) + (beside_s if self._probes % 4 == 1 else -beside_s)
+            if _CLEAR * period_s < aimed_s - last_s < (1.0 - _CLEAR) * period_s:
+                return aimed_s
+        return self._between_s(last_s, period_s)
+
+    def _between_s(self, last_s: float, period_s: float) -> float:
+        """Give a moment clear of both polls of a period."""
+        return last_s + period_s * (0.25 + 0.5 * self._dither())
+
     def _dither(self) -> float:
         """Give numbers that fill 0 to 1 evenly, however many are taken."""
         return (self._turn * _GOLDEN) % 1.0
+
+    def _chance(self) -> float:
+        """Give numbers from 0 to 1 as dice do, the same in every run.
+
+        Numbers that fill the range evenly keep polls close to an even pace, and at an even pace a sensor whose values
+        repeat looks like one of another period: the difference of both rates, or half the polls'.
+        """
+        self._dice = self._dice * _DICE_FACTOR % _DICE_RANGE
+        return self._dice / _DICE_RANGE
 
     def _choose(self, now_s: float) -> PaceMode:
         if now_s < self.burst_until_s:

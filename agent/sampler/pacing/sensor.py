@@ -7,10 +7,10 @@ from agent.sampler.pacing.updates import LEAST_CHANGES, Change, UpdateTimes, fit
 
 # The newest changes tell the phase; one in eight of those before, kept longer, the period. own choices: a fit of them
 # all takes a millisecond.
-_RECENT, _OLDER, _ONE_IN = 32, 32, 8
+_RECENT, _OLDER, _ONE_IN = 48, 24, 8
 # Not oftener than this is an estimate made anew. own choice: a fit takes a millisecond.
 _LEARN_EVERY_S = 0.25
-# Changes that the first estimate is made of. own choice: twice the least, for all later ones start from it.
+# New changes after which the first estimate is tried, and tried again. own choice: 0.3 s of a sensor of 20 ms.
 _FIRST_CHANGES = 2 * LEAST_CHANGES
 # Polls without a change to one with, below which a sensor is as fast as the polls. own choice: polls at up to three
 # quarters of a period have a third.
@@ -24,10 +24,20 @@ _ONE_EACH = 0.75
 # So many gaps between changes in a row that are multiples of two or more updates: the sensor has become slower by that
 # factor. own choice: a sensor that repeats every second value by chance looks so once in 3^16 gaps.
 _SLOWER_GAPS = 16
+# Updates that lie further beside their prediction than this share of a period, one in twenty, are no prediction. own
+# choice: sensors were seen to keep their period within hundredths.
+_UNSTEADY = 0.12
 # A sensor that did not change for this long tells nothing. own choice: a power sensor's last digits change always.
 IDLE_AFTER_S = 2.0
 # A stretch wider than this share of a period says too little about the phase to be kept. own choice.
 _TELLING = 0.85
+
+# An age is told where the moment of an update is known to so much of a period. own choice: without an age it lies
+# anywhere within one.
+_TELLS_AGE = 0.25
+# Ages are whole multiples of an eighth of a millisecond, about: finer ones would be noise, and a power of two leaves
+# most bytes of the number zero, which recordings pack.
+_AGE_STEPS_PER_S = 8192
 
 
 class Sensor:
@@ -79,20 +89,40 @@ class Sensor:
         if changed and self._is_slower(times, after_s, by_s):
             self.forget()
 
+    def age_s(self, after_s: float, began_s: float, ended_s: float) -> float:
+        """Give how long before `began_s` the update came that a read from then on showed first.
+
+        It came after `after_s`, when the read before began, which does not show it, and before `ended_s`. NaN where no
+        estimate is in force, or none that tells it better than the read itself.
+        """
+        times = self.times
+        if times is None or times.doubt_at(ended_s) > _TELLS_AGE * times.period_s:
+            return math.nan
+        updated_s = times.last_before(ended_s)
+        if updated_s < after_s:  # none is predicted between the reads: the nearest edge
+            early = updated_s + times.period_s - ended_s < after_s - updated_s
+            updated_s = ended_s if early else after_s
+        return round(max(0.0, began_s - updated_s) * _AGE_STEPS_PER_S) / _AGE_STEPS_PER_S
+
     def learn(self, now_s: float) -> bool:
         """Make the estimate anew where enough was seen since the last time; True where it changed."""
         if self._new < (_FIRST_CHANGES if self.times is None else 4) or now_s < self._learn_at_s:
             return False
-        self._new = 0
+        new, repeats = self._new, self._repeats
+        self._new = self._repeats = 0
         self._learn_at_s = now_s + _LEARN_EVERY_S
         if self.times is not None and self._shares_updates(self.times):
             self.forget()
             return False
-        changes = len(self._older) + len(self._recent)
-        if self.times is None and self._repeats < _LEAST_REPEATS * changes:
+        if self.times is None and repeats < _LEAST_REPEATS * new:
             return False  # it changes at nearly every poll: faster than they can tell
-        found = fit([*self._older, *self._recent], known=self.times)
+        # Only the newest are without gaps, and nothing may be left out while the updates cannot be counted.
+        found = fit(self._recent if self.times is None else [*self._older, *self._recent], known=self.times)
         if found is None or found.support < 0.8:
+            return False
+        if found.jitter_s > _UNSTEADY * found.period_s:  # another period explained the first changes by chance
+            if self.times is not None:
+                self.forget()
             return False
         self.times = found
         return True

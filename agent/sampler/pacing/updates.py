@@ -1,33 +1,46 @@
 """When a sensor updates, found from the polls between which its value changed.
 
 A poll sees only that the value differs from the poll before, so each change is a stretch of time in which the update
-came. The period comes from a line through their middles over the count of updates, and the phase from where all
-stretches, folded onto one period, overlap. A value that repeats leaves an update unseen: the gap is then a multiple
-of the period and counts as such.
+came. The period is the longest at which all stretches, folded onto one period, have a moment in common, and the phase
+is that moment. A value that repeats leaves an update unseen; nothing is made of how far the changes lie apart, so that
+many repeated values do not pass for a slower sensor.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
-# Changes that a first estimate needs. own choice: with eight the median gap is sound though one in four values repeats.
+import numpy as np
+import numpy.typing as npt
+
+# Changes that any estimate needs. own choice.
 LEAST_CHANGES = 8
-# A gap above this many times another is one of more periods. own choice: between what one and two periods look like.
-_ONE_PERIOD = 1.6
+# A wrong period explains a stretch by chance where one of its updates happens to fall in. What explains them all counts
+# where any of the periods that are tried would do so with a smaller chance than this. own choice: where polls are 1.75
+# to a period it takes 30 changes, where they are nine 8.
+_BY_CHANCE = 0.005
+# So many of the changes may lie beside an update. own choice: an odd one or two.
+_MOST_ODD = 2
 # A period below this many poll intervals cannot be told from one that is faster than the polls. own choice: polls at
 # half a period, stretched by their dither, are 1.5 to 2 to the period.
 _RESOLVED = 1.35
-_ROUNDS = 3
-# How far the count follows where a change was seen. own choice: a rough period off by a tenth is followed, one change
-# that comes late is not.
-_FOLLOWS = 0.3
+# How far beside its stretch an update may lie, as a share of the period. own choice: the jitter of a sensor.
+_BESIDE = 0.03
+# One change in so many updates at least: a sensor that repeats more is not estimated. own choice.
+_MOST_UPDATES = 6.0
+# Periods are tried so close to one another that they differ by this share of a stretch over all changes. own choice.
+_SLIP = 0.25
+# Not more of them than this, which take ten milliseconds, once: of a rare change the newest count. own choice.
+_MOST_TRIED = 4000
 # How many stretches are left out at either end, tried in turn. own choice.
 _ODD_SHARES = (0.0, 0.05, 0.15)
 # Each step of the search narrows it to 0.62; twelve leave a 300th, well below what the stretches can tell.
 _STEPS = 12
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +85,14 @@ class UpdateTimes:
         """Give the first predicted update after a time."""
         return next_on_grid(self.anchor_s, self.period_s, time_s)
 
+    def last_before(self, time_s: float) -> float:
+        """Give the last predicted update up to a time."""
+        return next_on_grid(self.anchor_s, self.period_s, time_s) - self.period_s
+
+    def doubt_at(self, time_s: float) -> float:
+        """Give how far a predicted update near a time may lie from the true one, jitter included."""
+        return self.doubt_s + self.jitter_s + self.period_doubt_s * abs(time_s - self.anchor_s) / self.period_s
+
     def count_between(self, after_s: float, by_s: float) -> int:
         """Give how many updates are predicted in a stretch of time."""
         first = math.floor((after_s - self.anchor_s) / self.period_s)
@@ -87,76 +108,83 @@ def fit(changes: Sequence[Change], *, known: UpdateTimes | None = None) -> Updat
     """Give the update times that explain the changes, oldest first.
 
     None with fewer than `LEAST_CHANGES`, and where the sensor is too fast for the polls to tell. An estimate that has
-    held so far counts the updates where the changes lie many periods apart.
+    held so far counts the updates, and only its phase and the last digits of its period are made anew.
     """
     if len(changes) < LEAST_CHANGES:
         return None
-    middles_s = [change.middle_s for change in changes]
     if known is not None:
-        counts = [round((middle - known.anchor_s) / known.period_s) for middle in middles_s]
-        return _placed(changes, [count - counts[-1] for count in counts], known.period_s)
-    found = [_refined(changes, middles_s, rough_s) for rough_s in _rough_periods(middles_s)]
-    # Half of the true period explains everything too, so of those that explain as much the longest counts.
-    return max((times for times in found if times is not None), key=_merit, default=None)
+        period_s, anchor_s = known.period_s, known.anchor_s
+    elif (found := _search(changes)) is not None:
+        period_s, anchor_s = found[0], changes[-1].middle_s + found[1]
+    else:
+        return None
+    counts = [_number(change, anchor_s, period_s) for change in changes]
+    return _placed(changes, [count - counts[-1] for count in counts], period_s)
 
 
-def _merit(times: UpdateTimes) -> tuple[float, float]:
-    return round(times.support, 1), times.period_s
+def _number(change: Change, anchor_s: float, period_s: float) -> int:
+    """Give which update a change was: the last that its stretch holds, or else the nearest beside it."""
+    last = math.floor((change.by_s - anchor_s) / period_s)
+    before_s = change.after_s - anchor_s - last * period_s
+    after_s = anchor_s + (last + 1) * period_s - change.by_s
+    return last if before_s <= after_s else last + 1
 
 
-def _rough_periods(middles_s: list[float]) -> tuple[float, ...]:
-    """Give what the period may be: the mean of the gaps that are not much longer than a lower, middle or upper one.
+def _search(changes: Sequence[Change]) -> tuple[float, float] | None:
+    """Give the longest period that explains the changes, and when an update of it came after the newest change.
 
-    Polls at between a half and a whole period see gaps of one and of two polls, whose mean is the period; values that
-    repeat bring longer ones. Which of the means is right shows when the changes are laid onto them.
+    None where no period does, or others might as well by chance.
     """
-    gaps_s = sorted(later - earlier for earlier, later in pairwise(middles_s))
-    found = []
-    for rank in (1, 2, 3):
-        limit_s = _ONE_PERIOD * gaps_s[rank * (len(gaps_s) - 1) // 4]
-        single_s = [gap for gap in gaps_s if gap < limit_s]
-        found.append(sum(single_s) / len(single_s))
-    return (*found, sum(gaps_s) / len(gaps_s))
-
-
-def _refined(changes: Sequence[Change], middles_s: list[float], rough_s: float) -> UpdateTimes | None:
-    """Draw the line through the changes, counted by a rough period; None where it cannot be told from the polls."""
-    origin_s, found_s = middles_s[-1], rough_s
-    counts = _counts(middles_s, found_s)
-    for _ in range(_ROUNDS):
-        line = _line(counts, [middle - origin_s for middle in middles_s])
-        if line is None:
-            return None
-        at_s, found_s = line[0] + origin_s, line[1]
-        recounted = [round((middle - at_s) / found_s) for middle in middles_s]
-        if recounted == counts:
-            break
-        counts = recounted
-    widths_s = sorted(change.width_s for change in changes)
-    if found_s < _RESOLVED * widths_s[len(widths_s) // 2]:
+    after_s = np.array([change.after_s for change in changes]) - changes[-1].middle_s
+    by_s = np.array([change.by_s for change in changes]) - changes[-1].middle_s
+    width_s = float(np.median(by_s - after_s))
+    near = after_s > -_MOST_TRIED * _SLIP * width_s / math.log(_MOST_UPDATES)
+    after_s, by_s = after_s[near], by_s[near]
+    span_s = float(by_s[-1] - after_s[0])
+    longest_s = span_s / max(1, len(after_s) - 1)
+    shortest_s = max(_RESOLVED * width_s, longest_s / _MOST_UPDATES)
+    if len(after_s) < LEAST_CHANGES or longest_s <= shortest_s:
         return None
-    return _placed(changes, counts, found_s)
-
-
-def _counts(middles_s: list[float], period_s: float) -> list[int]:
-    """Give each change the number of its update, the newest 0, by following them; the odd one is left aside."""
-    counts, at_s = [0], middles_s[0]
-    for middle_s in middles_s[1:]:
-        passed = round((middle_s - at_s) / period_s)
-        off_s = middle_s - at_s - passed * period_s
-        at_s += passed * period_s + _FOLLOWS * off_s
-        counts.append(counts[-1] + passed)
-    return [count - counts[-1] for count in counts]
-
-
-def _line(counts: list[int], times_s: list[float]) -> tuple[float, float] | None:
-    """Give intercept and slope of the least-squares line; None where there is no slope or a senseless one."""
-    mean_n, mean_s = sum(counts) / len(counts), sum(times_s) / len(times_s)
-    spread = sum((n - mean_n) ** 2 for n in counts)
-    if spread == 0:
+    tried = 2 + math.ceil(math.log(longest_s / shortest_s) * span_s / (_SLIP * width_s))
+    periods_s = np.geomspace(shortest_s, longest_s, tried)
+    counts, anchors_s = _in_common(after_s, by_s, periods_s)
+    (explain,) = np.nonzero(counts >= len(after_s) - _odd_allowed(periods_s, width_s, n_changes=len(after_s)))
+    if not len(explain):
         return None
-    slope_s = sum((n - mean_n) * (t - mean_s) for n, t in zip(counts, times_s, strict=True)) / spread
-    return (mean_s - slope_s * mean_n, slope_s) if slope_s > 0 else None
+    # Half of the true period explains everything too; and what lies beside the true one explains nearly as much.
+    run = explain[np.arange(len(explain)) - explain == len(explain) - 1 - explain[-1]]
+    best = run[counts[run] == counts[run].max()]
+    at = best[len(best) // 2]
+    return float(periods_s[at]), float(anchors_s[at])
+
+
+def _odd_allowed(periods_s: FloatArray, width_s: float, *, n_changes: int) -> FloatArray:
+    """Give how many changes each period may leave unexplained, -1 where even to explain them all says too little."""
+    share = np.minimum(1.0, width_s / periods_s + 2 * _BESIDE)
+    allowed = np.full(len(periods_s), -1.0)
+    for odd in range(_MOST_ODD + 1):
+        chance = len(periods_s) * math.comb(n_changes, odd) * share ** (n_changes - odd)
+        allowed[chance <= _BY_CHANCE] = odd
+    return allowed
+
+
+def _in_common(after_s: FloatArray, by_s: FloatArray, periods_s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give, for each period, how many stretches hold one moment when they are folded onto it, and that moment."""
+    period_s = periods_s[:, None]
+    begin_s = (after_s - _BESIDE * period_s) % period_s
+    end_s = begin_s + np.minimum(by_s - after_s + 2 * _BESIDE * period_s, period_s * (1.0 - 1e-9))
+    wraps = end_s >= period_s
+    edges_s = np.concatenate([begin_s, np.where(wraps, end_s - period_s, end_s)], axis=1)
+    step = np.ones(edges_s.shape)
+    step[:, len(after_s) :] = -1.0
+    order = np.argsort(edges_s, axis=1)
+    held = np.cumsum(np.take_along_axis(step, order, axis=1), axis=1) + wraps.sum(axis=1, keepdims=True)
+    at = np.argmax(held, axis=1)
+    rows = np.arange(len(periods_s))
+    edges_s = np.take_along_axis(edges_s, order, axis=1)
+    until_s = np.take_along_axis(edges_s, ((at + 1) % edges_s.shape[1])[:, None], axis=1)[:, 0]
+    from_s = edges_s[rows, at]
+    return held[rows, at], from_s + ((until_s - from_s) % periods_s) / 2
 
 
 def _placed(changes: Sequence[Change], counts: list[int], near_s: float) -> UpdateTimes:

@@ -350,3 +350,16 @@ def test_a_cap_set_through_another_knob_is_told_and_not_touched(rig: Rig) -> Non
     assert action.state is ActionState.FAILED
     assert "found was 1530 MHz" in action.reason
     assert rig.in_force == 1057.0
+
+
+def test_what_an_earlier_run_left_stays_owed_until_a_driver_that_does_not_answer_does(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.actuator.apply(cap(1057.0))
+    real, rig.knob = rig.knob, FakeClockKnob(name="")
+    rig.knob.read_error = TransientError("the driver does not open")
+    rig.restart(run_id="run-2")
+    assert [(one.state, one.reason) for one in rig.recovered] == [(ActionState.FAILED, "the driver does not open")]
+    rig.knob = real
+    rig.restart(run_id="run-2")
+    assert [one.state for one in rig.recovered] == [ActionState.RELEASED]
+    assert rig.in_force == 1530.0

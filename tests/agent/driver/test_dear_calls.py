@@ -44,7 +44,7 @@ class Throughput:
     def __call__(self, handle: Any, counter: int, words: Any) -> int:
         self.calls.append(self.clock.monotonic_s())
         self.clock.advance(0.02)
-        words[0] = 1000 + counter
+        words._obj[0] = 1000 + counter
         return 0
 
 
@@ -118,16 +118,16 @@ def test_two_pointers_and_bytes_of_a_structure_are_written_where_they_belong(
         return 0
 
     def fabric(handle: Any, info: Any) -> int:
-        if int.from_bytes(bytes(info[:4]), "little") != pynvml.nvmlGpuFabricInfo_v2:
+        if int.from_bytes(bytes(info._obj[:4]), "little") != pynvml.nvmlGpuFabricInfo_v2:
             return 25
-        told = pynvml.c_nvmlGpuFabricInfo_v2_t.from_buffer(info)
+        told = pynvml.c_nvmlGpuFabricInfo_v2_t.from_buffer(info._obj)
         told.status, told.cliqueId, told.state, told.healthMask = 0, 0xFFFF, 3, 0xAA
         return 0
 
     def rpm(handle: Any, info: Any) -> int:
-        if info[0] != pynvml.nvmlFanSpeedInfo_v1:
+        if info._obj[0] != pynvml.nvmlFanSpeedInfo_v1:
             return 25
-        info[2] = 2100
+        info._obj[2] = 2100
         return 0
 
     override(nvmlDeviceGetMigMode=modes, nvmlDeviceGetGpuFabricInfoV=fabric, nvmlDeviceGetFanSpeedRPM=rpm)

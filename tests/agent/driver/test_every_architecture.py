@@ -8,6 +8,7 @@ import pytest
 
 from agent.driver.nvml import NvmlDriver, gpu_signals
 from agent.driver.nvml_library import Answer
+from agent.driver.nvml_signals import NO_CALL
 from simulator.inprocess import PlantDriver
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass
@@ -48,7 +49,7 @@ def _read_all(driver: NvmlDriver | PlantDriver) -> dict[str, FloatArray]:
         values = np.full((len(driver.gpus()), len(names)), -12345.0)
         read(values)
         assert not (values == -12345.0).any()
-        found |= dict(zip(names, values.T, strict=True))
+        found |= {name: column for name, column in zip(names, values.T, strict=True) if name not in NO_CALL}
     return found
 
 

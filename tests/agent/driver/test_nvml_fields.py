@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from array import array
 
 import pynvml
 import pytest
@@ -171,3 +172,17 @@ def test_the_memory_of_a_buffer_never_moves() -> None:
     buffer.lay_out(((1, 0), (2, 0), (3, 0), (4, 0)))
     buffer.lay_out(((1, 0),))
     assert buffer.address.value == before
+
+
+def test_values_go_straight_into_their_cells_and_what_failed_leaves_its_own() -> None:
+    buffer = FieldBuffer(3)
+    buffer.lay_out(((186, 0), (185, 0), (82, 0)))
+    _answer(buffer, 0, 1, 0, struct.pack("<Q", 150_000))
+    _answer(buffer, 1, 1, 3, struct.pack("<Q", 7))
+    _answer(buffer, 2, 5, 0, struct.pack("<q", -4))
+    cells = array("d", [0.0] * 6)
+    assert not buffer.fill(cells, 2, ((0, 1e-3), (1, 1e-3), (3, 1.0)))
+    assert cells.tolist() == [0.0, 0.0, 150.0, 0.0, 0.0, -4.0]
+    _answer(buffer, 1, 1, 0, struct.pack("<Q", 149_000))
+    assert buffer.fill(cells, 2, ((0, 1e-3), (1, 1e-3), (3, 1.0)))
+    assert cells[3] == 149.0

@@ -77,6 +77,8 @@ class Rig:
             snapshot_path=self.folder / "guard.json",
             actions_path=self.journal_path,
             events_path=self.folder / "slow.jsonl",
+            person_path=self.folder / "person.jsonl",
+            baselines_path=self.folder / "baselines.json",
             on_suspicion=self._note_suspicion,
         )
         self.guard.restore()

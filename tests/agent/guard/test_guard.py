@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -16,7 +17,7 @@ from telemetry.journal import JournalWriter
 from telemetry.records import Action, ActionState, Decision, Event, EventKind, IncidentState, Mode, Severity
 from tests.agent.fakes import FakeClock
 from tests.agent.guard.box import GPUS, ROW_NS, WEAK_OHM, Box, done, make_pipeline
-from tests.agent.guard.rig import REAL, Rig, wait_for
+from tests.agent.guard.rig import Rig, wait_for
 from tests.analytics.scenes import event_of
 
 
@@ -331,9 +332,9 @@ def test_an_action_that_nobody_here_asked_for_changes_nothing(rig: Rig) -> None:
 
 def test_a_quiet_step_is_cheap(rig: Rig) -> None:
     rig.tick(20)
-    begun_s = REAL.monotonic_s()
+    begun_s = process_time()  # of this process alone: what else the machine does is not counted
     rig.tick(100)
-    assert REAL.monotonic_s() - begun_s < 2.0
+    assert process_time() - begun_s < 2.0
 
 
 def test_a_finding_that_is_raised_asks_for_a_closer_look(rig: Rig) -> None:

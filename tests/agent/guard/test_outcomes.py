@@ -80,7 +80,7 @@ def test_a_power_brake_is_over_when_no_row_shows_it_any_more(brake: float, helpe
     assert "share of time under the power brake unknown before" in outcome.summary
 
 
-@pytest.mark.parametrize("cause", [Cause.THERMAL_INTERFACE, Cause.THERMAL_MARGIN])
+@pytest.mark.parametrize("cause", [Cause.AIRFLOW, Cause.THERMAL_INTERFACE, Cause.THERMAL_MARGIN])
 def test_heat_is_measured_late_on_the_gpu_in_question(cause: Cause) -> None:
     hot = incident_of(cause, GPUS[2].id, gpu_temp_c=84.0)
     tracker, box = OutcomeTracker(), Box(temp_c={2: 84.0, 0: 86.0})
@@ -146,7 +146,8 @@ def _finding_numbers(cause: Cause) -> set[str]:
     raise AssertionError(f"no finding of {cause}")
 
 
-@pytest.mark.parametrize("cause", list(MEASURES))
+# The temperature in an incident about the air comes from the thin margin that it explains.
+@pytest.mark.parametrize("cause", [cause for cause in MEASURES if cause is not Cause.AIRFLOW])
 def test_the_detectors_give_the_evidence_that_a_measure_names(cause: Cause) -> None:
     measure = MEASURES[cause]
     named = {name for name in (measure.evidence, measure.limit) if isinstance(name, str)}

@@ -48,7 +48,7 @@ def test_a_value_is_fresh_exactly_when_it_differs_from_the_one_before(
     assert list(frame.fresh[:, 0, 0]) == expected
     assert np.array_equal(frame.values[:, 0, 0], np.array(readings), equal_nan=True)
     fresh_numbers = sum(fresh and not math.isnan(reading) for fresh, reading in zip(expected, readings, strict=True))
-    assert kept == fresh_numbers + (5 if readings else 0), "the other five signals are new once"
+    assert kept == fresh_numbers + (6 if readings else 0), "the other six signals are new once"
 
 
 def test_held_rows_bring_nothing_new_and_given_up_ones_bring_absence_once(tmp_path: Path) -> None:
@@ -72,3 +72,20 @@ def test_a_row_of_the_past_is_added_with_its_own_time_and_only_its_updates_are_f
     frame = table.read(0).frame
     assert frame.time_ns.tolist() == [7]
     assert np.array_equal(frame.fresh[0], ~np.isnan(values))
+
+
+def test_an_update_stands_with_its_age_which_is_none_itself_and_is_held_with_it(tmp_path: Path) -> None:
+    table = _table(tmp_path)
+    power, age = (table.spec.signals.index(name) for name in ("power_w", "power_age_s"))
+    keeper = RowKeeper(table, ((power, age),))
+    row = np.full(table.spec.shape, np.nan)
+    ages_s = iter([0.004, 0.004, math.nan])
+    kept = []
+    for number, power_w in enumerate([150.0, 150.0, 151.0, math.nan, 152.0]):
+        row[0, power], row[0, age] = power_w, math.nan  # as a driver leaves the column that it knows nothing of
+        kept.append(keeper.keep(number, row, lambda _: next(ages_s)))
+    frame = table.read(0).frame
+    assert kept == [1, 0, 1, 0, 1]
+    assert np.array_equal(frame.values[:, 0, age], [0.004, 0.004, 0.004, math.nan, math.nan], equal_nan=True)
+    assert frame.fresh[:, 0, age].tolist() == [True, False, True, True, False]
+    assert frame.fresh[:, 0, power].tolist() == [True, False, True, True, True]

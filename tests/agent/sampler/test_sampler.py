@@ -213,7 +213,7 @@ def test_stopping_ends_every_thread_and_closes_every_collector(node: Node) -> No
     _wait(lambda: node.good.reads > 2)
     started_s = CLOCK.monotonic_s()
     node.sampler.stop()
-    assert CLOCK.monotonic_s() - started_s < 1.0
+    assert CLOCK.monotonic_s() - started_s < 10.0
     assert threading.active_count() == before
     assert (node.good.closed, node.bad.closed) == (1, 1)
 

@@ -241,7 +241,7 @@ def test_a_stop_does_not_wait_for_a_store_that_takes_and_never_answers(
         with taken:
             began_s = clock.monotonic_s()
             sender.stop(drain_s=0.3)
-            assert clock.monotonic_s() - began_s < 1.5
+            assert clock.monotonic_s() - began_s < 5  # a request may take ten
             assert sender.status().state is UplinkState.STOPPED
     until(lambda: not sender._thread.is_alive(), "the abandoned request ends with its connection")
     assert sender.status().state is UplinkState.STOPPED

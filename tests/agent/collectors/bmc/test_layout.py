@@ -90,7 +90,7 @@ def test_supplies_rails_and_fans_are_entities() -> None:
     assert read(layout.supplies, values) == {
         ("bmc-psu0", "input_voltage_v"): 230.0,
         ("bmc-psu0", "power_w"): 800.0,
-        ("bmc-psu0", "supply_flags"): 1.0,
+        ("bmc-psu0", "supply_state"): 1.0,
         ("bmc-p12v", "rail_voltage_v"): 12.1,
         ("bmc-p54v", "rail_voltage_v"): 54.2,
     }

@@ -74,7 +74,7 @@ class TestOfTheSimulatedBoard:
         assert supplies["bmc-psu1", "input_voltage_v"] == 119.0
         assert supplies["bmc-psu1", "output_current_a"] == 61.0
         assert supplies["bmc-psu1", "power_w"] == pytest.approx(746.7)
-        assert supplies["bmc-psu0", "supply_flags"] == 1.0
+        assert supplies["bmc-psu0", "supply_state"] == 1.0
         assert supplies["bmc-p12v", "rail_voltage_v"] == pytest.approx(12.033)
         assert len(fans) == NODE.cooling.fans
         assert set(fans.values()) == {12_500.0}
@@ -87,7 +87,7 @@ class TestOfTheSimulatedBoard:
         board.show(readings(rail_v=10.71, psu_ok=ok, psu_input_v=volts), time_ns=NS + 1, powered=True)
         values = link.read()
         assert cells(layout.node, values)["n", "rail_voltage_v"] == pytest.approx(10.71)
-        assert int(cells(layout.supplies, values)["bmc-psu1", "supply_flags"]) & 2
+        assert int(cells(layout.supplies, values)["bmc-psu1", "supply_state"]) & 2
         entries = {entry.unit or entry.message.split(" ")[0]: entry for entry in link.new_entries()}
         assert entries["psu1"].kind is EventKind.SUPPLY
         assert entries["psu1"].severity is Severity.CRITICAL
@@ -316,7 +316,7 @@ def test_the_older_resources_are_enough(tree: Tree) -> None:
     }
     supplies = cells(layout.supplies, values)
     assert supplies["bmc-psu1", "input_voltage_v"] == 230.0
-    flags = [supplies[f"bmc-psu{number}", "supply_flags"] for number in (1, 2, 3)]
+    flags = [supplies[f"bmc-psu{number}", "supply_state"] for number in (1, 2, 3)]
     assert flags == [1.0, 0.0, 3.0]
     assert cells(layout.fans, values) == {("bmc-fan1", "fan_rpm"): 9000.0, ("bmc-fan2", "fan_ratio"): 0.4}
 
@@ -345,7 +345,7 @@ def test_the_newer_power_subsystem_is_read_with_its_metrics(tree: Tree) -> None:
     found = cells(layout.supplies, values)
     assert found["bmc-psu0", "input_power_w"] == 820.5
     assert math.isnan(found["bmc-psu0", "supply_temp_c"])
-    assert found["bmc-psu0", "supply_flags"] == 1 + 2 + 8
+    assert found["bmc-psu0", "supply_state"] == 1 + 2 + 8
 
 
 def test_a_service_without_sensors_is_no_board(tree: Tree) -> None:

@@ -11,7 +11,7 @@ from agent.sampler.pacing.pacer import IDLE_AFTER_S, PaceMode, Pacer, PacerSetti
 from analytics.detectors.gpu_lost import GpuLost
 from analytics.detectors.limits import GpuLostLimits
 from telemetry.clock import NS_PER_S
-from telemetry.frames import Frame
+from telemetry.frames import FloatArray, Frame
 from tests.agent.fakes import START_NS, gpu_fast_spec, node_topology
 from tests.agent.sampler.pacing.sensors import Polled, SimulatedSensor, poll
 
@@ -196,10 +196,12 @@ def test_sensors_that_become_slower_by_a_whole_factor_are_noticed_and_read_less_
     assert len(later.times_s) < 1.4 * 10.0 / after_s
 
 
-def test_a_sensor_whose_values_often_repeat_is_not_taken_for_a_slower_one() -> None:
-    sensors = [SimulatedSensor(period_s=0.02, phase_s=0.004, repeats=0.3, seed=3)]
+@pytest.mark.parametrize("repeats", [0.3, 0.4, 0.5, 0.6])
+@pytest.mark.parametrize("seed", [1, 3, 7])
+def test_a_sensor_whose_values_often_repeat_is_not_taken_for_a_slower_one(repeats: float, seed: int) -> None:
+    sensors = [SimulatedSensor(period_s=0.02, phase_s=0.004, repeats=repeats, seed=seed)]
     pacer = begun(1)
-    poll(pacer, sensors, start_s=START_S, end_s=START_S + 60.0)
+    poll(pacer, sensors, start_s=START_S, end_s=START_S + 10.0, late_s=0.0005)
     assert pacer.report().sensor_period_s == pytest.approx(0.02, rel=0.01)
 
 
@@ -243,3 +245,42 @@ def test_a_gpu_lost_while_nothing_runs_is_told_of_within_two_seconds() -> None:
         told_ns = int(time_ns[0]) if findings and told_ns is None else told_ns
     assert told_ns is not None
     assert (told_ns - START_NS) / NS_PER_S - 9 * period_ns / NS_PER_S + EVERY_S < 2.0
+
+
+def ages_told(pacer: Pacer, sensors: list[SimulatedSensor], *, start_s: float, end_s: float) -> list[tuple[int, float]]:
+    """The sensor and the error of the age of each update that polls saw, NaN where no age is told."""
+    errors: list[tuple[int, float]] = []
+    age_s = pacer.age_s
+
+    def noting(began_s: float, ended_s: float, fresh: bytes, values: FloatArray) -> None:
+        for n, sensor in enumerate(sensors):
+            if fresh[n]:
+                at_s = sensor.phase_s + sensor.number_at(began_s) * sensor.period_s
+                errors.append((n, abs(began_s - age_s(began_s, ended_s, n) - at_s)))
+        saw(began_s, ended_s, fresh, values)
+
+    saw, pacer.saw = pacer.saw, noting  # type: ignore[method-assign]
+    poll(pacer, sensors, start_s=start_s, end_s=end_s, late_s=0.0005)
+    return errors
+
+
+@pytest.mark.parametrize("period_s", [0.02, 0.1])
+def test_in_step_the_age_of_an_update_is_told_to_a_few_hundredths_of_the_period(period_s: float) -> None:
+    sensors = [
+        SimulatedSensor(period_s=period_s * 1.00003, phase_s=phase * period_s, seed=n)
+        for n, phase in enumerate((0.1, 0.2, 0.75))
+    ]
+    pacer = begun(len(sensors))
+    poll(pacer, sensors, start_s=START_S, end_s=START_S + 15.0, late_s=0.0005)
+    errors = ages_told(pacer, sensors, start_s=START_S + 15.0, end_s=START_S + 30.0)
+    told_s = [error for _, error in errors if not math.isnan(error)]
+    assert len(told_s) > 0.99 * len(errors)
+    assert np.percentile(told_s, 50) < 0.06 * period_s
+    assert np.percentile(told_s, 99) < 0.1 * period_s
+
+
+def test_while_nothing_is_known_of_the_updates_no_age_is_told() -> None:
+    sensors = [SimulatedSensor(period_s=0.02, phase_s=0.003)]
+    errors = ages_told(begun(1), sensors, start_s=START_S, end_s=START_S + 0.2)
+    assert errors
+    assert all(math.isnan(error) for _, error in errors)

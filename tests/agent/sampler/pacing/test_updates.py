@@ -69,3 +69,5 @@ def test_an_estimate_counts_its_updates() -> None:
     assert 0.0 < next_s - 100.0 <= found.period_s
     assert found.count_between(next_s - 0.001, next_s + 0.001) == 1
     assert found.count_between(next_s + 0.001, next_s + 0.002) == 0
+    assert found.last_before(next_s + 0.001) == pytest.approx(next_s)
+    assert found.doubt_at(1000.0) > found.doubt_at(100.0)  # the longer ago it was measured, the less is known

@@ -1,0 +1,99 @@
+"""The detectors at two paces: what the guard answers is judged row by row, everything else by blocks of a second.
+
+A detector gives the same findings however its rows are cut, so a block only tells of them later. Which rows make a
+block follows from the times of the steps alone, wherever the first of them lies: a replay that takes the same steps
+judges the same blocks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from analytics.detectors.build import AnyDetector
+from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.panel import Panel, PanelState
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import Frame, TableSpec
+from telemetry.records import Event, Finding
+
+# Own choice: what the guard acts on within milliseconds or promises within two seconds.
+URGENT = frozenset({"rail_sag", "power_brake", "hw_slowdown", "thermal_margin", "gpu_lost"})
+# Own choice: all others speak of what lasts for seconds to months, and a step of them all costs five times as much.
+BLOCK_NS = NS_PER_S
+
+
+class Judges:
+    """Two panels of detectors over the same tables."""
+
+    def __init__(self, limits: DetectorLimits, specs: Sequence[TableSpec]) -> None:
+        whole = Panel.build(limits)
+        urgent = tuple(detector for detector in whole.detectors if detector.name in URGENT)
+        patient = tuple(detector for detector in whole.detectors if detector.name not in URGENT)
+        self._urgent = Panel(detectors=urgent, event_detectors=whole.event_detectors)
+        self._patient = Panel(detectors=patient, event_detectors=())
+        self._urgent_state = self._urgent.start(specs)
+        self._patient_state = self._patient.start(specs)
+        self._waiting: list[Frame] = []
+        self._heard: list[Finding] = []
+        self._block: int | None = None
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """The detectors whose signals no table has."""
+        return (*self._urgent.idle(self._urgent_state), *self._patient.idle(self._patient_state))
+
+    @property
+    def learning(self) -> tuple[str, ...]:
+        """The detectors whose baselines a person can accept."""
+        return (*self._urgent.learning, *self._patient.learning)
+
+    @property
+    def entities(self) -> Mapping[EntityKind, tuple[Entity, ...]]:
+        """The entities of each kind."""
+        return {kind: joined.spec.entities for kind, joined in self._urgent_state.joins}
+
+    def states(self) -> Iterator[tuple[AnyDetector, Any]]:
+        """Give each detector that judges something, with its state."""
+        for panel, state in ((self._urgent, self._urgent_state), (self._patient, self._patient_state)):
+            for detector, own in zip(panel.detectors, state.detectors, strict=True):
+                if own is not None:
+                    yield detector, own
+
+    def step(
+        self, frames: Sequence[Frame], events: Sequence[Event], now_ns: int, topology: Topology
+    ) -> tuple[Finding, ...]:
+        """Judge new rows and events up to `now_ns`; findings of rows in order of time, then those of events."""
+        found: list[Finding] = []
+        if events:  # the rows before come before what is told now
+            found += self._judge_block(topology)
+        self._urgent_state = self._urgent.hear(self._urgent_state, events)
+        self._patient_state = self._patient.hear(self._patient_state, events)
+        self._urgent_state, urgent = self._urgent.step(self._urgent_state, frames, topology)
+        self._urgent_state, told = self._urgent.step_events(self._urgent_state, events, now_ns, topology)
+        self._heard += (*urgent, *told)
+        self._waiting += frames
+        block = now_ns // BLOCK_NS
+        if block != self._block:
+            self._block = block
+            found += self._judge_block(topology)
+        return (*sorted((*urgent, *found), key=lambda finding: finding.time_ns), *told)
+
+    def _judge_block(self, topology: Topology) -> tuple[Finding, ...]:
+        """Let the patient detectors judge what waits."""
+        frames, self._waiting = self._waiting, []
+        heard, self._heard = self._heard, []
+        state = _told(self._patient, self._patient_state, heard)
+        self._patient_state, found = self._patient.step(state, frames, topology)
+        return found
+
+
+def _told(panel: Panel, state: PanelState, findings: Sequence[Finding]) -> PanelState:
+    """Tell the detectors that listen to what others find."""
+    if not findings:
+        return state
+    told = tuple(
+        detector.hear_findings(own, findings) if own is not None and hasattr(detector, "hear_findings") else own
+        for detector, own in zip(panel.detectors, state.detectors, strict=True)
+    )
+    return replace(state, detectors=told)

@@ -1,0 +1,64 @@
+"""The detectors at two paces: what cannot wait is told at once, the rest each second, and no different for that."""
+
+import numpy as np
+
+from agent.guard.judges import BLOCK_NS, URGENT, Judges
+from analytics.detectors.build import build_detectors
+from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.panel import Panel
+from telemetry.entities import EntityKind
+from telemetry.frames import Frame
+from telemetry.records import Finding
+from tests.analytics.scenes import frame_of, node_of, supply
+
+NODE = node_of(0, 2)
+ROWS_A_STEP = 2
+
+
+def steps(volts: list[float]) -> list[Frame]:
+    """Rows at 20 Hz, two a step."""
+    column = np.tile(np.array(volts)[:, None], 2)
+    whole = frame_of(EntityKind.SUPPLY, (supply(0), supply(1)), {"voltage_v": column})
+    return [whole.rows(first, first + ROWS_A_STEP) for first in range(0, len(whole), ROWS_A_STEP)]
+
+
+def told(frames: list[Frame]) -> list[tuple[Finding, int]]:
+    """Each finding with the time of the step that told it."""
+    judges = Judges(DetectorLimits(), [frames[0].spec])
+    found = []
+    for frame in frames:
+        now_ns = int(frame.time_ns[-1])
+        found += [(finding, now_ns) for finding in judges.step([frame], (), now_ns, NODE)]
+    return found
+
+
+def test_every_detector_that_is_urgent_is_one_that_there_is() -> None:
+    assert {detector.name for detector in build_detectors(DetectorLimits())} >= URGENT
+
+
+def test_a_rail_that_sags_is_told_in_the_step_that_shows_it() -> None:
+    frames = steps([12.0] * 30 + [11.1] * 2 + [12.0] * 8)
+    late_ns = [now_ns - finding.time_ns for finding, now_ns in told(frames) if finding.detector == "rail_sag"]
+    assert late_ns
+    assert max(late_ns) < BLOCK_NS / 10
+
+
+def test_the_others_are_told_within_a_second_and_say_what_they_would_have_said_at_once() -> None:
+    frames = steps([12.0] * 60 + [float("nan")] * 200 + [12.0] * 100)
+    panel = Panel.build(DetectorLimits())
+    state, at_once = panel.start([frames[0].spec]), list[Finding]()
+    for frame in frames:
+        state, found = panel.step(state, [frame], NODE)
+        at_once += found
+    by_blocks = told(frames)
+    assert any(finding.detector not in URGENT for finding in at_once)
+    assert sorted(map(repr, at_once)) == sorted(repr(finding) for finding, _ in by_blocks)
+    assert all(0 <= now_ns - finding.time_ns <= BLOCK_NS for finding, now_ns in by_blocks)
+
+
+def test_a_wall_clock_that_is_set_back_lets_nothing_wait_longer() -> None:
+    frames = steps([12.0] * 4)
+    judges = Judges(DetectorLimits(), [frames[0].spec])
+    judges.step([frames[0]], (), 10 * BLOCK_NS, NODE)
+    judges.step([frames[1]], (), 5 * BLOCK_NS, NODE)
+    assert judges._waiting == []
