@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: up test check bench plots lock format generate clean help
+.PHONY: up test soak check bench plots lock format generate clean help
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -24,10 +24,13 @@ test: $(STAMP) ## all tests that need no GPU; ARGS="tests/rules -k cap" chooses
 ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
-	$(BIN)/python -m pytest -m "not integration" --numprocesses auto --dist loadfile
-	$(BIN)/python -m pytest -m "integration and not alone" --numprocesses 2 --dist loadfile
-	$(BIN)/python -m pytest -m alone
+	$(BIN)/python -m pytest -m "not integration and not soak" --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest -m "integration and not alone and not soak" --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m "alone and not soak"
 endif
+
+soak: $(STAMP) ## the slow tests that make test leaves out
+	$(BIN)/python -m pytest -m soak --numprocesses auto
 
 check: $(STAMP) ## format, lint, types, import contracts, generated references
 	$(BIN)/ruff format --check .

@@ -36,14 +36,19 @@ def chromium(width: int, height: int, *, dark: bool = False) -> Iterator[WebDriv
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         browser = webdriver.Chrome(options=options, service=Service(driver))
         try:
-            browser.execute_cdp_cmd(
-                "Emulation.setDeviceMetricsOverride",
-                {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
-            )
-            browser.execute_cdp_cmd(
-                "Emulation.setEmulatedMedia",
-                {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]},
-            )
+            look(browser, width, height, dark=dark)
             yield browser
         finally:
             browser.quit()
+
+
+def look(browser: WebDriver, width: int, height: int, *, dark: bool = False) -> None:
+    """Make the page so many CSS pixels wide and high."""
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
+    )
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]},
+    )

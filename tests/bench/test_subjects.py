@@ -30,7 +30,7 @@ def test_a_paced_loop_keeps_its_schedule_and_skips_what_it_missed() -> None:
 
 @pytest.mark.parametrize("gpus", [8, 16])
 def test_the_nodes_of_the_benchmark_have_gpus_with_addresses_of_their_own(gpus: int) -> None:
-    node = node_of(gpus)
+    node = node_of(str(gpus))
     assert node.gpu_count == gpus
     assert len({slot.pci for slot in node.slots}) == gpus
 

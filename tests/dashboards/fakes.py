@@ -121,7 +121,7 @@ class FakeSource:
 
     def status(self) -> NodeStatus:
         self._answer()
-        now_s = self._now_s()
+        now_s = self.now_s()
         open_now = [item for item in self.records().incidents if item.state is not IncidentState.CLOSED]
         last_s = min(now_s, self.story.silent_s)
         return NodeStatus(
@@ -165,7 +165,7 @@ class FakeSource:
 
     def records(self) -> Records:
         self._answer()
-        now_s = self._now_s()
+        now_s = self.now_s()
         story = self.story
         stage = sum(now_s >= at_s for at_s in (story.incident_s, story.cap_s, story.cap_s + 5, story.release_s))
         with self.lock:
@@ -184,7 +184,8 @@ class FakeSource:
         if self.failing:
             raise TransientError("the ring of the sampler is not there")
 
-    def _now_s(self) -> float:
+    def now_s(self) -> float:
+        """Give how long the node has been up."""
         return (self.clock.utc_ns() - self.started_ns) / NS_PER_S
 
     def _at_ns(self, seconds: float) -> int:
@@ -192,7 +193,7 @@ class FakeSource:
 
     def _frame(self, spec: TableSpec, since_ns: int) -> Frame:
         period_ns = PERIODS_NS[spec.name]
-        now_s = min(self._now_s(), self.story.silent_s)
+        now_s = min(self.now_s(), self.story.silent_s)
         last = self._at_ns(now_s) // period_ns
         first = max(since_ns, self.started_ns, self.clock.utc_ns() - round(self.keeps_s * NS_PER_S)) // period_ns + 1
         time_ns: TimeArray = np.arange(first, last + 1, dtype=np.int64) * period_ns

@@ -1,31 +1,82 @@
-"""Nodes whose flight recorder writes soon: a short drop, short windows, and what it wrote."""
+"""Nodes whose flight recorder writes soon: a short drop, a short sag, and what it wrote."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from agent.guard.step_log import TABLE as STEPS
 from railwatch.recorded_run import recordings_dir
-from tests.integration.running import Node
+from telemetry.recording import read_recording
+from tests.integration.running import Node, node_up, railwatch
 
 DROP = """\
 name: quick-drop
 description: GPU 3 falls off the bus seconds after the start, as in bus-drop, so that a test sees it soon.
 changes:
-  - {at: 10s, what: gpu3.present, to: 0}
+  - {at: 8s, what: gpu3.present, to: 0}
 truth:
-  - {cause: no_electrical_evidence, entities: [gpu3], onset: 10s}
+  - {cause: no_electrical_evidence, entities: [gpu3], onset: 8s}
 """
-SETTINGS = "recorder: {before: 5s, after: 2s, flush: 1s}\n"
 
 
-def options(folder: Path) -> tuple[str, ...]:
+def drop(folder: Path) -> tuple[str, ...]:
+    """Give the options that simulate a drop within seconds; its scenario is written into the folder."""
     (folder / "drop.yaml").write_text(DROP)
-    (folder / "conf.yaml").write_text(SETTINGS)
-    return ("--simulate", "v100x4", "--scenario", str(folder / "drop.yaml"), "--config", str(folder / "conf.yaml"))
+    return ("--simulate", "v100x4", "--scenario", str(folder / "drop.yaml"))
+
+
+def recorder(folder: Path, *, before: str) -> tuple[str, ...]:
+    """Give the options of a recorder that does not wait for long."""
+    (folder / "conf.yaml").write_text(f"recorder: {{before: {before}, after: 2s, flush: 1s}}\n")
+    return ("--config", str(folder / "conf.yaml"))
 
 
 def recordings(node: Node) -> list[Path]:
     return sorted(recordings_dir(node.data_dir).glob("*.parquet"))
 
 
-def one_recording(node: Node, *, within_s: float) -> Path:
-    found: list[Path] = node.until(lambda: recordings(node), within_s=within_s, what="a recording")
+def one_recording(node: Node) -> Path:
+    found: list[Path] = node.until(lambda: recordings(node), what="a recording")
     return found[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A run that is over: the recording that it made by itself, and another that was asked for after it."""
+
+    node: Node
+    by_itself: Path
+    by_hand: Path
+
+    @property
+    def both(self) -> tuple[Path, Path]:
+        return self.by_itself, self.by_hand
+
+
+@contextmanager
+def recorded(folder: Path, *scenario: str) -> Iterator[Recorded]:
+    """Run a scenario until it is recorded."""
+    by_hand = folder / "ring.parquet"
+    with node_up(folder / "data", *scenario, *recorder(folder, before="60s")) as node:
+        by_itself = one_recording(node)
+        done = railwatch("record", "--out", str(by_hand), "--data-dir", str(node.data_dir))
+        assert done.status == 0, done.err
+        yield Recorded(node=node, by_itself=by_itself, by_hand=by_hand)
+        if node.process.poll() is None:
+            assert node.end() == 0, node.story()
+
+
+def assert_a_replay_says_the_same(run: Recorded) -> None:
+    """Compare what a replay tells with what the run told live, to the byte, up to the last step that was recorded."""
+    journal = (run.node.data_dir / "journal" / "guard.jsonl").read_text().splitlines()
+    for path in run.both:
+        replayed = railwatch("replay", str(path), "--json")
+        assert replayed.status == 0, replayed.err
+        last_ns = max(int(frame.time_ns[-1]) for frame in read_recording(path).frames() if frame.spec.name == STEPS)
+        for kind in ("event", "finding", "incident"):
+            live = [line for line in journal if (row := json.loads(line))["type"] == kind and row["time_ns"] <= last_ns]
+            again = [line for line in replayed.out.splitlines() if json.loads(line)["type"] == kind]
+            assert live or kind == "event"
+            assert [json.loads(line) for line in again] == [json.loads(line) for line in live], (kind, path.name)

@@ -7,7 +7,7 @@ import pytest
 from simulator.driver.build import find_compiler
 from tests.integration.running import Fields, environment, node_up, railwatch
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
 def test_inside_the_simulated_node_doctor_finds_its_gpus_and_supplies(tmp_path: Path) -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from telemetry.clock import SystemClock
 from tests.integration.running import node_up, quick_sag, railwatch
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(90)]
-WITHIN_S = 30.0
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
@@ -39,13 +37,12 @@ def test_on_a_full_disk_a_sag_is_answered_shown_and_told_and_the_end_says_what_i
     with node_up(small_disk / "data", *quick_sag(tmp_path)) as node:
         assert node.url
         fill(small_disk)
-        node.line(WITHIN_S, type="incident")
-        node.line(WITHIN_S, type="action", state="applied")
-        clock = SystemClock()
-        clock.sleep_until(clock.monotonic_s() + 1.0)
+        node.line(type="incident")
+        node.line(type="action", state="applied")
+        words = "records cannot be written: "
+        node.until(lambda: words in node.api("status")["health_reason"], what="the page says it")
         status = node.api("status")
         assert status["health"] in ("unhealthy", "degraded")
-        assert "records cannot be written: " in status["health_reason"]
         assert status["health_reason"].endswith("No space left on device")
         assert len(node.api("incidents")) == 1
         data_dir = ("--data-dir", str(node.data_dir))

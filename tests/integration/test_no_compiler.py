@@ -7,7 +7,7 @@ import pytest
 from tests.integration.running import Fields, environment, node_up, quick_sag
 
 LIMIT_V = 11.40  # ATX12V design guides: the lowest voltage in range at the load's end
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
 def test_without_a_compiler_the_sag_is_capped_all_the_same_and_the_page_says_how_it_is_read(tmp_path: Path) -> None:
@@ -20,7 +20,6 @@ def test_without_a_compiler_the_sag_is_capped_all_the_same_and_the_page_says_how
         assert line["wanted"] == line["read_back"]
         node.until(
             lambda: any("in process" in text and "no C compiler" in text for text in node.said),
-            within_s=5.0,
             what="how the simulated node is read",
         )
         status = node.api("status")
@@ -28,9 +27,7 @@ def test_without_a_compiler_the_sag_is_capped_all_the_same_and_the_page_says_how
         assert status["simulated"] is True
         assert node.session.library_dir is None
         supply = "series?kind=supply&signal=voltage_v&seconds=1"
-        node.until(
-            lambda: min(_volts(node.api(supply))) > LIMIT_V, within_s=10.0, what="a second of training above the limit"
-        )
+        node.until(lambda: min(_volts(node.api(supply))) > LIMIT_V, what="a second of training above the limit")
         assert node.end() == 0, node.story()
         assert node.lines[-1]["caps_left"] == 0
         assert len({line["entity_id"] for line in node.of(type="action", state="released")}) == 4

@@ -9,7 +9,7 @@ import pytest
 from railwatch.session import run_dir_of
 from tests.integration.running import Done, environment, node_up, railwatch
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 SIMULATED = ("--simulate", "v100x4")
 
 

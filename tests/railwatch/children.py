@@ -15,6 +15,7 @@ from telemetry.errors import EnvironmentLacksError
 
 MODULE = "tests.railwatch.children"
 CLOCK = SystemClock()
+ENDS_BY_ITSELF_S = 60.0
 
 
 def nap(seconds: float) -> None:
@@ -43,27 +44,27 @@ def main(session: Session, stop: threading.Event, ready: Ready) -> None:
         case "dies":
             os._exit(7)
         case "silent":
-            stop.wait(60)
+            stop.wait(ENDS_BY_ITSELF_S)
         case "talks":
             sys.stdout.write("hello\n")
             sys.stdout.flush()
-            stop.wait(60)
+            stop.wait(ENDS_BY_ITSELF_S)
         case "deaf":
             ready({"pid": os.getpid()})
-            nap(60)
+            nap(ENDS_BY_ITSELF_S)
         case "leaves but cannot end":
             ready({"pid": os.getpid()})
             os.close(1)
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            nap(60)
+            nap(ENDS_BY_ITSELF_S)
         case "leaves before it is ready":
             os.close(1)
-            nap(60)
+            nap(ENDS_BY_ITSELF_S)
         case "dies when it is started again" if len((session.run_dir / "pids").read_text().split()) > 1:
             os._exit(7)
         case _:
             ready({"pid": os.getpid()})
-            stop.wait(60)
+            stop.wait(ENDS_BY_ITSELF_S)
             (session.run_dir / "ended").touch()
 
 
@@ -72,7 +73,7 @@ def supervise(run_dir: Path) -> None:
     facts = Supervisor(run_dir, CLOCK).start(spec("works"))
     sys.stdout.write(f"{facts['pid']}\n")
     sys.stdout.flush()
-    nap(60)
+    nap(ENDS_BY_ITSELF_S)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,37 @@
-"""How the actuator process is set up from the configuration."""
+"""How the actuator process is set up from the configuration, and what it does without a driver."""
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent.actuation.client import ActuatorClient
+from agent.actuation.hold import GpuTarget
 from agent.actuation.limits import UnreadableClocks
 from railwatch.processes.actuator import settings_of
 from railwatch.session import DriverKind, Session
-from telemetry.records import Mode
+from simulator.driver.layout import ALL_GPUS
+from telemetry.records import ActionState, Mode
+from tests.agent.actuation.rig import cap
+from tests.agent.driver.plant_file import plant_driver
+from tests.railwatch.a_run import a_session
+
+# The process with a short limit for opening the driver, and short pauses between two questions to it.
+_PROGRAM = """
+import sys
+from functools import partial
+from railwatch import driver_watch
+from railwatch.driver_asking import Pauses
+from railwatch.processes import actuator
+driver_watch.HANGS = Pauses(first_s=0.1, next_s=0.2, longest_s=0.2)
+actuator.run_child(partial(actuator.main, open_limit_s=0.3))
+"""
 
 
 @pytest.mark.parametrize(
@@ -29,3 +52,46 @@ def test_the_actuator_goes_no_further_than_the_configuration(
     assert settings.highest_mode is mode
     allowed = settings.unreadable is UnreadableClocks.ALLOW
     assert allowed is ("unreadable_clocks" in actions)
+
+
+@contextmanager
+def actuator(session: Session) -> Iterator[subprocess.Popen[bytes]]:
+    """The process, ready."""
+    (folder,) = (session.run_dir.parent.parent / "driver-cache").glob("nvml-*")
+    environ = os.environ | {"LD_LIBRARY_PATH": str(folder)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, str(session.run_dir)],
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b'{"ready": {}}\n'
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def test_a_driver_that_hangs_at_opening_does_not_hold_the_actuator_which_has_it_once_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = replace(a_session(tmp_path), driver=DriverKind.NVML)
+    session.save()
+    with plant_driver(tmp_path, monkeypatch, gpus=1) as plant:
+        plant.state.set_faults([("*", ALL_GPUS, 0, 60_000_000)])
+        gpu = GpuTarget(entity_id="gpu:a", uuid="GPU-00000000-0000-0000-0000-000000000000")
+        request = cap(gpus=(gpu,), clock_mhz=1200.0)
+        with actuator(session) as hung:
+            client = ActuatorClient(session.actuator_socket, timeout_s=10.0)
+            (action,) = client.apply(request)
+            assert action.state is ActionState.FAILED
+            assert "does not open within 0.3 s" in action.reason
+            client.close()
+            plant.state.set_faults([])
+            assert hung.wait(30.0) == 8, "it did not make room once the driver answered"
+        with actuator(session):
+            client = ActuatorClient(session.actuator_socket, timeout_s=10.0)
+            (action,) = client.apply(request)
+            assert action.state is ActionState.APPLIED
+            client.close()

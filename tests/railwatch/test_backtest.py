@@ -62,6 +62,22 @@ def test_a_fault_is_flagged_and_its_column_named(run: Run, tmp_path: Path) -> No
     assert float(rows[1504]["score"]) > 3 * np.median([float(row["score"]) for row in rows])
 
 
+@pytest.mark.parametrize("method", ["cusum", "ewma", "page-hinkley"])
+def test_a_level_that_changes_is_flagged_by_each_method_of_change(run: Run, tmp_path: Path, method: str) -> None:
+    table = np.random.default_rng(4).normal(0, 1, (2000, 2)) * [4.0, 0.4] + [300.0, 60.0]
+    table[1500:, 1] += 2.0
+    status, out, _ = run(
+        write(tmp_path / "a.csv", table), "--time", "t", "--out", tmp_path / "s.csv", "--method", method, "--json"
+    )
+    told = json.loads(out)
+    assert (status, told["method"]) == (0, method)
+    flagged = [place for place, row in enumerate(scores(tmp_path / "s.csv")) if row["flag"] == "1"]
+    assert any(1500 <= place <= 1550 for place in flagged)
+    assert sum(place < 1500 for place in flagged) <= 20
+    status, _, err = run(tmp_path / "a.csv", "--time", "t", "--out", tmp_path / "s.csv", "--method", "magic")
+    assert (status, len(err.splitlines())) == (2, 1)
+
+
 def test_healthy_rows_are_never_flagged_and_the_share_is_told(run: Run, tmp_path: Path) -> None:
     table = values()
     table[100] += 500

@@ -17,7 +17,8 @@ from agent.driver.port import GpuReader
 from agent.sampler.sampler import make_ring
 from agent.sampler.settings import SamplerSettings
 from agent.sampler.worker import WorkerState, WorkerStatus
-from railwatch import driver_watch
+from railwatch import driver_asking, driver_watch
+from railwatch.driver_asking import Pauses
 from railwatch.driver_watch import AbsentReader, DriverWatch
 from railwatch.session import DriverKind, Session
 from simulator.driver.layout import ALL_GPUS
@@ -114,9 +115,8 @@ def test_after_a_hang_the_next_process_does_not_even_try_to_open(plant: PlantFil
 def test_a_driver_that_is_back_is_found_from_outside_then_opened_and_told_once(
     plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_watch, "PROBE_EVERY_S", 0.5)
-    monkeypatch.setattr(driver_watch, "PROBE_LIMIT_S", 2.0)
-    monkeypatch.setattr(driver_watch, "_FIRST_PROBE_S", 0.1)
+    monkeypatch.setattr(driver_watch, "HANGS", Pauses(first_s=0.1, next_s=0.5, longest_s=0.5))
+    monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", 2.0)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
     watch(session).give_up("it hung")
     plant.state.set_faults([("*", ALL_GPUS, 0, 60_000_000)])
@@ -142,6 +142,74 @@ def test_a_driver_that_is_back_is_found_from_outside_then_opened_and_told_once(
     assert told(third) == []
     assert again.nvml is not None
     again.nvml.close()
+
+
+NOT_LOADED = ("nvmlInit_v2", ALL_GPUS, 9, 0)
+
+
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask without long pauses."""
+    for name in ("HANGS", "ABSENT"):
+        monkeypatch.setattr(driver_watch, name, Pauses(first_s=0.1, next_s=0.2, longest_s=0.2))
+
+
+def test_a_driver_that_is_not_there_yet_is_looked_for_on_a_real_node_until_it_comes_which_is_told_once(
+    plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quickly(monkeypatch)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
+    real = replace(session, simulated=False)
+    plant.state.set_faults([NOT_LOADED])
+    watching = watch(real)
+    assert watching.open().reader is None
+    assert (watching.away, told(watching)) == (None, [])
+    answered = threading.Event()
+    asking = threading.Thread(target=watching.ask, args=(answered,), daemon=True)
+    asking.start()
+    assert not answered.wait(1.5), "a driver that is not loaded was taken for one that reads"
+    plant.state.set_faults([])
+    assert answered.wait(15.0)
+    asking.join(5.0)
+    after = watch(real)
+    opened = after.open()
+    assert len(uuids(opened.reader)) == 2
+    (event,) = told(after)
+    assert event.severity is Severity.INFO
+    assert "The GPU driver came after" in event.message
+    assert opened.nvml is not None
+    opened.nvml.close()
+    assert watch(real).open().nvml is not None
+
+
+def test_a_simulated_node_without_a_driver_looks_for_none(plant: PlantFile, session: Session) -> None:
+    plant.state.set_faults([NOT_LOADED])
+    watching = watch(session)
+    assert watching.open().reader is None
+    answered = threading.Event()
+    watching.ask(answered)  # returns at once
+    assert not answered.is_set()
+
+
+def test_a_driver_that_hung_when_the_run_began_is_not_opened_but_asked_from_outside(
+    plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quickly(monkeypatch)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
+    begun = replace(session, driver=DriverKind.HUNG, source="no GPU read: NVML did not answer within 60 s")
+    first = watch(begun)
+    assert first.open().reader is None
+    assert first.away is not None
+    assert "did not answer within 60 s" in first.away.why
+    answered = threading.Event()
+    first.ask(answered)
+    assert answered.is_set()
+    for messages in (1, 0):  # and it is not taken for hung once more
+        watching = watch(begun)
+        opened = watching.open()
+        assert len(uuids(opened.reader)) == 2
+        assert len(told(watching)) == messages
+        assert opened.nvml is not None
+        opened.nvml.close()
 
 
 def library_folder(session: Session) -> Path:
@@ -221,10 +289,10 @@ def test_a_run_folder_that_takes_no_file_ends_nothing(
 def test_a_probe_that_hangs_ends_itself_though_nobody_waits_for_it(
     plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_watch, "PROBE_LIMIT_S", 1.0)
+    monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", 1.0)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
     plant.state.set_faults([("*", ALL_GPUS, 0, 60_000_000)])
-    asked = driver_watch._start_probe()
+    asked = driver_asking.start_probe()
     assert asked.wait(20.0) == -signal.SIGALRM
     assert asked.stdout is not None
     asked.stdout.close()
@@ -234,13 +302,13 @@ def test_a_probe_that_hangs_ends_itself_though_nobody_waits_for_it(
 def test_a_driver_that_hangs_in_any_call_of_this_process_is_not_back(
     plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
-    monkeypatch.setattr(driver_watch, "PROBE_LIMIT_S", 2.0)
+    monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", 2.0)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
     answers = []
     for faults in ([], [(function, ALL_GPUS, 0, 60_000_000)]):
         plant.state.set_faults(faults)
-        asked = driver_watch._start_probe()
-        answers.append(watch(session)._answers(asked))
+        asked = driver_asking.start_probe()
+        answers.append(driver_asking.reads_gpus(asked))
         asked.wait(10.0)
     assert answers == [True, False]
 

@@ -63,7 +63,7 @@ HUNG = ProbeAnswer(gpus=0, driver_version=None, why="NVML did not answer within 
     [
         (NO_LIBRARY, False, DriverKind.NVML, "simulated node v100x4, scenario healthy (NVML 12: no library)"),
         (NO_LIBRARY, True, DriverKind.NVML, "no GPU read: NVML 12: no library"),
-        (HUNG, True, DriverKind.NONE, "no GPU read: NVML did not answer within 60 s"),
+        (HUNG, True, DriverKind.HUNG, "no GPU read: NVML did not answer within 60 s"),
         (
             ProbeAnswer(gpus=8, driver_version="580.1", why=""),
             True,
@@ -90,9 +90,30 @@ def test_gpus_that_are_switched_off_are_not_asked_for_and_not_simulated() -> Non
 
 
 def test_a_driver_shows_itself_by_any_of_its_places(tmp_path: Path) -> None:
-    assert not has_driver((tmp_path / "nvidia0", tmp_path / "nvidiactl"))
+    assert not has_driver((tmp_path / "nvidia0", tmp_path / "nvidiactl"), sysfs=tmp_path)
     (tmp_path / "nvidiactl").touch()
-    assert has_driver((tmp_path / "nvidia0", tmp_path / "nvidiactl"))
+    assert has_driver((tmp_path / "nvidia0", tmp_path / "nvidiactl"), sysfs=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "kind", "driver", "real"),
+    [
+        ("0x10de", "0x030200", "", True),
+        ("0x10de", "0x030000", "nouveau", False),
+        ("0x10de", "0x040300", "", False),  # its sound
+        ("0x1002", "0x030000", "", False),
+    ],
+)
+def test_a_gpu_that_waits_for_its_driver_makes_a_real_node(
+    tmp_path: Path, vendor: str, kind: str, driver: str, *, real: bool
+) -> None:
+    device = tmp_path / "bus/pci/devices/0000:3b:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text(f"{vendor}\n")
+    (device / "class").write_text(f"{kind}\n")
+    if driver:
+        (device / "driver").mkdir()
+    assert has_driver((), sysfs=tmp_path) is real
 
 
 def refused(run: NodeRun, message: str) -> None:
@@ -143,7 +164,7 @@ def test_a_terminal_that_is_gone_does_not_keep_the_run_from_stopping(tmp_path: P
         assert run_dir_of(tmp_path).exists()
         process.stdout.close()
         process.send_signal(signal.SIGTERM)
-        process.wait(40)
+        process.wait(90)
         assert not run_dir_of(tmp_path).exists(), "stopped in order, with nothing left behind"
     finally:
         process.kill()

@@ -157,7 +157,7 @@ def test_a_guard_that_is_silent_ends_the_process_though_a_thread_is_stuck(
     begun_s = CLOCK.monotonic_s()
     run.join()
     assert run.status == sampler.GUARD_ENDED, "it left, and waited for nothing"
-    assert CLOCK.monotonic_s() - begun_s < 10.0
+    assert CLOCK.monotonic_s() - begun_s < 30.0  # the thread is stuck for a minute
 
 
 def test_word_that_a_gpu_was_split_ends_the_process_and_leaves_the_mark_of_a_count(

@@ -61,3 +61,10 @@ def test_a_gpu_holds_its_links_in_the_topology() -> None:
         TableSpec(name="gpu_links", kind=EntityKind.LINK, entities=(link,), signals=("nvlink_up",)),
     ]
     assert topology_of(node, specs).parents(link.id) == (gpu,)
+
+
+def test_a_node_holds_its_fans_in_the_topology() -> None:
+    node = Entity(kind=EntityKind.NODE, key="n", name="n")
+    fan = Entity(kind=EntityKind.FAN, key="n/fan1", name="fan1")
+    specs = [TableSpec(name="fan", kind=EntityKind.FAN, entities=(fan,), signals=("fan_rpm",))]
+    assert topology_of(node, specs).parents(fan.id) == (node,)

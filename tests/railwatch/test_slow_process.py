@@ -120,22 +120,34 @@ def test_one_that_never_returns_is_said_once_tried_again_and_does_not_stop_the_o
     assert told == ["Collector hangs is hung: no answer within 5 s", "Collector hangs works again"]
 
 
-def test_a_source_that_answers_later_gets_its_tables_by_a_fresh_start(
+def test_a_source_that_answers_late_joins_the_others_as_it_was_built_and_is_not_surveyed_again(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    late: list[FakeCollector] = []
+    surveys: list[float] = []
+    works, late = source("works"), source("late")
+
+    def _takes_its_time(settings: SlowSettings) -> Built:
+        surveys.append(CLOCK.monotonic_s())
+        CLOCK.sleep_until(CLOCK.monotonic_s() + 0.8)
+        return built(late)
+
     monkeypatch.setattr(slow, "LOOK_AGAIN_S", 0.2)
-    factories = (lambda _: built(late[0] if late else None), lambda _: built(source("works")))
-    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", factories)
+    monkeypatch.setattr(slow, "BUILD_LIMIT_S", 0.1)
+    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (_takes_its_time, lambda _: built(works)))
     run = Run(session)
+    ring = Ring.attach(session.slow_ring_path)
+    assert "late" not in ring.tables
+    run.until("late", "working")
     run.until("works", "working")
     assert run.status == "running"
-    late.append(source("late"))
-    run._thread.join(10.0)
-    assert run.status == slow.SOURCES_CHANGED
-    again = Run(session)
-    again.until("late", "working")
-    again.end()
+    assert not ring.current
+    ring.close()
+    ring = Ring.attach(session.slow_ring_path)
+    assert {"late", "works"} <= ring.tables.keys()
+    ring.close()
+    run.end()
+    assert run.status == 0
+    assert len(surveys) == 1, "what was learnt was thrown away"
 
 
 def test_a_node_without_slow_sources_waits_for_one(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,8 +161,9 @@ def test_a_node_without_slow_sources_waits_for_one(session: Session, monkeypatch
     monkeypatch.setattr(build_slow, "SLOW_EVENT_FACTORIES", ())
     run = Run(session)
     late.append(source("late"))
-    run._thread.join(10.0)
-    assert run.status == slow.SOURCES_CHANGED
+    run.until("late", "working")
+    run.end()
+    assert run.status == 0
 
 
 def test_once_the_gpus_were_counted_anew_it_starts_again_to_count_them_too(

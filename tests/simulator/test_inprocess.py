@@ -66,7 +66,7 @@ def test_columns_stand_in_catalogue_order_and_what_the_part_lacks_is_nan(tmp_pat
         np.testing.assert_array_equal(values["sm_clock_mhz"], plant.plant.state.gpus.clock_mhz)
     absent = {name for name, column in values.items() if np.isnan(column).any()}
     rows = {"remapped_rows_corrected", "remapped_rows_uncorrected", "remap_pending", "remap_failed"}
-    assert absent == rows | {"margin_c", "module_power_w", "power_average_w"}
+    assert absent == rows | {"margin_c", "module_power_w", "power_average_w", "power_age_s"}
     assert values["power_limit_w"].tolist() == [300.0] * 4
     assert values["slowdown_temp_c"].tolist() == [87.0] * 4
     assert values["memory_total_bytes"].tolist() == [float(16 << 30)] * 4

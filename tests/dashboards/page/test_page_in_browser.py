@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,26 @@ from dashboards.page.app import create_app, echarts_dir
 from dashboards.page.server import PageServer, bind
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.records import Mode
-from tests.browser import chromium
-from tests.dashboards.fakes import FakeSource, Story, xid_event
+from tests.browser import chromium, look
+from tests.dashboards.fakes import QUIET, FakeSource, Story, xid_event
 
 pytestmark = pytest.mark.integration
 WITHIN_S = 15
+
+
+@pytest.fixture(scope="module")
+def one_browser() -> Iterator[WebDriver]:
+    with chromium(1280, 900) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(one_browser: WebDriver) -> WebDriver:
+    """Give the browser as if it had just been started: its usual size, nothing open, nothing complained of."""
+    look(one_browser, 1280, 900)
+    one_browser.get("about:blank")
+    one_browser.get_log("browser")  # type: ignore[no-untyped-call]
+    return one_browser
 
 
 @contextmanager
@@ -37,6 +53,11 @@ def node(*, up_s: float, story: Story | None = None, mode: Mode = Mode.ENFORCE, 
         mode=mode,
         simulated=simulated,
     )
+
+
+def now(source: FakeSource, stage: str) -> None:
+    """Let a stage of the story happen now: once the page has shown the one before, however slow the machine is."""
+    source.story = replace(source.story, **{stage: source.now_s()})
 
 
 def text(browser: WebDriver, selector: str) -> str:
@@ -75,37 +96,41 @@ def painted_pixels(browser: WebDriver, selector: str) -> int:
     return count
 
 
-def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen() -> None:
-    source = node(up_s=55, story=Story(release_s=67))
-    with page_of(source, echarts=echarts_dir()) as url, chromium(1280, 900) as browser:
+def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen(browser: WebDriver) -> None:
+    source = node(up_s=55, story=replace(QUIET, sag_from_s=30))
+    with page_of(source, echarts=echarts_dir()) as url:
         open_page(browser, url)
         assert text(browser, "#node") == "box-17"
         assert text(browser, "#simulated") == "SIMULATED"
         assert "ENFORCE" in text(browser, "#mode")
         assert "reversible" in text(browser, "#mode")
         see(browser, "#figure-psu0", "below the 11.40\u202fV limit")
+        now(source, "incident_s")
         see(browser, "#incidents .incident.critical", "11.31 V, limit 11.40 V")
         see(browser, "#incidents .evidence", "Source resistance 13.30\u202fmΩ")
+        now(source, "cap_s")
         see(browser, "#actions .action", "found\n1380\u202fMHz\nset\n1057\u202fMHz\nread back\n1057\u202fMHz")
         see(browser, "#actions .lease", "29:")
         wait(browser, lambda shown: "below" not in text(shown, "#figure-psu0"))
         assert float(text(browser, "#figure-psu0 .number")) > 11.4
         see(browser, "#incidents .badge", "held down by an action")
         see(browser, "#incidents .answer", "helped")
+        now(source, "release_s")
         see(browser, "#actions", "Nothing is set by railwatch.")
         see(browser, "#log", "released")
         for chart in ("#chart-psu0", "#chart-psu1", "#chart-power", "#chart-clock", "#chart-heat"):
-            assert painted_pixels(browser, chart) > 2000, chart
+            wait(browser, lambda shown, chart=chart: painted_pixels(shown, chart) > 2000)  # type: ignore[misc]
         told = browser.find_element(By.ID, "announce").get_property("textContent")
         assert "New incident: 12 V sags under load." in str(told)
         assert complaints(browser) == []
 
 
-def test_values_turn_unknown_when_the_sampler_dies_and_come_back() -> None:
-    source = node(up_s=20, story=Story(silent_s=21))
-    with page_of(source, echarts=echarts_dir()) as url, chromium(1280, 900) as browser:
+def test_values_turn_unknown_when_the_sampler_dies_and_come_back(browser: WebDriver) -> None:
+    source = node(up_s=20)
+    with page_of(source, echarts=echarts_dir()) as url:
         open_page(browser, url)
         see(browser, "#figure-psu0 .number", ".")
+        now(source, "silent_s")
         see(browser, "#notice", "No new samples for")
         see(browser, "#figure-psu0 .number", "unknown")
         see(browser, "#gpus tr[data-entity] td", "unknown")
@@ -115,10 +140,10 @@ def test_values_turn_unknown_when_the_sampler_dies_and_come_back() -> None:
         wait(browser, lambda shown: not shown.find_element(By.ID, "notice").is_displayed())
 
 
-def test_a_lost_gpu_reads_unknown_and_never_zero() -> None:
+def test_a_lost_gpu_reads_unknown_and_never_zero(browser: WebDriver) -> None:
     source = node(up_s=20, story=Story(lost_gpu3_s=5))
     source.extra_events.append(xid_event(source.clock.utc_ns()))
-    with page_of(source, echarts=echarts_dir()) as url, chromium(1280, 900) as browser:
+    with page_of(source, echarts=echarts_dir()) as url:
         open_page(browser, url)
         see(browser, "#figure-power .sub", "3 of 4 GPUs read")
         rows = browser.find_elements(By.CSS_SELECTOR, "#gpus tbody tr")
@@ -128,52 +153,52 @@ def test_a_lost_gpu_reads_unknown_and_never_zero() -> None:
         see(browser, "#log", "Xid 79")
 
 
-def test_without_a_connection_the_page_says_so_and_finds_back() -> None:
+def test_without_a_connection_the_page_says_so_and_finds_back(browser: WebDriver) -> None:
     source = node(up_s=20)
     app = create_app(source, clock=source.clock, echarts=echarts_dir())
     first = PageServer(app, bind("127.0.0.1", 0))
     first.start()
-    with chromium(1280, 900) as browser:
-        open_page(browser, first.url)
+    open_page(browser, first.url)
+    see(browser, "#connection", "Live")
+    port = int(first.url.rstrip("/").rpartition(":")[2])
+    first.stop()
+    see(browser, "#connection", "Reconnecting")
+    see(browser, "#notice", "reconnecting")
+    again = create_app(source, clock=source.clock, echarts=echarts_dir())
+    second = PageServer(again, bind("127.0.0.1", port))
+    second.start()
+    try:
         see(browser, "#connection", "Live")
-        port = int(first.url.rstrip("/").rpartition(":")[2])
-        first.stop()
-        see(browser, "#connection", "Reconnecting")
-        see(browser, "#notice", "reconnecting")
-        again = create_app(source, clock=source.clock, echarts=echarts_dir())
-        second = PageServer(again, bind("127.0.0.1", port))
-        second.start()
-        try:
-            see(browser, "#connection", "Live")
-        finally:
-            second.stop()
+    finally:
+        second.stop()
 
 
-def test_without_the_echarts_build_the_page_says_so_and_keeps_its_tables() -> None:
-    with page_of(node(up_s=20), echarts=None) as url, chromium(1280, 900) as browser:
+def test_without_the_echarts_build_the_page_says_so_and_keeps_its_tables(browser: WebDriver) -> None:
+    with page_of(node(up_s=20), echarts=None) as url:
         open_page(browser, url)
         see(browser, "#no-charts", "nicegui")
         see(browser, "#supplies tbody", "11.")
 
 
-def test_a_phone_sees_everything_without_scrolling_sideways() -> None:
-    with page_of(node(up_s=90), echarts=echarts_dir()) as url, chromium(390, 844, dark=True) as browser:
+def test_a_phone_sees_everything_without_scrolling_sideways(browser: WebDriver) -> None:
+    with page_of(node(up_s=90), echarts=echarts_dir()) as url:
+        look(browser, 390, 844, dark=True)
         open_page(browser, url)
         see(browser, "#actions .action", "1057")
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
 
 
-def test_a_real_node_in_observe_says_so() -> None:
+def test_a_real_node_in_observe_says_so(browser: WebDriver) -> None:
     source = node(up_s=20, mode=Mode.OBSERVE, simulated=False)
-    with page_of(source, echarts=echarts_dir()) as url, chromium(1280, 900) as browser:
+    with page_of(source, echarts=echarts_dir()) as url:
         open_page(browser, url)
         assert not browser.find_element(By.ID, "simulated").is_displayed()
         assert "OBSERVE\nclock cap only watches; nothing is changed" in text(browser, "#mode")
 
 
-def test_a_token_in_the_address_opens_the_page_and_leaves_the_address() -> None:
+def test_a_token_in_the_address_opens_the_page_and_leaves_the_address(browser: WebDriver) -> None:
     token = "made-up-token"
-    with page_of(node(up_s=20), echarts=echarts_dir(), token=token) as url, chromium(1280, 900) as browser:
+    with page_of(node(up_s=20), echarts=echarts_dir(), token=token) as url:
         browser.get(url)
         assert "a token is needed" in browser.page_source
         open_page(browser, f"{url}?token={token}")

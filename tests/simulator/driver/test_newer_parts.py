@@ -1,7 +1,6 @@
 """What Ampere and newer parts say that a V100 does not, and the other way round."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,9 +13,9 @@ from tests.simulator.served_plant import served_plant
 ALL_LINKS = 0xFFFFFFFF
 
 
-@pytest.fixture(params=["a100x8", "h100x8", "b200x8"])
-def plant(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[PlantServer]:
-    with served_plant(tmp_path, node=load_node(request.param)) as server:
+@pytest.fixture(scope="module", params=["a100x8", "h100x8", "b200x8"])
+def plant(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[PlantServer]:
+    with served_plant(tmp_path_factory.mktemp(request.param), node=load_node(request.param)) as server:
         server.advance(1500)
         yield server
 

@@ -28,11 +28,20 @@ QUIET = {
 
 def run(name: str, seconds: int, *, node: str = "v100x4") -> tuple[NodeState, tuple[PlantEvent, ...], float]:
     """Give the state, the events and the lowest voltage of the last two seconds."""
+    plant = begun(name, node)
+    lowest_v = gone_on(plant, seconds)
+    return plant.state, plant.take_events(), lowest_v
+
+
+def begun(name: str, node: str = "v100x4") -> Plant:
     loaded = load_node(node)
-    plant = Plant(loaded, load_scenario(name, loaded), 1)
-    plant.advance(1000 * (seconds - 2))
-    last = plant.advance(2000)
-    return plant.state, plant.take_events(), float(last.voltage_v.min())
+    return Plant(loaded, load_scenario(name, loaded), 1)
+
+
+def gone_on(plant: Plant, until_s: int) -> float:
+    """Let it go on until then; gives the lowest voltage of the last two seconds."""
+    plant.advance(1000 * (until_s - 2) - plant.state.now_ms)
+    return float(plant.advance(2000).voltage_v.min())
 
 
 def problems_of(text: str, folder: Path) -> list[Problem]:
@@ -175,28 +184,38 @@ def test_the_last_supply_trips_under_the_load_of_all(node: str) -> None:
 
 
 def test_a_mains_sag_ends_and_takes_nothing_with_it() -> None:
-    _, events, during_v = run("ac-sag", 50)
-    state, _, after_v = run("ac-sag", 66)
-    assert events == ()
-    assert state.gpus.present.all()
+    plant = begun("ac-sag")
+    during_v = gone_on(plant, 50)
+    assert plant.take_events() == ()
+    after_v = gone_on(plant, 66)
+    assert plant.state.gpus.present.all()
     assert after_v - during_v == pytest.approx(0.3, abs=0.03)
 
 
 def test_a_hang_keeps_gpus_busy_and_steps_from_ending() -> None:
-    state, _, _ = run("hang", 40)
-    before = run("hang", 32)[0].steps
+    plant = begun("hang")
+    gone_on(plant, 32)
+    state, before = plant.state, plant.state.steps
+    gone_on(plant, 40)
     assert state.hung
     assert state.steps == before
     assert (state.gpus.util_ratio > 0.95).all()
 
 
+@pytest.mark.soak
 def test_a_loose_module_counts_errors_that_its_siblings_do_not() -> None:
     crc = run("loose-module", 120)[0].gpus.nvlink_crc.sum(axis=1)
     assert crc[2] > 0
     assert crc[[0, 1, 3]].sum() == 0
 
 
-@pytest.mark.parametrize(("name", "seconds"), [("driver-upgrade", 90), ("planned-drain", 130), ("psu-swap", 130)])
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [
+        ("driver-upgrade", 90),
+        *(pytest.param(name, 130, marks=pytest.mark.soak) for name in ("planned-drain", "psu-swap")),
+    ],
+)
 def test_planned_work_ends_with_everything_in_its_place(name: str, seconds: int) -> None:
     state, _, _ = run(name, seconds)
     assert state.powered

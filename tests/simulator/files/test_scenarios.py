@@ -1,4 +1,4 @@
-"""What each scenario shows within a minute, with and without the clock cap that should cure it."""
+"""What each scenario shows soon, with and without the clock cap that should cure it."""
 
 from dataclasses import replace
 from functools import cache
@@ -25,13 +25,13 @@ FIVE = ("bus-drop", "healthy", "hot-gpu", "power-brake", "psu-sag")
 
 
 @cache
-def run(name: str, *, app_clock_mhz: float = np.inf) -> Stretch:
+def run(name: str, *, app_clock_mhz: float = np.inf, seconds: int = 40) -> Stretch:
     plant = Plant(STEADFAST, load_scenario(name, STEADFAST), 1)
     plant.obey(replace(plant.settings, app_clock_mhz=np.full(4, app_clock_mhz)))
-    return plant.advance(60_000)
+    return plant.advance(seconds * 1000)
 
 
-def plateau_v(stretch: Stretch, *, from_s: float, to_s: float = 60.0) -> FloatArray:
+def plateau_v(stretch: Stretch, *, from_s: float, to_s: float = 40.0) -> FloatArray:
     """Give the voltage while all GPUs compute, 100 ms after the last of them began."""
     rows = slice(int(from_s * 1000), int(to_s * 1000))
     busy = (stretch.level[rows] == 1.0).all(axis=1)
@@ -50,8 +50,7 @@ def test_the_five_scenarios_come_with_railwatch() -> None:
 
 @pytest.mark.parametrize("name", FIVE)
 def test_every_scenario_begins_with_eight_healthy_seconds(name: str) -> None:
-    rows = slice(0, 8000)
-    np.testing.assert_array_equal(run(name).voltage_v[rows], run("healthy").voltage_v[rows])
+    np.testing.assert_array_equal(run(name, seconds=8).voltage_v, run("healthy", seconds=8).voltage_v)
 
 
 def test_psu_sag_brings_the_plateau_below_11_4_v_and_no_further_than_a_dip() -> None:

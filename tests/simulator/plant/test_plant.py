@@ -56,21 +56,21 @@ def step_ms(stretch: Stretch) -> float:
 
 
 def test_a_clock_cap_of_1005_mhz_bounds_the_peak_and_costs_13_percent() -> None:
-    capped = run(60, app_clock_mhz=1005.0)
+    capped = run(20, app_clock_mhz=1005.0)
     assert sensed_peak_w(capped) == pytest.approx(205.0, abs=8.0)
     assert float(capped.power_w.mean()) == pytest.approx(174.0, abs=5.0)
-    assert step_ms(capped) / step_ms(run(60)) - 1.0 == pytest.approx(0.129, abs=0.015)
+    assert step_ms(capped) / step_ms(run(20)) - 1.0 == pytest.approx(0.129, abs=0.015)
 
 
 def test_a_power_cap_of_200_w_bounds_the_average_and_not_the_peak() -> None:
-    capped = run(60, power_limit_w=200.0)
+    capped = run(20, power_limit_w=200.0)
     assert float(capped.power_w.mean()) == pytest.approx(189.0, abs=5.0)
     assert sensed_peak_w(capped) > 300.0
-    assert step_ms(capped) / step_ms(run(60)) - 1.0 == pytest.approx(0.126, abs=0.025)
+    assert step_ms(capped) / step_ms(run(20)) - 1.0 == pytest.approx(0.126, abs=0.025)
 
 
 def test_the_clock_cap_saves_some_600_w_of_the_nodes_peak() -> None:
-    peaks_w = [float(stretch.power_w.sum(axis=1).max()) for stretch in (run(60), run(60, app_clock_mhz=1005.0))]
+    peaks_w = [float(stretch.power_w.sum(axis=1).max()) for stretch in (run(20), run(20, app_clock_mhz=1005.0))]
     assert peaks_w[0] - peaks_w[1] == pytest.approx(617.0, abs=40.0)
 
 

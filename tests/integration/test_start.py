@@ -1,0 +1,26 @@
+"""How soon a start shows something."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.running import LiveStream, node_up
+
+pytestmark = [pytest.mark.integration, pytest.mark.alone, pytest.mark.timeout(120)]
+
+
+def test_live_values_are_on_the_page_within_ten_seconds_of_the_start(tmp_path: Path) -> None:
+    with node_up(tmp_path / "data", "--simulate", "v100x4") as node:
+        stream = LiveStream(node)
+        first_sample_s = _first_sample_s(stream)
+        stream.close()
+    assert first_sample_s < 10.0
+
+
+def _first_sample_s(stream: LiveStream) -> float:
+    """Give how long after the start of the process the page had a value of a GPU."""
+    while True:
+        now_s, data = stream.next("samples")
+        for table in data["tables"]:
+            if table["kind"] == "gpu":
+                return now_s
