@@ -5,6 +5,7 @@ nothing but exist for some reasons and some parts alone. Bits of several reasons
 them, in the order of `Reason`, so that the shares add up to one.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,7 +14,7 @@ import numpy as np
 from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import optional
 from telemetry.clock import NS_PER_S
-from telemetry.frames import FloatArray, Frame, MaskArray
+from telemetry.frames import FloatArray, Frame, MaskArray, TimeArray
 
 # nvmlClocksEventReasons, nvml.h.
 _IDLE, _APPLICATION, _SYNC_BOOST, _DISPLAY = 0x001, 0x002, 0x010, 0x100
@@ -69,20 +70,33 @@ class ClockAccount:
     """Seconds by reason and what they cost, shape ``(n_gpus, n_reasons)`` in the order of `Reason`.
 
     `counted_s` is what the driver's counters grew by, NaN where there is no counter: it may exceed `polled_s`, which
-    looks only now and then. `lost_ratio` is the clock that was missing in that time over the highest, averaged over the
-    whole time; NaN where the highest clock is not known.
+    looks only now and then. `read_s` is how long each GPU was read, shape ``(n_gpus,)``: one that is lost or was added
+    counts only while it answers. `lost_ratio` is the clock that was missing in that time over the highest, averaged
+    over the time read; NaN where the highest clock is not known or nothing was read.
     """
 
     seconds: float
+    read_s: FloatArray
     polled_s: FloatArray
     counted_s: FloatArray
     lost_ratio: FloatArray
 
     def share(self, index: int, reason: Reason) -> float:
-        """Give the share of time that a reason held one GPU, by the better witness; NaN over no time."""
-        place = _ORDER.index(reason)
-        best_s = float(np.fmax(self.polled_s[index, place], self.counted_s[index, place]))
-        return min(best_s / self.seconds, 1.0) if self.seconds > 0 else float("nan")
+        """Give the share of the time read that a reason held one GPU, by the better witness; NaN over no time.
+
+        All shares add up to 1. A GPU that never was read is wholly unknown.
+        """
+        if not self.seconds > 0:
+            return float("nan")
+        read_s = float(self.read_s[index])
+        if not read_s > 0:
+            return float(reason is Reason.UNKNOWN)
+        held_s = np.minimum(np.fmax(self.polled_s[index], self.counted_s[index]), read_s)
+        # What only the counters saw was polled as something milder: it is taken from that, the mildest first.
+        for place in range(len(_ORDER) - 1, -1, -1):
+            spare_s = held_s[place] - np.fmax(self.counted_s[index, place], 0.0)
+            held_s[place] -= min(max(float(held_s.sum()) - read_s, 0.0), max(float(spare_s), 0.0))
+        return float(held_s[_ORDER.index(reason)] / held_s.sum())
 
 
 def clock_account(frame: Frame) -> ClockAccount:
@@ -98,7 +112,10 @@ def clock_account(frame: Frame) -> ClockAccount:
     clock_mhz, max_mhz = optional(frame, "sm_clock_mhz")[:-1], optional(frame, "max_sm_clock_mhz")[:-1]
     ratio = clock_mhz / np.where(max_mhz > 0, max_mhz, np.nan)
     polled_s, lost = np.zeros(shape), np.zeros(shape)
-    weights_s = apart_s[:, np.newaxis]
+    # What is not read at all is no time of that GPU: a lost one is not counted on.
+    read = ~np.isnan(flags) | ~np.isnan(clock_mhz)
+    weights_s = apart_s[:, np.newaxis] * read
+    read_s = weights_s.sum(axis=0)
     for place, held in enumerate(_held(flags, ratio)):
         polled_s[:, place] = (held * weights_s).sum(axis=0)
         missing = np.where(np.isnan(ratio), 0.0, np.clip(1.0 - ratio, 0.0, 1.0))
@@ -107,9 +124,10 @@ def clock_account(frame: Frame) -> ClockAccount:
     known: MaskArray = np.any(~np.isnan(ratio), axis=0, keepdims=True).T
     return ClockAccount(
         seconds=seconds,
+        read_s=read_s,
         polled_s=polled_s,
         counted_s=_counted(frame),
-        lost_ratio=np.where(known, lost / seconds if seconds > 0 else np.nan, np.nan),
+        lost_ratio=np.where(known, lost / np.where(read_s > 0, read_s, np.nan)[:, np.newaxis], np.nan),
     )
 
 
@@ -117,16 +135,30 @@ def in_words(account: ClockAccount, index: int) -> str:
     """Say where one GPU's clocks went, the largest share first: "power limit 31 % (6 % of its clock)"."""
     if not account.seconds > 0:
         return "no time to account for"
+    read_s = float(account.read_s[index])
+    if not read_s > 0:
+        return "never read"
     parts = []
-    for reason in _ORDER:
-        share = account.share(index, reason)
-        if share < 0.005:  # rounds to nothing on a screen
+    percents = rounded([account.share(index, reason) for reason in _ORDER], 100)
+    for reason, percent in zip(_ORDER, percents, strict=True):
+        if percent == 0:
             continue
         lost = float(account.lost_ratio[index, _ORDER.index(reason)])
         cost = f" ({lost:.0%} of its clock)" if lost >= 0.005 else ""
-        parts.append((share, f"{reason} {share:.0%}{cost}"))
+        parts.append((percent, f"{reason} {percent}%{cost}"))
     parts.sort(key=lambda part: -part[0])
-    return f"of {account.seconds:.0f} s: " + ", ".join(text for _, text in parts)
+    whole = "" if read_s >= 0.995 * account.seconds else f", not read for {account.seconds - read_s:.0f} s"
+    return f"of {read_s:.0f} s: " + ", ".join(text for _, text in parts) + whole
+
+
+def rounded(shares: Sequence[float], whole: int) -> tuple[int, ...]:
+    """Give shares of one as whole parts of `whole` that add up to it: what was cut off most is rounded up first."""
+    exact = [share * whole for share in shares]
+    parts = [int(one) for one in exact]
+    last = sorted(range(len(exact)), key=lambda place: parts[place] - exact[place])
+    for place in last[: whole - sum(parts)]:
+        parts[place] += 1
+    return tuple(parts)
 
 
 def _held(flags: FloatArray, ratio: FloatArray) -> list[MaskArray]:
@@ -149,19 +181,31 @@ def _held(flags: FloatArray, ratio: FloatArray) -> list[MaskArray]:
 
 def _counted(frame: Frame) -> FloatArray:
     counted_s = np.full((len(frame.spec.entities), len(_ORDER)), np.nan)
+    behind = _behind_a_hole(frame.time_ns)
     for reason, names in _COUNTERS:
         for name in names:
             if name in frame.spec.signals:
-                grown_s = _growth(frame.signal(name))
+                grown_s = _growth(frame.signal(name), behind)
                 place = _ORDER.index(reason)
                 counted_s[:, place] = np.fmax(counted_s[:, place], grown_s)
     return counted_s
 
 
-def _growth(counter: FloatArray) -> FloatArray:
-    """Give how far each counter rose, resets left out; NaN where it was known less than twice."""
+def _behind_a_hole(time_ns: TimeArray) -> MaskArray:
+    """Give the rows that end a hole or soon follow it: there a counter of a slower table first tells of it."""
+    ends_ns = time_ns[1:][np.diff(time_ns) > _MAX_GAP_S * NS_PER_S]
+    if not ends_ns.size:
+        return np.zeros(len(time_ns), dtype=np.bool_)
+    last = np.searchsorted(ends_ns, time_ns, side="right") - 1
+    behind: MaskArray = (last >= 0) & (time_ns - ends_ns[np.maximum(last, 0)] < _MAX_GAP_S * NS_PER_S)
+    return behind
+
+
+def _growth(counter: FloatArray, left_out: MaskArray) -> FloatArray:
+    """Give how far each counter rose, resets and marked rows left out; NaN where it was known less than twice."""
     found = np.full(counter.shape[1], np.nan)
     for index in np.flatnonzero((~np.isnan(counter)).sum(axis=0) >= 2):
-        known = counter[~np.isnan(counter[:, index]), index]
-        found[index] = np.maximum(np.diff(known), 0.0).sum()
+        known = ~np.isnan(counter[:, index])
+        grown = np.maximum(np.diff(counter[known, index]), 0.0)
+        found[index] = grown[~left_out[known][1:]].sum()
     return found

@@ -37,8 +37,9 @@ def seen_in(read: Recording, limits: DetectorLimits, healthy: Healthy) -> Iterat
             events = events[len(told) :]
             state = panel.hear(state, told)
             state, findings = panel.step(state, waiting, topology)
+            state, of_events = panel.step_events(state, told, now_ns, topology)
             healthy = healthy.after(panel, state, limits, now_ns)
-            raised = tuple(one for one in findings if one.status is FindingStatus.RAISED)
+            raised = tuple(one for one in (*findings, *of_events) if one.status is FindingStatus.RAISED)
             yield Seen(time_ns=now_ns, healthy=healthy, raised=raised)
             waiting = []
         if frame is not None and not frame.spec.is_late:

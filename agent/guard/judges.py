@@ -5,10 +5,11 @@ block follows from the times of the steps alone, wherever the first of them lies
 judges the same blocks.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from analytics.detectors.accepting import ended_by
 from analytics.detectors.build import AnyDetector
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
@@ -44,11 +45,6 @@ class Judges:
         return (*self._urgent.idle(self._urgent_state), *self._patient.idle(self._patient_state))
 
     @property
-    def learning(self) -> tuple[str, ...]:
-        """The detectors whose baselines a person can accept."""
-        return (*self._urgent.learning, *self._patient.learning)
-
-    @property
     def entities(self) -> Mapping[EntityKind, tuple[Entity, ...]]:
         """The entities of each kind."""
         return {kind: joined.spec.entities for kind, joined in self._urgent_state.joins}
@@ -61,12 +57,24 @@ class Judges:
                     yield detector, own
 
     def step(
-        self, frames: Sequence[Frame], events: Sequence[Event], now_ns: int, topology: Topology
+        self,
+        frames: Sequence[Frame],
+        events: Sequence[Event],
+        now_ns: int,
+        topology: Topology,
+        *,
+        holding: Iterable[Finding] = (),
     ) -> tuple[Finding, ...]:
-        """Judge new rows and events up to `now_ns`; findings of rows in order of time, then those of events."""
+        """Judge new rows and events up to `now_ns`; findings of rows in order of time, then those of events.
+
+        `holding` are the findings that hold so far: those that an event ends are given as cleared.
+        """
         found: list[Finding] = []
         if events:  # the rows before come before what is told now
             found += self._judge_block(topology)
+            ended = self._ended_by(events, (*holding, *found), now_ns)
+            found += ended
+            self._heard += ended  # nobody is explained by it any more
         self._urgent_state = self._urgent.hear(self._urgent_state, events)
         self._patient_state = self._patient.hear(self._patient_state, events)
         self._urgent_state, urgent = self._urgent.step(self._urgent_state, frames, topology)
@@ -78,6 +86,11 @@ class Judges:
             self._block = block
             found += self._judge_block(topology)
         return (*sorted((*urgent, *found), key=lambda finding: finding.time_ns), *told)
+
+    def _ended_by(self, events: Sequence[Event], told: Iterable[Finding], now_ns: int) -> tuple[Finding, ...]:
+        """Give the findings that acceptance ends, of each the newest that was told."""
+        newest = {one.id: one for one in told}
+        return ended_by(events, newest.values(), (*self._urgent.learning, *self._patient.learning), now_ns)
 
     def _judge_block(self, topology: Topology) -> tuple[Finding, ...]:
         """Let the patient detectors judge what waits."""

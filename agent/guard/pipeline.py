@@ -11,7 +11,6 @@ from agent.guard.judges import Judges
 from agent.guard.node_window import NodeWindow
 from agent.guard.outcomes import OutcomeTracker
 from analytics.calibration.baselines import Baseline, baselines_of
-from analytics.detectors.accepting import ended_by
 from analytics.detectors.limits import DetectorLimits
 from analytics.fusion import FusionState, fuse
 from analytics.incidents.book import BookSettings, IncidentBook
@@ -133,10 +132,8 @@ class Pipeline:
             self._window.feed(frame)
             self._outcomes.feed(frame)
         self._fusion, events = fuse(self._fusion, tellings)
-        found = self._judges.step(frames, events, now_ns, self._topology)
         holding = (finding for incident in self._book.incidents for finding in incident.findings)
-        ended = ended_by(events, holding, self._judges.learning, now_ns)
-        findings = (*ended, *found)
+        findings = self._judges.step(frames, events, now_ns, self._topology, holding=holding)
         incidents = self._book.step(findings, now_ns, self._topology, events)
         for incident in incidents:
             self._keep(incident)

@@ -17,6 +17,8 @@ from telemetry.clock import NS_PER_S
 # Length of a block. Own choice: ten minutes hold several windows of every detector here, and the smoothing of the
 # slowest but the one over hours.
 BLOCK_S = 600
+# A block of which less was seen does not count: many short recordings would pass for hours. Own choice: half.
+MIN_BLOCK_NS = BLOCK_S * NS_PER_S // 2
 # Fewer blocks than this tell nothing of the tail: the limits stay. Own choice: four hours of one node.
 MIN_BLOCKS = 24
 
@@ -25,27 +27,31 @@ MIN_BLOCKS = 24
 class Healthy:
     """What was seen so far, of one node or of several: the largest value of each block by statistic.
 
-    `block` is the number of the block that runs, `running` its largest values.
+    `block` is the number of the block that runs, `running` its largest values, from `first_ns` to `last_ns`.
     """
 
     maxima: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     block: int | None = None
     running: Mapping[str, float] = field(default_factory=dict)
+    first_ns: int = 0
+    last_ns: int = 0
 
     def after(self, panel: Panel, state: PanelState, limits: DetectorLimits, now_ns: int) -> "Healthy":
         """Take in the state of the detectors after rows up to `now_ns`."""
         block = now_ns // (BLOCK_S * NS_PER_S)
-        begun = self if block == self.block else replace(self.ended(), block=block)
+        begun = self if block == self.block else replace(self.ended(), block=block, first_ns=now_ns)
         running = dict(begun.running)
         states = dict(zip((one.name for one in panel.detectors), state.detectors, strict=True))
         for statistic in STATISTICS:
             value = _largest(statistic, states.get(statistic.section), limits)
             if value > running.get(statistic.name, -math.inf):
                 running[statistic.name] = value
-        return replace(begun, running=running)
+        return replace(begun, running=running, last_ns=now_ns)
 
     def ended(self) -> "Healthy":
-        """Give the same with the block that ran among those that ended."""
+        """Give the same with the block that ran among those that ended, if enough of it was seen."""
+        if self.last_ns - self.first_ns < MIN_BLOCK_NS:
+            return Healthy(maxima=self.maxima)
         names = self.maxima.keys() | self.running.keys()
         own = {name: (self.running[name],) if name in self.running else () for name in names}
         return Healthy(maxima={name: (*self.maxima.get(name, ()), *own[name]) for name in sorted(names)})

@@ -89,8 +89,7 @@ def _resistance(state: SourceResistanceState, limits: DetectorLimits) -> FloatAr
 
 def _fallen(state: SourceResistanceState, limits: DetectorLimits) -> FloatArray:
     del limits
-    found: FloatArray = state.reference.open_v - state.reference.now_v
-    return found
+    return state.reference.fallen_v()
 
 
 def _novelty(state: NoveltyState, limits: DetectorLimits) -> FloatArray:

@@ -73,7 +73,8 @@ def sibling_median(values: FloatArray, groups: GroupArray, *, min_siblings: int)
             whole = ~np.isnan(own).any(axis=1)
             if size > 1:
                 found[members[whole]] = _median_where_all_known(own[whole])
-            found[members[~whole]] = _median_of_others(own[~whole], max(min_siblings, 1))
+            if not whole.all():
+                found[members[~whole]] = _median_of_others(own[~whole], max(min_siblings, 1))
     return found
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from analytics.clock_accounting import Reason, clock_account, in_words
+from analytics.clock_accounting import Reason, clock_account, in_words, rounded
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame
 from tests.analytics.scenes import frame_of, gpu
@@ -65,9 +65,41 @@ def test_a_counter_that_is_reset_and_a_hole_in_time_count_for_nothing() -> None:
     assert account.counted_s[0, list(Reason).index(Reason.POWER_CAP)] == 0.0
 
 
+@pytest.mark.parametrize("late", [0, 10])
+def test_what_a_counter_grew_by_in_a_hole_is_no_time_that_was_watched(late: int) -> None:
+    """Nor where its slower table tells of it a second later."""
+    counter = np.where(np.arange(ROWS) < 20, 0.0, 0.5) + np.where(np.arange(ROWS) < 50 + late, 0.0, 1800.0)
+    frame = frame_with(np.zeros(ROWS), np.full(ROWS, 1500.0), power_brake_s=counter)
+    times = frame.time_ns + np.where(np.arange(ROWS) < 50, 0, 3600 * 10**9)
+    account = clock_account(Frame(spec=frame.spec, time_ns=times, values=frame.values, fresh=frame.fresh))
+    assert account.counted_s[0, list(Reason).index(Reason.BRAKE)] == pytest.approx(0.5)
+
+
 def test_what_was_not_seen_is_unknown_and_an_empty_stretch_says_so() -> None:
     account = clock_account(frame_with(np.full(ROWS, np.nan), np.full(ROWS, np.nan)))
     assert account.share(0, Reason.UNKNOWN) == pytest.approx(1.0)
     assert np.isnan(account.lost_ratio).all()
     nothing = clock_account(frame_with(np.zeros(ROWS), np.zeros(ROWS)).rows(0, 0))
     assert in_words(nothing, 0) == "no time to account for"
+
+
+def test_shares_add_up_to_one_where_a_counter_saw_more_than_the_polls() -> None:
+    counter = np.arange(ROWS) * 0.05
+    frame = frame_with(split(0x4, 0, of_ten=3), split(1200.0, 1500.0, of_ten=3), power_violation_s=counter)
+    account = clock_account(frame)
+    assert account.share(0, Reason.POWER_CAP) == pytest.approx(0.5)
+    assert sum(account.share(0, reason) for reason in Reason) == pytest.approx(1.0)
+    assert in_words(account, 0) == "of 10 s: power limit 50% (6% of its clock), full clock 50%"
+
+
+def test_a_lost_gpu_counts_only_while_it_was_read() -> None:
+    rows = np.arange(ROWS)
+    account = clock_account(
+        frame_with(np.where(rows < 40, 0.0, np.nan), np.where(rows < 40, 1500.0, np.nan)),
+    )
+    assert in_words(account, 0) == "of 4 s: full clock 100%, not read for 6 s"
+
+
+@pytest.mark.parametrize("shares", [(1 / 3, 1 / 3, 1 / 3), (0.005, 0.995, 0.0), (0.785, 0.2149, 0.0001)])
+def test_rounded_shares_add_up(shares: tuple[float, ...]) -> None:
+    assert sum(rounded(shares, 100)) == 100

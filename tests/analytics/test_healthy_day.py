@@ -1,18 +1,21 @@
 """A day of normal telemetry opens no incident; a fault in the same stream opens one."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
 from analytics.incidents.book import IncidentBook
 from analytics.incidents.families import ELECTRICAL, family_of
-from telemetry.entities import EntityKind
+from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame
 from telemetry.records import Cause, Incident
 from tests.analytics.scenes import frame_of, node_of
 
 TOPOLOGY = node_of(4, 2)
 PERIOD_S = 5.0
+SHIFTS = 3
 
 
 def day(*, resistance_ohm: float = 0.0055, hours: int = 24) -> tuple[Frame, Frame]:
@@ -62,25 +65,49 @@ def day(*, resistance_ohm: float = 0.0055, hours: int = 24) -> tuple[Frame, Fram
     return rails, gpus
 
 
-def judged(rails: Frame, gpus: Frame) -> list[Incident]:
+def in_shifts(frame: Frame) -> Frame:
+    """Give a node's day as that of three nodes side by side, each with eight hours of it: a third of the rows."""
+    rows = np.arange(len(frame)).reshape(SHIFTS, -1).T
+    shape = (len(rows), -1, len(frame.spec.signals))
+    entities = tuple(on_shift(entity, shift) for shift in range(SHIFTS) for entity in frame.spec.entities)
+    spec = replace(frame.spec, entities=entities)
+    values, fresh = frame.values[rows].reshape(shape), frame.fresh[rows].reshape(shape)
+    return Frame(spec=spec, time_ns=frame.time_ns[: len(rows)], values=values, fresh=fresh)
+
+
+def on_shift(entity: Entity, shift: int) -> Entity:
+    return replace(entity, key=f"{entity.key}-{shift}", name=f"{entity.name}-{shift}")
+
+
+def three_nodes() -> Topology:
+    return Topology(
+        entities=tuple(on_shift(entity, shift) for shift in range(SHIFTS) for entity in TOPOLOGY.entities),
+        edges=tuple(
+            (f"{above}-{shift}", f"{below}-{shift}") for shift in range(SHIFTS) for above, below in TOPOLOGY.edges
+        ),
+    )
+
+
+def judged(rails: Frame, gpus: Frame, topology: Topology = TOPOLOGY) -> list[Incident]:
     panel, book = Panel.build(DetectorLimits()), IncidentBook()
     state = panel.start([rails.spec, gpus.spec])
     incidents: list[Incident] = []
     for row in range(0, len(rails), 720):
         parts = [rails.rows(row, row + 720), gpus.rows(row, row + 720)]
-        state, findings = panel.step(state, parts, TOPOLOGY)
+        state, findings = panel.step(state, parts, topology)
         now_ns = int(parts[0].time_ns[-1])
-        state, more = panel.step_events(state, [], now_ns, TOPOLOGY)
-        incidents.extend(book.step([*findings, *more], now_ns, TOPOLOGY))
+        state, more = panel.step_events(state, [], now_ns, topology)
+        incidents.extend(book.step([*findings, *more], now_ns, topology))
     return incidents
 
 
 def test_a_day_of_normal_telemetry_opens_no_incident() -> None:
-    assert judged(*day()) == []
+    rails, gpus = day()
+    assert judged(in_shifts(rails), in_shifts(gpus), three_nodes()) == []
 
 
-def test_eight_hours_on_a_corroded_joint_open_incidents_of_the_supply_alone() -> None:
-    incidents = judged(*day(resistance_ohm=0.0095, hours=8))
+def test_two_hours_on_a_corroded_joint_open_incidents_of_the_supply_alone() -> None:
+    incidents = judged(*day(resistance_ohm=0.0095, hours=2))
     assert incidents
     assert {family_of(incident.cause) for incident in incidents} == {ELECTRICAL}
     assert Cause.SUPPLY_SAG in {incident.cause for incident in incidents}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.guard.judges import Judges
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.novelty_limits import NoveltyLimits
@@ -17,11 +18,13 @@ from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, I
 from tests.agent.fakes import START_NS
 from tests.agent.guard.rig import Rig
 from tests.analytics.detectors.novelty_scenes import node
+from tests.analytics.detectors.test_novelty import finding_about
 from tests.analytics.scenes import event_of, node_of
 
 WORDS = "gpu1 accepted as it is by ada: new thermal pads"
 # Learnt in a quarter of an hour, so that the scene is short.
 QUICK = NoveltyLimits(learn_windows=30, blocks=3, block_windows=5)
+QUICKLY = DetectorLimits(novelty=QUICK)
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def accepted(entity_id: str = "gpu:GPU-1", *, time_ns: int = START_NS) -> Event:
 
 def test_what_a_baseline_found_ends_with_who_and_why_and_the_incident_closes() -> None:
     frame = node(1, rows=160, begins=60, lasts=1000, hotter_c=12.0)
-    settings = PipelineSettings(policies=(), rails=Rails(modes={}), limits=DetectorLimits(novelty=QUICK))
+    settings = PipelineSettings(policies=(), rails=Rails(modes={}), limits=QUICKLY)
     pipeline = Pipeline([frame.spec], node_of(4, 0), settings, supported_mhz={})
     findings: list[Finding] = []
     states = []
@@ -57,6 +60,39 @@ def test_what_a_baseline_found_ends_with_who_and_why_and_the_incident_closes() -
     learnt = {one.entity_id: one.learnt_ratio for one in pipeline.baselines if one.detector == "novelty"}
     assert learnt["gpu:GPU-0"] == 1.0
     assert learnt["gpu:GPU-1"] == 1.0
+
+
+def test_what_is_found_in_the_very_second_of_the_acceptance_ends_as_well() -> None:
+    frame = node(1, rows=160, begins=60, lasts=1000, hotter_c=12.0)
+    rows = [frame.rows(row, row + 1) for row in range(len(frame))]
+    times_ns = frame.time_ns.tolist()
+    judges = Judges(QUICKLY, [frame.spec])
+    first = next(row for row in range(len(rows)) if judges.step([rows[row]], (), times_ns[row], node_of(4, 0)))
+    judges = Judges(QUICKLY, [frame.spec])
+    for row in range(first):
+        judges.step([rows[row]], (), times_ns[row], node_of(4, 0))
+    assert judges.step([rows[first]], (), times_ns[first - 1], node_of(4, 0)) == (), "it waits for the second to end"
+    found = judges.step([], [accepted(time_ns=times_ns[first])], times_ns[first - 1], node_of(4, 0))
+    assert [one.status for one in found] == [FindingStatus.RAISED, FindingStatus.CLEARED]
+    assert WORDS in found[-1].summary
+
+
+def test_what_acceptance_ended_explains_nothing_any_more_so_that_the_gpu_is_learnt_anew() -> None:
+    frame = node(1, rows=60)
+    other = replace(finding_about("gpu:GPU-1", row=0), detector="thermal_resistance")
+    judges = Judges(QUICKLY, [frame.spec])
+    judges._heard = [other]
+    for row, now_ns in enumerate(frame.time_ns.tolist()):
+        told, holding = ([accepted(time_ns=now_ns)], [other]) if row == 20 else ([], [])
+        judges.step([frame.rows(row, row + 1)], told, now_ns, node_of(4, 0), holding=holding)
+        if row == 19:
+            assert windows_learnt(judges) == [19.0, 0.0, 19.0, 19.0]
+    assert windows_learnt(judges)[1] > 20.0
+
+
+def windows_learnt(judges: Judges) -> list[float]:
+    learnt: list[float] = next(own for detector, own in judges.states() if detector.name == "novelty").models.windows
+    return [float(number) for number in learnt]
 
 
 def test_what_needs_no_baseline_goes_on(rig: Rig) -> None:

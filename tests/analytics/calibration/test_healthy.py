@@ -73,6 +73,18 @@ def test_thresholds_raise_limits_and_lower_none() -> None:
         raised(LIMITS, {"rail_sag.minimum_v": 12.0})
 
 
+@pytest.mark.parametrize(("minutes", "blocks"), [(2, 0), (7, 1)])
+def test_a_block_of_which_little_was_seen_is_no_block(minutes: int, blocks: int) -> None:
+    first_ns = 1000 * BLOCK_S * NS_PER_S
+    last_ns = first_ns + minutes * 60 * NS_PER_S
+    seen = Healthy(block=1000, running={"novelty.distance": 2.0}, first_ns=first_ns, last_ns=last_ns)
+    assert len(seen.ended().maxima.get("novelty.distance", ())) == blocks
+    panel = Panel(detectors=(), event_detectors=())
+    following = seen.after(panel, panel.start([]), LIMITS, last_ns + BLOCK_S * NS_PER_S)
+    assert following.maxima == seen.ended().maxima
+    assert following.ended().maxima == following.maxima, "of the next one a moment was seen"
+
+
 def test_the_panel_gives_one_largest_value_a_block_however_its_rows_are_cut() -> None:
     frame, topology = node(1, rows=600), node_of(4, 0)
 
