@@ -1,9 +1,10 @@
 """Hotter than its siblings: a GPU whose heat leaves it worse than theirs does.
 
 Compared is the thermal resistance theta = (T - T_inlet) / P, each GPU's against the median of the others of its node,
-so that load, inlet air and fan speed cancel out: they move all siblings alike, a bad thermal interface moves one. The
-excess in kelvin at the power drawn is given beside the ratio. It needs at least two comparable siblings: GPUs that are
-seen, and whose load changed lately as its own did, because a heat sink stays warm for a minute after its load is gone.
+so that load, inlet air and fan speed cancel out: they move all siblings alike, a bad thermal interface moves one. `P`
+is the power that the temperature tells of, part of it delayed by the heat sink; the excess in kelvin at that power is
+given beside the ratio. It needs at least two comparable siblings: GPUs that are seen, and whose load changed lately as
+its own did, because what a sink still carries is known only as well as its time constant.
 """
 
 from dataclasses import dataclass, replace
@@ -132,13 +133,13 @@ class HotterThanSiblings:
         limits, means = self.limits, state.means
         gate_w = np.where(np.isnan(power_limit_w), limits.min_power_w, limits.min_power_ratio * power_limit_w)
         seen = (means.observed_s >= limits.settle_s) & means.seen_within(now_ns, _SEEN_WITHIN_S)
-        change = np.where(seen, means.power_w / means.long_power_w, np.nan)
+        change = np.where(seen, means.power_w / means.sink_w, np.nan)
         usual = sibling_median(change, state.siblings.groups, min_siblings=_MIN_SIBLINGS)
         loaded = (means.power_w > gate_w) & (np.abs(change - usual) <= _UNLIKE_RATIO * usual)
-        theta = np.where(loaded, (means.temp_c - limits.inlet_c) / means.power_w, np.nan)
+        theta = np.where(loaded, (means.temp_c - limits.inlet_c) / means.felt_w, np.nan)
         free = ~means.cooled_within(now_ns, limits.smoothing_s)
         others = sibling_median(np.where(free, theta, np.nan), state.siblings.groups, min_siblings=_MIN_SIBLINGS)
-        rise_c = others * means.power_w
+        rise_c = others * means.felt_w
         usable = rise_c >= _MIN_RISE_C
         ratio = np.where(usable, theta / np.where(usable, others, 1.0), np.nan)
         return Comparison(

@@ -1,8 +1,8 @@
 """Rail sag: the voltage at the load's end falls below what the load is specified for.
 
 A training job draws its plateau once per step, so a weak path dips about once a second. The finding stays raised while
-dips recur and clears after a quiet time. Beside the dips it carries what the supply path is made of, as far as voltage
-and current tell.
+dips recur and clears after a quiet time. Beside the dips it carries whether the load stepped up with the deepest one,
+and what the supply path is made of, as far as voltage and current tell.
 """
 
 from dataclasses import dataclass, replace
@@ -26,13 +26,17 @@ _IMPLAUSIBLE_BELOW_V = 6.0
 _WORST_V = 10.80
 # A minimum this much deeper is worth telling again; about the noise of one sample (9.7 mV, see RailSagLimits).
 _DEEPER_V = 0.01
+# own choice: a tenth of the current, and at least 1 A, over the mean of the two seconds before the dip is a load step.
+_STEP_RATIO, _STEP_A = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dips:
     """The dips since the condition began, each array of shape ``(n_supplies,)``.
 
-    `recent_v` is the minimum since the finding was last told, `quiet_v` the minimum since the last dip.
+    `recent_v` is the minimum since the finding was last told, `quiet_v` the minimum since the last dip. `before_a` is
+    the mean current before the newest dip, `lowest_a` the current at the bottom of the deepest one and `step_a` by how
+    much it had risen there; NaN where no current is known.
     """
 
     below: MaskArray
@@ -42,11 +46,14 @@ class Dips:
     minimum_v: FloatArray
     recent_v: FloatArray
     quiet_v: FloatArray
+    before_a: FloatArray
+    lowest_a: FloatArray
+    step_a: FloatArray
 
     @staticmethod
     def none(n_supplies: int) -> "Dips":
         """Give what holds before the first dip."""
-        zero, high = np.zeros(n_supplies), np.full(n_supplies, np.inf)
+        zero, high, unknown = np.zeros(n_supplies), np.full(n_supplies, np.inf), np.full(n_supplies, np.nan)
         return Dips(
             below=np.zeros(n_supplies, dtype=np.bool_),
             start_ns=np.zeros(n_supplies, dtype=np.int64),
@@ -55,6 +62,9 @@ class Dips:
             minimum_v=high,
             recent_v=high,
             quiet_v=high,
+            before_a=unknown,
+            lowest_a=unknown,
+            step_a=unknown,
         )
 
 
@@ -102,15 +112,17 @@ class RailSag:
                 fresh=fresh[row],
                 memory_s=self.limits.memory_s,
             )
-            state, changes = self._judge(replace(state, moments=moments), now_ns, passed_ns, voltages_v[row])
+            state, changes = self._judge(state, now_ns, passed_ns, voltage_v=voltages_v[row], current_a=currents_a[row])
+            state = replace(state, moments=moments)
             if changes.some:
                 findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
                 state = _told(state, changes)
         return state, tuple(findings)
 
     def _judge(
-        self, state: RailSagState, now_ns: int, passed_ns: int, voltage_v: FloatArray
+        self, state: RailSagState, now_ns: int, passed_ns: int, *, voltage_v: FloatArray, current_a: FloatArray
     ) -> tuple[RailSagState, Changes]:
+        """Judge one row; the moments are those of the rows before."""
         limits = self.limits
         over = voltage_v < limits.minimum_v
         conditions, changes = judge(
@@ -125,7 +137,8 @@ class RailSag:
         )
         dips = state.dips
         if conditions.busy or state.conditions.busy:
-            dips = _count(dips, now_ns, voltage_v, over, kept=state.conditions.engaged)
+            kept = state.conditions.engaged
+            dips = _with_load(_count(dips, now_ns, voltage_v, over, kept=kept), dips, state.moments, current_a, kept)
         badness = dips.count + np.where(dips.count > 0, limits.minimum_v - dips.minimum_v, 0.0) / _DEEPER_V
         conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
         return replace(state, last_ns=now_ns, conditions=conditions, dips=dips), changes
@@ -151,8 +164,8 @@ class RailSag:
         else:
             times = f"{count} dip{'s' if count != 1 else ''} in {seconds:.1f} s"
             summary = (
-                f"12 V at {entity.name} under load down to {minimum_v:.2f} V, limit {limit_v:.2f} V, {times}; "
-                f"{_path_in_words(source)}"
+                f"12 V at {entity.name} under load down to {minimum_v:.2f} V, limit {limit_v:.2f} V, {times}"
+                f"{_load_in_words(dips, index)}; {_path_in_words(source)}"
             )
         return Statement(
             severity=Severity.CRITICAL if minimum_v < self.limits.at_once_below_v else Severity.WARNING,
@@ -167,9 +180,21 @@ class RailSag:
                 ("duration_s", float(dips.longest_s[index]), "s"),
                 ("dips", count, ""),
                 ("window_s", seconds, "s"),
+                ("step_a", float(dips.step_a[index]), "A"),
                 *_path_in_numbers(source, state.moments, index),
             ),
         )
+
+
+def _load_in_words(dips: Dips, index: int) -> str:
+    step_a, lowest_a = float(dips.step_a[index]), float(dips.lowest_a[index])
+    if np.isnan(step_a):
+        return ""
+    return (
+        f" with a load step of {step_a:.0f} A"
+        if step_a > max(_STEP_RATIO * lowest_a, _STEP_A)
+        else " without a load step"
+    )
 
 
 def _path_in_words(source: SupplyEstimate) -> str:
@@ -209,7 +234,8 @@ def _count(dips: Dips, now_ns: int, voltage_v: FloatArray, over: MaskArray, *, k
     start_ns = np.where(begins, now_ns, dips.start_ns)
     lasted_s = np.where(over | (in_dip & seen), (now_ns - start_ns) / NS_PER_S, 0.0)
     lowest_v = np.where(seen, voltage_v, np.inf)
-    return Dips(
+    return replace(
+        dips,
         below=np.where(seen, over, in_dip),
         start_ns=start_ns,
         count=np.where(kept, dips.count, 0.0) + begins,
@@ -217,6 +243,19 @@ def _count(dips: Dips, now_ns: int, voltage_v: FloatArray, over: MaskArray, *, k
         minimum_v=np.minimum(np.where(kept, dips.minimum_v, np.inf), np.where(over, voltage_v, np.inf)),
         recent_v=np.minimum(np.where(kept, dips.recent_v, np.inf), lowest_v),
         quiet_v=np.where(over, np.inf, np.minimum(np.where(kept, dips.quiet_v, np.inf), lowest_v)),
+    )
+
+
+def _with_load(dips: Dips, was: Dips, moments: Moments, current_a: FloatArray, kept: MaskArray) -> Dips:
+    """Note the current before a dip that begins and at the bottom of the deepest; `was` holds for the row before."""
+    begins = dips.below & ~(was.below & kept)
+    deeper = dips.minimum_v < np.where(kept, was.minimum_v, np.inf)
+    before_a = np.where(begins, np.where(moments.weight > 0, moments.mean_a, np.nan), was.before_a)
+    return replace(
+        dips,
+        before_a=before_a,
+        lowest_a=np.where(deeper, current_a, np.where(kept, was.lowest_a, np.nan)),
+        step_a=np.where(deeper, current_a - before_a, np.where(kept, was.step_a, np.nan)),
     )
 
 

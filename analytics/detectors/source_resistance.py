@@ -20,6 +20,7 @@ from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds
 from analytics.detectors.source_resistance_words import say_ageing, say_input_sag, say_lost
 from analytics.detectors.supply_limits import SourceResistanceLimits
 from analytics.detectors.wording import Say, word
+from analytics.supply import input_fall
 from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full, restart
 from analytics.supply.branches import known_count
 from analytics.supply.dead_branch import Branches, gone, surely_gone, usual_after_block, watch_row
@@ -132,7 +133,12 @@ class SourceResistance:
 
     def accept(self, state: SourceResistanceState, accepted: MaskArray) -> SourceResistanceState:
         """Learn reference and baseline anew where a person accepted that the path is another one now."""
-        return replace(state, reference=forget(state.reference, accepted), slow=accept(state.slow, accepted))
+        return replace(
+            state,
+            reference=forget(state.reference, accepted),
+            slow=accept(state.slow, accepted),
+            fall=input_fall.forget(state.fall, accepted),
+        )
 
     def step(
         self, state: SourceResistanceState, frame: Frame, topology: Topology
@@ -285,7 +291,7 @@ class SourceResistance:
         self, state: SourceResistanceState, now_ns: int, seen: MaskArray
     ) -> tuple[SourceResistanceState, Changes]:
         limits, reference = self.limits, state.reference
-        fallen_v = reference.open_v - reference.now_v
+        fallen_v = reference.fallen_v()
         flat = np.abs(reference.ratio() - 1.0) < limits.flat_ratio
         sags = seen & flat & (fallen_v > limits.sag_v)
         fine = seen & (fallen_v < limits.clear_sag_v)

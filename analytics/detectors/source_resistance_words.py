@@ -11,6 +11,7 @@ from analytics.supply.dead_branch import Branches
 from analytics.supply.input_fall import DIP_RATIO, InputFall
 from analytics.supply.reference import Reference
 from analytics.supply.slow_change import SlowChange
+from analytics.supply.thevenin import NOMINAL_V
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity
 from telemetry.records import FindingStatus, Severity
@@ -155,7 +156,11 @@ def say_input_sag(
                 ("dipped_v" if dips else "open_circuit_v", now_v, "V"),
                 ("baseline_v" if dips else "baseline_open_circuit_v", before_v, "V"),
                 ("fallen_v", fallen_v, "V"),
-                ("limit_v", (1.0 - DIP_RATIO) * before_v if dips else limits.sag_v, "V"),
+                (
+                    "limit_v",
+                    (1.0 - DIP_RATIO) * before_v if dips else limits.sag_v * max(before_v / NOMINAL_V, 1.0),
+                    "V",
+                ),
                 ("rise_ratio", ratio, "ratio"),
             ),
         )

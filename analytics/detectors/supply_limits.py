@@ -27,8 +27,9 @@ class SourceResistanceLimits:
     dead_s
         Time without current before a supply counts as lost. own choice: a training step of a second is ridden out.
     sag_v, clear_sag_v
-        Fall of the open-circuit voltage on all supplies of a node, and where it may clear. own choice: 0.1 V is ten
-        times the noise of a sample on real 12 V feeds (9.7 mV, Oxford GPU_Power_Benchmark).
+        Fall of the open-circuit voltage on all supplies of a node, and where it may clear, at 12 V; at a higher voltage
+        as many times more. own choice: 0.1 V is ten times the noise of a sample on real 12 V feeds (9.7 mV, Oxford
+        GPU_Power_Benchmark).
     sag_windows
         Windows in a row with the fall. own choice: the first may straddle it.
     flat_ratio

@@ -6,26 +6,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from analytics.detectors.condition import elapsed_ns
+from analytics.heat.sink import SINK_S, felt_w
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray, TimeArray
-
-# assumption: a heat sink of 800 J/K at 0.06 K/W follows the power within 48 s; a little more, to be on the safe side.
-_SINK_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WarmMeans:
     """Means with exponential memory, each array of shape ``(n_gpus,)``; NaN before the first value.
 
-    `long_power_w` is the mean power over the time in which a heat sink follows, `observed_s` the time for which both
-    values were known, `seen_ns` when they last were. `cooled_ns` says when clocks were last cut, and `was_cooled`
-    whether they ever were.
+    `sink_w` is the mean power over the time in which a heat sink follows, `observed_s` the time for which both values
+    were known, `seen_ns` when they last were. `cooled_ns` says when clocks were last cut, and `was_cooled` whether they
+    ever were.
     """
 
     last_ns: int | None
     temp_c: FloatArray
     power_w: FloatArray
-    long_power_w: FloatArray
+    sink_w: FloatArray
     observed_s: FloatArray
     seen_ns: TimeArray
     cooled_ns: TimeArray
@@ -38,12 +36,17 @@ class WarmMeans:
             last_ns=None,
             temp_c=np.full(n_gpus, np.nan),
             power_w=np.full(n_gpus, np.nan),
-            long_power_w=np.full(n_gpus, np.nan),
+            sink_w=np.full(n_gpus, np.nan),
             observed_s=np.zeros(n_gpus),
             seen_ns=np.zeros(n_gpus, dtype=np.int64),
             cooled_ns=np.zeros(n_gpus, dtype=np.int64),
             was_cooled=np.zeros(n_gpus, dtype=np.bool_),
         )
+
+    @property
+    def felt_w(self) -> FloatArray:
+        """Give the power that the temperature tells of; see `analytics.heat.sink`."""
+        return felt_w(self.power_w, self.sink_w)
 
     def cooled_within(self, now_ns: int, seconds: float) -> MaskArray:
         """Give where clocks were cut within the last seconds."""
@@ -76,11 +79,13 @@ def add_row(
         after: FloatArray = np.where(first, value, np.where(known, mean + share * (value - mean), mean))
         return after
 
+    mean_w = moved(means.power_w, power_w, smoothing_s)
     return WarmMeans(
         last_ns=now_ns,
         temp_c=moved(means.temp_c, temp_c, smoothing_s),
-        power_w=moved(means.power_w, power_w, smoothing_s),
-        long_power_w=moved(means.long_power_w, power_w, _SINK_S),
+        power_w=mean_w,
+        # What the sink carries, smoothed as the temperature is: the sink's memory of the power's mean.
+        sink_w=moved(means.sink_w, mean_w, SINK_S),
         observed_s=observed_s,
         seen_ns=np.where(known, now_ns, means.seen_ns),
         cooled_ns=np.where(cooled, now_ns, means.cooled_ns) if cooled.any() else means.cooled_ns,

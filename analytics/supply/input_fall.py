@@ -5,7 +5,7 @@ mains leaves a regulated load its power, so the current rises only by as much as
 the only one of a rail, may as well have lost its contact; at the voltage of mains no contact costs a tenth.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -68,14 +68,9 @@ def fall_row(
 ) -> InputFall:
     """Take in one row, `used` where it is a new sample."""
     power_w = voltage_v * current_a
-    fall = replace(
-        fall,
-        low_v=np.where(used, np.fmin(fall.low_v, voltage_v), fall.low_v),
-        high_w=np.where(used, np.fmax(fall.high_w, power_w), fall.high_w),
-    )
     low = used & (voltage_v < DIP_RATIO * fall.usual_v) & (voltage_v > LEAST_RATIO * fall.usual_v)
     if not low.any() and not fall.rows.any():
-        return fall
+        return _noted(fall, voltage_v, power_w, used)
     back = used & (voltage_v > BACK_RATIO * fall.usual_v)
     shown = used & np.isfinite(fall.usual_v)
     count = group_sum(shown.astype(np.float64), groups)
@@ -85,10 +80,27 @@ def fall_row(
     )
     by_input = low & alike & ((count > 1) | (fall.usual_v > MAINS_V)) & no_more
     return replace(
-        fall,
+        _noted(fall, voltage_v, power_w, used & ~by_input),  # a dip that ends within its block is not usual either
         now_v=np.where(used, voltage_v, fall.now_v),
         rows=np.where(by_input, fall.rows + 1, np.where(back, 0.0, fall.rows)),
         back=np.where(used, back, fall.back),
+    )
+
+
+def forget(fall: InputFall, accepted: MaskArray) -> InputFall:
+    """Learn anew what is usual where a person accepted that the supply is another one now, as on other mains."""
+    fresh = InputFall.unknown(len(accepted))
+    return InputFall(
+        **{one.name: np.where(accepted, getattr(fresh, one.name), getattr(fall, one.name)) for one in fields(fall)}
+    )
+
+
+def _noted(fall: InputFall, voltage_v: FloatArray, power_w: FloatArray, usual: MaskArray) -> InputFall:
+    """Note rows for what is usual."""
+    return replace(
+        fall,
+        low_v=np.where(usual, np.fmin(fall.low_v, voltage_v), fall.low_v),
+        high_w=np.where(usual, np.fmax(fall.high_w, power_w), fall.high_w),
     )
 
 

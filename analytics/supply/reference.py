@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.supply.blocks import Windows
+from analytics.supply.thevenin import NOMINAL_V
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 # own choice: the median of three survives one window in which a job began.
@@ -20,8 +21,8 @@ CAUTION_SD = 2.0
 class Reference:
     """The reference of every path and its newest window; arrays have the paths as first axis.
 
-    `ohm` and `open_v` are NaN until the reference is complete. `now_ohm`, `now_low_ohm` and `now_v` are of the newest
-    window that was identified, at `seen_ns`; `before_ohm` is the one before it.
+    `ohm` and `open_v` are NaN until the reference is complete. `now_ohm`, `now_low_ohm` and the open-circuit
+    voltage `now_v` are of the newest window that was identified, at `seen_ns`; `before_ohm` is the one before it.
     """
 
     first_ohm: FloatArray
@@ -53,6 +54,13 @@ class Reference:
     def ratio(self) -> FloatArray:
         """Give the resistance now over the reference, NaN where either is not known."""
         return self.now_ohm / self.ohm
+
+    def fallen_v(self) -> FloatArray:
+        """Give how far the open-circuit voltage lies below the reference, brought to 12 V where it is higher.
+
+        What regulates 54 V, or 230 V, moves by as many times more as it gives.
+        """
+        return (self.open_v - self.now_v) / np.fmax(self.open_v / NOMINAL_V, 1.0)
 
 
 def look(reference: Reference, windows: Windows, now_ns: int, *, normal_ohm: FloatArray) -> Reference:

@@ -142,6 +142,17 @@ def test_a_heat_sink_that_is_still_warm_from_a_load_that_ended_is_no_bad_interfa
     assert stretches((120, 280.0, ALIKE_C), *falling) == ()
 
 
+def test_what_a_sink_still_carries_of_more_load_makes_no_ratio_pass_its_limit() -> None:
+    # A sixth worse than its siblings, which is below the limit, while its load goes down and up by an eighth.
+    theta = np.array([0.115, 0.115, 0.134, 0.115])
+    powers_w, sink_w, temps_c = np.full((1200, 4), 300.0), np.full(4, 300.0), []
+    powers_w[:, 2] = np.where(np.arange(1200) % 240 < 120, 300.0, 262.0)
+    for now_w in powers_w:
+        sink_w = sink_w + (now_w - sink_w) / 48.0
+        temps_c.append(25.0 + theta * (0.48 * now_w + 0.52 * sink_w))
+    assert stretches(*((1, now_w, now_c) for now_w, now_c in zip(powers_w, temps_c, strict=True))) == ()
+
+
 def test_a_bad_interface_stays_told_through_little_load_and_clears_when_it_is_mended() -> None:
     bad_c, idle_c = ALIKE_C + np.array([0.0, 0.0, 15.0, 0.0]), [40.0, 40.0, 43.0, 40.0]
     findings = stretches((60, 280.0, bad_c), (120, 130.0, idle_c), (120, 280.0, bad_c), (120, 280.0, ALIKE_C))

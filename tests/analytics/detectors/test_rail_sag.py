@@ -122,6 +122,28 @@ def test_the_source_estimate_stands_in_the_evidence_and_in_the_words() -> None:
     assert "source resistance 13.9 mohm" in last.summary
 
 
+def test_a_dip_says_whether_the_load_stepped_up_with_it() -> None:
+    amps = np.concatenate([np.full(100, 30.0), np.full(10, 70.0)])
+    stepped = run(rail(12.2 - 0.013 * amps, amps))[-1]
+    assert stepped.number("step_a") == pytest.approx(40.0)
+    assert "1 dip in 0.0 s with a load step of 40 A; " in stepped.summary
+    volts = np.concatenate([np.full(100, 12.0), np.full(10, 11.29)])
+    alone = run(rail(volts, np.full(110, 30.0)))[-1]
+    assert alone.number("step_a") == pytest.approx(0.0)
+    assert " without a load step; " in alone.summary
+    blind = run(rail(volts))[-1]
+    assert blind.number("step_a") is None
+    assert "load step" not in blind.summary
+
+
+def test_the_load_step_is_that_of_the_deepest_dip() -> None:
+    amps = np.concatenate([np.full(100, 30.0), np.full(5, 70.0), np.full(100, 30.0), np.full(105, 30.0)])
+    volts = np.concatenate([np.full(100, 12.0), np.full(5, 11.2), np.full(100, 12.0), np.full(105, 11.35)])
+    findings = run(rail(volts, amps))
+    assert findings[-1].status is FindingStatus.UPDATED
+    assert findings[-1].number("step_a") == pytest.approx(40.0)
+
+
 def test_without_a_current_the_sag_is_told_and_the_source_is_said_to_be_unknown() -> None:
     last = run(rail(training_load(3.0, low=12.0, high=11.30)))[-1]
     assert last.number("source_resistance_ohm") is None

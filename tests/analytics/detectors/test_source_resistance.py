@@ -84,6 +84,15 @@ def test_mains_that_sag_are_told_on_every_supply_and_never_as_ageing(seed: int) 
     assert found[0].number("fallen_v") == pytest.approx(0.3, abs=0.05)
 
 
+@pytest.mark.parametrize(("fall_v", "told_on"), [(0.3, 0), (0.9, 2)])
+def test_a_rail_of_54_v_sags_by_as_many_times_more(fall_v: float, told_on: int) -> None:
+    amps = scenes.load(1)
+    open_v = np.full(amps.shape, 54.0)
+    open_v[200:] -= fall_v
+    found = told(scenes.frame(scenes.rail(amps, seed=1, open_v=open_v), amps))
+    assert len({one.entity_id for one in found if one.cause is Cause.INPUT_SAG}) == told_on
+
+
 def test_one_supply_whose_set_point_fell_is_no_sag_of_the_mains() -> None:
     assert told(scenes.input_sag(1, both=False)) == ()
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from analytics.connectivity import GroupArray
-from analytics.supply.input_fall import MIN_ROWS, InputFall, fall_row, usual_after
+from analytics.supply.input_fall import MIN_ROWS, InputFall, fall_row, forget, usual_after
 from telemetry.frames import FloatArray
 
 BOTH: GroupArray = np.array([0, 0])
@@ -55,3 +55,16 @@ def test_a_dip_is_never_learnt_and_is_over_when_the_voltage_is_back() -> None:
     fall = fall_row(fall, voltage_v=np.full(2, 229.0), current_a=np.full(2, 50.0), used=used, groups=BOTH)
     assert not fall.fallen.any()
     assert fall.back.all()
+
+
+def test_a_dip_that_ends_within_its_block_is_not_learnt_either() -> None:
+    fall = usual_after(after(rows(10.0, 10.1, 60.0) + rows(11.8, 11.9, 60.0), usual_v=12.0, groups=BOTH))
+    assert fall.usual_v.tolist() == [11.8, 11.9]
+
+
+def test_what_is_usual_is_learnt_anew_where_a_person_accepted_other_mains() -> None:
+    fall = after(rows(195.0, 195.0, 60.0), usual_v=230.0, groups=BOTH)
+    assert fall.fallen.all()
+    fall = forget(fall, np.array([True, False]))
+    assert fall.fallen.tolist() == [False, True]
+    assert np.isnan(fall.usual_v[0])

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from analytics.supply.branches import imbalance, joint_power_w, others_sum
-from analytics.supply.dips import find_dips
 from analytics.supply.headroom import Path, current_of_power, predict
 from analytics.supply.plausibility import power_mismatch, resistance_problem, unit_problem
 from analytics.supply.quantum import quantum_of
@@ -59,44 +58,6 @@ def test_a_load_of_constant_power_meets_its_path_or_cannot_be_carried() -> None:
     assert amps is not None
     assert amps * (12.0 - 0.01 * amps) == pytest.approx(1200.0)
     assert current_of_power(path, 3601.0) is None
-
-
-def dip_scene() -> tuple[FloatArray, FloatArray, FloatArray]:
-    times = np.arange(2000) / 1000.0
-    amps = np.where(times < 1.0, 20.0, 60.0)
-    after_s = np.maximum(times - 1.0, 0.0)
-    volts = 12.2 - 0.005 * amps - np.where(times >= 1.0, 0.1 * np.exp(-after_s / 0.01), 0.0)
-    return times, volts, amps
-
-
-def test_a_dip_after_a_load_step_tells_its_shape_and_the_dynamic_impedance() -> None:
-    times, volts, amps = dip_scene()
-    (dip,) = find_dips(times, volts, below_v=11.89, current_a=amps)
-    assert dip.start_s == pytest.approx(1.0)
-    assert dip.minimum_v == pytest.approx(11.8)
-    assert dip.depth_v == pytest.approx(0.3)
-    assert dip.duration_s == pytest.approx(0.023, abs=0.002)
-    assert dip.with_load_step
-    assert dip.step_a == pytest.approx(40.0)
-    assert dip.transient_ohm == pytest.approx(0.1 / 40.0, rel=0.02)
-
-
-def test_a_dip_without_a_load_step_is_told_apart() -> None:
-    times, volts, amps = dip_scene()
-    volts = np.where((times > 0.4) & (times < 0.45), 11.5, 12.1)
-    (dip,) = find_dips(times, volts, below_v=11.89, current_a=np.full_like(amps, 20.0))
-    assert not dip.with_load_step
-    assert dip.transient_ohm is None
-    assert dip.recovery_s == pytest.approx(0.049, abs=0.002)
-    (blind,) = find_dips(times, volts, below_v=11.89)
-    assert blind.step_a is None
-
-
-def test_a_gap_neither_ends_nor_begins_a_dip() -> None:
-    times, volts, _ = dip_scene()
-    volts[1005:1008] = np.nan
-    assert len(find_dips(times, volts, below_v=11.89)) == 1
-    assert find_dips(times, np.full_like(volts, NAN), below_v=11.89) == ()
 
 
 def test_power_that_two_meters_cannot_disagree_on_is_a_mismatch() -> None:
