@@ -52,6 +52,9 @@ SHARED: tuple[Shared, ...] = (
 )
 
 
+_FOLLOWS = {str(shared.kind): shared.follows for shared in SHARED}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
     """One condition on one node that holds, by the key of its finding."""
@@ -88,8 +91,8 @@ class CommonMode:
                 if before is None or made.number("nodes") != before.number("nodes"):
                     told[above] = made
                     news.append(made)
-        still = {one.node for one in after}
         for above, one in tuple(told.items()):
+            still = {other.node for other in after if other.cause in _FOLLOWS[above.partition(":")[0]]}
             if len(still & _nodes_under(above, kinship)) < _LEAST_NODES:
                 del told[above]
                 news.append(_over(one, now_ns, kinship))

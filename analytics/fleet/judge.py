@@ -58,6 +58,8 @@ class FleetState:
     book: IncidentBook
     # Findings that are in the book and hold, by key, with their node: what is folded later is taken back there.
     standing: dict[str, tuple[str, Finding]]
+    # Members whose newest rows say that they are simulated; a silent one still is.
+    simulated: frozenset[str] = frozenset()
     until_ns: int = 0
 
 
@@ -81,10 +83,12 @@ class FleetJudge:
         )
 
     def step(self, window: Window) -> Judged:
-        """Judge a window; windows come in order and do not overlap."""
+        """Judge a window; windows come in order and do not overlap. One that raises is gone, and not met again."""
         state = self.state
-        if state.members.take(window):
-            self.settle()
+        state.until_ns = window.stop_ns
+        heard = window.nodes
+        state.simulated = (state.simulated - heard) | window.simulated
+        gone, closed = self._settled(window.stop_ns) if state.members.take(window) else ((), ())
         frames = []
         for kind, held in state.held.items():
             state.held[kind], frame = held.frame(window)
@@ -94,12 +98,11 @@ class FleetJudge:
         state.told.hear(window.incidents)
         state.told.forget(window.stop_ns)
         known = [one for one in window.findings if state.kinship.knows(one.entity_id)]
-        state.common, above = state.common.step((*found, *known), window.stop_ns, state.kinship, heard=window.nodes)
+        state.common, above = state.common.step((*found, *known), window.stop_ns, state.kinship, heard=heard)
         kept, folded = self._unfolded(found, window.stop_ns)
-        state.until_ns = window.stop_ns
         tellings = (*kept, *above)
         incidents = state.book.step(tellings, window.stop_ns, state.topology, window.events)
-        return Judged(findings=tellings, incidents=incidents, folded=folded)
+        return Judged(findings=(*gone, *tellings), incidents=(*closed, *incidents), folded=folded)
 
     def settle(self) -> None:
         """Lay everything out for the members as they are now."""
@@ -114,6 +117,22 @@ class FleetJudge:
         state.panel = laid_anew(self.panel, state.panel, specs)
         state.topology = fleet_topology(state.members.nodes, state.members.every, self.settings.above)
         state.kinship = Kinship.of(state.topology)
+
+    def _settled(self, now_ns: int) -> tuple[tuple[Finding, ...], tuple[Incident, ...]]:
+        """Settle, and take back what was told of those who are forgotten: nobody else ever would."""
+        state, before = self.state, self.state.topology
+        self.settle()
+        members = frozenset(state.members.nodes)
+        state.simulated &= members
+        state.told.keep(members)
+        gone = []
+        for key, (_, finding) in tuple(state.standing.items()):
+            if not state.kinship.knows(finding.entity_id):
+                del state.standing[key]
+                words = f"{finding.summary}; silent for so long that it is forgotten"
+                gone.append(replace(finding, time_ns=now_ns, status=FindingStatus.CLEARED, summary=words))
+        # The book finds its incidents by where they were.
+        return tuple(gone), state.book.step(gone, now_ns, before) if gone else ()
 
     def _unfolded(self, found: Sequence[Finding], now_ns: int) -> tuple[list[Finding], int]:
         """Give the findings that no node told of itself, and those taken back because one does now."""

@@ -4,12 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from analytics.connectivity.same import Same
 from analytics.fleet.signals import JUDGED
 from analytics.fleet.window import Table, Window, places_among
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec, TimeArray
+
+_NOBODY = np.empty(0, dtype=np.intp)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,15 +29,16 @@ class Members:
     _taken: dict[EntityKind, tuple[Entity, ...]] = field(default_factory=dict)
 
     def take(self, window: Window) -> bool:
-        """Take in who was heard in a window; say whether anybody came or went."""
+        """Take in who was heard in a window; say whether anybody came or went, or is another now."""
         changed = False
+        here: dict[EntityKind, npt.NDArray[np.intp]] = {}
         for kind, table in window.tables.items():
             if table.entities is not self._taken.get(kind):  # the reader gives the same tuple while nobody came
                 changed |= self._welcome(kind, table)
             heard = np.isfinite(table.values).any(axis=(0, 2))
-            places = places_among(Same(self._by_kind[kind]), Same(table.entities))
-            self._heard_ns[kind][places[heard]] = window.stop_ns
-        return self._forget(window.stop_ns) or changed
+            here[kind] = places_among(Same(self._by_kind[kind]), Same(table.entities))
+            self._heard_ns[kind][here[kind][heard]] = window.stop_ns
+        return self._forget(window.stop_ns, here) or changed
 
     def specs(self) -> tuple[TableSpec, ...]:
         """Give one table a kind."""
@@ -73,19 +77,20 @@ class Members:
 
     def _welcome(self, kind: EntityKind, table: Table) -> bool:
         own = self._by_kind.get(kind, ())
-        known = {entity.id for entity in own}
-        new = tuple(entity for entity in table.entities if entity.id not in known)
-        self._taken[kind] = table.entities
-        if new or kind not in self._by_kind:
-            before = self._heard_ns.get(kind, np.empty(0, dtype=np.int64))
-            self._by_kind[kind] = (*own, *new)
-            self._heard_ns[kind] = np.concatenate([before, np.zeros(len(new), dtype=np.int64)])
-        return bool(new)
+        told = {entity.id: entity for entity in table.entities}
+        # A card that was put into another node, or a node into another rack, is now where its newest rows say.
+        every = tuple(({entity.id: entity for entity in own} | told).values())
+        self._taken[kind], self._by_kind[kind] = table.entities, every
+        before = self._heard_ns.get(kind, np.empty(0, dtype=np.int64))
+        self._heard_ns[kind] = np.concatenate([before, np.zeros(len(every) - len(own), dtype=np.int64)])
+        return every != own
 
-    def _forget(self, now_ns: int) -> bool:
+    def _forget(self, now_ns: int, here: Mapping[EntityKind, npt.NDArray[np.intp]]) -> bool:
+        """Forget who is silent for long; who has a row in the window without a value is still here."""
         some = False
         for kind, heard_ns in self._heard_ns.items():
-            kept = (now_ns - heard_ns <= self.forget_ns) | (heard_ns == 0)
+            kept = now_ns - heard_ns <= self.forget_ns
+            kept[here.get(kind, _NOBODY)] = True
             if not kept.all():
                 own = self._by_kind[kind]
                 self._by_kind[kind] = tuple(own[place] for place in np.flatnonzero(kept).tolist())

@@ -18,7 +18,7 @@ from analytics.shards.panel import pack_panel, unpack_panel
 from telemetry.entities import Entity, EntityKind
 from telemetry.records import Finding
 
-VERSION = 1
+VERSION = 2
 _COMMON, _ENTITIES = TypeAdapter(CommonMode), TypeAdapter(tuple[Entity, ...])
 _STANDING = TypeAdapter(dict[str, tuple[str, Finding]])
 
@@ -37,19 +37,23 @@ def pack_judge(judge: FleetJudge) -> bytes:
         "entities": [asdict(entity) for entity in state.members.every],
         "common": _COMMON.dump_python(state.common, mode="json"),
         "nodes_told": state.told.snapshot(),
+        "simulated": sorted(state.simulated),
         "standing": _STANDING.dump_python(state.standing, mode="json"),
         "book": json.dumps(state.book.snapshot()),
     }
     return archive(head, arrays)
 
 
-def unpack_judge(settings: FleetSettings, blob: bytes) -> FleetJudge:
-    """Give a judge that goes on where the packed one stood.
+def unpack_judge(settings: FleetSettings, blob: bytes) -> tuple[FleetJudge, str]:
+    """Give a judge that goes on where the packed one stood, and why its detectors do not, empty where they do.
+
+    Where the detectors have other limits now, they begin anew; members and open incidents go on, and what was active
+    must be told again as after any restart of detectors.
 
     Raises
     ------
     ValueError
-        The state is damaged, of another version, or of detectors with other limits.
+        The state is damaged, or of another version.
     """
     head, arrays = opened(blob)
     if head.get("version") != VERSION:
@@ -60,18 +64,23 @@ def unpack_judge(settings: FleetSettings, blob: bytes) -> FleetJudge:
     state.members.restore(_ENTITIES.validate_python(_entities(head)), heard_ns)
     judge.settle()
     specs = state.members.specs()
-    state.panel = unpack_panel(judge.panel, specs, arrays["panel"].tobytes())
+    anew = ""
+    try:
+        state.panel = unpack_panel(judge.panel, specs, arrays["panel"].tobytes())
+    except ValueError as err:
+        anew = str(err)
     for spec in specs:
         held = state.held[spec.kind]
         held.values[:], held.told_ns[:] = arrays[f"held {spec.kind}"], arrays[f"told {spec.kind}"]
     state.common = _COMMON.validate_python(head["common"])
     state.told = NodesTold.restore(head["nodes_told"])
-    state.standing = _STANDING.validate_python(head["standing"])
+    state.standing = _STANDING.validate_python({} if anew else head["standing"])
+    state.simulated = frozenset(head["simulated"])
     state.until_ns = head["until_ns"]
     state.book = IncidentBook.restore(
-        json.loads(head["book"]), now_ns=state.until_ns, settings=settings.book, detectors_go_on=True
+        json.loads(head["book"]), now_ns=state.until_ns, settings=settings.book, detectors_go_on=not anew
     )
-    return judge
+    return judge, anew
 
 
 def _entities(head: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -45,6 +45,10 @@ class NodesTold:
             if not told:
                 del self._by_place[place]
 
+    def keep(self, nodes: frozenset[str]) -> None:
+        """Drop what was told by any other node: one that is gone never closes what it opened."""
+        self._by_place = {place: told for place, told in self._by_place.items() if place[0] in nodes}
+
     def snapshot(self) -> list[list[Any]]:
         """Give it as JSON types."""
         return [

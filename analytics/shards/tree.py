@@ -56,11 +56,6 @@ def notes_of_json(template: object, told: Mapping[str, Any]) -> dict[str, Leaf]:
     return {place: adapter.validate_python(told[place]) for place, adapter in _adapters(template).items()}
 
 
-def is_notes(leaf: Leaf) -> bool:
-    """Say whether a leaf is a tuple of notes."""
-    return isinstance(leaf, tuple)
-
-
 def mentions(note: Note) -> frozenset[str]:
     """Give every text in a note: the ids of the entities that it is about are among them."""
     parts = note if isinstance(note, tuple) else (getattr(note, field.name) for field in fields(note))

@@ -1,7 +1,8 @@
 """The fleet's whole judgement at work in a process of its own. Run as a module with its task as JSON.
 
 Windows are made up beforehand: nodes of eight GPUs at work, two supplies, four fans and a job each. What is measured is
-everything behind the reading of the store: values held, every detector, common mode, incident book.
+everything behind the reading of the store: values held, every detector, common mode, incident book. What it takes to
+keep the state once, and to begin, stands beside it.
 """
 
 import json
@@ -15,6 +16,7 @@ import numpy as np
 from analytics.fleet.judge import FleetJudge, FleetSettings
 from analytics.fleet.naming import fleet_entity
 from analytics.fleet.signals import JUDGED
+from analytics.fleet.snapshot import pack_judge
 from analytics.fleet.window import Table, Window
 from bench.cores import pin
 from telemetry.clock import NS_PER_S
@@ -104,7 +106,10 @@ def judged(gpus: int, seconds: int, warm_s: int) -> dict[str, float]:
         found = judge.step(window)
         cpu_s[number >= warm_s // WINDOW_S] += _cpu_s() - began
         told += len(found.incidents)
+    began = _cpu_s()
+    pack_judge(judge)
     return {
+        "keep_cpu_s": _cpu_s() - began,
         "cpu_s": cpu_s[True],
         "begin_cpu_s": cpu_s[False],
         "values": float(sum(np.isfinite(table.values).sum() for table in made[0].tables.values())) / WINDOW_S,

@@ -33,7 +33,8 @@ class FleetDaemon:
     """Runs the loop's jobs until it is stopped.
 
     One worker thread runs all jobs, so the loop's state has one owner. A job that is still at work when it is due again
-    is skipped and counted; several that were missed become one.
+    is skipped and counted; several that were missed become one. A look that would begin too late waits for the next;
+    the other jobs wait behind it for as long as it takes.
     """
 
     def __init__(
@@ -41,10 +42,11 @@ class FleetDaemon:
     ) -> None:
         self._loop, self._outbox, self._clock = loop, outbox, clock
         self._name = name
+        self._grace_s = max(1, round(every_s))
         self.counts: Counter[str] = Counter()
         self._scheduler = BackgroundScheduler(
             executors={"default": ThreadPoolExecutor(max_workers=1)},
-            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": max(1, round(every_s))},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
             timezone=UTC,
         )
         self._scheduler.add_listener(self._note, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES | EVENT_JOB_ERROR)
@@ -60,7 +62,8 @@ class FleetDaemon:
         """Begin."""
         self._scheduler.start()
         now = datetime.fromtimestamp(self._clock.utc_ns() / NS_PER_S, tz=UTC)
-        self._scheduler.modify_job(self._loop.step.__name__, next_run_time=now)  # the first look is at once
+        # The first look is at once.
+        self._scheduler.modify_job(self._loop.step.__name__, next_run_time=now, misfire_grace_time=self._grace_s)
 
     def stop(self) -> None:
         """End after the job that is at work, and write the state down."""

@@ -134,8 +134,8 @@ class FleetLoop:
                 logger.warning("left out as late: %s", ", ".join(f"{count} of {node}" for node, count in late.items()))
 
     def save(self) -> None:
-        """Write the state down."""
-        if not self.until_ns:
+        """Write the state down; not while records of its last window wait for the disk, for they are not in it."""
+        if not self.until_ns or self._outbox.is_blocked:
             return
         try:
             replace_file(self._state_path, pack_judge(self._judge))
@@ -158,8 +158,9 @@ class FleetLoop:
             self._trouble = ""
         judged = self._judge.step(window)
         figures = self.figures
+        state = self._judge.state
         news = self._outbox.tell(
-            (*judged.findings, *judged.incidents), stop_ns, self._judge.state.kinship, simulated=window.simulated
+            (*judged.findings, *judged.incidents), stop_ns, state.kinship, simulated=state.simulated
         )
         if news:
             self._on_news(news)
@@ -190,12 +191,18 @@ class FleetLoop:
 
     def _begin(self) -> None:
         """Find the first window, or the one after a gap that is too long to be caught up with."""
-        state = self._judge.state
         due_ns = self._due_ns()
+        catch_up_ns = round(self._settings.catch_up_s * NS_PER_S)
+        if self._settings.since_ns is None and self.until_ns - self._clock.utc_ns() > catch_up_ns:
+            self.figures.gaps += 1
+            logger.warning("the fleet begins anew: the clock stood far ahead, and was set back")
+            self._judge = FleetJudge(self._judge.settings)
+        state = self._judge.state
         if not state.until_ns:
-            since_ns = self._settings.since_ns
-            state.until_ns = self._on_grid(due_ns if since_ns is None else since_ns)
-        oldest_ns = self._on_grid(due_ns - round(self._settings.catch_up_s * NS_PER_S))
+            # Without a state it goes on behind what was told, so that an absence is caught up with or counted.
+            since_ns = min(due_ns, self._outbox.told_until_ns or due_ns)
+            state.until_ns = self._on_grid(since_ns if self._settings.since_ns is None else self._settings.since_ns)
+        oldest_ns = self._on_grid(due_ns - catch_up_ns)
         if state.until_ns < oldest_ns and self._settings.since_ns is None:
             gap_s = (oldest_ns - state.until_ns) / NS_PER_S
             self.figures.gaps += 1
@@ -208,9 +215,12 @@ class FleetLoop:
 
     def _resumed(self, judged_by: FleetSettings) -> FleetJudge:
         try:
-            return unpack_judge(judged_by, self._state_path.read_bytes())
+            judge, anew = unpack_judge(judged_by, self._state_path.read_bytes())
         except FileNotFoundError:
-            pass
+            return FleetJudge(judged_by)
         except (OSError, ValueError) as err:
             logger.warning("the fleet begins anew: %s", err)
-        return FleetJudge(judged_by)
+            return FleetJudge(judged_by)
+        if anew:
+            logger.warning("the detectors of the fleet begin anew: %s", anew)
+        return judge

@@ -1,8 +1,9 @@
 """Where the fleet's records go: into a spool towards the store, into a file of their own, each window once.
 
-What windows were told stands in a file that is replaced behind them. A loop that was killed judges some windows again
-from its last state; of those that were told it says nothing. Only the one window that it was at when it was killed may
-be told again: with the same ids and stamps, which the store keeps once.
+Up to which window was told stands in a file that is replaced behind it. A loop that was killed judges some windows
+again from its last state, and tells of those what is not in the records yet: what it said is not said twice, and what
+rows that came meanwhile add is not lost. The store may get the one window that it was at when it was killed again:
+with the same ids and stamps, which it keeps once.
 """
 
 import json
@@ -61,21 +62,23 @@ class Outbox:
         self, records: Sequence[Told], until_ns: int, kinship: Kinship, *, simulated: frozenset[str]
     ) -> tuple[Told, ...]:
         """Tell what a window gave, once; gives what is news."""
-        if until_ns <= self.told_until_ns:
+        again = self._resumed or until_ns <= self.told_until_ns
+        self._resumed = False
+        news = tuple(one for one in records if not (again and self._is_kept(one)))
+        if again and not news and until_ns <= self.told_until_ns:
             return ()
         told_ns = self._clock.utc_ns()
         for (node, home_simulated), own in groupby(
-            sorted(((self._home(one, kinship, simulated), one) for one in records), key=lambda pair: pair[0]),
+            sorted(((self._home(one, kinship, simulated), one) for one in news), key=lambda pair: pair[0]),
             key=lambda pair: pair[0],
         ):
             tags = {"node": node, "simulated": simulated_tag(simulated=home_simulated), "by": BY_FLEET}
             body = encode_records([_as_known_there(one, node) for _, one in own], tags=tags)
             self._spool.append(Resolution.ROLLUP, body, newest_ns=told_ns)
         self._spool.sync()
-        self._waiting = [one for one in records if not (self._resumed and self._is_kept(one))]
-        self._resumed = False
+        self._waiting = list(news)
         self._keep(until_ns)
-        return tuple(records)
+        return news
 
     def retry(self, until_ns: int) -> None:
         """Try again to keep what waits for the disk."""
@@ -111,6 +114,7 @@ class Outbox:
         try:
             if self._waiting:
                 self._records.append(self._waiting)
+            until_ns = max(until_ns, self.told_until_ns)
             replace_file(self._marker, json.dumps({"told_until_ns": until_ns}).encode())
         except (TransientError, OSError) as err:
             logger.error("records of the fleet wait in memory: %s", err)  # noqa: TRY400 -- the reason says it all
@@ -119,7 +123,10 @@ class Outbox:
         self.told_until_ns = until_ns
 
     def _is_kept(self, record: Told) -> bool:
-        return any(one.time_ns == record.time_ns for one in self._records.history(record.id))
+        try:
+            return any(one.time_ns == record.time_ns for one in self._records.history(record.id))
+        except TransientError:
+            return False  # said twice is better than never
 
     def _home(self, record: Told, kinship: Kinship, simulated: frozenset[str]) -> tuple[str, bool]:
         """Give the node that a record is about, the fleet itself where it is about more than one."""

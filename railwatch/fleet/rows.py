@@ -39,7 +39,8 @@ class TableBuilder:
         """Give the table of series by tags, each of shape ``(n_seconds, n_signals)``."""
         keys = tuple(sorted(cells))
         if keys != self._last_keys:
-            found = [self._entity(key) for key in keys]
+            self._known = {key: self._entity(key) for key in keys}  # jobs come and go: only who is here is kept
+            found = self._known.values()
             self._last_keys = keys
             self._last = tuple(entity for entity, _ in found), tuple(node for _, node in found)
         entities, nodes = self._last
@@ -57,7 +58,7 @@ class TableBuilder:
                 name=tags.get("name", ""),
                 tags=tuple((name, value) for name, value in key if name not in LINE_TAGS and value),
             )
-            known = self._known[key] = fleet_entity(own, node), node
+            known = fleet_entity(own, node), node
         return known
 
 

@@ -11,7 +11,7 @@ from analytics.fleet.topology import Above
 from analytics.fleet.window import NodeIncident, Window
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
-from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, IncidentState, Record, Severity
+from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, Incident, IncidentState, Record, Severity
 from tests.analytics.fleet.windows import START_NS, fleet_tables, gpu_of, supply_of, table_of, window_of
 
 NODES = ("node1", "node2", "node3")
@@ -167,20 +167,82 @@ def test_a_judge_that_was_kept_goes_on_to_the_same_records(cut: int) -> None:
     windows = losing(until_s=240)
     straight = FleetJudge(FED)
     records_of(straight, windows[:cut])
-    resumed = unpack_judge(FED, pack_judge(straight))
+    resumed, anew = unpack_judge(FED, pack_judge(straight))
+    assert not anew
     assert records_of(resumed, windows[cut:]) == records_of(straight, windows[cut:])
 
 
-def test_a_kept_state_of_other_limits_is_refused_in_one_line() -> None:
+def test_under_other_limits_detectors_begin_anew_and_what_was_open_is_confirmed_or_closed() -> None:
+    judge = FleetJudge(FED)
+    records_of(judge, losing(until_s=40))
+    (before,) = judge.state.book.incidents
+    other = replace(FED, limits=replace(FED.limits, gpu_lost=replace(FED.limits.gpu_lost, hold_s=99.0)))
+    resumed, anew = unpack_judge(other, pack_judge(judge))
+    assert "gpu_lost: limits" in anew
+    assert "\n" not in anew
+    told = records_of(resumed, [window_of(second, fleet_tables(NODES)) for second in range(40, 260, 5)])
+    ends = [(one.id, one.state) for one in told if isinstance(one, Incident)]
+    assert ends[-1] == (before.id, IncidentState.CLOSED)
+
+
+def test_a_damaged_state_is_refused() -> None:
+    with pytest.raises(ValueError, match="damaged"):
+        unpack_judge(FED, pack_judge(FleetJudge(FED))[:-200])
+
+
+def test_what_was_told_of_a_node_that_is_forgotten_is_taken_back_and_its_incident_ends() -> None:
+    judge = FleetJudge(replace(FED, forget_s=30.0))
+    records_of(judge, losing())
+    assert judge.state.book.incidents
+    told = records_of(judge, [window_of(second, fleet_tables(NODES[:1])) for second in range(60, 240, 5)])
+    assert any(isinstance(one, Finding) and "forgotten" in one.summary for one in told)
+    assert [one.state for one in told if isinstance(one, Incident)][-1] is IncidentState.CLOSED
+    assert not judge.state.standing
+    assert not judge.state.book.incidents
+
+
+def test_a_card_that_was_put_into_another_node_is_there() -> None:
     judge = FleetJudge(FED)
     judge.step(window_of(0, fleet_tables(NODES)))
-    blob = pack_judge(judge)
-    other = replace(FED.limits, gpu_lost=replace(FED.limits.gpu_lost, hold_s=99.0))
-    with pytest.raises(ValueError, match="gpu_lost: limits") as refused:
-        unpack_judge(replace(FED, limits=other), blob)
-    assert "\n" not in str(refused.value)
-    with pytest.raises(ValueError, match="damaged"):
-        unpack_judge(FED, blob[:-200])
+    moved = gpu_of("node2", 3)
+    tables = fleet_tables(NODES)
+    table = tables[EntityKind.GPU]
+    there = tuple(replace(one, tags=(("node", "node1"),)) if one.id == moved.id else one for one in table.entities)
+    tables[EntityKind.GPU] = replace(table, entities=there, nodes=tuple(one.tag("node") or "" for one in there))
+    judge.step(window_of(5, tables))
+    assert judge.state.kinship.top(moved.id) == "node:node1"
+    assert len(judge.state.members.of(EntityKind.GPU)) == len(there)
+
+
+def test_a_node_that_is_simulated_stays_so_while_it_is_silent_and_over_a_restart() -> None:
+    judge = FleetJudge(FED)
+    judge.step(replace(window_of(0, fleet_tables(NODES)), simulated=frozenset({"node1", "node2"})))
+    judge.step(replace(window_of(5, fleet_tables(NODES[1:])), simulated=frozenset()))  # node2 is a real one now
+    assert unpack_judge(FED, pack_judge(judge))[0].state.simulated == {"node1"}
+
+
+def test_a_window_that_cannot_be_judged_is_not_met_again() -> None:
+    judge = FleetJudge(FED)
+    tables = fleet_tables(NODES)
+    tables[EntityKind.GPU] = replace(tables[EntityKind.GPU], values=tables[EntityKind.GPU].values[:, :, :-1])
+    with pytest.raises(ValueError, match="shape"):
+        judge.step(window_of(0, tables))
+    assert judge.state.until_ns == START_NS + 5 * NS_PER_S
+
+
+def test_a_feed_is_over_though_its_nodes_run_warm_still() -> None:
+    judge = FleetJudge(FED)
+    nodes = (*NODES, "node4")
+    warm = [
+        replace(sag_of(node, 1.0), id=f"airflow:node:{node}:1", entity_id=f"node:{node}", cause=Cause.AIRFLOW)
+        for node in NODES[:2]
+    ]
+    sags = [sag_of(node, 6.0) for node in NODES[:2]]
+    judge.step(window_of(0, fleet_tables(nodes), findings=warm))
+    assert causes(judge.step(window_of(5, fleet_tables(nodes), findings=sags)))
+    over = [sag_of(node, 31.0, FindingStatus.CLEARED) for node in NODES[:2]]
+    judged = judge.step(window_of(30, fleet_tables(nodes), findings=over))
+    assert [(one.entity_id, one.status) for one in judged.findings] == [("supply:feed/pdu-a", FindingStatus.CLEARED)]
 
 
 def test_an_entity_that_was_silent_for_long_is_forgotten() -> None:

@@ -53,6 +53,25 @@ def test_a_look_that_is_not_over_is_not_begun_again_and_one_that_fails_ends_noth
     assert "a defect" in caplog.text
 
 
+def test_the_state_is_kept_behind_a_look_however_long_it_takes(tmp_path: Path) -> None:
+    leave, calls = threading.Event(), list[str]()
+
+    def step() -> None:
+        calls.append("step")
+        leave.wait(10.0)
+
+    with rig(tmp_path, FakeFleetReader(losing()), FleetClock().at(70.0)) as made:
+        made.loop.step = step  # type: ignore[method-assign]
+        made.loop.save = lambda: calls.append("save")  # type: ignore[method-assign]
+        daemon = FleetDaemon(made.loop, made.outbox, SystemClock(), name="fleet", every_s=0.05, keep_every_s=0.1)
+        daemon.start()
+        leave.wait(1.5)  # longer than a look may come late
+        leave.set()
+        _until(lambda: len(calls) >= 2)
+        daemon.stop()
+    assert calls[:2] == ["step", "save"]
+
+
 def _until(holds: Callable[[], bool]) -> None:
     pause = threading.Event()
     for _ in range(400):

@@ -13,6 +13,7 @@ from analytics.fleet.window import Window
 from railwatch.fleet.loop import LATE_LOOK_NS, FleetLoop, LoopSettings
 from railwatch.fleet.outbox import Outbox, Told
 from telemetry.clock import NS_PER_S
+from telemetry.errors import TransientError
 from telemetry.records import Finding
 from telemetry.store.records import RecordFile
 from tests.analytics.fleet.windows import START_NS, fleet_tables, gpu_of, window_of
@@ -48,6 +49,10 @@ def losing(until_s: int = 100, lost_from_s: int = 20) -> dict[int, Window]:
         for second in range(0, until_s, EVERY_S)
     )
     return {window.start_ns: window for window in windows}
+
+
+def every_start(until_s: int) -> list[tuple[int, int]]:
+    return [(second, START_NS + second * NS_PER_S) for second in range(0, until_s, EVERY_S)]
 
 
 class Rig:
@@ -152,6 +157,68 @@ def test_a_window_that_was_told_but_not_marked_is_kept_once(tmp_path: Path) -> N
         made.loop.step()
         assert made.outbox.told_until_ns == START_NS + 25 * NS_PER_S
         assert made.kept() == wanted
+
+
+def test_what_rows_that_came_meanwhile_add_to_a_window_that_is_judged_again_is_told(tmp_path: Path) -> None:
+    clock = FleetClock().at(35.0)
+    quiet = {start_ns: window_of(start_s, fleet_tables(NODES)) for start_s, start_ns in every_start(until_s=60)}
+    with rig(tmp_path, FakeFleetReader(quiet), clock) as made:
+        made.loop.step()
+        made.loop.save()
+        clock.at(75.0)
+        made.loop.step()
+        assert made.kept() == []
+    # Killed without a word; the rows that say that a GPU was lost came since.
+    with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
+        made.loop.step()
+        assert made.kept() == ids(made.told) != []
+        assert made.outbox.told_until_ns == START_NS + 60 * NS_PER_S
+
+
+def test_a_loop_that_was_killed_before_it_saved_goes_on_behind_what_it_had_told(tmp_path: Path) -> None:
+    reader, clock = FakeFleetReader(losing()), FleetClock()
+    for now_s in (20.0, 60.0):
+        with rig(tmp_path, reader, clock, anywhere=1) as made:
+            for step_s in (now_s, now_s + EVERY_S):
+                clock.at(step_s)
+                made.loop.step()
+    assert [(asked - START_NS) // NS_PER_S for asked in reader.asked] == list(range(5, 50, EVERY_S))
+
+
+def test_records_that_the_disk_did_not_take_are_told_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> None:
+        raise TransientError("records: disk full")
+
+    clock = FleetClock().at(70.0)
+    with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
+        monkeypatch.setattr(RecordFile, "append", lambda _, records: full(records))
+        made.loop.step()
+        assert made.outbox.is_blocked
+        made.loop.save()  # as at SIGTERM
+        assert made.kept() == []
+    monkeypatch.undo()
+    with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
+        made.loop.step()
+        assert any("gpu_lost" in record_id for record_id, _ in made.kept())
+
+
+def test_a_clock_that_stood_far_ahead_is_begun_anew_from_once_it_is_set_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, clock = FakeFleetReader(losing()), FleetClock().at(86_400.0)
+    with rig(tmp_path, reader, clock, catch_up_s=60.0, anywhere=1) as made:
+        made.loop.step()
+        clock.at(20.0)
+        made.loop.step()
+        assert made.loop.figures.gaps == 1
+        for now_s in range(25, 90, EVERY_S):
+            clock.at(now_s)
+            made.loop.step()
+        assert made.loop.until_ns == START_NS + 70 * NS_PER_S
+        assert made.kept() == ids(made.told) != []
+    assert "was set back" in caplog.text
 
 
 def test_a_store_that_is_away_is_waited_for_and_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
