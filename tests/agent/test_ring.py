@@ -41,7 +41,7 @@ def test_a_reader_gets_what_the_writer_said_about_the_node(tmp_path: Path) -> No
     assert reader.tables["gpu_fast"].spec == writer.tables["gpu_fast"].spec
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 12), st.integers(1, 9) | st.none()), max_size=20), rows=st.integers(2, 9)
 )

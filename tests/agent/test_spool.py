@@ -167,7 +167,7 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         Spool(tmp_path / "file" / "spool")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(steps=st.lists(st.sampled_from(["put", "put", "put", "take", "reopen"]), max_size=60), data=st.data())
 def test_every_point_is_sent_or_counted_whatever_happens(
     steps: list[str], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

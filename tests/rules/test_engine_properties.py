@@ -91,7 +91,7 @@ def _play(moments: list[Moment]) -> list[tuple[Moment, NodeState, tuple[Decision
     return played
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(MOMENTS)
 def test_every_decision_stays_within_the_rails(moments: list[Moment]) -> None:
     ids: list[str] = []
@@ -118,7 +118,7 @@ def test_every_decision_stays_within_the_rails(moments: list[Moment]) -> None:
     assert len(set(ids)) == len(ids)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(MOMENTS)
 def test_the_same_story_gives_the_same_decisions_and_its_state_survives_json(moments: list[Moment]) -> None:
     first, second = _play(moments), _play(moments)
@@ -130,7 +130,7 @@ def test_the_same_story_gives_the_same_decisions_and_its_state_survives_json(mom
         assert copy.snapshot() == state
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(MOMENTS)
 def test_memory_is_bounded_by_what_is_live(moments: list[Moment]) -> None:
     played = _play(moments)

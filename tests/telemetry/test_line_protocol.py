@@ -87,7 +87,7 @@ numbers = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), n_times=st.integers(0, 5), n_entities=st.integers(1, 4), n_signals=st.integers(1, 5))
 def test_short_frames_read_the_same_as_points(
     data: st.DataObject, n_times: int, n_entities: int, n_signals: int
@@ -99,7 +99,7 @@ def test_short_frames_read_the_same_as_points(
     assert_same_as_point(make_frame(values, fresh))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), scale=st.sampled_from([1.0, 500.0, 9999.6, 1e6, 1e12]), gaps=st.booleans())
 def test_long_frames_read_the_same_as_points(seed: int, scale: float, *, gaps: bool) -> None:
     random = np.random.default_rng(seed)

@@ -70,7 +70,7 @@ def in_seconds(*frames: Frame) -> Iterator[Frame]:
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1000), n_rows=st.integers(1, 130))
 def test_frames_come_back_with_held_values_and_row_times(
     suffix: str, seed: int, n_rows: int, tmp_path_factory: pytest.TempPathFactory

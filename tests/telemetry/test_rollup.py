@@ -66,7 +66,7 @@ def as_table(frames: list[Frame]) -> dict[tuple[int, str, str], float]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), cuts=st.lists(st.integers(0, 120), max_size=6), period_ms=st.integers(5, 900))
 def test_rollups_equal_a_naive_count_however_the_rows_arrive(seed: int, cuts: list[int], period_ms: int) -> None:
     spec = gpu_spec(2)

@@ -43,7 +43,7 @@ def take(rig: Rig, step: Step) -> None:
         rig.restart(run_id=rig.run_id if what == "same run" else rig.run_id + "+")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     steps=st.lists(st.one_of(APPLY, RELEASE, RENEW, WAIT, FAIL, MEND, RESTART), max_size=25),
     found_mhz=st.sampled_from([None, 1005.0, 1380.0, 1530.0]),

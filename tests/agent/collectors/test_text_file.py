@@ -7,21 +7,21 @@ from pathlib import Path
 from agent.collectors.text_file import TextFile
 
 
-def open_descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+def descriptors_on(path: Path) -> int:
+    return [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()].count(path)
 
 
 def test_what_the_file_holds_now_is_read_without_opening_it_again(tmp_path: Path) -> None:
     path = tmp_path / "stat"
     path.write_text("one\n")
-    file, before = TextFile(path), open_descriptors()
+    file = TextFile(path)
     for text in ("one\n", "another\n"):
         path.write_text(text)
         assert file.read() == text.encode()
-        assert open_descriptors() == before + 1
+        assert descriptors_on(path) == 1
     file.close()
     file.close()
-    assert open_descriptors() == before
+    assert descriptors_on(path) == 0
 
 
 def test_a_file_that_vanishes_is_nothing_until_it_is_back(tmp_path: Path) -> None:

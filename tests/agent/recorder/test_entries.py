@@ -21,7 +21,7 @@ def spec_of(n_entities: int, n_signals: int) -> TableSpec:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_rows_come_back_bit_for_bit(data: st.DataObject) -> None:
     n_rows, n_entities, n_signals = (data.draw(st.integers(1, most)) for most in (20, 3, 4))

@@ -27,7 +27,7 @@ def _table(folder: Path) -> RingTable:
     return ring.tables["gpu_fast"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(readings=st.lists(st.sampled_from([150.0, 151.0, math.nan, 0.0, -0.0]), max_size=40))
 def test_a_value_is_fresh_exactly_when_it_differs_from_the_one_before(
     readings: list[float], tmp_path_factory: pytest.TempPathFactory

@@ -68,7 +68,7 @@ _LINE = st.one_of(
 
 
 @given(st.lists(_LINE, max_size=30))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_input_raises_and_every_event_can_be_printed_and_kept(lines: list[str]) -> None:
     parser = KernelLogParser()
     for event in scan(lines, parser):
@@ -79,13 +79,13 @@ def test_no_input_raises_and_every_event_can_be_printed_and_kept(lines: list[str
 
 
 @given(st.lists(_LINE, max_size=20))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_same_lines_give_the_same_events(lines: list[str]) -> None:
     assert list(scan(lines)) == list(scan(lines))
 
 
 @given(st.lists(_LINE, max_size=15), st.lists(_LINE, max_size=15))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_reading_in_two_parts_is_reading_at_once(before: list[str], after: list[str]) -> None:
     parser = KernelLogParser()
     parts = [event for number, line in enumerate(before, 1) for event in parser.feed(number, line)]

@@ -36,7 +36,7 @@ def plainly(scores: FloatArray, truth: MaskArray, max_window: int) -> float:
     return float(np.mean(areas))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(0, 9), st.integers(2, 6))
 def test_it_agrees_with_the_definition(seed: int, max_window: int, levels: int) -> None:
     rng = np.random.default_rng(seed)

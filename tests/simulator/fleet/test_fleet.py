@@ -59,7 +59,7 @@ def mixed_fleet(seed: int) -> Fleet:
     return Fleet(STATES, seed=seed, mix=MIX, climate=Climate(diurnal_k=4.0, noise_k=1.0, input_swing=0.01))
 
 
-@settings(deadline=None, max_examples=5)
+@settings(max_examples=5)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 5))
 def test_the_same_seed_gives_the_same_bytes_however_time_is_cut(cuts: list[int], seed: int) -> None:
     parts = mixed_fleet(seed)
@@ -80,7 +80,7 @@ def test_energy_is_conserved_and_nothing_is_negative() -> None:
             assert (values[~np.isnan(values)] >= 0.0).all()
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.floats(0.5, 4.0), st.floats(1.0, 2.0))
 def test_more_resistance_means_a_lower_dip_and_more_hazard(factor: float, more: float) -> None:
     nodes = [with_joints(NODE, factor), with_joints(NODE, factor * more)]
@@ -89,7 +89,7 @@ def test_more_resistance_means_a_lower_dip_and_more_hazard(factor: float, more: 
     assert (truth[1].drop_rate_per_s >= truth[0].drop_rate_per_s * (1.0 - 1e-9)).all()
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.floats(200.0, 1530.0), st.floats(0.0, 800.0))
 def test_a_clock_cap_never_lowers_the_voltage(cap_mhz: float, less_mhz: float) -> None:
     def lowest_v(mhz: float) -> float:

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.fleet.rail import Sources, dip_v, solve_rail, source_ohm
@@ -23,7 +23,6 @@ def feeds(draw: st.DrawFn) -> Sources:
     )
 
 
-@settings(deadline=None)
 @given(feeds(), st.lists(st.floats(0.0, 2500.0), min_size=1, max_size=5))
 def test_energy_is_conserved_and_no_voltage_or_current_is_negative(sources: Sources, load_w: list[float]) -> None:
     rail = solve_rail(sources, np.array([load_w]))
@@ -41,7 +40,6 @@ def test_energy_is_conserved_and_no_voltage_or_current_is_negative(sources: Sour
     np.testing.assert_allclose(served_w[held], np.array([load_w])[held], rtol=1e-6, atol=1e-6)
 
 
-@settings(deadline=None)
 @given(st.lists(MILLIOHMS, min_size=2, max_size=4), st.floats(100.0, 1500.0), st.floats(1.0, 3.0))
 def test_more_resistance_never_raises_the_voltage(mohm: list[float], load_w: float, factor: float) -> None:
     def voltage_v(first_mohm: float) -> float:

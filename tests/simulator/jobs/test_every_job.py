@@ -61,7 +61,7 @@ def minutes() -> st.SearchStrategy[list[Minute]]:
 
 
 @pytest.mark.parametrize("name", [*SYNCHRONOUS, *INDEPENDENT, "trace"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(stretches=minutes(), seed=st.integers(0, 100), data=st.data())
 def test_not_a_bit_depends_on_how_time_is_cut(
     name: str, recording: Path, stretches: list[Minute], seed: int, data: st.DataObject

@@ -143,7 +143,7 @@ def test_a_gpu_is_lost_once_until_a_cold_start_brings_it_back() -> None:
     assert [event.time_ms - 61_000 for event in again] != [event.time_ms for event in first]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1000), st.sampled_from([1, 5, 20, 50]))
 def test_the_same_seed_drops_the_same_gpus_at_the_same_millisecond_however_time_is_cut(seed: int, cut_ms: int) -> None:
     whole = run(BusFailures(HAZARD, 4, fabric=True, seed=seed), 2000, volts=11.1)

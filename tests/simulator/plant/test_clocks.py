@@ -3,7 +3,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as tries
 from hypothesis import strategies as st
 
 from simulator.files.node import load_node
@@ -100,7 +99,6 @@ def test_what_heat_took_comes_back_as_slowly_once_it_is_two_kelvin_cooler() -> N
     assert seen_mhz == pytest.approx([1455.0, 1455.0, 1530.0], abs=8.0)
 
 
-@tries(deadline=None)
 @given(
     watts=st.lists(st.floats(0.0, 400.0), min_size=1, max_size=60),
     temp_c=st.floats(20.0, 95.0),
@@ -119,7 +117,6 @@ def test_no_clock_ever_exceeds_what_was_asked_for_and_each_is_one_of_the_part(
         assert np.isin(clocks.clock_mhz, NODE.gpu.clocks.supported_mhz).all()
 
 
-@tries(deadline=None)
 @given(limit_w=st.floats(150.0, 300.0), watts=st.lists(st.floats(0.0, 400.0), min_size=1, max_size=60))
 def test_more_power_never_gives_more_clock(limit_w: float, watts: list[float]) -> None:
     less, more = governor(), governor()

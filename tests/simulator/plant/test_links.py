@@ -63,7 +63,7 @@ def run(
     return events
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 1000), st.lists(st.integers(1, 50), min_size=1, max_size=20))
 def test_arrivals_do_not_depend_on_how_time_is_cut(seed: int, cuts: list[int]) -> None:
     rate = np.array([0.01, 0.5, 0.0])

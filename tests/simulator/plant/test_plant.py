@@ -142,7 +142,7 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
     assert not np.array_equal(first[0], other[0])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(cuts=st.lists(st.integers(0, 70), min_size=1, max_size=20))
 def test_the_trace_does_not_depend_on_how_time_is_cut(cuts: list[int]) -> None:
     whole, parts = trace(7, (sum(cuts),)), trace(7, tuple(cuts))
@@ -194,7 +194,7 @@ def test_neighbours_warm_the_inlet_and_lower_the_mains() -> None:
     assert alone.state.rail_v - plant.state.rail_v == pytest.approx(0.2, abs=0.03)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     joint_mohm=st.floats(1.0, 60.0),
     inlet_c=st.floats(5.0, 45.0),
@@ -234,7 +234,7 @@ def test_power_is_never_negative_and_the_voltage_never_leaves_its_range(
     assert times_ms == sorted(times_ms)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(low_mhz=st.sampled_from([405.0, 750.0, 1005.0]), high_mhz=st.sampled_from([1200.0, 1290.0, 1530.0]))
 def test_a_lower_clock_cap_never_lowers_the_voltage_nor_raises_the_peak(low_mhz: float, high_mhz: float) -> None:
     low, high = run(3, app_clock_mhz=low_mhz), run(3, app_clock_mhz=high_mhz)

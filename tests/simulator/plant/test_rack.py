@@ -55,7 +55,7 @@ def sagging() -> tuple[Stretch, ...]:
     return Rack(scenario(changes=changes), 1).advance(8000)
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(cuts=st.lists(st.integers(1, 200), min_size=1, max_size=6), seed=st.integers(0, 100))
 def test_not_a_bit_depends_on_how_time_is_cut(cuts: list[int], seed: int) -> None:
     whole, cut = (Rack(scenario(jobs=(SPANNING,)), seed) for _ in range(2))

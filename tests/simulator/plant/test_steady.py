@@ -37,7 +37,7 @@ def test_what_the_branches_carry_is_what_the_node_takes(name: str) -> None:
         assert not load.collapses
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(joint_mohm=st.floats(0.5, 20.0), more_mohm=st.floats(0.1, 10.0))
 def test_more_resistance_never_gives_more_voltage(joint_mohm: float, more_mohm: float) -> None:
     better, worse = steady_loads(with_joints(joint_mohm)), steady_loads(with_joints(joint_mohm + more_mohm))

@@ -24,7 +24,7 @@ NS_PER_S = 1_000_000_000
 END_NS = START_NS + 3600 * NS_PER_S
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     n_rows=st.integers(1, 40),
     n_gpus=st.integers(1, 3),

@@ -23,7 +23,7 @@ def seen(period_s: float, phase_s: float, poll_s: float, *, count: int = 64, see
     return changes
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     period_s=st.floats(0.005, 0.5),
     phase=st.floats(0.0, 1.0),
