@@ -1,8 +1,8 @@
 """What samples around an incident say beside its findings: who led, where the clocks went, what could prove more."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from analytics.connectivity.lagged import LagLink, lag_links, max_lag
 from analytics.incidents.families import ELECTRICAL, family_of
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import FloatArray, Frame
+from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.records import Incident
 from telemetry.store.merge import merge_frames
 
@@ -55,7 +55,7 @@ class Beside:
 def beside(incident: Incident, frames: Sequence[Frame], topology: Topology) -> Beside:
     """Give what the samples of the time around an incident say."""
     return Beside(
-        leads=_leads(frames, topology),
+        leads=_leads(incident, frames, topology),
         clocks=_clocks(incident, frames),
         offered=_offered(incident, frames, topology),
     )
@@ -67,15 +67,28 @@ def gpu_frame(frames: Sequence[Frame]) -> Frame | None:
     signals = tuple(name for name in _CLOCKS if name in there)
     if not {"throttle_reasons", "sm_clock_mhz"} & set(signals):
         return None
-    return _held(merge_frames(EntityKind.GPU, signals, [one for one in frames if one.spec.kind is EntityKind.GPU]))
+    return _held(EntityKind.GPU, signals, [one for one in frames if one.spec.kind is EntityKind.GPU])
 
 
-def _held(frame: Frame) -> Frame:
-    """Give the frame with each value held until the next one."""
+def _held(kind: EntityKind, signals: Sequence[str], frames: Sequence[Frame]) -> Frame:
+    """Give one frame of several with each value held until the next one, or until there was none any more."""
+    frame = merge_frames(kind, signals, [*_marked(frames)])
     known = ~np.isnan(frame.values)
     last = np.maximum.accumulate(np.where(known, np.arange(len(frame))[:, np.newaxis, np.newaxis], -1), axis=0)
     held = np.take_along_axis(frame.values, np.maximum(last, 0), axis=0) if len(frame) else frame.values
-    return Frame(spec=frame.spec, time_ns=frame.time_ns, values=np.where(last >= 0, held, np.nan), fresh=frame.fresh)
+    return replace(frame, values=np.where((last >= 0) & np.isfinite(held), held, np.nan))
+
+
+def _marked(frames: Sequence[Frame]) -> Iterator[Frame]:
+    """Give the frames with infinity where a value became absent: merging takes NaN for what a table does not say."""
+    last: dict[TableSpec, FloatArray] = {}
+    for one in frames:
+        if not len(one):
+            continue
+        before = np.concatenate([last.get(one.spec, np.full_like(one.values[:1], np.nan)), one.values[:-1]])
+        ended = np.isnan(one.values) & ~np.isnan(before)
+        last[one.spec] = one.values[-1:]
+        yield replace(one, values=np.where(ended, np.inf, one.values), fresh=one.fresh | ended)
 
 
 def _clocks(incident: Incident, frames: Sequence[Frame]) -> tuple[str, ...]:
@@ -89,9 +102,9 @@ def _clocks(incident: Incident, frames: Sequence[Frame]) -> tuple[str, ...]:
     return tuple(f"{frame.spec.entities[place].name}: {in_words(account, place)}" for place in places[:_MOST_GPUS])
 
 
-def _leads(frames: Sequence[Frame], topology: Topology) -> tuple[str, ...]:
-    supplies = _held(merge_frames(EntityKind.SUPPLY, ("voltage_v",), _of(frames, EntityKind.SUPPLY, "voltage_v")))
-    gpus = _held(merge_frames(EntityKind.GPU, ("power_w",), _of(frames, EntityKind.GPU, "power_w")))
+def _leads(incident: Incident, frames: Sequence[Frame], topology: Topology) -> tuple[str, ...]:
+    supplies = _held(EntityKind.SUPPLY, ("voltage_v",), _of(frames, EntityKind.SUPPLY, "voltage_v"))
+    gpus = _held(EntityKind.GPU, ("power_w",), _of(frames, EntityKind.GPU, "power_w"))
     if len(supplies) < 2 or len(gpus) < 2:
         return ()
     slow = max(float(np.median(np.diff(one.time_ns))) for one in (supplies, gpus)) > 1.5 * _FAST_S * NS_PER_S
@@ -115,8 +128,25 @@ def _leads(frames: Sequence[Frame], topology: Topology) -> tuple[str, ...]:
     lags = min(max_lag(1.0 / step_s), len(grid_ns) // 20)
     found = lag_links(series, pairs, lags=lags, seed=_SEED) if lags else ()
     strong = [one for one in found if one.is_significant and abs(one.correlation) >= _LEAST_CORRELATION]
+    strong = _telling(incident, strong, members)
     strong.sort(key=lambda one: -abs(one.correlation))
     return tuple(_in_words(one, members, step_s) for one in strong[:_MOST_LEADS])
+
+
+def _telling(incident: Incident, links: Sequence[LagLink], members: Sequence[Entity]) -> list[LagLink]:
+    """Give the links that are evidence: under any load a voltage falls at once, which tells of no hang and no loss.
+
+    What such a voltage does later is the next step of a job that repeats itself.
+    """
+    if family_of(incident.cause) == ELECTRICAL:
+        return [*links]
+    concerned = {incident.entity_id, *incident.affected}
+    regulated = {one.target for one in links if one.lag == 0}
+    return [
+        one
+        for one in links
+        if one.target not in regulated and concerned & {members[one.source].id, members[one.target].id}
+    ]
 
 
 def _of(frames: Sequence[Frame], kind: EntityKind, signal: str) -> list[Frame]:

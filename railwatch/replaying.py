@@ -1,6 +1,7 @@
 """The live pipeline over a recording, the same every time: what ``replay`` prints and what ``evaluate`` scores."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,13 +10,20 @@ from agent.guard.retracing import Trace, retrace
 from agent.guard.step_log import TABLE as STEPS
 from agent.guard.step_log import tables_of
 from railwatch.pipeline import topology_of
+from rules.policy import ActionClass
+from rules.rails import Rails
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.recording import Recording
-from telemetry.records import Action, Event, Record
+from telemetry.records import Action, Event, Mode, Record
 
 # As the live guard wakes with every fast row, a replay steps through short windows; 50 ms is one row at 20 Hz.
 WINDOW_NS = 50_000_000
+
+
+def recommending(settings: PipelineSettings) -> PipelineSettings:
+    """Give the settings of a replay: nothing can be carried out, so that every decision says what would be."""
+    return replace(settings, rails=Rails(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
 
 
 def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WINDOW_NS) -> Iterator[Record]:

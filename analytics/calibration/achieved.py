@@ -30,8 +30,10 @@ class PageRate:
     def words(self) -> str:
         """Say it in one sentence."""
         counted = f"{self.pages} page{'' if self.pages == 1 else 's'} in {self.node_months:.3g} node-months"
+        hours = self.node_months * MONTH_S / 3600
+        counted += f" ({hours:.{0 if hours >= 10 else 2}f} node-hours watched)"
         if self.per_node_month is None:
-            return f"{counted}; the budget is {self.budget_per_node_month:g} a node-month"
+            return f"{counted}: no rate and no bounds yet; the budget is {self.budget_per_node_month:g} a node-month"
         bounds = f"{self.low:.2g} to {self.high:.2g} with 95 % confidence"
         kept = "kept" if (self.high or 0.0) <= self.budget_per_node_month else "not shown to be kept"
         kept = "exceeded" if (self.low or 0.0) > self.budget_per_node_month else kept

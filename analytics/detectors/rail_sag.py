@@ -162,7 +162,8 @@ class RailSag:
                 f"{self.limits.clear_after_s:g} s, was down to {minimum_v:.2f} V"
             )
         else:
-            times = f"{count} dip{'s' if count != 1 else ''} in {seconds:.1f} s"
+            lasted = f"{seconds:.1f} s" if seconds >= 0.1 else "under 0.1 s"
+            times = f"{count} dip{'s' if count != 1 else ''} in {lasted}"
             summary = (
                 f"12 V at {entity.name} under load down to {minimum_v:.2f} V, limit {limit_v:.2f} V, {times}"
                 f"{_load_in_words(dips, index)}; {_path_in_words(source)}"

@@ -144,7 +144,7 @@ class FleetJudge:
             if finding.status is FindingStatus.CLEARED:
                 if state.standing.pop(key, None) is not None:
                     kept.append(finding)
-            elif state.told.covers(node, finding.cause, now_ns):
+            elif state.told.explains(node, finding.cause, finding.entity_id, now_ns):
                 folded += 1
             else:
                 raised = key in state.standing
@@ -152,7 +152,7 @@ class FleetJudge:
                 kept.append(replace(finding, status=status))
                 state.standing[key] = node, finding
         for key, (node, finding) in tuple(state.standing.items()):
-            if state.told.covers(node, finding.cause, now_ns):
+            if state.told.explains(node, finding.cause, finding.entity_id, now_ns):
                 del state.standing[key]
                 words = f"{finding.summary}; {node} tells of it itself"
                 kept.append(replace(finding, time_ns=now_ns, status=FindingStatus.CLEARED, summary=words))

@@ -17,6 +17,8 @@ from telemetry.records import Cause, IncidentState
 # own choice: as long as the incident book gathers siblings (EEMUA 191 has 60 to 120 s); the fleet's second-wise view
 # lets go of a condition later than the node's does.
 _AFTER_NS = 120 * NS_PER_S
+# What is lost has no readings either.
+_SILENCING = (Cause.GPU_LOST, Cause.SUPPLY_LOST)
 
 
 @dataclass(slots=True)
@@ -35,6 +37,15 @@ class NodesTold:
         """Say whether the node told of this family itself, and it is not over for long."""
         told = self._by_place.get((node, family_of(cause)), {})
         return any(is_open or now_ns - time_ns <= _AFTER_NS for time_ns, is_open in told.values())
+
+    def explains(self, node: str, cause: Cause, entity_id: str, now_ns: int) -> bool:
+        """Say whether the node told of this itself, or of the loss of what has no readings for that reason."""
+        if self.covers(node, cause, now_ns):
+            return True
+        if cause is not Cause.SENSOR_LOST:
+            return False
+        told = (self._by_place.get((node, family_of(lost)), {}).get((entity_id, lost)) for lost in _SILENCING)
+        return any(one is not None and (one[1] or now_ns - one[0] <= _AFTER_NS) for one in told)
 
     def forget(self, now_ns: int) -> None:
         """Drop what is over for long."""

@@ -61,9 +61,11 @@ class BookSettings:
         Time after a restart in which a detector must tell again what was active before; longer than any hold.
     max_open
         Incidents kept open at once; findings beyond are counted and not taken in.
-    storm_above, storm_window_s
-        Where more incidents than this open on one node or rack within this time, it is an alarm flood and they become
-        one, except those about power, heat, lost GPUs and hangs: 10 in 10 min (ISA 18.2, EEMUA 191).
+    storm_above
+        Where more incidents than this open on one node or rack within `storm_window_s`, it is an alarm flood and they
+        become one, except those about power, heat, lost GPUs and hangs: 10 in 10 min (ISA 18.2, EEMUA 191).
+    storm_window_s
+        Time in which the incidents of a flood open; see `storm_above`.
     temperature
         Above 1 the probabilities of the hypotheses are more cautious, below 1 bolder; 1 was fitted to simulated faults.
     silences

@@ -25,6 +25,8 @@ from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 SMALLEST_SCORE = 1e-3  # sums rest at zero, which has no logarithm; far below any threshold
 BLOCK_ROWS = 4096  # rows scored between two steps of the progress bar
+# Each block of healthy rows is scored by what was learnt of the others: no quarter may hold all values. Own choice.
+LEAST_SHARE = 0.5
 JOIN_ROWS = 10  # alarms with so few rows between them are one, as in the evaluation; own choice
 
 
@@ -86,7 +88,7 @@ def backtest(
         "method": method.value,
         "rows": len(values),
         "columns": list(used),
-        "left_out": sorted({*table.words, *table.columns} - set(used)),
+        "left_out": _left_out(table, used),
         "backward_rows": int(table.backward.sum()),
         "healthy_rows": scored.n_healthy,
         "budget_per_1000_rows": budget,
@@ -121,9 +123,8 @@ def _with_values(file: Path, table: LoggedTable, train_share: float) -> tuple[tu
     if n_healthy < MIN_HEALTHY_ROWS:
         found = f"{n_healthy} healthy rows, a share of {train_share:g} of {len(table.values)}"
         raise ConfigError([_problem(str(file), found, f"at least {MIN_HEALTHY_ROWS}", key="--train-share")])
-    # Each block of healthy rows is scored by what was learnt of the others: no quarter may hold all values. Own choice.
     share = np.isfinite(table.values[:n_healthy]).mean(axis=0)
-    kept = np.flatnonzero(share > 0.5)
+    kept = np.flatnonzero(share > LEAST_SHARE)
     if not kept.size:
         found = "no column with values in half of the healthy rows"
         raise ConfigError([_problem(str(file), found, "a healthy stretch with values", key="--train-share")])
@@ -198,12 +199,24 @@ def _sentence(table: LoggedTable, used: tuple[str, ...], scored: Scored, *, alar
     if len(alarms):
         first = int(alarms[0, 0])
         parts.append(f"the first at {table.times[first]}, led by {used[int(scored.leading[first])]}")
-    unused = sorted({*table.words, *table.columns} - set(used))
-    if unused:
-        parts.append(f"left out: {', '.join(unused)}, without numbers in the healthy rows")
+    parts += [_why_left_out(name, table, scored.n_healthy) for name in _left_out(table, used)]
     if table.backward.any():
         parts.append(f"{int(table.backward.sum())} rows whose time goes back were not scored")
     return "; ".join(parts)
+
+
+def _left_out(table: LoggedTable, used: tuple[str, ...]) -> list[str]:
+    return sorted({*table.words, *table.columns} - set(used))
+
+
+def _why_left_out(name: str, table: LoggedTable, n_healthy: int) -> str:
+    if name in table.words:
+        return f"left out: {name}, not every cell of which is a number"
+    numbers = int(np.isfinite(table.values[:n_healthy, table.columns.index(name)]).sum())
+    return (
+        f"left out: {name}, only {numbers} of {n_healthy} healthy rows have numbers, more than "
+        f"{LEAST_SHARE:.0%} of them are needed"
+    )
 
 
 def _problem(where: str, found: str, expected: str, *, key: str = "") -> Problem:

@@ -23,7 +23,10 @@ from telemetry.records import Event, EventKind, Severity, to_json
 ANSWER_WITHIN_S = 10.0
 _LOOK_EVERY_S = 0.1
 
-app = typer.Typer(no_args_is_help=True, help="What is learnt of each entity and then frozen; accepting another.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="What is learnt of each entity and then frozen, and accepting another; of a run that goes on.",
+)
 
 Why = Annotated[str, typer.Option("--why", help="What was changed or looked at; stands in the record.")]
 Who = Annotated[str | None, typer.Option("--who", help="Who says so; whoever runs the command if nobody is named.")]
@@ -35,7 +38,10 @@ def list_command(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List what is learnt of each entity, and how far that has come; what is frozen stays until it is accepted."""
+    """List what is learnt of each entity, and how far that has come; what is frozen stays until it is accepted.
+
+    It is asked of the guard of a run that goes on: without one there is nothing to list.
+    """
     session = live_session(data_dir_of(config_file, data_dir))
     topology = topology_of_run(session)
     rows = _learnt(session)
@@ -148,7 +154,8 @@ def _learnt(session: Session) -> list[dict[str, object]]:
         rows: list[dict[str, object]] = json.loads(session.baselines_path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as err:
         raise EnvironmentLacksError(
-            f"{session.baselines_path}: nothing is written there; the guard has not begun"
+            "the guard of this run has not learnt anything yet: it tells of it from its first seconds on, and each "
+            "baseline takes minutes to hours of load; ask again"
         ) from err
     return rows
 

@@ -1,18 +1,20 @@
 """``railwatch clocks``: where the clocks of each GPU went, over a recording."""
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from analytics.clock_accounting import Reason, clock_account
+from analytics.clock_accounting import ClockAccount, Reason, clock_account, rounded
 from railwatch.beside import gpu_frame
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import JsonFlag
 from telemetry.errors import EnvironmentLacksError
+from telemetry.frames import Frame
 from telemetry.recording import read_recording
 
-_LEAST_SHARE = 0.0005  # rounds to nothing on a screen
+_TENTHS = 1000  # of a per cent, as shares are shown
 
 
 def clocks(
@@ -22,7 +24,7 @@ def clocks(
     """Say how long each reason held a GPU below its highest clock, and how much clock that cost.
 
     Power limit, heat, power brake, sync boost, clocks that were set, nothing to do: by the driver's bits and counters,
-    whichever saw more.
+    whichever saw more. Shares are of the time in which that GPU was read.
     """
     read = read_recording(recording)
     frame = gpu_frame([*read.frames()])
@@ -31,31 +33,38 @@ def clocks(
     account = clock_account(frame)
     if not account.seconds > 0:
         raise EnvironmentLacksError(f"{recording}: rows lie too far apart to say what held between them")
-    reasons = tuple(Reason)
-    rows = []
+    if as_json:
+        _print_objects(account, frame)
+        return
+    rows = [row for index, entity in enumerate(frame.spec.entities) for row in _rows(account, index, entity.name)]
+    print_table(f"{account.seconds:.0f} s", ("GPU", "read", "held by", "of that time", "clock lost"), rows)
+
+
+def _print_objects(account: ClockAccount, frame: Frame) -> None:
     for index, entity in enumerate(frame.spec.entities):
-        shares = {reason: account.share(index, reason) for reason in reasons}
-        lost = dict(zip(reasons, account.lost_ratio[index].tolist(), strict=True))
-        if as_json:
-            for reason in reasons:
-                print_json(
-                    {
-                        "entity_id": entity.id,
-                        "reason": reason.value,
-                        "seconds": account.seconds,
-                        "share_ratio": shares[reason],
-                        "clock_lost_ratio": None if lost[reason] != lost[reason] else lost[reason],
-                    }
-                )
-        rows += [
-            (
-                entity.name,
-                reason.value,
-                f"{shares[reason]:.1%}",
-                "-" if lost[reason] != lost[reason] else f"{lost[reason]:.1%}",
+        for reason, lost in zip(Reason, account.lost_ratio[index].tolist(), strict=True):
+            print_json(
+                {
+                    "entity_id": entity.id,
+                    "reason": reason.value,
+                    "seconds": float(account.read_s[index]),
+                    "share_ratio": account.share(index, reason),
+                    "clock_lost_ratio": None if math.isnan(lost) else lost,
+                }
             )
-            for reason in sorted(reasons, key=lambda one: -shares[one])
-            if shares[reason] >= _LEAST_SHARE
-        ]
-    if not as_json:
-        print_table(f"{account.seconds:.0f} s", ("GPU", "held by", "of the time", "clock lost"), rows)
+
+
+def _rows(account: ClockAccount, index: int, name: str) -> list[tuple[str, ...]]:
+    tenths = rounded([account.share(index, reason) for reason in Reason], _TENTHS)
+    held = zip(Reason, tenths, account.lost_ratio[index].tolist(), strict=True)
+    return [
+        (
+            name,
+            f"{account.read_s[index]:.0f} s",
+            reason.value,
+            f"{tenth / 10:.1f}%",
+            "-" if math.isnan(lost) else f"{lost:.1%}",
+        )
+        for reason, tenth, lost in sorted(held, key=lambda one: -one[1])
+        if tenth
+    ]

@@ -1,6 +1,7 @@
 """``railwatch evaluate``: the score table, every row with its bounds and its goal."""
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -18,8 +19,11 @@ from railwatch.cli.place import JsonFlag
 from railwatch.evaluation import rows as shape
 from railwatch.evaluation.rows import Row
 from railwatch.evaluation.suites import SUITES, Suite
+from railwatch.evaluation.workers import none_left_at_work
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
+
+_TERMINATED = 128 + signal.SIGTERM  # what a shell says of a command that SIGTERM ended
 
 
 def evaluate(
@@ -38,7 +42,8 @@ def evaluate(
     chosen = _chosen(suite)
     for one in chosen:
         try:
-            rows += _rows(one, shape.Effort(full=full, seeds=seeds), as_json=as_json)
+            with _ended_quietly(), none_left_at_work():
+                rows += _rows(one, shape.Effort(full=full, seeds=seeds), as_json=as_json)
         except EnvironmentLacksError as err:
             if len(chosen) == 1:
                 raise
@@ -73,6 +78,20 @@ def _rows(suite: Suite, effort: shape.Effort, *, as_json: bool) -> list[Row]:
             if as_json:
                 print_json(asdict(row))
     return rows
+
+
+@contextlib.contextmanager
+def _ended_quietly() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does, so that workers and what they share with it end as well."""
+
+    def ended(*_: object) -> None:
+        raise SystemExit(_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, ended)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -9,9 +9,10 @@ from rich.markup import escape
 
 from analytics.catalogue import Explanation, explain_sxid, explain_xid
 from analytics.classification.answers import ANSWERS
+from analytics.classification.symptoms import SYMPTOMS
 from railwatch.cli.incident_story import incident
 from railwatch.cli.output import print_json
-from telemetry.records import RootCause
+from telemetry.records import Cause, RootCause
 
 app = typer.Typer(no_args_is_help=True, help="Explain a code, a cause or an incident in words a person can act on.")
 
@@ -33,21 +34,49 @@ def sxid(code: Code, as_json: JsonFlag = False) -> None:
 
 @app.command(epilog="Example: railwatch explain cause joint_ageing")
 def cause(
-    name: Annotated[RootCause, typer.Argument(metavar="NAME", help="A class of root cause.")], as_json: JsonFlag = False
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A class of root cause, or what an incident is headed.")],
+    as_json: JsonFlag = False,
 ) -> None:
-    """Explain a class of root cause: what it means, what would disprove it, what to check."""
-    answer = ANSWERS[name]
-    if as_json:
-        print_json({"cause": name.value, **asdict(answer)})
-        return
-    console = Console(highlight=False)
-    console.print(f"[bold]{name.value}[/]  {escape(answer.means)}", soft_wrap=True)
-    console.print(f"  [dim]disproved by[/] {escape(answer.would_disprove)}", soft_wrap=True)
-    console.print(f"  [dim]check[/]        {escape(answer.check)}", soft_wrap=True)
-    console.print("  [dim]more[/]         docs/runbook/causes.md", soft_wrap=True)
+    """Explain a cause: what it means, what would disprove it or lies behind it, what to check."""
+    if name in ANSWERS:
+        _tell_cause(RootCause(name), as_json=as_json)
+    elif name in SYMPTOMS:
+        _tell_symptom(Cause(name), as_json=as_json)
+    else:
+        known = ", ".join(dict.fromkeys(one.value for one in (*RootCause, *Cause)))
+        raise typer.BadParameter(f"{name!r} is none of {known}", param_hint="NAME")
 
 
 app.command(epilog="Example: railwatch explain incident i-7f2a7a248c --plot incident.svg")(incident)
+
+
+def _tell_cause(one: RootCause, *, as_json: bool) -> None:
+    answer = ANSWERS[one]
+    if as_json:
+        print_json({"cause": one.value, **asdict(answer)})
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{one.value}[/]  {escape(answer.means)}", soft_wrap=True)
+    console.print(f"  [dim]disproved by[/] {escape(answer.would_disprove)}", soft_wrap=True)
+    _tell_check(console, answer.check)
+
+
+def _tell_symptom(one: Cause, *, as_json: bool) -> None:
+    symptom = SYMPTOMS[one]
+    if as_json:
+        print_json({"cause": one.value, **asdict(symptom)})
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{one.value}[/]  {escape(symptom.means)}; a symptom, no cause", soft_wrap=True)
+    for place, cause in enumerate(symptom.behind):
+        label = "behind it" if place == 0 else ""
+        console.print(f"  [dim]{label:<12}[/] {cause.value}: {escape(ANSWERS[cause].means)}", soft_wrap=True)
+    _tell_check(console, symptom.check)
+
+
+def _tell_check(console: Console, check: str) -> None:
+    console.print(f"  [dim]check[/]        {escape(check)}", soft_wrap=True)
+    console.print("  [dim]more[/]         docs/runbook/causes.md", soft_wrap=True)
 
 
 def _tell(found: Explanation | None, title: str, *, as_json: bool) -> None:

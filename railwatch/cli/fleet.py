@@ -3,8 +3,10 @@
 import logging
 import os
 import signal
+import sys
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,15 +14,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from agent.uplink import sender
 from railwatch import __version__
 from railwatch.cli.output import describe, print_json
 from railwatch.cli.place import JsonFlag
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config, StoreKind
+from railwatch.fleet import loop
 from railwatch.fleet.building import Fleet, open_fleet
 from railwatch.fleet.outbox import Told
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
-from telemetry.errors import ConfigError, Problem, TransientError
+from telemetry.errors import ConfigError, EnvironmentLacksError, NotPermittedError, Problem, TransientError
 from telemetry.records import to_json
 
 _MICROS = 1_000_000
@@ -57,6 +61,7 @@ def fleet(
     if data_dir is not None:
         config = config.model_copy(update={"data_dir": data_dir.absolute()})
     _check_store(config, config_file)
+    _check_times(since, until, SystemClock().utc_ns())
     logging.basicConfig(
         level=os.environ.get("RAILWATCH_LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -65,6 +70,8 @@ def fleet(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with ExitStack() as stack:
+        if once:
+            stack.enter_context(_store_told_at_the_end())
         running = open_fleet(
             config, SystemClock(), since_ns=since, until_ns=until, stopping=stop.is_set, on_news=_Teller(as_json).tell
         )
@@ -77,21 +84,59 @@ def fleet(
 
 
 def _run_once(running: Fleet) -> None:
+    """Judge every window that is due and say how much that was; EnvironmentLacksError where the store is away."""
     before = -1
     while before < running.loop.until_ns:
         before = running.loop.until_ns
         running.loop.step()
     running.loop.save()
     if running.loop.trouble:
-        raise TransientError(running.loop.trouble)
+        raise EnvironmentLacksError(running.loop.trouble)
+    if running.outbox.is_blocked:
+        raise TransientError(
+            "records of the last window cannot be kept on disk; they are judged again at the next start"
+        )
+    windows, until_ns = running.loop.figures.windows, running.loop.until_ns
+    if not windows:
+        _ask_store(running, until_ns)
+    until = f"up to {iso_utc(until_ns)[:19]}Z" if windows else "nothing is due; --since says where to begin"
+    sys.stderr.write(f"railwatch: judged {windows} windows, {len(running.loop.nodes)} nodes known, {until}\n")
+
+
+def _ask_store(running: Fleet, until_ns: int) -> None:
+    """Refuse a store that is away although no window is due: who asks once wants to hear of it."""
+    try:
+        running.reader.values_by_node(until_ns - NS_PER_S, until_ns)
+    except (TransientError, NotPermittedError) as err:
+        raise EnvironmentLacksError(str(err)) from err
+
+
+@contextmanager
+def _store_told_at_the_end() -> Iterator[None]:
+    """Keep loop and sender from telling of a store that is away: the command ends with it, and says so itself."""
+
+    def passes(record: logging.LogRecord) -> bool:
+        if record.name == sender.__name__:
+            return record.levelno >= logging.ERROR
+        return record.levelno != logging.ERROR or not str(record.msg).startswith("the store does not answer")
+
+    talks = [logging.getLogger(module.__name__) for module in (loop, sender)]
+    for one in talks:
+        one.addFilter(passes)
+    try:
+        yield
+    finally:
+        for one in talks:
+            one.removeFilter(passes)
 
 
 def _run(running: Fleet, stop: threading.Event) -> None:
-    loop = running.loop
-    logging.getLogger(__name__).info("railwatch %s: fleet loop, from %s", __version__, iso_utc(loop.until_ns)[:19])
+    until_ns = running.loop.until_ns
+    begins = f"goes on from {iso_utc(until_ns)[:19]}" if until_ns else "begins"
+    logging.getLogger(__name__).info("railwatch %s: fleet loop, %s", __version__, begins)
     running.daemon.start()
     try:
-        while not stop.wait(0.1) and not loop.is_done:
+        while not stop.wait(0.1) and not running.loop.is_done:
             pass
     finally:
         running.daemon.stop()
@@ -102,6 +147,16 @@ def _check_store(config: Config, path: Path | None) -> None:
         where = "(defaults)" if path is None else str(path)
         expected = "influxdb1 or influxdb2, the server that the nodes write to"
         raise ConfigError([Problem(where=where, line=None, key="store.kind", found="got embedded", expected=expected)])
+
+
+def _check_times(since: int | None, until: int | None, now_ns: int) -> None:
+    if since is None:
+        return
+    found = f"got {iso_utc(since)[:19]}Z"
+    if since > now_ns:
+        raise ConfigError([Problem(where="--since", line=None, key="", found=found, expected="a time that has passed")])
+    if until is not None and until <= since:
+        raise ConfigError([Problem(where="--since", line=None, key="", found=found, expected="a time before --until")])
 
 
 class _Teller:

@@ -17,7 +17,7 @@ from railwatch.cli.picked import picked
 from railwatch.cli.place import ConfigFile, DataDir, data_dir_of, open_records
 from railwatch.config.loading import load_config
 from railwatch.pipeline import pipeline_settings, topology_of
-from railwatch.replaying import recorded_topology, replayed
+from railwatch.replaying import recommending, recorded_topology, replayed
 from railwatch.story import AFTER_NS, BEFORE_NS, Moment, Story, meaning_of, story_of
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.entities import Entity, EntityKind
@@ -81,7 +81,12 @@ def _told_in(read: Recording, incident_id: str, config_file: Path | None) -> Seq
     if own:
         return read.records
     settings = pipeline_settings(load_config(config_file, os.environ), simulated=bool(read.meta.simulated))
-    return [*replayed(read, settings)]
+    made: list[Record] = []
+    with Console(stderr=True).status(f"replaying {escape(str(read.path))}") as shown:
+        for record in replayed(read, recommending(settings)):
+            made.append(record)
+            shown.update(f"replaying {escape(str(read.path))}: {iso_utc(record.time_ns)[11:19]}")
+    return made
 
 
 def _beside(found: Incident, around: Around) -> Beside:
@@ -104,10 +109,10 @@ def _print(told: Story, more: Beside) -> None:
     console = Console(highlight=False)
     one = told.incident
     style = SEVERITY_STYLE[one.severity]
-    lasted_s = ((one.closed_ns or one.time_ns) - one.opened_ns) / NS_PER_S
     console.print(
         f"[{style}]{one.severity.value} {one.cause.value}[/]  {one.id}  {one.state.value}, opened "
-        f"{iso_utc(one.opened_ns)[:19]}Z, {lasted_s:.0f} s"
+        f"{iso_utc(one.opened_ns)[:19]}Z{_lasted(one)}",
+        soft_wrap=True,
     )
     console.print(escape(one.summary), soft_wrap=True)
     if one.silence is not None:
@@ -131,6 +136,14 @@ def _print(told: Story, more: Beside) -> None:
     for words in more.offered:
         console.print(f"  {escape(words)}", soft_wrap=True)
     console.print("  more: docs/runbook/causes.md, by cause", soft_wrap=True)
+
+
+def _lasted(one: Incident) -> str:
+    """Say how long it lasted, or until when an open one was told of; nothing below a second."""
+    lasted_s = ((one.closed_ns or one.time_ns) - one.opened_ns) / NS_PER_S
+    if lasted_s < 1.0:
+        return ""
+    return f", {lasted_s:.0f} s" if one.closed_ns is not None else f", last told of {lasted_s:.0f} s later"
 
 
 def _print_lines(console: Console, title: str, lines: Sequence[str]) -> None:

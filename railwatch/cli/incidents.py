@@ -2,12 +2,14 @@
 
 import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from analytics.calibration.achieved import PAGE_FROM
 from railwatch.cli.baselines import Who, Why, tell, topology_of_run, with_held
 from railwatch.cli.output import SEVERITY_STYLE, describe, print_json, print_table
 from railwatch.cli.picked import picked
@@ -144,8 +146,37 @@ def rate(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: Json
     achieved = count.rate(config.analytics.pages_per_node_month)
     if as_json:
         print_json(asdict(achieved))
-    else:
-        typer.echo(achieved.words)
+        return
+    typer.echo(achieved.words)
+    for words in _no_pages(folder, frozenset(count.counted)):
+        typer.echo(words)
+
+
+def _no_pages(folder: Path, counted: frozenset[str]) -> list[str]:
+    """Say of each kept incident that was no page why, by reason."""
+    records = open_records(folder)
+    try:
+        found = [one for one in records.find("incident", limit=1000) if isinstance(one, Incident)]
+        reasons = [(_why_no_page(one, records.simulated(one.id)), one.id) for one in found if one.id not in counted]
+    finally:
+        records.close()
+    by_reason: dict[str, list[str]] = {}
+    for reason, name in reasons:
+        by_reason.setdefault(reason, []).append(name)
+    return [
+        f"no page, {reason}: {len(names)} (such as {names[0]})" if len(names) > 1 else f"no page, {reason}: {names[0]}"
+        for reason, names in by_reason.items()
+    ]
+
+
+def _why_no_page(incident: Incident, simulated: bool | None) -> str:
+    if incident.severity.rank < PAGE_FROM.rank:
+        return f"below {PAGE_FROM.value}"
+    if incident.silence is not None:
+        return "a person asked for silence"
+    if simulated:
+        return "of a simulated node, whose count ends with its run"
+    return "from before the count began"
 
 
 def _linked(records: tuple[Record, ...], incident_id: str) -> list[Record]:

@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from telemetry.errors import ConfigError, Problem
 
 # Cells that stand for no value in files of meters and data frames.
 _ABSENT = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
+_DECIMAL_COMMA = re.compile(r"[+-]?\d[\d.]*,\d+")
 _GZIP_MAGIC = b"\x1f\x8b"
 # own choice: a clock that steps back now and then costs the rows until it has caught up; more is another file.
 MAX_BACKWARD_RATIO = 0.1
@@ -50,6 +52,11 @@ def number(cell: str) -> float | None:
     except ValueError:
         return math.nan if cell.strip().lower() in _ABSENT else None
     return value if math.isfinite(value) else math.nan
+
+
+def number_expected(cell: str, otherwise: str = "a number") -> str:
+    """Say what should stand in a cell that is no number."""
+    return "a number with a decimal point" if _DECIMAL_COMMA.fullmatch(cell.strip()) else otherwise
 
 
 def iso_moment_s(cell: str) -> float | None:

@@ -9,11 +9,23 @@ from typing import TextIO
 
 import numpy as np
 
-from railwatch.cli.logged_file import MAX_BACKWARD_RATIO, delimiter, iso_moment_s, number, opened, reason, refused
+from railwatch.cli.logged_file import (
+    MAX_BACKWARD_RATIO,
+    delimiter,
+    iso_moment_s,
+    number,
+    number_expected,
+    opened,
+    reason,
+    refused,
+)
 from telemetry.frames import FloatArray
 
 # own choice: nobody logs a rail less often than every hour; a larger step is milliseconds or nanoseconds.
 _LONGEST_STEP_S = 3600.0
+# From how large on a stamp since 1970 is in milliseconds, micro- and nanoseconds: as seconds they would all lie beyond
+# the year 5000, and in their own unit they begin in 1973.
+_EPOCH_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,7 +54,7 @@ def read_pair(file: Path, *, time: str, voltage: str, current: str, temperature:
     """
     wanted = [time, voltage, current] + ([temperature] if temperature is not None else [])
     columns = _npz(file, wanted) if file.suffix == ".npz" else _csv(file, wanted, time=time)
-    times, volts, amps = columns[0], columns[1], columns[2]
+    times, volts, amps = _in_seconds(columns[0]), columns[1], columns[2]
     temps = columns[3] if temperature is not None else None
     if not len(times):
         raise refused(file, "(file)", "no row of data", "rows below the header")
@@ -64,6 +76,14 @@ def read_pair(file: Path, *, time: str, voltage: str, current: str, temperature:
         absent=int((~(np.isfinite(volts) & np.isfinite(amps))).sum()),
         backward=backward,
     )
+
+
+def _in_seconds(times: FloatArray) -> FloatArray:
+    """Give the times in seconds: stamps since 1970 tell by their size what they are in."""
+    known = times[np.isfinite(times)]
+    middle = float(np.median(known)) if known.size else 0.0
+    per_second = next((unit for least, unit in _EPOCH_UNITS if middle > least), 1.0)
+    return times if per_second == 1.0 else (times - known[0]) / per_second
 
 
 def _csv(file: Path, wanted: list[str], *, time: str) -> list[FloatArray]:
@@ -89,7 +109,7 @@ def _cells(file: Path, text: TextIO, wanted: list[str], *, time: str) -> list[Fl
             cell = row[place].strip() if place < len(row) else ""
             value = _number(cell, is_time=name == time)
             if value is None:
-                raise refused(file, name, repr(cell)[:60], "a number", line=rows.line_num)
+                raise refused(file, name, repr(cell)[:60], number_expected(cell), line=rows.line_num)
             column.append(value)
     return [np.array(column, dtype=np.float64) for column in columns]
 

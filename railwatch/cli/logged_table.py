@@ -11,7 +11,15 @@ from typing import TextIO
 
 import numpy as np
 
-from railwatch.cli.logged_file import MAX_BACKWARD_RATIO, delimiter, iso_moment_s, number, opened, refused
+from railwatch.cli.logged_file import (
+    MAX_BACKWARD_RATIO,
+    delimiter,
+    iso_moment_s,
+    number,
+    number_expected,
+    opened,
+    refused,
+)
 from telemetry.frames import FloatArray, MaskArray
 
 
@@ -65,7 +73,8 @@ def _table(file: Path, text: TextIO, *, time: str, columns: Sequence[str] | None
         written = row[time_place].strip() if time_place < len(row) else ""
         moment = _moment(written)
         if moment is None:
-            raise refused(file, time, repr(written)[:60], "a number or ISO 8601", line=rows.line_num)
+            expected = number_expected(written, "a number or ISO 8601")
+            raise refused(file, time, repr(written)[:60], expected, line=rows.line_num)
         times.append(written)
         backward.append(not moment > latest)
         latest = max(latest, moment)
@@ -73,7 +82,7 @@ def _table(file: Path, text: TextIO, *, time: str, columns: Sequence[str] | None
             cell = row[place] if place < len(row) else ""
             value = number(cell)
             if value is None and columns is not None:
-                raise refused(file, name, repr(cell.strip())[:60], "a number", line=rows.line_num)
+                raise refused(file, name, repr(cell.strip())[:60], number_expected(cell), line=rows.line_num)
             words.update((name,) if value is None else ())
             cells[name].append(math.nan if value is None else value)
     kept = tuple(name for name in places if name not in words)

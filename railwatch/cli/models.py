@@ -41,7 +41,8 @@ def calibrate(
     """Raise limits until healthy time would page no more often than the budget allows; none is ever lowered.
 
     Whoever names a recording says that nothing was wrong in it: what rose there counts as normal. What was found in it
-    all the same is told. Exit status 1 says that a limit cannot be raised as far as the budget asks.
+    all the same is told. Exit status 1 says that a limit cannot be raised as far as the budget asks, or that there is
+    too little healthy time for any.
     """
     config = load_config(config_file, os.environ)
     budget = config.analytics.pages_per_node_month if budget is None else budget
@@ -65,7 +66,8 @@ def calibrate(
             print_json(_fields(one))
     else:
         _print(rows, found, out=out, days=days, budget=budget)
-    if any(one.wanted is not None and one.wanted > one.threshold and one.wanted > one.limit for one in rows):
+    too_little = all(one.wanted is None for one in rows)
+    if too_little or any(one.wanted is not None and one.wanted > max(one.threshold, one.limit) for one in rows):
         raise typer.Exit(1)
 
 
@@ -144,7 +146,7 @@ def _print(rows: tuple[Calibrated, ...], found: Counter[str], *, out: Path | Non
     )
     console = Console(highlight=False)
     for words, count in found.most_common():
-        console.print(f"found all the same, {count} times: {escape(words)}", soft_wrap=True)
+        console.print(f"found all the same, {count} time{'' if count == 1 else 's'}: {escape(words)}", soft_wrap=True)
     if out is not None:
         console.print(f"{escape(str(out))}: set analytics.thresholds to it", soft_wrap=True)
     if all(one.wanted is None for one in rows):

@@ -13,13 +13,11 @@ from railwatch.cli.output import describe, print_json
 from railwatch.cli.place import ConfigFile, JsonFlag
 from railwatch.config.loading import load_config
 from railwatch.pipeline import pipeline_settings
-from railwatch.replaying import replayed
+from railwatch.replaying import recommending, replayed
 from rules.loading import load_policies
-from rules.policy import ActionClass
-from rules.rails import Rails
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.recording import read_recording
-from telemetry.records import Mode, to_json
+from telemetry.records import to_json
 
 _DAY_NS = 86_400 * NS_PER_S  # what takes longer is told with its dates
 
@@ -33,7 +31,7 @@ def replay(
     """Run detectors, incidents and rules over a recording; nothing is carried out, decisions say what would be."""
     read = read_recording(recording)
     settings = pipeline_settings(load_config(config_file, os.environ), simulated=bool(read.meta.simulated))
-    settings = replace(settings, rails=Rails(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
+    settings = recommending(settings)
     if rules is not None:
         settings = replace(settings, policies=load_policies((rules,)))
     counts: Counter[str] = Counter()

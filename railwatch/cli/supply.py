@@ -7,8 +7,8 @@ import numpy as np
 import typer
 
 from analytics.supply.plausibility import resistance_problem, unit_problem
-from analytics.supply.series import SeriesEstimate, estimate_series
-from analytics.supply.thevenin import Identifiability
+from analytics.supply.series import MIN_SAMPLES, SeriesEstimate, estimate_series
+from analytics.supply.thevenin import MIN_CORRELATION, MIN_SPREAD_RATIO, Identifiability
 from railwatch.cli.logged_pair import LoggedPair, read_pair
 from railwatch.cli.output import print_json
 from railwatch.cli.place import JsonFlag
@@ -19,12 +19,14 @@ app = typer.Typer(no_args_is_help=True, help="Supply paths: what they are made o
 # which the halves of a clean recording agree.
 _HALVES_DIFFER_RATIO = 0.10
 _WORDS = {
-    Identifiability.TOO_FEW_SAMPLES: "too few samples: {samples} that can be used",
+    Identifiability.TOO_FEW_SAMPLES: "too few samples: {samples} that can be used, {needed} needed{apart}",
     Identifiability.LOAD_TOO_STEADY: "the load is too steady: the current must move by more than 3 % of its largest",
-    Identifiability.NOT_CORRELATED: "voltage does not follow current (r = {correlation:.2f}, needs below -0.90)",
+    Identifiability.NOT_CORRELATED: "voltage does not follow current (r = {correlation:.2f}, needs below -0.90){sign}",
     Identifiability.TIME_SKEW: "time skew: voltage and current were not taken together, they fit better {skew}",
     Identifiability.TOO_UNCERTAIN: "the bounds lie wider than half the answer; more samples or load steps needed",
 }
+
+_STUCK = "the voltage stays at one value while the current moves: it is stuck, or its sensor is too coarse"
 
 
 @app.callback()
@@ -37,7 +39,7 @@ def root() -> None:
 )
 def estimate(
     file: Annotated[Path, typer.Argument(help="A CSV file with a header, gzip too, or .npz; any sampling rate.")],
-    time: Annotated[str, typer.Option("--time", help="The column of times: seconds, or ISO 8601.")],
+    time: Annotated[str, typer.Option("--time", help="The column of times: seconds, epoch stamps, or ISO 8601.")],
     voltage: Annotated[str, typer.Option("--voltage", help="The column of voltages in V; of .npz also name:index.")],
     current: Annotated[str, typer.Option("--current", help="The column of currents in A; of .npz also name:index.")],
     temperature: Annotated[
@@ -75,11 +77,7 @@ def _problem(file: Path, key: str, found: str, expected: str) -> Problem:
 def _sentence(pair: LoggedPair, found: SeriesEstimate) -> str:
     left_out = _left_out(pair, found)
     if found.source_resistance_ohm is None or found.source_resistance_bounds_ohm is None:
-        skew = "" if found.skew_s is None else f"{abs(found.skew_s) * 1e3:.3g} ms {_side(found.skew_s)}"
-        why = _WORDS[found.identifiability].format(
-            samples=found.samples, correlation=found.correlation or 0.0, skew=skew
-        )
-        return f"source resistance not identifiable: {why}{left_out}"
+        return f"source resistance not identifiable: {_why_not(pair, found)}{left_out}"
     low_ohm, high_ohm = found.source_resistance_bounds_ohm
     low_v, high_v = found.open_circuit_bounds_v or (np.nan, np.nan)
     parts = [
@@ -99,6 +97,29 @@ def _sentence(pair: LoggedPair, found: SeriesEstimate) -> str:
     return ", ".join(parts) + left_out
 
 
+def _why_not(pair: LoggedPair, found: SeriesEstimate) -> str:
+    if _is_stuck(pair, found):
+        return _STUCK
+    correlation = found.correlation or 0.0
+    return _WORDS[found.identifiability].format(
+        samples=found.samples,
+        needed=MIN_SAMPLES,
+        apart="" if found.samples < MIN_SAMPLES else " that lie 20 ms apart and do not repeat the one before",
+        correlation=correlation,
+        sign="; is the sign of the current wrong?" if correlation > MIN_CORRELATION else "",
+        skew="" if found.skew_s is None else f"{abs(found.skew_s) * 1e3:.3g} ms {_side(found.skew_s)}",
+    )
+
+
+def _is_stuck(pair: LoggedPair, found: SeriesEstimate) -> bool:
+    """Say whether there are samples enough, the current moves, and the voltage is the same in all of them."""
+    known = np.isfinite(pair.voltage_v) & np.isfinite(pair.current_a)
+    if found.samples < MIN_SAMPLES or np.ptp(pair.voltage_v[known]) > 0.0:
+        return False
+    amps = pair.current_a[known]
+    return bool(np.std(amps) > MIN_SPREAD_RATIO * np.abs(amps).max())
+
+
 def _side(skew_s: float) -> str:
     return "with the voltage moved back" if skew_s > 0 else "with the current moved back"
 
@@ -114,10 +135,14 @@ def _rate(period_s: float) -> str:
     return f"{rate_hz:.3g} Hz" if rate_hz < 1000.0 else f"{rate_hz / 1e3:.3g} kHz"
 
 
+def _reason(pair: LoggedPair, found: SeriesEstimate) -> str:
+    return "the voltage does not move" if _is_stuck(pair, found) else found.identifiability.value
+
+
 def _fields(pair: LoggedPair, found: SeriesEstimate) -> dict[str, Any]:
     return {
         "identifiable": found.identified,
-        "reason": None if found.identified else found.identifiability.value,
+        "reason": None if found.identified else _reason(pair, found),
         "open_circuit_v": found.open_circuit_v,
         "open_circuit_bounds_v": found.open_circuit_bounds_v,
         "source_resistance_ohm": found.source_resistance_ohm,

@@ -1,5 +1,6 @@
 """The fleet loop: which windows it judges, how late data may come, and what stands above the nodes."""
 
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -50,7 +51,10 @@ class Fleet(Section):
     )
     feeds: dict[str, Names] = Field(
         default={},
-        description="Nodes by the feed, PDU or bus bar that they hang on; tags `feed` and `pdu` tell as well.",
+        description=(
+            "Nodes by the feed, PDU or bus bar that they hang on, a node with two feeds under both; tags `feed` and "
+            "`pdu` tell as well."
+        ),
     )
     racks: dict[str, Names] = Field(
         default={}, description="Nodes by the rack whose air they breathe; the tag `rack` tells as well."
@@ -60,6 +64,14 @@ class Fleet(Section):
     def _whole_seconds(self) -> Self:
         if self.every != int(self.every) or self.lateness != int(self.lateness):
             raise ValueError("fleet.every and fleet.lateness in whole seconds")
+        return self
+
+    @model_validator(mode="after")
+    def _a_node_stands_in_one_rack(self) -> Self:
+        counts = Counter(name for members in self.racks.values() for name in members)
+        twice = sorted(name for name, count in counts.items() if count > 1)
+        if twice:
+            raise ValueError(f"each node in one rack, since it breathes the air of one: {', '.join(twice)}")
         return self
 
     @property

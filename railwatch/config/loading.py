@@ -1,6 +1,6 @@
 """Where configuration comes from: defaults, then a YAML file, then environment variables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +61,24 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
                 else Problem(where=variable, line=None, key=problem.key, found=problem.found, expected=problem.expected)
             )
         raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0)) from err
+    problems += _too_late(config, where=where, lines=lines, from_environment=from_environment)
     if problems:
         raise ConfigError(problems)
     return config
+
+
+def _too_late(config: Config, *, where: str, lines: Lines, from_environment: Mapping[str, str]) -> Iterator[Problem]:
+    """Give what is wrong where somebody set a lateness in which the slowest rows of the nodes cannot come."""
+    rare_s = config.sampling.rare
+    if "lateness" in config.fleet.model_fields_set and config.fleet.lateness <= rare_s:
+        variable = from_environment.get("fleet.lateness")
+        yield Problem(
+            where=variable or where,
+            line=None if variable else lines.get(("fleet", "lateness")),
+            key="fleet.lateness",
+            found=f"got {config.fleet.lateness:g} s",
+            expected=f"more than sampling.rare of the nodes, {rare_s:g} s if this file sets no other",
+        )
 
 
 def _overlay(data: dict[str, Any], environ: Mapping[str, str], problems: list[Problem]) -> dict[str, str]:

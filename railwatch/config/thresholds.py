@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from analytics.calibration.statistics import BY_NAME, raised
 from analytics.detectors.limits import DetectorLimits
 from railwatch.config.models import Config
-from telemetry.documents import check_document, read_document
+from telemetry.documents import Lines, check_document, read_document
 from telemetry.errors import ConfigError, Problem
 
 _HEAD = """\
@@ -42,6 +42,9 @@ def write_thresholds(path: Path, held: ThresholdFile) -> None:
 def read_thresholds(path: Path) -> ThresholdFile:
     """Read the file; ConfigError with every problem of it."""
     data, lines = read_document(path)
+    if not isinstance(data, dict):
+        found, expected = "no keys and values", "what railwatch models calibrate writes"
+        raise ConfigError([Problem(where=str(path), line=1, key="(document)", found=found, expected=expected)])
     held = check_document(ThresholdFile, data, where=str(path), lines=lines)
     problems = [
         Problem(
@@ -57,6 +60,19 @@ def read_thresholds(path: Path) -> ThresholdFile:
     if problems:
         raise ConfigError(problems)
     return held
+
+
+def check_thresholds(config: Config, *, where: str, lines: Lines) -> None:
+    """Refuse a configuration whose file of thresholds is missing, at the key that names it, or cannot be used."""
+    path, key = config.analytics.thresholds, ("analytics", "thresholds")
+    if path is None:
+        return
+    if not path.is_file():
+        found, expected = f"no file {str(path)!r}", "one that railwatch models calibrate wrote"
+        raise ConfigError(
+            [Problem(where=where, line=lines.get(key), key=".".join(key), found=found, expected=expected)]
+        )
+    read_thresholds(path)
 
 
 def limits_of(config: Config) -> DetectorLimits:

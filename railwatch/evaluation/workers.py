@@ -1,9 +1,11 @@
 """Runs on all cores: each in a process of its own kind, results in the order of the work."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
 from typing import TypeVar
 
 Work = TypeVar("Work")
@@ -29,7 +31,34 @@ def each(
             done()
         return
     # A fresh interpreter each: nothing of this process, neither threads nor a terminal, goes over.
-    with ProcessPoolExecutor(max_workers=count, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(do, work):
+    with ProcessPoolExecutor(max_workers=count, mp_context=get_context("spawn")) as pool, none_left_at_work():
+        with _interrupt_held():
+            results = pool.map(do, work)
+        for result in results:
             yield result
             done()
+
+
+@contextmanager
+def none_left_at_work() -> Iterator[None]:
+    """End the workers that were started inside where something else than their results ends it: nobody waits."""
+    before = set(active_children())
+    try:
+        yield
+    except BaseException:
+        for child in set(active_children()) - before:
+            child.terminate()
+        raise
+
+
+@contextmanager
+def _interrupt_held() -> Iterator[None]:
+    """Hold Ctrl-C back, here until the end and for good in processes that begin inside, which this one ends itself.
+
+    The terminal sends it to all of them, and each would print where it was at work.
+    """
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)

@@ -105,6 +105,14 @@ def test_gaps_and_a_clock_that_steps_back_cost_rows_and_no_flags(run: Run, tmp_p
     assert sum(row["flag"] == "1" for row in rows) < 10
 
 
+def test_a_column_that_is_left_out_is_told_with_what_it_lacks(run: Run, tmp_path: Path) -> None:
+    table = values()
+    table[0:600:2, 1] = np.nan
+    _, out, _ = run(write(tmp_path / "a.csv", table), "--time", "t", "--out", tmp_path / "s.csv")
+    assert "left out: temp_c, only 300 of 600 healthy rows have numbers, more than 50% of them are needed" in out
+    assert "left out: host, not every cell of which is a number" in out
+
+
 def test_only_the_named_columns_are_scored(run: Run, tmp_path: Path) -> None:
     table = values()
     table[1500:1560, 1] += 15

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from analytics.connectivity.dither import plan_dither
 from railwatch.beside import beside
@@ -59,6 +60,19 @@ def test_where_the_clocks_of_a_recording_went_is_told_by_reason(run: Run, tmp_pa
     assert rows["gpu:GPU-0", "full clock"]["share_ratio"] > 0.9
 
 
+def test_a_gpu_that_was_lost_counts_only_while_it_was_read(run: Run, tmp_path: Path) -> None:
+    frame = braked()
+    rows = len(frame) // 4
+    frame.values[rows:, 0] = np.nan
+    status, out, _ = run("clocks", str(recorded(tmp_path / "a.parquet", frame)), "--json")
+    assert status == 0
+    found = {(row["entity_id"], row["reason"]): row for row in objects(out)}
+    assert 14.0 < found["gpu:GPU-0", "full clock"]["seconds"] < 16.0
+    assert found["gpu:GPU-0", "full clock"]["share_ratio"] > 0.9
+    assert found["gpu:GPU-0", "not seen"]["share_ratio"] == 0.0
+    assert 59.0 < found["gpu:GPU-1", "full clock"]["seconds"] < 61.0
+
+
 def test_a_recording_without_gpus_is_refused_in_one_line(run: Run, tmp_path: Path) -> None:
     status, _, err = run("clocks", str(recorded(tmp_path / "a.parquet", rail(np.full((50, 1), 12.0)))))
     assert (status, len(err.splitlines())) == (3, 1)
@@ -78,6 +92,20 @@ def test_the_gpu_whose_power_a_voltage_follows_is_named_and_the_other_is_not() -
     (offered,) = found.offered
     assert "offered, not done" in offered
     assert beside(incident, [], TOPOLOGY).offered == ()
+
+
+@pytest.mark.parametrize(("late", "cause", "told"), [(0, Cause.HANG, 0), (2, Cause.HANG, 1), (0, Cause.SUPPLY_SAG, 1)])
+def test_that_a_voltage_falls_at_once_under_load_is_told_of_electrical_incidents_only(
+    late: int, cause: Cause, told: int
+) -> None:
+    rows = int(RATE_HZ * SECONDS)
+    rng = np.random.default_rng(3)
+    power = 250 + rng.normal(0, 30, (rows, 2))
+    volts = 12.0 + rng.normal(0, 0.01, (rows, 1))
+    volts[late:, 0] -= 1e-3 * (power[: rows - late, 1] - 250)
+    incident = scenes.incident(cause, root="gpu:GPU-1")
+    found = beside(incident, [gpus(power, sm_clock_mhz=np.full((rows, 2), 1500.0)), rail(volts)], TOPOLOGY)
+    assert len(found.leads) == told
 
 
 def test_a_plan_is_written_done_by_hand_and_judged(run: Run, tmp_path: Path) -> None:

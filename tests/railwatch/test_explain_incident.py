@@ -1,5 +1,6 @@
 """``railwatch explain incident``: the story, from a data folder and from a recording."""
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from analytics.classification.answers import ANSWERS
+from analytics.classification.symptoms import SYMPTOMS
 from railwatch.cli.incident_plot import plot
 from railwatch.story import story_of
 from telemetry.clock import NS_PER_S
@@ -16,7 +18,9 @@ from telemetry.recording import RecordingMeta, write_recording
 from telemetry.records import (
     Action,
     ActionState,
+    Cause,
     Decision,
+    FindingStatus,
     Incident,
     Mode,
     Outcome,
@@ -180,12 +184,64 @@ def test_a_plot_names_what_it_lacks(run: Run, data_dir: Path, monkeypatch: pytes
 def test_the_stake_is_taken_apart_into_hours_and_probability() -> None:
     told = story_of(INCIDENT, ())
     assert (
-        told.stake == "0.23 GPU-hours expected to be lost if nothing is done: 2.3 at stake x 10.0% probability; "
-        "priority: record"
+        told.stake == "0.23 GPU-hours expected to be lost if nothing is done: 2.3 at stake = 4 GPUs x (20 min restart "
+        "+ 15 min lost work, assumed) x 0.1 probability; priority: record"
     )
     assert told.done == ()
     lost: Incident = replace(INCIDENT, impact_gpu_hours=9.0, loss_probability=1.0)
     assert story_of(lost, ()).stake.endswith("priority: page")
+
+
+def test_every_telling_stands_at_its_own_time_and_an_action_over_several_gpus_once() -> None:
+    (raised,) = INCIDENT.findings
+    cleared = replace(raised, time_ns=LATER_NS, status=FindingStatus.CLEARED, summary="12 V at psu0 is back")
+    newest = replace(INCIDENT, findings=(cleared,), time_ns=LATER_NS)
+    (action,) = (one for one in records() if isinstance(one, Action))
+    caps = [
+        replace(action, id=f"a{gpu}", entity_id=f"gpu:GPU-{gpu}", wanted=wanted, time_ns=START_NS + second * NS_PER_S)
+        for second, wanted in ((1, 1300.0), (2, 1200.0), (3, 1057.0))
+        for gpu in range(4)
+    ]
+    told = story_of(newest, [raised, INCIDENT, *caps, cleared, newest])
+    assert [(one.time_ns, one.what) for one in told.seen] == [
+        (raised.time_ns, "supply_sag raised"),
+        (LATER_NS, "supply_sag cleared"),
+    ]
+    assert told.seen[0].words.startswith("12 V at psu0 sags to 11.30 V")
+    assert [one.words.partition("wanted ")[2][:4] for one in told.done] == ["1300", "1200", "1057"]
+    assert all("and 3 more" in one.words for one in told.done)
+
+
+def test_of_many_updates_those_between_are_counted() -> None:
+    (raised,) = INCIDENT.findings
+    updates = [
+        replace(raised, time_ns=START_NS + second * NS_PER_S, status=FindingStatus.UPDATED, summary=f"{second} V")
+        for second in range(1, 11)
+    ]
+    told = story_of(INCIDENT, [raised, *updates])
+    assert [one.words.partition(",")[0] for one in told.seen[1:]] == ["1 V", "8 more times", "10 V"]
+
+
+def test_what_was_told_is_not_told_again() -> None:
+    (raised,) = INCIDENT.findings
+    four = [replace(raised, id=f"f{gpu}:1", summary=f"gpu{gpu} hangs for 2{gpu} s") for gpu in range(4)]
+    hang = replace(INCIDENT, findings=tuple(four), summary=four[0].summary)
+    (notice,) = (one for one in records() if isinstance(one, Decision) and one.incident_id == INCIDENT.id)
+    told = story_of(hang, [replace(notice, reason=f"{four[0].summary}; also on gpu1")])
+    assert [one.words for one in told.seen] == ["gpu0 hangs for 20 s (and 3 more the same, figures aside)"]
+    assert [one.words for one in told.done] == ["clock_cap on gpu:GPU-0: for what was seen; also on gpu1"]
+
+
+def test_a_recording_without_records_is_told_as_replay_tells_it(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "sag.parquet"
+    assert run("simulate", "run", "psu-sag", "--seed", "7", "--duration", "20s", "--out", str(path))[0] == 0
+    status, _, err = run("explain", "incident", "i-nobody", "--recording", str(path))
+    found = re.search(r"there is (i-\w+) \(supply_sag\)", err)
+    assert found is not None, err
+    status, out, _ = run("explain", "incident", found[1], "--recording", str(path))
+    assert status == 0
+    assert "decision recommend" in out
+    assert "decision execute" not in out
 
 
 @pytest.mark.parametrize("cause", RootCause)
@@ -194,3 +250,17 @@ def test_every_class_is_explained(run: Run, cause: RootCause) -> None:
     (fields,) = objects(out)
     assert (status, fields["cause"], fields["check"]) == (0, cause.value, ANSWERS[cause].check)
     assert ANSWERS[cause].means in run("explain", "cause", cause.value)[1]
+
+
+@pytest.mark.parametrize("cause", [one for one in Cause if one.value not in ANSWERS])
+def test_every_headline_of_an_incident_is_explained_with_what_may_lie_behind_it(run: Run, cause: Cause) -> None:
+    status, out, _ = run("explain", "cause", cause.value, "--json")
+    (fields,) = objects(out)
+    assert (status, fields["behind"]) == (0, [one.value for one in SYMPTOMS[cause].behind])
+    assert SYMPTOMS[cause].means in run("explain", "cause", cause.value)[1]
+
+
+def test_a_word_that_heads_no_incident_is_answered_with_those_that_do(run: Run) -> None:
+    status, _, err = run("explain", "cause", "gremlins")
+    assert status == 2
+    assert "supply_sag" in err

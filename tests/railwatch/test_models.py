@@ -9,8 +9,9 @@ from railwatch.config.loading import load_config
 from railwatch.config.thresholds import limits_of, read_thresholds
 from telemetry.errors import ConfigError
 from telemetry.recording import RecordingMeta, write_recording
+from telemetry.records import Event
 from tests.analytics.detectors.novelty_scenes import node
-from tests.analytics.scenes import node_of
+from tests.analytics.scenes import event_of, node_of
 from tests.railwatch.test_cli import Run, objects
 from tests.railwatch.test_cli import run as run  # noqa: PLC0414  # the fixture
 
@@ -18,19 +19,28 @@ from tests.railwatch.test_cli import run as run  # noqa: PLC0414  # the fixture
 SHORT = "detectors: {novelty: {learn_windows: 30}}\n"
 
 
-def recorded(path: Path, *, hours: float) -> Path:
+def recorded(path: Path, *, hours: float, events: tuple[Event, ...] = ()) -> Path:
     """A healthy node with four GPUs."""
     frame = node(1, rows=round(hours * 120))
-    write_recording(path, [frame], topology=node_of(4, 0), meta=RecordingMeta(node="box", simulated=True))
+    meta = RecordingMeta(node="box", simulated=True)
+    write_recording(path, [frame], records=events, topology=node_of(4, 0), meta=meta)
     return path
 
 
 def test_too_little_healthy_time_is_said_and_nothing_is_raised(run: Run, tmp_path: Path) -> None:
     recording, out = recorded(tmp_path / "short.parquet", hours=0.5), tmp_path / "t.yaml"
     status, text, _ = run("models", "calibrate", str(recording), "--out", str(out))
-    assert status == 0
+    assert status == 1
     assert "too little healthy time" in text
     assert read_thresholds(out).thresholds == {}
+
+
+def test_an_error_in_time_that_was_said_to_be_healthy_is_told(run: Run, tmp_path: Path) -> None:
+    xid = event_of(at_s=60.0, code=79, entity_id="gpu:GPU-1")
+    status, text, _ = run("models", "calibrate", str(recorded(tmp_path / "a.parquet", hours=0.1, events=(xid,))))
+    assert status == 1  # six minutes are too little for any limit
+    assert "found all the same, 1 time: " in text
+    assert "gpu:GPU-1 by gpu_errors" in text
 
 
 def test_a_file_that_was_written_is_taken_by_the_configuration(run: Run, tmp_path: Path) -> None:
@@ -66,6 +76,7 @@ def test_thresholds_raise_the_limits_of_a_run_and_lower_none(tmp_path: Path) -> 
         ("version: 1\npages_per_node_month: 0.1\nhealthy_node_days: 1\nthresholds: {nope.x: 1}\n", "unknown limit"),
         ("version: 1\npages_per_node_month: 0.1\nhealthy_node_days: 1\nthresholds: {airflow.ratio: -1}\n", "above 0"),
         ("[]\n", "keys and values"),
+        ("time,v\n" + "0.1,12.0\n" * 1000, ":1: (document): no keys and values; expected what railwatch models"),
     ],
 )
 def test_a_bad_file_is_refused_with_one_line_that_names_it(tmp_path: Path, run: Run, text: str, named: str) -> None:
@@ -79,6 +90,16 @@ def test_a_bad_file_is_refused_with_one_line_that_names_it(tmp_path: Path, run: 
     (line,) = (out + err).strip().splitlines()
     assert str(held) in line
     assert named in line
+    assert len(line) - len(str(held)) < 300
+
+
+def test_a_file_that_is_missing_is_told_where_it_is_named(tmp_path: Path, run: Run) -> None:
+    config = tmp_path / "railwatch.yaml"
+    config.write_text("analytics:\n  thresholds: nowhere.yaml\n")
+    status, out, err = run("config", "check", str(config))
+    expected = "expected one that railwatch models calibrate wrote"
+    assert (status, out) == (2, "")
+    assert err == f"{config}:2: analytics.thresholds: no file 'nowhere.yaml'; {expected}\n"
 
 
 def test_a_budget_and_a_place_that_cannot_be_are_refused(tmp_path: Path, run: Run) -> None:

@@ -70,6 +70,25 @@ def test_what_cannot_be_told_ends_with_one_and_the_reason(run: Run) -> None:
     assert json.loads(out)["reason"] == "too few samples"
 
 
+def test_what_is_missing_or_the_wrong_way_round_is_named(run: Run) -> None:
+    assert "too few samples: 5 that can be used, 8 needed" in run(write(log()[:6]), *NAMES)[1]
+    assert "is the sign of the current wrong?" in run(write(log(amp=-1.0)), *NAMES)[1]
+    stuck = [",".join((row.split(",")[0], "12.1", row.split(",")[2])) for row in log()[1:]]
+    assert "not identifiable: the voltage stays at one value" in run(write(["t,v,a", *stuck]), *NAMES)[1]
+    assert json.loads(run("log.csv", *NAMES, "--json")[1])["reason"] == "the voltage does not move"
+
+
+@pytest.mark.parametrize("per_second", [1, 1_000, 1_000_000, 1_000_000_000])
+def test_stamps_since_1970_are_read_whatever_they_are_in(run: Run, per_second: int) -> None:
+    rows = (row.split(",", 1) for row in log()[1:])
+    lines = [f"{round((1_767_225_600 + float(time)) * per_second)},{rest}" for time, rest in rows]
+    if per_second == 1:
+        lines = lines[::10]  # whole seconds
+    status, out, err = run(write(["t,v,a", *lines]), *NAMES)
+    assert (status, err) == (0, "")
+    assert f"samples at {1 if per_second == 1 else 10} Hz" in out
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
@@ -80,6 +99,7 @@ def test_what_cannot_be_told_ends_with_one_and_the_reason(run: Run) -> None:
         (log(second=1e8), "log.csv: t: steps of 1e+07"),
         (["t,v,b", "0,1,2"], "log.csv: a: no such column among t, v, b"),
         (["t,v,a", "0,12,1", "1,twelve,1"], "log.csv:3: v: 'twelve'"),
+        (["t;v;a", "0;12,1;1"], "log.csv:2: v: '12,1'; expected a number with a decimal point"),
         (["t,v,a"], "log.csv: (file): no row of data"),
         ([""], "no such column among none"),
         ([*log(), *log()[1:]], "log.csv: t: 400 of 800 times that are not later"),

@@ -7,6 +7,7 @@ import pytest
 
 from analytics.fleet.judge import FleetJudge, FleetSettings, Judged
 from analytics.fleet.snapshot import pack_judge, unpack_judge
+from analytics.fleet.told import NodesTold
 from analytics.fleet.topology import Above
 from analytics.fleet.window import NodeIncident, Window
 from telemetry.clock import NS_PER_S
@@ -92,6 +93,18 @@ def test_what_a_node_told_itself_is_not_told_again() -> None:
               for window in windows]  # fmt: skip
     assert sum(one.folded for one in judged) == 1
     assert not any(one.incidents for one in judged)
+
+
+@pytest.mark.parametrize(("told_of", "is_told"), [("GPU-node2-3", False), ("GPU-node2-1", True)])
+def test_the_readings_of_a_gpu_that_its_node_told_is_lost_are_not_missed(told_of: str, *, is_told: bool) -> None:
+    incident = replace(own_incident("node2", Cause.GPU_LOST, 20.4), entity_id=f"gpu:{told_of}")
+    told = NodesTold()
+    told.hear([incident])
+    now_ns = START_NS + 60 * NS_PER_S
+    assert told.explains("node2", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns) is not is_told
+    assert not told.explains("node1", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns)
+    told.hear([replace(incident, time_ns=now_ns, state=IncidentState.CLOSED)])
+    assert not told.explains("node2", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns + 121 * NS_PER_S)
 
 
 def test_an_incident_of_the_fleet_ends_when_the_node_comes_to_tell_of_it_itself() -> None:

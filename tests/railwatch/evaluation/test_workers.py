@@ -1,6 +1,21 @@
+import os
+import signal
+import threading
+from multiprocessing import get_context
+
 import pytest
 
-from railwatch.evaluation.workers import each, processes
+from railwatch.evaluation.workers import each, none_left_at_work, processes
+
+
+def interrupted(number: int) -> int:
+    """Give the number, after what a terminal sends to every process at Ctrl-C."""
+    os.kill(os.getpid(), signal.SIGINT)
+    return number
+
+
+def time_out() -> None:
+    threading.Event().wait(60.0)
 
 
 @pytest.mark.parametrize("n_processes", [1, 2])
@@ -18,3 +33,17 @@ def test_what_a_worker_raises_is_raised_here(n_processes: int) -> None:
 
 def test_there_is_at_least_one_processor() -> None:
     assert processes() >= 1
+
+
+def test_a_worker_leaves_it_to_its_parent_what_an_interruption_means() -> None:
+    assert list(each(interrupted, [1, 2], done=lambda: None, n_processes=2)) == [1, 2]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_whoever_is_interrupted_waits_for_no_worker() -> None:
+    child = get_context("spawn").Process(target=time_out, daemon=True)
+    with pytest.raises(KeyboardInterrupt), none_left_at_work():  # noqa: PT012 -- what is begun inside is what counts
+        child.start()
+        raise KeyboardInterrupt
+    child.join(30.0)
+    assert child.exitcode == -signal.SIGTERM
