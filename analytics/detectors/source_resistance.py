@@ -199,8 +199,9 @@ class SourceResistance:
             now_ns=now_ns,
             elapsed_ns=min(max(passed_ns, 0), _LONGEST_STEP_NS),
             over=over,
-            under=used & ~dead & ~state.stepped & (current_a > 0.0),
-            seen=used,
+            under=~dead & ~state.stepped & (current_a > 0.0),
+            # Sensors that take turns: time counts for one also in the rows of the others, in which its value is held.
+            seen=np.isfinite(current_a),
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
         )
         lost = _begun(lost, changes, branches.since_ns)
@@ -226,8 +227,8 @@ class SourceResistance:
             now_ns=now_ns,
             elapsed_ns=min(max(passed_ns, 0), _LONGEST_STEP_NS),
             over=used & fall.fallen,
-            under=used & fall.back & (state.sagging.count == 0),
-            seen=used,
+            under=fall.back & (state.sagging.count == 0),
+            seen=np.isfinite(voltage_v),
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
         )
         sag, changes = tell(sag, changes, now_ns=now_ns, over=used & fall.fallen, badness=np.zeros(len(used)))

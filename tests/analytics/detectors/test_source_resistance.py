@@ -25,6 +25,16 @@ def told(*frames: Frame, state: SourceResistanceState | None = None) -> tuple[Fi
     return tuple(found)
 
 
+def sensors_in_turn(frame: Frame) -> Frame:
+    """Give each row twice: first one supply's sensors are read, then the other's, and what was not read is held."""
+    values, times_ns = np.repeat(frame.values, 2, axis=0), np.repeat(frame.time_ns, 2)
+    values[2::2, 1] = values[1:-1:2, 1]
+    fresh = np.zeros(values.shape, dtype=np.bool_)
+    fresh[::2, 0], fresh[1::2, 1] = True, True
+    times_ns[1::2] += (frame.time_ns[1] - frame.time_ns[0]) // 2
+    return replace(frame, values=values, time_ns=times_ns, fresh=fresh)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_a_joint_that_works_loose_is_told_of_its_own_supply_with_the_numbers(seed: int) -> None:
     (finding,) = told(scenes.ageing(seed))
@@ -65,11 +75,13 @@ def test_a_load_that_ends_is_no_lost_supply() -> None:
     assert told(scenes.frame(scenes.rail(amps, seed=2), amps)) == ()
 
 
-def test_a_supply_that_comes_back_clears_after_some_seconds() -> None:
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_a_supply_that_comes_back_clears_after_some_seconds(*, in_turn: bool) -> None:
     amps, gone = scenes.load(4), slice(160, 200)
     volts = scenes.rail(amps, seed=4)
     amps[gone, 0], amps[gone, 1] = amps[gone, 0] * 2.0, np.random.default_rng(0).normal(0.0, 0.02, 40)
-    found = told(scenes.frame(volts, amps))
+    frame = scenes.frame(volts, amps)
+    found = told(sensors_in_turn(frame) if in_turn else frame)
     assert [one.status for one in found if one.cause is Cause.SUPPLY_LOST] == [
         FindingStatus.RAISED,
         FindingStatus.CLEARED,
