@@ -9,12 +9,13 @@ from tests.integration.running import LiveStream, node_up
 pytestmark = [pytest.mark.integration, pytest.mark.alone, pytest.mark.timeout(120)]
 
 
-def test_live_values_are_on_the_page_within_ten_seconds_of_the_start(tmp_path: Path) -> None:
+def test_live_values_are_on_the_page_within_half_a_minute_of_the_start(tmp_path: Path) -> None:
     with node_up(tmp_path / "data", "--simulate", "v100x4") as node:
         stream = LiveStream(node)
         first_sample_s = _first_sample_s(stream)
         stream.close()
-    assert first_sample_s < 10.0
+    # Some seconds on a machine that does nothing else; the bound only tells a start that waits for something.
+    assert first_sample_s < 30.0
 
 
 def _first_sample_s(stream: LiveStream) -> float:
