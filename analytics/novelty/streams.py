@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analytics.anew import begun_anew
 from analytics.calibration.tail import expected_threshold
 from telemetry.frames import FloatArray, MaskArray
 
@@ -115,17 +116,7 @@ def take_in(
 def forget(models: StreamModels, where: MaskArray, plan: StreamPlan) -> StreamModels:
     """Learn the entities marked anew, because somebody accepted that they are others now."""
     size, n_features = models.centre.shape
-    fresh = StreamModels.unknown(size, n_features, plan)
-    column, table = where[:, np.newaxis], where[:, np.newaxis, np.newaxis]
-    return StreamModels(
-        windows=np.where(where, fresh.windows, models.windows),
-        counts=np.where(column, fresh.counts, models.counts),
-        centre=np.where(column, fresh.centre, models.centre),
-        form=np.where(table, fresh.form, models.form),
-        load_variance=np.where(where, fresh.load_variance, models.load_variance),
-        maxima=np.where(column, fresh.maxima, models.maxima),
-        threshold=np.where(where, fresh.threshold, models.threshold),
-    )
+    return begun_anew(models, StreamModels.unknown(size, n_features, plan), where)
 
 
 def _learned(models: StreamModels, features: FloatArray, where: MaskArray) -> StreamModels:

@@ -5,10 +5,11 @@ mains leaves a regulated load its power, so the current rises only by as much as
 the only one of a rail, may as well have lost its contact; at the voltage of mains no contact costs a tenth.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from analytics.anew import begun_anew
 from analytics.connectivity import GroupArray
 from analytics.supply.branches import group_sum
 from telemetry.frames import FloatArray, MaskArray
@@ -89,10 +90,7 @@ def fall_row(
 
 def forget(fall: InputFall, accepted: MaskArray) -> InputFall:
     """Learn anew what is usual where a person accepted that the supply is another one now, as on other mains."""
-    fresh = InputFall.unknown(len(accepted))
-    return InputFall(
-        **{one.name: np.where(accepted, getattr(fresh, one.name), getattr(fall, one.name)) for one in fields(fall)}
-    )
+    return begun_anew(fall, InputFall.unknown(len(accepted)), accepted)
 
 
 def _noted(fall: InputFall, voltage_v: FloatArray, power_w: FloatArray, usual: MaskArray) -> InputFall:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from analytics.anew import begun_anew
 from analytics.change.cusum import CusumState, cusum_step
 from analytics.supply.thevenin import Z_95
 from telemetry.frames import FloatArray, MaskArray
@@ -128,17 +129,7 @@ def add_hour(
 
 def accept(state: SlowChange, accepted: MaskArray) -> SlowChange:
     """Learn the baseline anew where a person accepted that the path is another one now."""
-    fresh = SlowChange.new(len(accepted))
-    return SlowChange(
-        learnt=np.where(accepted[:, np.newaxis], fresh.learnt, state.learnt),
-        hours=np.where(accepted, fresh.hours, state.hours),
-        centre=np.where(accepted, fresh.centre, state.centre),
-        centre_sd=np.where(accepted, fresh.centre_sd, state.centre_sd),
-        scatter=np.where(accepted, fresh.scatter, state.scatter),
-        cusum=state.cusum.cleared(accepted),
-        effect=np.where(accepted, fresh.effect, state.effect),
-        variance=np.where(accepted, fresh.variance, state.variance),
-    )
+    return begun_anew(state, SlowChange.new(len(accepted)), accepted)
 
 
 def _judged(state: SlowChange, value: FloatArray, seen: MaskArray, sd_ratio: FloatArray) -> SlowChange:

@@ -16,8 +16,9 @@ from railwatch.fleet.records import event_of, finding_of, incident_of
 from railwatch.fleet.rows import TableBuilder, columns_of, empty_cells, merged_by_entity, tag_key
 from telemetry.clock import NS_PER_MS, NS_PER_S
 from telemetry.entities import EntityKind
-from telemetry.errors import NotPermittedError, TransientError
+from telemetry.errors import TransientError
 from telemetry.frames import FloatArray
+from telemetry.store.answer import text_of
 
 # One numeric field a record, which every record has.
 _TOLD_BY = {"finding": "lasted_s", "incident": "open_s", "event": "severity_rank"}
@@ -102,15 +103,10 @@ class VictoriaFleetReader:
             "start": str(start_ns / NS_PER_S),
             "end": str((stop_ns // NS_PER_MS - 1) / 1000),
         }
-        try:
-            answer = self._pool.request("GET", self._url, fields=fields, timeout=self._timeout_s, retries=False)
-        except urllib3.exceptions.HTTPError as err:
-            raise TransientError(f"{self._url}: not reached: {err}") from err
-        text = answer.data.decode(errors="replace")
-        if answer.status in (401, 403):
-            raise NotPermittedError(f"{self._url}: HTTP {answer.status}: {text.strip()[:300]}")
-        if answer.status != 200:
-            raise TransientError(f"{self._url}: HTTP {answer.status}: {text.strip()[:300]}")
+        text = text_of(
+            self._url,
+            lambda: self._pool.request("GET", self._url, fields=fields, timeout=self._timeout_s, retries=False),
+        )
         try:
             found = [json.loads(line) for line in text.splitlines()]
             for one in found:

@@ -6,7 +6,8 @@ from typing import Any
 
 import urllib3
 
-from telemetry.errors import NotPermittedError, TransientError
+from telemetry.errors import TransientError
+from telemetry.store.answer import text_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +56,12 @@ class InfluxQl:
             The server cannot be reached, is in trouble, or refuses the statement.
         """
         fields = {"q": statement, "epoch": "ns"} | ({} if database is None else {"db": database})
-        try:
-            answer = self._pool.request("POST", self._url, fields=fields, timeout=self._timeout_s, retries=False,
-                                        encode_multipart=False)  # fmt: skip
-        except urllib3.exceptions.HTTPError as err:
-            raise TransientError(f"{self._url}: not reached: {err}") from err
-        text = answer.data.decode(errors="replace")
-        if answer.status in (401, 403):
-            raise NotPermittedError(f"{self._url}: HTTP {answer.status}: {text.strip()[:300]}")
-        if answer.status != 200:
-            raise TransientError(f"{self._url}: HTTP {answer.status}: {text.strip()[:300]}")
+        text = text_of(
+            self._url,
+            lambda: self._pool.request(
+                "POST", self._url, fields=fields, timeout=self._timeout_s, retries=False, encode_multipart=False
+            ),
+        )
         try:
             results = json.loads(text)["results"]
         except (ValueError, KeyError, TypeError) as err:

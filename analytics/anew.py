@@ -1,0 +1,27 @@
+"""What was learnt of some entities begins anew, because a person accepted that they are others now."""
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from telemetry.frames import MaskArray
+
+_State = TypeVar("_State")
+
+
+def begun_anew(state: _State, fresh: _State, where: MaskArray) -> _State:
+    """Give a dataclass of arrays with what `fresh` holds on the entities marked ``(n_entities,)``.
+
+    The first axis of every array is the entity; dataclasses within are taken in the same way.
+    """
+    kind: Callable[..., _State] = type(state)
+    names = (one.name for one in fields(cast("Any", state)))
+    return kind(**{name: _chosen(getattr(state, name), getattr(fresh, name), where) for name in names})
+
+
+def _chosen(held: Any, fresh: Any, where: MaskArray) -> Any:
+    if is_dataclass(held):
+        return begun_anew(held, fresh, where)
+    return np.where(where.reshape(-1, *[1] * (held.ndim - 1)), fresh, held)
