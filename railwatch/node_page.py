@@ -21,6 +21,7 @@ from railwatch import __version__
 from railwatch.keeping import Keeper
 from railwatch.sampling import AUTO_FIXED_HZ, read_statuses
 from railwatch.session import Session
+from rules.policy import ActionClass
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import EntityKind, Topology
 from telemetry.errors import EnvironmentLacksError, TransientError
@@ -99,8 +100,8 @@ class NodePage:
             health=health,
             health_reason=reason,
             modes=tuple(
-                ActionMode(action=name, mode=mode.resolve(simulated=self._session.simulated))
-                for name, mode in (("clock_cap", modes.clock_cap), ("notify", modes.notify))
+                ActionMode(action=action.value, mode=modes.of(action).resolve(simulated=self._session.simulated))
+                for action in ActionClass
             ),
             store=self._keeper.status(),
             sampler=SamplerStatus(rate_hz=self._fast_hz(), last_sample_ns=last_ns),

@@ -22,10 +22,7 @@ def policies_of(config: Config) -> tuple[Policy, ...]:
 
 def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:
     """Give what the guard judges and decides by."""
-    modes = {
-        ActionClass.CLOCK_CAP: config.actions.clock_cap.resolve(simulated=simulated),
-        ActionClass.NOTIFY: config.actions.notify.resolve(simulated=simulated),
-    }
+    modes = {action: config.actions.of(action).resolve(simulated=simulated) for action in ActionClass}
     return PipelineSettings(
         policies=policies_of(config),
         rails=config.rails.rails(modes),

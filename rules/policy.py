@@ -24,7 +24,14 @@ class ActionClass(StrEnum):
     """What a policy may ask for; modes and budgets are kept per class."""
 
     CLOCK_CAP = "clock_cap"
+    POWER_CAP = "power_cap"
+    FAN = "fan"
     NOTIFY = "notify"
+    CHECKPOINT = "checkpoint"
+    DRAIN = "drain"
+    REQUEUE = "requeue"
+    HOOK = "hook"
+    POWER_CYCLE = "power_cycle"
 
 
 class Verb(StrEnum):

@@ -66,6 +66,7 @@ class EventKind(StrEnum):
     FABRIC = "fabric"
     RECORDING = "recording"
     BASELINE = "baseline"
+    APPROVAL = "approval"
 
 
 class Cause(StrEnum):
@@ -135,6 +136,7 @@ class Verdict(StrEnum):
     RECOMMEND = "recommend"
     OBSERVE = "observe"
     REFUSE = "refuse"
+    PENDING = "pending"
 
 
 class ActionState(StrEnum):
@@ -254,7 +256,12 @@ class Incident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A rule's output for one incident, and what the rails made of it."""
+    """A rule's output for one incident, and what the rails made of it.
+
+    At most one of `clock_mhz`, `power_limit_w` and `fan_ratio` is set, where the action moves such a knob. `parameters`
+    are what its policy hands to an actuator outside the GPU, such as the program of a hook. A decision that waits for
+    a person has the verdict `pending` until `expires_ns`.
+    """
 
     id: str
     time_ns: int
@@ -267,6 +274,10 @@ class Decision:
     mode: Mode
     verdict: Verdict
     reason: str
+    power_limit_w: float | None = None
+    fan_ratio: float | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+    expires_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

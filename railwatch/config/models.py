@@ -10,16 +10,15 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from agent.actuation.limits import UnreadableClocks
 from analytics.detectors.limits import DetectorLimits
 from analytics.incidents.book import BookSettings
+from railwatch.config.actions import Actions
 from railwatch.config.fleet import Fleet
 from railwatch.config.recorder import Recorder
 from railwatch.config.section import Section, UserPath, at_least, web_url
 from railwatch.config.sources import AutoHz, Sources
 from rules.rails import RailsSettings
 from telemetry.durations import DurationS, SizeBytes
-from telemetry.records import Mode
 
 
 class StoreKind(StrEnum):
@@ -28,21 +27,6 @@ class StoreKind(StrEnum):
     EMBEDDED = "embedded"
     INFLUXDB1 = "influxdb1"
     INFLUXDB2 = "influxdb2"
-
-
-class ActionMode(StrEnum):
-    """How far an action class may go; auto is enforce on a simulated node and observe on real hardware."""
-
-    AUTO = "auto"
-    OBSERVE = "observe"
-    RECOMMEND = "recommend"
-    ENFORCE = "enforce"
-
-    def resolve(self, *, simulated: bool) -> Mode:
-        """Say what it means on this node."""
-        if self is ActionMode.AUTO:
-            return Mode.ENFORCE if simulated else Mode.OBSERVE
-        return Mode(self.value)
 
 
 class Node(Section):
@@ -135,23 +119,6 @@ class Store(Section):
         if self.kind is not StoreKind.EMBEDDED and self.url is None:
             raise ValueError(f"store.url, since store.kind is {self.kind.value}")
         return self
-
-
-class Actions(Section):
-    """How far each class of action may go."""
-
-    clock_cap: ActionMode = Field(
-        default=ActionMode.AUTO,
-        description="Capping GPU clocks: `auto` enforces on a simulated node and observes on real hardware.",
-    )
-    unreadable_clocks: UnreadableClocks = Field(
-        default=UnreadableClocks.REFUSE,
-        description=(
-            "Whether clocks are capped through locked clocks, which the driver does not show: "
-            "a lock that a person set is lost when the cap is released."
-        ),
-    )
-    notify: ActionMode = Field(default=ActionMode.AUTO, description="Telling people.")
 
 
 class Rules(Section):
