@@ -11,7 +11,6 @@ from railwatch.cli.output import print_json, print_problems
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
 from railwatch.config.reference import sample_yaml
-from railwatch.config.thresholds import check_thresholds
 from telemetry.documents import Lines, read_document
 from telemetry.errors import ConfigError, Problem
 
@@ -27,7 +26,6 @@ def check(file: Annotated[Path, typer.Argument(help="The YAML file.")], as_json:
         config = load_config(file, os.environ)
         data, lines = read_document(file)
         _check_group(config, file, lines)
-        check_thresholds(config, where=str(file), lines=lines)  # a run refuses a file of thresholds that it cannot use
     except ConfigError as err:
         print_problems(err.problems, as_json=as_json)
         raise typer.Exit(2) from err

@@ -16,7 +16,14 @@ from telemetry.records import Cause, RootCause
 
 app = typer.Typer(no_args_is_help=True, help="Explain a code, a cause or an incident in words a person can act on.")
 
-Code = Annotated[int, typer.Argument(min=0, help="The number in the log.")]
+
+def _code(text: str) -> int:
+    if not text.isdecimal():
+        raise typer.BadParameter(f"{text!r}; expected the number in the log, such as 79")
+    return int(text)
+
+
+Code = Annotated[int, typer.Argument(parser=_code, metavar="CODE", help="The number in the log.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 

@@ -1,5 +1,6 @@
 """What all readers of somebody's logged file share: how it is opened, what parts its columns, what a cell says."""
 
+import csv
 import gzip
 import math
 import re
@@ -26,7 +27,7 @@ def opened(file: Path) -> Iterator[TextIO]:
     Raises
     ------
     ConfigError
-        It cannot be read.
+        It cannot be read, or turns out to be no table of text while it is read.
     """
     try:
         with file.open("rb") as raw:
@@ -34,6 +35,10 @@ def opened(file: Path) -> Iterator[TextIO]:
         how = gzip.open if packed else open
         with how(file, "rt", encoding="utf-8-sig", newline="") as text:
             yield text
+    except UnicodeDecodeError as err:
+        raise refused(file, "(file)", "not UTF-8 text", "a CSV file in UTF-8") from err
+    except (csv.Error, EOFError, gzip.BadGzipFile) as err:
+        raise refused(file, "(file)", str(err), "a CSV file with a header") from err
     except OSError as err:
         raise refused(file, "(file)", reason(err), "a file that can be read") from err
 

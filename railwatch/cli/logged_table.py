@@ -1,7 +1,6 @@
 """A table of series out of a CSV file that anybody's logger wrote: a column of times, and columns of numbers."""
 
 import csv
-import gzip
 import math
 from array import array
 from collections.abc import Sequence
@@ -47,10 +46,7 @@ def read_table(file: Path, *, time: str, columns: Sequence[str] | None) -> Logge
         The file cannot be read, lacks a column, or holds something else than numbers, named in one line.
     """
     with opened(file) as text:
-        try:
-            table = _table(file, text, time=time, columns=columns)
-        except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile) as err:
-            raise refused(file, "(file)", str(err), "a CSV file with a header") from err
+        table = _table(file, text, time=time, columns=columns)
     if table.backward.sum() > MAX_BACKWARD_RATIO * len(table.times):
         found = f"{int(table.backward.sum())} of {len(table.times)} times that are not later than those before"
         raise refused(file, time, found, "times that rise")

@@ -64,6 +64,10 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
     problems += _too_late(config, where=where, lines=lines, from_environment=from_environment)
     if problems:
         raise ConfigError(problems)
+    if config.analytics.thresholds is not None:  # what reads them need not be loaded where there are none
+        from railwatch.config.thresholds import check_thresholds  # noqa: PLC0415
+
+        check_thresholds(config, where=from_environment.get("analytics.thresholds", where), lines=lines)
     return config
 
 

@@ -156,7 +156,7 @@ def test_files_that_cannot_be_read_or_written_are_told_in_one_line(run: Run, tmp
         ("none.csv", "No such file"),
         ("empty.csv", "no such column among none"),
         ("head.csv", "no row of data"),
-        ("bytes.csv", "expected a CSV file with a header"),
+        ("bytes.csv", "not UTF-8 text; expected a CSV file in UTF-8"),
         ("twice.csv", "the name of two columns"),
     ):
         status, _, err = run(tmp_path / name, "--time", "t", "--out", tmp_path / "s.csv")
