@@ -19,7 +19,8 @@ from analytics.detectors.supply_limits import SupplyHeadroomLimits
 from analytics.detectors.wording import Statement, evidence, word
 from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full, restart
 from analytics.supply.branches import known_count
-from analytics.supply.headroom import Path, predict
+from analytics.supply.dip_impedance import DipImpedance
+from analytics.supply.headroom import TRANSIENT_OHM, Path, predict
 from analytics.supply.reference import Reference, look
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -92,6 +93,7 @@ class SupplyHeadroomState:
     blocks: Blocks
     means: BlockMeans
     reference: Reference
+    dips: DipImpedance
     load: Load
     stepping: Conditions
     overload: Conditions
@@ -119,6 +121,7 @@ class SupplyHeadroom:
             blocks=Blocks.empty(size),
             means=BlockMeans.empty(size),
             reference=Reference.unknown(size),
+            dips=DipImpedance.unknown(size),
             load=Load.none(size),
             stepping=Conditions.idle(size),
             overload=Conditions.idle(size),
@@ -171,6 +174,8 @@ class SupplyHeadroom:
         seen = means.samples > 0
         high_a, low_a = np.where(seen, load.high_a, np.nan), np.where(seen, load.low_a, np.nan)
         swings = (high_a - low_a) > limits.swing_ratio * high_a
+        lowest_v = np.where(load.lowest_v > _IMPLAUSIBLE_BELOW_V, load.lowest_v, np.nan)
+        dips = state.dips.after(reference, stepped=seen & swings, high_a=high_a, low_a=low_a, lowest_v=lowest_v)
         sound = ~(reference.ratio() > limits.flat_ratio)
         low = (load.lowest_v < limits.minimum_v) & (load.lowest_v > _IMPLAUSIBLE_BELOW_V)
         mean_w = means.mean_a * means.mean_v
@@ -195,7 +200,7 @@ class SupplyHeadroom:
             steps=np.where(seen, np.where(stepped, load.steps + 1, 0.0), load.steps),
             plateaus=np.where(seen, np.where(stayed, load.plateaus + 1, 0.0), load.plateaus),
         )
-        return replace(state, blocks=blocks, means=means, reference=reference, load=load)
+        return replace(state, blocks=blocks, means=means, reference=reference, dips=dips, load=load)
 
     def _judge(
         self, state: SupplyHeadroomState, now_ns: int, *, full: bool
@@ -277,7 +282,7 @@ def _say(
     high_a, low_a = float(load.block_high_a[index]), float(load.block_low_a[index])
     ratio, worst_v = (
         float(reference.ratio()[index]),
-        _worst(reference, index, high_a=high_a, low_a=low_a, limits=limits),
+        _worst(state, index, high_a=high_a, low_a=low_a, limits=limits),
     )
     sound = f"its source resistance is {ratio:.2f} times what it was" if np.isfinite(ratio) else "path not known yet"
     if status is FindingStatus.CLEARED:
@@ -306,13 +311,17 @@ def _say(
             ("limit_v", limits.minimum_v, "V"),
             ("predicted_dip_v", worst_v, "V"),
             ("source_resistance_ohm", float(reference.now_ohm[index]), "ohm"),
+            ("transient_impedance_ohm", float(state.dips.ohm[index]), "ohm"),
             ("rise_ratio", ratio, "ratio"),
         ),
     )
 
 
-def _worst(reference: Reference, index: int, *, high_a: float, low_a: float, limits: SupplyHeadroomLimits) -> float:
+def _worst(
+    state: SupplyHeadroomState, index: int, *, high_a: float, low_a: float, limits: SupplyHeadroomLimits
+) -> float:
     """Give the worst dip after a step like those seen, at the cautious ends of the estimates; NaN where not known."""
+    reference, measured_ohm = state.reference, float(state.dips.ohm[index])
     ohm, open_v = float(reference.now_ohm[index]), float(reference.now_v[index])
     if not np.isfinite(ohm + open_v + high_a + low_a):
         return float("nan")
@@ -322,5 +331,7 @@ def _worst(reference: Reference, index: int, *, high_a: float, low_a: float, lim
         open_low_v=open_v - off_ohm * low_a,
         resistance_ohm=ohm,
         resistance_high_ohm=ohm + off_ohm,
+        # A sensor too slow for dips shows none, so what supplies do is the least.
+        transient_ohm=float(np.fmax(measured_ohm, TRANSIENT_OHM)),
     )
     return predict(path, full_a=high_a, low_a=low_a, limit_v=limits.minimum_v).step_low_v

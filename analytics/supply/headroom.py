@@ -1,22 +1,21 @@
 """How low the rail will go: at full load, and right after all GPUs rise together.
 
-V_min = E - R I_hi - k Z (I_hi - I_lo). Each estimate is taken at its cautious end. Z is what a supply gives way by for
-some milliseconds after a step, k the part of it that a step of finite rise sees.
+V_min = E - R I_hi - Z (I_hi - I_lo). Each estimate is taken at its cautious end. Z is what a supply gives way by for
+some milliseconds after a step, as the load feels it: measured from dips (`dip_impedance`), else what supplies do.
 """
 
 import math
 from dataclasses import dataclass
 
 # Field recordings of GPU feeds (Oxford GPU_Power_Benchmark) show 0.7 to 2.7 milliohm at a plug; a supply by itself
-# more: 4 milliohm each makes a four-V100 box dip as its builder reported (blbadger.github.io/gpu-server).
-TRANSIENT_OHM = 0.004
-# Part of the transient that a rise within a millisecond sees, with 2 ms between GPUs; fit on millisecond simulations.
-TRANSIENT_PART = 0.66
+# more: 4 milliohm each makes a four-V100 box dip as its builder reported (blbadger.github.io/gpu-server), of which a
+# rise within a millisecond, with 2 ms between GPUs, feels 0.66; fit on millisecond simulations.
+TRANSIENT_OHM = 0.66 * 0.004
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """A supply path with its 95 % bounds; `transient_ohm` is its dynamic impedance."""
+    """A supply path with its 95 % bounds; `transient_ohm` is its dynamic impedance as a step feels it."""
 
     open_v: float
     open_low_v: float
@@ -48,7 +47,7 @@ def current_of_power(path: Path, power_w: float, *, cautious: bool = True) -> fl
 
 def predict(path: Path, *, full_a: float, low_a: float, limit_v: float) -> Headroom:
     """Give the worst dips at a full load of `full_a`, and after a step to it from `low_a`."""
-    swing_v = TRANSIENT_PART * path.transient_ohm * max(full_a - low_a, 0.0)
+    swing_v = path.transient_ohm * max(full_a - low_a, 0.0)
     full_v = path.open_v - path.resistance_ohm * full_a
     full_low_v = path.open_low_v - path.resistance_high_ohm * full_a
     return Headroom(

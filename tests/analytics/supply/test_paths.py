@@ -46,8 +46,8 @@ def test_the_worst_dip_is_predicted_at_the_cautious_ends() -> None:
     path = Path(open_v=12.3, open_low_v=12.28, resistance_ohm=0.0055, resistance_high_ohm=0.006, transient_ohm=0.002)
     found = predict(path, full_a=140.0, low_a=60.0, limit_v=11.4)
     assert found.full_v == pytest.approx(11.53)
-    assert found.step_v == pytest.approx(11.53 - 0.66 * 0.002 * 80.0)
-    assert found.step_low_v == pytest.approx(12.28 - 0.84 - 0.66 * 0.002 * 80.0)
+    assert found.step_v == pytest.approx(11.53 - 0.002 * 80.0)
+    assert found.step_low_v == pytest.approx(12.28 - 0.84 - 0.002 * 80.0)
     assert found.margin_v == pytest.approx(found.step_low_v - 11.4)
     assert found.step_low_v < found.step_v < found.full_v
 

@@ -1,0 +1,74 @@
+"""What the dip of a step says of a supply, beyond its resistance."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analytics.supply.dip_impedance import LEAST_BLOCKS, DipImpedance
+from analytics.supply.reference import Reference
+from telemetry.frames import FloatArray
+
+OHM, OPEN_V, HIGH_A, LOW_A = 0.005, 12.3, 74.0, 36.0
+
+
+def floats(*values: float) -> FloatArray:
+    return np.array(values, dtype=np.float64)
+
+
+def known(n_paths: int) -> Reference:
+    return replace(Reference.unknown(n_paths), now_ohm=np.full(n_paths, OHM), now_v=np.full(n_paths, OPEN_V))
+
+
+def seen(dips: DipImpedance, lowest_v: FloatArray, *, stepped: bool = True) -> DipImpedance:
+    size = len(lowest_v)
+    return dips.after(
+        known(size),
+        stepped=np.full(size, stepped),
+        high_a=np.full(size, HIGH_A),
+        low_a=np.full(size, LOW_A),
+        lowest_v=lowest_v,
+    )
+
+
+def test_the_dip_beyond_what_the_resistance_explains_is_the_impedance() -> None:
+    plateau_v = OPEN_V - OHM * HIGH_A
+    lowest_v = floats(plateau_v - 0.0026 * (HIGH_A - LOW_A), plateau_v)
+    dips = DipImpedance.unknown(2)
+    for _ in range(LEAST_BLOCKS - 1):
+        dips = seen(dips, lowest_v)
+        assert np.isnan(dips.ohm).all()
+    assert seen(dips, lowest_v).ohm == pytest.approx([0.0026, 0.0], abs=1e-9)
+
+
+def test_glitches_unknown_minima_and_blocks_without_steps_change_nothing() -> None:
+    plateau_v = OPEN_V - OHM * HIGH_A
+    dips = DipImpedance.unknown(1)
+    for _ in range(5):
+        dips = seen(dips, floats(plateau_v - 0.1))
+    before = dips.ohm[0]
+    for lowest_v in (plateau_v - 5.0, np.nan):
+        dips = seen(dips, floats(lowest_v))
+    dips = seen(dips, floats(plateau_v - 0.5), stepped=False)
+    dips = dips.after(
+        Reference.unknown(1),
+        stepped=np.array([True]),
+        high_a=floats(HIGH_A),
+        low_a=floats(LOW_A),
+        lowest_v=floats(plateau_v - 0.5),
+    )
+    assert dips.ohm[0] == before == pytest.approx(0.1 / (HIGH_A - LOW_A))
+
+
+def test_a_rail_above_what_the_resistance_explains_has_no_dip() -> None:
+    dips = DipImpedance.unknown(1)
+    for _ in range(LEAST_BLOCKS):
+        dips = seen(dips, floats(OPEN_V - OHM * HIGH_A + 0.02))
+    assert dips.ohm[0] == 0.0
+
+
+def test_the_newest_blocks_count() -> None:
+    dips = DipImpedance.unknown(1)
+    for ohm in [0.002] * 9 + [0.004] * 9:
+        dips = seen(dips, floats(OPEN_V - OHM * HIGH_A - ohm * (HIGH_A - LOW_A)))
+    assert dips.ohm[0] == pytest.approx(0.004)
