@@ -18,6 +18,7 @@ from analytics.detectors.condition import Changes, Conditions, Holds, judge, tel
 from analytics.detectors.limits import HotterThanSiblingsLimits
 from analytics.detectors.warm_means import WarmMeans, add_row
 from analytics.detectors.wording import Statement, evidence, word
+from analytics.heat.comparison import LAG_ERROR, SLOT_AIR_C, beyond, unlikeness
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
@@ -33,6 +34,9 @@ _SEEN_WITHIN_S = 5.0
 # own choice: where the power of late over that of the last minute differs by more from the siblings', the heat sinks
 # carry what different loads left in them. Healthy ranks of one job differ by some hundredths.
 _UNLIKE_RATIO = 0.15
+# The inlet is not known here: where siblings draw another power, what it is off by counts as warm air at a slot does.
+# own choice: 5 K either way hold the rooms that ASHRAE TC 9.9 recommends (18 to 27 °C).
+_UNLIKE_C = SLOT_AIR_C + 5.0
 # 30 % over the siblings is the far end of the score, the level that physics-based estimators call severe.
 _WORST_RATIO = 1.30
 
@@ -141,10 +145,12 @@ class HotterThanSiblings:
         others = sibling_median(np.where(free, theta, np.nan), state.siblings.groups, min_siblings=_MIN_SIBLINGS)
         rise_c = others * means.felt_w
         usable = rise_c >= _MIN_RISE_C
+        unlike_c = _UNLIKE_C * unlikeness(np.where(loaded, means.felt_w, np.nan), state.siblings.groups)
+        lag_c = LAG_ERROR * others * np.abs(means.power_w - means.felt_w)
         ratio = np.where(usable, theta / np.where(usable, others, 1.0), np.nan)
         return Comparison(
             ratio=ratio,
-            excess_c=np.where(usable, means.temp_c - limits.inlet_c - rise_c, np.nan),
+            excess_c=np.where(usable, beyond(means.temp_c - limits.inlet_c - rise_c, unlike_c + lag_c), np.nan),
             sibling_c=np.where(usable, limits.inlet_c + rise_c, np.nan),
         )
 

@@ -26,6 +26,7 @@ from analytics.heat.comparison import (
     SCATTER_C,
     Comparison,
     balanced,
+    beyond,
     compare,
     coolest,
     group_part,
@@ -157,7 +158,7 @@ class ThermalResistance:
         alone = group_size(groups) <= MIN_SIBLINGS
         compared = compare(window, groups, air_c=air_c, usable=works & (level | ~alone))
         state, normal_c, variance = self._normal(state, compared, alone=alone, known_air_c=known_c)
-        ratio = compared.rise_c / normal_c - 1.0
+        ratio = beyond(compared.rise_c - normal_c, np.where(alone, 0.0, compared.unlike_c)) / normal_c
         levels = add_ratio(
             state.levels, ratio, variance / normal_c**2, quick_share=limits.smoothing, slow_share=limits.slow_smoothing
         )

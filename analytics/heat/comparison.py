@@ -15,8 +15,11 @@ MIN_SIBLINGS = 2
 MIN_RISE_C = 5.0
 # What a mean over a window scatters; temperatures are whole kelvin. Assumption.
 SCATTER_C = 0.5
+# Warm air at a slot adds to the rise whatever the power is, so siblings at another power let expect too much or too
+# little by as much of it as their power differs. Assumption: up to 2.5 K at the rear slots of a chassis.
+SLOT_AIR_C = 2.5
 # How wrong the lag of the heat sink may be for one GPU beside its siblings: a tenth of what it makes out. Own choice.
-_LAG_ERROR = 0.1
+LAG_ERROR = 0.1
 # A heat sink that carries within this of what comes in is in balance. Own choice: half a kelvin on a V100 at 250 W.
 _BALANCE_RATIO = 0.03
 
@@ -27,6 +30,7 @@ class Comparison:
 
     `felt_w` is the power that the temperature tells of, `rise_c` how far the GPU is above the inlet, `sibling_rise_c`
     what it would be if heat left it as it leaves its siblings, `excess_c` the difference, `variance_c2` its variance.
+    `unlike_c` is what the difference may be off by in every window alike, since the siblings draw another power.
     """
 
     power_w: FloatArray
@@ -37,6 +41,7 @@ class Comparison:
     sibling_rise_c: FloatArray
     excess_c: FloatArray
     variance_c2: FloatArray
+    unlike_c: FloatArray
 
 
 def balanced(window: HeatWindow) -> MaskArray:
@@ -60,7 +65,7 @@ def compare(
     others = sibling_median(np.where(window.cut, np.nan, theta), groups, min_siblings=MIN_SIBLINGS)
     sibling_rise_c = others * felt
     sibling_rise_c = np.where(sibling_rise_c > min_rise_c, sibling_rise_c, np.nan)
-    lag_c = _LAG_ERROR * others * (power_w - felt)
+    lag_c = LAG_ERROR * others * (power_w - felt)
     by_chance_c = np.where(np.isnan(window.part_error), 0.0, window.part_error) * sibling_rise_c
     return Comparison(
         power_w=power_w,
@@ -71,7 +76,21 @@ def compare(
         sibling_rise_c=sibling_rise_c,
         excess_c=rise_c - sibling_rise_c,
         variance_c2=SCATTER_C**2 + lag_c**2 + by_chance_c**2,
+        unlike_c=SLOT_AIR_C * unlikeness(felt, groups),
     )
+
+
+def unlikeness(felt_w: FloatArray, groups: GroupArray) -> FloatArray:
+    """Give by what share a GPU's power lies above or below its siblings'; 0 where there are none to compare with."""
+    others_w = sibling_median(felt_w, groups, min_siblings=MIN_SIBLINGS)
+    share: FloatArray = np.abs(felt_w / np.where(others_w > 0, others_w, np.nan) - 1.0)
+    return np.where(np.isnan(share), 0.0, share)
+
+
+def beyond(excess_c: FloatArray, unlike_c: FloatArray) -> FloatArray:
+    """Give what is left of an excess, above or below, of which that much is explained; NaN stays NaN."""
+    left: FloatArray = np.sign(excess_c) * np.maximum(np.abs(excess_c) - unlike_c, 0.0)
+    return left
 
 
 def group_size(groups: GroupArray) -> GroupArray:
