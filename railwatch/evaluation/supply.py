@@ -60,7 +60,7 @@ def ageing_rows(chain: SensorChain, results: list[AgeingResult], plan: AgeingPla
         alarms = sum(result.false_alarms.get(part.scenario, 0) for result in results)
         exposure = sum(result.quiet_months.get(part.scenario, 0.0) for result in results)
         name = f"false alarms per node-month, {part.scenario}, {chain}"
-        yield at_most(_row(name, rate(alarms, exposure)), plan.goals.false_alarms)
+        yield at_most(_row(name, rate(alarms, exposure)), goals.false_alarms)
 
 
 def _recording_rows(plan: RecordingsPlan) -> Iterator[Row]:

@@ -51,17 +51,17 @@ class NodesPlan(_Part):
 
 
 class SensorGoals(_Part):
-    """Share found before the drop, and the rise of the resistance at which it is found in the median."""
+    """Share found before the drop, the rise of the resistance at which it is found in the median, false alarms."""
 
     found: float
     rise: float
+    false_alarms: float
 
 
 class AgeingGoals(_Part):
     """Goals of all sensors."""
 
     lead_days: float
-    false_alarms: float
 
 
 class AgeingPlan(_Part):
