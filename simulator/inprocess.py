@@ -13,9 +13,10 @@ from simulator.driver.injected import LOST_CODES, UNLOADED_CODES, InjectedFaults
 from simulator.driver.layout import LOST_AND_TOLD
 from simulator.driver.state import StateFile
 from simulator.inprocess_columns import COLUMNS, Column, Moment
+from simulator.inprocess_knobs import PlantClockKnob, PlantPowerKnob
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
-from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
+from telemetry.errors import DeviceLostError, TransientError
 from telemetry.frames import FloatArray
 from telemetry.gpu import DriverEvent, GpuIdentity
 from telemetry.signals import RateClass, Source, signals_of
@@ -28,10 +29,7 @@ def _columns_of(rate: RateClass) -> tuple[Column | None, ...]:
 
 
 class PlantDriver:
-    """Reads every GPU, waits for events and moves the clocks of a served plant; safe from several processes."""
-
-    name = "application_clock"
-    readable = True
+    """Reads every GPU, waits for events and turns the knobs of a served plant; safe from several processes."""
 
     def __init__(self, state_path: Path, clock: Clock) -> None:
         self._writable = os.access(state_path, os.W_OK)
@@ -44,6 +42,9 @@ class PlantDriver:
         self._next_event = int(self._state.record["event_count"])
         self._gpus = tuple(self._identity(index) for index in range(self._state.gpu_count))
         self._index = {gpu.uuid: gpu.index for gpu in self._gpus}
+        # Applications clocks may be opened to everybody; power limits never.
+        self.clock_knob = PlantClockKnob(self._state, self._present, self._may_set_clocks)
+        self.power_knob = PlantPowerKnob(self._state, self._present, self._may_write)
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
         """Give the GPUs in driver order, lost ones included."""
@@ -86,50 +87,15 @@ class PlantDriver:
                 return ()
             self._clock.sleep_until(min(end_s, now_s + WAIT_STEP_S))
 
-    def supported_mhz(self, uuid: str) -> tuple[float, ...]:
-        """Give the clocks that can be set, ascending; the default is left out, since it reads as unset."""
-        fixed = self._state.record["fixed"][self._present(uuid, "nvmlDeviceGetSupportedGraphicsClocks")]
-        count, default_mhz = int(fixed["clock_count"]), int(fixed["default_sm_clock_mhz"])
-        return tuple(float(clock) for clock in fixed["clocks_mhz"][:count][::-1] if clock != default_mhz)
-
-    def read_mhz(self, uuid: str) -> float | None:
-        """Give the applications clock in force, None where the default is: then the GPU boosts beyond it."""
-        index = self._present(uuid, "nvmlDeviceGetApplicationsClock")
-        clock_mhz = int(self._state.record["request"][index]["app_sm_clock_mhz"])
-        return None if clock_mhz == int(self._state.record["fixed"][index]["default_sm_clock_mhz"]) else clock_mhz
-
-    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
-        """Set the applications clock, None to reset it.
-
-        Raises
-        ------
-        NotPermittedError
-            This process is not root, or the plant is read-only for it.
-        NotSupportedError
-            The clock is not one of the supported ones.
-        DeviceLostError
-            The GPU fell off the bus.
-        """
-        verb = "Reset" if clock_mhz is None else "Set"
-        index = self._present(uuid, f"nvmlDevice{verb}ApplicationsClocks")
-        if not self._may_write():
-            raise NotPermittedError("only root may change the clocks of the simulated GPUs")
-        request = self._state.record["request"][index]
-        if clock_mhz is None:
-            request["app_clock_is_set"] = 0
-            request["app_sm_clock_mhz"] = self._state.record["fixed"][index]["default_sm_clock_mhz"]
-            return
-        if clock_mhz not in self.supported_mhz(uuid):
-            raise NotSupportedError(f"{clock_mhz:g} MHz is not a supported clock of {uuid}")
-        request["app_sm_clock_mhz"] = round(clock_mhz)
-        request["app_clock_is_set"] = 1
-
     def close(self) -> None:
         """Unmap the state."""
         self._state.close()
 
     def _may_write(self) -> bool:
-        return self._writable and (os.geteuid() == 0 or bool(self._state.record["clocks_unrestricted"]))
+        return self._writable and os.geteuid() == 0
+
+    def _may_set_clocks(self) -> bool:
+        return self._may_write() or (self._writable and bool(self._state.record["clocks_unrestricted"]))
 
     def _fill(self, values: FloatArray, columns: tuple[Column | None, ...]) -> None:
         self._need_driver()

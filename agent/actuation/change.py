@@ -1,4 +1,4 @@
-"""One change of a clock knob, planned and not yet made."""
+"""One change of a knob, planned and not yet made."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Several incidents' claims on one knob: the strongest wins, the last one out restores what was found.
+"""Several incidents' claims on one knob: the strictest wins, the last one out restores what was found.
 
 Pure: a set of claims is a tuple, a change gives a new tuple, and time comes in as an argument.
 """
@@ -6,21 +6,24 @@ Pure: a set of claims is a tuple, a change gives a new tuple, and time comes in 
 from dataclasses import dataclass, replace
 
 from telemetry.clock import NS_PER_S
+from telemetry.knobs import KnobKind
 from telemetry.records import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One incident's hold on the clock of one GPU.
+    """One incident's hold on one knob of one GPU.
 
     A claim has a lease. When it runs out, the cause is still unresolved and nobody looks after it any more: the
-    claim stays, at the safe clock or its own, whichever is lower. Only a release takes it away.
+    claim stays, at the safe setting or its own, whichever is stricter. Only a release takes it away.
 
     Attributes
     ----------
-    clock_mhz
-        What is asked for, a supported clock.
-    safe_clock_mhz
+    kind
+        Which knob, and so the unit of both settings and which of two is stricter.
+    setting
+        What is asked for, one that the part supports.
+    safe_setting
         What it falls to when the lease runs out.
     deadline_s
         Monotonic end of the lease; None once it has run out.
@@ -30,8 +33,9 @@ class Claim:
 
     incident_id: str
     decision_id: str
-    clock_mhz: float
-    safe_clock_mhz: float
+    kind: KnobKind
+    setting: float
+    safe_setting: float
     lease_s: float
     deadline_s: float | None
     lease_until_ns: int | None
@@ -40,9 +44,15 @@ class Claim:
     reason: str
 
     @property
-    def effective_mhz(self) -> float:
-        """The clock that the claim stands for now."""
-        return self.clock_mhz if self.deadline_s is not None else min(self.clock_mhz, self.safe_clock_mhz)
+    def effective(self) -> float:
+        """The setting that the claim stands for now."""
+        leased = self.deadline_s is not None
+        return self.setting if leased else self.kind.strictest(self.setting, self.safe_setting)
+
+    def is_stricter_than(self, other: "Claim") -> bool:
+        """Say whether it asks for more protection than another one of the same knob."""
+        mine, others = self.effective, other.effective
+        return mine != others and self.kind.strictest(mine, others) == mine
 
     def leased(self, lease_s: float, *, now_s: float, now_ns: int) -> "Claim":
         """Give the claim with a lease that begins now."""
@@ -72,15 +82,15 @@ def without_claim(claims: Claims, incident_id: str) -> Claims:
     return tuple(claim for claim in claims if claim.incident_id != incident_id)
 
 
-def setting_mhz(claims: Claims, found_mhz: float | None) -> float | None:
-    """Give what the knob should stand at: the strongest claim, or what was found where there is none.
+def setting_of(claims: Claims, found: float | None) -> float | None:
+    """Give what the knob should stand at: the strictest claim, or what was found where there is none.
 
-    A cap never raises a clock: where what was found is lower than every claim, it stays. None means unset.
+    A claim never loosens a knob: where what was found is stricter than every claim, it stays. None means unset.
     """
-    clocks_mhz = [claim.effective_mhz for claim in claims]
-    if not clocks_mhz:
-        return found_mhz
-    return min(clocks_mhz) if found_mhz is None else min(*clocks_mhz, found_mhz)
+    if not claims:
+        return found
+    settings = [claim.effective for claim in claims] + ([] if found is None else [found])
+    return claims[0].kind.strictest(*settings)
 
 
 def overdue(claims: Claims, now_s: float) -> Claims:

@@ -1,20 +1,25 @@
 """Asks the actuator process, from a process that may not touch the hardware itself."""
 
+import contextlib
 import socket
 import threading
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from agent.actuation.protocol import make_request, read_answer, request_line
+from agent.actuation.checking import Check
+from agent.actuation.history import News
+from agent.actuation.protocol import make_request, read_answer, read_checks, read_news, read_status, request_line
 from agent.actuation.request import CapRequest
 from telemetry.errors import ActionRefusedError, TransientError
+from telemetry.knobs import KnobKind
 from telemetry.records import Action
 
 RECEIVE_BYTES = 64 << 10
 
 
 class ActuatorClient:
-    """The clock cap at the other end of a socket, with the same verbs; any thread may use it.
+    """The actuator at the other end of a socket, with the same verbs; any thread may use it.
 
     Connects when it is first used and again after a failure. A verb that timed out may have been carried out: all
     of them can be said again.
@@ -34,19 +39,21 @@ class ActuatorClient:
         self._connection: socket.socket | None = None
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
-        """Cap the GPUs of a request."""
+        """Turn the knobs of a request."""
         return self._ask(do="apply", **asdict(request))
 
     def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
         """Begin the leases of an incident anew."""
         return self._ask(do="renew", incident_id=incident_id, lease_s=lease_s)
 
-    def release(self, incident_id: str, *, entity_id: str, reason: str) -> tuple[Action, ...]:
-        """Give up an incident's claim on one GPU."""
-        return self._ask(do="release", incident_id=incident_id, entity_id=entity_id, reason=reason)
+    def release(
+        self, incident_id: str, *, entity_id: str, reason: str, kind: KnobKind | None = None
+    ) -> tuple[Action, ...]:
+        """Give up an incident's claims on one GPU, on one of its knobs where a kind is named."""
+        return self._ask(do="release", incident_id=incident_id, entity_id=entity_id, reason=reason, kind=kind)
 
     def release_incident(self, incident_id: str, *, reason: str, bar: bool = False) -> tuple[Action, ...]:
-        """Give up every claim of an incident; with `bar` it may not cap those GPUs again."""
+        """Give up every claim of an incident; with `bar` it may not turn those knobs again."""
         return self._ask(do="release_incident", incident_id=incident_id, reason=reason, bar=bar)
 
     def release_all(self, *, reason: str) -> tuple[Action, ...]:
@@ -57,27 +64,41 @@ class ActuatorClient:
         """Give the newest action of every claim that is in force."""
         return self._ask(do="list")
 
+    def news(self, after: int | None) -> News:
+        """Give what was done since a number; None asks for the number alone."""
+        return read_news(self._answer(do="follow", after=after))
+
+    def verify(self) -> tuple[Check, ...]:
+        """Have every knob that is held read back and compared with the journal."""
+        return read_checks(self._answer(do="verify"))
+
+    def status(self) -> dict[str, Any]:
+        """Give what the actuator holds and what it refused."""
+        return read_status(self._answer(do="status"))
+
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
             self._disconnect()
 
     def _ask(self, **fields: object) -> tuple[Action, ...]:
+        answer = read_answer(self._answer(**fields))
+        if isinstance(answer, str):
+            raise ActionRefusedError(answer)
+        return answer
+
+    def _answer(self, **fields: object) -> bytes:
         try:
             request = make_request(**fields)
         except ValueError as err:
             raise ActionRefusedError(str(err)) from err
         with self._lock:
             try:
-                line = self._exchange(request_line(request))
+                return self._exchange(request_line(request))
             except OSError as err:
                 self._disconnect()
                 reason = "no answer in time" if isinstance(err, TimeoutError) else str(err)
                 raise TransientError(f"actuator at {self._socket_path}: {reason}") from err
-        answer = read_answer(line)
-        if isinstance(answer, str):
-            raise ActionRefusedError(answer)
-        return answer
 
     def _exchange(self, line: bytes) -> bytes:
         connection = self._connected()
@@ -86,7 +107,8 @@ class ActuatorClient:
         except (BrokenPipeError, ConnectionResetError):  # it was started again since: nothing of this was read
             self._disconnect()
             connection = self._connected()
-            connection.sendall(line)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have said why before it hung up
+                connection.sendall(line)
         received = bytearray()
         while not received.endswith(b"\n"):
             part = connection.recv(RECEIVE_BYTES)

@@ -1,10 +1,11 @@
-"""What railwatch holds of one GPU's clock: what it found, what it set, and for whom."""
+"""What railwatch holds of one knob of one GPU: what it found, what it set, and for whom."""
 
 from dataclasses import dataclass, replace
 
-from agent.actuation.claims import Claim, Claims, setting_mhz
+from agent.actuation.claims import Claim, Claims, setting_of
+from telemetry.knobs import KnobKind
 
-HoldKey = tuple[str, bool]
+HoldKey = tuple[KnobKind, str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +18,12 @@ class GpuTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """The state of one GPU's clock knob while claims rest on it; clocks are None where the knob is unset.
+    """The state of one knob of one GPU while claims rest on it; settings are None where the knob is unset.
 
     Attributes
     ----------
+    knob
+        Which setting of the driver it is.
     found
         The setting before our first write; what the last claim out restores.
     before
@@ -79,7 +82,12 @@ class Hold:
     @property
     def key(self) -> HoldKey:
         """Which knob it is, and whether it is moved or only talked about."""
-        return self.target.uuid, self.enforcing
+        return self.kind, self.target.uuid, self.enforcing
+
+    @property
+    def kind(self) -> KnobKind:
+        """What kind of knob it is."""
+        return self.subject.kind
 
     @property
     def is_over(self) -> bool:
@@ -89,7 +97,12 @@ class Hold:
     @property
     def setting(self) -> float | None:
         """What the knob should stand at."""
-        return setting_mhz(self.claims, self.found)
+        return setting_of(self.claims, self.found)
+
+    @property
+    def expected(self) -> float | None:
+        """Where the knob was left: as it was read back, or as it was asked for where that is not known."""
+        return self.read_back if self.settled else self.wanted
 
     def is_ours(self, in_force: float | None) -> bool:
         """Say whether what is in force is what we left there; if not, somebody else has set it since."""

@@ -1,13 +1,14 @@
-"""The write-ahead journal of the clock cap: what was found and set on each GPU, noted before the hardware is touched.
+"""The write-ahead journal of the actuator: what was found and set on each knob, noted before the hardware is touched.
 
-One JSON line holds the whole state of one GPU; the newest line of a GPU counts. A line torn by a crash is dropped: it
-was never followed by a write. The file is rewritten with the newest lines when it is opened and when it grows long.
+One JSON line holds the whole state of one knob of one GPU; the newest line of it counts. A line torn by a crash is
+dropped: it was never followed by a write. The file is rewritten with the newest lines when it is opened and when it
+grows long.
 
 A line is with the kernel before the hardware is written, so a kill loses nothing. It is not forced to the disk: that
-would guard against a crash of the kernel or a power cut, and no clock setting outlives those (locked and application
-clocks end with the driver), while a busy disk would hold a cap back by tens of milliseconds.
+would guard against a crash of the kernel or a power cut, and no setting outlives those (docs/decisions/0013).
 """
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -16,20 +17,25 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from agent.actuation.claims import Claim
 from agent.actuation.hold import GpuTarget, Hold
 from telemetry.clock import NS_PER_S
 from telemetry.errors import EnvironmentLacksError
+from telemetry.knobs import KnobKind
 from telemetry.records import Mode
 
 logger = logging.getLogger(__name__)
 
-FILE_NAME = "clock_cap.journal"
-LOCK_NAME = "clock_cap.lock"
+FILE_NAME = "actuator.journal"
+LOCK_NAME = "actuator.lock"
+# Where the journal lay when there was no knob but the clock; read once, and then gone.
+EARLIER_NAME = "clock_cap.journal"
 # About 500 changes of state; a replay of it takes some ms.
 COMPACT_BYTES = 256 << 10
+
+_Key = tuple[KnobKind, str]
 
 
 class _ClaimLine(BaseModel):
@@ -37,8 +43,10 @@ class _ClaimLine(BaseModel):
 
     incident_id: str
     decision_id: str
-    clock_mhz: float
-    safe_clock_mhz: float
+    # Earlier lines know no knob but the clock.
+    kind: KnobKind = KnobKind.CLOCK
+    setting: float = Field(validation_alias=AliasChoices("setting", "clock_mhz"))
+    safe_setting: float = Field(validation_alias=AliasChoices("safe_setting", "safe_clock_mhz"))
     lease_s: float
     lease_until_ns: int | None
     owner: str
@@ -85,8 +93,8 @@ class _HoldLine(BaseModel):
 class HoldJournal:
     """The journal of one state folder, which one process at a time may hold.
 
-    Opening reads what an earlier run left (`leftovers`, by GPU, with the id of that run) and takes the lock that makes
-    this process the only writer of clocks for this folder.
+    Opening reads what an earlier run left (`leftovers`, by knob, with the id of that run) and takes the lock that makes
+    this process the only one that turns knobs from this folder.
 
     Raises
     ------
@@ -105,18 +113,19 @@ class HoldJournal:
             self._lock = _lock(state_dir / LOCK_NAME)
             self._lines = self._replay()
             self._file = self._rewrite()
+            self._path.with_name(EARLIER_NAME).unlink(missing_ok=True)
         except OSError as err:
             raise EnvironmentLacksError(
                 f"{self._path}: {err.strerror}; expected a journal that can be written"
             ) from err
 
     def leftovers(self, *, now_s: float, now_ns: int) -> tuple[tuple[str, Hold], ...]:
-        """Give ``(run id, hold)`` of every GPU whose last line still holds something."""
+        """Give ``(run id, hold)`` of every knob whose last line still holds something."""
         lines = (_HoldLine.model_validate_json(text) for text in self._lines.values())
         return tuple((line.run_id, line.hold(now_s=now_s, now_ns=now_ns)) for line in lines)
 
     def append(self, holds: Sequence[Hold]) -> None:
-        """Write the state of some GPUs in one go.
+        """Write the state of some knobs in one go.
 
         Raises
         ------
@@ -125,7 +134,7 @@ class HoldJournal:
         """
         if not holds:
             return
-        texts = {hold.target.uuid: self._text(hold) for hold in holds}
+        texts = {_key(hold): self._text(hold) for hold in holds}
         data = b"".join(texts.values())
         size = self._size
         try:
@@ -136,9 +145,9 @@ class HoldJournal:
             raise
         for hold in holds:
             if hold.claims or hold.owed or not hold.settled:
-                self._lines[hold.target.uuid] = texts[hold.target.uuid]
+                self._lines[_key(hold)] = texts[_key(hold)]
             else:
-                self._lines.pop(hold.target.uuid, None)
+                self._lines.pop(_key(hold), None)
         self._size = size + len(data)
 
     def close(self) -> None:
@@ -179,22 +188,22 @@ class HoldJournal:
         self._size = len(data)
         return descriptor
 
-    def _replay(self) -> dict[str, bytes]:
-        lines: dict[str, bytes] = {}
-        try:
-            data = self._path.read_bytes()
-        except FileNotFoundError:
-            return lines
-        for text in data.splitlines(keepends=True):
+    def _replay(self) -> dict[_Key, bytes]:
+        lines: dict[_Key, bytes] = {}
+        data = bytearray()
+        for path in (self._path.with_name(EARLIER_NAME), self._path):
+            with contextlib.suppress(FileNotFoundError):
+                data += path.read_bytes()
+        for text in bytes(data).splitlines(keepends=True):
             try:
                 line = _HoldLine.model_validate_json(text)
             except ValidationError:
                 self.unreadable += 1
                 continue
             if line.claims or line.owed or not line.settled:
-                lines[line.uuid] = text if text.endswith(b"\n") else text + b"\n"
+                lines[line.subject.kind, line.uuid] = text if text.endswith(b"\n") else text + b"\n"
             else:
-                lines.pop(line.uuid, None)
+                lines.pop((line.subject.kind, line.uuid), None)
         if self.unreadable:
             logger.warning("journal had lines that cannot be read", extra={"lines": self.unreadable})
         return lines
@@ -219,13 +228,18 @@ class HoldJournal:
         return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
+def _key(hold: Hold) -> _Key:
+    return hold.kind, hold.target.uuid
+
+
 def _claim_fields(claim: Claim) -> dict[str, object]:
     # Written out: `asdict` takes ten times as long. The deadline stays out, monotonic time means nothing elsewhere.
     return {
         "incident_id": claim.incident_id,
         "decision_id": claim.decision_id,
-        "clock_mhz": claim.clock_mhz,
-        "safe_clock_mhz": claim.safe_clock_mhz,
+        "kind": claim.kind,
+        "setting": claim.setting,
+        "safe_setting": claim.safe_setting,
         "lease_s": claim.lease_s,
         "lease_until_ns": claim.lease_until_ns,
         "owner": claim.owner,
@@ -246,6 +260,6 @@ def _lock(path: Path) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise EnvironmentLacksError(
-            f"{path}: another process is writing GPU clocks from this folder; expected it to be the only one"
+            f"{path}: another process turns GPU knobs from this folder; expected it to be the only one"
         ) from None
     return descriptor

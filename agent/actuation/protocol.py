@@ -1,13 +1,18 @@
 """What may be asked of the actuator process, as JSON lines: an allow-list, and nothing else is understood."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from agent.actuation.checking import Check
+from agent.actuation.history import News
 from agent.actuation.hold import GpuTarget
 from agent.actuation.request import CapRequest
 from telemetry.errors import TransientError
+from telemetry.knobs import KnobKind
 from telemetry.records import Action, Mode, from_json, to_json
 
 # A cap of 64 GPUs takes 8 KiB.
@@ -15,10 +20,22 @@ REQUEST_BYTES_MAX = 64 << 10
 GPUS_MAX = 64
 LEASE_MAX_S = 86_400.0
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
-Reason = Annotated[str, Field(max_length=1000)]
+
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("a name of printable characters")
+    return text
+
+
+def _without_control(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+# Both are written to a log that root reads: no line of it may be forged.
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
+Reason = Annotated[str, Field(max_length=1000), AfterValidator(_without_control)]
 Lease = Annotated[float, Field(gt=0, le=LEASE_MAX_S, allow_inf_nan=False)]
-ClockMhz = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Setting = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class _Request(BaseModel):
@@ -33,14 +50,15 @@ class Gpu(_Request):
 
 
 class Apply(_Request):
-    """Cap the clocks of some GPUs for one incident."""
+    """Hold one knob of some GPUs for one incident."""
 
     do: Literal["apply"] = "apply"
     incident_id: Name
     decision_id: Name
     gpus: Annotated[tuple[Gpu, ...], Field(min_length=1, max_length=GPUS_MAX)]
-    clock_mhz: ClockMhz
-    safe_clock_mhz: ClockMhz | None = None
+    kind: KnobKind
+    setting: Setting
+    safe_setting: Setting | None = None
     lease_s: Lease
     owner: Name
     mode: Mode
@@ -62,16 +80,17 @@ class Renew(_Request):
 
 
 class Release(_Request):
-    """Give up an incident's claim on one GPU."""
+    """Give up an incident's claims on one GPU, on one of its knobs where a kind is named."""
 
     do: Literal["release"] = "release"
     incident_id: Name
     entity_id: Name
     reason: Reason
+    kind: KnobKind | None = None
 
 
 class ReleaseIncident(_Request):
-    """Give up all claims of an incident; `bar` keeps it from capping those GPUs again."""
+    """Give up all claims of an incident; `bar` keeps it from turning those knobs again."""
 
     do: Literal["release_incident"] = "release_incident"
     incident_id: Name
@@ -92,7 +111,26 @@ class ListInForce(_Request):
     do: Literal["list"] = "list"
 
 
-Request = Apply | Renew | Release | ReleaseIncident | ReleaseAll | ListInForce
+class Follow(_Request):
+    """Ask what was done since a number; without one, ask for the number."""
+
+    do: Literal["follow"] = "follow"
+    after: Annotated[int, Field(ge=0)] | None = None
+
+
+class Status(_Request):
+    """Ask how the actuator is: what it holds and what it refused."""
+
+    do: Literal["status"] = "status"
+
+
+class Verify(_Request):
+    """Ask whether every knob stands where the journal says."""
+
+    do: Literal["verify"] = "verify"
+
+
+Request = Apply | Renew | Release | ReleaseIncident | ReleaseAll | ListInForce | Follow | Status | Verify
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="do")])
 
 
@@ -136,6 +174,22 @@ def answer_line(actions: tuple[Action, ...]) -> bytes:
     return json.dumps({"actions": [to_json(action) for action in actions]}, separators=(",", ":")).encode() + b"\n"
 
 
+def news_line(news: News) -> bytes:
+    """Write what was done since a number."""
+    actions = [to_json(action) for action in news.actions]
+    return json.dumps({"number": news.number, "actions": actions}, separators=(",", ":")).encode() + b"\n"
+
+
+def checks_line(checks: tuple[Check, ...]) -> bytes:
+    """Write where the knobs stand."""
+    return json.dumps({"checks": [asdict(check) for check in checks]}, separators=(",", ":")).encode() + b"\n"
+
+
+def status_line(status: Mapping[str, object]) -> bytes:
+    """Write how the actuator is."""
+    return json.dumps({"status": status}, separators=(",", ":")).encode() + b"\n"
+
+
 def refusal_line(message: str) -> bytes:
     """Write that a request was not understood and that nothing was changed."""
     return json.dumps({"refused": message}).encode() + b"\n"
@@ -154,13 +208,48 @@ def read_answer(line: bytes) -> tuple[Action, ...] | str:
     TransientError
         The actuator failed, or the line is no answer.
     """
+    fields = _answer_fields(line)
+    return str(fields["refused"]) if "refused" in fields else _actions(fields)
+
+
+def read_news(line: bytes) -> News:
+    """Read what was done since a number; TransientError as for `read_answer`, and where it was refused."""
+    fields = _answer_fields(line)
+    number = fields.get("number")
+    if not isinstance(number, int):
+        raise TransientError(str(fields.get("refused", "the answer cannot be read")))
+    return News(number=number, actions=_actions(fields))
+
+
+def read_checks(line: bytes) -> tuple[Check, ...]:
+    """Read where the knobs stand; TransientError as for `read_news`."""
+    fields = _answer_fields(line)
+    if "checks" not in fields:
+        raise TransientError(str(fields.get("refused", "the answer cannot be read")))
+    return tuple(Check(**check) for check in fields["checks"])
+
+
+def read_status(line: bytes) -> dict[str, Any]:
+    """Read how the actuator is; TransientError as for `read_news`."""
+    fields = _answer_fields(line)
+    status = fields.get("status")
+    if not isinstance(status, dict):
+        raise TransientError(str(fields.get("refused", "the answer cannot be read")))
+    return status
+
+
+def _answer_fields(line: bytes) -> dict[str, Any]:
     try:
-        fields: dict[str, Any] = json.loads(line)
+        fields = json.loads(line)
     except ValueError as err:
         raise TransientError("the answer cannot be read") from err
+    if not isinstance(fields, dict):
+        raise TransientError("the answer cannot be read")
     if "failed" in fields:
         raise TransientError(str(fields["failed"]))
-    if "refused" in fields:
-        return str(fields["refused"])
+    return fields
+
+
+def _actions(fields: Mapping[str, Any]) -> tuple[Action, ...]:
     actions = [from_json(action) for action in fields.get("actions", ())]
     return tuple(action for action in actions if isinstance(action, Action))

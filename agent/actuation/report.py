@@ -1,13 +1,18 @@
-"""What is told of a change to a clock knob."""
+"""What is told of a change to a knob."""
+
+import logging
+from collections.abc import Iterable
 
 from agent.actuation.claims import Claim
 from agent.actuation.hold import Hold
 from telemetry.records import Action, ActionState
 
+logger = logging.getLogger(__name__)
+
 
 def action_id(claim: Claim, hold: Hold) -> str:
-    """Give the id of an incident's action on one GPU: the same from the first cap to the release."""
-    return f"clock_cap:{claim.incident_id}:{hold.target.uuid}"
+    """Give the id of an incident's action on one GPU: the same from the first write to the release."""
+    return f"{claim.kind}:{claim.incident_id}:{hold.target.uuid}"
 
 
 def action_of(
@@ -21,7 +26,7 @@ def action_of(
         incident_id=claim.incident_id,
         knob=hold.knob,
         entity_id=hold.target.entity_id,
-        unit="MHz",
+        unit=hold.kind.unit,
         found=hold.found,
         wanted=hold.setting,
         read_back=read_back,
@@ -33,6 +38,32 @@ def action_of(
     )
 
 
-def mhz_text(clock_mhz: float | None) -> str:
-    """Give a setting in words."""
-    return "unset" if clock_mhz is None else f"{clock_mhz:g} MHz"
+def tell(action: Action) -> None:
+    """Log what became of an action."""
+    level = logging.WARNING if action.state in (ActionState.FAILED, ActionState.REFUSED) else logging.INFO
+    extra = {"state": action.state, "entity": action.entity_id, "wanted": action.wanted}
+    logger.log(level, "%s of %s %s: %s", action.knob, action.entity_id, action.state, action.reason, extra=extra)
+
+
+class NewestActions:
+    """The newest action of every claim that is in force."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, Action] = {}
+
+    def note(self, action: Action, *, held: bool) -> None:
+        """Learn of an action; `held` says whether anything is still held of its knob."""
+        if action.state is ActionState.RELEASED or not held:
+            self._newest.pop(action.id, None)
+        elif action.state is not ActionState.REFUSED:
+            self._newest[action.id] = action
+
+    def forget(self, hold: Hold) -> None:
+        """Forget the actions of a hold that is over."""
+        for claim in (*hold.claims, hold.subject):
+            self._newest.pop(action_id(claim, hold), None)
+
+    def of(self, held: Iterable[tuple[Claim, Hold]]) -> tuple[Action, ...]:
+        """Give the newest actions of these claims, in order."""
+        ids = [action_id(claim, hold) for claim, hold in held]
+        return tuple(self._newest[action_id] for action_id in ids if action_id in self._newest)

@@ -1,23 +1,26 @@
-"""What a decision asks of the clock cap."""
+"""What a decision asks of the actuator."""
 
 import math
 from dataclasses import dataclass
 
 from agent.actuation.claims import Claim
 from agent.actuation.hold import GpuTarget
+from telemetry.knobs import KnobKind
 from telemetry.records import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapRequest:
-    """Cap the clocks of some GPUs for one incident; all of them alike, in one go.
+    """Hold one knob of some GPUs for one incident; all of them alike, in one go.
 
     Parameters
     ----------
-    clock_mhz
-        The highest clock wanted; the nearest supported clock at or below it is set.
-    safe_clock_mhz
-        What the cap falls to when nobody renews the lease; None takes the actuator's own share of the highest clock.
+    kind
+        Which knob, and so the unit of the settings.
+    setting
+        The least strict setting wanted; the nearest supported one that is no looser is set.
+    safe_setting
+        What it falls to when nobody renews the lease; None takes the actuator's own share of the highest setting.
     lease_s
         How long the claim lasts without being renewed.
     owner
@@ -29,18 +32,19 @@ class CapRequest:
     incident_id: str
     decision_id: str
     gpus: tuple[GpuTarget, ...]
-    clock_mhz: float
+    kind: KnobKind
+    setting: float
     lease_s: float
     owner: str
     mode: Mode
     reason: str
-    safe_clock_mhz: float | None = None
+    safe_setting: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that mean nothing."""
         for name, value in (
-            ("clock_mhz", self.clock_mhz),
-            ("safe_clock_mhz", self.safe_clock_mhz),
+            ("setting", self.setting),
+            ("safe_setting", self.safe_setting),
             ("lease_s", self.lease_s),
         ):
             if value is not None and not (math.isfinite(value) and value > 0):
@@ -48,13 +52,14 @@ class CapRequest:
         if len({gpu.uuid for gpu in self.gpus}) != len(self.gpus) or not self.gpus:
             raise ValueError("gpus, expected at least one and each once")
 
-    def claim(self, *, clock_mhz: float, safe_clock_mhz: float, reason: str) -> Claim:
-        """Give the claim that it makes at the clocks given, its lease not begun."""
+    def claim(self, *, setting: float, safe_setting: float, reason: str) -> Claim:
+        """Give the claim that it makes at the settings given, its lease not begun."""
         return Claim(
             incident_id=self.incident_id,
             decision_id=self.decision_id,
-            clock_mhz=clock_mhz,
-            safe_clock_mhz=safe_clock_mhz,
+            kind=self.kind,
+            setting=setting,
+            safe_setting=safe_setting,
             lease_s=self.lease_s,
             deadline_s=None,
             lease_until_ns=None,

@@ -1,4 +1,4 @@
-"""The process that alone may write clocks: a small allow-list behind a unix socket, and leases of its own.
+"""The process that alone may turn knobs: a small allow-list behind a unix socket, and leases of its own.
 
 It needs nobody: when whoever asked for a cap dies, the lease runs out here; when it is told to stop, every cap is
 released first; when it is killed, the next start reads the journal. One thread owns all of it.
@@ -10,40 +10,49 @@ import os
 import selectors
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.actuation.clock_cap import ClockCapActuator
+from agent.actuation.access import OWN_USER, Access, Peer, listen, peer_of
+from agent.actuation.actuator import KnobActuator
+from agent.actuation.history import History
 from agent.actuation.journal import HoldJournal
-from agent.actuation.limits import ClockCapSettings
+from agent.actuation.limits import ActuatorSettings
 from agent.actuation.protocol import (
     REQUEST_BYTES_MAX,
     Apply,
+    Follow,
     ListInForce,
     Release,
     ReleaseAll,
     ReleaseIncident,
     Renew,
     Request,
+    Status,
+    Verify,
     answer_line,
+    checks_line,
     failure_line,
+    news_line,
     read_request,
     refusal_line,
+    status_line,
 )
-from agent.driver.port import ClockKnob
+from agent.actuation.refusals import Refusal, Refusals
+from agent.driver.port import Knob
+from agent.scheduling import come_first
 from telemetry.clock import Clock
-from telemetry.errors import EnvironmentLacksError
-from telemetry.records import Action
+from telemetry.records import Action, ActionState
 
 logger = logging.getLogger(__name__)
 
 # The reason of a release that nobody asked for but the end of this process.
 ACTUATOR_STOPS = "the actuator stops"
-# The guard, the service, a person's command; the rest is margin.
+# The guard, its prompt line, the service, the fleet's door, a person's command; the rest is margin. Own choice.
 CONNECTIONS_MAX = 32
-# How many may knock while a driver call is under way.
-BACKLOG = 128
+# So that one user who opens all he can leaves room for another. Own choice.
+CONNECTIONS_PER_USER_MAX = 16
 # How soon a request to stop is seen.
 STOP_CHECK_S = 0.1
 # As far as the sampler and the guard go; takes permission, and goes without.
@@ -55,20 +64,29 @@ RELEASE_WITHIN_S = 3.0
 RELEASE_PAUSE_S = 0.1
 # An answer to somebody who does not read it is dropped with the connection beyond this.
 UNSENT_BYTES_MAX = 1 << 20
+# Requests of one connection that are answered before the others have their turn, and the leases theirs. Own choice.
+REQUESTS_PER_TURN = 16
 
 
 @dataclass(slots=True)
 class _Connection:
     socket: socket.socket
+    peer: Peer
+    asked: bool = False
     received: bytearray = field(default_factory=bytearray)
     unsent: bytearray = field(default_factory=bytearray)
     ends: bool = False
 
 
 class ActuatorServer:
-    """Answers requests on a unix socket that only this user may open, and lets leases run out in between.
+    """Answers requests on a unix socket, and lets leases run out in between.
 
-    `failures` counts what went wrong for a reason that nobody foresaw; the log has the tracebacks.
+    Attributes
+    ----------
+    failures
+        Counts what went wrong for a reason that nobody foresaw; the log has the tracebacks.
+    refusals
+        Counts what was refused, by reason.
 
     Raises
     ------
@@ -76,13 +94,24 @@ class ActuatorServer:
         The socket cannot be made there.
     """
 
-    def __init__(self, actuator: ClockCapActuator, socket_path: Path, clock: Clock) -> None:
+    def __init__(
+        self,
+        actuator: KnobActuator,
+        socket_path: Path,
+        clock: Clock,
+        *,
+        history: History,
+        access: Access = OWN_USER,
+    ) -> None:
         self._actuator = actuator
+        self._history = history
+        self._access = access
+        self.refusals = Refusals(clock)
         self._socket_path = socket_path
         self._clock = clock
         self._selector = selectors.DefaultSelector()
         self._connections: dict[int, _Connection] = {}
-        self._listener = _listen(socket_path)
+        self._listener = listen(socket_path, access)
         self.failures = 0
         self._selector.register(self._listener, selectors.EVENT_READ)
 
@@ -95,14 +124,22 @@ class ActuatorServer:
         """Wait for requests up to the next lease, at most 0.1 s; answer them, then do what is due."""
         wake_s = self._actuator.next_wake_s()
         due_s = STOP_CHECK_S if wake_s is None else wake_s - self._clock.monotonic_s()
+        waiting = [one for one in self._connections.values() if b"\n" in one.received and not one.ends]
+        due_s = 0.0 if waiting else due_s
         for key, events in self._selector.select(max(0.0, min(STOP_CHECK_S, due_s))):
             if key.fileobj is self._listener:
                 self._accept()
                 continue
-            connection = self._connections[key.fd]
+            connection = self._connections.get(key.fd)
+            if connection is None or connection.socket is not key.fileobj:
+                continue  # it made room for another one in this same turn
             if events & selectors.EVENT_READ:
                 self._receive(connection)
             self._send(connection)
+        for connection in waiting:  # what was over its share of an earlier turn
+            if connection.socket.fileno() in self._connections:
+                self._answer_some(connection)
+                self._send(connection)
         try:
             self._actuator.tick()
         except Exception:  # supervisor of actions: a defect in one may not end the leases of the others
@@ -123,15 +160,41 @@ class ActuatorServer:
             accepted, _ = self._listener.accept()
         except OSError:
             return  # it hung up before it was let in
-        if len(self._connections) >= CONNECTIONS_MAX:
-            accepted.close()
-            logger.warning("actuator turned a connection away", extra={"connections": len(self._connections)})
-            return
         accepted.setblocking(False)  # noqa: FBT003 -- the library's own flag
-        self._connections[accepted.fileno()] = _Connection(accepted)
-        self._selector.register(accepted, selectors.EVENT_READ)
+        try:
+            peer = peer_of(accepted)
+        except OSError:
+            accepted.close()
+            return
+        if not self._access.allows(peer):
+            self._turn_away(accepted, Refusal.PEER, f"{peer.words} may not ask here")
+        elif not self._has_room(peer):
+            self._turn_away(accepted, Refusal.CROWD, f"{peer.words}: too many connections at a time")
+        else:
+            self._connections[accepted.fileno()] = _Connection(accepted, peer)
+            self._selector.register(accepted, selectors.EVENT_READ)
+
+    def _turn_away(self, accepted: socket.socket, refusal: Refusal, words: str) -> None:
+        self.refusals.note(refusal, words)
+        with contextlib.suppress(OSError):
+            accepted.send(failure_line(words))
+        accepted.close()
+
+    def _has_room(self, peer: Peer) -> bool:
+        """Make room where one user has his share, by hanging up on one who never asked anything; False for none."""
+        same = [one for one in self._connections.values() if one.peer.uid == peer.uid]
+        full = len(self._connections) >= CONNECTIONS_MAX
+        if len(same) < CONNECTIONS_PER_USER_MAX and not full:
+            return True
+        silent = next((one for one in same if not one.asked), None)
+        if silent is not None:
+            self.refusals.note(Refusal.CROWD, f"{silent.peer.words} asked nothing")
+            self._hang_up(silent)
+        return silent is not None
 
     def _receive(self, connection: _Connection) -> None:
+        if b"\n" in connection.received:
+            return  # what it asked before has its turn first
         try:
             part = connection.socket.recv(REQUEST_BYTES_MAX)
         except BlockingIOError:
@@ -142,29 +205,68 @@ class ActuatorServer:
             connection.ends = True
             return
         connection.received += part
-        while len(connection.unsent) <= UNSENT_BYTES_MAX and (end := connection.received.find(b"\n")) >= 0:
+        self._answer_some(connection)
+
+    def _answer_some(self, connection: _Connection) -> None:
+        for _ in range(REQUESTS_PER_TURN):
+            end = connection.received.find(b"\n")
+            if end < 0 or len(connection.unsent) > UNSENT_BYTES_MAX:
+                break
             line = bytes(connection.received[: end + 1])
             del connection.received[: end + 1]
-            connection.unsent += self._answer(line)
-        if len(connection.received) > REQUEST_BYTES_MAX:
-            connection.unsent += refusal_line(f"request: longer than {REQUEST_BYTES_MAX} bytes")
+            connection.asked = True
+            connection.unsent += self._answer(line, connection.peer)
+        if len(connection.received) > REQUEST_BYTES_MAX and b"\n" not in connection.received:
+            words = f"request: longer than {REQUEST_BYTES_MAX} bytes"
+            self.refusals.note(Refusal.TOO_LONG, f"{connection.peer.words}: {words}")
+            connection.unsent += refusal_line(words)
             connection.received.clear()
             connection.ends = True
 
-    def _answer(self, line: bytes) -> bytes:
+    def _answer(self, line: bytes, peer: Peer) -> bytes:
         try:
-            return answer_line(self._carry_out(read_request(line)))
+            request = read_request(line)
+            told = self._tell(request)
+            return self._act(request, peer) if told is None else told
         except ValueError as err:
-            logger.warning("actuator refused a request: %s", err)
+            self.refusals.note(Refusal.NOT_UNDERSTOOD, f"{peer.words}: {err}")
             return refusal_line(str(err))
         except Exception:  # supervisor of actions: see above
             logger.exception("a request failed")
             self._pause()
             return failure_line("the actuator failed; its log says where")
 
+    def _tell(self, request: Request) -> bytes | None:
+        """Answer a question; None for what is none."""
+        match request:
+            case Follow(after=after):
+                return news_line(self._history.since(after))
+            case Verify():
+                return checks_line(self._actuator.verify())
+            case Status():
+                return status_line(self._status())
+            case _:
+                return None
+
+    def _act(self, request: Request, peer: Peer) -> bytes:
+        actions = self._carry_out(request)
+        for action in actions:
+            if action.state is ActionState.REFUSED:
+                self.refusals.note(Refusal.NOT_ALLOWED, f"{peer.words}: {action.entity_id}: {action.reason}")
+        return answer_line(actions)
+
     def _pause(self) -> None:
         self.failures += 1
         self._clock.sleep_until(self._clock.monotonic_s() + FAILURE_PAUSE_S)
+
+    def _status(self) -> dict[str, object]:
+        return {
+            "in_force": len(self._actuator.in_force()),
+            "holds_hardware": self._actuator.holds_hardware,
+            "connections": len(self._connections),
+            "failures": self.failures,
+            "refused": self.refusals.counts,
+        }
 
     def _carry_out(self, request: Request) -> tuple[Action, ...]:
         actuator = self._actuator
@@ -173,14 +275,16 @@ class ActuatorServer:
                 return actuator.apply(request.request())
             case Renew(incident_id=incident_id, lease_s=lease_s):
                 return actuator.renew(incident_id, lease_s=lease_s)
-            case Release(incident_id=incident_id, entity_id=entity_id, reason=reason):
-                return actuator.release(incident_id, entity_id=entity_id, reason=reason)
+            case Release(incident_id=incident_id, entity_id=entity_id, reason=reason, kind=kind):
+                return actuator.release(incident_id, entity_id=entity_id, reason=reason, kind=kind)
             case ReleaseIncident(incident_id=incident_id, reason=reason, bar=bar):
                 return actuator.release_incident(incident_id, reason=reason, bar=bar)
             case ReleaseAll(reason=reason):
                 return actuator.release_all(reason=reason)
             case ListInForce():
                 return actuator.in_force()
+            case _:
+                raise ValueError("do: a question, not an act")
 
     def _send(self, connection: _Connection) -> None:
         if connection.unsent:
@@ -207,22 +311,23 @@ class ActuatorServer:
 
 
 def serve_actuator(
-    knob_factory: Callable[[], ClockKnob],
+    open_knobs: Callable[[], Iterable[Knob]],
     socket_path: Path,
     state_dir: Path,
     sink: Callable[[Action], None],
     clock: Clock,
     *,
-    settings: ClockCapSettings,
+    settings: ActuatorSettings,
     run_id: str,
     stop: threading.Event,
+    access: Access = OWN_USER,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Run the actuator of a node until `stop` is set; then every cap is released.
 
     Parameters
     ----------
-    knob_factory
+    open_knobs
         Opens the driver; called in this process.
     state_dir
         Where the journal lies; one actuator at a time.
@@ -230,6 +335,8 @@ def serve_actuator(
         Gets every action.
     run_id
         Tells this run of railwatch from an earlier one: claims of the same run are taken over, others are released.
+    access
+        Who may ask.
     ready
         Called when the journal is dealt with and requests are answered.
 
@@ -239,12 +346,14 @@ def serve_actuator(
         The state folder or the socket cannot be used, or another actuator has them.
     """
     # Beside busy processes a request waits for its turn on a core; a cap should not.
-    with contextlib.suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+    if not come_first():
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     journal = HoldJournal(state_dir, run_id=run_id)
     try:
-        actuator = ClockCapActuator(knob_factory(), journal, clock, sink=sink, settings=settings)
-        server = ActuatorServer(actuator, socket_path, clock)
+        history = History(sink, first_number=clock.utc_ns())
+        actuator = KnobActuator(open_knobs(), journal, clock, sink=history.append, settings=settings)
+        server = ActuatorServer(actuator, socket_path, clock, history=history, access=access)
         try:
             actuator.recover(run_id=run_id)
             ready()
@@ -258,7 +367,7 @@ def serve_actuator(
         journal.close()
 
 
-def _release_all(actuator: ClockCapActuator, clock: Clock) -> None:
+def _release_all(actuator: KnobActuator, clock: Clock) -> None:
     """Release every cap; what the driver does not take is tried again for a while and then left to the journal."""
     end_s = clock.monotonic_s() + RELEASE_WITHIN_S
     actuator.release_all(reason=ACTUATOR_STOPS)
@@ -267,24 +376,3 @@ def _release_all(actuator: ClockCapActuator, clock: Clock) -> None:
         actuator.release_all(reason=ACTUATOR_STOPS)
     if actuator.holds_hardware:
         logger.error("caps could not be released and stay in force; the next start tries again")
-
-
-def _listen(path: Path) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()  # what a killed run left; the journal's lock says that nobody listens there
-        earlier = os.umask(0o177)
-        try:
-            listener.bind(str(path))
-        finally:
-            os.umask(earlier)
-        listener.listen(BACKLOG)
-    except OSError as err:
-        listener.close()
-        raise EnvironmentLacksError(
-            f"{path}: {err.strerror or err}; expected a path for the actuator's socket"
-        ) from err
-    listener.setblocking(False)  # noqa: FBT003 -- the library's own flag
-    return listener

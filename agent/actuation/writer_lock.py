@@ -1,17 +1,23 @@
-"""Only one process of a machine moves the clocks of its GPUs."""
+"""Only one process of a machine turns the knobs of its GPUs."""
 
+import contextlib
+import fcntl
+import os
 import socket
+from pathlib import Path
 
 from telemetry.errors import EnvironmentLacksError
 
 NAME = "railwatch-clocks"
+LOCK_PATH = Path("/run/railwatch/writer.lock")
 
 
 class WriterLock:
-    """The right to write clocks on this machine, held until it is closed or the process ends.
+    """The right to turn GPU knobs on this machine, held until it is closed or the process ends.
 
     An abstract unix socket (unix(7)): no file that a kill leaves behind, and no folder that another user may lack. It
-    covers one network namespace; two containers with networks of their own do not see each other.
+    covers one network namespace, so a file is locked beside it where that can be made: it also keeps apart a service
+    whose network systemd made private. Two containers with file systems of their own do not see each other.
 
     Raises
     ------
@@ -19,16 +25,34 @@ class WriterLock:
         Another process has it.
     """
 
-    def __init__(self, name: str = NAME) -> None:
+    def __init__(self, name: str = NAME, path: Path = LOCK_PATH) -> None:
+        self._file: int | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.bind(f"\0{name}")
         except OSError as err:
             self._socket.close()
-            raise EnvironmentLacksError(
-                f"@{name}: another process on this machine writes GPU clocks; expected it to be the only one"
-            ) from err
+            raise _taken(f"@{name}") from err
+        try:
+            path.parent.mkdir(mode=0o755, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as err:
+            self.close()
+            raise _taken(str(path)) from err
+        except OSError:
+            pass  # not root: then the socket alone has to do
 
     def close(self) -> None:
         """Give it back."""
         self._socket.close()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._file)
+            self._file = None
+
+
+def _taken(what: str) -> EnvironmentLacksError:
+    return EnvironmentLacksError(
+        f"{what}: another process on this machine turns GPU knobs; expected it to be the only one"
+    )

@@ -1,4 +1,4 @@
-"""The GPU driver through NVIDIA's library: fills `GpuReader`, `GpuEvents` and, through its knobs, `ClockKnob`."""
+"""The GPU driver through NVIDIA's library: fills `GpuReader`, `GpuEvents` and, through its knobs, `Knob`."""
 
 import logging
 from functools import cached_property

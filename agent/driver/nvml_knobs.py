@@ -1,11 +1,21 @@
-"""The two settings of NVIDIA's driver that cap the SM clock.
+"""The settings of NVIDIA's driver that railwatch turns: two that cap the SM clock, the power limit, the fans.
 
-Both need root and end with the driver: at reboot, at reload and, without persistence, when its last client leaves.
+All need root and end with the driver: at reboot, at reload and, without persistence, when its last client leaves.
 """
 
+import contextlib
+import logging
+import math
+
 from agent.driver.nvml_library import CLOCK_GRAPHICS, CLOCK_MEMORY, NvmlLibrary
-from agent.driver.port import ClockKnob
-from telemetry.errors import NotSupportedError
+from agent.driver.port import Knob
+from telemetry.errors import ActionRefusedError, DeviceLostError, NotSupportedError, RailwatchError
+from telemetry.knobs import KnobKind
+
+logger = logging.getLogger(__name__)
+
+# nvml.h, nvmlFanControlPolicy_t: the driver follows the heat, or a person has taken over.
+_FAN_AUTOMATIC = 0
 
 
 class ApplicationClockKnob:
@@ -17,20 +27,21 @@ class ApplicationClockKnob:
     gone in 14.0; V100 and A100 have them.
     """
 
+    kind = KnobKind.CLOCK
     name = "application_clock"
     readable = True
 
     def __init__(self, library: NvmlLibrary) -> None:
         self._library = library
 
-    def supported_mhz(self, uuid: str) -> tuple[float, ...]:
+    def supported(self, uuid: str) -> tuple[float, ...]:
         """Give the SM clocks that go with the memory clock in force, ascending."""
         memory_mhz = self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_MEMORY)
         default_mhz = self._default_mhz(uuid, CLOCK_GRAPHICS)
         clocks_mhz = _ascending(self._library.ask("nvmlDeviceGetSupportedGraphicsClocks", uuid, memory_mhz))
         return tuple(clock for clock in clocks_mhz if clock != default_mhz)
 
-    def read_mhz(self, uuid: str) -> float | None:
+    def read(self, uuid: str) -> float | None:
         """Give the applications clock in force, None where graphics and memory are both at their default.
 
         Somebody who set the memory clock alone set a pair: a reset would undo it, so its graphics clock is told.
@@ -44,43 +55,157 @@ class ApplicationClockKnob:
     def _default_mhz(self, uuid: str, kind: int) -> float:
         return float(self._library.ask("nvmlDeviceGetDefaultApplicationsClock", uuid, kind))
 
-    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
+    def write(self, uuid: str, setting: float | None) -> None:
         """Set it beside the memory clock in force; None resets both to the board's default."""
-        if clock_mhz is None:
+        if setting is None:
             self._library.ask("nvmlDeviceResetApplicationsClocks", uuid)
             return
         memory_mhz = self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_MEMORY)
-        self._library.ask("nvmlDeviceSetApplicationsClocks", uuid, memory_mhz, round(clock_mhz))
+        self._library.ask("nvmlDeviceSetApplicationsClocks", uuid, memory_mhz, round(setting))
 
 
 class LockedClockKnob:
     """Locked clocks (``nvidia-smi -lgc``), from Volta on: NVML has no getter, so what was found stays unknown."""
 
+    kind = KnobKind.CLOCK
     name = "locked_clock"
     readable = False
 
     def __init__(self, library: NvmlLibrary) -> None:
         self._library = library
 
-    def supported_mhz(self, uuid: str) -> tuple[float, ...]:
+    def supported(self, uuid: str) -> tuple[float, ...]:
         """Give the SM clocks that go with the highest memory clock, ascending."""
         memory_mhz = max(self._library.ask("nvmlDeviceGetSupportedMemoryClocks", uuid))
         return _ascending(self._library.ask("nvmlDeviceGetSupportedGraphicsClocks", uuid, memory_mhz))
 
-    def read_mhz(self, uuid: str) -> float | None:  # noqa: ARG002 -- the port's signature
+    def read(self, uuid: str) -> float | None:  # noqa: ARG002 -- the port's signature
         """Give None: the driver cannot tell."""
         return None
 
-    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
+    def write(self, uuid: str, setting: float | None) -> None:
         """Let the clock move between the lowest supported one and this; None unlocks."""
-        if clock_mhz is None:
+        if setting is None:
             self._library.ask("nvmlDeviceResetGpuLockedClocks", uuid)
             return
-        lowest_mhz = min(self.supported_mhz(uuid))
-        self._library.ask("nvmlDeviceSetGpuLockedClocks", uuid, round(lowest_mhz), round(clock_mhz))
+        lowest_mhz = min(self.supported(uuid))
+        self._library.ask("nvmlDeviceSetGpuLockedClocks", uuid, round(lowest_mhz), round(setting))
 
 
-def choose_knob(library: NvmlLibrary, uuid: str) -> ClockKnob:
+class PowerLimitKnob:
+    """The power limit (``nvidia-smi -pl``): readable, from the board's least to its default in whole watts.
+
+    It bounds the power averaged over the driver's own control loop, not the peaks of single steps. Limits above the
+    default, up to the board's most, are a person's to set: they are never asked for here, and put back where found.
+    """
+
+    kind = KnobKind.POWER
+    name = "power_limit"
+    readable = True
+
+    def __init__(self, library: NvmlLibrary) -> None:
+        self._library = library
+
+    def supported(self, uuid: str) -> tuple[float, ...]:
+        """Give whole watts from the least limit up, and the default."""
+        least_mw, _ = self._library.ask("nvmlDeviceGetPowerManagementLimitConstraints", uuid)
+        default_w = self._library.ask("nvmlDeviceGetPowerManagementDefaultLimit", uuid) / 1000.0
+        whole_w = range(math.ceil(least_mw / 1000.0), math.floor(default_w) + 1)
+        return tuple(sorted({*(float(limit_w) for limit_w in whole_w), default_w}))
+
+    def read(self, uuid: str) -> float | None:
+        """Give the limit that was asked for last; the one in force may be lower for reasons of the board."""
+        return float(self._library.ask("nvmlDeviceGetPowerManagementLimit", uuid)) / 1000.0
+
+    def write(self, uuid: str, setting: float | None) -> None:
+        """Set it; None sets the default."""
+        if setting is None:
+            setting = self._library.ask("nvmlDeviceGetPowerManagementDefaultLimit", uuid) / 1000.0
+        # nvmlDeviceSetPowerManagementLimit_v2 raises nothing in nvidia-ml-py, whatever the driver answers.
+        self._library.ask("nvmlDeviceSetPowerManagementLimit", uuid, round(setting * 1000.0))
+
+
+class FanKnob:
+    """The speed of all fans of a board, as a share of their fastest; unset where the driver follows the heat.
+
+    A fan that is set by hand no longer follows the heat (``nvml.h``, nvmlDeviceSetFanSpeed_v2), so unsetting it is what
+    matters most: None gives every fan back to the driver. Boards without fans of their own have no such knob.
+    """
+
+    kind = KnobKind.FAN
+    name = "fan_speed"
+    readable = True
+
+    def __init__(self, library: NvmlLibrary) -> None:
+        self._library = library
+
+    def supported(self, uuid: str) -> tuple[float, ...]:
+        """Give whole percents from the slowest to the fastest speed that the board allows."""
+        self._fans(uuid)
+        slowest, fastest = self._library.ask("nvmlDeviceGetMinMaxFanSpeed", uuid)
+        return tuple(percent / 100.0 for percent in range(slowest, fastest + 1))
+
+    def read(self, uuid: str) -> float | None:
+        """Give the speed that all fans were set to, None where all follow the heat."""
+        speeds = {self._speed(uuid, fan) for fan in self._fans(uuid)}
+        if len(speeds) > 1:
+            raise ActionRefusedError(f"the fans of {uuid} are set to different speeds")
+        return speeds.pop()
+
+    def write(self, uuid: str, setting: float | None) -> None:
+        """Set every fan, None to let the driver follow the heat again; one fan that fails keeps no other.
+
+        Fans that the driver already turns faster than that for the heat are left to it.
+        """
+        if setting is not None:
+            self._refuse_to_slow(uuid, round(setting * 100.0))
+        failed: list[RailwatchError] = []
+        for fan in self._fans(uuid):
+            try:
+                if setting is None:
+                    self._library.ask("nvmlDeviceSetDefaultFanSpeed_v2", uuid, fan)
+                else:
+                    self._library.ask("nvmlDeviceSetFanSpeed_v2", uuid, fan, round(setting * 100.0))
+            except DeviceLostError:
+                raise
+            except RailwatchError as err:
+                failed.append(err)
+        if failed:
+            raise failed[0]
+
+    def _refuse_to_slow(self, uuid: str, percent: int) -> None:
+        for fan in self._fans(uuid):
+            if self._speed(uuid, fan) is None:
+                turns = self._library.ask("nvmlDeviceGetFanSpeed_v2", uuid, fan)
+                if turns > percent:
+                    raise ActionRefusedError(f"the driver turns the fans of {uuid} at {turns} % already, for the heat")
+
+    def _speed(self, uuid: str, fan: int) -> float | None:
+        if self._library.ask("nvmlDeviceGetFanControlPolicy_v2", uuid, fan) == _FAN_AUTOMATIC:
+            return None
+        return float(self._library.ask("nvmlDeviceGetTargetFanSpeed", uuid, fan)) / 100.0
+
+    def _fans(self, uuid: str) -> range:
+        fans = range(self._library.ask("nvmlDeviceGetNumFans", uuid))
+        if not fans:
+            raise NotSupportedError(f"{uuid} has no fan of its own")
+        return fans
+
+
+def choose_knobs(library: NvmlLibrary, uuid: str) -> tuple[Knob, ...]:
+    """Give the knobs that a GPU has, at most one of a kind; nothing is written to find out."""
+    knobs: list[Knob] = []
+    with contextlib.suppress(NotSupportedError):
+        knobs.append(choose_clock(library, uuid))
+    for choose in (_power_limit, _fan):
+        try:
+            knobs.append(choose(library, uuid))
+        except RailwatchError as err:  # what is wrong with a fan may not cost the clock
+            logger.info("a knob is left alone: %s", err, extra={"gpu": uuid})
+    return tuple(knobs)
+
+
+def choose_clock(library: NvmlLibrary, uuid: str) -> Knob:
     """Give applications clocks where the GPU has them, locked clocks otherwise.
 
     Raises
@@ -91,15 +216,34 @@ def choose_knob(library: NvmlLibrary, uuid: str) -> ClockKnob:
     readable = ApplicationClockKnob(library)
     if library.function("nvmlDeviceSetApplicationsClocks") is not None:
         try:
-            readable.read_mhz(uuid)
-            if readable.supported_mhz(uuid):
+            readable.read(uuid)
+            if readable.supported(uuid):
                 return readable
         except NotSupportedError:
             pass
     locked = LockedClockKnob(library)
-    if library.function("nvmlDeviceSetGpuLockedClocks") is not None and locked.supported_mhz(uuid):
+    if library.function("nvmlDeviceSetGpuLockedClocks") is not None and locked.supported(uuid):
         return locked
     raise NotSupportedError(f"{uuid} has neither applications clocks nor locked clocks")
+
+
+def _power_limit(library: NvmlLibrary, uuid: str) -> Knob:
+    return _working(PowerLimitKnob(library), uuid)
+
+
+def _fan(library: NvmlLibrary, uuid: str) -> Knob:
+    if library.function("nvmlDeviceSetFanSpeed_v2") is None:
+        raise NotSupportedError(f"the driver of {uuid} sets no fans")
+    return _working(FanKnob(library), uuid)
+
+
+def _working(knob: Knob, uuid: str) -> Knob:
+    """Give a knob that the GPU shows and that has a range."""
+    with contextlib.suppress(ActionRefusedError):  # somebody set it to something odd: it is there
+        knob.read(uuid)
+    if not knob.supported(uuid):
+        raise NotSupportedError(f"{uuid} has no {knob.kind.words} that can be set")
+    return knob
 
 
 def _ascending(clocks_mhz: list[int]) -> tuple[float, ...]:

@@ -10,14 +10,16 @@ from typing import Protocol
 
 from telemetry.frames import FloatArray
 from telemetry.gpu import DriverEvent, GpuIdentity
+from telemetry.knobs import KnobKind
 
 __all__ = [
-    "ClockKnob",
     "DriverEvent",
     "GpuEvents",
     "GpuIdentity",
     "GpuProcess",
     "GpuReader",
+    "Knob",
+    "KnobKind",
     "LinkIdentity",
     "LinkReader",
     "PipeReader",
@@ -187,31 +189,38 @@ class GpuEvents(Protocol):
         ...
 
 
-class ClockKnob(Protocol):
-    """The one setting that the clock cap moves: the highest SM clock of a GPU.
+class Knob(Protocol):
+    """One setting of a GPU that an actuator turns: its clock, its power limit, its fans.
 
-    `name` says which setting of the driver it is, for the journal; `readable` whether a getter shows what was set, so
-    that a write can be confirmed.
+    `kind` gives the unit and which of two settings is stricter. `name` says which setting of the driver it is, for the
+    journal; `readable` whether a getter shows what was set, so that a write can be confirmed.
     """
 
+    kind: KnobKind
     name: str
     readable: bool
 
-    def supported_mhz(self, uuid: str) -> tuple[float, ...]:
-        """Give the clocks that can be set, ascending."""
+    def supported(self, uuid: str) -> tuple[float, ...]:
+        """Give the settings that can be asked for, ascending; none is beyond the vendor's default."""
         ...
 
-    def read_mhz(self, uuid: str) -> float | None:
-        """Give the setting in force, None where it is unset or the driver cannot tell."""
+    def read(self, uuid: str) -> float | None:
+        """Give the setting in force, None where it is unset or the driver cannot tell.
+
+        Raises
+        ------
+        ActionRefusedError
+            What is in force is no one number, such as fans set to different speeds by hand.
+        """
         ...
 
-    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
-        """Set it, None to unset; the caller reads it back.
+    def write(self, uuid: str, setting: float | None) -> None:
+        """Set it, None to unset; also to what was once read, whether it is supported or not. The caller reads it back.
 
         Raises
         ------
         NotPermittedError
-            This process may not change clocks.
+            This process may not change it.
         NotSupportedError
             The part has no such setting.
         DeviceLostError

@@ -5,7 +5,7 @@ rules want by that time, so a decision that was overtaken is never carried out l
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from agent.actuation.hold import GpuTarget
@@ -15,6 +15,7 @@ from rules.engine import Engine
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.errors import ActionRefusedError, TransientError
+from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Decision
 
 logger = logging.getLogger(__name__)
@@ -26,23 +27,38 @@ FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 5.0
 OWNER = "railwatch"
 
+# What an agent before this one left in force, and nobody wants any more, goes after so long: the cause may still be
+# there and this one has to see it first. Own choice: as long as the policies wait before they loosen a cap.
+ORPHAN_S = 600.0
+
 # An incident's hold on one GPU: incident id, entity id.
 Pair = tuple[str, str]
+# On one knob of it.
+Held = tuple[str, str, KnobKind]
+# What one order has in common: the decision, the knob, the setting; no decision and no setting for a release.
+_Order = tuple[str | None, KnobKind, float | None]
+_KINDS = {kind.unit: kind for kind in KnobKind}
 
 
 class CapActuator(Protocol):
-    """Whoever moves clocks: the actuator process through its client, or a fake."""
+    """Whoever turns knobs: the actuator process through its client, or a fake."""
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
-        """Cap the GPUs of a request."""
+        """Turn the knobs of a request."""
         ...
 
     def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
         """Begin the leases of an incident anew."""
         ...
 
-    def release(self, incident_id: str, *, entity_id: str, reason: str) -> tuple[Action, ...]:
-        """Give up an incident's claim on one GPU."""
+    def release(
+        self, incident_id: str, *, entity_id: str, reason: str, kind: KnobKind | None = None
+    ) -> tuple[Action, ...]:
+        """Give up an incident's claims on one GPU, on one of its knobs where a kind is named."""
+        ...
+
+    def in_force(self) -> tuple[Action, ...]:
+        """Give the newest action of every claim that is in force."""
         ...
 
 
@@ -60,17 +76,21 @@ class Orders:
         self._engine = engine
         self._clock = clock
         self._owed: dict[Pair, str] = {}
-        self._refused: set[Pair] = set()
+        self._refused: set[Held] = set()
+        self._told: set[Held] = set()
+        self._orphans: set[Held] | None = None
+        self._orphans_at_s = 0.0
         self._try_at_s = 0.0
         self._pause_s = 0.0
         self._renew_at_s: dict[str, float] = {}
         self.failures = 0
 
-    def wanted(self, incident_id: str, entity_id: str) -> tuple[Claim, ...]:
-        """Give the claims of the rules for this incident on this GPU, the strictest first."""
-        found = [claim for claim in self._engine.claims if claim.incident_id == incident_id]
-        held = [(dict(claim.clocks)[entity_id], claim) for claim in found if entity_id in claim.gpus]
-        return tuple(claim for _, claim in sorted(held, key=lambda item: item[0]))
+    def wanted(self, incident_id: str, entity_id: str, kind: KnobKind) -> tuple[Claim, ...]:
+        """Give the claims of the rules for this incident on this knob of this GPU, the strictest first."""
+        found = [claim for claim in self._engine.claims if claim.incident_id == incident_id and kind_of(claim) is kind]
+        held = [(settings_of(claim)[entity_id], claim) for claim in found if entity_id in claim.gpus]
+        ordered = sorted(held, key=lambda item: item[0], reverse=kind is KnobKind.FAN)
+        return tuple(claim for _, claim in ordered)
 
     def carry_out(self, decision: Decision) -> tuple[Action, ...]:
         """Tell the actuator of a decision that the engine has just taken."""
@@ -101,47 +121,86 @@ class Orders:
         return tuple(actions)
 
     def renew(self) -> tuple[Action, ...]:
-        """Renew the leases that are due, and owe the caps that the actuator turns out not to have."""
+        """Renew the leases that are due, and owe what the actuator turns out not to have."""
         now_s = self._clock.monotonic_s()
-        claims = {claim.incident_id: claim for claim in self._engine.claims}
-        for over in self._renew_at_s.keys() - claims.keys():
+        leases_s: dict[str, float] = {}
+        for claim in self._engine.claims:
+            leases_s[claim.incident_id] = min(claim.lease_s, leases_s.get(claim.incident_id, claim.lease_s))
+        for over in self._renew_at_s.keys() - leases_s.keys():
             del self._renew_at_s[over]
         actions: list[Action] = []
-        for incident_id, claim in claims.items():
-            pause_s = claim.lease_s / RENEWALS_PER_LEASE
+        for incident_id, lease_s in leases_s.items():
+            pause_s = lease_s / RENEWALS_PER_LEASE
             if now_s >= self._renew_at_s.setdefault(incident_id, now_s + pause_s):
                 self._renew_at_s[incident_id] = now_s + pause_s
-                actions += self._renew(claim)
-        return tuple(actions)
+                actions += self._renew(incident_id, lease_s)
+        return (*actions, *self._let_orphans_go(now_s))
 
     def renew_now(self, incident_id: str) -> None:
         """Renew the leases of an incident at the next chance, whenever they are due."""
         self._renew_at_s[incident_id] = self._clock.monotonic_s()
 
-    def _renew(self, claim: Claim) -> tuple[Action, ...]:
-        incident_id = claim.incident_id
+    def _renew(self, incident_id: str, lease_s: float) -> tuple[Action, ...]:
         try:
-            actions = self._actuator.renew(incident_id, lease_s=claim.lease_s)
+            actions = self._actuator.renew(incident_id, lease_s=lease_s)
         except (TransientError, ActionRefusedError) as err:
             logger.warning("lease not renewed: %s", err, extra={"incident": incident_id})
             return ()
-        known = {action.entity_id for action in actions}
-        missing = [(incident_id, gpu) for gpu in claim.gpus if gpu not in known]
-        self.owe((pair for pair in missing if pair not in self._refused), reason="the actuator had lost the cap")
+        known = {(action.incident_id, action.entity_id, knob_of(action)) for action in actions}
+        missing = [held for held in self._all_wanted() if held[0] == incident_id and held not in known]
+        lost = [(incident_id, gpu) for _, gpu, kind in missing if (incident_id, gpu, kind) not in self._refused]
+        self.owe(lost, reason="the actuator had lost the cap")
         return actions
 
+    def _all_wanted(self) -> list[Held]:
+        return [(claim.incident_id, gpu, kind_of(claim)) for claim in self._engine.claims for gpu in claim.gpus]
+
+    def _let_orphans_go(self, now_s: float) -> tuple[Action, ...]:
+        """Release in the end what an agent before this one left and the rules of this one never asked for."""
+        if self._orphans is None:
+            self._find_orphans(now_s)
+        if not self._orphans or now_s < self._orphans_at_s:
+            return ()
+        orphans, self._orphans = self._orphans - set(self._all_wanted()), set()
+        actions: list[Action] = []
+        for incident_id, gpu, kind in sorted(orphans):
+            try:
+                reason = "left by an agent that ended, and not asked for since"
+                actions += self._actuator.release(incident_id, entity_id=gpu, reason=reason, kind=kind)
+            except (TransientError, ActionRefusedError) as err:
+                logger.warning("what an earlier agent left is not released yet: %s", err)
+                self._orphans.add((incident_id, gpu, kind))
+                self._orphans_at_s = now_s + LONGEST_PAUSE_S
+        return tuple(actions)
+
+    def _find_orphans(self, now_s: float) -> None:
+        if now_s < self._orphans_at_s:
+            return
+        try:
+            left = self._actuator.in_force()
+        except (TransientError, ActionRefusedError) as err:
+            logger.info("what is in force is not known yet: %s", err)
+            self._orphans_at_s = now_s + LONGEST_PAUSE_S
+            return
+        kinds = [(action, knob_of(action)) for action in left if action.owner == OWNER]
+        self._orphans = {(action.incident_id, action.entity_id, kind) for action, kind in kinds if kind is not None}
+        self._orphans_at_s = now_s + ORPHAN_S
+
     def _say(self, incident_id: str, targets: Iterable[str], reason: str) -> tuple[Action, ...]:
-        orders: dict[tuple[str, float] | None, tuple[Claim | None, list[str]]] = {}
+        orders: dict[_Order, tuple[Claim | None, list[str]]] = {}
         for target in targets:
             self._owed.pop((incident_id, target), None)
-            claim = next(iter(self.wanted(incident_id, target)), None)
-            key = None if claim is None else (claim.decision_id, dict(claim.clocks)[target])
-            orders.setdefault(key, (claim, []))[1].append(target)
+            for kind in KnobKind:
+                claim = next(iter(self.wanted(incident_id, target, kind)), None)
+                if claim is not None:
+                    wanted = claim.decision_id, kind, settings_of(claim)[target]
+                    orders.setdefault(wanted, (claim, []))[1].append(target)
+                elif kind is KnobKind.CLOCK or (incident_id, target, kind) in self._told:
+                    orders.setdefault((None, kind, None), (None, []))[1].append(target)
         actions: list[Action] = []
         for key, (claim, gpus) in orders.items():
-            clock_mhz = None if key is None else key[1]
             try:
-                actions += self._order(incident_id, gpus, claim, clock_mhz, reason)
+                actions += self._order(incident_id, gpus, claim, key, reason)
             except TransientError as err:
                 self._unheard(incident_id, gpus, reason, err)
             except ActionRefusedError as err:
@@ -156,18 +215,27 @@ class Orders:
         return tuple(actions)
 
     def _order(
-        self, incident_id: str, gpus: list[str], claim: Claim | None, clock_mhz: float | None, reason: str
+        self,
+        incident_id: str,
+        gpus: list[str],
+        claim: Claim | None,
+        key: _Order,
+        reason: str,
     ) -> tuple[Action, ...]:
-        if claim is None or clock_mhz is None:
-            return tuple(
-                action for gpu in gpus for action in self._actuator.release(incident_id, entity_id=gpu, reason=reason)
-            )
-        actions = self._actuator.apply(_request(claim, gpus, clock_mhz, reason))
-        for action in actions:
+        _, kind, setting = key
+        if claim is None or setting is None:
+            actions: list[Action] = []
+            for gpu in gpus:
+                actions += self._actuator.release(incident_id, entity_id=gpu, reason=reason, kind=kind)
+                self._told.discard((incident_id, gpu, kind))
+            return tuple(actions)
+        self._told.update((incident_id, gpu, kind) for gpu in gpus)
+        done = self._actuator.apply(request_of(claim, gpus, setting, reason=reason))
+        for action in done:
             change = self._refused.add if action.state is ActionState.REFUSED else self._refused.discard
-            change((incident_id, action.entity_id))
-        self._refused = {pair for pair in self._refused if self.wanted(*pair)}
-        return actions
+            change((incident_id, action.entity_id, kind))
+        self._refused = {held for held in self._refused if self.wanted(*held)}
+        return done
 
     def _unheard(self, incident_id: str, gpus: list[str], reason: str, error: TransientError) -> None:
         if self._pause_s == 0.0:
@@ -180,13 +248,23 @@ class Orders:
         self._try_at_s = self._clock.monotonic_s() + self._pause_s
 
 
-def _request(claim: Claim, gpus: list[str], clock_mhz: float, reason: str) -> CapRequest:
+def request_of(
+    claim: Claim,
+    gpus: Sequence[str],
+    setting: float,
+    *,
+    reason: str,
+    incident_id: str | None = None,
+    decision_id: str | None = None,
+) -> CapRequest:
+    """Give what the actuator is asked for; under the names of the claim unless others are given."""
     return CapRequest(
-        incident_id=claim.incident_id,
-        decision_id=claim.decision_id,
+        incident_id=incident_id or claim.incident_id,
+        decision_id=decision_id or claim.decision_id,
         gpus=tuple(GpuTarget(entity_id=gpu, uuid=_uuid(gpu)) for gpu in gpus),
-        clock_mhz=clock_mhz,
-        safe_clock_mhz=claim.safe_mhz,
+        kind=kind_of(claim),
+        setting=setting,
+        safe_setting=claim.safe,
         lease_s=claim.lease_s,
         owner=OWNER,
         mode=claim.mode,
@@ -199,3 +277,18 @@ def _uuid(entity_id: str) -> str:
     if kind != EntityKind.GPU:
         raise ActionRefusedError(f"{entity_id} is no GPU, so it has no clock to cap")
     return key
+
+
+def kind_of(claim: Claim) -> KnobKind:
+    """Give the knob that a claim of the rules holds."""
+    return claim.knob
+
+
+def settings_of(claim: Claim) -> dict[str, float]:
+    """Give the setting that a claim of the rules wants of each GPU."""
+    return dict(claim.settings)
+
+
+def knob_of(action: Action) -> KnobKind | None:
+    """Give the knob that an action turned, None where it turned none of a GPU's."""
+    return _KINDS.get(action.unit)

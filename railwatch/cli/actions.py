@@ -1,7 +1,10 @@
-"""``railwatch actions``: what was changed on the hardware, and taking it back."""
+"""``railwatch actions``: what was changed, by whom and why, and taking it back."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,12 +13,22 @@ from rich.markup import escape
 
 from agent.actuation.client import ActuatorClient
 from agent.guard.pipeline import IN_FORCE
+from railwatch.cli import approvals
+from railwatch.cli.action_story import ActionStory, story_of
 from railwatch.cli.output import describe, print_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
-from telemetry.clock import iso_utc
-from telemetry.records import Action, to_json
+from railwatch.config.loading import load_config
+from railwatch.left_behind import left_in, take_back
+from railwatch.session import Session
+from railwatch.taking_back import held_outside, take_back_outside
+from telemetry.clock import SystemClock, iso_utc
+from telemetry.errors import EnvironmentLacksError
+from telemetry.records import Action, ActionState, Decision, Outcome, to_json
 
-app = typer.Typer(no_args_is_help=True, help="What was changed on the hardware, and taking it back.")
+app = typer.Typer(no_args_is_help=True, help="What was changed, by whom and why, and taking it back.")
+app.add_typer(approvals.app)
+
+BY_HAND = "taken back by hand"
 
 
 @app.command(name="list", epilog="Example: railwatch actions list --in-force")
@@ -26,7 +39,7 @@ def list_command(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List actions: what was found, what was set, what was read back, until when."""
+    """List actions: what was found, what was set, what was read back, until when, by whom and why."""
     records = open_records(data_dir_of(config_file, data_dir))
     states = [state.value for state in IN_FORCE] if in_force else [None]
     found = [
@@ -40,6 +53,27 @@ def list_command(
     _show(found, simulated, as_json=as_json)
 
 
+@app.command(epilog="Example: railwatch actions show clock_cap:i-7f2a7a248c --json")
+def show(
+    action_id: Annotated[str, typer.Argument(metavar="ID", help="The action's id, or its beginning.")],
+    data_dir: DataDir = None,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell the story of one action: the incident and its evidence, the decision, every change, what came of it."""
+    records = open_records(data_dir_of(config_file, data_dir))
+    try:
+        story = story_of(records, action_id)
+        simulated = records.simulated(story.changes[-1].id)
+    finally:
+        records.close()
+    if as_json:
+        for record in story.records:
+            print_json(to_json(record, simulated=simulated))
+        return
+    _tell(story)
+
+
 @app.command(epilog="Example: railwatch actions release i-7f2a7a248c")
 def release(
     incident_id: Annotated[str | None, typer.Argument(metavar="INCIDENT", help="Whose actions to take back.")] = None,
@@ -51,24 +85,94 @@ def release(
     """Take actions back: settings go to what was found, and the incident gets no new action until it closes."""
     if (incident_id is None) is not everything:
         raise typer.BadParameter("name one INCIDENT or --all")
-    session = live_session(data_dir_of(config_file, data_dir))
-    client = ActuatorClient(session.actuator_socket)
-    reason = "taken back by hand"
-    held = {action.incident_id for action in client.in_force()}
+    client, session = _actuator(config_file, data_dir)
+    outside = () if session is None else held_outside(session)
+    held = {action.incident_id for action in client.in_force()} | set(outside)
     wanted = held if everything else {incident_id} & held
     if not everything and not wanted:
         typer.echo(f"{incident_id}: no action in force", err=True)
         raise typer.Exit(1)
-    released = [
-        action
-        for name in sorted(filter(None, wanted))
-        for action in client.release_incident(name, reason=reason, bar=True)
-    ]
+    released = _release(client, filter(None, wanted))
     client.close()
-    _show(released, {action.id: session.simulated for action in released}, as_json=as_json)
+    if session is not None:
+        released += take_back_outside(session, incident_id, SystemClock())
+    _show(released, {action.id: _is_simulated(session) for action in released}, as_json=as_json)
     if not as_json:
         for name in sorted({action.incident_id for action in released}):
             typer.echo(f"railwatch will not act on {name} again until it closes")
+
+
+@app.command(epilog="Example: railwatch actions verify --json")
+def verify(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
+    """Read every knob and every drain that is held and compare it with the journal; exit status 1 where one differs."""
+    client, session = _actuator(config_file, data_dir)
+    checks = client.verify()
+    client.close()
+    if session is not None:
+        from railwatch.verifying import verify_outside  # noqa: PLC0415 -- loads every actuator
+
+        checks = (*checks, *verify_outside(session, SystemClock()))
+    for check in checks:
+        if as_json:
+            print_json(asdict(check))
+        else:
+            mark = {True: "ok", False: "DIFFERS", None: "unknown"}[check.agrees]
+            typer.echo(f"{mark:8} {check.entity_id}  {check.knob}  {check.words}")
+    if not checks and not as_json:
+        typer.echo("nothing is held")
+    if any(check.agrees is False for check in checks):
+        raise typer.Exit(1)
+
+
+@app.command(name="revert-all", epilog="Example: railwatch actions revert-all --config /etc/railwatch/railwatch.yaml")
+def revert_all(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
+    """Give back everything that railwatch set on the GPUs, also what a run that ended left; exit status 1 for a rest.
+
+    While railwatch runs its actuator does it, and no incident that was acted on gets a new action until it closes.
+    """
+    try:
+        client, session = _actuator(config_file, data_dir)
+    except EnvironmentLacksError:
+        folder = left_in(data_dir_of(config_file, data_dir))
+        if folder is None:
+            raise
+        done = list(take_back(folder, reason=BY_HAND))
+        _finish(done, {action.id: False for action in done}, rest=0, as_json=as_json)
+        return
+    done = _release(client, {action.incident_id for action in client.in_force()})
+    rest = len(client.in_force())
+    client.close()
+    if session is not None:
+        done += take_back_outside(session, None, SystemClock())
+    _finish(done, {action.id: _is_simulated(session) for action in done}, rest=rest, as_json=as_json)
+
+
+def _finish(done: list[Action], simulated: Mapping[str, bool | None], *, rest: int, as_json: bool) -> None:
+    _show(done, simulated, as_json=as_json)
+    failed = [action for action in done if action.state is ActionState.FAILED]
+    if rest or failed:
+        typer.echo(f"{max(rest, len(failed))} not given back yet; the actuator goes on trying", err=True)
+        raise typer.Exit(1)
+
+
+def _release(client: ActuatorClient, incidents: Iterable[str]) -> list[Action]:
+    return [action for name in sorted(incidents) for action in client.release_incident(name, reason=BY_HAND, bar=True)]
+
+
+def _actuator(config_file: Path | None, data_dir: Path | None) -> tuple[ActuatorClient, Session | None]:
+    """Give the actuator to ask: that of the run on this data folder, or the privileged one that is configured."""
+    try:
+        session = live_session(data_dir_of(config_file, data_dir))
+    except EnvironmentLacksError:
+        privileged = load_config(config_file, os.environ).actions.socket
+        if privileged is None:
+            raise
+        return ActuatorClient(privileged), None
+    return ActuatorClient(session.actuator_socket), session
+
+
+def _is_simulated(session: Session | None) -> bool:
+    return session is not None and session.simulated
 
 
 def _show(actions: list[Action], simulated: Mapping[str, bool | None], *, as_json: bool) -> None:
@@ -87,6 +191,26 @@ def _show(actions: list[Action], simulated: Mapping[str, bool | None], *, as_jso
         )
         who = ", ".join(action.entity_id.removeprefix("gpu:")[:12] for action in alike)
         console.print(f"{iso_utc(first.time_ns)[:19]}Z  {describe(first)}{lease}", soft_wrap=True)
-        console.print(f"    {first.incident_id}  {who}  [dim]{escape(first.reason)}[/]", soft_wrap=True)
+        console.print(
+            f"    {first.incident_id}  {who}  by {escape(first.owner)}  [dim]{escape(first.reason)}[/]", soft_wrap=True
+        )
     if not actions:
         console.print("no actions")
+
+
+def _tell(story: ActionStory) -> None:
+    console = Console(highlight=False)
+    last = story.changes[-1]
+    console.print(f"[bold]{escape(last.id)}[/]  on {escape(last.entity_id)}, by {escape(last.owner)}", soft_wrap=True)
+    if story.incident is None:
+        console.print(f"incident {escape(last.incident_id)} is not kept any more")
+    else:
+        console.print(f"{iso_utc(story.incident.opened_ns)[:19]}Z  {describe(story.incident)}", soft_wrap=True)
+        for finding in story.incident.findings:
+            numbers = ", ".join(f"{item.name} {item.value:g} {item.unit}".strip() for item in finding.evidence)
+            console.print(f"    seen: {escape(finding.summary)}  [dim]{escape(numbers)}[/]", soft_wrap=True)
+    told: tuple[Decision | Action | Outcome, ...] = (*story.decisions, *story.changes, *story.outcomes)
+    for record in told:
+        console.print(f"{iso_utc(record.time_ns)[:19]}Z  {describe(record)}", soft_wrap=True)
+        if isinstance(record, Action):
+            console.print(f"    [dim]{escape(record.reason)}[/]", soft_wrap=True)

@@ -146,7 +146,7 @@ def _followed(rows: RowFollower, duration_s: float | None, clock: Clock) -> list
 def _records(session: Session, start_ns: int, stop_ns: int) -> tuple[Record, ...]:
     """Give what this run has told in that time, in the order in which it was told."""
     starts = session.journal_starts()
-    journals = {name: session.journal_reader(name, starts.get(name)) for name in ("guard", "actuator")}
+    journals = {name: session.journal_reader(name, starts.get(name)) for name in ("guard", "actuator", "responder")}
     told = MomentFollower(journals, lines=Lines(), source=None).records()
     return tuple(record for record in told if start_ns <= record.time_ns <= stop_ns)
 

@@ -1,48 +1,56 @@
-"""The actuator process: the only one that writes to hardware, and the one that undoes it."""
+"""The actuator process: the only one that writes to hardware, and the one that undoes it.
+
+Where `railwatch actuatord` has that part, this process only writes down what that one does.
+"""
 
 import contextlib
 import logging
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 
-from agent.actuation.journal import FILE_NAME
-from agent.actuation.limits import ClockCapSettings
+from agent.actuation.journal import EARLIER_NAME, FILE_NAME
+from agent.actuation.limits import DEFAULT_LIMITS, ActuatorSettings
 from agent.actuation.server import serve_actuator
 from agent.actuation.writer_lock import WriterLock
-from agent.driver.port import ClockKnob
+from agent.driver.port import Knob
+from agent.scheduling import keep_what_is_loaded
 from railwatch.driver import OpenDriver
 from railwatch.driver_watch import DRIVER_BACK, OPEN_LIMIT_S, DriverWatch
 from railwatch.processes.child import Ready, leave, run_child
+from railwatch.processes.following import follow
 from railwatch.session import Session
+from rules.policy import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.errors import NotSupportedError, RailwatchError, TransientError
-from telemetry.records import Mode
+from telemetry.knobs import KnobKind
 
 logger = logging.getLogger(__name__)
 
 
 class NoKnob:
-    """Stands where no GPU has a clock that can be set: every request is refused with the reason.
+    """Stands where no GPU has such a knob: every request is refused with the reason.
 
     One that stands in only until the driver answers has no name, and every request fails.
     """
 
     readable = False
 
-    def __init__(self, why: str, *, until_it_answers: bool = False) -> None:
+    def __init__(self, kind: KnobKind, why: str, *, until_it_answers: bool = False) -> None:
+        self.kind = kind
         self.name = "" if until_it_answers else "none"
         self._why = why
         self._error: type[RailwatchError] = TransientError if until_it_answers else NotSupportedError
 
-    def supported_mhz(self, uuid: str) -> tuple[float, ...]:
+    def supported(self, uuid: str) -> tuple[float, ...]:
         """Refuse."""
         raise self._error(f"{uuid}: {self._why}")
 
-    def read_mhz(self, uuid: str) -> float | None:
+    def read(self, uuid: str) -> float | None:
         """Refuse."""
         raise self._error(f"{uuid}: {self._why}")
 
-    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:  # noqa: ARG002 -- the port's signature
+    def write(self, uuid: str, setting: float | None) -> None:  # noqa: ARG002 -- the port's signature
         """Refuse."""
         raise self._error(f"{uuid}: {self._why}")
 
@@ -53,32 +61,37 @@ def main(session: Session, stop: Event, ready: Ready, *, open_limit_s: float = O
     A driver that does not open in time, or is not there yet, keeps nobody waiting: requests fail until it answers, and
     then this process makes room for one that has it.
     """
+    if session.privileged_socket is not None:
+        follow(session, session.privileged_socket, stop, ready)
+        return
     clock = SystemClock()
     settings = settings_of(session)
     # A simulated node ends with its run, and so do the settings that its journal speaks of.
     state_dir = (session.run_dir if session.simulated else session.config.data_dir) / "actuator"
-    may_write = not session.simulated and (settings.highest_mode is Mode.ENFORCE or _left_behind(state_dir))
+    may_enforce = any(settings.may_enforce(kind) for kind in KnobKind)
+    may_write = not session.simulated and (may_enforce or _left_behind(state_dir))
     watch = DriverWatch(
         session, clock, open_limit_s=open_limit_s, process="actuator", ask_once=OpenDriver.supported_mhz
     )
     with contextlib.ExitStack() as kept:
 
-        def knob() -> ClockKnob:
+        def knobs() -> tuple[Knob, ...]:
             driver = watch.open()
             waits_for = watch.away or watch.absent
             if waits_for is not None:
                 Thread(target=_leave_once_it_answers, args=(watch,), name="ask-driver", daemon=True).start()
-                return NoKnob(waits_for.why, until_it_answers=True)
-            if driver.knob is None:
-                return NoKnob(driver.why or "no GPU has a clock that can be set")
+                return tuple(NoKnob(kind, waits_for.why, until_it_answers=True) for kind in KnobKind)
+            if not driver.knobs:
+                return tuple(NoKnob(kind, driver.why or "no GPU has one that can be set") for kind in KnobKind)
             if may_write:
                 kept.callback(WriterLock().close)
-            return driver.knob
+            return driver.knobs
 
         journal = session.journal_writer("actuator")
         kept.callback(journal.close)
+        keep_what_is_loaded()
         serve_actuator(
-            knob,
+            knobs,
             session.actuator_socket,
             state_dir,
             journal.append,
@@ -99,20 +112,21 @@ def _leave_once_it_answers(watch: DriverWatch) -> None:
         leave(DRIVER_BACK)
 
 
-def settings_of(session: Session) -> ClockCapSettings:
-    """Give the limits of the clock cap in a run: it may go no further than the configuration lets the rules go."""
+def settings_of(session: Session) -> ActuatorSettings:
+    """Give the limits of the actuator in a run: it may go no further than the configuration lets the rules go."""
     actions = session.config.actions
-    return ClockCapSettings(
-        highest_mode=actions.clock_cap.resolve(simulated=session.simulated), unreadable=actions.unreadable_clocks
-    )
+    modes = {kind: actions.of(ActionClass(kind)).resolve(simulated=session.simulated) for kind in KnobKind}
+    knobs = {kind: replace(limits, highest_mode=modes[kind]) for kind, limits in DEFAULT_LIMITS.items()}
+    return ActuatorSettings(knobs=knobs, unreadable=actions.unreadable_clocks)
 
 
 def _left_behind(state_dir: Path) -> bool:
     """Say whether an earlier run may have left caps that have to be released."""
-    try:
-        return (state_dir / FILE_NAME).stat().st_size > 0
-    except OSError:
-        return False
+    for name in (FILE_NAME, EARLIER_NAME):
+        with contextlib.suppress(OSError):
+            if (state_dir / name).stat().st_size > 0:
+                return True
+    return False
 
 
 if __name__ == "__main__":

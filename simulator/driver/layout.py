@@ -22,10 +22,11 @@ instructions that Python runs between two stores stand in for a barrier, which P
 import numpy as np
 
 MAGIC = 0x5257_504C_414E_5431  # "RWPLANT1"
-LAYOUT_VERSION = 3
+LAYOUT_VERSION = 4
 MAX_GPUS = 32
 MAX_LINKS = 18  # NVLinks of one GPU, H100 data sheet
 MAX_CLOCKS = 256
+MAX_FANS = 4  # fans of one board; assumption: enough
 EVENT_SLOTS = 64
 SYSTEM_EVENT_SLOTS = 64
 SAMPLE_SLOTS = 128
@@ -117,6 +118,9 @@ FIXED = np.dtype(
         ("max_video_clock_mhz", "u4"),
         ("clock_count", "u4"),
         ("clocks_mhz", "u4", (MAX_CLOCKS,)),  # descending, as the driver lists them
+        ("fan_count", "u4"),  # 0: cooled by the chassis
+        ("fan_min_percent", "u4"),
+        ("fan_max_percent", "u4"),
     ],
     align=True,
 )
@@ -181,6 +185,7 @@ REQUEST = np.dtype(
         ("accounting", "u4"),
         ("ecc_off", "u4"),
         ("ecc_off_pending", "u4"),  # takes effect when the driver is loaded anew
+        ("fan_by_hand", "u4", (MAX_FANS,)),  # percent + 1; 0: the fan follows the heat
     ],
     align=True,
 )

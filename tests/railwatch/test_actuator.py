@@ -17,6 +17,7 @@ from agent.actuation.limits import UnreadableClocks
 from railwatch.processes.actuator import settings_of
 from railwatch.session import DriverKind, Session
 from simulator.driver.layout import ALL_GPUS
+from telemetry.knobs import KnobKind
 from telemetry.records import ActionState, Mode
 from tests.agent.actuation.rig import cap
 from tests.agent.driver.plant_file import plant_driver
@@ -49,7 +50,7 @@ def test_the_actuator_goes_no_further_than_the_configuration(
     config = json.dumps({"actions": actions})
     session = Session(run_dir=tmp_path, config_json=config, driver=DriverKind.NONE, source="test", simulated=simulated)
     settings = settings_of(session)
-    assert settings.highest_mode is mode
+    assert settings.knobs[KnobKind.CLOCK].highest_mode is mode
     allowed = settings.unreadable is UnreadableClocks.ALLOW
     assert allowed is ("unreadable_clocks" in actions)
 
@@ -81,7 +82,7 @@ def test_a_driver_that_hangs_at_opening_does_not_hold_the_actuator_which_has_it_
     with plant_driver(tmp_path, monkeypatch, gpus=1) as plant:
         plant.state.set_faults([("*", ALL_GPUS, 0, 60_000_000)])
         gpu = GpuTarget(entity_id="gpu:a", uuid="GPU-00000000-0000-0000-0000-000000000000")
-        request = cap(gpus=(gpu,), clock_mhz=1200.0)
+        request = cap(gpus=(gpu,), setting=1200.0)
         with actuator(session) as hung:
             client = ActuatorClient(session.actuator_socket, timeout_s=10.0)
             (action,) = client.apply(request)

@@ -11,7 +11,7 @@ from agent.driver.nvml_library import error_of as agent_error_of
 from agent.driver.nvml_rare_signals import RARE as RARE_WANTS
 from agent.driver.nvml_signals import FAST as FAST_WANTS
 from agent.driver.nvml_signals import slow_wants
-from agent.driver.port import ClockKnob, GpuEvents, GpuReader
+from agent.driver.port import GpuEvents, GpuReader, Knob
 from simulator.driver.injected import error_of
 from simulator.files.node import load_node
 from simulator.files.scenario import DriverFault, SensorFault, load_scenario
@@ -44,7 +44,7 @@ def test_it_fills_the_three_ports_of_the_agent(tmp_path: Path) -> None:
         driver = PlantDriver(plant.served.state, HandClock())
         reader: GpuReader = driver
         events: GpuEvents = driver
-        knob: ClockKnob = driver
+        knob: Knob = driver.clock_knob
         assert len(reader.gpus()) == 4
         assert events.wait(0.0) == ()
         assert knob.name == "application_clock"
@@ -97,28 +97,28 @@ def test_it_says_what_the_driver_library_says(tmp_path: Path, library_dir: Path)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change settings, as on hardware")
 def test_the_clock_is_set_shown_obeyed_and_given_back(tmp_path: Path) -> None:
     with served_plant(tmp_path) as plant:
-        knob = PlantDriver(plant.served.state, HandClock())
+        knob = PlantDriver(plant.served.state, HandClock()).clock_knob
         uuid = NODE.gpu_uuid(2)
-        assert knob.read_mhz(uuid) is None
-        assert knob.supported_mhz(uuid)[-1] == 1530.0
-        knob.write_mhz(uuid, 1005.0)
+        assert knob.read(uuid) is None
+        assert knob.supported(uuid)[-1] == 1530.0
+        knob.write(uuid, 1005.0)
         plant.advance(100)
-        assert knob.read_mhz(uuid) == 1005.0
+        assert knob.read(uuid) == 1005.0
         assert plant.plant.state.gpus.clock_mhz.tolist() == [1530.0, 1530.0, 1005.0, 1530.0]
-        knob.write_mhz(uuid, None)
-        assert knob.read_mhz(uuid) is None
+        knob.write(uuid, None)
+        assert knob.read(uuid) is None
         plant.advance(2000)
         assert plant.plant.state.gpus.clock_mhz[2] > 1290.0
         with pytest.raises(NotSupportedError, match="1000 MHz is not a supported clock"):
-            knob.write_mhz(uuid, 1000.0)
+            knob.write(uuid, 1000.0)
 
 
 def test_a_process_that_may_not_write_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served_plant(tmp_path, clocks_unrestricted=False) as plant:
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
-        knob = PlantDriver(plant.served.state, HandClock())
+        knob = PlantDriver(plant.served.state, HandClock()).clock_knob
         with pytest.raises(NotPermittedError):
-            knob.write_mhz(NODE.gpu_uuid(0), 1005.0)
+            knob.write(NODE.gpu_uuid(0), 1005.0)
 
 
 def test_a_lost_gpu_is_a_row_of_nan_and_its_siblings_go_on(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_a_lost_gpu_is_a_row_of_nan_and_its_siblings_go_on(tmp_path: Path) -> No
         power_w = read(driver)["power_w"]
         assert np.isnan(power_w).tolist() == [False, False, False, True]
         with pytest.raises(DeviceLostError):
-            driver.read_mhz(NODE.gpu_uuid(3))
+            driver.clock_knob.read(NODE.gpu_uuid(3))
         with pytest.raises(DeviceLostError):
-            driver.write_mhz(NODE.gpu_uuid(3), None)
+            driver.clock_knob.write(NODE.gpu_uuid(3), None)
 
 
 def test_the_xid_comes_once_and_then_every_wait_ends_at_once(tmp_path: Path) -> None:
@@ -201,10 +201,10 @@ def test_waits_and_settings_meet_injected_codes_too(tmp_path: Path) -> None:
     assert driver.wait(5.0) == ()
     assert clock.monotonic_s() == begin_s
     with pytest.raises(NotPermittedError, match="injected"):
-        driver.write_mhz(NODE.gpu_uuid(0), 1005.0)
-    assert driver.read_mhz(NODE.gpu_uuid(0)) is None
+        driver.clock_knob.write(NODE.gpu_uuid(0), 1005.0)
+    assert driver.clock_knob.read(NODE.gpu_uuid(0)) is None
     with pytest.raises(DeviceLostError, match="injected"):
-        driver.read_mhz(NODE.gpu_uuid(3))
+        driver.clock_knob.read(NODE.gpu_uuid(3))
     plant.close()
 
 

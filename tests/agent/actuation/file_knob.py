@@ -9,31 +9,33 @@ import sys
 import threading
 from pathlib import Path
 
-from agent.actuation.limits import ClockCapSettings
+from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
 from telemetry.clock import SystemClock
 from telemetry.journal import JournalWriter
+from telemetry.knobs import KnobKind
 from tests.agent.fakes import V100_CLOCKS_MHZ
 
 
 class FileKnob:
     """One file a GPU with the clock in force."""
 
+    kind = KnobKind.CLOCK
     name = "application_clock"
     readable = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def supported_mhz(self, uuid: str) -> tuple[float, ...]:
+    def supported(self, uuid: str) -> tuple[float, ...]:
         return V100_CLOCKS_MHZ
 
-    def read_mhz(self, uuid: str) -> float | None:
+    def read(self, uuid: str) -> float | None:
         setting: float | None = json.loads((self._folder / uuid).read_text())
         return setting
 
-    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
-        (self._folder / uuid).write_text(json.dumps(clock_mhz))
+    def write(self, uuid: str, setting: float | None) -> None:
+        (self._folder / uuid).write_text(json.dumps(setting))
 
 
 def main() -> None:
@@ -42,12 +44,12 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     records = JournalWriter(folder / "records")
     serve_actuator(
-        lambda: FileKnob(folder),
+        lambda: (FileKnob(folder),),
         folder / "run" / "actuator.sock",
         folder / "state",
         records.append,
         SystemClock(),
-        settings=ClockCapSettings(),
+        settings=ActuatorSettings(),
         run_id=run_id,
         stop=stop,
         ready=lambda: print("ready", flush=True),  # noqa: T201 -- the test waits for it

@@ -3,34 +3,37 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.actuation.clock_cap import ClockCapActuator
+from agent.actuation.actuator import KnobActuator
 from agent.actuation.hold import GpuTarget
 from agent.actuation.journal import HoldJournal
-from agent.actuation.limits import ClockCapSettings
+from agent.actuation.limits import ActuatorSettings
 from agent.actuation.request import CapRequest
+from telemetry.knobs import KnobKind
 from telemetry.records import Action, Mode
-from tests.agent.fakes import FakeClock, FakeClockKnob, gpu_entities
+from tests.agent.fakes import FakeClock, FakeKnob, gpu_entities
 
 GPUS = tuple(GpuTarget(entity_id=entity.id, uuid=entity.key) for entity in gpu_entities(4))
 UUID = GPUS[0].uuid
 
 
 def cap(
-    clock_mhz: float = 1057.0,
+    setting: float = 1057.0,
     *,
     incident: str = "i-1",
     gpus: tuple[GpuTarget, ...] = GPUS[:1],
     lease_s: float = 120.0,
     mode: Mode = Mode.ENFORCE,
-    safe_clock_mhz: float | None = None,
+    safe_setting: float | None = None,
+    kind: KnobKind = KnobKind.CLOCK,
 ) -> CapRequest:
     """A request that is right in everything a test does not name."""
     return CapRequest(
         incident_id=incident,
         decision_id=f"d-{incident}",
         gpus=gpus,
-        clock_mhz=clock_mhz,
-        safe_clock_mhz=safe_clock_mhz,
+        kind=kind,
+        setting=setting,
+        safe_setting=safe_setting,
         lease_s=lease_s,
         owner="rule:supply-sag",
         mode=mode,
@@ -43,10 +46,11 @@ class Rig:
     """One run of an actuator; `restart` is the next run over the same knob and folder."""
 
     state_dir: Path
-    knob: FakeClockKnob = field(default_factory=FakeClockKnob)
+    knob: FakeKnob = field(default_factory=FakeKnob)
     clock: FakeClock = field(default_factory=FakeClock)
     run_id: str = "run-1"
-    settings: ClockCapSettings = field(default_factory=ClockCapSettings)
+    settings: ActuatorSettings = field(default_factory=ActuatorSettings)
+    others: tuple[FakeKnob, ...] = ()
     told: list[Action] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -54,8 +58,8 @@ class Rig:
 
     def start(self) -> None:
         self.journal = HoldJournal(self.state_dir, run_id=self.run_id)
-        self.actuator = ClockCapActuator(
-            self.knob, self.journal, self.clock, sink=self.told.append, settings=self.settings
+        self.actuator = KnobActuator(
+            (self.knob, *self.others), self.journal, self.clock, sink=self.told.append, settings=self.settings
         )
         self.recovered = self.actuator.recover(run_id=self.run_id)
 

@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.actuation.claims import Claim, claim_of, next_deadline_s, overdue, setting_mhz, with_claim, without_claim
+from agent.actuation.claims import Claim, claim_of, next_deadline_s, overdue, setting_of, with_claim, without_claim
+from telemetry.knobs import KnobKind
 from telemetry.records import Mode
 
 
@@ -9,8 +10,9 @@ def claim(incident: str, clock_mhz: float, *, safe_mhz: float = 1005.0, deadline
     return Claim(
         incident_id=incident,
         decision_id="d",
-        clock_mhz=clock_mhz,
-        safe_clock_mhz=safe_mhz,
+        kind=KnobKind.CLOCK,
+        setting=clock_mhz,
+        safe_setting=safe_mhz,
         lease_s=100.0,
         deadline_s=deadline_s,
         lease_until_ns=None,
@@ -22,25 +24,25 @@ def claim(incident: str, clock_mhz: float, *, safe_mhz: float = 1005.0, deadline
 
 def test_the_strongest_claim_wins_and_the_last_one_out_restores_what_was_found() -> None:
     claims = with_claim(with_claim((), claim("a", 1200.0)), claim("b", 1057.0))
-    assert setting_mhz(claims, 1530.0) == 1057.0
+    assert setting_of(claims, 1530.0) == 1057.0
     claims = without_claim(claims, "b")
-    assert setting_mhz(claims, 1530.0) == 1200.0
-    assert setting_mhz(without_claim(claims, "a"), 1530.0) == 1530.0
-    assert setting_mhz((), None) is None
+    assert setting_of(claims, 1530.0) == 1200.0
+    assert setting_of(without_claim(claims, "a"), 1530.0) == 1530.0
+    assert setting_of((), None) is None
 
 
 def test_a_cap_never_raises_what_was_found() -> None:
-    assert setting_mhz((claim("a", 1200.0),), 802.0) == 802.0
+    assert setting_of((claim("a", 1200.0),), 802.0) == 802.0
 
 
 def test_a_claim_of_the_same_incident_takes_the_place_of_the_earlier_one() -> None:
     claims = with_claim((claim("a", 1057.0),), claim("a", 1380.0))
-    assert [item.clock_mhz for item in claims] == [1380.0]
+    assert [item.setting for item in claims] == [1380.0]
 
 
 def test_a_lease_that_ran_out_leaves_the_lower_of_safe_clock_and_claim() -> None:
-    assert claim("a", 1200.0).expired().effective_mhz == 1005.0
-    assert claim("a", 802.0).expired().effective_mhz == 802.0
+    assert claim("a", 1200.0).expired().effective == 1005.0
+    assert claim("a", 802.0).expired().effective == 802.0
 
 
 def test_a_lease_ends_at_its_deadline_and_once() -> None:
@@ -69,6 +71,6 @@ def test_any_interleaving_agrees_with_a_dictionary(steps: list[tuple[str, float 
             claims = with_claim(claims, claim(incident, clock_mhz))
             oracle[incident] = clock_mhz
         candidates = list(oracle.values()) + ([found] if found is not None and oracle else [])
-        assert setting_mhz(claims, found) == (min(candidates) if oracle else found)
+        assert setting_of(claims, found) == (min(candidates) if oracle else found)
         assert {item.incident_id for item in claims} == set(oracle)
         assert (claim_of(claims, incident) is None) == (incident not in oracle)

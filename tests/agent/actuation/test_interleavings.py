@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from telemetry.errors import DeviceLostError, TransientError
 from tests.agent.actuation.rig import GPUS, Rig, cap
-from tests.agent.fakes import FakeClockKnob
+from tests.agent.fakes import FakeKnob
 
 INCIDENTS = st.sampled_from(["a", "b", "c"])
 APPLY = st.tuples(st.just("apply"), INCIDENTS, st.sampled_from([300.0, 802.0, 1057.0, 1201.0, 1530.0]))
@@ -55,7 +55,7 @@ def test_after_the_last_claim_is_out_the_knob_is_as_it_was_found(
     readable: bool,  # noqa: FBT001 -- drawn by hypothesis
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        rig = Rig(Path(folder), knob=FakeClockKnob(found_mhz=found_mhz, readable=readable))
+        rig = Rig(Path(folder), knob=FakeKnob(found=found_mhz, readable=readable))
         # What no getter shows cannot be known to be lower than a cap.
         highest_mhz = found_mhz if found_mhz is not None and readable else 1530.0
         for step in steps:

@@ -6,10 +6,10 @@ import pytest
 from agent.actuation.journal import FILE_NAME, HoldJournal
 from telemetry.errors import EnvironmentLacksError
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
-from tests.agent.fakes import FakeClockKnob
+from tests.agent.fakes import FakeKnob
 
 
-class WatchingKnob(FakeClockKnob):
+class WatchingKnob(FakeKnob):
     """Reads the journal file at the moment of each write to the hardware."""
 
     def __init__(self, path: Path) -> None:
@@ -17,10 +17,10 @@ class WatchingKnob(FakeClockKnob):
         self.path = path
         self.journalled: list[dict[str, object]] = []
 
-    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
+    def write(self, uuid: str, setting: float | None) -> None:
         lines = [json.loads(line) for line in self.path.read_bytes().splitlines()]
         self.journalled.append(next(line for line in reversed(lines) if line["uuid"] == uuid))
-        super().write_mhz(uuid, clock_mhz)
+        super().write(uuid, setting)
 
 
 def test_what_was_found_and_what_will_be_stand_in_the_journal_before_the_hardware_is_written(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_what_was_found_and_what_will_be_stand_in_the_journal_before_the_hardwar
 
 
 def test_a_journal_torn_at_any_byte_restores_what_was_found(tmp_path: Path) -> None:
-    knob = FakeClockKnob()
+    knob = FakeKnob()
     rig = Rig(tmp_path / "whole", knob=knob)
     rig.actuator.apply(cap(1200.0))
     rig.actuator.apply(cap(1057.0, incident="i-2"))
@@ -102,5 +102,5 @@ def test_a_second_writer_on_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentLacksError, match=r"clock_cap\.journal"):
+    with pytest.raises(EnvironmentLacksError, match=r"actuator\.journal"):
         HoldJournal(tmp_path / "file" / "state", run_id="a")

@@ -1,15 +1,16 @@
 """What the actuator will not do, whoever asks, and that one failure keeps nothing else capped."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent.actuation.limits import ClockCapSettings, UnreadableClocks
+from agent.actuation.limits import DEFAULT_LIMITS, ActuatorSettings, UnreadableClocks
 from telemetry.errors import DeviceLostError
 from telemetry.records import ActionState, Mode
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
-from tests.agent.actuation.test_clock_cap import only
-from tests.agent.fakes import FakeClockKnob
+from tests.agent.actuation.test_actuator import only
+from tests.agent.fakes import FakeKnob
 
 
 @pytest.fixture
@@ -17,14 +18,19 @@ def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path)
 
 
+def at_most(mode: Mode) -> ActuatorSettings:
+    """Settings under which no knob may go further."""
+    return ActuatorSettings(knobs={kind: replace(limits, highest_mode=mode) for kind, limits in DEFAULT_LIMITS.items()})
+
+
 def blind(folder: Path) -> Rig:
     """A rig whose knob no getter shows, and that may move it all the same."""
-    knob = FakeClockKnob(readable=False, name="locked_clock")
-    return Rig(folder, knob=knob, settings=ClockCapSettings(unreadable=UnreadableClocks.ALLOW))
+    knob = FakeKnob(readable=False, name="locked_clock")
+    return Rig(folder, knob=knob, settings=ActuatorSettings(unreadable=UnreadableClocks.ALLOW))
 
 
 def test_a_knob_that_no_getter_shows_is_refused_unless_the_configuration_says_otherwise(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, knob=FakeClockKnob(readable=False, name="locked_clock"))
+    rig = Rig(tmp_path, knob=FakeKnob(readable=False, name="locked_clock"))
     action = only(rig.actuator.apply(cap()))
     assert action.state is ActionState.REFUSED
     assert "actions.unreadable_clocks" in action.reason
@@ -47,7 +53,7 @@ def test_a_knob_that_can_be_read_is_not_written_at_a_renewal(rig: Rig) -> None:
 
 
 def test_nothing_is_enforced_above_the_mode_of_the_run(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, settings=ClockCapSettings(highest_mode=Mode.OBSERVE))
+    rig = Rig(tmp_path, settings=at_most(Mode.OBSERVE))
     action = only(rig.actuator.apply(cap()))
     assert (action.state, rig.knob.writes) == (ActionState.REFUSED, [])
     assert "actions.clock_cap is observe" in action.reason
@@ -55,7 +61,7 @@ def test_nothing_is_enforced_above_the_mode_of_the_run(tmp_path: Path) -> None:
 
 def test_a_run_that_may_not_enforce_releases_what_is_still_held(rig: Rig) -> None:
     rig.actuator.apply(cap())
-    rig.settings = ClockCapSettings(highest_mode=Mode.OBSERVE)
+    rig.settings = at_most(Mode.OBSERVE)
     rig.restart(run_id="run-1")
     assert only(rig.recovered).state is ActionState.RELEASED
     assert rig.in_force == 1530.0

@@ -10,32 +10,34 @@ from pathlib import Path
 
 import pytest
 
+from agent.actuation.access import OWN_USER, listen
 from agent.actuation.client import ActuatorClient
-from agent.actuation.limits import ClockCapSettings
+from agent.actuation.history import History
+from agent.actuation.limits import ActuatorSettings
 from agent.actuation.protocol import REQUEST_BYTES_MAX
-from agent.actuation.server import ActuatorServer, serve_actuator
-from agent.driver.port import ClockKnob
+from agent.actuation.server import CONNECTIONS_PER_USER_MAX, ActuatorServer, serve_actuator
+from agent.driver.port import Knob
 from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, EnvironmentLacksError, TransientError
 from telemetry.journal import JournalReader
 from telemetry.records import Action, ActionState
 from tests.agent.actuation.file_knob import FileKnob
-from tests.agent.actuation.rig import GPUS, UUID, cap
-from tests.agent.fakes import FakeClockKnob
+from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
+from tests.agent.fakes import FakeKnob
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @contextlib.contextmanager
-def served(folder: Path, knob: ClockKnob) -> Iterator[tuple[ActuatorClient, list[Action]]]:
+def served(folder: Path, knob: Knob) -> Iterator[tuple[ActuatorClient, list[Action]]]:
     """An actuator in a thread of this process, and a client of it."""
     told: list[Action] = []
     stop, ready = threading.Event(), threading.Event()
     path = folder / "run" / "actuator.sock"
     thread = threading.Thread(
         target=serve_actuator,
-        args=(lambda: knob, path, folder / "state", told.append, SystemClock()),
-        kwargs={"settings": ClockCapSettings(), "run_id": "run", "stop": stop, "ready": ready.set},
+        args=(lambda: (knob,), path, folder / "state", told.append, SystemClock()),
+        kwargs={"settings": ActuatorSettings(), "run_id": "run", "stop": stop, "ready": ready.set},
     )
     thread.start()
     assert ready.wait(5.0)
@@ -75,16 +77,16 @@ def process(folder: Path, run_id: str) -> Iterator[tuple[ActuatorClient, "subpro
 def folder(tmp_path: Path) -> Path:
     knob = FileKnob(tmp_path)
     for gpu in GPUS:
-        knob.write_mhz(gpu.uuid, 1530.0)
+        knob.write(gpu.uuid, 1530.0)
     return tmp_path
 
 
 def settings_of(folder: Path) -> set[float | None]:
-    return {FileKnob(folder).read_mhz(gpu.uuid) for gpu in GPUS}
+    return {FileKnob(folder).read(gpu.uuid) for gpu in GPUS}
 
 
 def test_every_verb_does_over_the_socket_what_it_does_here(tmp_path: Path) -> None:
-    knob = FakeClockKnob()
+    knob = FakeKnob()
     with served(tmp_path, knob) as (client, told):
         applied = client.apply(cap(gpus=GPUS))
         assert [action.state for action in applied] == [ActionState.APPLIED] * 4
@@ -102,13 +104,21 @@ def test_every_verb_does_over_the_socket_what_it_does_here(tmp_path: Path) -> No
 
 def test_only_this_user_may_open_the_socket_and_it_is_gone_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "run" / "actuator.sock"
-    with served(tmp_path, FakeClockKnob()):
+    with served(tmp_path, FakeKnob()):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not path.exists()
 
 
 def apply_line(gpus: list[dict[str, str]]) -> bytes:
-    fields = {"incident_id": "i", "decision_id": "d", "clock_mhz": 1057, "lease_s": 60, "owner": "o", "reason": ""}
+    fields = {
+        "incident_id": "i",
+        "decision_id": "d",
+        "kind": "clock_cap",
+        "setting": 1057,
+        "lease_s": 60,
+        "owner": "o",
+        "reason": "",
+    }
     return json.dumps({"do": "apply", "gpus": gpus, "mode": "enforce", **fields}).encode() + b"\n"
 
 
@@ -127,7 +137,7 @@ def apply_line(gpus: list[dict[str, str]]) -> bytes:
     ],
 )
 def test_a_bad_request_gets_one_line_and_changes_nothing(tmp_path: Path, line: bytes) -> None:
-    knob = FakeClockKnob()
+    knob = FakeKnob()
     with served(tmp_path, knob) as (client, _), socket.socket(socket.AF_UNIX) as raw:
         client.apply(cap())
         raw.settimeout(2.0)
@@ -143,7 +153,7 @@ def test_a_bad_request_gets_one_line_and_changes_nothing(tmp_path: Path, line: b
 
 
 def test_a_request_without_end_is_cut_off(tmp_path: Path) -> None:
-    with served(tmp_path, FakeClockKnob()) as (client, _), socket.socket(socket.AF_UNIX) as raw:
+    with served(tmp_path, FakeKnob()) as (client, _), socket.socket(socket.AF_UNIX) as raw:
         raw.settimeout(2.0)
         raw.connect(str(tmp_path / "run" / "actuator.sock"))
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -154,7 +164,7 @@ def test_a_request_without_end_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_a_half_request_and_a_client_that_hangs_up_disturb_nobody(tmp_path: Path) -> None:
-    with served(tmp_path, FakeClockKnob()) as (client, _):
+    with served(tmp_path, FakeKnob()) as (client, _):
         for _attempt in range(40):
             with socket.socket(socket.AF_UNIX) as raw:
                 raw.connect(str(tmp_path / "run" / "actuator.sock"))
@@ -165,7 +175,7 @@ def test_a_half_request_and_a_client_that_hangs_up_disturb_nobody(tmp_path: Path
 def test_a_defect_in_one_action_is_counted_and_ends_nothing_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    knob = FakeClockKnob()
+    knob = FakeKnob()
     with served(tmp_path, knob) as (client, _):
         client.apply(cap())
         knob.errors[GPUS[1].uuid] = ZeroDivisionError("a defect")
@@ -193,7 +203,7 @@ def test_an_actuator_that_is_away_or_silent_is_transient(tmp_path: Path) -> None
 
 
 def test_a_client_finds_an_actuator_that_was_started_again(tmp_path: Path) -> None:
-    knob = FakeClockKnob()
+    knob = FakeKnob()
     with served(tmp_path, knob) as (first, _):
         client = ActuatorClient(tmp_path / "run" / "actuator.sock")
         assert client.in_force() == first.in_force()
@@ -205,7 +215,7 @@ def test_a_client_finds_an_actuator_that_was_started_again(tmp_path: Path) -> No
 
 
 def test_a_lease_runs_out_by_the_actuators_own_clock(tmp_path: Path) -> None:
-    knob = FakeClockKnob()
+    knob = FakeKnob()
     expired = threading.Event()
     with served(tmp_path, knob) as (client, told):
         client.apply(cap(1200.0, lease_s=0.05))
@@ -221,12 +231,12 @@ def test_a_path_that_no_socket_can_have_is_named_and_the_folder_is_free_again(tm
     for _attempt in range(2):
         with pytest.raises(EnvironmentLacksError, match="socket"):
             serve_actuator(
-                FakeClockKnob,
+                lambda: (FakeKnob(),),
                 tmp_path / ("x" * 200),
                 tmp_path / "state",
                 lambda _: None,
                 SystemClock(),
-                settings=ClockCapSettings(),
+                settings=ActuatorSettings(),
                 run_id="run",
                 stop=threading.Event(),
             )
@@ -267,22 +277,22 @@ def test_an_actuator_that_is_told_to_stop_releases_every_cap_first(folder: Path)
 
 
 def test_a_release_that_fails_at_the_end_is_tried_again_before_the_socket_goes(tmp_path: Path) -> None:
-    knob = FakeClockKnob()
+    knob = FakeKnob()
     socket_there: list[bool] = []
 
     class Stubborn:
         """Gives way at the third try."""
 
-        name, readable = knob.name, True
-        supported_mhz, read_mhz = knob.supported_mhz, knob.read_mhz
+        kind, name, readable = knob.kind, knob.name, True
+        supported, read = knob.supported, knob.read
         refusals = 2
 
-        def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
-            if clock_mhz == 1530.0:
+        def write(self, uuid: str, setting: float | None) -> None:
+            if setting == 1530.0:
                 socket_there.append((tmp_path / "run" / "actuator.sock").exists())
                 if len(socket_there) <= self.refusals:
                     raise TransientError("busy")
-            knob.write_mhz(uuid, clock_mhz)
+            knob.write(uuid, setting)
 
     with served(tmp_path, Stubborn()) as (client, _):
         client.apply(cap())
@@ -294,7 +304,7 @@ def test_a_release_that_fails_at_the_end_is_tried_again_before_the_socket_goes(t
 def test_a_release_that_never_succeeds_ends_in_time_and_stays_in_the_journal(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    knob = FakeClockKnob()
+    knob = FakeKnob()
     with served(tmp_path, knob) as (client, _):
         client.apply(cap())
         knob.write_error = TransientError("busy")
@@ -305,7 +315,7 @@ def test_a_release_that_never_succeeds_ends_in_time_and_stays_in_the_journal(
 
 
 def test_a_defect_in_hanging_up_comes_after_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    knob, stop = FakeClockKnob(), threading.Event()
+    knob, stop = FakeKnob(), threading.Event()
     path = tmp_path / "run" / "actuator.sock"
 
     hang_up = ActuatorServer.close
@@ -323,15 +333,63 @@ def test_a_defect_in_hanging_up_comes_after_the_release(tmp_path: Path, monkeypa
     monkeypatch.setattr(ActuatorServer, "close", torn)
     with pytest.raises(OSError, match="I/O error"):
         serve_actuator(
-            lambda: knob,
+            lambda: (knob,),
             path,
             tmp_path / "state",
             lambda _: None,
             SystemClock(),
-            settings=ClockCapSettings(),
+            settings=ActuatorSettings(),
             run_id="run",
             stop=stop,
             ready=asker.start,
         )
     asker.join(5.0)
     assert knob.writes == [(UUID, 1057.0), (UUID, 1530.0)]
+
+
+def test_one_that_makes_room_while_it_asks_does_not_end_the_actuator(tmp_path: Path) -> None:
+    rig, path = Rig(tmp_path), tmp_path / "actuator.sock"
+    history = History(lambda _: None, first_number=0)
+    server = ActuatorServer(rig.actuator, path, SystemClock(), history=history)
+    with contextlib.ExitStack() as kept, contextlib.closing(server):
+        knocking = [kept.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(CONNECTIONS_PER_USER_MAX + 1)]
+        *silent, late = knocking
+        for one in silent:
+            one.connect(str(path))
+            server.step()
+        late.connect(str(path))
+        silent[0].sendall(b'{"do":"list"}\n')  # in the same turn as the one for whom it makes room
+        server.step()
+        late.sendall(b'{"do":"list"}\n')
+        server.step()
+        assert late.recv(4096) == b'{"actions":[]}\n'
+        assert server.refusals.counts["crowd"] == 1
+
+
+def test_no_file_but_a_socket_makes_room_for_the_socket(tmp_path: Path) -> None:
+    path = tmp_path / "actuator.sock"
+    path.write_text("a person's")
+    with pytest.raises(EnvironmentLacksError, match="expected a path for the actuator's socket"):
+        listen(path, OWN_USER)
+    assert path.read_text() == "a person's"
+
+
+def test_no_name_breaks_a_line_of_the_log_and_a_reason_is_told_in_one(tmp_path: Path) -> None:
+    with served(tmp_path, FakeKnob()) as (client, told):
+        with pytest.raises(ActionRefusedError, match="printable"):
+            client.apply(cap(incident="i\nCRITICAL root: all is well"))
+        client.apply(cap())
+        client.release_incident("i-1", reason="over\n\x1b[2Jroot: all is well")
+    assert told[-1].reason == "over  [2Jroot: all is well"
+
+
+def test_whoever_was_away_is_told_everything_in_parts_that_are_not_too_long(tmp_path: Path) -> None:
+    history = History(lambda _: None, first_number=0)
+    (action,) = Rig(tmp_path).actuator.apply(cap())
+    for _ in range(600):
+        history.append(action)
+    numbers, number = [], 0
+    while (news := history.since(number)).actions:
+        numbers.append(len(news.actions))
+        number = news.number
+    assert (numbers, number) == ([256, 256, 88], 600)

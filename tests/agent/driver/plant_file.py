@@ -18,7 +18,7 @@ CLOCKS_MHZ = tuple(range(1530, 134, -15))
 class PlantFile:
     """GPUs whose readings a test sets; `publish` makes them visible to the driver library."""
 
-    def __init__(self, path: Path, gpus: int, driver_version: str) -> None:
+    def __init__(self, path: Path, gpus: int, driver_version: str = "580.95.05", *, fans: int = 0) -> None:
         self.state = StateFile(path, mode="create")
         record = self.state.record
         record["gpu_count"] = gpus
@@ -37,6 +37,7 @@ class PlantFile:
             fixed["power_min_mw"], fixed["power_max_mw"], fixed["power_default_mw"] = 150_000, 300_000, 300_000
             fixed["shutdown_c"], fixed["slowdown_c"] = 90, 87
             fixed["default_sm_clock_mhz"], fixed["max_sm_clock_mhz"], fixed["mem_clock_mhz"] = 1290, 1530, 877
+            fixed["fan_count"], fixed["fan_min_percent"], fixed["fan_max_percent"] = fans, 30, 100
             fixed["clock_count"] = len(CLOCKS_MHZ)
             fixed["clocks_mhz"][: len(CLOCKS_MHZ)] = CLOCKS_MHZ
             record["request"][index]["power_limit_mw"] = 300_000
@@ -71,11 +72,16 @@ class PlantFile:
 
 @contextmanager
 def plant_driver(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *, gpus: int = 4, driver_version: str = "580.95.05"
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    gpus: int = 4,
+    driver_version: str = "580.95.05",
+    fans: int = 0,
 ) -> Iterator[PlantFile]:
     """Load the library as this process's NVML, with a state file behind it; skips without a C compiler."""
     load_driver_library(folder)
-    plant = PlantFile(folder / "plant", gpus, driver_version)
+    plant = PlantFile(folder / "plant", gpus, driver_version, fans=fans)
     monkeypatch.setenv(STATE_VARIABLE, str(folder / "plant"))
     yield plant
 

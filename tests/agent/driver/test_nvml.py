@@ -11,7 +11,7 @@ import pytest
 
 from agent.driver.nvml import NvmlDriver, gpu_signals
 from agent.driver.nvml_gpm import SIGNALS as PIPES
-from agent.driver.nvml_knobs import ApplicationClockKnob, LockedClockKnob, choose_knob
+from agent.driver.nvml_knobs import ApplicationClockKnob, LockedClockKnob, choose_clock
 from agent.driver.nvml_library import Answer
 from agent.driver.nvml_signals import NO_CALL
 from agent.driver.probe import measure_update_period, probe
@@ -296,17 +296,17 @@ def test_a_thread_that_wakes_from_a_hang_spoils_nothing_of_the_one_that_replaced
 
 def test_an_applications_clock_is_set_read_back_and_reset(plant: PlantFile) -> None:
     with NvmlDriver() as driver:
-        knob = choose_knob(driver.library, _uuid(0))
+        knob = choose_clock(driver.library, _uuid(0))
         assert isinstance(knob, ApplicationClockKnob)
         # The default of 1290 MHz does not hold the clock down, so it reads as unset and is never set.
-        assert knob.read_mhz(_uuid(0)) is None
-        assert knob.supported_mhz(_uuid(0))[-1] == 1530
-        assert 1290 not in knob.supported_mhz(_uuid(0))
-        knob.write_mhz(_uuid(0), 1065)
-        assert knob.read_mhz(_uuid(0)) == 1065
-        assert knob.read_mhz(_uuid(1)) is None
-        knob.write_mhz(_uuid(0), None)
-        assert knob.read_mhz(_uuid(0)) is None
+        assert knob.read(_uuid(0)) is None
+        assert knob.supported(_uuid(0))[-1] == 1530
+        assert 1290 not in knob.supported(_uuid(0))
+        knob.write(_uuid(0), 1065)
+        assert knob.read(_uuid(0)) == 1065
+        assert knob.read(_uuid(1)) is None
+        knob.write(_uuid(0), None)
+        assert knob.read(_uuid(0)) is None
         assert int(plant.state.record["request"][0]["app_clock_is_set"]) == 0
 
 
@@ -319,11 +319,11 @@ def test_a_memory_clock_that_a_person_set_alone_is_put_back_with_its_graphics_cl
 
     override(nvmlDeviceGetDefaultApplicationsClock=default)
     with NvmlDriver() as driver:
-        knob = choose_knob(driver.library, _uuid(0))
-        found_mhz = knob.read_mhz(_uuid(0))
+        knob = choose_clock(driver.library, _uuid(0))
+        found_mhz = knob.read(_uuid(0))
         assert found_mhz == 1290
-        knob.write_mhz(_uuid(0), 1065)
-        knob.write_mhz(_uuid(0), found_mhz)
+        knob.write(_uuid(0), 1065)
+        knob.write(_uuid(0), found_mhz)
         request = plant.state.record["request"][0]
         assert (int(request["app_clock_is_set"]), int(request["app_sm_clock_mhz"])) == (1, 1290)
 
@@ -333,19 +333,19 @@ def test_a_gpu_without_applications_clocks_gets_locked_clocks_which_cannot_be_re
 ) -> None:
     override(nvmlDeviceGetApplicationsClock=None, nvmlDeviceSetApplicationsClocks=None)
     with NvmlDriver() as driver:
-        knob = choose_knob(driver.library, _uuid(0))
+        knob = choose_clock(driver.library, _uuid(0))
         assert isinstance(knob, LockedClockKnob)
-        knob.write_mhz(_uuid(0), 1065)
+        knob.write(_uuid(0), 1065)
         assert int(plant.state.record["request"][0]["locked_clocks"]) == (135 << 32 | 1065)
-        assert knob.read_mhz(_uuid(0)) is None
-        knob.write_mhz(_uuid(0), None)
+        assert knob.read(_uuid(0)) is None
+        knob.write(_uuid(0), None)
         assert int(plant.state.record["request"][0]["locked_clocks"]) == 0
 
 
 def test_a_gpu_without_any_clock_setting_is_refused(override: Callable[..., Overridden]) -> None:
     override(nvmlDeviceSetApplicationsClocks=None, nvmlDeviceSetGpuLockedClocks=None)
     with NvmlDriver() as driver, pytest.raises(NotSupportedError, match="neither"):
-        choose_knob(driver.library, _uuid(0))
+        choose_clock(driver.library, _uuid(0))
 
 
 def test_a_write_without_the_permission_and_one_to_a_lost_gpu_say_so(
@@ -355,12 +355,12 @@ def test_a_write_without_the_permission_and_one_to_a_lost_gpu_say_so(
     with NvmlDriver() as driver:
         knob = ApplicationClockKnob(driver.library)
         with pytest.raises(NotPermittedError):
-            knob.write_mhz(_uuid(0), 1065)
+            knob.write(_uuid(0), 1065)
         plant.set(1, lost=1)
         with pytest.raises(DeviceLostError):
-            knob.read_mhz(_uuid(1))
+            knob.read(_uuid(1))
         with pytest.raises(DeviceLostError, match="GPU-unknown"):
-            knob.read_mhz("GPU-unknown")
+            knob.read("GPU-unknown")
 
 
 def test_the_calls_of_one_fast_read_are_timed_and_stand_for_those_of_the_next(plant: PlantFile) -> None:

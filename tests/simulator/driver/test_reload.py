@@ -95,6 +95,6 @@ def test_the_driver_without_a_library_says_that_there_is_none(plant: PlantServer
     with pytest.raises(TransientError):
         driver.wait(1.0)
     with pytest.raises(TransientError):
-        driver.read_mhz(NODE.gpu_uuid(0))
+        driver.clock_knob.read(NODE.gpu_uuid(0))
     plant.advance(1000)
-    assert driver.read_mhz(NODE.gpu_uuid(0)) is None
+    assert driver.clock_knob.read(NODE.gpu_uuid(0)) is None

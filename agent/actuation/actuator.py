@@ -1,4 +1,4 @@
-"""The clock cap: the one actuator, and everything it does can be taken back.
+"""The actuator of a node's GPUs: clocks, power limits and fans, and everything it does can be taken back.
 
 Each change reads the knob, journals what is there and what will be, writes only a difference, reads back and reports
 one `Action`. Claims of several incidents rest on one knob (`claims`); what somebody else set is left alone.
@@ -9,38 +9,40 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from agent.actuation.barred import Barred
 from agent.actuation.change import Change
+from agent.actuation.checking import Check, checked
 from agent.actuation.claims import Claim, Claims, claim_of, next_deadline_s, overdue, with_claim, without_claim
 from agent.actuation.hold import GpuTarget, Hold, HoldKey
 from agent.actuation.journal import HoldJournal
-from agent.actuation.limits import ClockCapSettings, bounded_claim
-from agent.actuation.report import action_id, action_of, mhz_text
+from agent.actuation.knobs import Knobs
+from agent.actuation.limits import ActuatorSettings, bounded_claim
+from agent.actuation.report import NewestActions, action_of, tell
 from agent.actuation.request import CapRequest
-from agent.driver.port import ClockKnob
+from agent.driver.port import Knob
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, DeviceLostError, NotPermittedError, NotSupportedError, RailwatchError
+from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Mode
 
 logger = logging.getLogger(__name__)
 
 CHANGED_BY_OTHERS = "changed by someone else; left as is"
 LEFT_BEHIND = "left by a run that ended without releasing it"
-# Pairs of GPU and incident that may not cap again; one incident is one entry per GPU, so this is months of them.
-BARRED_MAX = 1024
 
 
 # A change to be made, or what came of it where it ended before that.
 _Planned = Change | tuple[Action, ...]
 
 
-class ClockCapActuator:
-    """Caps GPU clocks for incidents and undoes it.
+class KnobActuator:
+    """Turns the knobs of GPUs for incidents and undoes it.
 
     Parameters
     ----------
-    knob
-        The setting that is moved. One without a name stands for a driver that does not answer yet: what an earlier run
-        left stays owed.
+    knobs
+        The settings that can be moved, at most one of a kind. One without a name stands for a driver that does not
+        answer yet: what an earlier run left stays owed.
     journal
         Where found settings are kept before a write; the actuator's own.
     sink
@@ -49,52 +51,51 @@ class ClockCapActuator:
 
     def __init__(
         self,
-        knob: ClockKnob,
+        knobs: Iterable[Knob],
         journal: HoldJournal,
         clock: Clock,
         *,
         sink: Callable[[Action], None],
-        settings: ClockCapSettings | None = None,
+        settings: ActuatorSettings | None = None,
     ) -> None:
-        self._knob = knob
+        self._knobs = Knobs(knobs)
         self._journal = journal
         self._clock = clock
         self._sink = sink
-        self._settings = settings or ClockCapSettings()
+        self._settings = settings or ActuatorSettings()
         self._holds: dict[HoldKey, Hold] = {}
-        self._supported: dict[str, tuple[float, ...]] = {}
-        self._barred: dict[tuple[str, str], str] = {}
-        self._latest: dict[str, Action] = {}
+        self._barred = Barred()
+        self._told = NewestActions()
 
     def recover(self, *, run_id: str) -> tuple[Action, ...]:
         """Deal with what the journal says is still held: once, before anything else.
 
         The claims of this same run (the process died and was started again) are taken over with what is left of
-        their leases, unless nothing may be enforced. Those of an earlier run are released: the clocks go back to what
+        their leases, where that may still be done. Those of an earlier run are released: the knobs go back to what
         that run found. One GPU that fails stays owed and does not keep the others.
         """
         actions: list[Action] = []
         now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
         for left_by, hold in self._journal.leftovers(now_s=now_s, now_ns=now_ns):
-            if self._knob.name and hold.knob != self._knob.name:
-                reason = f"set through {hold.knob}, which this run does not use; found was {mhz_text(hold.found)}"
+            if not self._knobs.has(hold.kind, hold.knob):
+                found = hold.kind.text(hold.found)
+                reason = f"set through {hold.knob}, which this run does not use; found was {found}"
                 actions += self._carry_out([(self._report(hold, hold.subject, ActionState.FAILED, reason),)])
                 continue
             self._holds[hold.key] = hold
-            goes_on = left_by == run_id and self._settings.highest_mode is Mode.ENFORCE
-            if hold.claims and goes_on:
+            if hold.claims and left_by == run_id and self._settings.may_go_on(hold):
                 actions += self._supervised(hold.key, lambda held: self._adopt(held.key, held.claims))
             else:
                 actions += self._supervised(hold.key, lambda held: self._let_go(held, reason=LEFT_BEHIND, quiet=False))
         return tuple(actions)
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
-        """Cap the GPUs of a request; gives one action per GPU, in order.
+        """Turn the knobs of a request; gives one action per GPU, in order.
 
-        An incident that already has a claim changes it, to a lower or a higher clock.
+        An incident that already has a claim changes it, to a stricter or a looser setting.
         """
         for gpu in request.gpus:
-            other_mode = self._holds.get((gpu.uuid, request.mode is not Mode.ENFORCE))
+            other_mode = self._holds.get((request.kind, gpu.uuid, request.mode is not Mode.ENFORCE))
             claim = claim_of(other_mode.claims, request.incident_id) if other_mode else None
             if other_mode and claim:
                 self._carry_out([self._plan_release(other_mode, claim, f"goes on in mode {request.mode}")])
@@ -103,31 +104,37 @@ class ClockCapActuator:
     def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
         """Begin the leases of an incident anew and check that its caps are in force; nothing where it has none."""
         now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
+        lease_s = min(lease_s, self._settings.longest_lease_s)
         planned = []
         for hold in list(self._holds.values()):
             claim = claim_of(hold.claims, incident_id)
             if claim is None:
                 continue
             fresh = claim.leased(lease_s, now_s=now_s, now_ns=now_ns)
-            state = ActionState.RENEWED if fresh.effective_mhz <= claim.effective_mhz else ActionState.RELAXED
+            state = ActionState.RELAXED if claim.is_stricter_than(fresh) else ActionState.RENEWED
             plan = self._plan(hold, with_claim(hold.claims, fresh), fresh, state, claim.reason)
             if isinstance(plan, Change):  # what cannot be read cannot be checked: it is written again instead
-                plan = replace(plan, again=not self._knob.readable)
+                plan = replace(plan, again=not self._knobs.of(hold.kind).readable)
             planned.append(plan)
         return self._carry_out(planned)
 
-    def release(self, incident_id: str, *, entity_id: str, reason: str) -> tuple[Action, ...]:
-        """Give up an incident's claim on one GPU."""
-        return self._release_where(
-            lambda hold, claim: hold.target.entity_id == entity_id and claim.incident_id == incident_id, reason=reason
-        )
+    def release(
+        self, incident_id: str, *, entity_id: str, reason: str, kind: KnobKind | None = None
+    ) -> tuple[Action, ...]:
+        """Give up an incident's claims on one GPU, on one of its knobs where a kind is named."""
+
+        def chosen(hold: Hold, claim: Claim) -> bool:
+            is_it = hold.target.entity_id == entity_id and claim.incident_id == incident_id
+            return is_it and kind in (None, hold.kind)
+
+        return self._release_where(chosen, reason=reason)
 
     def release_incident(self, incident_id: str, *, reason: str, bar: bool = False) -> tuple[Action, ...]:
-        """Give up every claim of an incident; with `bar` it may not cap those GPUs again, because a person said so."""
+        """Give up every claim of an incident; with `bar` it may not turn those knobs again: a person said so."""
         if bar:
             for hold in self._holds.values():
                 if claim_of(hold.claims, incident_id):
-                    self._bar(hold, incident_id, reason)
+                    self._barred.add(hold.kind, hold.target, incident_id, reason=reason)
         return self._release_where(lambda _, claim: claim.incident_id == incident_id, reason=reason)
 
     def release_all(self, *, reason: str) -> tuple[Action, ...]:
@@ -139,7 +146,7 @@ class ClockCapActuator:
 
     @property
     def holds_hardware(self) -> bool:
-        """Whether a clock is still not as it was found."""
+        """Whether a knob is still not as it was found."""
         return any(hold.enforcing for hold in self._holds.values())
 
     def tick(self) -> tuple[Action, ...]:
@@ -163,39 +170,43 @@ class ClockCapActuator:
 
     def in_force(self) -> tuple[Action, ...]:
         """Give the newest action of every claim that is in force, or that could not be taken back yet."""
-        ids = [action_id(claim, hold) for hold in self._holds.values() for claim in hold.claims or (hold.subject,)]
-        return tuple(self._latest[action_id] for action_id in ids if action_id in self._latest)
+        return self._told.of((claim, hold) for hold in self._holds.values() for claim in hold.claims or (hold.subject,))
+
+    def verify(self) -> tuple[Check, ...]:
+        """Read back every knob that the journal holds, and compare; nothing is written."""
+        now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
+        return checked((hold for _, hold in self._journal.leftovers(now_s=now_s, now_ns=now_ns)), self._knobs)
 
     # What a change would be: reads the knob, writes nothing.
 
     def _plan_cap(self, request: CapRequest, gpu: GpuTarget) -> _Planned:
         enforcing = request.mode is Mode.ENFORCE
-        hold = self._holds.get((gpu.uuid, enforcing))
-        draft = request.claim(clock_mhz=request.clock_mhz, safe_clock_mhz=request.clock_mhz, reason=request.reason)
-        stranger = Hold.begin(gpu, knob=self._knob.name, found=None, claim=draft, enforcing=enforcing)
-        barred = self._barred.get((gpu.uuid, request.incident_id))
+        kind = request.kind
+        hold = self._holds.get((kind, gpu.uuid, enforcing))
+        draft = request.claim(setting=request.setting, safe_setting=request.setting, reason=request.reason)
+        stranger = Hold.begin(gpu, knob=self._knobs.name(kind), found=None, claim=draft, enforcing=enforcing)
+        barred = self._barred.reason(kind, gpu, request.incident_id)
         if barred is not None:
             return (self._report(stranger, draft, ActionState.REFUSED, barred),)
         try:
-            if gpu.uuid not in self._supported:
-                self._supported[gpu.uuid] = self._knob.supported_mhz(gpu.uuid)
+            knob, supported = self._knobs.of(kind), self._knobs.supported(kind, gpu.uuid)
             now_s, now_ns = self._clock.monotonic_s(), self._clock.utc_ns()
-            self._settings.check(request.mode, readable=self._knob.readable)
-            claim = bounded_claim(request, self._supported[gpu.uuid], self._settings, now_s=now_s, now_ns=now_ns)
-            found = None if hold else self._knob.read_mhz(gpu.uuid)
+            limits = self._settings.check(request, gpu.uuid, hold=hold, readable=knob.readable)
+            claim = bounded_claim(request, supported, limits, now_s=now_s, now_ns=now_ns)
+            found = None if hold else knob.read(gpu.uuid)
         except (ActionRefusedError, NotPermittedError, NotSupportedError, ValueError) as err:
             return (self._report(stranger, draft, ActionState.REFUSED, str(err)),)
         except RailwatchError as err:
             return (self._report(stranger, draft, ActionState.FAILED, str(err)),)
         if hold is None:
-            begun = Hold.begin(gpu, knob=self._knob.name, found=found, claim=claim, enforcing=enforcing)
+            begun = Hold.begin(gpu, knob=knob.name, found=found, claim=claim, enforcing=enforcing)
             return Change(hold=begun, earlier=None, in_force=found, state=ActionState.APPLIED, reason=claim.reason)
         earlier = claim_of(hold.claims, request.incident_id)
-        looser = earlier is not None and claim.effective_mhz > earlier.effective_mhz
+        looser = earlier is not None and earlier.is_stricter_than(claim)
         state = ActionState.RELAXED if looser else ActionState.APPLIED
         planned = self._plan(hold, with_claim(hold.claims, claim), claim, state, claim.reason)
         if isinstance(planned, tuple) and earlier is None and hold.key not in self._holds:
-            self._publish(planned)  # somebody else set the clock under the older claims: a new incident begins there
+            self._publish(planned)  # somebody else set the knob under the older claims: a new incident begins there
             return self._plan_cap(request, gpu)
         return planned
 
@@ -206,17 +217,22 @@ class ClockCapActuator:
 
     def _plan_expiry(self, hold: Hold, claim: Claim) -> _Planned:
         ended = claim.expired()
-        reason = f"the lease of {claim.lease_s:g} s ran out and the cause is unresolved: safe clock"
+        reason = f"the lease of {claim.lease_s:g} s ran out and the cause is unresolved: safe {claim.kind.words}"
         return self._plan(hold, with_claim(hold.claims, ended), ended, ActionState.EXPIRED, reason)
 
     def _plan(self, hold: Hold, claims: Claims, subject: Claim, state: ActionState, reason: str) -> _Planned:
         """Read the knob and say what the change would be; the end of the hold where somebody else has set it."""
         changed = replace(hold, claims=claims, subject=subject)
         try:
-            in_force = self._knob.read_mhz(hold.target.uuid)
+            in_force = self._knobs.of(hold.kind).read(hold.target.uuid)
+            ours = hold.is_ours(in_force) or (claims and self._knobs.was_reset(hold, in_force))
+        except ActionRefusedError:  # what is in force is no one setting: a person's work, or ours cut short
+            if hold.settled and hold.enforcing:
+                return self._give_up(hold, None)
+            return Change(hold=changed, earlier=hold, in_force=None, state=state, reason=reason, again=True)
         except RailwatchError as err:
             return (self._owe(changed, str(err), lost=isinstance(err, DeviceLostError)),)
-        if not hold.is_ours(in_force) and not (hold.lost and claims):
+        if not ours:
             return self._give_up(hold, in_force)
         return Change(hold=changed, earlier=hold, in_force=in_force, state=state, reason=reason)
 
@@ -253,7 +269,7 @@ class ClockCapActuator:
         """Move the knob where it has to be moved; gives what the driver said against it."""
         if change.writes:
             try:
-                self._knob.write_mhz(change.hold.target.uuid, change.hold.setting)
+                self._knobs.of(change.hold.kind).write(change.hold.target.uuid, change.hold.setting)
             except RailwatchError as err:
                 return err
         return None
@@ -269,30 +285,31 @@ class ClockCapActuator:
             if error is not None:
                 raise error
             read_back = self._read_back(hold)
-        except (NotPermittedError, NotSupportedError) as err:
-            if change.state is not ActionState.APPLIED or (change.earlier and change.earlier.owed):
+        except (ActionRefusedError, NotPermittedError, NotSupportedError) as err:
+            again = change.state is not ActionState.APPLIED or (change.earlier and change.earlier.owed)
+            if again or not self._knobs.stands_at(change.hold, change.in_force):
                 return self._owe(hold, str(err), lost=False)
             self._keep(change.earlier or replace(hold.landed(change.in_force), claims=()))
             return self._report(hold, subject, ActionState.REFUSED, str(err), change.in_force)
         except RailwatchError as err:
             return self._owe(hold, str(err), lost=isinstance(err, DeviceLostError))
-        if hold.confirms(read_back, readable=self._knob.readable):
+        if hold.confirms(read_back, readable=self._knobs.of(hold.kind).readable):
             self._keep(hold.landed(read_back))
             return self._report(hold, subject, change.state, change.reason, read_back)
-        reason = f"read back {mhz_text(read_back)}, wanted {mhz_text(hold.wanted)}"
+        reason = f"read back {hold.kind.text(read_back)}, wanted {hold.kind.text(hold.wanted)}"
         return self._owe(replace(hold.landed(read_back), tries=hold.tries), reason, lost=False, read_back=read_back)
 
     def _read_back(self, hold: Hold) -> float | None:
         """Read what was written; write it a second time where it did not take."""
-        uuid = hold.target.uuid
-        read_back = self._knob.read_mhz(uuid)
-        if not hold.confirms(read_back, readable=self._knob.readable):
-            self._knob.write_mhz(uuid, hold.wanted)
-            read_back = self._knob.read_mhz(uuid)
+        knob, uuid = self._knobs.of(hold.kind), hold.target.uuid
+        read_back = knob.read(uuid)
+        if not hold.confirms(read_back, readable=knob.readable):
+            knob.write(uuid, hold.wanted)
+            read_back = knob.read(uuid)
         return read_back
 
     def _retry(self, hold: Hold, *, quiet: bool = True) -> tuple[Action, ...]:
-        """Try an owed write again; says something when it is done, or when somebody else has set the clock."""
+        """Try an owed write again; says something when it is done, or when somebody else has set the knob."""
         state = ActionState.APPLIED if claim_of(hold.claims, hold.subject.incident_id) else ActionState.RELEASED
         plan = self._plan(hold, hold.claims, hold.subject, state, f"done late: {hold.subject.reason}")
         return self._carry_out([plan], quiet=quiet)
@@ -316,8 +333,8 @@ class ClockCapActuator:
         """Deal with one hold; what goes wrong there is logged and owed, and raises nothing."""
         try:
             return follow(self._holds[key])
-        except Exception:  # supervisor of actions: a defect in one may not keep the caps of the others
-            logger.exception("a clock cap could not be taken back", extra={"gpu": key[0]})
+        except Exception:  # supervisor of actions: a defect in one may not keep the others
+            logger.exception("an action could not be taken back", extra={"knob": key[0], "gpu": key[1]})
         hold = self._holds.get(key)
         if hold is not None:
             retry_at_s = self._clock.monotonic_s() + self._settings.pause_s(hold.tries)
@@ -338,11 +355,11 @@ class ClockCapActuator:
             actions += self._carry_out([self._plan_release(hold, claim, reason) for hold, claim in pairs])
 
     def _give_up(self, hold: Hold, in_force: float | None) -> tuple[Action, ...]:
-        """End a hold whose knob somebody else has set; its incidents may not cap that GPU again."""
+        """End a hold whose knob somebody else has set; its incidents may not turn it again."""
         ended = replace(hold, claims=()).landed(in_force)
         self._keep(ended)
         for claim in hold.claims:
-            self._bar(hold, claim.incident_id, CHANGED_BY_OTHERS)
+            self._barred.add(hold.kind, hold.target, claim.incident_id, reason=CHANGED_BY_OTHERS)
         return tuple(
             self._report(ended, claim, ActionState.RELEASED, CHANGED_BY_OTHERS, in_force)
             for claim in hold.claims or (hold.subject,)
@@ -354,17 +371,11 @@ class ClockCapActuator:
         self._keep(hold.owing(retry_at_s=retry_at_s, lost=lost))
         return self._report(hold, hold.subject, ActionState.FAILED, reason, read_back)
 
-    def _bar(self, hold: Hold, incident_id: str, reason: str) -> None:
-        self._barred[hold.target.uuid, incident_id] = reason
-        while len(self._barred) > BARRED_MAX:
-            self._barred.pop(next(iter(self._barred)))
-
     def _keep(self, hold: Hold) -> None:
         """Remember a hold, or forget it where nothing rests on it any more."""
         if hold.is_over:
             self._holds.pop(hold.key, None)
-            for claim in (*hold.claims, hold.subject):
-                self._latest.pop(action_id(claim, hold), None)
+            self._told.forget(hold)
         else:
             self._holds[hold.key] = hold
         if not hold.enforcing:
@@ -373,22 +384,16 @@ class ClockCapActuator:
             self._journal.append([hold])
         except OSError as err:
             # The entry before the write is there or the write did not happen: a restart can still undo it.
-            logger.error("clock cap journal cannot be written: %s", err)  # noqa: TRY400 -- a full disk needs no traceback
+            logger.error("journal of the actuator cannot be written: %s", err)  # noqa: TRY400 -- a full disk needs no traceback
 
     def _report(
         self, hold: Hold, claim: Claim, state: ActionState, reason: str, read_back: float | None = None
     ) -> Action:
-        time_ns = self._clock.utc_ns()
-        action = action_of(hold, claim, state, reason=reason, read_back=read_back, time_ns=time_ns)
-        if state is ActionState.RELEASED or hold.key not in self._holds:
-            self._latest.pop(action.id, None)
-        elif state is not ActionState.REFUSED:
-            self._latest[action.id] = action
+        action = action_of(hold, claim, state, reason=reason, read_back=read_back, time_ns=self._clock.utc_ns())
+        self._told.note(action, held=hold.key in self._holds)
         return action
 
     def _publish(self, actions: Iterable[Action]) -> None:
         for action in actions:
-            level = logging.WARNING if action.state in (ActionState.FAILED, ActionState.REFUSED) else logging.INFO
-            extra = {"state": action.state, "entity": action.entity_id, "wanted_mhz": action.wanted}
-            logger.log(level, "clock cap of %s %s: %s", action.entity_id, action.state, action.reason, extra=extra)
+            tell(action)
             self._sink(action)

@@ -1,12 +1,15 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent.actuation.limits import CLAIMS_MAX, DEFAULT_LIMITS, ActuatorSettings
 from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
 from telemetry.journal import JournalReader, JournalWriter
+from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Mode
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
-from tests.agent.fakes import FakeClockKnob
+from tests.agent.fakes import FakeKnob
 from tests.telemetry.full_disk import full_disk
 
 
@@ -51,7 +54,7 @@ def test_only_a_difference_is_written(rig: Rig) -> None:
 
 
 def test_a_setting_below_the_cap_stays_as_it_was_found(tmp_path: Path) -> None:
-    rig = Rig(tmp_path, knob=FakeClockKnob(found_mhz=1005.0))
+    rig = Rig(tmp_path, knob=FakeKnob(found=1005.0))
     assert only(rig.actuator.apply(cap(1200.0))).wanted == 1005.0
     rig.actuator.release_all(reason="end")
     assert rig.knob.writes == []
@@ -355,7 +358,7 @@ def test_a_cap_set_through_another_knob_is_told_and_not_touched(rig: Rig) -> Non
 def test_what_an_earlier_run_left_stays_owed_until_a_driver_that_does_not_answer_does(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.actuator.apply(cap(1057.0))
-    real, rig.knob = rig.knob, FakeClockKnob(name="")
+    real, rig.knob = rig.knob, FakeKnob(name="")
     rig.knob.read_error = TransientError("the driver does not open")
     rig.restart(run_id="run-2")
     assert [(one.state, one.reason) for one in rig.recovered] == [(ActionState.FAILED, "the driver does not open")]
@@ -363,3 +366,56 @@ def test_what_an_earlier_run_left_stays_owed_until_a_driver_that_does_not_answer
     rig.restart(run_id="run-2")
     assert [one.state for one in rig.recovered] == [ActionState.RELEASED]
     assert rig.in_force == 1530.0
+
+
+class HalfKnob(FakeKnob):
+    """Writes, and then says that it may not: one fan of two."""
+
+    def write(self, uuid: str, setting: float | None) -> None:
+        super().write(uuid, setting)
+        if setting is not None:
+            raise NotPermittedError("the second fan")
+
+
+def test_a_write_that_was_refused_half_way_is_owed_and_given_back(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, knob=HalfKnob(found=None))
+    (action,) = rig.actuator.apply(cap())
+    assert (action.state, rig.in_force) == (ActionState.FAILED, 1057.0)
+    rig.actuator.release_incident("i-1", reason="over")
+    assert (rig.in_force, rig.actuator.holds_hardware) == (None, False)
+
+
+def test_what_a_person_sets_on_a_gpu_that_came_back_stays(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, knob=FakeKnob(found=1530.0))
+    rig.actuator.apply(cap())
+    rig.knob.errors[UUID] = DeviceLostError("lost")
+    rig.actuator.renew("i-1", lease_s=60.0)
+    rig.knob.errors.clear()
+    rig.knob.settings[UUID] = 1005.0
+    rig.clock.advance(30.0)
+    rig.actuator.tick()
+    assert (rig.in_force, rig.told[-1].reason) == (1005.0, "changed by someone else; left as is")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ActuatorSettings(gpus=frozenset({"another"})),
+        ActuatorSettings(longest_lease_s=30.0),
+        ActuatorSettings(knobs={KnobKind.CLOCK: replace(DEFAULT_LIMITS[KnobKind.CLOCK], lowest=1200.0)}),
+        ActuatorSettings(knobs={KnobKind.CLOCK: replace(DEFAULT_LIMITS[KnobKind.CLOCK], highest=900.0)}),
+    ],
+)
+def test_what_may_not_be_done_any_more_is_given_back_after_a_kill(tmp_path: Path, settings: ActuatorSettings) -> None:
+    rig = Rig(tmp_path)
+    rig.actuator.apply(cap())
+    rig.settings = settings
+    rig.restart(run_id=rig.run_id)
+    assert (rig.in_force, rig.actuator.holds_hardware) == (1530.0, False)
+
+
+def test_so_many_incidents_hold_one_knob_and_no_more(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    states = [rig.actuator.apply(cap(incident=f"i-{number}"))[0].state for number in range(CLAIMS_MAX + 1)]
+    assert states == [ActionState.APPLIED] * CLAIMS_MAX + [ActionState.REFUSED]
+    assert rig.actuator.apply(cap(900.0, incident="i-0"))[0].state is ActionState.APPLIED

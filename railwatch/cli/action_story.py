@@ -1,0 +1,58 @@
+"""Everything that the records tell of one action."""
+
+from dataclasses import dataclass
+
+import typer
+
+from telemetry.records import Action, Decision, Incident, Outcome, Record
+from telemetry.store.records import RecordFile
+
+# As many ids as one line holds. Own choice.
+_MOST_IDS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionStory:
+    """Why it was, what was done, and what came of it, each in order of time; at least one change."""
+
+    incident: Incident | None
+    decisions: tuple[Decision, ...]
+    changes: tuple[Action, ...]
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All of it."""
+        incident = () if self.incident is None else (self.incident,)
+        return (*incident, *self.decisions, *self.changes, *self.outcomes)
+
+
+def story_of(records: RecordFile, action_id: str) -> ActionStory:
+    """Give the story of the action that a person means; says why and ends with status 1 where there is none."""
+    action = _picked(records, action_id)
+    changes = tuple(item for item in records.history(action.id) if isinstance(item, Action))
+    incident = records.get(action.incident_id)
+    wanted = dict.fromkeys(change.decision_id for change in changes)
+    decisions = [found for name in wanted if isinstance(found := records.get(name), Decision)]
+    told = records.find("outcome", limit=1000, where={"incident_id": action.incident_id})
+    outcomes = [item for item in told if isinstance(item, Outcome) and item.decision_id in wanted]
+    return ActionStory(
+        incident=incident if isinstance(incident, Incident) else None,
+        decisions=tuple(sorted(decisions, key=lambda item: item.time_ns)),
+        changes=changes or (action,),
+        outcomes=tuple(sorted(outcomes, key=lambda item: item.time_ns)),
+    )
+
+
+def _picked(records: RecordFile, action_id: str) -> Action:
+    known = {item.id: item for item in records.find("action", limit=1000) if isinstance(item, Action)}
+    exact = records.get(action_id)
+    if isinstance(exact, Action):
+        return exact
+    matches = [item for item in known.values() if item.id.startswith(action_id)]
+    if len(matches) == 1:
+        return matches[0]
+    found = f"{len(matches)} actions begin so" if matches else "no such action"
+    named = ", ".join(item.id for item in (matches or [*known.values()])[:_MOST_IDS])
+    typer.echo(f"{action_id}: {found}; {f'there is {named}' if named else 'there is none'}", err=True)
+    raise typer.Exit(1)

@@ -1,0 +1,77 @@
+"""Reads a file that decides over privileges, and refuses one that somebody else could have written."""
+
+import os
+import stat
+from pathlib import Path
+
+from telemetry.errors import ConfigError, Problem
+
+
+def read_private(path: Path) -> str:
+    """Give the text of a file that only this process's own user, or root, can change or replace.
+
+    The file is owned by this user, its folders by this user or root, and nobody else may write any of them. A folder
+    further up may be open to others where they can only remove what is theirs, as in /tmp.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be read, or others could have written it.
+    """
+    try:
+        real = path.resolve(strict=True)
+        with real.open("rb") as file:
+            _check_file(path, os.fstat(file.fileno()))
+            _check_folders(path, "(folder)", real.parent)
+            return file.read().decode()
+    except (OSError, UnicodeDecodeError) as err:
+        reason = err.strerror if isinstance(err, OSError) and err.strerror else "not UTF-8 text"
+        raise _refused(path, "(file)", reason, "a readable YAML file") from err
+
+
+def check_private_folder(path: Path, key: str, folder: Path) -> None:
+    """Refuse a folder, named under a key of the file at `path`, whose content somebody else could replace.
+
+    One that is not there yet will be made: then the folders above it count.
+
+    Raises
+    ------
+    ConfigError
+        Others could write there.
+    """
+    try:
+        real = folder.resolve()
+        _check_folders(path, key, next(one for one in (real, *real.parents) if one.exists()))
+    except OSError as err:
+        raise _refused(path, key, err.strerror or str(err), "a folder that can be looked into") from err
+
+
+def _check_folders(path: Path, key: str, nearest: Path) -> None:
+    for folder in (nearest, *nearest.parents):
+        _check_folder(path, key, folder, nearest=folder == nearest)
+
+
+def _check_file(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise _refused(path, "(file)", "no regular file", "a YAML file")
+    if status.st_uid != os.geteuid():
+        raise _refused(
+            path, "(owner)", f"belongs to uid {status.st_uid}", f"the user who runs this, uid {os.geteuid()}"
+        )
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _refused(path, "(mode)", f"mode {stat.S_IMODE(status.st_mode):04o}", "writable by its owner alone")
+
+
+def _check_folder(path: Path, key: str, folder: Path, *, nearest: bool) -> None:
+    status = folder.stat()
+    if status.st_uid not in (0, os.geteuid()):
+        raise _refused(path, key, f"{folder} belongs to uid {status.st_uid}", "a folder of root or of this user")
+    open_to_others = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    kept = bool(status.st_mode & stat.S_ISVTX) and not nearest
+    if open_to_others and not kept:
+        found = f"{folder} has mode {stat.S_IMODE(status.st_mode):04o}"
+        raise _refused(path, key, found, "a folder that its owner alone may write")
+
+
+def _refused(path: Path, key: str, found: str, expected: str) -> ConfigError:
+    return ConfigError([Problem(where=str(path), line=None, key=key, found=found, expected=expected)])

@@ -1,0 +1,48 @@
+"""What a run that ended left on the GPUs of this machine, taken back without starting another one."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from agent.actuation.actuator import KnobActuator
+from agent.actuation.journal import EARLIER_NAME, FILE_NAME, HoldJournal
+from agent.actuation.writer_lock import WriterLock
+from agent.driver.nvml import NvmlDriver
+from railwatch.driver import knobs_of
+from telemetry.clock import SystemClock
+from telemetry.errors import EnvironmentLacksError
+from telemetry.records import Action
+
+
+def left_in(data_dir: Path) -> Path | None:
+    """Give the folder of the actuator's journal of a data folder, None where that holds nothing."""
+    folder = data_dir / "actuator"
+    for name in (FILE_NAME, EARLIER_NAME):
+        try:
+            if (folder / name).stat().st_size > 0:
+                return folder
+        except OSError:
+            continue
+    return None
+
+
+def take_back(state_dir: Path, *, reason: str) -> tuple[Action, ...]:
+    """Release every claim that a journal holds, as the next run would at its start.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        There is no driver to do it through, or a process that may do it is at work.
+    """
+    clock = SystemClock()
+    told: list[Action] = []
+    with ExitStack() as kept:
+        kept.callback(WriterLock().close)
+        driver = NvmlDriver(clock)
+        kept.callback(driver.close)
+        knobs = knobs_of(driver)
+        if not knobs:
+            raise EnvironmentLacksError("no GPU here has a setting that can be turned; expected the one that was left")
+        journal = HoldJournal(state_dir, run_id=reason)
+        kept.callback(journal.close)
+        KnobActuator(knobs, journal, clock, sink=told.append).recover(run_id=reason)
+    return tuple(told)

@@ -1,0 +1,63 @@
+"""Writes down in the journal of this run what a privileged actuator does."""
+
+import logging
+from pathlib import Path
+from threading import Event
+
+from agent.actuation.client import ActuatorClient
+from railwatch.processes.child import Ready
+from railwatch.session import Session
+from telemetry.errors import TransientError
+from telemetry.journal import JournalWriter
+
+logger = logging.getLogger(__name__)
+
+# As often as the guard looks at the journal, and twice: what it asked for itself it heard at once. Own choice.
+EVERY_S = 0.5
+
+
+def follow(session: Session, socket_path: Path, stop: Event, ready: Ready) -> None:
+    """Follow the actuator at a socket until told to stop; one that is away is asked again."""
+    client = ActuatorClient(socket_path)
+    journal = session.journal_writer("actuator")
+    follower = Follower(client, journal)
+    ready({})
+    try:
+        while not stop.is_set():
+            follower.step()
+            stop.wait(EVERY_S)
+        follower.step()
+    finally:
+        client.close()
+        journal.close()
+
+
+class Follower:
+    """Copies actions from an actuator to a journal, beginning with the first one after it has found the actuator."""
+
+    def __init__(self, client: ActuatorClient, journal: JournalWriter) -> None:
+        self._client = client
+        self._journal = journal
+        self._number: int | None = None
+        self._away = False
+
+    def step(self) -> None:
+        """Write down what is new."""
+        while self._took_some():
+            pass
+
+    def _took_some(self) -> bool:
+        try:
+            news = self._client.news(self._number)
+        except TransientError as err:
+            if not self._away:
+                logger.error("nothing is written to the hardware: %s", err)  # noqa: TRY400 -- the reason says it all
+            self._away = True
+            return False
+        if self._away:
+            logger.warning("the privileged actuator answers")
+        self._away = False
+        self._number = news.number
+        for action in news.actions:
+            self._journal.append(action)
+        return bool(news.actions)

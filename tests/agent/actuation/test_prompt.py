@@ -1,0 +1,140 @@
+"""Lines that go out at once: in order, answered later, and never waited for."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.actuation.prompt import Answered, PromptLine, list_line, release_line
+from agent.actuation.protocol import ReleaseIncident, read_request, refusal_line
+from tests.agent.guard.rig import wait_for
+
+
+def hear(line: PromptLine, found: list[Answered], count: int) -> None:
+    """Take answers until there are so many."""
+
+    def enough() -> bool:
+        found.extend(line.answers())
+        return len(found) >= count
+
+    wait_for(enough)
+
+
+class Deaf:
+    """A server that takes connections and reads what is sent; it answers what the test says."""
+
+    def __init__(self, path: Path) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(path))
+        self._listener.listen(4)
+        self.peers: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._take, daemon=True)
+        self._thread.start()
+
+    def _take(self) -> None:
+        try:
+            while True:
+                self.peers.append(self._listener.accept()[0])
+        except OSError:
+            return
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(5.0)
+        for peer in self.peers:
+            peer.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Deaf]:
+    made = Deaf(tmp_path / "actuator.sock")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Iterator[PromptLine]:
+    made = PromptLine(tmp_path / "actuator.sock")
+    yield made
+    made.close()
+
+
+def test_nobody_who_sends_waits_for_an_answer_to_be_read(
+    server: Deaf, line: PromptLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert line.connect()
+    assert line.send("a", list_line())
+    wait_for(lambda: server.peers)
+    server.peers[0].sendall(refusal_line("no"))
+    sent: list[bool] = []
+
+    def read(_: bytes) -> str:
+        sender = threading.Thread(target=lambda: sent.append(line.send("b", list_line())), daemon=True)
+        sender.start()
+        sender.join(1.0)
+        return "no"
+
+    monkeypatch.setattr("agent.actuation.prompt.read_answer", read)
+    hear(line, [], 1)
+    assert sent == [True]
+
+
+def test_nothing_goes_out_and_nothing_is_waited_for_without_an_actuator(line: PromptLine) -> None:
+    assert not line.connect()
+    assert not line.send("a", b"x\n")
+    assert line.answers() == ()
+
+
+def test_answers_come_under_the_names_in_whose_order_was_asked(line: PromptLine, server: Deaf) -> None:
+    assert line.connect()
+    assert not line.connect(), "there is a connection already"
+    assert line.send("first", list_line())
+    assert line.send("second", release_line("reflex:x", reason="over"))
+    assert line.answers() == ()
+    wait_for(lambda: server.peers)
+    server.peers[0].sendall(b'{"actions":[]}\n' + refusal_line("no")[:5])
+    found: list[Answered] = []
+    hear(line, found, 1)
+    assert found == [("first", ())]
+    server.peers[0].sendall(refusal_line("no")[5:])
+    hear(line, found, 2)
+    assert found[1] == ("second", None)
+
+
+def test_an_actuator_that_hangs_up_is_connected_to_anew_and_owes_no_answer(line: PromptLine, server: Deaf) -> None:
+    line.connect()
+    line.send("first", list_line())
+    wait_for(lambda: server.peers)
+    server.peers[0].close()
+
+    def again() -> bool:
+        line.answers()
+        return line.connect()
+
+    wait_for(again)
+    assert line.send("second", list_line())
+    wait_for(lambda: len(server.peers) == 2)
+    server.peers[1].sendall(b'{"actions":[]}\n')
+    found: list[Answered] = []
+    hear(line, found, 1)
+    assert found == [("second", ())]
+
+
+def test_a_peer_that_reads_nothing_holds_nobody_back(line: PromptLine, server: Deaf) -> None:
+    line.connect()
+    wait_for(lambda: server.peers)
+    sent = 0
+    while line.send("more", b"x" * 65_536 + b"\n"):
+        sent += 1
+        assert sent < 1000
+    assert sent > 0
+    assert line.connect(), "what could not be sent whole ended that connection"
+
+
+def test_the_lines_are_requests_that_the_actuator_understands() -> None:
+    asked = read_request(release_line("reflex:supply:psu0:1", reason="over"))
+    assert isinstance(asked, ReleaseIncident)
+    assert (asked.incident_id, asked.bar) == ("reflex:supply:psu0:1", False)

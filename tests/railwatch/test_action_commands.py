@@ -1,0 +1,141 @@
+"""``railwatch actions show|verify|revert-all``, over a real actuator and real records."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.actuation.actuator import KnobActuator
+from agent.actuation.client import ActuatorClient
+from agent.actuation.journal import HoldJournal
+from agent.actuation.limits import ActuatorSettings
+from agent.actuation.server import serve_actuator
+from railwatch import left_behind
+from railwatch.cli.app import app_for
+from telemetry.clock import SystemClock
+from telemetry.errors import TransientError
+from telemetry.records import Action, ActionState, Decision, Mode, Outcome, Record, Verdict
+from telemetry.store.records import RecordFile
+from tests.agent.actuation.rig import GPUS, UUID, cap
+from tests.agent.fakes import FakeKnob
+
+Told = Callable[..., tuple[int, list[dict[str, object]]]]
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    """Run a command with --json; gives the exit status and the rows."""
+
+    def run(*words: str) -> tuple[int, list[dict[str, object]]]:
+        status = app_for(["actions"])(["actions", *words, "--json"], standalone_mode=False)
+        return int(status or 0), [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[FakeKnob, ActuatorClient, Path]]:
+    """A privileged actuator on a socket, and the configuration of an agent that uses it."""
+    knob, stop, ready, path = FakeKnob(), threading.Event(), threading.Event(), tmp_path / "run" / "actuator.sock"
+    thread = threading.Thread(
+        target=serve_actuator,
+        args=(lambda: (knob,), path, tmp_path / "state", lambda _: None, SystemClock()),
+        kwargs={"settings": ActuatorSettings(), "run_id": "boot", "stop": stop, "ready": ready.set},
+    )
+    thread.start()
+    assert ready.wait(5.0)
+    config = tmp_path / "railwatch.yaml"
+    config.write_text(f"data_dir: {tmp_path / 'data'}\nactions: {{socket: {path}}}\n")
+    client = ActuatorClient(path)
+    yield knob, client, config
+    client.close()
+    stop.set()
+    thread.join(5.0)
+
+
+def test_verify_says_where_a_knob_stands_elsewhere_with_status_1(
+    served: tuple[FakeKnob, ActuatorClient, Path], told: Told
+) -> None:
+    knob, client, config = served
+    assert told("verify", "--config", str(config)) == (0, [])
+    client.apply(cap(gpus=GPUS[:2]))
+    status, rows = told("verify", "--config", str(config))
+    assert (status, [row["agrees"] for row in rows]) == (0, [True, True])
+    knob.settings[UUID] = 1380.0
+    status, rows = told("verify", "--config", str(config))
+    assert (status, [row["agrees"] for row in rows]) == (1, [False, True])
+    assert rows[0]["words"] == "stands at 1380 MHz, left at 1057 MHz"
+
+
+def test_revert_all_gives_everything_back_and_says_what_it_could_not(
+    served: tuple[FakeKnob, ActuatorClient, Path], told: Told
+) -> None:
+    knob, client, config = served
+    client.apply(cap(gpus=GPUS[:2]))
+    status, rows = told("revert-all", "--config", str(config))
+    assert (status, [row["state"] for row in rows]) == (0, ["released", "released"])
+    assert set(knob.settings.values()) == {1530.0}
+    assert client.apply(cap())[0].state is ActionState.REFUSED, "a person took it back"
+    client.apply(cap(incident="i-2"))
+    knob.write_error = TransientError("busy")
+    assert told("revert-all", "--config", str(config))[0] == 1
+    knob.write_error = None
+
+
+def test_revert_all_takes_back_what_a_run_that_ended_left(
+    tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    knob, folder = FakeKnob(), tmp_path / "data" / "actuator"
+    journal = HoldJournal(folder, run_id="the run before")
+    KnobActuator((knob,), journal, SystemClock(), sink=lambda _: None).apply(cap())
+    journal.close()
+    assert knob.settings[UUID] == 1057.0
+
+    class Driver:
+        def __init__(self, _: object) -> None:
+            pass
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(left_behind, "NvmlDriver", Driver)
+    monkeypatch.setattr(left_behind, "knobs_of", lambda _: (knob,))
+    monkeypatch.setattr(left_behind, "WriterLock", lambda: Driver(None))
+    status, rows = told("revert-all", "--data-dir", str(tmp_path / "data"))
+    assert (status, [row["state"] for row in rows]) == (0, ["released"])
+    assert knob.settings[UUID] == 1530.0
+
+
+def an_action(time_ns: int, state: ActionState) -> Action:
+    return Action(
+        id=f"clock_cap:i-1:{UUID}", time_ns=time_ns, decision_id="d-1", incident_id="i-1", knob="application_clock",
+        entity_id=GPUS[0].entity_id, unit="MHz", found=1530.0, wanted=1057.0, read_back=1057.0, state=state,
+        mode=Mode.ENFORCE, lease_until_ns=None, owner="railwatch", reason="the rail sags",
+    )  # fmt: skip
+
+
+def test_show_tells_of_one_action_why_it_was_every_change_and_what_came_of_it(tmp_path: Path, told: Told) -> None:
+    decision = Decision(
+        id="d-1", time_ns=1, rule="supply-sag", incident_id="i-1", action="clock_cap", targets=(GPUS[0].entity_id,),
+        clock_mhz=1057.0, lease_s=120.0, mode=Mode.ENFORCE, verdict=Verdict.EXECUTE, reason="the rail sags",
+    )  # fmt: skip
+    outcome = Outcome(
+        id="o-1", time_ns=4, incident_id="i-1", decision_id="d-1", measure="minimum_v", unit="V", before=11.3,
+        after=11.6, helped=True, summary="it helped",
+    )  # fmt: skip
+    other = Outcome(
+        id="o-2", time_ns=5, incident_id="i-1", decision_id="d-2", measure="minimum_v", unit="V", before=11.3,
+        after=11.6, helped=True, summary="of another decision",
+    )  # fmt: skip
+    records = RecordFile(tmp_path / "records")
+    story: list[Record] = [decision, an_action(2, ActionState.APPLIED), an_action(3, ActionState.RELEASED), outcome]
+    records.append([*story, other])
+    records.close()
+    status, rows = told("show", "clock_cap:i-1", "--data-dir", str(tmp_path))
+    assert status == 0
+    assert [(row["type"], row.get("state")) for row in rows] == [
+        ("decision", None), ("action", "applied"), ("action", "released"), ("outcome", None),
+    ]  # fmt: skip
+    assert told("show", "power_cap:i-1", "--data-dir", str(tmp_path)) == (1, [])
