@@ -36,6 +36,9 @@ class Accounts:
         Asked how often buffers of the driver's own samples ran over; None where there are none.
     reads_refused
         Asked for the reads that gave no number, or one that nothing alive shows.
+    reflexes, reflexes_unconfirmed
+        Asked for the reflexes of the guard that went out, and those of them that its rules did not confirm; None where
+        there is no guard.
     pacing
         Asked for how the fast group is paced; it gives None where its rate is fixed.
     """
@@ -51,6 +54,8 @@ class Accounts:
     kernel_lines_unparsed: Callable[[], int] | None = None
     sample_overruns: Callable[[], int] | None = None
     reads_refused: Callable[[], int] | None = None
+    reflexes: Callable[[], int] | None = None
+    reflexes_unconfirmed: Callable[[], int] | None = None
     pacing: Callable[[], PaceReport | None] | None = None
     _late_s: deque[float] = field(default_factory=lambda: deque(maxlen=_MAX_LATE))
 

@@ -1,44 +1,58 @@
 """From the sample that crosses the limit to the clock-cap call of the last of four GPUs.
 
-The ring, the guard with its detectors, rules and rails, the client and the actuator process are the real ones; the
-samples are written into the ring by the benchmark as a sampler does, and the knob at the other end notes the time.
+The ring, the guard with its reflex, detectors, rules and rails, the client and the actuator process are the real ones;
+the samples are written into the ring by the benchmark as a sampler does, and the knob at the other end notes the time.
+One guard lives through all episodes: a person releases what it capped, the incident closes, and the rail sags again.
+The minutes that this takes are skipped by its clock.
 """
 
 import contextlib
 import gc
+import logging
 import os
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from agent.actuation.client import ActuatorClient
-from agent.guard.guard import Guard
+from agent.actuation.prompt import PromptLine
+from agent.guard.guard import JOURNAL_EVERY_S, Guard
 from agent.guard.pipeline import Pipeline, PipelineSettings
+from agent.guard.reflex import Reflex
+from agent.guard.waking import Waking
 from agent.ring import Ring
 from agent.sampler.sampler import settle_process
 from bench.rows import Row
+from bench.subjects.actuator import JOURNAL_NAME
 from bench.subjects.stamps import CLOCKS_MHZ, Stamps
 from rules.loading import load_builtin_policies
 from rules.policy import ActionClass
 from rules.rails import Rails
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.errors import EnvironmentLacksError
+from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.records import Mode, Record
 from telemetry.signals import RateClass, Source, signals_of
 
-EPISODES = 150
+EPISODES, IDLE_EPISODES = 1000, 200
+# With `RAILWATCH_BENCH_EPISODES` as many as that are measured.
+EPISODES_VARIABLE = "RAILWATCH_BENCH_EPISODES"
+ORDINARY_EPISODES = 100
 RATE_HZ = 20
-HISTORY_ROWS = 10 * RATE_HZ
+HISTORY_ROWS = 12
 OPEN_CIRCUIT_V, SOURCE_OHM = 12.25, 0.004
 SAG_V = 11.2
 ANSWER_LIMIT_S = 5.0
+# Of the guard's time, twice an episode: longer than the cooldown of the rule, and its budget of six an hour is kept.
+# The rows that follow last longer than the quiet after which a finding is over.
+REST_S, QUIET_ROWS, QUIET_ROW_S = 700.0, 4, 4.0
 
 GPUS = tuple(Entity(kind=EntityKind.GPU, key=f"GPU-{n}", name=f"gpu{n}") for n in range(4))
 SUPPLIES = tuple(Entity(kind=EntityKind.SUPPLY, key=f"psu{n}", name=f"psu{n}") for n in range(2))
@@ -57,6 +71,22 @@ SPECS = (
 )
 
 
+class Steps:
+    """Knows how far the guard has read."""
+
+    def __init__(self) -> None:
+        self._nexts: dict[str, int] = {}
+
+    def note(self, now_ns: int, nexts: Mapping[str, int], events: int) -> None:
+        """Learn of one step."""
+        del now_ns, events
+        self._nexts = dict(nexts)
+
+    def reached(self, ring: Ring) -> bool:
+        """Say whether it has judged every row."""
+        return all(self._nexts.get(name) == table.count for name, table in ring.tables.items())
+
+
 class NoRecords:
     """The guard's records are not what is measured."""
 
@@ -64,63 +94,164 @@ class NoRecords:
         """Drop one record."""
 
 
-def run(episodes: int = EPISODES) -> tuple[Row, ...]:
-    """Measure on a machine that does nothing else, then with one busy process per core; about a minute."""
-    with (
-        tempfile.TemporaryDirectory(prefix="railwatch-bench-") as name,
-        actuator(Path(name)) as (client, stamps),
-        settled(),
-    ):
-        idle_ms = [episode(Path(name), number, client, stamps) for number in range(episodes)]
+class SkippingClock:
+    """The machine's clock and what was skipped; sleeping takes its time."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self._skipped_s = 0.0
+
+    def skip(self, seconds: float) -> None:
+        """Let time pass at once."""
+        self._skipped_s += seconds
+
+    def monotonic_s(self) -> float:
+        """Seconds since an arbitrary start."""
+        return self._clock.monotonic_s() + self._skipped_s
+
+    def utc_ns(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC, and what was skipped."""
+        return self._clock.utc_ns() + round(self._skipped_s * NS_PER_S)
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        """Return at that time."""
+        self._clock.sleep_until(monotonic_s - self._skipped_s)
+
+
+def run(episodes: int | None = None) -> tuple[Row, ...]:
+    """Measure on a machine that does nothing else, then with one busy process per core; about two minutes."""
+    episodes = episodes or int(os.environ.get(EPISODES_VARIABLE, EPISODES))
+    with tempfile.TemporaryDirectory(prefix="railwatch-bench-") as name, settled():
+        idle_ms, _ = measure(Path(name) / "idle", min(episodes, IDLE_EPISODES))
         with busy_cores():
-            busy_ms = [episode(Path(name), episodes + number, client, stamps) for number in range(episodes)]
+            busy_ms, unconfirmed = measure(Path(name) / "busy", episodes)
+            ordinary_ms, _ = measure(Path(name) / "ordinary", min(episodes, ORDINARY_EPISODES), reflex=False)
     rows = []
-    for suffix, taken_ms in (("", busy_ms), ("_idle", idle_ms)):
-        for figure, percentile in (("p50", 50), ("p99", 99)):
+    for suffix, taken_ms in (("", busy_ms), ("_idle", idle_ms), ("_without_reflex", ordinary_ms)):
+        for figure, percentile in (("p50", 50), ("p99", 99), ("worst", 100)):
             value = float(np.percentile(taken_ms, percentile))
             rows.append(Row(name=f"{figure}{suffix}_ms", value=value, unit="ms"))
+    rows.append(Row(name="episodes", value=len(busy_ms), unit=""))
+    rows.append(Row(name="unconfirmed", value=unconfirmed, unit=""))
     return tuple(rows)
 
 
-def episode(folder: Path, number: int, client: ActuatorClient, stamps: Stamps) -> float:
-    """Let the rail sag once under a guard that is new; gives milliseconds until the last GPU's knob was called."""
-    clock = SystemClock()
-    ring_path = memory_folder(folder) / f"railwatch-bench-{os.getpid()}.ring"
-    ring = Ring.create(
-        ring_path,
-        SPECS,
-        node="bench",
-        topology=TOPOLOGY,
-        simulated=True,
-        rows=dict.fromkeys(("gpu_fast", "hwmon"), 400),
-    )
-    settings = PipelineSettings(
-        policies=load_builtin_policies(), rails=Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
-    )
+def measure(folder: Path, episodes: int, *, reflex: bool = True) -> tuple[list[float], int]:
+    """Let the rail sag so many times under one guard; gives milliseconds each, and reflexes that were not confirmed."""
+    folder.mkdir()
+    with actuator(folder) as (client, stamps), scene(folder, client, stamps, reflex=reflex) as made:
+        taken_ms = [made.episode(number) for number in range(episodes)]
+        return taken_ms, 0 if made.reflex is None else made.reflex.unconfirmed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One guard in a thread of its own, over a ring that the benchmark writes."""
+
+    ring: Ring
+    pipeline: Pipeline
+    waking: Waking
+    wake: Callable[[], None]
+    reflex: Reflex | None
+    steps: Steps
+    clock: SkippingClock
+    client: ActuatorClient
+    stamps: Stamps
+
+    def episode(self, number: int) -> float:
+        """Let the rail sag and recover; gives milliseconds until the last GPU's knob was called."""
+        self.rest(HISTORY_ROWS, 1.0 / RATE_HZ)
+        reflex = self.reflex
+        self.until(lambda: self.steps.reached(self.ring) and (reflex is None or len(reflex.ready) == len(SUPPLIES)))
+        self.stamps.clear()
+        real = SystemClock()
+        real.sleep_until(real.monotonic_s() + 0.001 + 0.0002 * (number % 50))  # at any phase of what else runs
+        crossed_s = real.monotonic_s()
+        append(self.ring, self.clock.utc_ns(), SAG_V, busy=True)
+        self.note()
+        taken_ms = (self.stamps.wait_for(len(GPUS), real, ANSWER_LIMIT_S) - crossed_s) * 1000.0
+        self.until(lambda: bool(self.pipeline.engine.claims) and (reflex is None or not reflex.out))
+        self.client.release_all(reason="end of the episode")
+        self.clock.skip(JOURNAL_EVERY_S)
+        self.until(lambda: not self.pipeline.engine.claims)
+        self.rest(QUIET_ROWS, QUIET_ROW_S)
+        self.until(lambda: not self.pipeline.incidents, skip_s=REST_S)
+        return taken_ms
+
+    def rest(self, rows: int, every_s: float) -> None:
+        """Let a time pass, at the end of which rows of a healthy rail come."""
+        self.clock.skip(REST_S)
+        for row in range(rows):
+            age_s = (rows - row) * every_s
+            append(self.ring, self.clock.utc_ns() - round(age_s * NS_PER_S), None, busy=row % RATE_HZ < RATE_HZ // 2)
+        self.note()
+
+    def note(self) -> None:
+        """Say as the sampler does that there are new rows."""
+        for name in self.ring.tables:
+            self.waking.note(name)
+
+    def until(self, condition: Callable[[], bool], *, skip_s: float = 0.0) -> None:
+        """Wake the guard until something has come true; so much of its time passes before each look."""
+        real = SystemClock()
+        end_s = real.monotonic_s() + ANSWER_LIMIT_S
+        while not condition():
+            if real.monotonic_s() > end_s:
+                open_ones = [f"{one.summary} ({one.state.value})" for one in self.pipeline.incidents]
+                raise TransientError(f"the guard did not come to rest: {'; '.join(open_ones) or 'no incident'}")
+            self.clock.skip(skip_s)
+            self.wake()
+            real.sleep_until(real.monotonic_s() + 0.005)
+
+
+@contextlib.contextmanager
+def scene(folder: Path, client: ActuatorClient, stamps: Stamps, *, reflex: bool) -> Iterator[Scene]:
+    """Run a guard as the sampling process does, until the block ends."""
+    clock, steps, stop = SkippingClock(), Steps(), threading.Event()
+    path = memory_folder(folder) / f"railwatch-bench-{os.getpid()}.ring"
+    rows = dict.fromkeys(("gpu_fast", "hwmon"), 400)
+    ring = Ring.create(path, SPECS, node="bench", topology=TOPOLOGY, simulated=True, rows=rows)
+    rails = Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE), actions_per_hour=3600)
+    settings = PipelineSettings(policies=load_builtin_policies(), rails=rails)
     pipeline = Pipeline(SPECS, TOPOLOGY, settings, supported_mhz={gpu.key: CLOCKS_MHZ for gpu in GPUS})
-    guard = Guard(ring.tables, pipeline, client, NoRecords(), clock, snapshot_path=folder / f"incidents-{number}")
-    stop = threading.Event()
+    limits = settings.limits.rail_sag
+    line = PromptLine(folder / "actuator.sock")
+    kept = Reflex(SPECS, line, clock, limits=limits) if reflex else None
+    guard = Guard(
+        ring.tables,
+        pipeline,
+        client,
+        NoRecords(),
+        clock,
+        snapshot_path=path.with_suffix(".incidents"),
+        actions_path=folder / JOURNAL_NAME,
+        steps=steps,
+        reflex=kept,
+    )
+    on_low = kept.look if kept is not None else lambda _name, _row: None
+    waking = Waking(ring.tables, guard.wake, clock, low_v=limits.minimum_v, on_low=on_low)
     thread = threading.Thread(target=guard.run, args=(stop,))
     try:
-        for row in range(HISTORY_ROWS):
-            age_s = (HISTORY_ROWS - row) / RATE_HZ
-            append(ring, clock.utc_ns() - round(age_s * NS_PER_S), None, busy=row % RATE_HZ < RATE_HZ // 2)
-        guard.step()
         thread.start()
-        stamps.clear()
-        clock.sleep_until(clock.monotonic_s() + 0.03 + 0.0007 * (number % 50))  # at any phase of what else runs
-        crossed_s = clock.monotonic_s()
-        append(ring, clock.utc_ns(), SAG_V, busy=True)
-        guard.wake()
-        return (stamps.wait_for(len(GPUS), clock, ANSWER_LIMIT_S) - crossed_s) * 1000.0
+        yield Scene(
+            ring=ring,
+            pipeline=pipeline,
+            waking=waking,
+            wake=guard.wake,
+            reflex=kept,
+            steps=steps,
+            clock=clock,
+            client=client,
+            stamps=stamps,
+        )
     finally:
         stop.set()
         guard.wake()
-        if thread.is_alive():
-            thread.join()
-        client.release_all(reason="end of the episode")
+        thread.join()
+        line.close()
         ring.close()
-        ring_path.unlink()
+        for left in (path, path.with_suffix(".incidents")):
+            left.unlink(missing_ok=True)
 
 
 def append(ring: Ring, time_ns: int, voltage_v: float | None, *, busy: bool) -> None:
@@ -166,9 +297,11 @@ def settled() -> Iterator[None]:
     """Tune this process as the sampling process is tuned, until the block ends."""
     niceness, interval_s = os.getpriority(os.PRIO_PROCESS, 0), sys.getswitchinterval()
     settle_process()
+    logging.getLogger("agent.guard").setLevel(logging.ERROR)  # each release of an episode is worth a warning
     try:
         yield
     finally:
+        logging.getLogger("agent.guard").setLevel(logging.NOTSET)
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
         sys.setswitchinterval(interval_s)
         gc.unfreeze()

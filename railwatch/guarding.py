@@ -7,9 +7,14 @@ from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 
+from agent.accounts import Accounts
 from agent.actuation.client import ActuatorClient
+from agent.actuation.prompt import PromptLine
 from agent.guard.guard import Guard
+from agent.guard.learnt_file import LearntFile
+from agent.guard.node_window import Ranges
 from agent.guard.pipeline import Pipeline
+from agent.guard.reflex import Reflex
 from agent.guard.step_log import StepLog
 from agent.guard.waking import Waking
 from agent.ring import Ring
@@ -47,33 +52,48 @@ class Guarding:
         settings: SamplerSettings,
         *,
         supported_mhz: Mapping[str, tuple[float, ...]],
+        ranges: Ranges,
         clock: Clock,
         on_suspicion: Callable[[], None],
     ) -> None:
         session.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
+        session.ranges_path.write_text(json.dumps(ranges), encoding="utf-8")
         # A simulated node starts anew with each run, and its incidents with it.
-        self._kept = (session.run_dir if session.simulated else session.config.data_dir) / "guard.json"
+        kept_in = session.run_dir if session.simulated else session.config.data_dir
+        self._kept = kept_in / "guard.json"
         self._actuator = ActuatorClient(session.actuator_socket)
         self._journal = session.journal_writer("guard")
         self._pulse = Pulse(clock)
+        sag = session.config.detectors.rail_sag
+        self._line = PromptLine(session.actuator_socket)
+        specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
+        reflex = Reflex(specs, self._line, clock, limits=sag)
         self.guard = Guard(
             {name: table for name, table in ring.tables.items() if not table.spec.is_late},
-            _pipeline(session, ring, supported_mhz),
+            _pipeline(session, ring, supported_mhz, ranges),
             self._actuator,
             self._journal,
             self._pulse,
             snapshot_path=self._kept,
             actions_path=session.journal_path("actuator"),
+            responses_path=session.journal_path("responder"),
             events_path=session.slow_events_path,
             person_path=session.person_path,
             baselines_path=session.baselines_path,
+            learnt=LearntFile(kept_in / "learnt", clock),
             spill_dir=session.run_dir,
             steps=_step_log(session, ring, settings),
+            reflex=reflex,
             on_suspicion=on_suspicion,
         )
-        low_v = session.config.detectors.rail_sag.minimum_v
-        self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=low_v)
+        self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=sag.minimum_v, on_low=reflex.look)
+        self._reflex = reflex
         self._thread: Thread | None = None
+
+    def tell_accounts(self, accounts: Accounts) -> None:
+        """Let what the reflex does be counted with what the process tells of itself."""
+        accounts.reflexes = lambda: self._reflex.fired
+        accounts.reflexes_unconfirmed = lambda: self._reflex.unconfirmed
 
     def start(self, stop: Flag) -> None:
         """Guard in a thread until told to stop."""
@@ -94,6 +114,7 @@ class Guarding:
     def close(self) -> None:
         """Let the actuator and the journal go."""
         self._actuator.close()
+        self._line.close()
         self._journal.close()
 
 
@@ -141,10 +162,10 @@ def _step_log(session: Session, ring: Ring, settings: SamplerSettings) -> StepLo
     return StepLog(session.steps_ring_path, names, node=session.node, simulated=session.simulated, rows=rows)
 
 
-def _pipeline(session: Session, ring: Ring, supported_mhz: Mapping[str, tuple[float, ...]]) -> Pipeline:
+def _pipeline(session: Session, ring: Ring, supported_mhz: Mapping[str, tuple[float, ...]], ranges: Ranges) -> Pipeline:
     specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
     settings = pipeline_settings(session.config, simulated=session.simulated)
-    pipeline = Pipeline(specs, ring.topology, settings, supported_mhz=supported_mhz)
+    pipeline = Pipeline(specs, ring.topology, settings, supported_mhz=supported_mhz, ranges=ranges)
     for name in pipeline.idle_detectors:
         logger.info("detector %s has nothing to judge: no source gives its signals", name)
     return pipeline

@@ -74,7 +74,8 @@ def rail_sweeping(config: Config, clock: Clock) -> Sweeping:
     """Give how voltage rails are looked at between two rows."""
     hz = config.sources.hwmon_hz
     most_hz = UNASKED_MOST_HZ if hz is None else MOST_HZ
-    return Sweeping(settings=SweepSettings(hz=hz, most_hz=most_hz), clock=clock)
+    low_v = config.detectors.rail_sag.at_once_below_v
+    return Sweeping(settings=SweepSettings(hz=hz, most_hz=most_hz, low_v=low_v), clock=clock)
 
 
 class HungWatch:

@@ -1,6 +1,6 @@
 """Voltage and current of the rails that the kernel's hwmon drivers measure, at the speed of their sensors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +79,11 @@ class RailTable:
         """Reads so far that gave no number, or one that no live rail has."""
         return sum(pair.refused for pair in self._pairs)
 
+    def alert(self, call: Callable[[], None]) -> None:
+        """Call this from then on where a rail falls low between two rows."""
+        for sweep in self.sweeps:
+            sweep.on_low = call
+
     def open(self) -> None:
         """Begin to look at the rails between two rows, where that is asked for."""
         if self._sweeping is not None:
@@ -124,6 +129,10 @@ class Hwmon:
     def refused(self) -> int:
         """Reads so far that gave no number, or one that no live rail has."""
         return self._table.refused
+
+    def alert(self, call: Callable[[], None]) -> None:
+        """Call this from then on where a rail falls low between two rows."""
+        self._table.alert(call)
 
     def open(self) -> None:
         """Begin to look at the rails between two rows, where that is asked for."""

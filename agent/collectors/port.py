@@ -1,5 +1,6 @@
 """The ports of the node's sources: collectors of samples and sources of events."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -75,6 +76,15 @@ class FollowingCollector(Protocol):
 
     def follow(self, table: RingTable) -> None:
         """Get the table; called before the first `open`."""
+        ...
+
+
+@runtime_checkable
+class AlertingCollector(Protocol):
+    """A collector that sees between two reads what cannot wait for the next one."""
+
+    def alert(self, call: Callable[[], None]) -> None:
+        """Get whom to tell, from any thread; called before the first `open`."""
         ...
 
 

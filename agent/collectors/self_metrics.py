@@ -33,6 +33,8 @@ _SIGNALS = (
     "kernel_lines_unparsed",
     "sample_overruns",
     "reads_refused",
+    "reflexes",
+    "reflexes_unconfirmed",
 )
 
 
@@ -89,6 +91,8 @@ class SelfMetrics:
             _or_nan(accounts.kernel_lines_unparsed),
             _or_nan(accounts.sample_overruns),
             _or_nan(accounts.reads_refused),
+            _or_nan(accounts.reflexes),
+            _or_nan(accounts.reflexes_unconfirmed),
         )
         self._last_s, self._last_cpu_s = now_s, cpu_s
 

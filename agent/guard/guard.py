@@ -11,10 +11,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Protocol
 
-from agent.actuation.clock_cap import LEFT_BEHIND
+from agent.actuation.actuator import LEFT_BEHIND
 from agent.actuation.server import ACTUATOR_STOPS
-from agent.guard.orders import CapActuator, Orders
+from agent.guard.learnt_file import LearntFile
+from agent.guard.orders import CapActuator, Orders, knob_of
 from agent.guard.pipeline import Pipeline, Step
+from agent.guard.reflex import Reflex
 from agent.ring import RingTable
 from telemetry.clock import Clock
 from telemetry.frames import Frame
@@ -73,16 +75,22 @@ class Guard:
     actions_path
         The actuator's journal: there stands what nobody here asked for, a release by a person or a lease that ran
         out. None follows no journal.
+    responses_path
+        The responder's journal, of what was done outside the GPUs; None follows none.
     events_path
         The journal of events that another process of the node writes; None follows none.
     person_path
         The journal of what people say, such as that a baseline is accepted; None follows none.
     baselines_path
         Where it is written down now and then what is learnt of each entity; None for nowhere.
+    learnt
+        Where the baselines themselves are kept for a restart; None keeps none.
     spill_dir
         Where both go on while the disk is full.
     steps
         Learns what each step took in, for replays; None where nobody wants to know.
+    reflex
+        Is kept ready here, and let go; None answers every sag the ordinary way.
     on_suspicion
         Called after a step in which a detector raised something or an event warned; it may not block.
     """
@@ -97,11 +105,14 @@ class Guard:
         *,
         snapshot_path: Path,
         actions_path: Path | None = None,
+        responses_path: Path | None = None,
         events_path: Path | None = None,
         person_path: Path | None = None,
         baselines_path: Path | None = None,
+        learnt: LearntFile | None = None,
         spill_dir: Path | None = None,
         steps: StepSink | None = None,
+        reflex: Reflex | None = None,
         on_suspicion: Callable[[], None] = lambda: None,
     ) -> None:
         self._tables = tuple(tables.values())
@@ -112,9 +123,12 @@ class Guard:
         self._clock = clock
         self._snapshot_path = snapshot_path
         self._actions_path = actions_path
+        self._responses_path = responses_path
         self._spill_dir = spill_dir
         self._journal: JournalReader | None = None
+        self._responses: JournalReader | None = None
         self._steps = steps
+        self._reflex = reflex
         self._on_suspicion = on_suspicion
         paths = [path for path in (events_path, person_path) if path is not None]
         self._told = tuple(JournalReader(path, spill_dir=spill_dir) for path in paths)
@@ -122,6 +136,7 @@ class Guard:
             reader.skip_to_end()
         self._baselines_path = baselines_path
         self._baselines_at_s = 0.0
+        self._learnt = learnt
         self._ask_at_s = 0.0
         self._look_at_s = 0.0
         self._heard: dict[tuple[str, int, ActionState], None] = {}
@@ -133,8 +148,8 @@ class Guard:
 
     @property
     def failures(self) -> int:
-        """Steps and orders that failed for a reason that nobody foresaw; the log has the tracebacks."""
-        return self._step_failures + self._orders.failures
+        """Steps, blocks and orders that failed for a reason that nobody foresaw; the log has the tracebacks."""
+        return self._step_failures + self._pipeline.failures + self._orders.failures
 
     def wake(self) -> None:
         """Tell it that rows came; any thread may."""
@@ -159,6 +174,10 @@ class Guard:
             except Exception:  # supervisor of the pipeline: a defect in one detector must not end the guard
                 self._step_failures += 1
                 logger.exception("guard step failed")
+                if self._reflex is not None:
+                    self._reflex.settle(())  # what is out is not confirmed by a step that fails
+        if self._learnt is not None:
+            self._learnt.keep(self._pipeline, now=True)
 
     def step(self) -> Step:
         """Judge what came since the last step, and act on it."""
@@ -172,40 +191,60 @@ class Guard:
         if any(action.state is ActionState.REFUSED for action in actions):
             self._look_at_s = 0.0  # a person may have taken back what was to be made stricter
         journalled = self._read_journal()
-        changed = self._hear((*journalled, *actions), now_ns)
+        # In the order in which they came to pass: a person may have taken back what has just been answered.
+        changed = self._hear(sorted((*journalled, *actions), key=lambda action: action.time_ns), now_ns)
         for record in (*step.records, *changed):
             self._sink.append(record)
+        if self._reflex is not None:
+            self._keep_ready(self._reflex, actions, now_ns, news=bool(step.decisions or actions or journalled))
         if any(event.kind is EventKind.BASELINE for event in step.events):
             self._baselines_at_s = 0.0
         self._tell_baselines()
+        if self._learnt is not None:
+            self._learnt.keep(self._pipeline, now=any(event.kind is EventKind.BASELINE for event in step.events))
         if self._steps is not None:
             self._steps.note(now_ns, self._next, len(step.events))
         if step.incidents or step.decisions or changed or journalled:
             self._save()
         return step
 
+    def _keep_ready(self, reflex: Reflex, actions: Sequence[Action], now_ns: int, *, news: bool) -> None:
+        reflex.settle(actions)
+        if news:
+            reflex.forget()
+        reflex.prepare(lambda supply_ids: self._pipeline.foresee_sags(supply_ids, now_ns), now_ns)
+
     def restore(self) -> None:
         """Go on from the last snapshot: what happened to its caps since, then those that the rules still want."""
         now_ns = self._clock.utc_ns()
-        position: Position | None = None
+        positions: dict[str, Position] = {}
         try:
             state = json.loads(self._snapshot_path.read_text(encoding="utf-8"))
             self._pipeline.restore(state, now_ns)
-            position = _position(state)
+            positions = _positions(state)
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError) as err:
             logger.warning("open incidents of the last run cannot be read: %s", err)
-        if self._actions_path is not None:
-            self._journal = JournalReader(self._actions_path, position, spill_dir=self._spill_dir)
-            if position is None:
-                self._journal.skip_to_end()
+        if self._learnt is not None:
+            self._learnt.restore(self._pipeline)
+        self._journal = self._following(self._actions_path, positions.get("journal"))
+        self._responses = self._following(self._responses_path, positions.get("responses"))
         for record in self._hear(self._read_journal(), now_ns):
             self._sink.append(record)
         # The cause outlives a restart, the setting may not have.
         self._orders.owe_all(reason="still wanted after a restart")
         for record in self._hear(self._orders.catch_up(), now_ns):
             self._sink.append(record)
+
+    def _following(self, path: Path | None, position: Position | None) -> JournalReader | None:
+        """Follow a journal from a position, from its end where there is none."""
+        if path is None:
+            return None
+        reader = JournalReader(path, position, spill_dir=self._spill_dir)
+        if position is None:
+            reader.skip_to_end()
+        return reader
 
     def _new_rows(self) -> list[Frame]:
         frames = []
@@ -252,15 +291,16 @@ class Guard:
             fresh.replace(self._baselines_path)
 
     def _read_journal(self) -> tuple[Action, ...]:
-        """Give the actions in the actuator's journal that were not heard of yet."""
+        """Give the actions in the journals of actuator and responder that were not heard of yet."""
         now_s = self._clock.monotonic_s()
-        if self._journal is None or now_s < self._look_at_s:
+        readers = [reader for reader in (self._journal, self._responses) if reader is not None]
+        if not readers or now_s < self._look_at_s:
             return ()
         self._look_at_s = now_s + JOURNAL_EVERY_S
         try:
-            found = tuple(record for record in self._journal.read() if isinstance(record, Action))
+            found = tuple(record for reader in readers for record in reader.read() if isinstance(record, Action))
         except OSError as err:
-            logger.warning("the actuator's journal cannot be read: %s", err)
+            logger.warning("a journal of actions cannot be read: %s", err)
             return ()
         return tuple(action for action in found if _key(action) not in self._heard)
 
@@ -270,7 +310,8 @@ class Guard:
         noted: list[Action] = []
         for action in actions:
             self._heard[_key(action)] = None
-            claims = self._orders.wanted(action.incident_id, action.entity_id)
+            knob = knob_of(action)
+            claims = () if knob is None else self._orders.wanted(action.incident_id, action.entity_id, knob)
             if not claims or action.mode is not Mode.ENFORCE:
                 noted.append(action)
             elif action.state is ActionState.EXPIRED:  # only because nobody renewed it, and we are back
@@ -297,6 +338,8 @@ class Guard:
         state = self._pipeline.snapshot()
         if self._journal is not None:
             state["journal"] = list(self._journal.position)
+        if self._responses is not None:
+            state["responses"] = list(self._responses.position)
         fresh = self._snapshot_path.with_suffix(".new")
         try:
             fresh.write_text(json.dumps(state), encoding="utf-8")
@@ -323,9 +366,11 @@ def _key(action: Action) -> tuple[str, int, ActionState]:
     return action.id, action.time_ns, action.state
 
 
-def _position(state: Mapping[str, object]) -> Position | None:
-    """Give where in the actuator's journal a snapshot stood, None where it followed none."""
-    numbers = state.get("journal")
-    if isinstance(numbers, list) and len(numbers) in (2, 4) and all(isinstance(number, int) for number in numbers):
-        return tuple(numbers)
-    return None
+def _positions(state: Mapping[str, object]) -> dict[str, Position]:
+    """Give where in the journals of actions a snapshot stood; without those that it did not follow."""
+    found: dict[str, Position] = {}
+    for name in ("journal", "responses"):
+        numbers = state.get(name)
+        if isinstance(numbers, list) and len(numbers) in (2, 4) and all(isinstance(number, int) for number in numbers):
+            found[name] = tuple(numbers)
+    return found

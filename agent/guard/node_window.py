@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from rules.two_level import supply_state
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
+from telemetry.knobs import KnobKind
 
 # Three training steps of about a second: both phases of the load are in it, and a path that changes within seconds is
 # seen as it is now.
@@ -18,22 +20,33 @@ WINDOW_S = 3.0
 # The two phases of a load that alternates, without its single spikes.
 HIGH_PERCENTILE = 90.0
 LOW_PERCENTILE = 10.0
+# What is asked of the newest row alone, whichever table has it.
+_NEWEST = ("gpu_temp_c", "fan_ratio")
+# The least and the most that can be set, by kind of knob and GPU UUID; that of a power limit is the vendor's default.
+Ranges = Mapping[str, Mapping[str, Sequence[float]]]
+NO_RANGES: Ranges = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class NodeWindow:
     """Keeps the newest rows of the tables with GPU power and with supply voltage.
 
-    `supported_mhz` gives the clocks that can be set, by GPU UUID; a GPU that is not in it is left out of the state.
+    `supported_mhz` gives the clocks that can be set, by GPU UUID; a GPU with neither those nor a power limit that can
+    be set is left out of the state. `ranges` says what else can be set: the driver is asked for it once, for the rare
+    signals are read by another process. The newest temperature and fan speed are kept of any table of GPUs.
     Nothing from before the last change of a clock counts.
     """
 
     supported_mhz: Mapping[str, tuple[float, ...]]
+    ranges: Ranges = field(default_factory=lambda: NO_RANGES)
     _frames: dict[str, list[Frame]] = field(default_factory=dict)
     _clock_changed_ns: int = 0
+    _newest: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def feed(self, frame: Frame) -> None:
         """Take in new rows; tables with neither power nor voltage are left aside."""
+        if len(frame) and frame.spec.kind is EntityKind.GPU:
+            self._keep_newest(frame)
         if not len(frame) or not {"power_w", "voltage_v"} & set(frame.spec.signals):
             return
         kept = self._frames.setdefault(frame.spec.name, [])
@@ -69,20 +82,37 @@ class NodeWindow:
         for index, entity in enumerate(frames[0].spec.entities):
             supported = self.supported_mhz.get(entity.key, ())
             known = np.isfinite(power_w[:, index]) & np.isfinite(clock_mhz[:, index])
-            if not supported or np.isnan(frames[-1].signal("power_w")[-1, index]):
+            limits_w, fan_ratios = self._range(KnobKind.POWER, entity.key), self._range(KnobKind.FAN, entity.key)
+            if not (supported or limits_w) or np.isnan(frames[-1].signal("power_w")[-1, index]):
                 continue
             own_w = power_w[known, index]
             found.append(
                 GpuState(
                     entity_id=entity.id,
-                    max_clock_mhz=supported[-1],
+                    max_clock_mhz=supported[-1] if supported else float(np.nanmax(clock_mhz, initial=0.0)),
                     supported_mhz=supported,
                     clock_mhz=float(clock_mhz[known, index].max()) if own_w.size else None,
                     power_high_w=float(np.percentile(own_w, HIGH_PERCENTILE)) if own_w.size else None,
                     power_low_w=float(np.percentile(own_w, LOW_PERCENTILE)) if own_w.size else None,
+                    temp_c=self._newest.get((entity.id, "gpu_temp_c")),
+                    limit_min_w=limits_w[0] if limits_w else None,
+                    limit_default_w=limits_w[1] if limits_w else None,
+                    fan_min_ratio=fan_ratios[0] if fan_ratios else None,
+                    fan_ratio=self._newest.get((entity.id, "fan_ratio")),
                 )
             )
         return found
+
+    def _range(self, kind: KnobKind, uuid: str) -> Sequence[float]:
+        return self.ranges.get(kind.value, {}).get(uuid, ())
+
+    def _keep_newest(self, frame: Frame) -> None:
+        for name in _NEWEST:
+            if name not in frame.spec.signals:
+                continue
+            for entity, value in zip(frame.spec.entities, frame.signal(name)[-1].tolist(), strict=True):
+                if value == value:  # noqa: PLR0124 -- NaN is what does not equal itself
+                    self._newest[entity.id, name] = value
 
     def _supplies(self, frames: Sequence[Frame]) -> list[SupplyState]:
         voltage_v = self._column(frames, "voltage_v")

@@ -54,18 +54,23 @@ _HEAT = Measure(
     settle_s=THERMAL_SETTLE_S,
     verify_s=THERMAL_VERIFY_S,
 )
+# Where a finding names no limit, as that of an ageing joint, the lowest voltage before and after is compared.
+_RAIL = Measure(
+    kind=EntityKind.SUPPLY,
+    signal="voltage_v",
+    unit="V",
+    words="lowest voltage",
+    higher_is_better=True,
+    evidence="minimum_v",
+    limit="limit_v",
+    settle_s=SETTLE_S,
+    verify_s=VERIFY_S,
+)
 MEASURES = {
-    Cause.SUPPLY_SAG: Measure(
-        kind=EntityKind.SUPPLY,
-        signal="voltage_v",
-        unit="V",
-        words="lowest voltage",
-        higher_is_better=True,
-        evidence="minimum_v",
-        limit="limit_v",
-        settle_s=SETTLE_S,
-        verify_s=VERIFY_S,
-    ),
+    Cause.SUPPLY_SAG: _RAIL,
+    Cause.SUPPLY_OVERLOAD: _RAIL,
+    Cause.SYNCHRONOUS_OVERLOAD: _RAIL,
+    Cause.JOINT_AGEING: _RAIL,
     Cause.AIRFLOW: _HEAT,
     Cause.THERMAL_INTERFACE: _HEAT,
     Cause.THERMAL_MARGIN: _HEAT,
@@ -99,18 +104,19 @@ class OutcomeTracker:
     """Follows each executed decision until it can say whether it helped."""
 
     def __init__(self) -> None:
-        self._watches: dict[str, _Watch] = {}
+        self._watches: dict[tuple[str, str], _Watch] = {}
 
     def begin(self, incident: Incident, decision: Decision, now_ns: int) -> None:
-        """Start to watch after an action was applied; one watch an incident, so a tighter cap starts anew."""
+        """Start to watch after an action was applied; a tighter cap of the same rule starts anew."""
         measure = MEASURES.get(incident.cause)
         if measure is None:
             return
         before = None if measure.evidence is None else incident.number(measure.evidence)
-        earlier = self._watches.get(incident.id)
+        key = (incident.id, decision.rule)
+        earlier = self._watches.get(key)
         if earlier is not None:
             before = earlier.before
-        self._watches[incident.id] = _Watch(incident, decision, measure, before, now_ns)
+        self._watches[key] = _Watch(incident, decision, measure, before, now_ns)
 
     def feed(self, frame: Frame) -> None:
         """Take in new rows."""
@@ -124,18 +130,21 @@ class OutcomeTracker:
             _take(watch, values[np.isfinite(values)])
 
     def step(self, now_ns: int) -> tuple[Outcome, ...]:
-        """Give the outcomes that fell due."""
+        """Give the outcomes that fell due; where the clock was set back, a watch begins anew."""
+        for key, watch in self._watches.items():
+            if now_ns < watch.begun_ns:
+                self._watches[key] = _Watch(watch.incident, watch.decision, watch.measure, watch.before, now_ns)
         due = [
-            incident_id
-            for incident_id, watch in self._watches.items()
+            key
+            for key, watch in self._watches.items()
             if now_ns >= watch.begun_ns + int(watch.measure.verify_s * NS_PER_S)
         ]
-        return tuple(_outcome(self._watches.pop(incident_id), now_ns) for incident_id in due)
+        return tuple(_outcome(self._watches.pop(key), now_ns) for key in due)
 
     def forget(self, incident_ids: Sequence[str]) -> None:
         """Drop the watches of incidents that closed before their verdict."""
-        for incident_id in incident_ids:
-            self._watches.pop(incident_id, None)
+        for key in [key for key in self._watches if key[0] in incident_ids]:
+            del self._watches[key]
 
 
 def _columns(frame: Frame, incident: Incident) -> list[int]:

@@ -4,19 +4,24 @@ It reads no clock and touches no hardware. Given the same rows, events and times
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent.guard.foresight import is_reflex, sag_of
 from agent.guard.judges import Judges
-from agent.guard.node_window import NodeWindow
+from agent.guard.node_window import NO_RANGES, NodeWindow, Ranges
 from agent.guard.outcomes import OutcomeTracker
 from analytics.calibration.baselines import Baseline, baselines_of
 from analytics.detectors.limits import DetectorLimits
 from analytics.fusion import FusionState, fuse
 from analytics.incidents.book import BookSettings, IncidentBook
+from rules.claims import Claim
 from rules.engine import Engine
-from rules.policy import Policy, Verb
+from rules.knobs import KNOB_VERBS
+from rules.node import NodeState
+from rules.policy import ActionClass, Policy, Verb
 from rules.rails import Rails
+from rules.words import word_of
 from telemetry.entities import Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.records import (
@@ -24,6 +29,7 @@ from telemetry.records import (
     ActionState,
     Decision,
     Event,
+    EventKind,
     Finding,
     Incident,
     IncidentState,
@@ -36,6 +42,8 @@ from telemetry.records import (
 IN_FORCE = frozenset({ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.EXPIRED})
 # What may have moved a clock; a renewed lease moves none.
 MOVED = frozenset({ActionState.APPLIED, ActionState.RELAXED, ActionState.EXPIRED, ActionState.RELEASED})
+# What may help a symptom, so that it is checked afterwards whether it did.
+WATCHED = frozenset(Verb(action.value) for action in ActionClass) - {Verb.NOTIFY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +63,11 @@ class Step:
 
     @property
     def to_execute(self) -> tuple[Decision, ...]:
-        """The decisions that ask for a change of hardware."""
+        """The decisions that ask for a change of a GPU; the responder follows the others in the guard's journal."""
         return tuple(
             decision
             for decision in self.decisions
-            if decision.verdict is Verdict.EXECUTE and decision.action != Verb.NOTIFY
+            if decision.verdict is Verdict.EXECUTE and decision.action in KNOB_VERBS
         )
 
 
@@ -82,6 +90,8 @@ class Pipeline:
         The tables whose rows will come.
     supported_mhz
         The clocks that can be set, by GPU UUID; empty where none can.
+    ranges
+        The least and the most that power limits and fans can be set to, by kind of knob and GPU UUID.
     """
 
     def __init__(
@@ -91,6 +101,7 @@ class Pipeline:
         settings: PipelineSettings,
         *,
         supported_mhz: Mapping[str, tuple[float, ...]],
+        ranges: Ranges = NO_RANGES,
     ) -> None:
         self._topology = topology
         self._limits = settings.limits
@@ -99,17 +110,28 @@ class Pipeline:
         self._book_settings = settings.book
         self._book = IncidentBook(settings.book)
         self._engine = Engine(settings.policies, rails=settings.rails, topology=topology)
-        self._window = NodeWindow(supported_mhz)
+        self._window = NodeWindow(supported_mhz, ranges)
         self._outcomes = OutcomeTracker()
-        self._in_force: dict[str, set[str]] = {}
-        # By incident: its newest cap, whose outcome is watched once it is applied.
+        self._in_force: dict[str, set[tuple[str, str]]] = {}
+        # By decision: an action whose outcome is watched once it is applied.
         self._awaited: dict[str, tuple[Incident, Decision]] = {}
+        self._job_started_ns: int | None = None
         self._incidents: dict[str, Incident] = {}
 
     @property
     def engine(self) -> Engine:
         """The rules and rails."""
         return self._engine
+
+    @property
+    def failures(self) -> int:
+        """Blocks of rows that a patient detector could not judge."""
+        return self._judges.failures
+
+    @property
+    def incidents(self) -> tuple[Incident, ...]:
+        """The incidents that are not closed."""
+        return tuple(self._incidents.values())
 
     @property
     def idle_detectors(self) -> tuple[str, ...]:
@@ -126,6 +148,15 @@ class Pipeline:
             for one in baselines_of(detector.name, own, self._limits, entities[detector.kind])
         )
 
+    @property
+    def learnt(self) -> bytes:
+        """What the detectors learnt, as bytes; see `Judges.learnt`."""
+        return self._judges.learnt
+
+    def take_learnt(self, blob: bytes) -> None:
+        """Go on with what was learnt before a restart; ValueError where it does not fit, and nothing is changed."""
+        self._judges.take_learnt(blob)
+
     def step(self, frames: Sequence[Frame], tellings: Sequence[Event], now_ns: int) -> Step:
         """Take in new rows and events up to `now_ns`."""
         for frame in frames:
@@ -137,14 +168,16 @@ class Pipeline:
         incidents = self._book.step(findings, now_ns, self._topology, events)
         for incident in incidents:
             self._keep(incident)
-        decisions: tuple[Decision, ...] = ()
-        if incidents or self._incidents or self._engine.claims:
-            decisions = self._engine.step(incidents, self._window.state(), now_ns)
+        decisions = self._hear(events, now_ns)
+        if incidents or self._incidents or self._engine.busy:
+            decisions = (*decisions, *self._engine.step(incidents, self._node(), now_ns))
         for decision in decisions:
             about = self._incidents.get(decision.incident_id)
-            if about is not None and decision.action == Verb.CLOCK_CAP and decision.verdict is Verdict.EXECUTE:
-                self._awaited[about.id] = (about, decision)
+            if about is not None and decision.action in WATCHED and decision.verdict is Verdict.EXECUTE:
+                self._awaited[decision.id] = (about, decision)
         outcomes = self._outcomes.step(now_ns)
+        for outcome in outcomes:
+            self._engine.note_outcome(outcome)
         self._drop_closed(incidents)
         return Step(events=events, findings=findings, incidents=incidents, decisions=decisions, outcomes=outcomes)
 
@@ -152,33 +185,70 @@ class Pipeline:
         """Learn what became of decisions; gives the incidents whose state that changes."""
         changed: list[Incident] = []
         for action in actions:
-            if action.mode is not Mode.ENFORCE:
+            # A reflex is no incident's: its cap lasts until the rules' own stands, or a second.
+            if action.mode is not Mode.ENFORCE or is_reflex(action.incident_id):
                 continue
             self._engine.note_action(action)
-            held = self._in_force.setdefault(action.incident_id, set())
-            before = bool(held)
-            if action.state in IN_FORCE:
-                held.add(action.entity_id)
-            elif action.state is ActionState.RELEASED:
-                held.discard(action.entity_id)
-            if action.state in MOVED:
-                self._window.note_clock_change(now_ns)
+            if self._engine.moves_knob(action.decision_id):
+                changed += self._note_knob(action, now_ns)
             if action.state is ActionState.APPLIED:
                 self._begin_outcome(action, now_ns)
-            if bool(held) != before:
-                changed += self._book.note_claim(action.incident_id, in_force=bool(held), now_ns=now_ns)
-            if not held:
-                del self._in_force[action.incident_id]
-                self._outcomes.forget([action.incident_id])  # nothing is in force any more that could help
         for incident in changed:
             self._keep(incident)
         return tuple(changed)
 
+    def foresee_sags(self, supply_ids: Sequence[str], now_ns: int) -> dict[str, Claim]:
+        """Give for each supply the strictest cap that the rules would set if it sagged now; nothing is remembered.
+
+        Those are left out for which they would set none.
+        """
+        found: dict[str, Claim] = {}
+        if self._engine.rails.mode(ActionClass.CLOCK_CAP, Mode.ENFORCE) is not Mode.ENFORCE:
+            return found
+        node = self._node()
+        for supply_id in supply_ids:
+            incident = sag_of(supply_id, self._incidents.values(), self._limits.rail_sag, now_ns)
+            for claim in self._engine.foresee(incident, node, now_ns):
+                if supply_id not in found or claim.strictest < found[supply_id].strictest:
+                    found[supply_id] = claim
+        return found
+
+    def _node(self) -> NodeState:
+        return replace(self._window.state(), job_started_ns=self._job_started_ns)
+
+    def _note_knob(self, action: Action, now_ns: int) -> tuple[Incident, ...]:
+        """Learn what became of a GPU's setting; what is done elsewhere holds no symptom down."""
+        held = self._in_force.setdefault(action.incident_id, set())
+        before = bool(held)
+        if action.state in IN_FORCE:
+            held.add((action.entity_id, action.knob))
+        elif action.state is ActionState.RELEASED:
+            held.discard((action.entity_id, action.knob))
+        if action.state in MOVED:
+            self._window.note_clock_change(now_ns)
+        changed: tuple[Incident, ...] = ()
+        if bool(held) != before:
+            changed = self._book.note_claim(action.incident_id, in_force=bool(held), now_ns=now_ns)
+        if not held:
+            del self._in_force[action.incident_id]
+            self._outcomes.forget([action.incident_id])  # nothing is in force any more that could help
+        return changed
+
     def _begin_outcome(self, action: Action, now_ns: int) -> None:
-        incident, decision = self._awaited.get(action.incident_id, (None, None))
-        if incident is not None and decision is not None and decision.id == action.decision_id:
-            del self._awaited[action.incident_id]
-            self._outcomes.begin(incident, decision, now_ns)
+        awaited = self._awaited.pop(action.decision_id, None)
+        if awaited is not None:
+            self._outcomes.begin(*awaited, now_ns)
+
+    def _hear(self, events: Sequence[Event], now_ns: int) -> tuple[Decision, ...]:
+        """Take what people say to the rules, and note where a job begins; gives the decisions that a person ended."""
+        ended: list[Decision] = []
+        for event in events:
+            word = word_of(event)
+            if word is not None:
+                ended += self._engine.hear(word, now_ns)
+            elif event.kind is EventKind.GPU_PROCESS and event.id.split(":")[-2:-1] == ["began"]:
+                self._job_started_ns = event.time_ns
+        return tuple(ended)
 
     def snapshot(self) -> dict[str, Any]:
         """Give what has to survive a restart, as JSON types."""
@@ -204,4 +274,5 @@ class Pipeline:
         self._outcomes.forget(closed)
         for incident_id in closed:
             self._incidents.pop(incident_id, None)
-            self._awaited.pop(incident_id, None)
+        if closed:
+            self._awaited = {key: item for key, item in self._awaited.items() if item[0].id not in closed}

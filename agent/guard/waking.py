@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from agent.ring import RingTable
+from telemetry.cells import CellView
 from telemetry.clock import Clock
 
 # Own choice: a step of all detectors costs about 2 ms right after a sleep; what is not a sag of a rail has time.
@@ -19,12 +20,21 @@ class Waking:
         Wakes the guard.
     low_v
         Below this a rail cannot wait.
+    on_low
+        Told of the table and its newest row where a rail is low, before the guard wakes; it may not block or raise.
     """
 
     def __init__(
-        self, tables: Mapping[str, RingTable], wake: Callable[[], None], clock: Clock, *, low_v: float
+        self,
+        tables: Mapping[str, RingTable],
+        wake: Callable[[], None],
+        clock: Clock,
+        *,
+        low_v: float,
+        on_low: Callable[[str, CellView], None] = lambda _name, _row: None,
     ) -> None:
         self._wake = wake
+        self._on_low = on_low
         self._clock = clock
         self._low_v = low_v
         self._rails = {
@@ -34,18 +44,24 @@ class Waking:
 
     def note(self, name: str) -> None:
         """Learn that a table has a new row."""
+        is_low = self._look(name)
         now_s = self._clock.monotonic_s()
-        if now_s - self._last_s >= EVERY_S or self._is_low(name):
+        if is_low or now_s - self._last_s >= EVERY_S:
             self._last_s = now_s
             self._wake()
 
-    def _is_low(self, name: str) -> bool:
+    def _look(self, name: str) -> bool:
+        """Say whether the newest row shows a low rail, and pass it on if so."""
         rails = self._rails.get(name)
         if rails is None:
             return False
         table, voltages = rails
         row = table.newest()
-        return any(row[cell] < self._low_v for cell in voltages)  # what is absent is not low
+        for cell in voltages:
+            if row[cell] < self._low_v:  # what is absent is not low
+                self._on_low(name, row)
+                return True
+        return False
 
 
 def _voltages(table: RingTable) -> tuple[int, ...]:

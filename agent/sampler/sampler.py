@@ -1,7 +1,6 @@
 """The sampler: every collector on its own schedule, every row in the ring, one watchdog over all."""
 
 import contextlib
-import gc
 import logging
 import os
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from agent.accounts import Accounts
 from agent.collectors.port import (
+    AlertingCollector,
     BufferedCollector,
     Collector,
     EventSource,
@@ -25,6 +25,7 @@ from agent.sampler.event_pump import EventPump
 from agent.sampler.pacing.pacer import PaceReport
 from agent.sampler.settings import SamplerSettings
 from agent.sampler.worker import Notices, Worker, WorkerState, WorkerStatus
+from agent.scheduling import keep_what_is_loaded
 from telemetry.clock import Clock
 from telemetry.entities import Topology
 from telemetry.records import Event, EventKind, Severity
@@ -32,7 +33,9 @@ from telemetry.signals import RateClass
 
 logger = logging.getLogger(__name__)
 
-# Collectors of one rate start this far apart, so that their threads do not wake for one lock at one moment.
+# Slow collectors start this far apart, so that a fast tick finds no queue of them before it. Fast ones of one pace tick
+# at one moment: what wakes second finds a processor that is awake. Measured with 100 ticks a second of GPUs and rails:
+# 4.9 % of a core at 1 ms apart, 4.0 % together.
 _STAGGER_S = 0.001
 # A waiting thread asks for the interpreter this often; the default of 5 ms is longer than a late tick may be.
 _SWITCH_INTERVAL_S = 0.0005
@@ -84,8 +87,7 @@ def settle_process() -> None:
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    gc.collect()
-    gc.freeze()
+    keep_what_is_loaded()
 
 
 def _let_follow(collectors: Sequence[Collector], ring: Ring) -> None:
@@ -137,6 +139,9 @@ class Sampler:
             )
             for collector in collectors
         )
+        for worker in self._workers:
+            if isinstance(worker.collector, AlertingCollector):
+                worker.collector.alert(worker.row_at_once)
         self._pumps = tuple(
             EventPump(source, clock=clock, settings=settings, on_events=on_events, on_state=self._tell)
             for source in event_sources
@@ -154,12 +159,12 @@ class Sampler:
         accounts.sample_overruns = (lambda: sum(one.overruns for one in buffered)) if buffered else None
 
     def start(self) -> None:
-        """Start every collector; slow ones tick between two fast ticks."""
+        """Start every collector: the fast ones at one moment, slow ones one by one between two fast ticks."""
         start_s = self._started_s = self._clock.monotonic_s()
         between_s = self._settings.fast.period_s / 2
         for number, worker in enumerate(self._workers):
-            offset_s = 0.0 if worker.collector.rate is RateClass.FAST else between_s
-            worker.start(start_s + offset_s + number * _STAGGER_S)
+            offset_s = 0.0 if worker.collector.rate is RateClass.FAST else between_s + number * _STAGGER_S
+            worker.start(start_s + offset_s)
         for pump in self._pumps:
             pump.start()
         self._watchdog.start()

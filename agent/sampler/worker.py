@@ -91,6 +91,7 @@ class Worker:
         self._pace = settings.pace_of(collector.name, collector.rate)
         self._is_fast = collector.rate is RateClass.FAST
         self._keeper = RowKeeper(table, aged_cells(collector))
+        self._early = np.full(collector.spec.shape, np.nan)
         self._stamped = collector if isinstance(collector, StampedCollector) else None
         self._spent = Spent()
         self._timetable, self.pacer = timetable_of(collector, settings, self._spent)
@@ -156,6 +157,21 @@ class Worker:
                 return
         if not any(thread.is_alive() for thread in self._stuck):
             self.collector.close()
+
+    def row_at_once(self) -> None:
+        """Add a row from what the collector holds, ahead of the tick; for a collector whose reads wait for nothing.
+
+        Any thread may call it. Where the tick is under way its row says the same, and none is added.
+        """
+        with self._lock:
+            stamp_ns = self._clock.utc_ns()
+            # Asked after the stamp was taken: a tick that begins now stamps its row later.
+            at_work = self._state is WorkerState.WORKING and not self._stopping.is_set()
+            if self._busy_since_s is not None or not at_work:
+                return
+            self.collector.read(self._early)
+            self._accounts.updates_kept += self._keeper.keep(stamp_ns, self._early)
+        self._notices.on_rows(self.collector.spec.name)
 
     def watch(self) -> None:
         """Give up a read that hangs, and go on without it. Called by the watchdog every now and then."""
@@ -231,8 +247,8 @@ class Worker:
 
     def _read(self, generation: int, now_s: float, values: FloatArray) -> bool:
         """Read and keep one row; False where this thread was retired meanwhile."""
+        self._busy_since_s = now_s  # before the stamp: see `row_at_once`
         stamp_ns = self._clock.utc_ns()
-        self._busy_since_s = now_s
         error: Exception | None = None
         rows: tuple[StampedRow, ...] = ()
         try:

@@ -5,15 +5,21 @@ import sys
 import threading
 from pathlib import Path
 
-from agent.actuation.limits import ClockCapSettings
+from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
+from agent.scheduling import keep_what_is_loaded
 from bench.subjects.stamps import CLOCKS_MHZ, Stamps
 from telemetry.clock import Clock, SystemClock
+from telemetry.journal import JournalWriter
+from telemetry.knobs import KnobKind
+
+JOURNAL_NAME = "actuator.jsonl"
 
 
 class StampedKnob:
     """Clocks in memory; every call that sets one is noted before it is done."""
 
+    kind = KnobKind.CLOCK
     name = "application_clock"
     readable = True
 
@@ -22,18 +28,18 @@ class StampedKnob:
         self._clock = clock
         self._settings: dict[str, float | None] = {}
 
-    def supported_mhz(self, uuid: str) -> tuple[float, ...]:  # noqa: ARG002 -- the port's signature
+    def supported(self, uuid: str) -> tuple[float, ...]:  # noqa: ARG002 -- the port's signature
         """Give the clocks of a V100."""
         return CLOCKS_MHZ
 
-    def read_mhz(self, uuid: str) -> float | None:
+    def read(self, uuid: str) -> float | None:
         """Give what was set last."""
         return self._settings.get(uuid, CLOCKS_MHZ[-1])
 
-    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
+    def write(self, uuid: str, setting: float | None) -> None:
         """Note the time and set it."""
         self._stamps.add(self._clock.monotonic_s())
-        self._settings[uuid] = clock_mhz
+        self._settings[uuid] = setting
 
 
 def main() -> None:
@@ -41,18 +47,23 @@ def main() -> None:
     folder, clock = Path(sys.argv[1]), SystemClock()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    stamps = Stamps(folder / "stamps")
+    stamps, journal = Stamps(folder / "stamps"), JournalWriter(folder / JOURNAL_NAME)
     serve_actuator(
-        lambda: StampedKnob(stamps, clock),
+        lambda: (StampedKnob(stamps, clock),),
         folder / "actuator.sock",
         folder / "state",
-        lambda _: None,
+        journal.append,
         clock,
-        settings=ClockCapSettings(),
+        settings=ActuatorSettings(),
         run_id="bench",
         stop=stop,
-        ready=lambda: print("ready", flush=True),
+        ready=_settled,
     )
+
+
+def _settled() -> None:
+    keep_what_is_loaded()
+    print("ready", flush=True)
 
 
 if __name__ == "__main__":

@@ -125,9 +125,11 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
         ring,
         settings,
         supported_mhz=watch.supported_mhz(sources.driver),
+        ranges=watch.ranges(sources.driver),
         clock=clock,
         on_suspicion=lambda: sampler.burst(EVENT_BURST_S),
     )
+    guarding.tell_accounts(sources.accounts)
     reenumeration = Reenumeration(clock, session.run_dir)
     sampler = Sampler(
         ring,

@@ -9,6 +9,7 @@ from agent.driver.port import DriverEvent, GpuIdentity, LinkIdentity
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, TableSpec
+from telemetry.knobs import KnobKind
 from telemetry.signals import RateClass, Source, signals_of
 
 # 2026-01-31T12:00:00Z: a stamp that reads well in a failing test.
@@ -173,7 +174,7 @@ class FakeGpuEvents:
         return batch
 
 
-class FakeClockKnob:
+class FakeKnob:
     """A knob over a dictionary.
 
     `settings` is what is in force, None where it is unset; `writes` lists every write that got through. Told to fail:
@@ -186,29 +187,31 @@ class FakeClockKnob:
         uuids: Iterable[str] | None = None,
         *,
         name: str = "application_clock",
-        found_mhz: float | None = 1530.0,
-        supported_mhz: tuple[float, ...] = V100_CLOCKS_MHZ,
+        found: float | None = 1530.0,
+        supported: tuple[float, ...] = V100_CLOCKS_MHZ,
+        kind: KnobKind = KnobKind.CLOCK,
         readable: bool = True,
     ) -> None:
         self.name = name
-        self.default_mhz = found_mhz
-        self.supported = supported_mhz
+        self.kind = kind
+        self.default = found
+        self.settable = supported
         self.readable = readable
         self.obeys = True
         names = [gpu.uuid for gpu in gpu_identities()] if uuids is None else list(uuids)
-        self.settings: dict[str, float | None] = dict.fromkeys(names, found_mhz)
+        self.settings: dict[str, float | None] = dict.fromkeys(names, found)
         self.writes: list[tuple[str, float | None]] = []
         self.reads: list[str] = []
         self.read_error: Exception | None = None
         self.write_error: Exception | None = None
         self.errors: dict[str, Exception] = {}
 
-    def supported_mhz(self, uuid: str) -> tuple[float, ...]:
+    def supported(self, uuid: str) -> tuple[float, ...]:
         if uuid in self.errors:
             raise self.errors[uuid]
-        return self.supported
+        return self.settable
 
-    def read_mhz(self, uuid: str) -> float | None:
+    def read(self, uuid: str) -> float | None:
         self.reads.append(uuid)
         if self.read_error is not None:
             raise self.read_error
@@ -216,14 +219,14 @@ class FakeClockKnob:
             raise self.errors[uuid]
         return self.settings[uuid] if self.readable else None
 
-    def write_mhz(self, uuid: str, clock_mhz: float | None) -> None:
+    def write(self, uuid: str, setting: float | None) -> None:
         if self.write_error is not None:
             raise self.write_error
         if uuid in self.errors:
             raise self.errors[uuid]
         if self.obeys:
-            self.settings[uuid] = self.default_mhz if clock_mhz is None else clock_mhz
-        self.writes.append((uuid, clock_mhz))
+            self.settings[uuid] = self.default if setting is None else setting
+        self.writes.append((uuid, setting))
 
 
 class FakeCollector:

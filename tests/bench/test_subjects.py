@@ -80,10 +80,11 @@ def test_stamps_are_seen_by_another_process_that_maps_them(tmp_path: Path) -> No
     reader.close()
 
 
-def test_reaction_is_measured_through_guard_and_actuator(tmp_path: Path) -> None:
-    with reaction.actuator(tmp_path) as (client, stamps):
-        taken_ms = [reaction.episode(tmp_path, number, client, stamps) for number in range(2)]
+def test_reaction_is_measured_through_guard_and_actuator_again_and_again(tmp_path: Path) -> None:
+    taken_ms, unconfirmed = reaction.measure(tmp_path / "scene", 3)
+    assert len(taken_ms) == 3
     assert all(0.0 < taken < 1000.0 for taken in taken_ms)
+    assert unconfirmed == 0
 
 
 def test_the_sampler_and_a_plain_loop_can_be_measured(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import psutil
 import urllib3
 
 import simulator
+from agent.guard.foresight import is_reflex
 from railwatch.session import Session, run_dir_of
 from telemetry.clock import SystemClock
 
@@ -101,6 +102,10 @@ class Node:
     def of(self, **wanted: Any) -> list[Fields]:
         """Give the lines so far with these fields."""
         return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
+
+    def acts(self, **wanted: Any) -> list[Fields]:
+        """Give the actions so far with these fields that answer an incident; a reflex goes ahead of every incident."""
+        return [line for line in self.of(type="action", **wanted) if not is_reflex(line["incident_id"])]
 
     @property
     def url(self) -> str:

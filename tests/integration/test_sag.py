@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agent.guard.foresight import is_reflex
 from simulator.driver.state import StateFile
 from telemetry.entities import EntityKind
 from telemetry.store.embedded import EmbeddedReader
@@ -31,11 +32,12 @@ class SagRun:
     node: Node
     status: int
     app_clocks_mhz: dict[str, list[int]]
-    requests: dict[str, list[tuple[int, ...]]]
+    requests: dict[str, list[bytes]]
 
     @property
     def lines(self) -> list[Fields]:
-        return self.node.lines
+        """What was told; without the reflex, which goes ahead of it all."""
+        return [line for line in self.node.lines if not is_reflex(str(line.get("incident_id")))]
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +70,8 @@ def _app_clocks_mhz(nvml: RemoteNvml, handles: list[dict[str, str]]) -> list[int
     return [nvml.call("nvmlDeviceGetApplicationsClock", handle, SM_CLOCK) for handle in handles]
 
 
-def _requests(state: StateFile) -> list[tuple[int, ...]]:
-    return [tuple(int(value) for value in state.record["request"][index]) for index in range(state.gpu_count)]
+def _requests(state: StateFile) -> list[bytes]:
+    return [state.record["request"][index].tobytes() for index in range(state.gpu_count)]
 
 
 def first(lines: list[Fields], **wanted: Any) -> Fields:
@@ -117,7 +119,7 @@ def test_no_line_comes_before_its_cause(sag: SagRun) -> None:
 
 
 def test_each_action_says_what_was_found_set_and_read_back(sag: SagRun) -> None:
-    applied = sag.node.of(type="action", state="applied")
+    applied = sag.node.acts(state="applied")
     assert len({line["entity_id"] for line in applied}) == 4
     for line in applied:
         assert line["wanted"] == line["read_back"]
@@ -125,9 +127,22 @@ def test_each_action_says_what_was_found_set_and_read_back(sag: SagRun) -> None:
         assert line["found"] is None  # nobody had set an applications clock
         assert line["unit"] == "MHz"
         assert line["lease_until_ns"] > line["time_ns"]
-    released = sag.node.of(type="action", state="released")
+    released = sag.node.acts(state="released")
     assert {line["entity_id"] for line in released} == {line["entity_id"] for line in applied}
     assert all(line["read_back"] is None for line in released)
+
+
+def test_an_answer_that_was_ready_went_ahead_of_the_rules_and_let_go_when_their_own_stood(sag: SagRun) -> None:
+    reflex = [line for line in sag.node.of(type="action") if is_reflex(line["incident_id"])]
+    for entity_id in {line["entity_id"] for line in reflex}:
+        applied, released = (line for line in reflex if line["entity_id"] == entity_id)
+        (own, *_) = sag.node.acts(state="applied", entity_id=entity_id)
+        assert (applied["state"], released["state"]) == ("applied", "released")
+        assert applied["time_ns"] < own["time_ns"] < released["time_ns"]
+        assert own["time_ns"] - applied["time_ns"] < 1_000_000_000
+        assert released["wanted"] == own["wanted"], "the rules' own cap stands"
+    assert len(reflex) == 8
+    assert len({line["incident_id"] for line in reflex}) == 1
 
 
 def test_the_voltage_falls_below_the_limit_and_recovers(sag: SagRun) -> None:
@@ -137,8 +152,8 @@ def test_the_voltage_falls_below_the_limit_and_recovers(sag: SagRun) -> None:
     with closing(EmbeddedReader(sag.node.data_dir / "store")) as reader:
         rail = reader.series(EntityKind.SUPPLY, ["voltage_v"], start_ns=0, stop_ns=1 << 62, resolution=Resolution.RAW)
     lowest_v = np.nanmin(rail.signal("voltage_v"), axis=1)
-    capped_ns = max(line["time_ns"] for line in sag.node.of(type="action", state="applied"))
-    released_ns = min(line["time_ns"] for line in sag.node.of(type="action", state="released"))
+    capped_ns = max(line["time_ns"] for line in sag.node.acts(state="applied"))
+    released_ns = min(line["time_ns"] for line in sag.node.acts(state="released"))
     assert lowest_v[rail.time_ns < capped_ns].min() < LIMIT_V
     held = (rail.time_ns > capped_ns + 1_000_000_000) & (rail.time_ns < released_ns)
     assert held.sum() > 100
@@ -156,7 +171,7 @@ def test_the_summary_comes_last_and_no_cap_is_left(sag: SagRun) -> None:
 
 
 def test_the_drivers_clocks_are_back_where_they_were(sag: SagRun) -> None:
-    capped_mhz = {line["wanted"] for line in sag.node.of(type="action", state="applied")}
+    capped_mhz = {line["wanted"] for line in sag.node.acts(state="applied")}
     assert set(sag.app_clocks_mhz["capped"]) <= capped_mhz
     assert sag.app_clocks_mhz["after"] == sag.app_clocks_mhz["before"]
     assert sag.requests["capped"] != sag.requests["before"]
@@ -178,7 +193,7 @@ def test_incidents_and_actions_can_be_read_after_the_run(sag: SagRun) -> None:
     assert {row["type"] for row in shown} == {"incident", "decision", "action", "outcome"}
     actions = railwatch("actions", "list", *where).rows
     assert {row["state"] for row in actions} == {"released"}
-    assert len(actions) == 4
+    assert len([row for row in actions if not is_reflex(row["incident_id"])]) == 4
     assert railwatch("actions", "list", "--in-force", *where).rows == []
 
 

@@ -12,6 +12,7 @@ import urllib3
 from agent.collectors.bmc.settings import REDFISH_PORT, BmcSettings, Login, Transport
 from telemetry.clock import Clock
 from telemetry.errors import (
+    ActionRefusedError,
     EnvironmentLacksError,
     NotPermittedError,
     NotSupportedError,
@@ -90,6 +91,25 @@ class RedfishClient:
         if held is not None and now_s - held.since_s > _TAG_TRUSTED_S:
             held = None
         return self._logged_in(path, {}, held=held, keep=True)
+
+    def post(self, path: str, body: Resource) -> None:
+        """Carry out an action; it is sent once, whatever becomes of it.
+
+        Raises
+        ------
+        ActionRefusedError
+            The service knows the action and says no; nothing was changed.
+        """
+        headers = self._proof()
+        response = self._request("POST", path, headers, body=json.dumps(body).encode())
+        if response.status in (200, 201, 202, 204):
+            return
+        if response.status in (400, 409):
+            raise ActionRefusedError(f"{self.name}{path}: the service refuses it (HTTP {response.status})")
+        if response.status == 401:
+            raise NotPermittedError(f"{self.name} refuses this user")
+        self._check(response, path)
+        raise TransientError(f"{self.name}{path}: HTTP {response.status}")
 
     def close(self) -> None:
         """End the session and the connection; closing twice is harmless."""

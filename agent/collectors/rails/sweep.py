@@ -1,16 +1,15 @@
 """Rails of one pace, read on a thread of their own between two rows of the ring."""
 
-import contextlib
 import logging
-import os
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agent.collectors.rails.pace import MOST_HZ, UpdateWatch, rate_hz
 from agent.collectors.rails.pair import RailPair
 from agent.sampler.schedule import Schedule, wait_until
+from agent.scheduling import come_first
 from telemetry.cells import CellView
 from telemetry.clock import Clock
 
@@ -34,10 +33,13 @@ class SweepSettings:
         Looks per second at every rail; None takes what each sensor's updates ask for.
     most_hz
         Never more often than this.
+    low_v
+        A voltage that falls below this cannot wait for the next row; None where each can.
     """
 
     hz: float | None = None
     most_hz: float = MOST_HZ
+    low_v: float | None = None
 
 
 class Sweep:
@@ -53,6 +55,8 @@ class Sweep:
         Looks per second now, 0 while no thread runs.
     rounds, missed
         Rounds done, and looks left out because a round took too long.
+    on_low
+        Called from the thread that reads when a voltage has fallen below `SweepSettings.low_v`; it may not raise.
     """
 
     def __init__(self, pairs: Sequence[RailPair], rows: Sequence[int], *, period_s: float | None) -> None:
@@ -60,6 +64,8 @@ class Sweep:
         self.hz = 0.0
         self.rounds = 0
         self.missed = 0
+        self.on_low: Callable[[], None] = _nobody
+        self._low = False
         self._pairs = tuple(pairs)
         self._period_s = period_s
         self._stop: threading.Event | None = None
@@ -113,7 +119,7 @@ class Sweep:
         return changed
 
     def _run(self, settings: SweepSettings, clock: Clock, stop: threading.Event) -> None:
-        _come_first()
+        come_first()
         watch = UpdateWatch(settled=settings.hz is not None or self._period_s is not None, period_s=self._period_s)
         fixed = watch.settled
         began_s = clock.monotonic_s()
@@ -124,10 +130,18 @@ class Sweep:
             now_s = clock.monotonic_s()
             changed = self._round()
             self._last_round_s = done_s = clock.monotonic_s()
+            if changed and settings.low_v is not None:
+                self._look(settings.low_v)
             round_s += 0.01 * (done_s - now_s - round_s)  # the mean of the last hundred or so
             self.missed += schedule.advance(done_s)
             if not fixed and watch.note(now_s, changed=changed):
                 schedule = self._schedule(settings, watch, round_s=round_s, now_s=done_s)
+
+    def _look(self, low_v: float) -> None:
+        """Tell of a rail that has just fallen below a voltage; one that stays there is told of by the rows."""
+        was_low, self._low = self._low, any(pair.voltage_v < low_v for pair in self._pairs)
+        if self._low and not was_low:
+            self.on_low()
 
     def _schedule(self, settings: SweepSettings, watch: UpdateWatch, *, round_s: float, now_s: float) -> Schedule:
         if settings.hz is not None:
@@ -139,11 +153,5 @@ class Sweep:
         return Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1)
 
 
-def _come_first() -> None:
-    """Let this thread run the moment its time has come; without the permission it comes as late as others do.
-
-    It works for less than a millisecond at a time. Measured beside five busy processes on two cores, 1 kHz: a fifth of
-    the looks came more than a period late without it.
-    """
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+def _nobody() -> None:
+    """Tell nobody."""

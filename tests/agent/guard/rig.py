@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.actuation.client import ActuatorClient
-from agent.actuation.limits import ClockCapSettings
+from agent.actuation.limits import ActuatorSettings
+from agent.actuation.prompt import PromptLine
 from agent.actuation.server import serve_actuator
 from agent.guard.guard import Guard
 from agent.guard.pipeline import Pipeline
+from agent.guard.reflex import Reflex
 from agent.ring import Ring
+from analytics.detectors.limits import RailSagLimits
 from telemetry.clock import SystemClock
 from telemetry.journal import JournalReader, JournalWriter
 from telemetry.records import Action, ActionState, Record
-from tests.agent.fakes import FakeClock, FakeClockKnob
+from tests.agent.fakes import FakeClock, FakeKnob
 from tests.agent.guard.box import SPECS, TOPOLOGY, WEAK_OHM, Box, make_pipeline
 
 REAL = SystemClock()
@@ -40,10 +43,11 @@ class Records:
 class Rig:
     """`tick` lets a row come; the actuator runs in a thread until `stop_actuator`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, has_reflex: bool = False) -> None:
         self.folder = folder
+        self.has_reflex = has_reflex
         self.clock = FakeClock()
-        self.knob = FakeClockKnob()
+        self.knob = FakeKnob()
         self.box = Box(clock_mhz=self.knob.settings.get)
         self.sink = Records()
         self.suspicions = 0
@@ -56,6 +60,7 @@ class Rig:
             rows={spec.name: 400 for spec in SPECS},
         )
         self.client = ActuatorClient(folder / "run" / "actuator.sock", timeout_s=2.0)
+        self.line = PromptLine(folder / "run" / "actuator.sock")
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
         self.start_actuator()
@@ -68,6 +73,7 @@ class Rig:
     def start_guard(self, pipeline: Pipeline | None = None) -> None:
         """Start a guard as its process does, going on from what an earlier one left."""
         self.pipeline = pipeline or make_pipeline()
+        self.reflex = Reflex(SPECS, self.line, self.clock, limits=RailSagLimits()) if self.has_reflex else None
         self.guard = Guard(
             self.ring.tables,
             self.pipeline,
@@ -79,6 +85,7 @@ class Rig:
             events_path=self.folder / "slow.jsonl",
             person_path=self.folder / "person.jsonl",
             baselines_path=self.folder / "baselines.json",
+            reflex=self.reflex,
             on_suspicion=self._note_suspicion,
         )
         self.guard.restore()
@@ -92,12 +99,12 @@ class Rig:
 
         def serve() -> None:
             serve_actuator(
-                lambda: self.knob,
+                lambda: (self.knob,),
                 self.folder / "run" / "actuator.sock",
                 self.folder / "state",
                 journal.append,
                 self.clock,
-                settings=ClockCapSettings(),
+                settings=ActuatorSettings(),
                 run_id="run",
                 stop=stop,
                 ready=ready.set,
@@ -117,6 +124,7 @@ class Rig:
 
     def close(self) -> None:
         self.client.close()
+        self.line.close()
         self.stop_actuator()
         self.ring.close()
 

@@ -11,10 +11,12 @@ import pytest
 
 from agent.actuation.request import CapRequest
 from agent.guard import guard as guard_module
-from agent.guard.orders import Orders
+from agent.guard.orders import ORPHAN_S, Orders
 from telemetry.errors import TransientError
 from telemetry.journal import JournalWriter
+from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Decision, Event, EventKind, IncidentState, Mode, Severity
+from tests.agent.actuation.rig import UUID, cap
 from tests.agent.fakes import FakeClock
 from tests.agent.guard.box import GPUS, ROW_NS, WEAK_OHM, Box, done, make_pipeline
 from tests.agent.guard.rig import Rig, wait_for
@@ -36,7 +38,7 @@ def test_a_sag_is_answered_within_the_step_that_sees_it(rig: Rig) -> None:
     step = rig.guard.step()
     assert step.findings
     assert len(rig.capped()) == 1
-    assert rig.capped() < {clock for clock in rig.knob.supported if clock < 1530.0}
+    assert rig.capped() < {clock for clock in rig.knob.settable if clock < 1530.0}
     assert [type(record).__name__ for record in rig.sink.records][:2] == ["Finding", "Finding"]
     rig.tick(300)
     assert rig.pipeline._incidents[rig.incident_id].state is IncidentState.MITIGATED
@@ -51,10 +53,35 @@ def test_an_actuator_that_is_away_gets_the_cap_when_it_is_back(rig: Rig, caplog:
     assert caplog.text.count("did not answer") == 1
     rig.start_actuator()
     rig.tick(120)
-    assert rig.capped() == {rig.pipeline.engine.claims[0].lowest_mhz}
+    assert rig.capped() == {rig.pipeline.engine.claims[0].strictest}
     applied = [(a.decision_id, a.entity_id) for a in rig.journal() if a.state is ActionState.APPLIED]
     assert len(applied) == len(set(applied)), "each decision is carried out once"
     assert rig.guard.failures == 0
+
+
+class TakenBackAtOnce:
+    """A person releases everything between the cap and its answer; otherwise the client of the rig."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self.renew = rig.client.renew
+        self.release = rig.client.release
+        self.in_force = rig.client.in_force
+
+    def apply(self, request: CapRequest) -> tuple[Action, ...]:
+        answer = self._rig.client.apply(request)
+        self._rig.clock.advance(0.001)
+        self._rig.client.release_all(reason="a person wants it so")
+        self._rig.guard._look_at_s = 0.0
+        return answer
+
+
+def test_a_release_that_is_heard_of_together_with_the_cap_comes_after_it(rig: Rig) -> None:
+    rig.guard._orders._actuator = TakenBackAtOnce(rig)
+    rig.sag()
+    assert rig.capped() == {1530.0}
+    assert rig.pipeline.engine.claims == ()
+    assert rig.pipeline._in_force == {}, "nothing holds the incident down any more"
 
 
 class DeafActuator:
@@ -67,14 +94,19 @@ class DeafActuator:
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
         self._listen()
-        self.heard += [(gpu.entity_id, request.clock_mhz) for gpu in request.gpus]
+        self.heard += [(gpu.entity_id, request.setting) for gpu in request.gpus]
         return ()
 
     def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
         self._listen()
         return ()
 
-    def release(self, incident_id: str, *, entity_id: str, reason: str) -> tuple[Action, ...]:
+    def in_force(self) -> tuple[Action, ...]:
+        return ()
+
+    def release(
+        self, incident_id: str, *, entity_id: str, reason: str, kind: KnobKind | None = None
+    ) -> tuple[Action, ...]:
         self._listen()
         self.heard.append((entity_id, None))
         return ()
@@ -92,6 +124,21 @@ def decided() -> tuple[Orders, DeafActuator, FakeClock, Decision]:
         step = pipeline.step(box.frames(1), (), box.time_ns)
         if step.to_execute:
             return Orders(actuator, pipeline.engine, clock), actuator, clock, step.to_execute[0]
+
+
+def test_what_an_agent_before_left_is_kept_for_a_while_and_then_released_unless_the_rules_want_it(rig: Rig) -> None:
+    rig.client.apply(replace(cap(1057.0, incident="of the agent before"), owner="railwatch"))
+    rig.client.apply(replace(cap(1005.0, incident="of somebody else"), owner="a fleet"))
+    pipeline, clock = make_pipeline(), FakeClock()
+    orders = Orders(rig.client, pipeline.engine, clock)
+    assert orders.renew() == ()
+    clock.advance(ORPHAN_S - 1.0)
+    assert orders.renew() == ()
+    clock.advance(2.0)
+    (action,) = orders.renew()
+    assert (action.incident_id, action.state) == ("of the agent before", ActionState.RELEASED)
+    assert rig.knob.settings[UUID] == 1005.0
+    assert orders.renew() == ()
 
 
 def test_a_decision_that_was_overtaken_is_not_said_late() -> None:
@@ -169,14 +216,14 @@ def test_leases_are_renewed_before_they_run_out(rig: Rig) -> None:
 
 def test_a_lease_that_ran_out_meanwhile_is_begun_anew(rig: Rig) -> None:
     rig.sag()
-    wanted_mhz = rig.pipeline.engine.claims[0].lowest_mhz
+    wanted_mhz = rig.pipeline.engine.claims[0].strictest
     rig.clock.advance(130.0)
     wait_for(lambda: rig.states().count(ActionState.EXPIRED) == 4)
     rig.box.time_ns = rig.clock.utc_ns()
     rig.tick(60)
     assert rig.pipeline.engine.claims
     assert all(action.lease_until_ns for action in rig.client.in_force())
-    assert rig.capped() == {min(wanted_mhz, rig.pipeline.engine.claims[0].lowest_mhz)}
+    assert rig.capped() == {min(wanted_mhz, rig.pipeline.engine.claims[0].strictest)}
 
 
 def test_a_restarted_guard_asserts_its_claims_again(rig: Rig) -> None:
@@ -257,7 +304,7 @@ def test_an_actuator_that_ended_by_itself_gets_the_caps_again(rig: Rig) -> None:
     rig.stop_actuator()
     rig.start_actuator()
     rig.tick(60)
-    assert rig.capped() == {rig.pipeline.engine.claims[0].lowest_mhz}
+    assert rig.capped() == {rig.pipeline.engine.claims[0].strictest}
 
 
 def test_an_actuator_that_lost_its_journal_is_found_out_at_the_next_renewal(rig: Rig) -> None:
@@ -268,12 +315,12 @@ def test_an_actuator_that_lost_its_journal_is_found_out_at_the_next_renewal(rig:
     assert rig.capped() == {1530.0}
     rig.clock.advance(31.0)
     rig.tick(10)
-    assert rig.capped() == {rig.pipeline.engine.claims[0].lowest_mhz}
+    assert rig.capped() == {rig.pipeline.engine.claims[0].strictest}
 
 
 def test_its_own_release_is_not_taken_for_a_persons(rig: Rig) -> None:
     rig.sag()
-    (decision,) = [r for r in rig.sink.records if isinstance(r, Decision)]
+    (decision,) = [r for r in rig.sink.records if isinstance(r, Decision) and r.clock_mhz is not None]
     rig.pipeline.engine._memory.claims.clear()  # as after the last round of relaxing
     actions = rig.guard._orders.carry_out(decision)
     assert [action.state for action in actions] == [ActionState.RELEASED] * 4

@@ -1,13 +1,14 @@
 """The detectors at two paces: what cannot wait is told at once, the rest each second, and no different for that."""
 
 import numpy as np
+import pytest
 
 from agent.guard.judges import BLOCK_NS, URGENT, Judges
 from analytics.detectors.build import build_detectors
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
-from telemetry.entities import EntityKind
-from telemetry.frames import Frame
+from telemetry.entities import EntityKind, Topology
+from telemetry.frames import Frame, TableSpec
 from telemetry.records import Finding
 from tests.analytics.scenes import frame_of, node_of, supply
 
@@ -61,4 +62,44 @@ def test_a_wall_clock_that_is_set_back_lets_nothing_wait_longer() -> None:
     judges = Judges(DetectorLimits(), [frames[0].spec])
     judges.step([frames[0]], (), 10 * BLOCK_NS, NODE)
     judges.step([frames[1]], (), 5 * BLOCK_NS, NODE)
+    assert judges._waiting == []
+
+
+class Broken:
+    """A patient detector with a defect."""
+
+    name, kind, signals = "broken", EntityKind.SUPPLY, ("voltage_v",)
+
+    def start(self, spec: TableSpec) -> int:
+        del spec
+        return 0
+
+    def step(self, state: int, frame: Frame, topology: Topology) -> tuple[int, tuple[Finding, ...]]:
+        raise RuntimeError("a defect")
+
+
+def test_a_patient_detector_that_fails_costs_no_urgent_finding_and_is_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    frames = steps([12.0] * 30 + [11.1] * 2 + [12.0] * 28)
+    sound = [finding for finding, _ in told(frames) if finding.detector in URGENT]
+    judges = Judges(DetectorLimits(), [frames[0].spec])
+    judges._patient = Panel(detectors=(Broken(),), event_detectors=())
+    judges._patient_state = judges._patient.start([frames[0].spec])
+    found = [one for frame in frames for one in judges.step([frame], (), int(frame.time_ns[-1]), NODE)]
+    assert found == sound
+    assert judges.failures >= 3
+    assert caplog.text.count("Traceback") == 1
+
+
+def test_the_block_of_the_patient_waits_while_something_urgent_is_told() -> None:
+    frames = steps([12.0] * 20 + [11.1] * 2 + [12.0] * 4)
+    judges = Judges(DetectorLimits(), [frames[0].spec])
+    for frame in frames[:10]:
+        judges.step([frame], (), int(frame.time_ns[-1]), NODE)
+    waiting = len(judges._waiting)
+    urgent = judges.step([frames[10]], (), int(frames[10].time_ns[-1]) + BLOCK_NS, NODE)
+    assert [finding.detector for finding in urgent] == ["rail_sag", "rail_sag"]
+    assert len(judges._waiting) == waiting + 1
+    judges.step([frames[11]], (), int(frames[11].time_ns[-1]) + BLOCK_NS, NODE)
     assert judges._waiting == []

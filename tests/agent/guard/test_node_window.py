@@ -95,3 +95,13 @@ def _only(frame: Frame, name: str) -> Frame:
     spec: TableSpec = replace(frame.spec, signals=(name,))
     values = frame.signal(name)[:, :, np.newaxis]
     return Frame(spec=spec, time_ns=frame.time_ns, values=values, fresh=np.ones(values.shape, dtype=np.bool_))
+
+
+def test_what_the_driver_says_can_be_set_is_there_from_the_first_row_on() -> None:
+    first, second = GPUS[0], GPUS[1]
+    ranges = {"power_cap": {first.key: (100.0, 300.0)}, "fan": {second.key: (0.3, 1.0)}}
+    window = NodeWindow({second.key: V100_CLOCKS_MHZ}, ranges)
+    limited, blown = fed(Box(), 1, window).state().gpus
+    assert (limited.entity_id, limited.limit_min_w, limited.limit_default_w) == (first.id, 100.0, 300.0)
+    assert (limited.supported_mhz, limited.fan_min_ratio) == ((), None)
+    assert (blown.entity_id, blown.limit_min_w, blown.fan_min_ratio) == (second.id, None, 0.3)

@@ -5,6 +5,7 @@ import pytest
 
 from agent.guard.outcomes import MEASURES, OutcomeTracker
 from telemetry.clock import NS_PER_S
+from telemetry.evidence import EVIDENCE
 from telemetry.records import Cause, Decision, Incident, Mode, Outcome, Verdict
 from tests.agent.fakes import START_NS
 from tests.agent.guard.box import GOOD_OHM, GPUS, POWER_BRAKE, SUPPLIES, WEAK_OHM, Box, make_pipeline
@@ -146,9 +147,29 @@ def _finding_numbers(cause: Cause) -> set[str]:
     raise AssertionError(f"no finding of {cause}")
 
 
+# These take minutes of load and a reference of the path; what they give as evidence is in the catalogue.
+SLOW = {Cause.AIRFLOW, Cause.JOINT_AGEING, Cause.SUPPLY_OVERLOAD, Cause.SYNCHRONOUS_OVERLOAD}
+
+
+def test_what_a_slow_measure_names_is_evidence_that_detectors_give() -> None:
+    named = {name for cause in SLOW for name in (MEASURES[cause].evidence, MEASURES[cause].limit)}
+    assert {name for name in named if isinstance(name, str)} <= set(EVIDENCE)
+
+
 # The temperature in an incident about the air comes from the thin margin that it explains.
-@pytest.mark.parametrize("cause", [cause for cause in MEASURES if cause is not Cause.AIRFLOW])
+@pytest.mark.parametrize("cause", [cause for cause in MEASURES if cause not in SLOW])
 def test_the_detectors_give_the_evidence_that_a_measure_names(cause: Cause) -> None:
     measure = MEASURES[cause]
     named = {name for name in (measure.evidence, measure.limit) if isinstance(name, str)}
     assert named <= _finding_numbers(cause)
+
+
+def test_a_clock_that_is_set_back_makes_a_verdict_no_later_than_its_time() -> None:
+    sag = incident_of(Cause.SUPPLY_SAG, SUPPLIES[0].id, minimum_v=11.3, limit_v=11.4)
+    tracker, box = OutcomeTracker(), Box(resistance_ohm=GOOD_OHM)
+    tracker.begin(sag, decision_on(sag), box.time_ns + 3600 * NS_PER_S)
+    assert tracker.step(box.time_ns) == ()
+    for frame in box.frames(20 * 12):
+        tracker.feed(frame)
+    (outcome,) = tracker.step(box.time_ns)
+    assert outcome.helped is True

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from agent.guard.pipeline import Pipeline, Step
-from rules.policy import Verb
+from rules.policy import ActionClass, Verb
+from rules.words import Say, Word, event_of
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame, TableSpec
@@ -151,7 +152,7 @@ def test_what_was_open_goes_on_after_a_restart() -> None:
     assert again.snapshot()["engine"] == state["engine"]
     loop.pipeline = again
     opened = {incident.id for incident in loop.incidents()}
-    loop.pipeline.note_actions(_held(claims[0].decision_id, loop, claims[0].lowest_mhz), loop.box.time_ns)
+    loop.pipeline.note_actions(_held(claims[0].decision_id, loop, claims[0].strictest), loop.box.time_ns)
     last(loop.run(20, rows=5))
     assert {incident.id for incident in loop.incidents()} == opened
     assert loop.incidents()[-1].state is IncidentState.MITIGATED
@@ -248,3 +249,18 @@ def test_voltage_without_current_is_judged_and_answered() -> None:
     assert decisions
     assert "0.85 of 1530 MHz" in decisions[0].reason
     assert np.isfinite(decisions[0].clock_mhz or np.nan)
+
+
+def test_a_persons_word_comes_with_the_events_and_lets_a_waiting_cap_be_set() -> None:
+    loop = Loop()
+    loop.pipeline.engine.rails = replace(loop.pipeline.engine.rails, approval=frozenset({ActionClass.CLOCK_CAP}))
+    last(loop.run(5, rows=5))
+    loop.box.resistance_ohm = WEAK_OHM
+    asked = next(step for step in loop.run(2) if step.decisions)
+    (waiting,) = [one for one in asked.decisions if one.action == Verb.CLOCK_CAP]
+    assert waiting.verdict is Verdict.PENDING
+    assert asked.to_execute == ()
+    word = Word(say=Say.APPROVE, decision_id=waiting.id, who="ana", why="go")
+    step = loop.pipeline.step(loop.box.frames(1), [event_of(word, loop.box.time_ns)], loop.box.time_ns)
+    (done,) = step.to_execute
+    assert (done.id, dict(done.parameters)["approved_by"]) == (waiting.id, "ana")

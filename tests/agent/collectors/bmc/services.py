@@ -6,7 +6,7 @@ import json
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,6 +34,7 @@ class Tree:
     connections: set[Any] = field(default_factory=set)
     logins: int = 0
     hold: threading.Event | None = None
+    actions: dict[str, Callable[[Any], int]] = field(default_factory=dict)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -67,7 +68,9 @@ class _Handler(BaseHTTPRequestHandler):
         tree = self.tree
         tree.asked.append(("POST", self.path))
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path != SESSIONS or not tree.makes_sessions:
+        if self.path in tree.actions:
+            self._answer(tree.actions[self.path](body) if not tree.wants_login or self._knows() else 401, {})
+        elif self.path != SESSIONS or not tree.makes_sessions:
             self._answer(405, {})
         elif body != {"UserName": USER, "Password": PASSWORD}:
             self._answer(401, {})

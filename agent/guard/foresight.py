@@ -1,0 +1,83 @@
+"""What the rules would do if a supply sagged now, asked while it does not. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from analytics.detectors.limits import RailSagLimits
+from telemetry.records import Cause, Evidence, Finding, FindingStatus, Incident, IncidentState, Severity
+
+# Claims made ahead of the rules stand under names of their own, so that they are told from incidents everywhere.
+REFLEX = "reflex:"
+# Half of what one sample of a real feed scatters by (see RailSagLimits): below the limit, and hardly more than that.
+_BELOW_V = 0.005
+
+
+def is_reflex(incident_id: str) -> bool:
+    """Say whether an incident id is the name of a reflex."""
+    return incident_id.startswith(REFLEX)
+
+
+def reflex_id(supply_id: str, now_ns: int) -> str:
+    """Give the name under which the answer for a supply that was prepared at a moment stands."""
+    return f"{REFLEX}{supply_id}:{now_ns}"
+
+
+def sag_of(supply_id: str, live: Iterable[Incident], limits: RailSagLimits, now_ns: int) -> Incident:
+    """Give the incident of a supply that has just fallen below where a sag counts at once.
+
+    Where one of the incidents in `live` is about that supply, it goes on, so that what stands against an action on
+    it (a person's word, a cap in force) stands against this one too.
+    """
+    finding = _finding(supply_id, limits, now_ns)
+    for incident in live:
+        if supply_id in (incident.entity_id, *incident.affected):
+            others = tuple(one for one in incident.findings if _key(one) != _key(finding))
+            return replace(
+                incident,
+                time_ns=now_ns,
+                cause=Cause.SUPPLY_SAG,
+                state=IncidentState.OPEN,
+                severity=finding.severity,
+                findings=(*others, finding),
+            )
+    return Incident(
+        id=reflex_id(supply_id, now_ns),
+        time_ns=now_ns,
+        opened_ns=now_ns,
+        closed_ns=None,
+        cause=Cause.SUPPLY_SAG,
+        entity_id=supply_id,
+        affected=(supply_id,),
+        state=IncidentState.OPEN,
+        severity=finding.severity,
+        impact_gpu_hours=0.0,
+        summary=finding.summary,
+        findings=(finding,),
+    )
+
+
+def _finding(supply_id: str, limits: RailSagLimits, now_ns: int) -> Finding:
+    minimum_v = limits.at_once_below_v - _BELOW_V
+    return Finding(
+        id=f"foreseen:rail_sag:{supply_id}:{now_ns}",
+        time_ns=now_ns,
+        since_ns=now_ns,
+        detector="rail_sag",
+        cause=Cause.SUPPLY_SAG,
+        entity_id=supply_id,
+        status=FindingStatus.RAISED,
+        severity=Severity.CRITICAL,
+        score=0.0,
+        summary=f"foreseen: {supply_id} below {limits.at_once_below_v:.2f} V",
+        evidence=(
+            Evidence(name="limit_v", value=limits.minimum_v, unit="V"),
+            Evidence(name="minimum_v", value=minimum_v, unit="V"),
+            Evidence(name="depth_v", value=limits.minimum_v - minimum_v, unit="V"),
+            Evidence(name="duration_s", value=0.0, unit="s"),
+            Evidence(name="dips", value=1.0, unit=""),
+        ),
+    )
+
+
+def _key(finding: Finding) -> tuple[str, str]:
+    return finding.detector, finding.entity_id
