@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from railwatch.driver_watch import ranges_said
 from railwatch.session import Session
 from telemetry.recording import RecordingMeta
 
@@ -25,7 +26,8 @@ def run_meta(session: Session) -> RecordingMeta:
         clocks = json.loads(session.clocks_path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         clocks = {}
-    extra = {"supported_mhz": clocks, "source": session.source, "scenario": session.scenario}
+    ranges = ranges_said(session)
+    extra = {"supported_mhz": clocks, "ranges": ranges, "source": session.source, "scenario": session.scenario}
     return RecordingMeta(node=session.node.key, simulated=session.simulated, config=config | extra)
 
 
@@ -33,11 +35,16 @@ def _without_places(section: BaseModel, told: dict[str, Any]) -> dict[str, Any]:
     """Give what JSON has of a section, without the free text that `_KEPT_TEXT` does not name."""
     for key in type(section).model_fields:
         value = getattr(section, key)
-        parts = value if isinstance(value, tuple) else (value,)
+        parts = value if isinstance(value, tuple) else tuple(value.values()) if isinstance(value, dict) else (value,)
         if key not in _KEPT_TEXT and any(isinstance(part, str | Path) and not isinstance(part, Enum) for part in parts):
             del told[key]
         elif isinstance(value, BaseModel):
             told[key] = _without_places(value, told[key])
+        elif isinstance(value, dict):
+            told[key] = {
+                name: _without_places(part, told[key][name]) if isinstance(part, BaseModel) else told[key][name]
+                for name, part in value.items()
+            }
         elif any(isinstance(part, BaseModel) for part in parts):
             told[key] = [_without_places(part, text) for part, text in zip(parts, told[key], strict=True)]
     return told

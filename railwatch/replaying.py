@@ -39,6 +39,7 @@ def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WI
         recorded_topology(read),
         settings,
         supported_mhz={uuid: tuple(values) for uuid, values in clocks.items()},
+        ranges=read.meta.config.get("ranges", {}),
     )
     return _records(pipeline, read, window_ns) if trace is None else iter(retrace(pipeline, trace))
 

@@ -1,4 +1,4 @@
-"""Conditions of policies: CEL expressions over one incident, checked when they are loaded.
+"""Conditions of policies: CEL expressions over an incident and its node, checked when they are loaded.
 
 CEL (https://cel.dev) has no loops, no input and no output, and its regular expressions are linear, so a condition from
 a file can at worst be wrong, never slow or harmful.
@@ -8,49 +8,27 @@ import importlib.machinery
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from telemetry.entities import EntityKind
-from telemetry.records import Cause, FindingStatus, Incident, IncidentState, Severity
+from rules.condition_types import Fault, faults_of
+from rules.expression import Kind, Node, NotCelError, parse_expression
+from rules.facts import fact_of
 
 LENGTH_MAX = 1000
 
-# What a condition may ask of an incident, and what it is told; the reference of policies is written from this.
-FACTS: dict[str, str] = {
-    "cause": "text: one of " + ", ".join(cause.value for cause in Cause),
-    "severity": "text: " + ", ".join(severity.value for severity in Severity),
-    "severity_rank": "0 for info, 1 for warning, 2 for critical",
-    "state": "text: " + ", ".join(state.value for state in IncidentState),
-    "entity_kind": "text: " + ", ".join(kind.value for kind in EntityKind),
-    "entity_id": "text: kind and key, such as supply:psu0",
-    "affected_count": "how many entities have a finding in it",
-    "impact_gpu_hours": "expected loss if nothing is done",
-    "score": "0 to 1: how far beyond its limit the worst finding lies",
-    "numbers": "the newest value of every piece of evidence by name, such as numbers.minimum_v",
-}
-
-# Any incident will do to find a function that does not exist or an answer that is no truth value.
-_PROBE: dict[str, Any] = {
-    "cause": Cause.SUPPLY_SAG.value,
-    "severity": Severity.WARNING.value,
-    "severity_rank": 1,
-    "state": IncidentState.OPEN.value,
-    "entity_kind": EntityKind.SUPPLY.value,
-    "entity_id": "supply:psu0",
-    "affected_count": 1,
-    "impact_gpu_hours": 0.0,
-    "score": 0.0,
-    "numbers": {},
-}
-_ABSENT = "the condition needs"
 _SYNTAX_ERROR = re.compile(r"<input>:\d+:(\d+): Syntax error: (.*?)(?: expecting \{.*)?(?:\n|$)")
-_STRINGS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
-_FACT_ASKED = re.compile(r"\bincident\s*\.\s*([A-Za-z_]\w*)")
-_MACRO_NAMES = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
+
+
+class ConditionError(ValueError):
+    """A condition cannot be used; carries every fault at once, each with its place in the text."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(f"{item.expected} (column {item.at + 1}: {item.found})" for item in self.faults))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +44,23 @@ NOT_MET = Judgement(met=False)
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A checked expression."""
+    """A checked expression.
+
+    `moves` says that it asks something that changes between two records of an incident, such as its age or a voltage:
+    it then has to be judged at every step.
+    """
 
     source: str
     program: Any
+    tree: Node
+    moves: bool
 
     def judge(self, facts: Mapping[str, Any]) -> Judgement:
-        """Judge what `facts_of` gave. Evidence that is absent is not met, and said; about 20 us a call."""
+        """Judge what `rules.facts.facts_of` gave. What is absent is not met, and said; about 20 us a call."""
         try:
-            answer = self.program.execute({"incident": dict(facts)})
+            answer = self.program.execute(dict(facts))
         except KeyError as err:
-            return Judgement(met=False, doubt=f"{_ABSENT} {err.args[0]}, which the incident does not carry")
+            return Judgement(met=False, doubt=f"the condition needs {err.args[0]}, which is not known")
         except (TypeError, RuntimeError, ValueError, ArithmeticError) as err:
             return Judgement(met=False, doubt=f"the condition cannot be judged: {_one_line(err)}")
         if not isinstance(answer, bool):
@@ -89,47 +73,50 @@ def compile_condition(source: str) -> Condition:
 
     Raises
     ------
-    ValueError
-        It is not CEL, is too long, or asks for something that incidents do not have; the message says what is right.
+    ConditionError
+        It is not CEL, is too long, compares what cannot be compared, or asks for a fact, a word or a piece of evidence
+        that does not exist: every fault with its place, and the nearest right one.
     """
     if len(source) > LENGTH_MAX:
-        raise ValueError(f"an expression of at most {LENGTH_MAX} characters")
+        found = f"{len(source)} characters"
+        raise ConditionError([Fault(at=LENGTH_MAX, found=found, expected=f"at most {LENGTH_MAX} characters")])
+    try:
+        tree = parse_expression(source)
+    except NotCelError as err:
+        raise ConditionError([Fault(at=err.at, found="no CEL", expected=f"a CEL expression: {err.expected}")]) from err
+    faults = faults_of(tree)
+    if faults:
+        raise ConditionError(faults)
     try:
         program = _cel().compile(source)
     except ValueError as err:
-        raise ValueError(f"a CEL expression ({_one_line(err)})") from err
-    bare = _STRINGS.sub("''", source)
-    strangers = set(program.variables()) - {"incident"} - set(_MACRO_NAMES.findall(bare))
-    if strangers:
-        raise ValueError(f"an expression over 'incident' alone, without {', '.join(sorted(strangers))}")
-    unknown = [name for name in _FACT_ASKED.findall(bare) if name not in FACTS]
-    if unknown:
-        raise ValueError(f"only {', '.join(FACTS)} after 'incident.', not {', '.join(unknown)}")
-    condition = Condition(source, program)
-    wrong = condition.judge(_PROBE).doubt
-    if wrong is not None and not wrong.startswith(_ABSENT):
-        raise ValueError(f"an expression that gives true or false ({wrong})")
-    return condition
+        raise ConditionError([Fault(at=0, found=_one_line(err), expected="a CEL expression")]) from err
+    faults = tuple(_broken_parts(tree, source))
+    if faults:
+        raise ConditionError(faults)
+    asked = (fact_of(path) for node in tree.walk() if (path := node.path) is not None)
+    return Condition(source, program, tree, any(fact is not None and fact.moves for fact in asked))
 
 
-def facts_of(incident: Incident) -> dict[str, Any]:
-    """Give what a condition may ask of this incident."""
-    numbers: dict[str, float] = {}
-    live = [finding for finding in incident.findings if finding.status is not FindingStatus.CLEARED]
-    for finding in sorted(incident.findings, key=lambda item: item.time_ns):
-        numbers.update({item.name: item.value for item in finding.evidence})
-    return {
-        "cause": incident.cause.value,
-        "severity": incident.severity.value,
-        "severity_rank": incident.severity.rank,
-        "state": incident.state.value,
-        "entity_kind": incident.entity_id.partition(":")[0],
-        "entity_id": incident.entity_id,
-        "affected_count": len(incident.affected),
-        "impact_gpu_hours": incident.impact_gpu_hours,
-        "score": max((finding.score for finding in live), default=0.0),
-        "numbers": numbers,
-    }
+def _broken_parts(node: Node, source: str) -> Iterator[Fault]:
+    """Give the parts that have no value whatever the incident, such as ``1 / 0``, or a pattern that is none."""
+    for part in node.parts:
+        yield from _broken_parts(part, source)
+    text = source[node.start : node.end]
+    if node.kind is Kind.METHOD and node.value == "matches":
+        pattern = node.parts[1]
+        text = f"''.matches({source[pattern.start : pattern.end]})"
+        constant = not any(part.kind is Kind.NAME for part in pattern.walk())
+    else:
+        constant = node.kind in (Kind.BINARY, Kind.CALL, Kind.UNARY) and all(
+            part.kind is Kind.LITERAL for part in node.parts
+        )
+    if not constant:
+        return
+    try:
+        _cel().compile(text).execute({})
+    except (TypeError, RuntimeError, ValueError, ArithmeticError) as err:
+        yield Fault(at=node.start, found=_one_line(err), expected="a part that has a value")
 
 
 def _cel() -> ModuleType:

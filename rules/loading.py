@@ -1,16 +1,41 @@
 """Policies from files: every problem of every file at once, by file, line and key."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
+from rules.conditions import ConditionError, compile_condition
 from rules.document import PolicyDocument
+from rules.forbidden import Forbidden, forbidden_reach, forbidden_words
+from rules.places import scalar_place
 from rules.policy import Policy
-from telemetry.documents import check_document, read_yaml
+from telemetry.documents import Lines, check_document, in_line_order, read_yaml
 from telemetry.errors import ConfigError, Problem
 
 # A policy is a page of text; a file a hundred times as long is something else, and YAML would take its time over it.
 SIZE_MAX_BYTES = 256 * 1024
 SUFFIXES = (".yaml", ".yml")
+# Byte-order marks of the encodings in which editors of other systems save text (Unicode standard, section 23.8).
+_MARKS = ((b"\xff\xfe", "UTF-16 text"), (b"\xfe\xff", "UTF-16 text"))
+
+
+class Layer(StrEnum):
+    """Whose policies they are; each layer replaces those of the layers before it by their id."""
+
+    BUILTIN = "built-in"
+    SITE = "site"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layered:
+    """A policy in force, the layer it comes from, and what it stands in for, None where it is the first of its id."""
+
+    policy: Policy
+    layer: Layer
+    replaces: "Layered | None" = None
 
 
 def builtin_policy_files() -> tuple[Path, ...]:
@@ -23,6 +48,29 @@ def load_builtin_policies() -> tuple[Policy, ...]:
     return load_policies(builtin_policy_files())
 
 
+def load_layers(layers: Mapping[Layer, Sequence[Path]]) -> tuple[Layered, ...]:
+    """Load every layer: the highest layer's policies first, and of each id the highest layer's only.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of every layer, as `load_policies` tells them.
+    """
+    problems: list[Problem] = []
+    standing: dict[str, Layered] = {}
+    for layer in Layer:
+        try:
+            loaded = load_policies(layers.get(layer, ()))
+        except ConfigError as err:
+            problems.extend(err.problems)
+            continue
+        own = {item.id: Layered(policy=item, layer=layer, replaces=standing.get(item.id)) for item in loaded}
+        standing = {**own, **{name: below for name, below in standing.items() if name not in own}}
+    if problems:
+        raise ConfigError(problems)
+    return tuple(standing.values())
+
+
 def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
     """Load policies from files and folders of files, in the order given; a folder's files come by name.
 
@@ -30,12 +78,17 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
     ------
     ConfigError
         With every problem of every file: it cannot be read, is not YAML, has an unknown key, a wrong unit or an
-        impossible value, lacks a case that fires or one that stays quiet, or its id is taken.
+        impossible value, a condition that asks for what does not exist, lacks a case that fires or one that stays
+        quiet, may do more than it should, or its id is taken.
     """
     problems: list[Problem] = []
     files: list[Path] = []
     for path in paths:
-        found = _files_in(path) if path.is_dir() else (path,)
+        try:
+            found = _files_in(path) if path.is_dir() else (path,)
+        except ConfigError as err:
+            problems.extend(err.problems)
+            continue
         if not found:
             problems.append(
                 _problem(path, None, "(folder)", "no policy in it", f"files named *{' or *'.join(SUFFIXES)}")
@@ -61,24 +114,113 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
 
 
 def _load(path: Path) -> tuple[Policy, int | None]:
+    text = _text_of(path)
+    data, lines = _parsed(path, text)
+    refused = [_forbidden(path, item, lines) for item in forbidden_words(data)]
+    try:
+        document = check_document(PolicyDocument, data, where=str(path), lines=lines)
+    except ConfigError as err:
+        ours = {problem.key for problem in refused}
+        others = (problem for problem in _with_places(err.problems, text, data) if problem.key not in ours)
+        raise ConfigError(in_line_order([*refused, *others])) from err
+    policy = document.policy(where=str(path))
+    refused += [_forbidden(path, item, lines) for item in forbidden_reach(policy)]
+    if refused:
+        raise ConfigError(in_line_order(refused))
+    return policy, lines.get(("id",))
+
+
+def _forbidden(path: Path, item: Forbidden, lines: Lines) -> Problem:
+    place = next((item.key[:depth] for depth in range(len(item.key), -1, -1) if item.key[:depth] in lines), ())
+    return _problem(path, lines.get(place), ".".join(map(str, item.key)), item.found, item.expected)
+
+
+def _text_of(path: Path) -> str:
     try:
         size_bytes = path.stat().st_size
-        text = path.read_text(encoding="utf-8") if size_bytes <= SIZE_MAX_BYTES else None
+        content = path.read_bytes() if path.is_file() and size_bytes <= SIZE_MAX_BYTES else None
     except OSError as err:
         reason = err.strerror or "cannot be read"
         raise ConfigError([_problem(path, None, "(file)", reason, "a readable YAML file")]) from err
+    if content is None and size_bytes > SIZE_MAX_BYTES:
+        raise ConfigError([_problem(path, None, "(file)", f"{size_bytes} bytes", f"at most {SIZE_MAX_BYTES} bytes")])
+    if content is None:
+        raise ConfigError([_problem(path, None, "(file)", "no ordinary file", "a readable YAML file")])
+    marked = next((words for mark, words in _MARKS if content.startswith(mark)), None)
+    if marked is not None:
+        raise ConfigError([_problem(path, 1, "(file)", marked, "YAML in UTF-8")])
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as err:
-        raise ConfigError([_problem(path, None, "(file)", "not UTF-8 text", "a readable YAML file")]) from err
-    if text is None:
-        limit = f"at most {SIZE_MAX_BYTES} bytes"
-        raise ConfigError([_problem(path, None, "(file)", f"{size_bytes} bytes", limit)])
-    data, lines = read_yaml(text, where=str(path))
-    document = check_document(PolicyDocument, data, where=str(path), lines=lines)
-    return document.policy(where=str(path)), lines.get(("id",))
+        line = content[: err.start].count(b"\n") + 1
+        found = f"byte {content[err.start]:#04x}, which is not UTF-8 text"
+        raise ConfigError([_problem(path, line, "(file)", found, "YAML in UTF-8")]) from err
+
+
+def _parsed(path: Path, text: str) -> tuple[Any, Lines]:
+    try:
+        data, lines = read_yaml(text, where=str(path))
+    except ConfigError as err:
+        rows = text.splitlines()
+        raise ConfigError([_with_tab(problem, rows) for problem in err.problems]) from err
+    if not data:
+        raise ConfigError([_problem(path, 1, "(document)", "nothing in it", "a policy: id, status, why, source, ...")])
+    return data, lines
+
+
+def _with_tab(problem: Problem, rows: Sequence[str]) -> Problem:
+    """Say that a tab is what stands in the way, where it is; YAML's own words for it name a token."""
+    row = rows[problem.line - 1] if problem.line is not None and problem.line <= len(rows) else ""
+    if "\t" not in row[: len(row) - len(row.lstrip())]:
+        return problem
+    return Problem(
+        where=problem.where,
+        line=problem.line,
+        key=problem.key,
+        found="a tab at the start of the line",
+        expected="spaces, for YAML indents by nothing else",
+    )
+
+
+def _with_places(problems: Iterable[Problem], text: str, data: Any) -> list[Problem]:
+    """Tell each fault of a condition on its own, with its line and column in the file."""
+    told: list[Problem] = []
+    for problem in problems:
+        faults = _faults_in(data.get("when")) if problem.key == "when" and isinstance(data, dict) else None
+        if faults is None:
+            told.append(problem)
+            continue
+        for fault in faults.faults:
+            line, column = scalar_place(text, "when", fault.at)
+            place = f"column {column}" if line is not None else f"character {fault.at + 1} of the condition"
+            told.append(
+                Problem(
+                    where=problem.where,
+                    line=line or problem.line,
+                    key="when",
+                    found=f"{fault.found} in {place}",
+                    expected=fault.expected,
+                )
+            )
+    return told
+
+
+def _faults_in(source: object) -> ConditionError | None:
+    if not isinstance(source, str):
+        return None
+    try:
+        compile_condition(source)
+    except ConditionError as err:
+        return err
+    return None
 
 
 def _files_in(folder: Path) -> tuple[Path, ...]:
-    return tuple(sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()))
+    try:
+        return tuple(sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()))
+    except OSError as err:
+        reason = err.strerror or "cannot be read"
+        raise ConfigError([_problem(folder, None, "(folder)", reason, "a readable folder of policies")]) from err
 
 
 def _problem(path: Path, line: int | None, key: str, found: str, expected: str) -> Problem:

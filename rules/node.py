@@ -13,11 +13,15 @@ class GpuState:
     Parameters
     ----------
     supported_mhz
-        The clocks that can be set, ascending.
+        The clocks that can be set, ascending; nothing where none can.
     clock_mhz
         The clock at which it drew `power_high_w`.
     power_high_w, power_low_w
         Its power in the high and the low phase of the load, over the window of the supply's currents.
+    limit_min_w, limit_default_w
+        The power limits that can be set, up to the vendor's default.
+    fan_min_ratio, fan_ratio
+        The lowest speed that its fan can be set to, and its speed now.
     """
 
     entity_id: str
@@ -26,6 +30,11 @@ class GpuState:
     clock_mhz: float | None = None
     power_high_w: float | None = None
     power_low_w: float | None = None
+    temp_c: float | None = None
+    limit_min_w: float | None = None
+    limit_default_w: float | None = None
+    fan_min_ratio: float | None = None
+    fan_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +59,11 @@ class SupplyState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """All GPUs and supplies of one node at one moment."""
+    """All GPUs and supplies of one node at one moment. `job_started_ns` is when a job last began to use its GPUs."""
 
     gpus: tuple[GpuState, ...]
     supplies: tuple[SupplyState, ...] = ()
+    job_started_ns: int | None = None
 
     def gpu(self, entity_id: str) -> GpuState | None:
         """Give one GPU, None where it does not answer."""

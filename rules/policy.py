@@ -6,11 +6,6 @@ from enum import StrEnum
 from rules.conditions import Condition
 from telemetry.records import Mode
 
-# The voltage at which a supply-sag cap aims when its policy does not say: above the 11.40 V that ATX12V design guides
-# and Intel's server-supply specifications (S2400/P4000 TPS) allow at the load's end. The 0.1 V on top pays where a GPU
-# that fell off the bus needs a cold power cycle by hand; it is this project's choice from simulated 30-day runs.
-HOLD_V_DEFAULT = 11.50
-
 
 class PolicyStatus(StrEnum):
     """How mature a policy is. A deprecated one is checked and tested, and never decides."""
@@ -35,12 +30,24 @@ class ActionClass(StrEnum):
 
 
 class Verb(StrEnum):
-    """The `action` of a decision. The last two belong to the class `clock_cap`."""
+    """The `action` of a decision: a class of actions, or how one of its claims is loosened or given back."""
 
     CLOCK_CAP = "clock_cap"
     NOTIFY = "notify"
     CLOCK_RELAX = "clock_relax"
     CLOCK_RELEASE = "clock_release"
+    POWER_CAP = "power_cap"
+    POWER_RELAX = "power_relax"
+    POWER_RELEASE = "power_release"
+    FAN = "fan"
+    FAN_RELAX = "fan_relax"
+    FAN_RELEASE = "fan_release"
+    CHECKPOINT = "checkpoint"
+    DRAIN = "drain"
+    DRAIN_RELEASE = "drain_release"
+    REQUEUE = "requeue"
+    HOOK = "hook"
+    POWER_CYCLE = "power_cycle"
 
 
 class Target(StrEnum):
@@ -48,6 +55,7 @@ class Target(StrEnum):
 
     THIS_GPU = "this_gpu"
     ALL_GPUS_OF_SUPPLY = "all_gpus_of_supply"
+    ALL_GPUS_OF_JOB = "all_gpus_of_job"
     ALL_GPUS = "all_gpus"
 
 
@@ -62,25 +70,42 @@ class Persist(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockRule:
-    """How a cap is found; exactly one of the three is set.
+class SettingRule:
+    """How the setting of a knob is found; exactly one of the five is set.
 
     Parameters
     ----------
     hold_v
-        The highest clock at which the predicted worst dip stays above this voltage.
+        The loosest setting at which the predicted voltage stays above this: of the worst dip for a clock, of the
+        plateau for a power limit.
     fraction
-        This share of the cap in force, of the highest clock where there is none.
-    mhz
-        This clock.
+        This share of the setting in force, of the loosest one where there is none.
+    fixed
+        This setting, in MHz, watts or as a share of the fan's full speed.
+    hold_c
+        Regulated, so that the hottest GPU stays at this temperature.
+    ramp_from
+        At the start of a job from this share up to where the claims of others leave it, over `ramp_s`.
     fallback
         Stands in for `hold_v`, as a fraction, where the evidence does not allow the prediction.
     """
 
     hold_v: float | None = None
     fraction: float | None = None
-    mhz: float | None = None
+    fixed: float | None = None
+    hold_c: float | None = None
+    ramp_from: float | None = None
+    ramp_s: float = 45.0
     fallback: float = 0.85
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How often a policy may act, and on how many GPUs at once; None for as many as the rails allow."""
+
+    actions: int
+    per_s: float
+    gpus_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,18 +119,34 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a policy wants done."""
+    """What a policy wants done.
+
+    Parameters
+    ----------
+    setting
+        How the setting of a knob is found; None for an action that moves none.
+    consecutive
+        How many times in a row new evidence must meet the condition.
+    approval
+        Whether a person has to say yes each time.
+    parameters
+        What an actuator outside the GPU is handed, such as the program of a hook.
+    """
 
     action: ActionClass
     mode: Mode
     cooldown_s: float
     hold_s: float
     target: Target | None = None
-    clock: ClockRule | None = None
+    setting: SettingRule | None = None
     lease_s: float | None = None
     settle_s: float = 30.0
     persist: Persist = Persist.TIGHTEN
     release: Release | None = None
+    consecutive: int = 1
+    approval: bool = False
+    budget: Budget | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +164,12 @@ class Step:
     minimum_v: float | None
     open_circuit_v: float | None
     source_resistance_ohm: float | None
+    gpu_temp_c: float | None = None
+    job_started: bool = False
+    helped: bool | None = None
+    root_cause: str | None = None
+    confidence: float = 1.0
+    loss_probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +182,9 @@ class CaseNode:
     clock_step_mhz: float
     power_high_w: float | None
     power_low_w: float | None
+    limit_min_w: float | None = None
+    limit_default_w: float | None = None
+    fan_min_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +195,8 @@ class Expectation:
     action: Verb
     targets: int | None
     clock_mhz: float | None
+    power_limit_w: float | None = None
+    fan_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +211,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """When this, then that, and why. `where` is the file it came from."""
+    """When this, then that, and why. `where` is the file it came from.
+
+    With `after` it is a rung of a ladder: it acts on an incident only once the symptom check of that policy's action
+    on it has failed.
+    """
 
     id: str
     status: PolicyStatus
@@ -169,3 +225,4 @@ class Policy:
     then: Response
     cases: tuple[Case, ...]
     where: str
+    after: str | None = None

@@ -32,6 +32,8 @@ class PowerCurve:
         """Give the load from 0 to 1 at which the power at this clock is that share: `share` inverted."""
         idle = self.share(clock_ratio, 0.0)
         span = self.share(clock_ratio, 1.0) - idle
+        if span <= 0.0:  # at no clock, on a curve whose static share is idle alone, every load draws the same
+            return 0.0
         return min(max((share - idle) / span, 0.0), 1.0)
 
 

@@ -29,6 +29,23 @@ def supplies_of_incident(incident: Incident) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in named if kind_of(name) == EntityKind.SUPPLY))
 
 
+def node_of(topology: Topology) -> str | None:
+    """Give the node itself, None where the topology does not name one."""
+    return next((entity.id for entity in topology.of_kind(EntityKind.NODE)), None)
+
+
+def gpus_of_jobs(incident: Incident, topology: Topology) -> tuple[str, ...]:
+    """Give the GPUs of every job that one of the incident's GPUs works for; nothing where the topology does not say."""
+    named = {incident.entity_id, *incident.affected}
+    found: dict[str, None] = {}
+    for job in topology.of_kind(EntityKind.JOB):
+        tied = [entity.id for entity in (*topology.children(job.id), *topology.parents(job.id))]
+        gpus = [name for name in tied if kind_of(name) == EntityKind.GPU]
+        if job.id in named or named.intersection(gpus):
+            found.update(dict.fromkeys(gpus))
+    return tuple(found)
+
+
 def targets_of(target: Target, incident: Incident, node: NodeState, topology: Topology) -> tuple[str, ...]:
     """Give the GPUs that answer and are meant, in the node's order.
 
@@ -38,6 +55,9 @@ def targets_of(target: Target, incident: Incident, node: NodeState, topology: To
     present = tuple(gpu.entity_id for gpu in node.gpus)
     if target is Target.ALL_GPUS:
         return present
+    if target is Target.ALL_GPUS_OF_JOB:  # one synchronous job goes at the pace of its slowest GPU
+        shared = gpus_of_jobs(incident, topology)
+        return tuple(gpu for gpu in present if gpu in shared) or present
     if target is Target.THIS_GPU:
         meant = {incident.entity_id} if kind_of(incident.entity_id) == EntityKind.GPU else set(incident.affected)
         return tuple(gpu for gpu in present if gpu in meant)

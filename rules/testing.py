@@ -6,22 +6,30 @@ that it expects, each at its time.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from rules.decisions import decision_id
 from rules.engine import Engine
+from rules.facts import facts_of
+from rules.knobs import FAN_STEP_RATIO, POWER_STEP_W
 from rules.node import GpuState, NodeState, SupplyState
 from rules.policy import ActionClass, Case, CaseNode, Expectation, Policy, PolicyStatus, Step
 from rules.rails import Rails
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.knobs import KnobKind
 from telemetry.records import (
     Cause,
     Decision,
     Evidence,
     Finding,
     FindingStatus,
+    Hypothesis,
     Incident,
     IncidentState,
     Mode,
+    Outcome,
+    RootCause,
     Severity,
     Verdict,
 )
@@ -58,7 +66,12 @@ def run_case(policy: Policy, case: Case) -> CaseResult:
         if step:
             now_ns = round(at_s * NS_PER_S)
             incident = _incident(step[-1], case.steps[0], topology)
-            decisions.extend(engine.step((incident,), _node(case.node, step[-1], topology), now_ns))
+            state = _node(case.node, step[-1], topology)
+            decisions.extend(engine.step((incident,), state, now_ns))
+            for waiting in engine.pending:  # the person of a case says yes at once
+                engine.approve(waiting.id, who="the case")
+            if step[-1].helped is not None and policy.after is not None:
+                engine.note_outcome(_outcome(policy.after, incident, now_ns, helped=step[-1].helped))
     problems = _differences(case.expect, decisions)
     return CaseResult(
         policy_id=policy.id,
@@ -67,6 +80,22 @@ def run_case(policy: Policy, case: Case) -> CaseResult:
         passed=not problems,
         problems=problems,
         decisions=tuple(decisions),
+    )
+
+
+def _outcome(policy_id: str, incident: Incident, now_ns: int, *, helped: bool) -> Outcome:
+    """Give what the symptom check of the rung below says."""
+    return Outcome(
+        id=f"outcome:{policy_id}",
+        time_ns=now_ns,
+        incident_id=incident.id,
+        decision_id=decision_id(policy_id, incident.id, now_ns),
+        measure="case",
+        unit="",
+        before=None,
+        after=None,
+        helped=helped,
+        summary="of the case",
     )
 
 
@@ -97,6 +126,10 @@ def _node(node: CaseNode, step: Step, topology: Topology) -> NodeState:
             clock_mhz=node.max_clock_mhz,
             power_high_w=node.power_high_w,
             power_low_w=node.power_low_w,
+            temp_c=step.gpu_temp_c,
+            limit_min_w=node.limit_min_w,
+            limit_default_w=node.limit_default_w,
+            fan_min_ratio=node.fan_min_ratio,
         )
         for gpu in topology.of_kind(EntityKind.GPU)
     )
@@ -109,7 +142,8 @@ def _node(node: CaseNode, step: Step, topology: Topology) -> NodeState:
         )
         for supply in topology.of_kind(EntityKind.SUPPLY)
     )
-    return NodeState(gpus=gpus, supplies=supplies)
+    began_ns = round(step.at_s * NS_PER_S) if step.job_started else None
+    return NodeState(gpus=gpus, supplies=supplies, job_started_ns=began_ns)
 
 
 def _incident(step: Step, first: Step, topology: Topology) -> Incident:
@@ -149,7 +183,16 @@ def _incident(step: Step, first: Step, topology: Topology) -> Incident:
         impact_gpu_hours=step.impact_gpu_hours,
         summary=summary,
         findings=findings,
+        loss_probability=step.loss_probability,
+        hypotheses=_hypotheses(step),
     )
+
+
+def _hypotheses(step: Step) -> tuple[Hypothesis, ...]:
+    if step.root_cause is None:
+        return ()
+    cause = RootCause(step.root_cause)
+    return (Hypothesis(cause=cause, probability=step.confidence, for_=(), against=(), would_disprove=""),)
 
 
 def _differences(expected: Sequence[Expectation], decisions: Sequence[Decision]) -> tuple[str, ...]:
@@ -168,22 +211,39 @@ def _differences(expected: Sequence[Expectation], decisions: Sequence[Decision])
 
 
 def _fits(want: Expectation, got: Decision) -> bool:
-    # One clock step of a V100 is 7 or 8 MHz.
-    near = want.clock_mhz is None or (got.clock_mhz is not None and abs(got.clock_mhz - want.clock_mhz) <= 8.0)
     return (
         want.action.value == got.action
         and abs(got.time_ns / NS_PER_S - want.at_s) <= _TICK_S
         and want.targets in (None, len(got.targets))
-        and near
+        and all(
+            wanted is None or (found is not None and abs(found - wanted) <= near)
+            for wanted, found, near in (
+                (want.clock_mhz, got.clock_mhz, 8.0),  # one clock step of a V100 is 7 or 8 MHz
+                (want.power_limit_w, got.power_limit_w, POWER_STEP_W),
+                (want.fan_ratio, got.fan_ratio, FAN_STEP_RATIO),
+            )
+        )
     )
 
 
 def _wanted(want: Expectation) -> str:
     targets = "" if want.targets is None else f" for {want.targets}"
-    clock = "" if want.clock_mhz is None else f" at {want.clock_mhz:g} MHz"
-    return f"{want.action.value}{targets}{clock} after {want.at_s:g} s"
+    at = _at(want.clock_mhz, want.power_limit_w, want.fan_ratio)
+    return f"{want.action.value}{targets}{at} after {want.at_s:g} s"
 
 
 def _words(got: Decision) -> str:
-    clock = "" if got.clock_mhz is None else f" at {got.clock_mhz:g} MHz"
-    return f"{got.action} for {len(got.targets)}{clock} after {got.time_ns / NS_PER_S:g} s ({got.reason})"
+    at = _at(got.clock_mhz, got.power_limit_w, got.fan_ratio)
+    return f"{got.action} for {len(got.targets)}{at} after {got.time_ns / NS_PER_S:g} s ({got.reason})"
+
+
+def _at(*settings: float | None) -> str:
+    said = zip(KnobKind, settings, strict=True)
+    return "".join(f" at {knob.text(setting)}" for knob, setting in said if setting is not None)
+
+
+def facts_at(case: Case, step: Step) -> dict[str, Any]:
+    """Give what a condition is told at one moment of a case."""
+    topology = _topology(case.node)
+    incident = _incident(step, case.steps[0], topology)
+    return facts_of(incident, _node(case.node, step, topology), round(step.at_s * NS_PER_S))

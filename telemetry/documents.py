@@ -42,6 +42,8 @@ _EXPECTED = {
 # What pydantic says before and after what it wanted: "Input should be", "Tuple should have ..., not 0".
 _AROUND = re.compile(r"^(\w+ should (be|have|match) )?(a valid )?|( after validation)?, not \d+$")
 
+# What of an address may be a secret: who logs in, and what stands behind the question mark.
+_IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")
 _SECRET_KEYS = frozenset({"password", "token"})
 
 
@@ -229,6 +231,8 @@ def _found(path: tuple[str | int, ...], value: object, *, right_type: bool = Tru
         return "the items do not fit together" if right_type else "got a list"
     if isinstance(value, bool):
         return "got true (also written on or yes)" if value else "got false (also written off or no)"
+    if isinstance(value, str):
+        value = _IN_ADDRESS.sub("***", value)
     return "got nothing" if value is None else f"got {value!r}"
 
 

@@ -1,4 +1,7 @@
-"""Who may read the page: anyone on loopback; from elsewhere only who holds the token. And what browsers are told."""
+"""Who may read the page, and who may act through it, and what browsers are told.
+
+Anyone on loopback reads, from elsewhere only who holds the token; nobody acts without the token to act, from anywhere.
+"""
 
 import hashlib
 import hmac
@@ -58,12 +61,14 @@ class Gate:
 
     With a token every request must carry it: as ``Authorization: Bearer``, or once as ``?token=`` in the browser,
     which is answered by a cookie and a redirect to the same address without it. Without a token only requests that
-    name this machine as loopback pass, so that a web page elsewhere cannot read through a rebound name.
+    name this machine as loopback pass, so that a web page elsewhere cannot read through a rebound name. What is no
+    reading needs the other token, always as ``Authorization: Bearer``: a browser adds a cookie by itself, and that not.
     """
 
-    def __init__(self, app: ASGIApp, *, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, *, token: str | None, act_token: str | None = None) -> None:
         self._app = app
         self._token = token
+        self._act_token = act_token
         self._cookie = "" if token is None else _cookie_value(token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,17 +86,25 @@ class Gate:
                 headers.setdefault("Cache-Control", "no-store" if scope["path"].startswith("/api/") else "no-cache")
             await send(message)
 
-        app = self._app if self._may_pass(scope) else self._answer(scope)
+        if scope["method"] not in ("GET", "HEAD"):
+            app = self._app if self._may_act(scope) else _NO_ACT
+        else:
+            app = self._app if self._may_pass(scope) else self._answer(scope)
         await app(scope, receive, send_with_headers)
 
     def _may_pass(self, scope: Scope) -> bool:
         headers = Headers(scope=scope)
         if self._token is None:
             return _host_name(headers.get("host", "")) in _LOOPBACK_NAMES
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and _same(given.strip(), self._token):
+        if any(_same(_bearer(headers), token) for token in (self._token, self._act_token) if token is not None):
             return True
         return _same(_cookie_of(headers), self._cookie)
+
+    def _may_act(self, scope: Scope) -> bool:
+        headers = Headers(scope=scope)
+        if self._token is None and _host_name(headers.get("host", "")) not in _LOOPBACK_NAMES:
+            return False
+        return self._act_token is not None and _same(_bearer(headers), self._act_token)
 
     def _answer(self, scope: Scope) -> ASGIApp:
         if self._token is None:
@@ -109,6 +122,18 @@ class Gate:
         reply.headers["Cache-Control"] = "no-store"
         reply.set_cookie(COOKIE, self._cookie, httponly=True, samesite="strict", secure=scope["scheme"] == "https")
         return reply
+
+
+_NO_ACT = PlainTextResponse(
+    "to act takes the token of page.act_token: Authorization: Bearer TOKEN\n",
+    status_code=403,
+    headers={"Cache-Control": "no-store"},
+)
+
+
+def _bearer(headers: Headers) -> str:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""
 
 
 def _own_path(scope: Scope) -> str:

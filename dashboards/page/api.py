@@ -14,6 +14,7 @@ from dashboards.page.freshness import with_freshness
 from dashboards.page.live import entities_json, record_json, status_json, stream
 from dashboards.page.shapes import (
     ActionShape,
+    DecisionShape,
     EntityShape,
     EventShape,
     HealthReply,
@@ -25,7 +26,7 @@ from dashboards.page.source import NodeStatus, PageSource
 from dashboards.page.words import IN_FORCE
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
-from telemetry.records import IncidentState, Record
+from telemetry.records import IncidentState, Record, Verdict
 from telemetry.signals import signals_of
 
 HISTORY_S = 600.0
@@ -139,6 +140,14 @@ def _record_paths(router: APIRouter, source: PageSource) -> None:
     ) -> Response:
         chosen = (item for item in source.records().actions if in_force in (None, item.state in IN_FORCE))
         return _newest(chosen, limit)
+
+    @router.get(
+        "/approvals",
+        summary="Decisions that wait for a person, newest first",
+        responses=_reply(list[DecisionShape]),
+    )
+    def approvals(limit: Limit = 100) -> Response:
+        return _newest((item for item in source.records().decisions if item.verdict is Verdict.PENDING), limit)
 
     @router.get("/events", summary="Events, newest first", responses=_reply(list[EventShape]))
     def events(limit: Limit = 100) -> Response:

@@ -9,8 +9,9 @@ from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from dashboards.page.access import Gate
+from dashboards.page.answers import answer_router
 from dashboards.page.api import api_router
-from dashboards.page.source import PageSource
+from dashboards.page.source import AnswerPort, PageSource
 from telemetry.clock import Clock
 from telemetry.errors import RailwatchError
 
@@ -28,7 +29,14 @@ def echarts_dir() -> Path | None:
 
 
 def create_app(
-    source: PageSource, *, clock: Clock, token: str | None = None, version: str = "0", echarts: Path | None = None
+    source: PageSource,
+    *,
+    clock: Clock,
+    token: str | None = None,
+    act_token: str | None = None,
+    answers: AnswerPort | None = None,
+    version: str = "0",
+    echarts: Path | None = None,
 ) -> FastAPI:
     """Build the page over one node.
 
@@ -36,6 +44,10 @@ def create_app(
     ----------
     token
         What a request must carry; None serves requests that name this machine as loopback, and no others.
+    act_token
+        What a request that acts must carry; None lets nobody act.
+    answers
+        Where answers to decisions that wait go; None takes none.
     version
         Of railwatch, for the API description.
     echarts
@@ -53,6 +65,8 @@ def create_app(
     closing = asyncio.Event()
     app.state.closing = closing
     app.include_router(api_router(source, clock, closing, asyncio.Semaphore(MOST_WATCHERS)))
+    if answers is not None:
+        app.include_router(answer_router(source, answers))
 
     @app.get("/", include_in_schema=False)
     def index() -> FileResponse:
@@ -65,5 +79,5 @@ def create_app(
     if echarts is not None:
         app.mount("/static/echarts", StaticFiles(directory=echarts), name="echarts")
     app.mount("/static", StaticFiles(directory=STATIC_DIR), name="static")
-    app.add_middleware(Gate, token=token)
+    app.add_middleware(Gate, token=token, act_token=act_token)
     return app

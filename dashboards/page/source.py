@@ -112,7 +112,7 @@ class Records:
     """The newest version of every recent record, each kind newest first.
 
     `version` changes whenever anything else in it does, so the page knows what to send without comparing. Incidents
-    that are open and actions in force are always among them, however old.
+    that are open, actions in force and decisions that wait for a person are always among them, however old.
     """
 
     version: int
@@ -121,6 +121,17 @@ class Records:
     actions: tuple[Action, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     events: tuple[Event, ...] = ()
+
+
+class AnswerPort(Protocol):
+    """Where the page hands in what a person answers."""
+
+    def answer(self, decision_id: str, *, approve: bool, who: str, why: str) -> Event:
+        """Hand in a yes or a no to a decision that waits, and give its record once it was heard.
+
+        TransientError where nobody heard it.
+        """
+        ...
 
 
 class PageSource(Protocol):

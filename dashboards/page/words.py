@@ -74,6 +74,7 @@ ACTION_STATES: dict[ActionState, str] = {
     ActionState.RELEASED: "released",
     ActionState.REFUSED: "refused",
     ActionState.FAILED: "failed",
+    ActionState.DONE: "done",
 }
 IN_FORCE = frozenset({ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED})
 

@@ -1,73 +1,225 @@
-"""``railwatch rules``: the policies in force, and whether they do what they say."""
+"""``railwatch rules``: the policies in force, what they say, and whether they do what they say."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
-from railwatch.cli.output import print_json, print_problems, print_table
+from agent.guard.outcomes import MEASURES
+from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import ConfigFile, JsonFlag
+from railwatch.cli.rules_trial import try_policies
 from railwatch.config.loading import load_config
-from railwatch.pipeline import policies_of
-from rules.loading import builtin_policy_files, load_policies
-from rules.testing import run_cases
-from telemetry.errors import ConfigError
+from railwatch.config.models import Config
+from railwatch.pipeline import layers_of
+from rules.checking.complaint import Complaint
+from rules.checking.whole import check_policies
+from rules.differences import Difference, differences
+from rules.explaining import explain_policy
+from rules.loading import Layered
+from rules.policy import ActionClass
+from rules.rails import Rails
+from telemetry.documents import Lines, read_document
+from telemetry.errors import ConfigError, Problem
 
-app = typer.Typer(no_args_is_help=True, help="The policies in force, and whether they do what they say.")
+app = typer.Typer(no_args_is_help=True, help="The policies in force, what they say, and whether they do what they say.")
+app.command(name="test", epilog="Example: railwatch rules test --recording incident.parquet --rules my-rules")(
+    try_policies
+)
+
+Simulated = Annotated[bool, typer.Option("--simulated", help="Modes as on a simulated node, not on real hardware.")]
+PolicyId = Annotated[str, typer.Argument(metavar="ID", help="The id of a policy.")]
+# More of a text than this makes a table of keys unreadable; the file has the whole.
+_VALUE_COLUMNS = 100
 
 
-@app.command(name="list")
-def list_command(config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
-    """List the policies in force."""
-    policies = policies_of(load_config(config_file, os.environ))
+@app.command(name="list", epilog="Example: railwatch rules list --simulated")
+def list_command(simulated: Simulated = False, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
+    """List the policies in force: the layer each comes from, its mode in force, and what it replaces."""
+    config = load_config(config_file, os.environ)
+    rails = _rails(config, simulated=simulated)
+    found = layers_of(config)
     if as_json:
-        for policy in policies:
+        for item in found:
+            print_json(_listed(item, rails))
+        return
+    rows = [
+        (
+            item.policy.id,
+            item.layer.value,
+            item.policy.then.action.value,
+            rails.mode(item.policy.then.action, item.policy.then.mode).value,
+            item.policy.status.value,
+            "" if item.replaces is None else f"{item.replaces.layer.value} {item.replaces.policy.where}",
+        )
+        for item in found
+    ]
+    where = "a simulated node" if simulated else "real hardware"
+    print_table(f"policies, modes on {where}", ("id", "layer", "action", "mode", "status", "replaces"), rows)
+
+
+@app.command(epilog="Example: railwatch rules show supply-sag-clock-cap")
+def show(policy_id: PolicyId, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
+    """Show the file of one policy, the layer it comes from, and what it replaces."""
+    config = load_config(config_file, os.environ)
+    item = _named(policy_id, layers_of(config))
+    text = Path(item.policy.where).read_text(encoding="utf-8")
+    if as_json:
+        print_json({**_listed(item, _rails(config, simulated=False)), "text": text})
+        return
+    below, replaced = item, ""
+    while below.replaces is not None:
+        below = below.replaces
+        replaced += f"; replaces the {below.layer.value} one, {below.policy.where}"
+    typer.echo(f"# {item.layer.value}, {item.policy.where}{replaced}")
+    typer.echo(text, nl=False)
+
+
+@app.command(epilog="Example: railwatch rules diff supply-sag-clock-cap --config railwatch.yaml")
+def diff(
+    policy_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="One policy; all that replace one else.")
+    ] = None,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what each layer changes against the one below, key by key; exit status 1 where it changes something."""
+    layers = layers_of(load_config(config_file, os.environ))
+    chosen = layers if policy_id is None else (_named(policy_id, layers),)
+    changed = False
+    for item in chosen:
+        upper, below = item, item.replaces
+        while below is not None:
+            found = tuple(differences(_data_of(below), _data_of(upper)))
+            changed = changed or bool(found)
+            _show_differences(upper, below, found, as_json=as_json)
+            upper, below = below, below.replaces
+    if not changed and not as_json:
+        typer.echo("no layer changes anything")
+    if changed:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: railwatch rules explain supply-sag-clock-cap")
+def explain(
+    policy_id: PolicyId, simulated: Simulated = False, config_file: ConfigFile = None, as_json: JsonFlag = False
+) -> None:
+    """Say in plain words when a policy acts, what it does, within which bounds, how it ends, and on whose word."""
+    config = load_config(config_file, os.environ)
+    layers = layers_of(config)
+    item = _named(policy_id, layers)
+    told = explain_policy(item.policy, [other.policy for other in layers], _rails(config, simulated=simulated))
+    if as_json:
+        print_json({"id": item.policy.id, "words": [{"about": about, "words": words} for about, words in told]})
+        return
+    console = Console(highlight=False)
+    console.print(f"[bold]{escape(item.policy.id)}[/]  [dim]{item.layer.value}, {item.policy.status.value}[/]")
+    shown = ""
+    for about, words in told:
+        console.print(f"  [dim]{'' if about == shown else about:<7}[/] {escape(words)}", soft_wrap=True)
+        shown = about
+
+
+@app.command(epilog="Example: railwatch rules check my-rules --strict")
+def check(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Policy files or folders, taken as the site's; none checks those in force."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Find policies that can never act, contradict each other, are unbounded or never tested; exit status 1 on errors.
+
+    Told is only what follows from the policies: what cannot be decided from them is said to be so.
+    """
+    config = load_config(config_file, os.environ)
+    if paths:
+        config = config.model_copy(update={"rules": config.rules.model_copy(update={"dirs": tuple(paths)})})
+    policies = tuple(item.policy for item in layers_of(config))
+    complaints = check_policies(policies, checked=frozenset(cause.value for cause in MEASURES))
+    lines = {where: read_document(Path(where))[1] for where in {item.where for item in complaints}}
+    for item in complaints:
+        _show_complaint(item, lines[item.where], as_json=as_json)
+    errors = sum(item.flaw.is_error for item in complaints)
+    if not as_json:
+        typer.echo(f"{len(policies)} policies: {errors} errors, {len(complaints) - errors} warnings")
+    if errors or (strict and complaints):
+        raise typer.Exit(1)
+
+
+def _rails(config: Config, *, simulated: bool) -> Rails:
+    return config.rails.rails(
+        {action: config.actions.of(action).resolve(simulated=simulated) for action in ActionClass}
+    )
+
+
+def _named(policy_id: str, layers: Sequence[Layered]) -> Layered:
+    for item in layers:
+        if item.policy.id == policy_id:
+            return item
+    known = f"one of {', '.join(sorted(item.policy.id for item in layers))}"
+    raise ConfigError([Problem(where="ID", line=None, key="", found=f"got {policy_id!r}", expected=known)])
+
+
+def _listed(item: Layered, rails: Rails) -> dict[str, Any]:
+    policy = item.policy
+    return {
+        "id": policy.id,
+        "layer": item.layer.value,
+        "status": policy.status.value,
+        "action": policy.then.action.value,
+        "mode": rails.mode(policy.then.action, policy.then.mode).value,
+        "after": policy.after,
+        "when": policy.when.source,
+        "why": policy.why,
+        "file": policy.where,
+        "replaces": None if item.replaces is None else item.replaces.policy.where,
+    }
+
+
+def _data_of(item: Layered) -> Any:
+    data, _ = read_document(Path(item.policy.where))
+    return data
+
+
+def _show_differences(upper: Layered, below: Layered, found: Sequence[Difference], *, as_json: bool) -> None:
+    if as_json:
+        for item in found:
             print_json(
                 {
-                    "id": policy.id,
-                    "status": policy.status.value,
-                    "action": policy.then.action.value,
-                    "when": policy.when.source,
-                    "why": policy.why,
+                    "id": upper.policy.id,
+                    "layer": upper.layer.value,
+                    "file": upper.policy.where,
+                    "below": below.policy.where,
+                    "key": item.key,
+                    "was": item.below,
+                    "is": item.above,
                 }
             )
         return
-    rows = [(policy.id, policy.status.value, policy.then.action.value, policy.when.source) for policy in policies]
-    print_table("policies", ("id", "status", "action", "when"), rows)
+    title = f"{upper.policy.id}: {upper.layer.value} {upper.policy.where} against {below.layer.value}"
+    rows = [(item.key, _value(item.below), _value(item.above)) for item in found]
+    print_table(title, ("key", "was", "is"), rows or [("", "the same", "the same")])
 
 
-@app.command(name="test", epilog="Example: railwatch rules test my-rules/ --json")
-def run_policy_cases(
-    paths: Annotated[
-        list[Path] | None, typer.Argument(help="Policy files or folders; none tests the built-in ones.")
-    ] = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Run the cases that every policy carries; exit status 1 where one fails."""
-    try:
-        policies = load_policies(tuple(paths) if paths else builtin_policy_files())
-    except ConfigError as err:
-        print_problems(err.problems, as_json=as_json)
-        raise typer.Exit(2) from err
-    results = run_cases(policies)
-    for result in results:
-        if as_json:
-            print_json(
-                {
-                    "policy": result.policy_id,
-                    "case": result.case,
-                    "passed": result.passed,
-                    "problems": list(result.problems),
-                }
-            )
-        else:
-            mark = "pass" if result.passed else "FAIL"
-            typer.echo(f"{mark}  {result.policy_id}: {result.case}")
-            for problem in result.problems:
-                typer.echo(f"      {problem}")
-    failed = sum(not result.passed for result in results)
-    if not as_json:
-        typer.echo(f"{len(policies)} policies, {len(results)} cases, {failed} failed")
-    if failed:
-        raise typer.Exit(1)
+def _value(value: object) -> str:
+    text = "-" if value is None else str(value)
+    return text if len(text) <= _VALUE_COLUMNS else text[: _VALUE_COLUMNS - 3] + "..."
+
+
+def _show_complaint(item: Complaint, lines: Lines, *, as_json: bool) -> None:
+    key: tuple[str | int, ...] = tuple(item.key.split("."))
+    while key and key not in lines:
+        key = key[:-1]
+    level = "error" if item.flaw.is_error else "warning"
+    if as_json:
+        fields = {"policy": item.policy_id, "file": item.where, "line": lines.get(key), "key": item.key, "level": level}
+        print_json({**fields, "flaw": item.flaw.value, "words": item.words})
+        return
+    typer.echo(f"{item.where}:{lines.get(key, 1)}: {item.key}: {level}: {item.flaw.value}: {item.words}")

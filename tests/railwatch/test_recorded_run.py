@@ -35,6 +35,17 @@ SECRETS = {
         "upsd": [{"host": "secret.example", "port": 3494}],
         "readings": {"group": "secret", "socket": "/run/secret.sock"},
     },
+    "actuators": {
+        "hooks": {"bell": {"command": ["/opt/secret"], "environment": {"TOKEN": "secret"}}},
+        "kubernetes": {"kubeconfig": "/home/secret/kubeconfig", "context": "secret"},
+        "notification": {
+            "routes": {
+                "log": {"kind": "webhook", "url": "https://secret.example/x", "token_env": "SECRET"},
+                "oncall": {"kind": "apprise", "url_file": "/etc/secret", "causes": ["gpu_lost"]},
+            }
+        },
+        "power_cycle": {"address": "secret.example", "user": "secret", "password_env": "SECRET"},
+    },
 }
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rules.conditions import compile_condition
 from rules.node import GpuState, NodeState, SupplyState
-from rules.policy import ActionClass, ClockRule, Persist, Policy, PolicyStatus, Release, Response, Target
+from rules.policy import ActionClass, Persist, Policy, PolicyStatus, Release, Response, SettingRule, Target
 from rules.rails import Rails
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -116,13 +116,13 @@ CAP = Response(
     cooldown_s=60.0,
     hold_s=0.0,
     target=Target.ALL_GPUS_OF_SUPPLY,
-    clock=ClockRule(hold_v=11.50),
+    setting=SettingRule(hold_v=11.50),
     lease_s=120.0,
     settle_s=15.0,
     persist=Persist.TIGHTEN,
     release=Release(after_s=1800.0, every_s=600.0, margin_v=0.05),
 )
-HALF = replace(CAP, clock=ClockRule(fraction=0.5))
+HALF = replace(CAP, setting=SettingRule(fraction=0.5))
 NOTIFY = Response(action=ActionClass.NOTIFY, mode=Mode.ENFORCE, cooldown_s=60.0, hold_s=0.0)
 
 

@@ -4,27 +4,31 @@ from dataclasses import replace
 
 import pytest
 
-from rules.cap import bases_of, choose_clock, voltage_cap
+from rules.bases import bases_of
+from rules.cap import choose, predict
+from rules.knobs import Scale
 from rules.node import NodeState
-from rules.policy import ClockRule, Target
-from rules.targets import at_or_below, common_clocks_mhz, next_above, targets_of
+from rules.policy import SettingRule, Target
+from rules.targets import common_clocks_mhz, targets_of
 from telemetry.entities import Topology
+from telemetry.knobs import KnobKind
 from telemetry.records import Cause, Incident
 from tests.rules.scenes import CLOCKS_MHZ, GPUS, SAG, gpu_state, incident, node, supply, topology
 
 ALLOWED = tuple(clock for clock in CLOCKS_MHZ if clock >= 612.0)
+CLOCKS = Scale(knob=KnobKind.CLOCK, settings=ALLOWED)
 
 
-def _clock(found: Incident, state: NodeState, *, rule: ClockRule | None = None, supplies: int = 1) -> float | None:
-    return choose_clock(
-        rule or ClockRule(hold_v=11.50),
+def _clock(found: Incident, state: NodeState, *, rule: SettingRule | None = None, supplies: int = 1) -> float | None:
+    return choose(
+        rule or SettingRule(hold_v=11.50),
         found,
         state,
         targets=GPUS,
         topology=topology(supplies),
-        clocks_mhz=ALLOWED,
-        in_force_mhz=1530.0,
-    ).clock_mhz
+        scale=CLOCKS,
+        in_force=1530.0,
+    ).setting
 
 
 def test_the_prediction_sets_the_cap() -> None:
@@ -102,16 +106,16 @@ def test_a_dip_that_no_prediction_explains_gets_the_fallback() -> None:
 
 
 def test_a_fraction_and_a_fixed_clock_fall_on_a_supported_clock() -> None:
-    assert _clock(incident(), node(), rule=ClockRule(fraction=0.85)) == pytest.approx(1297.5)
-    assert _clock(incident(), node(), rule=ClockRule(mhz=1005.0)) == pytest.approx(1005.0)
-    assert _clock(incident(), node(), rule=ClockRule(mhz=100.0)) == pytest.approx(615.0)
+    assert _clock(incident(), node(), rule=SettingRule(fraction=0.85)) == pytest.approx(1297.5)
+    assert _clock(incident(), node(), rule=SettingRule(fixed=1005.0)) == pytest.approx(1005.0)
+    assert _clock(incident(), node(), rule=SettingRule(fixed=100.0)) == pytest.approx(615.0)
 
 
 def test_a_higher_resistance_gives_a_lower_safe_clock() -> None:
     found = incident(numbers=SAG)
     bases, _ = bases_of(found, node(), targets=GPUS, topology=topology())
     answers = [
-        voltage_cap(bases, found, node(), clocks_mhz=ALLOWED, hold_v=11.5, resistance_ratio=ratio).clock_mhz
+        predict(bases, found, node(), scale=CLOCKS, hold_v=11.5, resistance_ratio=ratio).setting
         for ratio in (1.0, 1.1, 1.2, 1.5)
     ]
     assert answers == sorted(answers, reverse=True)
@@ -143,8 +147,15 @@ def test_clocks_are_those_that_all_support_above_the_rail() -> None:
     assert common_clocks_mhz([gpu_state(GPUS[0]), strange], min_clock_ratio=0.4) == ALLOWED
 
 
-def test_the_neighbours_of_a_clock_stay_within_the_list() -> None:
-    assert at_or_below((600.0, 700.0), 650.0) == 600.0
-    assert at_or_below((600.0, 700.0), 500.0) == 600.0
-    assert next_above((600.0, 700.0), 650.0) == 700.0
-    assert next_above((600.0, 700.0), 700.0) == 700.0
+def test_the_neighbours_of_a_setting_stay_within_the_scale() -> None:
+    clocks = Scale(knob=KnobKind.CLOCK, settings=(600.0, 700.0))
+    assert clocks.snap(650.0) == 600.0
+    assert clocks.snap(500.0) == 600.0
+    assert clocks.looser(650.0) == 700.0
+    assert clocks.looser(700.0) == 700.0
+    fans = Scale(knob=KnobKind.FAN, settings=(0.5, 0.75, 1.0))
+    assert (fans.loosest, fans.strictest) == (0.5, 1.0)
+    assert fans.snap(0.6) == 0.75
+    assert fans.snap(2.0) == 1.0
+    assert fans.looser(0.75) == 0.5
+    assert fans.stricter(1.0, 0.75)

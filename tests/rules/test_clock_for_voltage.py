@@ -96,7 +96,8 @@ def test_power_never_falls_with_the_clock_and_the_load_is_found_again(
 ) -> None:
     low, high = sorted((low, high))
     assert curve.share(low, load) <= curve.share(high, load) + 1e-12
-    assert curve.load_of(curve.share(high, load), high) == pytest.approx(load, abs=1e-6)
+    if curve.share(high, 1.0) - curve.share(high, 0.0) > 1e-6:  # else every load draws the same, and none is found
+        assert curve.load_of(curve.share(high, load), high) == pytest.approx(load, abs=1e-6)
 
 
 PATHS = st.builds(

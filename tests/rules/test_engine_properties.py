@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rules.engine import Engine
 from rules.node import NodeState
-from rules.policy import ClockRule, Release
+from rules.policy import Release, SettingRule
 from rules.rails import Rails
 from telemetry.records import ActionState, Cause, Decision, IncidentState, Mode, Verdict
 from tests.rules.scenes import (
@@ -30,7 +30,9 @@ RELEASE = Release(after_s=60.0, every_s=20.0, margin_v=0.05)
 POLICIES = (
     policy(replace(CAP, release=RELEASE), "incident.cause == 'supply_sag'", name="sag"),
     policy(
-        replace(CAP, clock=ClockRule(fraction=0.85), release=RELEASE), "incident.cause == 'power_brake'", name="brake"
+        replace(CAP, setting=SettingRule(fraction=0.85), release=RELEASE),
+        "incident.cause == 'power_brake'",
+        name="brake",
     ),
 )
 

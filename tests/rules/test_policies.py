@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 import rules
-from rules.conditions import FACTS
 from rules.document import policy_schema, policy_schema_text
+from rules.facts import FACTS
 from rules.loading import builtin_policy_files, load_builtin_policies, load_policies
 from rules.policy import Expectation, Policy, PolicyStatus, Verb
 from rules.rails import RailsSettings
@@ -31,6 +31,16 @@ def test_every_policy_has_the_name_of_its_file() -> None:
         "gpu-lost-notify",
         "gpu-error-notify",
         "slow-fault-notify",
+        "supply-sag-notify",
+        "supply-sag-power-cap",
+        "supply-sag-checkpoint",
+        "supply-sag-drain",
+        "supply-sag-page",
+        "weak-supply-start-ramp",
+        "airflow-fan",
+        "airflow-clock-cap",
+        "gpu-lost-drain",
+        "joint-ageing-clock-cap",
     }
 
 
@@ -53,19 +63,31 @@ def test_the_schema_refuses_what_the_loader_refuses() -> None:
             jsonschema.validate({**document, **change}, policy_schema())
 
 
+def test_the_schema_bounds_what_the_loader_bounds() -> None:
+    text = policy_schema_text()
+    assert not re.findall(r'"(gt|ge|lt|le)":', text), "words of pydantic, to which no other checker listens"
+    clock = policy_schema()["$defs"]["ClockDocument"]["properties"]["hold_v"]["anyOf"][0]
+    assert (clock["exclusiveMinimum"], clock["maximum"]) == (0, 60)
+
+
 def test_the_committed_schema_is_in_step() -> None:
     committed = Path(str(rules.__file__)).parent / "policy.schema.json"
     assert committed.read_text(encoding="utf-8") == policy_schema_text()
     json.loads(policy_schema_text())
 
 
-def test_only_caps_on_a_supply_reach_beyond_the_gpu_at_fault() -> None:
+def test_only_what_answers_a_supply_or_the_air_reaches_beyond_the_gpu_at_fault() -> None:
     reach = {name: policy.then.target for name, policy in POLICIES.items() if policy.then.target is not None}
     assert reach == {
         "supply-sag-clock-cap": "all_gpus_of_supply",
         "power-brake-clock-cap": "all_gpus_of_supply",
         "thermal-interface-clock-cap": "this_gpu",
         "thermal-margin-clock-cap": "this_gpu",
+        "supply-sag-power-cap": "all_gpus_of_supply",
+        "weak-supply-start-ramp": "all_gpus_of_supply",
+        "joint-ageing-clock-cap": "all_gpus_of_supply",
+        "airflow-fan": "all_gpus",
+        "airflow-clock-cap": "all_gpus",
     }
 
 

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.cap import choose_clock
+from rules.cap import choose
+from rules.knobs import Scale
 from rules.node import GpuState, NodeState
-from rules.policy import ClockRule
+from rules.policy import SettingRule
 from rules.two_level import SAMPLES_MIN, supply_state
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
 from simulator.plant.plant import Plant, default_settings
 from simulator.sensors.bank import SensorBank
+from telemetry.knobs import KnobKind
 from telemetry.records import Cause
 from tests.rules.scenes import CLOCKS_MHZ, GPUS, incident, topology
 
@@ -107,15 +109,15 @@ def test_the_computed_cap_holds_its_voltage_on_the_simulated_plant(seed: int) ->
         root="node:box",
         numbers={"limit_v": 11.40, "minimum_v": lowest_v},
     )
-    clock_mhz = choose_clock(
-        ClockRule(hold_v=HOLD_V),
+    clock_mhz = choose(
+        SettingRule(hold_v=HOLD_V),
         found,
         NodeState(gpus=gpus, supplies=supplies),
         targets=GPUS,
         topology=topology(2),
-        clocks_mhz=CLOCKS_MHZ,
-        in_force_mhz=1530.0,
-    ).clock_mhz
+        scale=Scale(knob=KnobKind.CLOCK, settings=CLOCKS_MHZ),
+        in_force=1530.0,
+    ).setting
     assert clock_mhz is not None
     capped = np.full(4, clock_mhz)
     plant.obey(dataclasses.replace(default_settings(node_file), app_clock_mhz=capped))

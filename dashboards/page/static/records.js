@@ -6,7 +6,7 @@ import { nowMs, state } from "./stream.js";
 
 const MOST_CLOSED = 8;
 const MOST_LINES = 40;
-const VERDICTS = { execute: "Decision", recommend: "Recommendation", observe: "Would act", refuse: "Refused" };
+const VERDICTS = { execute: "Decision", recommend: "Recommendation", observe: "Would act", refuse: "Refused", pending: "Waits" };
 let announced = null; // ids told to screen readers; null until the first drawing
 
 const nameOf = (id) => state.entities.find((entity) => entity.id === id)?.name ?? id ?? "the node";
@@ -28,6 +28,9 @@ export function drawRecords() {
   const active = incidents.filter((incident) => incident.state !== "closed");
   const closed = incidents.filter((incident) => incident.state === "closed").slice(0, MOST_CLOSED);
   fill("incidents", [...active.map(incidentCard), closed.length && closedList(closed)], "No incident is open.");
+  const waiting = state.records.decisions.filter((decision) => decision.verdict === "pending");
+  byId("approvals").hidden = waiting.length === 0;
+  fill("approvals", waiting.map(approvalCard), "");
   fill("actions", groups(actions.filter(inForce)).map(actionCard), "Nothing is set by railwatch.");
   fill("log", [logList()], "");
   setText(byId("incidents-title"), active.length ? `Incidents · ${active.length} active` : "Incidents");
@@ -112,7 +115,7 @@ function answer(incident) {
         element(
           "strong",
           {},
-          { execute: "Acted: ", recommend: "Would act: ", observe: "Observed: ", refuse: "Refused: " }[
+          { execute: "Acted: ", recommend: "Would act: ", observe: "Observed: ", refuse: "Refused: ", pending: "Waits for a person: " }[
             decision.verdict
           ] ?? "",
         ),
@@ -148,6 +151,38 @@ function closedList(incidents) {
     element("summary", {}, `Closed · ${incidents.length}`),
     element("ul", {}, incidents.map(line)),
   );
+}
+
+/** What waits for a person, and a button for each answer; who holds `page.act_token` may press them. */
+function approvalCard(decision) {
+  const button = (answer, words) => {
+    const made = element("button", { type: "button", "data-answer": answer }, words);
+    made.addEventListener("click", () => answerTo(decision.id, answer));
+    return made;
+  };
+  return element(
+    "article",
+    { class: "action", "data-decision": decision.id },
+    element("p", {}, decisionText(decision)),
+    element("p", { class: "foot dim" }, decision.expires_ns ? ["until ", stamp(decision.expires_ns)] : null),
+    element("p", {}, button("approve", "Approve"), " ", button("reject", "Reject")),
+  );
+}
+
+async function answerTo(id, answer) {
+  const who = prompt("Your name");
+  const token = who && (sessionStorage.getItem("act_token") || prompt("The token to act (page.act_token)"));
+  if (!token) return;
+  const said = byId("approvals").querySelector(".said");
+  setText(said, "…");
+  const reply = await fetch(`/api/v1/approvals/${encodeURIComponent(id)}`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ answer, who }),
+  }).catch((error) => ({ text: () => String(error), status: 0 }));
+  if (reply.status === 403) sessionStorage.removeItem("act_token");
+  else sessionStorage.setItem("act_token", token);
+  setText(said, reply.ok ? (await reply.json()).message : await reply.text());
 }
 
 /** Actions that say the same of several GPUs become one card. */

@@ -22,6 +22,15 @@ class Client:
     ) -> httpx.Response:
         return asyncio.run(self._get(path, params, headers))
 
+    def post(self, path: str, body: object, *, headers: Mapping[str, str] | None = None) -> httpx.Response:
+        async def asked() -> httpx.Response:
+            async with httpx.AsyncClient(
+                transport=self._transport, base_url=self._base_url, cookies=self._cookies
+            ) as client:
+                return await client.post(path, json=body, headers=dict(headers or {}))
+
+        return asyncio.run(asked())
+
     async def _get(
         self, path: str, params: Mapping[str, str | float] | None, headers: Mapping[str, str | bytes] | None
     ) -> httpx.Response:

@@ -126,6 +126,7 @@ def test_the_description_covers_every_path_and_loads_nothing_from_elsewhere(sett
         "incidents",
         "incidents/{incident_id}",
         "actions",
+        "approvals",
         "events",
         "live",
     )

@@ -1,0 +1,45 @@
+"""The one path of /api/v1 that acts: a person's yes or no to a decision that waits."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, HTTPException
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+from dashboards.page.live import record_json
+from dashboards.page.shapes import EventShape
+from dashboards.page.source import AnswerPort, PageSource
+from rules.words import WHO_MAX, WHY_MAX
+from telemetry.records import Verdict
+
+_Line = StringConstraints(strip_whitespace=True, pattern=r"^[^\x00-\x1f]*$")
+
+
+class Answer(BaseModel):
+    """What a person says, and who that is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    answer: Literal["approve", "reject"]
+    who: Annotated[str, _Line, StringConstraints(min_length=1, max_length=WHO_MAX)]
+    why: Annotated[str, _Line, StringConstraints(max_length=WHY_MAX)] = ""
+
+
+def answer_router(source: PageSource, answers: AnswerPort) -> APIRouter:
+    """Build the path; who may ask for it is the business of `dashboards.page.access.Gate`."""
+    router = APIRouter(prefix="/api/v1", tags=["acting"], default_response_class=JSONResponse)
+
+    @router.post(
+        "/approvals/{decision_id}",
+        summary="Approve or reject a decision that waits",
+        description="Needs the token of `page.act_token`. Gives the record of what was said, once it was heard.",
+        responses={200: {"model": EventShape}, 403: {}, 404: {}, 503: {"description": "Nobody heard it."}},
+    )
+    def answer(decision_id: str, given: Answer) -> JSONResponse:
+        decisions = source.records().decisions
+        if not any(one.id == decision_id and one.verdict is Verdict.PENDING for one in decisions):
+            raise HTTPException(404, f"{decision_id} does not wait for a person; GET /api/v1/approvals lists what does")
+        approve = given.answer == "approve"
+        return JSONResponse(record_json(answers.answer(decision_id, approve=approve, who=given.who, why=given.why)))
+
+    return router

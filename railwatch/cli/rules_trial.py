@@ -1,0 +1,223 @@
+"""``railwatch rules test``: the cases of policies, and what policies would have done to what was recorded."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from railwatch.cli.output import print_json, print_problems, print_table
+from railwatch.cli.place import ConfigFile, JsonFlag, open_records
+from railwatch.config.loading import load_config
+from railwatch.pipeline import pipeline_settings
+from railwatch.recorded_run import recordings_dir
+from railwatch.trial import Answer, Beside, Trial, answers_of, try_out
+from rules.loading import builtin_policy_files, load_policies
+from rules.testing import run_cases
+from telemetry.clock import NS_PER_S, SystemClock, iso_utc
+from telemetry.durations import parse_duration_s
+from telemetry.errors import ConfigError, Problem
+from telemetry.recording import Recording, read_recording
+from telemetry.records import Action, Record, Verdict
+
+
+def try_policies(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Policy files or folders whose cases to run; none runs the built-in ones."),
+    ] = None,
+    recording: Annotated[
+        Path | None,
+        typer.Option(help="Replay this .parquet or .csv: what the policies would have done, beside what was."),
+    ] = None,
+    from_store: Annotated[
+        Path | None,
+        typer.Option(help="The same for every recording in this data folder, beside the records kept there."),
+    ] = None,
+    rules: Annotated[
+        Path | None, typer.Option(help="Decide by the policies of this folder, not by those in force.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="From this UTC time on, or this long before the end, such as 7d.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Up to this UTC time, or this long before the end.")] = None,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run the cases that every policy carries, or try policies on what happened; exit status 1 where a case fails.
+
+    On a recording nothing is carried out, and the samples stay as they were: from the first difference on it says what
+    the policies ask for, not what would have come of it.
+    """
+    if recording is None and from_store is None:
+        if rules is not None or since is not None or until is not None:
+            raise typer.BadParameter("--rules, --since and --until go with --recording or --from-store")
+        _run_cases(paths or [], as_json=as_json)
+        return
+    if paths or (recording is not None and from_store is not None):
+        raise typer.BadParameter("one of --recording, --from-store and PATHS; --rules names other policies")
+    policies = None if rules is None else load_policies((rules,))
+    config = load_config(config_file, os.environ)
+
+    def tried(read: Recording, done: Sequence[Record] | None) -> Trial:
+        settings = pipeline_settings(config, simulated=bool(read.meta.simulated))
+        return try_out(read, settings if policies is None else replace(settings, policies=policies), done=done)
+
+    if recording is not None:
+        read = read_recording(recording)
+        first_ns, last_ns = read.span_ns or (0, 0)
+        span = _span(since, until, end_ns=last_ns, first_ns=first_ns)
+        _show_trial(recording, _cut(tried(read, None), span), as_json=as_json)
+    elif from_store is not None:
+        span = _span(since, until, end_ns=SystemClock().utc_ns(), first_ns=0)
+        _try_store(from_store, span, tried, as_json=as_json)
+
+
+def _run_cases(paths: Sequence[Path], *, as_json: bool) -> None:
+    try:
+        policies = load_policies(tuple(paths) if paths else builtin_policy_files())
+    except ConfigError as err:
+        print_problems(err.problems, as_json=as_json)
+        raise typer.Exit(2) from err
+    results = run_cases(policies)
+    width = max((len(policy.id) for policy in policies), default=0)
+    for result in results:
+        if as_json:
+            fields: dict[str, Any] = {"policy": result.policy_id, "case": result.case, "passed": result.passed}
+            print_json({**fields, "problems": list(result.problems)})
+            continue
+        typer.echo(f"{'pass' if result.passed else 'FAIL'}  {result.policy_id:<{width}}  {result.case}")
+        for problem in result.problems:
+            typer.echo(f"      {problem}")
+    failed = sum(not result.passed for result in results)
+    if not as_json:
+        typer.echo(f"{len(policies)} policies, {len(results)} cases, {failed} failed")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _try_store(data_dir: Path, span: tuple[int, int], tried: Any, *, as_json: bool) -> None:
+    """Try every recording of a data folder; what was decided while none was written cannot be judged."""
+    records = open_records(data_dir)
+    done = records.between(*span)
+    records.close()
+    covered: list[tuple[int, int]] = []
+    for path, read in _recordings(recordings_dir(data_dir), span, as_json=as_json):
+        first_ns, last_ns = read.span_ns or (0, 0)
+        covered.append((first_ns, last_ns))
+        # What became of a decision may be told after the recording has ended.
+        inside = tuple(r for r in done if isinstance(r, Action) or first_ns <= r.time_ns <= last_ns)
+        _show_trial(path, _cut(tried(read, inside), span), as_json=as_json)
+    bare = [item for item in answers_of(done) if not any(a <= item.time_ns <= b for a, b in covered)]
+    if as_json:
+        for item in bare:
+            print_json(
+                {
+                    "file": None,
+                    **_fields(Beside(time_ns=item.time_ns, would=None, was=item)),
+                    "difference": "not judged",
+                }
+            )
+        return
+    first, last = (iso_utc(time_ns)[:19] for time_ns in span)
+    typer.echo(
+        f"{data_dir}: {len(covered)} recordings, {len(bare)} decisions of which no recording tells, {first} to {last}"
+    )
+    for item in bare:
+        typer.echo(f"  {iso_utc(item.time_ns)[:19]}  {_words(item)}")
+
+
+def _recordings(folder: Path, span: tuple[int, int], *, as_json: bool) -> Iterator[tuple[Path, Recording]]:
+    """Give every recording that reaches into a time; one that a crash cut short is told, and its like go on."""
+    for path in sorted(folder.glob("*.parquet")):
+        try:
+            read = read_recording(path)
+        except ConfigError as err:
+            print_problems(err.problems, as_json=as_json)
+            continue
+        if read.span_ns is not None and read.span_ns[0] <= span[1] and read.span_ns[1] >= span[0]:
+            yield path, read
+
+
+def _cut(trial: Trial, span: tuple[int, int]) -> Trial:
+    return replace(trial, rows=tuple(row for row in trial.rows if span[0] <= row.time_ns <= span[1]))
+
+
+def _show_trial(path: Path, trial: Trial, *, as_json: bool) -> None:
+    if as_json:
+        for row in trial.rows:
+            print_json({"file": str(path), **_fields(row), "difference": row.difference})
+        for words in trial.unjudged:
+            print_json({"file": str(path), "unjudged": words})
+        return
+    rows = [
+        (
+            iso_utc(row.time_ns)[:23].replace("T", " "),
+            "-" if row.would is None else _words(row.would),
+            "-" if row.was is None else _words(row.was),
+            row.difference or "same",
+        )
+        for row in trial.rows
+    ]
+    print_table(
+        str(path), ("time", "would be done", "was done", "difference"), rows or [("", "nothing", "nothing", "")]
+    )
+    console = Console(highlight=False)
+    for words in trial.unjudged:
+        console.print(f"[yellow]not judged[/]: {escape(words)}", soft_wrap=True)
+    differ = sum(bool(row.difference) for row in trial.rows)
+    console.print(f"{len(trial.rows)} decisions, {differ} differ", highlight=False)
+
+
+def _words(answer: Answer) -> str:
+    setting = "" if answer.setting is None else f" {answer.setting:g}"
+    came = f" ({answer.came})" if answer.came else ""
+    verdict = "" if answer.verdict is Verdict.EXECUTE else f" [{answer.verdict.value}]"
+    why = f": {answer.reason}" if answer.verdict is Verdict.REFUSE else ""
+    return f"{answer.policy_id}: {answer.action}{setting} on {len(answer.targets)}{verdict}{came}{why}"
+
+
+def _fields(row: Beside) -> dict[str, Any]:
+    def told(answer: Answer | None) -> dict[str, Any] | None:
+        if answer is None:
+            return None
+        return {
+            "time": iso_utc(answer.time_ns),
+            "policy": answer.policy_id,
+            "action": answer.action,
+            "targets": list(answer.targets),
+            "setting": answer.setting,
+            "verdict": answer.verdict.value,
+            "came": answer.came,
+            "reason": answer.reason,
+        }
+
+    return {"time": iso_utc(row.time_ns), "would": told(row.would), "was": told(row.was)}
+
+
+def _span(since: str | None, until: str | None, *, end_ns: int, first_ns: int) -> tuple[int, int]:
+    start_ns = first_ns if since is None else _time_ns(since, "--since", end_ns)
+    stop_ns = end_ns if until is None else _time_ns(until, "--until", end_ns)
+    if start_ns > stop_ns:
+        found = f"{iso_utc(start_ns)[:19]} lies after {iso_utc(stop_ns)[:19]}"
+        raise ConfigError([Problem(where="--since", line=None, key="", found=found, expected="a time before --until")])
+    return start_ns, stop_ns
+
+
+def _time_ns(text: str, option: str, end_ns: int) -> int:
+    """Read a UTC time, or a duration before the end."""
+    try:
+        return end_ns - round(parse_duration_s(text) * NS_PER_S)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as err:
+        expected = "a UTC time such as 2026-03-01T12:00:00, or a duration before the end such as 7d"
+        raise ConfigError([Problem(where=option, line=None, key="", found=f"got {text!r}", expected=expected)]) from err
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * NS_PER_S)

@@ -1,0 +1,16 @@
+"""Numbers of a policy that none of its sources names."""
+
+from collections.abc import Iterator, Sequence
+
+from rules.checking.complaint import Complaint, Flaw
+from rules.policy import Policy
+from rules.thresholds import thresholds_of
+
+
+def unsourced(policies: Sequence[Policy]) -> Iterator[Complaint]:
+    """Give every number that is compared with or set, and stands in no line of the policy's source."""
+    for policy in policies:
+        for threshold in thresholds_of(policy):
+            if not threshold.sources:
+                words = f"no line of it names {threshold.value:g}, which {threshold.key} has"
+                yield Complaint(policy_id=policy.id, where=policy.where, key="source", flaw=Flaw.UNSOURCED, words=words)

@@ -1,0 +1,301 @@
+"""``railwatch rules``: layers, differences, explanations, checks, and policies tried on what was recorded."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from railwatch.cli import main
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import Frame, TableSpec
+from telemetry.recording import RecordingMeta, read_recording, write_recording
+from telemetry.records import Action, ActionState, Decision, Mode, Verdict
+from telemetry.store.records import RecordFile
+from tests.railwatch.test_cli import sagging_recording
+
+Run = Callable[..., tuple[int, str, str]]
+BEGUN_NS = 1_700_000_000 * NS_PER_S
+
+TELL = """\
+id: supply-sag-clock-cap
+status: experimental
+why: On this node a person wants to know, and no more.
+source: the operator of node 7
+when: incident.cause == 'supply_sag'
+then: {action: notify, cooldown: 10m}
+cases:
+  - {name: tells, incident: {cause: supply_sag, entity_kind: supply}, expect: {action: notify}}
+  - {name: quiet, incident: {cause: gpu_lost}, expect: none}
+"""
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["railwatch", "rules", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    for variable in [name for name in os.environ if name.startswith("RAILWATCH_")]:
+        monkeypatch.delenv(variable)
+    return call
+
+
+@pytest.fixture
+def layered(tmp_path: Path) -> str:
+    """A configuration with a site's and a node's layer over the built-in one."""
+    for name, text in (
+        ("site", TELL),
+        ("node", TELL.replace("cooldown: 10m", "cooldown: 1h").replace("  - {name: quiet", "  - {name: silent")),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "sag.yaml").write_text(text)
+    config = tmp_path / "railwatch.yaml"
+    config.write_text(f"rules: {{dirs: [{tmp_path}/site], node_dirs: [{tmp_path}/node]}}\n")
+    return str(config)
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_list_shows_layer_mode_and_what_is_replaced(run: Run, layered: str, tmp_path: Path) -> None:
+    rows = {row["id"]: row for row in objects(run("list", "--config", layered, "--json")[1])}
+    sag = rows["supply-sag-clock-cap"]
+    assert (sag["layer"], sag["action"], sag["mode"]) == ("node", "notify", "observe")
+    assert sag["replaces"] == f"{tmp_path}/site/sag.yaml"
+    assert rows["gpu-lost-notify"]["layer"] == "built-in"
+    assert rows["gpu-lost-notify"]["replaces"] is None
+    enforced = {row["mode"] for row in objects(run("list", "--simulated", "--config", layered, "--json")[1])}
+    assert "enforce" in enforced
+    status, out, _ = run("list", "--config", layered)
+    assert status == 0
+    assert out.splitlines()[1].split() == ["id", "layer", "action", "mode", "status", "replaces"]
+
+
+def test_a_policy_is_shown_with_the_file_and_every_layer_below(run: Run, layered: str, tmp_path: Path) -> None:
+    status, out, _ = run("show", "supply-sag-clock-cap", "--config", layered)
+    head, _, text = out.partition("\n")
+    assert status == 0
+    assert text == (tmp_path / "node" / "sag.yaml").read_text()
+    assert head.startswith(f"# node, {tmp_path}/node/sag.yaml; replaces the site one, {tmp_path}/site/sag.yaml; ")
+    assert "replaces the built-in one" in head
+    (shown,) = objects(run("show", "supply-sag-clock-cap", "--config", layered, "--json")[1])
+    assert shown["text"] == text
+
+
+def test_a_policy_that_is_not_there_is_told_with_those_that_are(run: Run) -> None:
+    status, out, err = run("show", "nonsense")
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "got 'nonsense'; expected one of" in err
+
+
+def test_differences_are_told_key_by_key_down_the_layers(run: Run, layered: str) -> None:
+    status, out, _ = run("diff", "supply-sag-clock-cap", "--config", layered, "--json")
+    rows = objects(out)
+    assert status == 1
+    upper = {row["key"]: (row["was"], row["is"]) for row in rows if row["layer"] == "node"}
+    assert upper["then.cooldown"] == ("10m", "1h")
+    assert set(upper) == {"then.cooldown", "cases['quiet']", "cases['silent']"}
+    assert upper["cases['quiet']"][0]["expect"] == "none", "values as they are, for programs"
+    lower = {row["key"]: row["is"] for row in rows if row["layer"] == "site"}
+    assert lower["then.action"] == "notify"
+    assert lower["then.target"] is None
+    assert "10m" in run("diff", "--config", layered)[1]
+
+
+def test_where_no_layer_changes_anything_the_answer_is_none(run: Run) -> None:
+    assert run("diff")[:2] == (0, "no layer changes anything\n")
+
+
+def test_a_policy_is_explained_in_words(run: Run) -> None:
+    status, out, _ = run("explain", "supply-sag-clock-cap")
+    assert status == 0
+    assert "cause is supply_sag" in out
+    assert "stay above 11.55 V" in out
+    assert "the mode in force is observe, so that nothing is changed" in out
+    assert "11.55 V: own choice" in out
+    (told,) = objects(run("explain", "supply-sag-clock-cap", "--simulated", "--json")[1])
+    assert {"about": "within", "words": "the mode in force is enforce"} in told["words"]
+
+
+def test_a_check_tells_errors_and_warnings_by_file_line_and_key(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        TELL.replace("id: supply-sag-clock-cap", "id: mine").replace("'supply_sag'\n", "'novelty' && false\n")
+    )
+    status, out, _ = run("check", str(path))
+    assert status == 1
+    assert f"{path}:5: when: error: unreachable: no open incident can meet it" in out
+    rows = objects(run("check", str(path), "--json")[1])
+    assert [(row["policy"], row["line"], row["level"]) for row in rows if row["flaw"] == "unreachable"] == [
+        ("mine", 5, "error")
+    ]
+
+
+def test_warnings_fail_only_where_they_are_asked_to(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(TELL.replace("id: supply-sag-clock-cap", "id: mine"))  # beside the built-in one
+    text = TELL.replace("id: supply-sag-clock-cap", "id: twin")
+    (tmp_path / "twin.yaml").write_text(text)
+    status, out, _ = run("check", str(tmp_path))
+    assert status == 0
+    assert "warning: overlapping: mine and twin both do notify" in out
+    assert run("check", str(tmp_path), "--strict")[0] == 1
+
+
+def test_a_file_with_mistakes_is_refused_by_every_command(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(TELL.replace("'supply_sag'\n", "'suply_sag'\n"))
+    for arguments in (("check", str(path)), ("test", str(path))):
+        status, _, err = run(*arguments)
+        assert status == 2
+        assert f"{path}:5: when: unknown cause 'suply_sag' in column 25; expected supply_sag perhaps" in err
+
+
+def with_done(path: Path) -> tuple[Decision, Action]:
+    """Add to a recording what a guard decided and did there: a cap on the supply's only GPU."""
+    read = read_recording(path)
+    decision = Decision(
+        id="d1",
+        time_ns=BEGUN_NS + 25 * NS_PER_S,
+        rule="by-hand",
+        incident_id="i1",
+        action="notify",
+        targets=("supply:psu0",),
+        clock_mhz=None,
+        lease_s=None,
+        mode=Mode.ENFORCE,
+        verdict=Verdict.EXECUTE,
+        reason="it sags",
+    )
+    action = Action(
+        id="a1",
+        time_ns=decision.time_ns + 1,
+        decision_id="d1",
+        incident_id="i1",
+        knob="message",
+        entity_id="supply:psu0",
+        unit="",
+        found=None,
+        wanted=None,
+        read_back=None,
+        state=ActionState.APPLIED,
+        mode=Mode.ENFORCE,
+        lease_until_ns=None,
+        owner="railwatch",
+        reason="told",
+    )
+    write_recording(path, read.frames(), topology=read.topology, meta=read.meta, records=(decision, action))
+    return decision, action
+
+
+def test_what_policies_would_have_done_stands_beside_what_was_done(run: Run, tmp_path: Path) -> None:
+    recording = tmp_path / "sag.parquet"
+    sagging_recording(recording)
+    with_done(recording)
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(TELL)
+    status, out, err = run("test", "--recording", str(recording), "--rules", str(mine), "--json")
+    assert status == 0, err
+    rows = [row for row in objects(out) if "difference" in row]
+    pairs = [((row["would"] or {}).get("policy"), (row["was"] or {}).get("policy"), row["difference"]) for row in rows]
+    assert pairs == [("supply-sag-clock-cap", "by-hand", "")]
+    assert rows[0]["was"]["came"] == "applied"
+    assert "11." in rows[0]["would"]["reason"]
+    told = [row["unjudged"] for row in objects(out) if "unjudged" in row]
+    assert any("power_brake" in words for words in told), "no GPU table, so no brake"
+    assert any("which clocks the GPUs support" in words for words in told)
+
+
+def quiet_recording(path: Path) -> tuple[Decision, Action]:
+    """Forty seconds of a healthy supply, once a second, in which something was done all the same."""
+    supply = Entity(kind=EntityKind.SUPPLY, key="psu0", name="psu0")
+    spec = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=(supply,), signals=("voltage_v",))
+    values = np.full((41, 1, 1), 12.0)
+    time_ns = BEGUN_NS + np.arange(41) * NS_PER_S
+    frame = Frame(spec=spec, time_ns=time_ns, values=values, fresh=np.ones(values.shape, dtype=bool))
+    meta = RecordingMeta(node="box", simulated=True)
+    write_recording(path, [frame], topology=Topology(entities=(supply,)), meta=meta)
+    return with_done(path)
+
+
+def test_a_part_of_a_recording_can_be_named_by_time_or_by_how_long_ago(run: Run, tmp_path: Path) -> None:
+    recording = tmp_path / "sag.parquet"
+    quiet_recording(recording)
+
+    def rows(*span: str) -> int:
+        _, out, err = run("test", "--recording", str(recording), *span, "--json")
+        assert not err
+        return sum("difference" in row for row in objects(out))
+
+    assert rows() == 1
+    assert rows("--since", "5s") == 0
+    assert rows("--since", "30s", "--until", "5s") == 1
+    assert rows("--until", "2023-11-14T22:13:22Z") == 0
+    for wrong in (("--since", "monday"), ("--since", "1s", "--until", "10s")):
+        status, _, err = run("test", "--recording", str(recording), *wrong)
+        assert status == 2
+        assert err.startswith("railwatch: --since: ")
+
+
+def test_without_supply_currents_it_says_what_it_could_not_judge(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "volts.csv"
+    rows = [f"{BEGUN_NS + k * NS_PER_S // 10},supply,psu0,voltage_v,{12.0 - 0.05 * (k > 50)}," for k in range(100)]
+    path.write_text("time_ns,kind,entity,signal,value,text\n" + "\n".join(rows) + "\n")
+    status, out, err = run("test", "--recording", str(path))
+    assert status == 0, err
+    assert "no supply currents: no source resistance" in out
+    assert "the recording holds no decisions of its own" in out
+    assert "0 decisions, 0 differ" in out
+
+
+def test_a_data_folder_is_tried_recording_by_recording(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    decision, action = quiet_recording(folder / "quiet.parquet")
+    lonely = replace(decision, id="d0", time_ns=BEGUN_NS - 3600 * NS_PER_S)
+    records = RecordFile(tmp_path / "records", simulated=True)
+    later = replace(action, time_ns=action.time_ns + 600 * NS_PER_S, state=ActionState.RELEASED)
+    records.append([lonely, decision, action, later])
+    records.close()
+    status, out, err = run("test", "--from-store", str(tmp_path), "--since", "2023-11-01", "--json")
+    assert status == 0, err
+    differences = [row["difference"] for row in objects(out) if "difference" in row]
+    assert differences == ["would not be done", "not judged"]
+    assert objects(out)[0]["was"]["came"] == "applied, released", "what came of it after the recording had ended"
+    assert (
+        "1 decisions of which no recording tells"
+        in run("test", "--from-store", str(tmp_path), "--since", "2023-11-01")[1]
+    )
+    assert run("test", "--from-store", str(tmp_path), "--since", "1d", "--json")[1] == ""
+    assert run("test", "--from-store", str(tmp_path / "nowhere"))[0] == 3
+    whole = (folder / "quiet.parquet").read_bytes()
+    (folder / "cut.parquet").write_bytes(whole[: len(whole) // 2])
+    status, out, err = run("test", "--from-store", str(tmp_path), "--since", "2023-11-01")
+    assert status == 0
+    assert "cut.parquet: (file): not Parquet" in err
+    assert "1 recordings, 1 decisions of which no recording tells" in out, "one that a crash cut short keeps no other"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--since", "7d"),
+        ("--rules", "x"),
+        ("a.yaml", "--recording", "b.csv"),
+        ("--recording", "b.csv", "--from-store", "c"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(run: Run, arguments: tuple[str, ...]) -> None:
+    assert run("test", *arguments)[0] == 2
