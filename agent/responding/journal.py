@@ -1,0 +1,293 @@
+"""The write-ahead journal of the responder: what is to be done, what was begun, and what is held, in one SQLite file.
+
+Every change is one transaction that is on the disk before anything is done outside. How far the guard's journal was
+taken in stands in the same transaction as the work that came of it, and a report in the same one as the change that it
+reports: a kill at any point neither loses nor repeats either.
+"""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from agent.responding.work import Hold, Phase, Task, Work
+from telemetry.clock import NS_PER_S
+from telemetry.errors import EnvironmentLacksError
+from telemetry.journal import Position
+from telemetry.records import Action, Decision, Incident, IncidentState, from_json, to_json
+from telemetry.store.sqlite import open_database, open_read_only, transaction
+
+FILE_NAME = "responder.sqlite"
+_VERSION = 1
+_WHAT = "responder's journal"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS place (journal TEXT PRIMARY KEY, position TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS incidents (id TEXT PRIMARY KEY, record TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS work (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL UNIQUE, actuator TEXT NOT NULL, task TEXT NOT NULL,
+    phase TEXT NOT NULL, decision TEXT NOT NULL, incident TEXT, incident_id TEXT NOT NULL, tries INTEGER NOT NULL,
+    due_ns INTEGER NOT NULL, changed_ns INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS work_phase ON work (phase, actuator, seq);
+CREATE TABLE IF NOT EXISTS holds (
+    actuator TEXT NOT NULL, target TEXT NOT NULL, hold TEXT NOT NULL, PRIMARY KEY (actuator, target));
+CREATE TABLE IF NOT EXISTS barred (
+    actuator TEXT NOT NULL, incident_id TEXT NOT NULL, PRIMARY KEY (actuator, incident_id));
+CREATE TABLE IF NOT EXISTS outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, record TEXT NOT NULL)
+"""
+_OWED = """
+SELECT EXISTS (SELECT 1 FROM holds) OR EXISTS (SELECT 1 FROM outbox) OR EXISTS (SELECT 1 FROM work WHERE phase <> ?)
+"""
+# How long work that is over is remembered, so that it is not done again: far longer than a journal is read again.
+# Own choice.
+REMEMBER_NS = 30 * 86_400 * NS_PER_S
+_HOLD: TypeAdapter[Hold] = TypeAdapter(Hold)
+
+
+def is_owed(folder: Path) -> bool:
+    """Say whether an earlier run left something to do or to give back there; True where that cannot be told."""
+    path = folder / FILE_NAME
+    if not path.exists():
+        return False
+    try:
+        with closing(open_read_only(path, version=_VERSION)) as file:
+            return bool(file.execute(_OWED, (Phase.OVER.value,)).fetchone()[0])
+    except (EnvironmentLacksError, sqlite3.Error):
+        return True  # the responder that is started over it says why
+
+
+class WorkJournal:
+    """The journal of one state folder; any thread may use it, one process alone.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        The file cannot be written, or another process has it.
+    TransientError
+        From every change, where the disk takes nothing now; nothing of the change counts then.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / FILE_NAME
+        self._lock = threading.Lock()
+        self._file = open_database(path, schema=_SCHEMA, version=_VERSION)
+        try:
+            # FULL: a drain outlives a power cut of this node, so its entry has to.
+            self._file.execute("PRAGMA synchronous=FULL")
+            self._file.execute("PRAGMA locking_mode=EXCLUSIVE")
+            self._file.execute("BEGIN EXCLUSIVE")
+            self._file.execute("COMMIT")
+        except sqlite3.Error as err:
+            self._file.close()
+            raise EnvironmentLacksError(f"{path}: {err}; expected to be the only responder") from err
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._file.close()
+
+    # What comes in.
+
+    def position(self, journal: str) -> Position | None:
+        """Give up to where a journal was taken in, None where nothing of it was."""
+        with self._lock:
+            row = self._file.execute("SELECT position FROM place WHERE journal = ?", (journal,)).fetchone()
+        return None if row is None else tuple(json.loads(row[0]))
+
+    def take_in(
+        self,
+        works: Sequence[Work],
+        incidents: Iterable[Incident],
+        *,
+        journal: str,
+        position: Position,
+        now_ns: int,
+        actions: Sequence[Action] = (),
+    ) -> int:
+        """Keep new work and how far a journal was read, both or neither; gives how much of it was new."""
+        with self._lock, transaction(self._file, _WHAT):
+            for incident in incidents:
+                self._keep_incident(incident)
+            before = self._file.total_changes
+            for work in works:
+                self._file.execute(
+                    "INSERT OR IGNORE INTO work "
+                    "(token, actuator, task, phase, decision, incident, incident_id, tries, due_ns, changed_ns) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, ?)",
+                    (
+                        work.token,
+                        work.actuator,
+                        work.task.value,
+                        Phase.WAITING.value,
+                        json.dumps(to_json(work.decision)),
+                        None if work.incident is None else json.dumps(to_json(work.incident)),
+                        work.decision.incident_id,
+                        now_ns,
+                    ),
+                )
+            fresh = self._file.total_changes - before
+            self._report(actions)
+            self._file.execute("INSERT OR REPLACE INTO place VALUES (?, ?)", (journal, json.dumps(list(position))))
+            self._file.execute(
+                "DELETE FROM work WHERE phase = ? AND changed_ns < ?", (Phase.OVER.value, now_ns - REMEMBER_NS)
+            )
+        return fresh
+
+    def drop_waiting(self, *, now_ns: int) -> None:
+        """Forget what waits, and the incidents that it was about: they belong to a node that is gone."""
+        with self._lock, transaction(self._file, _WHAT):
+            self._file.execute(
+                "UPDATE work SET phase = ?, changed_ns = ? WHERE phase = ?",
+                (Phase.OVER.value, now_ns, Phase.WAITING.value),
+            )
+            self._file.execute("DELETE FROM incidents")
+            self._file.execute("DELETE FROM barred")
+
+    def incident(self, incident_id: str) -> Incident | None:
+        """Give an incident as it was last told; None where it is not known or over."""
+        with self._lock:
+            row = self._file.execute("SELECT record FROM incidents WHERE id = ?", (incident_id,)).fetchone()
+        record = None if row is None else from_json(json.loads(row[0]))
+        return record if isinstance(record, Incident) else None
+
+    def sent_for(self, incident_id: str, actuator: str) -> tuple[Work, ...]:
+        """Give what one actuator was told for an incident, recoveries left out."""
+        with self._lock:
+            rows = self._file.execute(
+                f"{_SELECT} WHERE incident_id = ? AND actuator = ? AND task = ? ORDER BY seq",
+                (incident_id, actuator, Task.SEND.value),
+            ).fetchall()
+        return tuple(_work(row) for row in rows)
+
+    # What is done.
+
+    def waiting(self, actuator: str) -> tuple[tuple[Work, int], ...]:
+        """Give what waits for an actuator in the order in which it came, each with when it is due."""
+        return self._in_phase(actuator, Phase.WAITING)
+
+    def begun(self, actuator: str) -> tuple[Work, ...]:
+        """Give what was begun and never ended: an earlier process was killed in the middle of it."""
+        return tuple(work for work, _ in self._in_phase(actuator, Phase.BEGUN))
+
+    def begin(self, work: Work, *, now_ns: int) -> None:
+        """Write down that this is about to be done."""
+        self._move(work, Phase.BEGUN, due_ns=0, now_ns=now_ns)
+
+    def put_back(self, work: Work, *, due_ns: int, now_ns: int, actions: Sequence[Action] = ()) -> None:
+        """Write down that this is to be tried again, and when."""
+        self._move(work, Phase.WAITING, due_ns=due_ns, now_ns=now_ns, actions=actions)
+
+    def end(self, work: Work, *, now_ns: int, actions: Sequence[Action]) -> None:
+        """Write down that this is over, and what came of it."""
+        self._move(work, Phase.OVER, due_ns=0, now_ns=now_ns, actions=actions)
+
+    def _move(self, work: Work, phase: Phase, *, due_ns: int, now_ns: int, actions: Sequence[Action] = ()) -> None:
+        with self._lock, transaction(self._file, _WHAT):
+            self._file.execute(
+                "UPDATE work SET phase = ?, tries = ?, due_ns = ?, changed_ns = ? WHERE token = ?",
+                (phase.value, work.tries, due_ns, now_ns, work.token),
+            )
+            self._report(actions)
+
+    def holds(self, actuator: str) -> tuple[Hold, ...]:
+        """Give what is held of one actuator."""
+        with self._lock:
+            rows = self._file.execute("SELECT hold FROM holds WHERE actuator = ?", (actuator,)).fetchall()
+        return tuple(_HOLD.validate_json(row[0]) for row in rows)
+
+    def held(self) -> tuple[tuple[str, str], ...]:
+        """Give actuator and target of everything that is held."""
+        with self._lock:
+            rows = self._file.execute("SELECT actuator, target FROM holds ORDER BY 1, 2").fetchall()
+        return tuple((actuator, target) for actuator, target in rows)
+
+    def keep_hold(
+        self,
+        hold: Hold,
+        *,
+        now_ns: int,
+        over: Work | None = None,
+        actions: Sequence[Action] = (),
+        barred: Iterable[str] = (),
+    ) -> None:
+        """Write down what is held, together with the work that this ends and what is told of it."""
+        with self._lock, transaction(self._file, _WHAT):
+            if not hold.is_over:
+                self._file.execute(
+                    "INSERT OR REPLACE INTO holds VALUES (?, ?, ?)",
+                    (hold.actuator, hold.target, _HOLD.dump_json(hold).decode()),
+                )
+            else:
+                self._file.execute("DELETE FROM holds WHERE actuator = ? AND target = ?", (hold.actuator, hold.target))
+            self._file.executemany(
+                "INSERT OR IGNORE INTO barred VALUES (?, ?)", [(hold.actuator, incident) for incident in barred]
+            )
+            if over is not None:
+                self._file.execute(
+                    "UPDATE work SET phase = ?, changed_ns = ? WHERE token = ?",
+                    (Phase.OVER.value, now_ns, over.token),
+                )
+            self._report(actions)
+
+    def is_barred(self, actuator: str, incident_id: str) -> bool:
+        """Say whether somebody else took back what this incident had switched on."""
+        with self._lock:
+            found = self._file.execute(
+                "SELECT 1 FROM barred WHERE actuator = ? AND incident_id = ?", (actuator, incident_id)
+            ).fetchone()
+        return found is not None
+
+    # What is told.
+
+    def outbox(self) -> tuple[tuple[int, Action], ...]:
+        """Give what is to be told and is not yet, in order."""
+        with self._lock:
+            rows = self._file.execute("SELECT seq, record FROM outbox ORDER BY seq").fetchall()
+        told = ((seq, from_json(json.loads(text))) for seq, text in rows)
+        return tuple((seq, record) for seq, record in told if isinstance(record, Action))
+
+    def told(self, seq: int) -> None:
+        """Forget what was told up to here."""
+        with self._lock, transaction(self._file, _WHAT):
+            self._file.execute("DELETE FROM outbox WHERE seq <= ?", (seq,))
+
+    def count(self, phase: Phase) -> int:
+        """Give how much work stands in that phase."""
+        with self._lock:
+            row = self._file.execute("SELECT count(*) FROM work WHERE phase = ?", (phase.value,)).fetchone()
+        return int(row[0])
+
+    def _in_phase(self, actuator: str, phase: Phase) -> tuple[tuple[Work, int], ...]:
+        with self._lock:
+            rows = self._file.execute(
+                f"{_SELECT} WHERE phase = ? AND actuator = ? ORDER BY seq", (phase.value, actuator)
+            ).fetchall()
+        return tuple((_work(row), row[6]) for row in rows)
+
+    def _keep_incident(self, incident: Incident) -> None:
+        if incident.state is IncidentState.CLOSED:
+            self._file.execute("DELETE FROM incidents WHERE id = ?", (incident.id,))
+            self._file.execute("DELETE FROM barred WHERE incident_id = ?", (incident.id,))
+        else:
+            self._file.execute(
+                "INSERT OR REPLACE INTO incidents VALUES (?, ?)", (incident.id, json.dumps(to_json(incident)))
+            )
+
+    def _report(self, actions: Sequence[Action]) -> None:
+        self._file.executemany(
+            "INSERT INTO outbox (record) VALUES (?)", [(json.dumps(to_json(action)),) for action in actions]
+        )
+
+
+_SELECT = "SELECT token, actuator, task, decision, incident, tries, due_ns FROM work"
+
+
+def _work(row: tuple[str, str, str, str, str | None, int, int]) -> Work:
+    decision = from_json(json.loads(row[3]))
+    incident = None if row[4] is None else from_json(json.loads(row[4]))
+    if not isinstance(decision, Decision) or not (incident is None or isinstance(incident, Incident)):
+        raise ValueError(f"{row[0]} stands for no decision")
+    return Work(token=row[0], actuator=row[1], task=Task(row[2]), decision=decision, incident=incident, tries=row[5])

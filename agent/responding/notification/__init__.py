@@ -1,0 +1,1 @@
+"""Telling people of incidents: what is said, to whom, and that it arrives."""

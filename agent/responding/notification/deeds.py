@@ -1,0 +1,72 @@
+"""What railwatch decided and did about an incident, in words, out of the journals of its processes."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from telemetry.journal import JournalReader
+from telemetry.records import Action, ActionState, Decision, Mode, Record, Verdict
+
+# Own choice: incidents of which decisions are remembered; those not told of for longest go first.
+_MOST_INCIDENTS = 256
+# A notification is what these words stand in.
+_NOTIFY = "notify"
+_TRIED = {
+    ActionState.APPLIED: "done",
+    ActionState.DONE: "done",
+    ActionState.RENEWED: "holds",
+    ActionState.RELAXED: "loosened",
+    ActionState.EXPIRED: "its lease ran out",
+    ActionState.RELEASED: "given back",
+    ActionState.REFUSED: "refused",
+    ActionState.FAILED: "failed",
+}
+
+
+class Deeds:
+    """Follows journals; reads what is new when it is asked."""
+
+    def __init__(self, readers: Sequence[JournalReader]) -> None:
+        self._readers = tuple(readers)
+        self._words: OrderedDict[str, dict[str, str]] = OrderedDict()
+
+    def of(self, incident_id: str) -> tuple[str, ...]:
+        """Give what was decided and done about an incident, the newest word on each action."""
+        for reader in self._readers:
+            self._take(reader.read())
+        return tuple(self._words.get(incident_id, {}).values())
+
+    def _take(self, records: Iterable[Record]) -> None:
+        for record in records:
+            match record:
+                case Decision() if record.action != _NOTIFY:
+                    self._note(record.incident_id, record.action, _decided(record))
+                case Action() if record.knob != _NOTIFY:
+                    self._note(record.incident_id, f"{record.knob} {record.entity_id}", _acted(record))
+
+    def _note(self, incident_id: str, subject: str, words: str) -> None:
+        known = self._words.setdefault(incident_id, {})
+        known.pop(subject, None)
+        known[subject] = words
+        self._words.move_to_end(incident_id)
+        while len(self._words) > _MOST_INCIDENTS:
+            self._words.popitem(last=False)
+
+
+def _decided(decision: Decision) -> str:
+    match decision.verdict:
+        case Verdict.EXECUTE:
+            return f"decided on {decision.action}: {decision.reason}"
+        case Verdict.PENDING:
+            return f"{decision.action} waits for a person ({decision.reason}): railwatch actions approve {decision.id}"
+        case Verdict.REFUSE:
+            return f"no {decision.action}: {decision.reason}"
+        case _:
+            return f"would choose {decision.action} (mode {decision.mode.value}, nothing done): {decision.reason}"
+
+
+def _acted(action: Action) -> str:
+    setting = "" if action.wanted is None else f" {action.wanted:g} {action.unit}".rstrip()
+    would = "" if action.mode is Mode.ENFORCE else f" (mode {action.mode.value}, nothing done)"
+    ends = action.state in (ActionState.REFUSED, ActionState.FAILED, ActionState.EXPIRED)
+    why = f": {action.reason}" if ends else ""
+    return f"{action.knob}{setting} on {action.entity_id}: {_TRIED[action.state]}{would}{why}"

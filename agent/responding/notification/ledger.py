@@ -1,0 +1,220 @@
+"""What was told and what waits to be: one SQLite file, bounded, that outlives a kill and a power cut."""
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.responding.notification.notice import Notice, notice_from_json, notice_to_json
+from telemetry.clock import NS_PER_S
+from telemetry.records import Severity
+from telemetry.store.sqlite import open_database, open_read_only, transaction
+
+FILE_NAME = "notification.sqlite"
+_VERSION = 1
+# `told` has each incident with the severity and the routes on which it was told; `waiting` each message of each route
+# until it is delivered. An incident that is quiet was not told because somebody asked for silence.
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS told (
+  incident TEXT PRIMARY KEY, time_ns INTEGER NOT NULL, quiet INTEGER NOT NULL, closed INTEGER NOT NULL,
+  routes TEXT NOT NULL, notice TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS waiting (
+  position INTEGER PRIMARY KEY AUTOINCREMENT, route TEXT NOT NULL, token TEXT NOT NULL, rank INTEGER NOT NULL,
+  time_ns INTEGER NOT NULL, notice TEXT NOT NULL, UNIQUE (route, token));
+CREATE TABLE IF NOT EXISTS tally (route TEXT NOT NULL, what TEXT NOT NULL, many INTEGER NOT NULL,
+  PRIMARY KEY (route, what));
+CREATE TABLE IF NOT EXISTS trouble (route TEXT PRIMARY KEY, time_ns INTEGER NOT NULL, words TEXT NOT NULL)
+"""
+# Own choice: a closed incident may be told of again by a replay for as long as this, an open one of which nothing is
+# heard belongs to a book that was lost.
+_CLOSED_KEPT_NS = 7 * 86_400 * NS_PER_S
+_OPEN_KEPT_NS = 30 * 86_400 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What was told of one incident, last; `quiet` where it was kept back."""
+
+    notice: Notice
+    routes: tuple[str, ...]
+    quiet: bool
+    closed: bool
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it was when it was told."""
+        return self.notice.severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One message of one route that is not yet delivered."""
+
+    position: int
+    notice: Notice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteState:
+    """How one route does: messages sent, lost and waiting, and what went wrong last."""
+
+    route: str
+    sent: int
+    lost: int
+    waiting: int
+    trouble: str
+
+
+class Ledger:
+    """What was told and what waits; every method may be called from any thread.
+
+    A message that is lost is counted, whatever the reason.
+
+    Parameters
+    ----------
+    most
+        How many messages may wait over all routes; beyond it the mildest go first, the oldest among them.
+    read_only
+        For a command that only looks.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        The file cannot be used.
+    """
+
+    def __init__(self, folder: Path, *, most: int = 1000, read_only: bool = False) -> None:
+        path = folder / FILE_NAME
+        self._what = str(path)
+        self._most = most
+        self._lock = threading.Lock()
+        if read_only:
+            self._connection = open_read_only(path, version=_VERSION)
+            return
+        self._connection = open_database(path, schema=_SCHEMA, version=_VERSION)
+        # A message is told once, and often just before the power goes: it has to be on the disk.
+        self._connection.execute("PRAGMA synchronous=FULL")
+
+    def told(self, incident_id: str) -> Told | None:
+        """Give what was told of an incident, None where nothing was."""
+        with self._lock:
+            row = self._connection.execute(
+                "SELECT notice, routes, quiet, closed FROM told WHERE incident = ?", (incident_id,)
+            ).fetchone()
+        return None if row is None else _told(row)
+
+    def open_told(self, route: str) -> tuple[Notice, ...]:
+        """Give what was last told on a route of each incident that is still open."""
+        with self._lock:
+            rows = self._connection.execute(
+                "SELECT notice, routes, quiet, closed FROM told WHERE closed = 0 AND quiet = 0 ORDER BY time_ns"
+            ).fetchall()
+        return tuple(told.notice for told in map(_told, rows) if route in told.routes)
+
+    def tell(self, notice: Notice, routes: Sequence[str], *, told_on: Sequence[str], quiet: bool = False) -> int:
+        """Put a message into the queue of each route and note that it was told; gives how many had to make room.
+
+        Telling the same again changes nothing. `told_on` are all routes that know of the incident.
+        """
+        body = notice_to_json(notice)
+        with self._changing():
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO waiting (route, token, rank, time_ns, notice) VALUES (?, ?, ?, ?, ?)",
+                [(route, notice.token, notice.severity.rank, notice.time_ns, body) for route in routes],
+            )
+            self._connection.execute(
+                "INSERT OR REPLACE INTO told (incident, time_ns, quiet, closed, routes, notice)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (notice.incident_id, notice.time_ns, int(quiet), int(notice.over), json.dumps(list(told_on)), body),
+            )
+            return self._make_room(notice.time_ns)
+
+    def forget(self, incident_id: str) -> None:
+        """Forget an incident of which nobody was told."""
+        with self._changing():
+            self._connection.execute("DELETE FROM told WHERE incident = ? AND quiet = 1", (incident_id,))
+
+    def waiting(self, route: str, *, most: int) -> tuple[Waiting, ...]:
+        """Give what waits on a route, the oldest first."""
+        with self._lock:
+            rows = self._connection.execute(
+                "SELECT position, notice FROM waiting WHERE route = ? ORDER BY position LIMIT ?", (route, most)
+            ).fetchall()
+        return tuple(Waiting(position=position, notice=notice_from_json(body)) for position, body in rows)
+
+    def delivered(self, route: str, positions: Sequence[int]) -> None:
+        """Take messages that arrived out of the queue."""
+        with self._changing():
+            self._remove(positions)
+            self._count(route, "sent", len(positions))
+            self._connection.execute("DELETE FROM trouble WHERE route = ?", (route,))
+
+    def lose(self, route: str, positions: Sequence[int]) -> None:
+        """Take messages that will never arrive out of the queue, and count them."""
+        with self._changing():
+            self._remove(positions)
+            self._count(route, "lost", len(positions))
+
+    def note_trouble(self, route: str, words: str, *, now_ns: int) -> None:
+        """Note why nothing arrives on a route."""
+        with self._changing():
+            self._connection.execute("INSERT OR REPLACE INTO trouble VALUES (?, ?, ?)", (route, now_ns, words))
+
+    def states(self) -> tuple[RouteState, ...]:
+        """Give how each route does of which anything is known."""
+        with self._lock:
+            tally = {(route, what): many for route, what, many in self._connection.execute("SELECT * FROM tally")}
+            waits = dict(self._connection.execute("SELECT route, count(*) FROM waiting GROUP BY route").fetchall())
+            troubles = dict(self._connection.execute("SELECT route, words FROM trouble").fetchall())
+        names = sorted({*(route for route, _ in tally), *waits, *troubles})
+        return tuple(
+            RouteState(
+                route=name,
+                sent=tally.get((name, "sent"), 0),
+                lost=tally.get((name, "lost"), 0),
+                waiting=waits.get(name, 0),
+                trouble=troubles.get(name, ""),
+            )
+            for name in names
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        with self._lock, transaction(self._connection, self._what):
+            yield
+
+    def _remove(self, positions: Sequence[int]) -> None:
+        self._connection.executemany("DELETE FROM waiting WHERE position = ?", [(one,) for one in positions])
+
+    def _count(self, route: str, what: str, many: int) -> None:
+        self._connection.execute(
+            "INSERT INTO tally VALUES (?, ?, ?) ON CONFLICT (route, what) DO UPDATE SET many = many + excluded.many",
+            (route, what, many),
+        )
+
+    def _make_room(self, now_ns: int) -> int:
+        execute = self._connection.execute
+        execute("DELETE FROM told WHERE closed = 1 AND time_ns < ?", (now_ns - _CLOSED_KEPT_NS,))
+        execute("DELETE FROM told WHERE time_ns < ?", (now_ns - _OPEN_KEPT_NS,))
+        over = execute("SELECT count(*) FROM waiting").fetchone()[0] - self._most
+        if over <= 0:
+            return 0
+        rows = execute("SELECT position, route FROM waiting ORDER BY rank, position LIMIT ?", (over,)).fetchall()
+        self._remove([position for position, _ in rows])
+        for _, route in rows:
+            self._count(route, "lost", 1)
+        return int(over)
+
+
+def _told(row: tuple[str, str, int, int]) -> Told:
+    notice, routes, quiet, closed = row
+    return Told(
+        notice=notice_from_json(notice), routes=tuple(json.loads(routes)), quiet=bool(quiet), closed=bool(closed)
+    )

@@ -1,0 +1,149 @@
+"""What a person reads: what, where, the numbers, what railwatch did, and where to look further."""
+
+from collections.abc import Sequence
+
+from agent.responding.notification.notice import Notice, NoticeKind
+from analytics.classification.answers import ANSWERS
+from analytics.classification.symptoms import SYMPTOMS
+from telemetry.clock import NS_PER_S, iso_utc
+from telemetry.durations import format_duration
+from telemetry.records import Incident, RootCause, Severity
+
+# Own choice: what still reads well on a telephone.
+_MOST_NUMBERS = 8
+_MOST_DEEDS = 6
+# Own choice: of so many incidents in one message each is told at length, and so many at all.
+_AT_LENGTH, _MOST_LISTED = 3, 20
+_MINUTE_S = 60
+
+
+def notice_of(
+    incident: Incident,
+    kind: NoticeKind,
+    *,
+    node: str,
+    now_ns: int,
+    previous: Severity | None = None,
+    deeds: Sequence[str] = (),
+    link: str = "",
+    simulated: bool = False,
+) -> Notice:
+    """Give what is to be said of an incident."""
+    return Notice(
+        token=f"{incident.id}:{kind.value}:{incident.severity.value}",
+        kind=kind,
+        time_ns=now_ns,
+        node=node,
+        incident_id=incident.id,
+        cause=incident.cause.value,
+        entity_id=incident.entity_id,
+        severity=incident.severity,
+        previous=previous,
+        opened_ns=incident.opened_ns,
+        title=_title(incident, kind, node=node, simulated=simulated),
+        summary=incident.summary,
+        text="\n".join(_lines(incident, kind, node=node, previous=previous, deeds=deeds, link=link)),
+        link=link,
+        simulated=simulated,
+        numbers=_numbers(incident),
+    )
+
+
+def trial_notice(*, node: str, now_ns: int, link: str) -> Notice:
+    """Give a message that shows that a route works."""
+    text = "This is a test: nothing is wrong. Sent by railwatch notify test."
+    return Notice(
+        token=f"test:{now_ns}",
+        kind=NoticeKind.TEST,
+        time_ns=now_ns,
+        node=node,
+        incident_id="test",
+        cause="test",
+        entity_id=f"node:{node}",
+        severity=Severity.INFO,
+        previous=None,
+        opened_ns=now_ns,
+        title=f"railwatch: test from {node}",
+        summary="a test",
+        text=text,
+        link=link,
+        simulated=False,
+        numbers=(),
+    )
+
+
+def message_of(notices: Sequence[Notice]) -> tuple[str, str]:
+    """Give title and text of one message that says all of them."""
+    if len(notices) == 1:
+        return notices[0].title, notices[0].text
+    over = sum(notice.over for notice in notices)
+    worst = max((notice.severity for notice in notices if not notice.over), key=lambda one: one.rank, default=None)
+    parts = [] if worst is None else [f"{len(notices) - over} incidents, worst {worst.value}"]
+    parts += [f"{over} recovered"] if over else []
+    nodes = sorted({notice.node for notice in notices})
+    title = f"railwatch: {', '.join(parts)}, on {', '.join(nodes[:3])}" + (" and more" if len(nodes) > 3 else "")
+    at_length = len(notices) <= _AT_LENGTH
+    shown = [
+        f"{notice.title}\n{notice.text}" if at_length else f"- {notice.title}: {notice.summary}"
+        for notice in notices[:_MOST_LISTED]
+    ]
+    left = len(notices) - _MOST_LISTED
+    if left > 0:
+        shown.append(f"and {left} more: railwatch incidents list --open")
+    elif not at_length:
+        shown.append("Look further: railwatch incidents list --open")
+    return title, ("\n\n" if at_length else "\n").join(shown)
+
+
+def _title(incident: Incident, kind: NoticeKind, *, node: str, simulated: bool) -> str:
+    what = {NoticeKind.WORSE: "now ", NoticeKind.RECOVERED: "recovered, was "}.get(kind, "")
+    where = node if incident.entity_id == f"node:{node}" else f"{node}, {incident.entity_id}"
+    note = " (simulated)" if simulated else ""
+    return f"railwatch: {what}{incident.severity.value}: {incident.cause.value} on {where}{note}"
+
+
+def _lines(
+    incident: Incident, kind: NoticeKind, *, node: str, previous: Severity | None, deeds: Sequence[str], link: str
+) -> list[str]:
+    lines = [f"What: {incident.summary}"]
+    symptom = SYMPTOMS.get(incident.cause)
+    if symptom is not None and kind is not NoticeKind.RECOVERED:
+        lines.append(f"Means: {symptom.means}")
+    others = len(set(incident.affected) - {incident.entity_id})
+    lines.append(f"Where: {node}, {incident.entity_id}" + (f" and {others} more" if others else ""))
+    lines.append(_when(incident, kind))
+    if previous is not None and kind is NoticeKind.WORSE:
+        lines.append(f"Severity: {incident.severity.value}, was {previous.value}")
+    numbers = ", ".join(f"{name} {value:g} {unit}".rstrip() for name, value, unit in _numbers(incident))
+    lines += [f"Numbers: {numbers}"] if numbers else []
+    lines += [f"railwatch: {deed}" for deed in deeds[:_MOST_DEEDS]] or ["railwatch: did nothing but tell"]
+    if kind is not NoticeKind.RECOVERED:
+        lines += _what_to_check(incident)
+    lines.append(f"Look further: railwatch explain incident {incident.id}")
+    return [*lines, f"Page: {link}"] if link else lines
+
+
+def _when(incident: Incident, kind: NoticeKind) -> str:
+    since = f"Since: {iso_utc(incident.opened_ns)[:19]}Z"
+    if kind is not NoticeKind.RECOVERED:
+        return since
+    seconds = max(0, ((incident.closed_ns or incident.time_ns) - incident.opened_ns) // NS_PER_S)
+    lasted = format_duration(float(seconds if seconds < _MINUTE_S else seconds // _MINUTE_S * _MINUTE_S))
+    return f"{since}, closed after {lasted}"
+
+
+def _what_to_check(incident: Incident) -> list[str]:
+    best = next((one for one in incident.hypotheses if one.cause is not RootCause.UNKNOWN), None)
+    if best is not None and best.cause in ANSWERS:
+        answer = ANSWERS[best.cause]
+        return [f"Likely: {answer.means} ({best.probability:.0%})", f"Check: {answer.check}"]
+    symptom = SYMPTOMS.get(incident.cause)
+    return [] if symptom is None else [f"Check: {symptom.check}"]
+
+
+def _numbers(incident: Incident) -> tuple[tuple[str, float, str], ...]:
+    """Give the newest value of each piece of evidence, in the order in which the findings tell them."""
+    newest: dict[str, tuple[float, str]] = {}
+    for finding in sorted(incident.findings, key=lambda item: item.time_ns):
+        newest.update({item.name: (item.value, item.unit) for item in finding.evidence})
+    return tuple((name, value, unit) for name, (value, unit) in newest.items())[:_MOST_NUMBERS]

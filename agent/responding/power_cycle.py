@@ -1,0 +1,259 @@
+"""Switching the node off and on through Redfish, once a person has approved it: ComputerSystem.Reset.
+
+Redfish: DMTF DSP0266 (actions, 7.12) and the schema ComputerSystem of DSP0268.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from agent.collectors.bmc.redfish_client import RedfishClient, child, children, link, words
+from agent.responding.port import Held, Order, Receipt, Switch
+from agent.responding.reset import PowerCycleSettings
+from telemetry.clock import NS_PER_S, Clock, iso_utc
+from telemetry.errors import ActionRefusedError, NotSupportedError, TransientError
+from telemetry.records import Decision, Verdict
+
+logger = logging.getLogger(__name__)
+
+ACTION = "power_cycle"
+# The parameter of a decision that says who approved it; the engine adds it when it takes a person's word.
+APPROVED_BY = "approved_by"
+FILE_NAME = "power_cycle.json"
+# Own choice: a node that needs it twice a day needs a person, and an endless loop of cycles wears what is switched.
+_EVERY_NS = 86_400 * NS_PER_S
+_SYSTEMS = "/redfish/v1/Systems"
+# Own choice: a controller shows the new state within seconds.
+_LOOK_EVERY_S = 2.0
+
+
+class Occupancy(Protocol):
+    """Who would lose work."""
+
+    def busy(self) -> Sequence[str]:
+        """Give, in words, what runs on the node now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """A scheduler's switch, and the name of the node there."""
+
+    switch: Switch
+    target: str
+
+
+class PowerCycle:
+    """Resets the node through its controller.
+
+    It refuses without a person's approval, more than once a day, while the node is not drained or still has work, and
+    what the controller does not list as allowed. The moment is on the disk before the controller is asked: the node
+    that asks is often the one that goes down.
+
+    Parameters
+    ----------
+    approver
+        Gives who approved a decision, None where nobody did.
+    drains
+        The schedulers of the node; each must have it taken out.
+    occupancies
+        Whoever knows of work on the node; none may know of any.
+    """
+
+    name = ACTION
+
+    def __init__(
+        self,
+        settings: PowerCycleSettings,
+        client: Callable[[], RedfishClient],
+        *,
+        folder: Path,
+        clock: Clock,
+        approver: Callable[[Decision], str | None],
+        drains: Sequence[Drained] = (),
+        occupancies: Sequence[Occupancy] = (),
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._path = folder / FILE_NAME
+        self._clock = clock
+        self._approver = approver
+        self._drains = tuple(drains)
+        self._occupancies = tuple(occupancies)
+
+    def check(self, order: Order) -> str:
+        """Say what would be asked of the controller; nothing more of what was asked for already."""
+        if self._kept().get("token") == order.token:
+            return f"{self._settings.reset.value} was asked for already"
+        self._admit(order, asked=False)
+        client = self._client()
+        try:
+            path, _ = self._system(client)
+            return f"would ask {client.name} for {self._settings.reset.value} of {path}"
+        finally:
+            client.close()
+
+    def send(self, order: Order) -> Receipt:
+        """Ask for the reset and wait until the node is on again."""
+        if self._kept().get("token") == order.token:
+            return self._asked_before()
+        who = self._admit(order, asked=True)
+        client = self._client()
+        try:
+            path, target = self._system(client)
+            before = client.get(path)
+            self._keep(order, who)
+            logger.warning("asking for %s of %s, approved by %s", self._settings.reset.value, path, who)
+            client.post(target, {"ResetType": self._settings.reset.value})
+            return self._read_back(client, path, before, who=who)
+        finally:
+            client.close()
+
+    def _admit(self, order: Order, *, asked: bool) -> str:
+        """Give who approved it; raises ActionRefusedError where it may not be."""
+        decision = order.decision
+        if decision.action != ACTION or order.recovery:
+            raise ActionRefusedError(f"{decision.action} is no power cycle")
+        others = [one for one in decision.targets if one != f"node:{self._settings.node}"]
+        incident_node = order.incident is not None and order.incident.entity_id == f"node:{self._settings.node}"
+        if others and not incident_node and any(one.startswith("node:") for one in others):
+            raise ActionRefusedError(f"{others[0]} is another node than {self._settings.node}")
+        who = self._approver(decision)
+        if asked and (decision.verdict is not Verdict.EXECUTE or who is None):
+            raise ActionRefusedError("no person has approved it: railwatch actions approve")
+        self._rest()
+        self._idle()
+        return who or ""
+
+    def _rest(self) -> None:
+        last_ns = self._last_ns()
+        since_ns = self._clock.utc_ns() - (last_ns or 0)
+        if last_ns is not None and since_ns < _EVERY_NS:
+            raise ActionRefusedError(f"the last one was at {iso_utc(last_ns)[:19]}Z; at most one a day")
+
+    def _idle(self) -> None:
+        if not self._drains and not self._settings.undrained:
+            raise ActionRefusedError("no scheduler is set up that could say that the node is drained: actuators.drain")
+        for drain in self._drains:
+            standing = drain.switch.read(drain.target)
+            if standing.held is Held.FREE:
+                raise ActionRefusedError(f"{drain.target} is not drained in {drain.switch.name}: {standing.words}")
+        busy = [words for occupancy in self._occupancies for words in occupancy.busy()]
+        if busy:
+            more = f" and {len(busy) - 3} more" if len(busy) > 3 else ""
+            raise ActionRefusedError(f"{self._settings.node} still works: {', '.join(busy[:3])}{more}")
+
+    def _system(self, client: RedfishClient) -> tuple[str, str]:
+        """Give the paths of the node and of its reset; NotSupportedError where that is not allowed there."""
+        path = self._settings.system or _only_system(client)
+        action = child(child(client.get(path), "Actions"), "#ComputerSystem.Reset")
+        target = words(action, "target")
+        if not target.startswith("/"):
+            raise NotSupportedError(f"{client.name}{path} has no action ComputerSystem.Reset")
+        allowed = _allowed(client, action)
+        wanted = self._settings.reset.value
+        if wanted not in allowed:
+            raise NotSupportedError(
+                f"{client.name}{path} does not allow {wanted}; it allows {', '.join(allowed) or 'nothing'}"
+            )
+        return path, target
+
+    def _read_back(self, client: RedfishClient, path: str, before: Any, *, who: str) -> Receipt:
+        """Wait until the node was seen to go and come, or to be reset."""
+        until_s = self._clock.monotonic_s() + self._settings.back_within_s
+        was, state = words(before, "LastResetTime"), "unknown"
+        seen_off = False
+        while self._clock.monotonic_s() < until_s:
+            self._clock.sleep_until(self._clock.monotonic_s() + _LOOK_EVERY_S)
+            try:
+                now = client.get(path)
+            except TransientError as err:
+                state = str(err)
+                continue
+            state = words(now, "PowerState") or "unknown"
+            seen_off = seen_off or state != "On"
+            stamp = words(now, "LastResetTime")
+            if state == "On" and (seen_off or stamp not in ("", was)):
+                return Receipt(words=f"{self._settings.reset.value}, approved by {who}: PowerState On again")
+        seen = "was never seen off" if state == "On" else "is not on"
+        told = f"{self._settings.reset.value}, approved by {who}: {path} {seen} within "
+        return Receipt(words=f"{told}{self._settings.back_within_s:g} s, PowerState {state}", done=False)
+
+    def _asked_before(self) -> Receipt:
+        """Tell what became of a reset whose answer this process never had: most often it was the node's own end."""
+        last_ns = self._last_ns() or 0
+        # CLOCK_MONOTONIC begins with the kernel: clock_gettime(2).
+        up_since_ns = self._clock.utc_ns() - round(self._clock.monotonic_s() * NS_PER_S)
+        asked = f"{self._settings.reset.value} asked for at {iso_utc(last_ns)[:19]}Z"
+        if up_since_ns > last_ns:
+            return Receipt(words=f"{asked}; the node has started since")
+        return Receipt(words=f"{asked}, the answer was lost and the node runs on; not done again", done=False)
+
+    # What was asked for, on the disk.
+
+    def _kept(self) -> dict[str, Any]:
+        try:
+            kept = json.loads(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as err:
+            raise ActionRefusedError(f"{self._path} cannot be read: when the last one was is not known") from err
+        if not isinstance(kept, dict) or not isinstance(kept.get("time_ns"), int):
+            raise ActionRefusedError(f"{self._path} does not say when the last one was; remove it to allow the next")
+        return kept
+
+    def _last_ns(self) -> int | None:
+        kept = self._kept()
+        return int(kept["time_ns"]) if kept else None
+
+    def _keep(self, order: Order, who: str) -> None:
+        kept = {
+            "time_ns": self._clock.utc_ns(),
+            "token": order.token,
+            "decision": order.decision.id,
+            "incident": order.decision.incident_id,
+            "approved_by": who,
+            "reset": self._settings.reset.value,
+        }
+        fresh = self._path.with_suffix(".new")
+        try:
+            with fresh.open("w", encoding="utf-8") as file:
+                json.dump(kept, file)
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(self._path)
+            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as err:
+            raise TransientError(f"{self._path}: {err.strerror}; nothing is done that cannot be noted before") from err
+
+
+def approver_of(decision: Decision) -> str | None:
+    """Give who approved a decision, None where nobody did."""
+    return dict(decision.parameters).get(APPROVED_BY) or None
+
+
+def _only_system(client: RedfishClient) -> str:
+    found = [path for member in children(client.get(_SYSTEMS), "Members") if (path := link(member)) is not None]
+    if len(found) != 1:
+        raise NotSupportedError(
+            f"{client.name} has {len(found)} systems: {', '.join(found) or 'none'}; name one in actuators.power_cycle"
+        )
+    return found[0]
+
+
+def _allowed(client: RedfishClient, action: Any) -> tuple[str, ...]:
+    """Give what the controller allows: beside the action, or in the resource that describes it (DSP0266 7.12)."""
+    beside = action.get("ResetType@Redfish.AllowableValues")
+    described = action.get("@Redfish.ActionInfo")
+    if not isinstance(beside, list) and isinstance(described, str) and described.startswith("/"):
+        found = [one for one in children(client.get(described), "Parameters") if words(one, "Name") == "ResetType"]
+        beside = found[0].get("AllowableValues") if found else None
+    return tuple(one for one in beside if isinstance(one, str)) if isinstance(beside, list) else ()

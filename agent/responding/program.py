@@ -1,0 +1,142 @@
+"""Runs one program by its argument vector: no shell, a clean environment, a time limit, a bounded output."""
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from telemetry.clock import Clock
+from telemetry.errors import NotPermittedError, NotSupportedError, TransientError
+
+# What is kept of the output; the rest is read and thrown away. Own choice: a reason in words.
+OUTPUT_BYTES_MAX = 16 << 10
+# What POSIX shells search for a user without a profile of his own, and where administrators' tools lie.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# How often a program that closed no output is asked whether it has ended.
+_POLL_S = 0.05
+# Between the request to end and the kill. Own choice.
+_GRACE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of a program. `status` is None where it was killed for its time, negative where a signal ended it."""
+
+    status: int | None
+    output: str
+    took_s: float
+
+    @property
+    def first_line(self) -> str:
+        """The first line of its output that says something."""
+        return next((line.strip() for line in self.output.splitlines() if line.strip()), "")
+
+
+def run_program(
+    command: Sequence[str],
+    clock: Clock,
+    *,
+    timeout_s: float,
+    stdin: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    output_bytes_max: int = OUTPUT_BYTES_MAX,
+) -> Ran:
+    """Run a program and wait for its end.
+
+    It runs in a process group of its own in the folder ``/``. Where its time is over the whole group is asked to end
+    and then killed. What it leaves running in the background when it ends in time goes on.
+
+    Raises
+    ------
+    NotSupportedError
+        There is no such program.
+    NotPermittedError
+        It may not be run.
+    TransientError
+        The machine could not start it now.
+    """
+    begun_s = clock.monotonic_s()
+    # The input lies in a file in memory: no pipe that has to be fed while the output is read.
+    given = os.memfd_create("order")
+    try:
+        os.write(given, stdin)
+        os.lseek(given, 0, os.SEEK_SET)
+        process = subprocess.Popen(
+            list(command),
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={"PATH": PATH, "LANG": "C.UTF-8", **(environment or {})},
+            cwd="/",
+            start_new_session=True,
+            bufsize=0,
+        )
+    except FileNotFoundError as err:
+        raise NotSupportedError(f"{command[0]}: no such program") from err
+    except PermissionError as err:
+        raise NotPermittedError(f"{command[0]}: {err.strerror}") from err
+    except OSError as err:
+        raise TransientError(f"{command[0]}: {err.strerror}") from err
+    finally:
+        os.close(given)
+    with process:
+        output, ended = _followed(process, clock, until_s=begun_s + timeout_s, most_bytes=output_bytes_max)
+        if not ended:
+            _kill_group(process, clock)
+    return Ran(
+        status=process.returncode if ended else None,
+        output=output.decode("utf-8", "replace"),
+        took_s=clock.monotonic_s() - begun_s,
+    )
+
+
+def _followed(process: subprocess.Popen[bytes], clock: Clock, *, until_s: float, most_bytes: int) -> tuple[bytes, bool]:
+    """Read what a program says until it ends or its time is over; gives the output and whether it ended."""
+    kept = bytearray()
+    if process.stdout is None:
+        raise ValueError("the output of this program is not ours to read")
+    descriptor = process.stdout.fileno()
+    os.set_blocking(descriptor, False)
+    is_open = True
+    while True:
+        ended = process.poll() is not None  # asked before it is read: what it said last is there by then
+        said = _read(descriptor) if is_open else None
+        is_open = said != b""
+        if said:
+            kept += said[: max(0, most_bytes - len(kept))]
+        elif ended:
+            return bytes(kept), True
+        if clock.monotonic_s() >= until_s:
+            return bytes(kept), ended
+        if not said and is_open:
+            select.select([descriptor], [], [], _POLL_S)
+        elif not said:
+            clock.sleep_until(clock.monotonic_s() + _POLL_S)
+
+
+def _read(descriptor: int) -> bytes | None:
+    """Read what there is; None where there is nothing now, an empty text where there will be nothing more."""
+    try:
+        return os.read(descriptor, 64 << 10)
+    except BlockingIOError:
+        return None
+
+
+def _kill_group(process: subprocess.Popen[bytes], clock: Clock) -> None:
+    """End a program and everything in its group.
+
+    The leader is waited for last: until then no other group can get its number.
+    """
+    os.killpg(process.pid, signal.SIGTERM)
+    until_s = clock.monotonic_s() + _GRACE_S
+    while clock.monotonic_s() < until_s and not _has_exited(process.pid):
+        clock.sleep_until(clock.monotonic_s() + _POLL_S)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _has_exited(pid: int) -> bool:
+    """Say whether a child has exited, and leave its status to be asked for."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -1,0 +1,414 @@
+"""The life of one switch: read, journal, write only a difference, read back, look again, release.
+
+The claims are those of `agent.actuation` in spirit and not in code: a knob there has a setting, the strictest claim
+wins and what was found is put back. A switch is on or off, whoever switched it on is told by a mark, and what was
+found is either off, so that off is what it goes back to, or somebody else's, so that it is left alone.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import Enum, auto
+
+from agent.responding.journal import WorkJournal
+from agent.responding.pace import Pace
+from agent.responding.port import Emptied, Emptying, Held, Standing, Switch
+from agent.responding.tally import Tally
+from agent.responding.work import EVERYTHING, Claim, Hold, Stage, Task, Work, action_of, claim_of
+from telemetry.clock import NS_PER_S, Clock
+from telemetry.errors import (
+    ActionRefusedError,
+    NotPermittedError,
+    NotSupportedError,
+    RailwatchError,
+    TransientError,
+)
+from telemetry.records import Action, ActionState
+
+logger = logging.getLogger(__name__)
+
+# Where a decision names no lease. Own choice: a guard that was started again is back within seconds.
+LEASE_S = 600.0
+# Between two looks at a switch that is on, to see whether somebody else has moved it. Own choice: a look costs a
+# scheduler some milliseconds, and nothing hangs on being told sooner.
+LOOK_EVERY_S = 30.0
+# Own choice: a controller that is started again is back within a minute.
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+# What kubectl drain waits where a budget blocks an eviction: evictPods in k8s.io/kubectl/pkg/drain/drain.go.
+EMPTY_EVERY_S = 5.0
+_LEFT_MAX = 3  # own choice: so many of what is left are named
+CHANGED_BY_OTHERS = "changed by someone else; left as is"
+
+_NEVER_MIND = (NotSupportedError, NotPermittedError, ActionRefusedError)
+
+
+class Step(Enum):
+    """What has to be done about a switch."""
+
+    KEEP = auto()
+    ENGAGE = auto()
+    LANDED = auto()
+    RELEASE = auto()
+    GONE = auto()
+    GIVE_UP = auto()
+
+
+def plan(hold: Hold, standing: Standing) -> Step:
+    """Say what brings a switch from where it stands to where its claims want it; pure.
+
+    One that we were about to move may be as it was or as it was to be. One that we had moved and that stands otherwise
+    was moved by somebody else.
+    """
+    ours = is_ours(standing, hold.token)
+    if not hold.claims:
+        return Step.RELEASE if ours else Step.GONE
+    if hold.stage is Stage.ENGAGED:
+        return Step.KEEP if ours else Step.GIVE_UP
+    if ours:
+        return Step.LANDED
+    return Step.ENGAGE if standing.held is Held.FREE else Step.GIVE_UP
+
+
+def is_ours(standing: Standing, token: str) -> bool:
+    """Say whether a switch is on by the hand that has this token."""
+    return standing.held is Held.OURS and standing.token in (None, token)
+
+
+def pause_s(tries: int) -> float:
+    """Give how long to wait after so many tries that failed."""
+    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(max(0, tries - 1), 16))
+
+
+def is_due(due_ns: int, now_ns: int) -> bool:
+    """Say whether work is due; what is further away than any pause was put off before the clock was set back."""
+    return not 0 < due_ns - now_ns <= LONGEST_PAUSE_S * NS_PER_S
+
+
+class Switching:
+    """Keeps one switch of one target where the claims on it want it. One thread owns it.
+
+    Parameters
+    ----------
+    token
+        Marks what is ours there; the same in every run.
+    guard_age_s
+        Asked for how long nobody has looked after the claims.
+    pace
+        How often may be written; shared by all that write to schedulers.
+    """
+
+    def __init__(
+        self,
+        switch: Switch,
+        target: str,
+        journal: WorkJournal,
+        clock: Clock,
+        *,
+        token: str,
+        guard_age_s: Callable[[], float],
+        tally: Tally,
+        pace: Pace,
+    ) -> None:
+        self.name = switch.name
+        self._switch = switch
+        self._target = target
+        self._journal = journal
+        self._clock = clock
+        self._guard_age_s = guard_age_s
+        self._tally = tally
+        self._pace = pace
+        self._empty_until_s: float | None = None
+        found = next((hold for hold in journal.holds(switch.name) if hold.target == target), None)
+        nobody = Hold(actuator=switch.name, target=target, token=token, stage=Stage.ENGAGING, claims=())
+        self._hold = found or nobody
+        self._at_s = clock.monotonic_s()  # what an earlier process left is looked at first
+
+    @property
+    def hold(self) -> Hold:
+        """What is held now."""
+        return self._hold
+
+    def step(self) -> float | None:
+        """Do what is due; gives how many seconds there are until the next is, None where nothing waits."""
+        for work, due_ns in self._journal.waiting(self.name):
+            if is_due(due_ns, self._clock.utc_ns()):
+                self._take(work)
+        self._watch_leases()
+        if not self._hold.is_over and self._clock.monotonic_s() >= self._at_s:
+            self._settle()
+        waits_s = [max(0.0, (due - self._clock.utc_ns()) / NS_PER_S) for _, due in self._journal.waiting(self.name)]
+        if not self._hold.is_over:
+            waits_s.append(max(0.0, self._at_s - self._clock.monotonic_s()))
+        return min(waits_s, default=None)
+
+    def let_go(self, reason: str) -> None:
+        """Give every claim back, once; what does not succeed stays owed."""
+        hold = self._hold
+        for claim in hold.claims:
+            hold = hold.without(claim.incident_id, reason=reason)
+        if not hold.is_over:
+            self._keep(hold)
+            self._settle()
+
+    # What is asked for.
+
+    def _take(self, work: Work) -> None:
+        try:
+            if work.task is Task.ENGAGE:
+                self._claim(work)
+            else:
+                self._unclaim(work)
+        except TransientError as err:
+            self._again(work, str(err))
+        except _NEVER_MIND as err:
+            self._end(work, ActionState.REFUSED, str(err))
+        except Exception as err:  # supervisor of actions: a defect in one may not keep the others back
+            logger.exception("%s of %s failed", self.name, self._target)
+            self._end(work, ActionState.FAILED, f"an unforeseen error: {err}")
+
+    def _claim(self, work: Work) -> None:
+        if self._journal.is_barred(self.name, work.decision.incident_id):
+            self._end(work, ActionState.REFUSED, f"someone else took it back for this incident: {CHANGED_BY_OTHERS}")
+            return
+        claim = claim_of(work, lease_s=work.decision.lease_s or LEASE_S)
+        if self._hold.is_over or work.is_dry:
+            standing = self._switch.read(self._target)
+            if standing.held is not Held.FREE and not is_ours(standing, self._hold.token):
+                raise ActionRefusedError(f"{standing.words}; left as is")
+            if work.is_dry:
+                self._end(
+                    work, ActionState.DONE, f"nothing written: {self._target} is {standing.words}; {claim.reason}"
+                )
+                return
+        self._keep(self._hold.with_claim(claim), over=work)
+        self._settle()
+
+    def _unclaim(self, work: Work) -> None:
+        by_hand, name = work.task is Task.TAKE_BACK, work.decision.incident_id
+        everything = by_hand and name == EVERYTHING
+        dropped: list[str] = []
+        for earlier, _ in self._journal.waiting(self.name):
+            if earlier.token == work.token:
+                break
+            if earlier.task is Task.ENGAGE and (everything or earlier.decision.incident_id == name):
+                self._end(earlier, ActionState.RELEASED, "not wanted any more before it could be done")
+                dropped.append(earlier.decision.incident_id)
+        ending = [one for one in self._hold.claims if everything or one.incident_id == name]
+        barred = {*dropped, *(one.incident_id for one in ending)} if by_hand else set()
+        if not ending:
+            self._keep(self._hold, over=work, barred=sorted(barred))
+            return
+        hold = self._hold
+        for claim in ending:
+            hold = hold.without(claim.incident_id, reason=work.decision.reason if by_hand else claim.reason)
+        self._keep(hold, over=work, barred=sorted(barred))
+        self._settle()
+
+    def _again(self, work: Work, why: str) -> None:
+        """Put work back that could not even be looked at; says so once."""
+        failed = replace(work, tries=work.tries + 1)
+        self._tally.retried += 1
+        told = (self._action_of(work, ActionState.FAILED, f"{why}; it is tried again"),) if failed.tries == 1 else ()
+        now_ns = self._clock.utc_ns()
+        due_ns = now_ns + round(pause_s(failed.tries) * NS_PER_S)
+        self._journal.put_back(failed, due_ns=due_ns, now_ns=now_ns, actions=told)
+
+    def _end(self, work: Work, state: ActionState, reason: str) -> None:
+        self._tally.count(state)
+        action = self._action_of(work, state, reason)
+        self._journal.end(work, now_ns=self._clock.utc_ns(), actions=(action,))
+
+    def _action_of(self, work: Work, state: ActionState, reason: str) -> Action:
+        claim = claim_of(work, lease_s=LEASE_S)
+        now_ns = self._clock.utc_ns()
+        return action_of(
+            knob=self.name, claim=claim, state=state, reason=reason, time_ns=now_ns, mode=work.decision.mode
+        )
+
+    # Where it stands, and where it is to stand.
+
+    def _settle(self) -> None:
+        """Read the switch and do what is left to do; what fails is owed."""
+        self._at_s = self._clock.monotonic_s() + LOOK_EVERY_S
+        try:
+            self._carry(plan(self._hold, self._switch.read(self._target)))
+        except TransientError as err:
+            self._owe(str(err))
+        except _NEVER_MIND as err:
+            self._refused(err)
+        except Exception as err:  # supervisor of actions: a defect in one may not keep the others back
+            logger.exception("%s of %s failed", self.name, self._target)
+            self._owe(f"an unforeseen error: {err}")
+
+    def _carry(self, step: Step) -> None:
+        if step in (Step.ENGAGE, Step.RELEASE) and (wait_s := self._pace.take(self._clock.monotonic_s())):
+            self._at_s = self._clock.monotonic_s() + wait_s
+            return
+        match step:
+            case Step.ENGAGE:
+                self._engage()
+            case Step.RELEASE:
+                self._release()
+            case Step.LANDED | Step.KEEP:
+                self._landed()
+            case Step.GONE:
+                self._gone(CHANGED_BY_OTHERS if self._hold.stage is Stage.ENGAGED else "it was off already")
+            case Step.GIVE_UP:
+                self._give_up()
+
+    def _engage(self) -> None:
+        self._keep(replace(self._hold, stage=Stage.ENGAGING, emptied=False))
+        newest = self._hold.claims[-1]
+        self._switch.engage(self._target, token=self._hold.token, reason=f"{newest.incident_id} {newest.reason}")
+        standing = self._switch.read(self._target)
+        if not is_ours(standing, self._hold.token):
+            raise TransientError(f"read back: {standing.words}")
+        self._tally.engaged += 1
+        self._landed()
+
+    def _release(self) -> None:
+        self._keep(replace(self._hold, stage=Stage.RELEASING))
+        self._switch.release(self._target, token=self._hold.token)
+        standing = self._switch.read(self._target)
+        if is_ours(standing, self._hold.token):
+            raise TransientError(f"read back: {standing.words}")
+        self._tally.released += 1
+        self._gone("")
+
+    def _landed(self) -> None:
+        """Tell that it is on and ours to whoever was not told, once what ran there had its time to end."""
+        remark = self._emptied()
+        is_done = remark is not None
+        fresh = [claim for claim in self._hold.claims if is_done and not claim.told]
+        told = [self._told(claim, ActionState.APPLIED, f"{claim.reason}{remark}") for claim in fresh]
+        told += [
+            self._told(claim, ActionState.RELEASED, f"{claim.reason}; other claims remain")
+            for claim in self._hold.leaving
+        ]
+        claims = tuple(replace(claim, told=claim.told or is_done, failed=False) for claim in self._hold.claims)
+        landed = replace(self._hold, stage=Stage.ENGAGED, claims=claims, leaving=(), tries=0, emptied=is_done)
+        if landed != self._hold:
+            self._keep(landed, actions=told)
+
+    def _emptied(self) -> str | None:
+        """Have what runs there end; gives what is to be told of the rest, None while it is looked at again.
+
+        Nothing is asked to end before it stands in the journal that the switch is on: whoever moves it meanwhile is
+        respected as at any other time, and a kill leaves nothing half done.
+        """
+        if self._hold.emptied or not isinstance(self._switch, Emptied):
+            return ""
+        now_s = self._clock.monotonic_s()
+        if self._hold.stage is not Stage.ENGAGED:
+            self._at_s, self._empty_until_s = now_s, None
+            return None
+        if self._empty_until_s is None:
+            self._empty_until_s = now_s + self._switch.empty_within_s
+        try:
+            found = self._switch.empty(self._target)
+        except TransientError as err:
+            found = Emptying(left=(str(err),), waits=True)
+        except _NEVER_MIND as err:
+            found = Emptying(left=(str(err),), waits=False)
+        if found.waits and now_s + EMPTY_EVERY_S <= self._empty_until_s:
+            self._at_s = now_s + EMPTY_EVERY_S
+            return None
+        more = f" and {len(found.left) - _LEFT_MAX} more" if len(found.left) > _LEFT_MAX else ""
+        return f"; not empty: {', '.join(found.left[:_LEFT_MAX])}{more}" if found.left else ""
+
+    def _gone(self, remark: str) -> None:
+        """End what is over: it is off, or not ours."""
+        told = [
+            self._told(claim, ActionState.RELEASED, f"{claim.reason}; {remark}" if remark else claim.reason)
+            for claim in self._hold.leaving
+        ]
+        self._keep(replace(self._hold, stage=Stage.ENGAGING, leaving=(), tries=0), actions=told)
+
+    def _give_up(self) -> None:
+        """Somebody else has moved it: what railwatch held is let go, and its incidents may not switch it on again."""
+        self._tally.given_up += 1
+        held = (*self._hold.claims, *self._hold.leaving)
+        told = [self._told(claim, ActionState.RELEASED, CHANGED_BY_OTHERS) for claim in held]
+        over = replace(self._hold, stage=Stage.ENGAGING, claims=(), leaving=(), tries=0)
+        self._keep(over, actions=told, barred=[claim.incident_id for claim in self._hold.claims])
+
+    def _refused(self, err: RailwatchError) -> None:
+        """Drop the claims that nothing may be done for; owe what stands and may not be taken back."""
+        if self._hold.stage is not Stage.ENGAGING or not self._hold.claims:
+            self._owe(str(err))
+            return
+        told = [self._told(claim, ActionState.REFUSED, str(err)) for claim in self._hold.claims]
+        # A refusal may come behind a write that was taken, so that what may stand is not forgotten but given back.
+        left = self._hold.claims if self._may_stand() else ()
+        left = tuple(replace(claim, told=True, reason=str(err)) for claim in left)
+        self._keep(replace(self._hold, claims=(), leaving=(*self._hold.leaving, *left)), actions=told)
+        self._at_s = self._clock.monotonic_s() + FIRST_PAUSE_S
+
+    def _may_stand(self) -> bool:
+        try:
+            return is_ours(self._switch.read(self._target), self._hold.token)
+        except (TransientError, *_NEVER_MIND):
+            return True
+
+    def _owe(self, why: str) -> None:
+        """Keep what could not be done, to be tried again; says so once for each claim."""
+        self._tally.retried += 1
+        tries = self._hold.tries + 1
+        self._at_s = self._clock.monotonic_s() + pause_s(tries)
+        if self._hold.is_settled:
+            if tries == 1:
+                logger.warning("%s of %s cannot be looked at: %s", self.name, self._target, why)
+            self._hold = replace(self._hold, tries=tries)  # what stands, stands: nothing is to be written
+            return
+        about = [claim for claim in (*self._hold.claims, *self._hold.leaving) if not (claim.told or claim.failed)]
+        about += [claim for claim in self._hold.leaving if claim.told]
+        told = [self._told(claim, ActionState.FAILED, f"{why}; it is tried again") for claim in about]
+        self._keep(
+            replace(
+                self._hold,
+                tries=tries,
+                claims=tuple(replace(claim, failed=True) for claim in self._hold.claims),
+                leaving=tuple(replace(claim, failed=True, told=False) for claim in self._hold.leaving),
+            ),
+            actions=told,
+        )
+
+    def _watch_leases(self) -> None:
+        """Say of claims that nobody looks after that they stay, and that somebody does again."""
+        age_s = self._guard_age_s()
+        ended = [claim for claim in self._hold.claims if claim.told and not claim.expired and age_s > claim.lease_s]
+        back = [claim for claim in self._hold.claims if claim.expired and age_s <= claim.lease_s]
+        told = [
+            self._told(
+                claim,
+                ActionState.EXPIRED,
+                f"nobody looked after it for {claim.lease_s:g} s and the cause is unresolved: it stays",
+            )
+            for claim in ended
+        ]
+        told += [self._told(claim, ActionState.RENEWED, "it is looked after again") for claim in back]
+        if told:
+            changed = {claim.incident_id for claim in (*ended, *back)}
+            claims = tuple(
+                replace(claim, expired=not claim.expired) if claim.incident_id in changed else claim
+                for claim in self._hold.claims
+            )
+            self._keep(replace(self._hold, claims=claims), actions=told)
+
+    def _told(self, claim: Claim, state: ActionState, reason: str) -> Action:
+        self._tally.count(state)
+        level = logging.WARNING if state in (ActionState.FAILED, ActionState.REFUSED) else logging.INFO
+        logger.log(level, "%s of %s %s: %s", self.name, self._target, state, reason)
+        return action_of(knob=self.name, claim=claim, state=state, reason=reason, time_ns=self._clock.utc_ns())
+
+    def _keep(
+        self,
+        hold: Hold,
+        *,
+        over: Work | None = None,
+        actions: Sequence[Action] = (),
+        barred: Sequence[str] = (),
+    ) -> None:
+        self._journal.keep_hold(hold, now_ns=self._clock.utc_ns(), over=over, actions=actions, barred=barred)
+        self._hold = hold

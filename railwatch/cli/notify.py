@@ -1,0 +1,103 @@
+"""``railwatch notify``: try the ways to people, and see what waits on them."""
+
+import os
+import socket
+from typing import Annotated
+
+import typer
+
+from agent.responding.notification.build import channel_for
+from agent.responding.notification.ledger import FILE_NAME, Ledger, RouteState
+from agent.responding.notification.route import Route
+from agent.responding.notification.wording import trial_notice
+from railwatch.cli.output import print_json, print_table
+from railwatch.cli.place import ConfigFile, DataDir, JsonFlag
+from railwatch.config.loading import load_config
+from railwatch.config.models import Config
+from railwatch.session import responder_folder
+from telemetry.clock import SystemClock
+from telemetry.errors import ConfigError, EnvironmentLacksError, Problem, RailwatchError
+
+app = typer.Typer(no_args_is_help=True, help="Try the ways to people, and see what waits on them.")
+
+
+@app.command(name="test", epilog="Example: railwatch notify test --config /etc/railwatch.yaml --route oncall")
+def try_out(
+    route: Annotated[str | None, typer.Option("--route", help="Only this one.")] = None,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Send a test message on each route, at once and past the queue; status 1 where one was not taken."""
+    config = load_config(config_file, os.environ)
+    where = "(environment)" if config_file is None else str(config_file)
+    settings = config.actuators.notification.settings()
+    routes = [one for one in settings.routes if route in (None, one.name)]
+    if not routes:
+        names = ", ".join(one.name for one in settings.routes)
+        found = "no routes" if route is None else f"no route {route!r}"
+        problem = Problem(
+            where=where,
+            line=None,
+            key="actuators.notification.routes",
+            found=found,
+            expected=f"one of {names}" if names else "at least one route",
+        )
+        raise ConfigError([problem])
+    failed = [one for one in routes if not _told(one, config, as_json=as_json)]
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: railwatch notify status --json")
+def status(
+    simulated: Annotated[bool, typer.Option("--simulated", help="Of simulated nodes with this data folder.")] = False,
+    data_dir: DataDir = None,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List the routes: messages sent, waiting and lost, and what went wrong last; status 1 where one has trouble."""
+    config = load_config(config_file, os.environ)
+    if data_dir is not None:
+        config = config.model_copy(update={"data_dir": data_dir.absolute()})
+    folder = responder_folder(config, simulated=simulated)
+    if not (folder / FILE_NAME).exists():
+        raise EnvironmentLacksError(f"{folder}: nothing was ever told there; expected the data folder of a run")
+    ledger = Ledger(folder, read_only=True)
+    states = ledger.states()
+    ledger.close()
+    _show(states, as_json=as_json)
+    if any(state.trouble for state in states):
+        raise typer.Exit(1)
+
+
+def _told(route: Route, config: Config, *, as_json: bool) -> bool:
+    clock = SystemClock()
+    node = config.node.name or socket.gethostname()
+    link = config.actuators.notification.page_url or ""
+    trouble = ""
+    try:
+        channel_for(route, clock=clock).deliver([trial_notice(node=node, now_ns=clock.utc_ns(), link=link)])
+    except RailwatchError as err:
+        trouble = str(err)
+    if as_json:
+        print_json({"route": route.name, "kind": route.kind.value, "taken": not trouble, "trouble": trouble})
+    else:
+        typer.echo(f"{route.name}: " + (trouble.removeprefix(f"route {route.name}: ") or f"taken ({route.kind.value})"))
+    return not trouble
+
+
+def _show(states: tuple[RouteState, ...], *, as_json: bool) -> None:
+    if as_json:
+        for state in states:
+            print_json(
+                {
+                    "route": state.route,
+                    "sent": state.sent,
+                    "waiting": state.waiting,
+                    "lost": state.lost,
+                    "trouble": state.trouble,
+                }
+            )
+        return
+    rows = [(one.route, str(one.sent), str(one.waiting), str(one.lost), one.trouble or "none") for one in states]
+    print_table("", ("route", "sent", "waiting", "lost", "trouble"), rows)

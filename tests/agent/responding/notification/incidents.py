@@ -1,0 +1,84 @@
+"""Incidents, decisions and notices for the tests of notification."""
+
+from dataclasses import replace
+from typing import Any
+
+from agent.responding.notification.notice import Notice, NoticeKind
+from agent.responding.notification.wording import notice_of
+from agent.responding.port import Order
+from telemetry.clock import NS_PER_S
+from telemetry.records import (
+    Cause,
+    Decision,
+    Evidence,
+    Finding,
+    FindingStatus,
+    Incident,
+    IncidentState,
+    Mode,
+    Severity,
+    Verdict,
+)
+from tests.agent.fakes import START_NS
+
+
+def incident(number: int = 1, **changes: Any) -> Incident:
+    finding = Finding(
+        id=f"f-{number}",
+        time_ns=START_NS,
+        since_ns=START_NS,
+        detector="sag",
+        cause=Cause.SUPPLY_SAG,
+        entity_id="supply:psu0",
+        status=FindingStatus.RAISED,
+        severity=Severity.WARNING,
+        score=0.7,
+        summary="it sags",
+        evidence=(
+            Evidence(name="minimum_v", value=11.31, unit="V"),
+            Evidence(name="gpus", value=4, unit=""),
+        ),
+    )
+    made = Incident(
+        id=f"i-{number:04d}",
+        time_ns=START_NS,
+        opened_ns=START_NS,
+        closed_ns=None,
+        cause=Cause.SUPPLY_SAG,
+        entity_id="supply:psu0",
+        affected=("supply:psu0", "gpu:a"),
+        state=IncidentState.OPEN,
+        severity=Severity.WARNING,
+        impact_gpu_hours=0.6,
+        summary="psu0 dips to 11.31 V under load",
+        findings=(finding,),
+    )
+    return replace(made, **changes)
+
+
+def closed(of: Incident, *, after_s: float = 720.0) -> Incident:
+    end_ns = of.opened_ns + round(after_s * NS_PER_S)
+    return replace(of, state=IncidentState.CLOSED, closed_ns=end_ns, time_ns=end_ns)
+
+
+def order(of: Incident | None, *, recovery: bool = False, **parameters: str) -> Order:
+    decision = Decision(
+        id=f"tell:{of.id if of else 'none'}:{START_NS}",
+        time_ns=START_NS,
+        rule="tell",
+        incident_id=of.id if of else "none",
+        action="notify",
+        targets=("supply:psu0",),
+        clock_mhz=None,
+        lease_s=None,
+        mode=Mode.ENFORCE,
+        verdict=Verdict.EXECUTE,
+        reason="it sags",
+        parameters=tuple(parameters.items()),
+    )
+    return Order(decision=decision, incident=of, recovery=recovery, token="0123")
+
+
+def notice(number: int = 1, kind: NoticeKind = NoticeKind.OPENED, *, node: str = "node7", **changes: Any) -> Notice:
+    previous = changes.pop("previous", None)
+    return notice_of(incident(number, **changes), kind, node=node, now_ns=START_NS, previous=previous)

@@ -1,0 +1,114 @@
+"""From the guard's journal to the actuators and back into the responder's own, in real threads."""
+
+import threading
+from pathlib import Path
+
+from agent.responding.journal import WorkJournal
+from agent.responding.pace import Pace
+from agent.responding.responder import Responder
+from agent.responding.sending import Manner, Sending
+from agent.responding.tally import Tally
+from rules.policy import ActionClass
+from telemetry.clock import SystemClock
+from telemetry.errors import TransientError
+from telemetry.journal import JournalReader, JournalWriter
+from telemetry.records import Action, ActionState, Incident, Record
+from tests.agent.responding.rig import FakeMessage, decision, incident
+
+CLOCK = SystemClock()
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def append(self, record: Record) -> None:
+        self.records.append(record)
+
+    @property
+    def states(self) -> list[tuple[str, ActionState]]:
+        return [(one.knob, one.state) for one in self.records if isinstance(one, Action)]
+
+
+class Node:
+    def __init__(self, folder: Path) -> None:
+        self.journal = WorkJournal(folder)
+        self.guard = JournalWriter(folder / "guard.jsonl")
+        self.message = FakeMessage()
+        self.sent = threading.Event()
+        self.message.on_send = self.sent.set
+        self.sink = Kept()
+        self.followed: list[Incident] = []
+        lane = Sending(
+            self.message, Manner(again=False, good_for_s=1e12), self.journal, CLOCK, tally=Tally(), pace=Pace()
+        )
+        self.responder = Responder(
+            [lane],
+            self.journal,
+            JournalReader(folder / "guard.jsonl"),
+            self.sink,
+            CLOCK,
+            routes={ActionClass.HOOK: (lane.name,)},
+            followers=(self.followed.append,),
+        )
+
+    def until_told(self, count: int) -> None:
+        end_s = CLOCK.monotonic_s() + 20.0
+        while len(self.sink.records) < count:
+            self.responder.step()
+            assert CLOCK.monotonic_s() < end_s
+            self.sent.wait(0.01)
+
+
+def test_a_decision_is_sent_and_told_and_the_next_one_too(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.responder.start()
+    for number in (1, 2):
+        node.guard.append(incident())
+        node.guard.append(decision(number, action="hook"))
+        node.until_told(number)
+    assert node.sink.states == [("fake_message", ActionState.DONE)] * 2
+    assert node.followed == [incident(), incident()]
+    assert node.responder.waiting() == 0
+    assert node.responder.silent == ()
+    assert node.responder.stop(timeout_s=5.0) == ()
+
+
+def test_a_decision_that_nobody_here_can_carry_out_is_told(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.guard.append(decision(action="requeue"))
+    node.until_told(1)
+    (action,) = node.sink.records
+    assert isinstance(action, Action)
+    assert "section actuators" in action.reason
+
+
+def test_a_journal_that_cannot_be_written_loses_no_decision(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    take_in = node.journal.take_in
+
+    def full(*_: object, **__: object) -> int:
+        raise TransientError("no space left")
+
+    node.journal.take_in = full  # type: ignore[method-assign]  # a disk that is full for a while
+    node.guard.append(decision(action="hook"))
+    for _ in range(2):
+        try:
+            node.responder.step()
+        except TransientError as err:
+            assert "no space" in str(err)  # noqa: PT017 -- both looks have to fail
+        else:
+            raise AssertionError
+    node.journal.take_in = take_in  # type: ignore[method-assign]  # and has room again
+    node.responder.start()
+    node.until_told(1)
+    node.responder.stop(timeout_s=5.0)
+    assert len(node.message.sent) == 1
+
+
+def test_the_pace_lets_a_burst_through_and_then_one_a_second() -> None:
+    pace = Pace(per_s=1.0, burst=3.0)
+    assert [pace.take(0.0) for _ in range(4)] == [0.0, 0.0, 0.0, 1.0]
+    assert pace.take(0.5) == 0.5
+    assert pace.take(1.0) == 0.0
+    assert [pace.take(100.0) for _ in range(4)] == [0.0, 0.0, 0.0, 1.0]

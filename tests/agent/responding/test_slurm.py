@@ -1,0 +1,51 @@
+"""What Slurm says of a node, read from lines that Slurm 22.05 printed."""
+
+import pytest
+
+from agent.responding.port import Held
+from agent.responding.slurm import standing_of
+from telemetry.errors import ActionRefusedError
+
+LINE = (
+    "NodeName=gpu0 Arch=x86_64 Version=22.05.8 OS=Linux 6.1 #1 SMP @0  RealMemory=100 State={state} ThreadsPerCore=1 "
+    "Partitions=all  BootTime=2026-11-21T09:07:05 ExtSensorsTemp=n/s{reason}"
+)
+
+
+def line(state: str, reason: str = "", who: str = "root") -> str:
+    told = f" Reason={reason} [{who}@2026-11-22T01:28:40]" if reason else ""
+    return LINE.format(state=state, reason=told)
+
+
+@pytest.mark.parametrize(
+    ("text", "held", "token"),
+    [
+        (line("IDLE"), Held.FREE, None),
+        (line("MIXED+CLOUD"), Held.FREE, None),
+        (line("IDLE+DRAIN", "railwatch:00ff i-1 rail = low [x@y]"), Held.OURS, "00ff"),
+        (line("MIXED+DRAIN+NOT_RESPONDING", "railwatch:00ff i-1"), Held.OURS, "00ff"),
+        (line("DOWN+DRAIN", "railwatch:00ff i-1"), Held.OURS, "00ff"),
+        (line("IDLE+DRAIN", "new fans"), Held.OTHERS, None),
+        (line("IDLE+DRAIN", "see railwatch:00ff i-1"), Held.OTHERS, None),
+        (line("IDLE+DRAIN"), Held.OTHERS, None),
+        (line("DOWN", "person"), Held.OTHERS, None),
+        (line("DOWN*", "Not responding", "slurm"), Held.FREE, None),
+        (line("DOWN"), Held.FREE, None),
+        (line("IDLE+FAIL", "bad memory"), Held.OTHERS, None),
+        (line("IDLE+MAINT"), Held.OTHERS, None),
+        # The reason of an earlier drain stays behind in some versions; the flag decides.
+        (line("IDLE", "railwatch:00ff i-1"), Held.FREE, None),
+    ],
+)
+def test_who_has_taken_a_node_out(text: str, held: Held, token: str | None) -> None:
+    standing = standing_of(text)
+    assert (standing.held, standing.token) == (held, token)
+
+
+def test_the_words_name_reason_and_person() -> None:
+    assert standing_of(line("IDLE+DRAIN", "new fans [x]", "ann")).words == "idle+drain, 'new fans [x]' by ann"
+
+
+def test_an_answer_without_a_state_is_refused() -> None:
+    with pytest.raises(ActionRefusedError):
+        standing_of("slurm_load_node: nothing")
