@@ -4,10 +4,13 @@ A node sees itself. Only who sees several can say that two of them sagged in the
 feed did not.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from analytics.connectivity import Kinship
+from analytics.connectivity.same import Same
 from analytics.detectors.wording import evidence, finding_id
 from analytics.incidents.families import finding_key
 from telemetry.clock import NS_PER_S
@@ -98,6 +101,16 @@ class CommonMode:
                 news.append(_over(one, now_ns, kinship))
         return CommonMode(deviations=after, told=tuple(told.values())), tuple(news)
 
+    def explained(self, kinship: Kinship) -> dict[str, tuple[tuple[frozenset[str], int], ...]]:
+        """Give by node what is told of what stands above it: causes that follow, and since when at the earliest."""
+        found: dict[str, tuple[tuple[frozenset[str], int], ...]] = {}
+        for one in self.told:
+            shared = next(shared for shared in SHARED if one.entity_id.startswith(f"{shared.kind}:"))
+            causes, since_ns = frozenset(cause.value for cause in shared.follows), one.since_ns - shared.together_ns
+            for node in _nodes_under(one.entity_id, kinship):
+                found[node] = (*found.get(node, ()), (causes, since_ns))
+        return found
+
     def _after(self, findings: Iterable[Finding], now_ns: int, kinship: Kinship) -> tuple[Deviation, ...]:
         holds = {one.key: one for one in self.deviations if now_ns - one.time_ns <= _FORGET_NS}
         for finding in sorted(findings, key=lambda one: one.time_ns):
@@ -142,16 +155,22 @@ def _groups(
 def _together(deviations: Sequence[Deviation], together_ns: int) -> list[Deviation]:
     """Give the largest run that began within one window, the earliest of equals; one a node."""
     ordered = sorted(deviations, key=lambda one: (one.since_ns, one.key))
-    best: dict[str, Deviation] = {}
-    for place, first in enumerate(ordered):
-        run: dict[str, Deviation] = {}
-        for one in ordered[place:]:
-            if one.since_ns - first.since_ns > together_ns:
-                break
-            run.setdefault(one.node, one)
-        if len(run) > len(best):
-            best = run
-    return list(best.values())
+    counts: Counter[str] = Counter()
+    begin, best = 0, (0, 0, 0)
+    for end, last in enumerate(ordered):
+        counts[last.node] += 1
+        while last.since_ns - ordered[begin].since_ns > together_ns:
+            first = ordered[begin].node
+            counts[first] -= 1
+            if not counts[first]:
+                del counts[first]
+            begin += 1
+        if len(counts) > best[0]:
+            best = len(counts), begin, end + 1
+    run: dict[str, Deviation] = {}
+    for one in ordered[best[1] : best[2]]:
+        run.setdefault(one.node, one)
+    return list(run.values())
 
 
 def _above(node: str, kind: EntityKind, kinship: Kinship) -> set[str]:
@@ -163,8 +182,18 @@ def _above(node: str, kind: EntityKind, kinship: Kinship) -> set[str]:
 
 
 def _nodes_under(above: str, kinship: Kinship) -> frozenset[str]:
-    nodes = {kinship.top(one) for one in kinship.descendants(above)}
-    return frozenset(one.partition(":")[2] for one in nodes if one.startswith(f"{EntityKind.NODE}:"))
+    return nodes_under(above, Same(kinship))
+
+
+@lru_cache(maxsize=1024)
+def nodes_under(entity_id: str, kinship: Same[Kinship]) -> frozenset[str]:
+    """Give the nodes that an entity feeds, cools or is part of, by name; nothing where nobody knows it."""
+    if not kinship.it.knows(entity_id):
+        return frozenset()
+    prefix = f"{EntityKind.NODE}:"
+    top = kinship.it.top(entity_id)
+    tops = {top} if top.startswith(prefix) else {kinship.it.top(one) for one in kinship.it.descendants(entity_id)}
+    return frozenset(one.removeprefix(prefix) for one in tops if one.startswith(prefix))
 
 
 def _worded(

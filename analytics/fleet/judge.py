@@ -11,6 +11,7 @@ from analytics.connectivity import Kinship
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
 from analytics.fleet.common_mode import CommonMode
+from analytics.fleet.folding import Folded
 from analytics.fleet.members import Members
 from analytics.fleet.told import NodesTold
 from analytics.fleet.topology import Above, fleet_topology
@@ -58,6 +59,8 @@ class FleetState:
     book: IncidentBook
     # Findings that are in the book and hold, by key, with their node: what is folded later is taken back there.
     standing: dict[str, tuple[str, Finding]]
+    # Those of them that the book does not hear of, because something above their node explains them.
+    folded: Folded = field(default_factory=Folded)
     # Members whose newest rows say that they are simulated; a silent one still is.
     simulated: frozenset[str] = frozenset()
     until_ns: int = 0
@@ -100,9 +103,9 @@ class FleetJudge:
         known = [one for one in window.findings if state.kinship.knows(one.entity_id)]
         state.common, above = state.common.step((*found, *known), window.stop_ns, state.kinship, heard=heard)
         kept, folded = self._unfolded(found, window.stop_ns)
-        tellings = (*kept, *above)
-        incidents = state.book.step(tellings, window.stop_ns, state.topology, window.events)
-        return Judged(findings=(*gone, *tellings), incidents=(*closed, *incidents), folded=folded)
+        unexplained = state.folded.step(kept, state.standing, state.common, state.kinship, window.stop_ns)
+        incidents = state.book.step((*unexplained, *above), window.stop_ns, state.topology, window.events)
+        return Judged(findings=(*gone, *kept, *above), incidents=(*closed, *incidents), folded=folded)
 
     def settle(self) -> None:
         """Lay everything out for the members as they are now."""

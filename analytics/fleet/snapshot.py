@@ -18,9 +18,10 @@ from analytics.shards.panel import pack_panel, unpack_panel
 from telemetry.entities import Entity, EntityKind
 from telemetry.records import Finding
 
-VERSION = 2
+VERSION = 3
 _COMMON, _ENTITIES = TypeAdapter(CommonMode), TypeAdapter(tuple[Entity, ...])
 _STANDING = TypeAdapter(dict[str, tuple[str, Finding]])
+_FOLDED = TypeAdapter(dict[str, Finding])
 
 
 def pack_judge(judge: FleetJudge) -> bytes:
@@ -39,6 +40,7 @@ def pack_judge(judge: FleetJudge) -> bytes:
         "nodes_told": state.told.snapshot(),
         "simulated": sorted(state.simulated),
         "standing": _STANDING.dump_python(state.standing, mode="json"),
+        "folded": _FOLDED.dump_python(state.folded.held, mode="json"),
         "book": json.dumps(state.book.snapshot()),
     }
     return archive(head, arrays)
@@ -75,6 +77,7 @@ def unpack_judge(settings: FleetSettings, blob: bytes) -> tuple[FleetJudge, str]
     state.common = _COMMON.validate_python(head["common"])
     state.told = NodesTold.restore(head["nodes_told"])
     state.standing = _STANDING.validate_python({} if anew else head["standing"])
+    state.folded.held = _FOLDED.validate_python({} if anew else head["folded"])
     state.simulated = frozenset(head["simulated"])
     state.until_ns = head["until_ns"]
     state.book = IncidentBook.restore(

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from agent.uplink import sender
 from railwatch import __version__
+from railwatch.cli import fleet_acts, fleet_ca
 from railwatch.cli.output import describe, print_json
 from railwatch.cli.place import JsonFlag
 from railwatch.config.loading import load_config
@@ -41,7 +42,24 @@ def moment_ns(text: str) -> int:
     return round(found.timestamp() * _MICROS) * (NS_PER_S // _MICROS)
 
 
+app = typer.Typer(
+    invoke_without_command=True,
+    epilog="Example: railwatch fleet --config /etc/railwatch/fleet.yaml",
+)
+app.add_typer(fleet_ca.app, name="ca")
+for _name, _command, _example in (
+    ("status", fleet_acts.status, "railwatch fleet status --config /etc/railwatch/fleet.yaml --ask"),
+    ("reset-breaker", fleet_acts.reset_breaker, "railwatch fleet reset-breaker --reason 'PDU A is back'"),
+    ("approve", fleet_acts.approve, "railwatch fleet approve feed-sag-drain:i-7f2a7a248c:1 --reason 'go on'"),
+    ("reject", fleet_acts.reject, "railwatch fleet reject feed-sag-drain:i-7f2a7a248c:1 --reason 'not now'"),
+    ("rehearse", fleet_acts.rehearse, "railwatch fleet rehearse pdu-sag --nodes 1000 --json"),
+):
+    app.command(_name, epilog=f"Example: {_example}")(_command)
+
+
+@app.callback()
 def fleet(
+    context: typer.Context,
     config_file: Annotated[Path | None, typer.Option("--config", help="Configuration file.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder for state, spool and records.")] = None,
     once: Annotated[bool, typer.Option("--once", help="Judge what is due, and end.")] = False,
@@ -55,8 +73,11 @@ def fleet(
 ) -> None:
     """Judge all nodes that write to one store: the same detectors, and what only shows across nodes.
 
-    What it finds goes to the store beside what the nodes write. It goes on from where it was stopped or killed.
+    What it finds goes to the store beside what the nodes write. It goes on from where it was stopped or killed. It acts
+    through agents where `fleet.act` lets it.
     """
+    if context.invoked_subcommand is not None:
+        return
     config = load_config(config_file, os.environ)
     if data_dir is not None:
         config = config.model_copy(update={"data_dir": data_dir.absolute()})
@@ -77,6 +98,7 @@ def fleet(
         )
         stack.callback(running.outbox.close)
         stack.callback(running.reader.close)
+        stack.callback(running.close_acting)
         if once:
             _run_once(running)
         else:

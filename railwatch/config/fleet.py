@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from analytics.fleet.topology import Above
+from railwatch.config.control import FleetAct
 from railwatch.config.section import Section, at_least
 from telemetry.durations import DurationS
 
@@ -59,6 +60,14 @@ class Fleet(Section):
     racks: dict[str, Names] = Field(
         default={}, description="Nodes by the rack whose air they breathe; the tag `rack` tells as well."
     )
+
+    act: FleetAct = FleetAct()
+
+    @model_validator(mode="after")
+    def _has_a_share(self) -> Self:
+        if self.act.budget_shares and self.name not in self.act.budget_shares:
+            raise ValueError(f"a share in fleet.act.budget_shares for {self.name}, the name of this service")
+        return self
 
     @model_validator(mode="after")
     def _whole_seconds(self) -> Self:

@@ -2,18 +2,37 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
 
+from agent.control.expiry import Expiry
+from agent.control.identity import authority_key, check_private, client_context, private_key, valid_until_ns
+from agent.control.names import Identity
+from agent.control.tokens import read_token
+from agent.responding.notification.build import build_notifier
+from agent.responding.notification.notifier import Sender
+from agent.responding.slurm import SlurmCommands, SlurmDrain
 from analytics.fleet.judge import FleetSettings
+from railwatch.config.actuators import Scheduler
 from railwatch.config.fleet import FleetStore
 from railwatch.config.models import Config, Store, StoreKind
+from railwatch.config.sources import SourceUse
+from railwatch.fleet.acting import FleetActing, Hands
+from railwatch.fleet.asking import Asker, TlsWire
 from railwatch.fleet.daemon import FleetDaemon
 from railwatch.fleet.influx import InfluxFleetReader
+from railwatch.fleet.ledger_file import LedgerFile
 from railwatch.fleet.loop import FleetLoop, LoopSettings
 from railwatch.fleet.outbox import Outbox, Told
+from railwatch.fleet.person import PersonWords
 from railwatch.fleet.port import FleetReader
 from railwatch.fleet.victoria import VictoriaFleetReader
 from railwatch.keeping import destination_of
+from rules.fleet_engine import FleetEngine
+from rules.fleet_loading import load_fleet_policies
+from rules.policy import ActionClass
 from telemetry.clock import Clock
+from telemetry.errors import EnvironmentLacksError
 from telemetry.store.influxql import InfluxQl
 from telemetry.store.port import Resolution
 
@@ -28,6 +47,7 @@ class Fleet:
     outbox: Outbox
     loop: FleetLoop
     daemon: FleetDaemon
+    close_acting: Callable[[], None]
 
 
 def open_fleet(
@@ -68,8 +88,88 @@ def open_fleet(
         stopping=stopping,
         on_news=on_news,
     )
-    daemon = FleetDaemon(loop, outbox, clock, name=own.name, every_s=own.every, keep_every_s=own.keep_every)
-    return Fleet(reader=reader, outbox=outbox, loop=loop, daemon=daemon)
+    acting, close = open_acting(config, outbox, clock)
+    daemon = FleetDaemon(
+        loop, outbox, clock, name=own.name, every_s=own.every, keep_every_s=own.keep_every, acting=acting
+    )
+    return Fleet(reader=reader, outbox=outbox, loop=loop, daemon=daemon, close_acting=close)
+
+
+def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActing | None, Callable[[], None]]:
+    """Open what acts, and what closes it; None where the service only judges.
+
+    Raises
+    ------
+    ConfigError
+        A policy cannot be used.
+    EnvironmentLacksError
+        A certificate, a key or a token is missing.
+    """
+    act, identity = config.fleet.act, config.fleet.act.identity
+    if act.use is SourceUse.OFF or identity is None or act.token is None:
+        return None, lambda: None
+    # A fleet is of real nodes unless a rehearsal says otherwise: `auto` observes.
+    modes = {one: config.actions.of(one).resolve(simulated=False) for one in ActionClass}
+    policies = load_fleet_policies(act.dirs, builtin=act.builtin)
+    ledger = LedgerFile(config.data_dir, clock)
+    memory = ledger.load()
+    token = token_in(act.token)
+    wire = TlsWire(client_context(identity), act.agents, port=act.port, token=token)
+    expiry = Expiry(
+        until_ns=min(valid_until_ns(identity), expires_ns(token, identity, where=act.token)),
+        what=f"the certificate or the token of {config.fleet.name}",
+    )
+    asker = Asker(
+        fleet=config.fleet.name,
+        key=private_key(identity.key),
+        token=token,
+        wire=wire,
+        clock=clock,
+        term=ledger.begin_term(),
+        instance=token_hex(8),
+    )
+    notifier = build_notifier(
+        config.actuators.notification.settings(),
+        folder=config.data_dir / "notification",
+        sender=Sender(node=config.fleet.name),
+        clock=clock,
+    )
+    notifier.start()
+    drain = None
+    if Scheduler.SLURM in config.actuators.drain:
+        drain = SlurmDrain(SlurmCommands(config.actuators.slurm.settings(""), clock))
+    acting = FleetActing(
+        FleetEngine(policies, act.rails(config.fleet.name, modes, config.rails), memory),
+        Hands(asker=asker, drain=drain, messages=(notifier,)),
+        ledger,
+        outbox,
+        clock,
+        people=PersonWords(config.data_dir, memory.person),
+        expiry=expiry,
+    )
+
+    def close() -> None:
+        wire.close()
+        notifier.close()
+
+    return acting, close
+
+
+def token_in(path: Path) -> str:
+    """Give the token of a service; EnvironmentLacksError where it cannot be read, or everybody may."""
+    check_private(path)
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as err:
+        raise EnvironmentLacksError(f"{path}: cannot be read; expected a token of railwatch fleet ca token") from err
+
+
+def expires_ns(token: str, identity: Identity, *, where: Path) -> int:
+    """Give when a token ends; EnvironmentLacksError where it is none of the authority that agents trust."""
+    try:
+        return read_token(token, authority_key(identity.authority)).expires_ns
+    except ValueError as err:
+        raise EnvironmentLacksError(f"{where}: {err}; expected a token of railwatch fleet ca token") from err
 
 
 def reader_of(store: Store, reads: FleetStore, *, timeout_s: float) -> FleetReader:

@@ -16,6 +16,7 @@ from apscheduler.events import (
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from railwatch.fleet.acting import FleetActing
 from railwatch.fleet.loop import FleetLoop
 from railwatch.fleet.outbox import Outbox
 from telemetry.clock import NS_PER_S, Clock
@@ -38,9 +39,17 @@ class FleetDaemon:
     """
 
     def __init__(
-        self, loop: FleetLoop, outbox: Outbox, clock: Clock, *, name: str, every_s: float, keep_every_s: float
+        self,
+        loop: FleetLoop,
+        outbox: Outbox,
+        clock: Clock,
+        *,
+        name: str,
+        every_s: float,
+        keep_every_s: float,
+        acting: FleetActing | None = None,
     ) -> None:
-        self._loop, self._outbox, self._clock = loop, outbox, clock
+        self._loop, self._outbox, self._clock, self._acting = loop, outbox, clock, acting
         self._name = name
         self._grace_s = max(1, round(every_s))
         self.counts: Counter[str] = Counter()
@@ -52,6 +61,7 @@ class FleetDaemon:
         self._scheduler.add_listener(self._note, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES | EVENT_JOB_ERROR)
         for job, period_s in (
             (self._loop.step, every_s),
+            *(() if acting is None else ((self.act, every_s),)),
             (self._loop.save, keep_every_s),
             (self._loop.look_for_late, TELL_EVERY_S),
             (self._tell_of_itself, TELL_EVERY_S),
@@ -70,6 +80,13 @@ class FleetDaemon:
         self._scheduler.shutdown(wait=True)
         self._loop.save()
         self._tell_of_itself()
+
+    def act(self) -> None:
+        """Act on what stands now; after the look that is under way, since one thread does both."""
+        standing = self._loop.standing()
+        if self._acting is not None and standing is not None:
+            self._acting.step(*standing)
+            self._loop.note_claims(self._acting.claimed)
 
     def _add(self, job: Callable[[], None], period_s: float) -> None:
         self._scheduler.add_job(job, "interval", seconds=period_s, id=job.__name__)
@@ -98,8 +115,8 @@ class FleetDaemon:
             "fleet_gaps": figures.gaps,
             "fleet_folded": figures.folded,
             "fleet_late_values": figures.late_values.total(),
-        }
-        names = tuple(signal.name for signal in signals_of(EntityKind.AGENT, source=Source.FLEET))
+        } | (dict[str, float]() if self._acting is None else self._acting.figures)
+        names = tuple(one.name for one in signals_of(EntityKind.AGENT, source=Source.FLEET) if one.name in own)
         frames = [_frame((self._name,), names, [[float(own[name]) for name in names]], now_ns)]
         if figures.late_values:
             nodes = tuple(figures.late_values)

@@ -15,6 +15,8 @@ from analytics.fleet.snapshot import pack_judge, unpack_judge
 from railwatch.fleet.files import replace_file
 from railwatch.fleet.outbox import Outbox, Told
 from railwatch.fleet.port import FleetReader
+from railwatch.fleet.standing import incidents_of, view_of
+from rules.fleet_engine import FleetIncident, FleetView
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, TransientError
 
@@ -94,6 +96,28 @@ class FleetLoop:
     def nodes(self) -> tuple[str, ...]:
         """The nodes that are members of the fleet."""
         return self._judge.state.members.nodes
+
+    def standing(self) -> tuple[tuple[FleetIncident, ...], FleetView] | None:
+        """Give the incidents that are not closed, and the members; None before anything is known.
+
+        A state that was just read counts: what was begun for its incidents goes on.
+        """
+        state = self._judge.state
+        if not state.until_ns:
+            return None
+        cases = incidents_of(state.book.incidents, state.kinship)
+        return cases, view_of(state.members.nodes, state.topology, self._heard)
+
+    def note_claims(self, claimed: frozenset[str]) -> None:
+        """Learn which incidents an action of the fleet holds down: they are not over, only quiet."""
+        state = self._judge.state
+        changed = [
+            one
+            for incident in state.book.incidents
+            for one in state.book.note_claim(incident.id, in_force=incident.id in claimed, now_ns=state.until_ns)
+        ]
+        if changed:
+            self._outbox.audit(changed, simulated=bool(state.simulated))
 
     @property
     def trouble(self) -> str:

@@ -25,13 +25,14 @@ from telemetry.entities import EntityKind
 from telemetry.errors import TransientError
 from telemetry.frames import Frame
 from telemetry.line_protocol import encode_frame, encode_records, simulated_tag
-from telemetry.records import Finding, Incident
+from telemetry.records import Action, Decision, Event, Finding, Incident, Outcome
 from telemetry.store.port import Resolution
 from telemetry.store.records import RecordFile
 
 logger = logging.getLogger(__name__)
 
 Told = Finding | Incident
+Audited = Decision | Action | Outcome | Event | Incident
 # At the end what waits gets this long to reach a server that answers; the rest stays in the spool for the next start.
 DRAIN_S = 5.0
 
@@ -79,6 +80,19 @@ class Outbox:
         self._waiting = list(news)
         self._keep(until_ns)
         return news
+
+    def audit(self, records: Sequence[Audited], *, simulated: bool) -> None:
+        """Tell what was decided and done, each beside the node that it is about; the fleet itself where it is none."""
+        by_node: dict[str, list[Audited]] = {}
+        for record in records:
+            by_node.setdefault(_node_of(record) or self._name, []).append(record)
+        for node, own in by_node.items():
+            tags = {"node": node, "simulated": simulated_tag(simulated=simulated), "by": BY_FLEET}
+            self._spool.append(Resolution.ROLLUP, encode_records(own, tags=tags), newest_ns=self._clock.utc_ns())
+        try:
+            self._records.append(records)
+        except TransientError as err:
+            logger.error("what the fleet did is in the store alone: %s", err)  # noqa: TRY400 -- the reason says it all
 
     def retry(self, until_ns: int) -> None:
         """Try again to keep what waits for the disk."""
@@ -134,6 +148,12 @@ class Outbox:
         nodes = {one.key for one in kinship.topology.of_kind(EntityKind.NODE)} if kind != EntityKind.NODE else {key}
         name = key if kind == EntityKind.NODE else self._name
         return name, nodes <= simulated
+
+
+def _node_of(record: Audited) -> str:
+    entity_id = record.entity_id if isinstance(record, Action | Event) else None
+    kind, _, key = (entity_id or "").partition(":")
+    return key if kind == EntityKind.NODE else ""
 
 
 def _as_known_there(record: Told, node: str) -> Told:

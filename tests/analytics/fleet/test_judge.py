@@ -9,7 +9,7 @@ from analytics.fleet.judge import FleetJudge, FleetSettings, Judged
 from analytics.fleet.snapshot import pack_judge, unpack_judge
 from analytics.fleet.told import NodesTold
 from analytics.fleet.topology import Above
-from analytics.fleet.window import NodeIncident, Window
+from analytics.fleet.window import NodeIncident, Table, Window
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, Incident, IncidentState, Record, Severity
@@ -83,6 +83,17 @@ def test_a_silent_node_holds_up_no_other_and_is_no_bus_drop() -> None:
     ]
     told = [one for one in records_of(FleetJudge(FleetSettings()), windows) if isinstance(one, Finding)]
     assert {one.entity_id for one in told if one.cause is Cause.GPU_LOST} == {lost.id}
+
+
+def test_a_node_that_falls_silent_is_one_incident_there_whatever_it_has() -> None:
+    def tables(nodes: Sequence[str]) -> dict[EntityKind, Table]:
+        supplies = [supply_of(node, number) for node in nodes for number in range(2)]
+        rails = table_of(EntityKind.SUPPLY, supplies, {"voltage_v": 12.05, "current_a": 45.0}, seconds=5)
+        return fleet_tables(nodes) | {EntityKind.SUPPLY: rails}
+
+    windows = [window_of(second, tables(NODES if second < 20 else NODES[:2])) for second in range(0, 90, 5)]
+    told = [one for one in records_of(FleetJudge(FleetSettings()), windows) if isinstance(one, Incident)]
+    assert {(one.id, one.cause, one.entity_id) for one in told} == {(told[0].id, Cause.SENSOR_LOST, "node:node3")}
 
 
 def test_what_a_node_told_itself_is_not_told_again() -> None:

@@ -1,0 +1,112 @@
+"""The node's own rails against what a fleet asks: a service has no more rights here than the node's own rules."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.control.ask import Ask
+from rules.policy import ActionClass
+from rules.rails import DAY_NS, HOUR_NS, Rails
+from telemetry.records import Mode
+
+# What is carried out for a fleet: what has a lease here, and falls to a safe clock when nobody renews it.
+CARRIED_OUT = frozenset({ActionClass.CLOCK_CAP})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """How things stand on the node when a request comes.
+
+    Parameters
+    ----------
+    clocks_mhz
+        Clocks that can be set, ascending, by entity id of each GPU.
+    breaker
+        Why the guard's breaker tripped; None while it is whole or nobody guards.
+    silence
+        Who asked for quiet about the whole node, until when and why.
+    capped
+        GPUs under a cap of anybody.
+    claims
+        Incidents with a claim in force.
+    acted_ns
+        When new actions were begun in the last day, by class: by the guard and for fleets.
+    """
+
+    clocks_mhz: Mapping[str, tuple[float, ...]]
+    breaker: str | None = None
+    silence: str | None = None
+    capped: frozenset[str] = frozenset()
+    claims: frozenset[str] = frozenset()
+    acted_ns: Sequence[tuple[ActionClass, int]] = ()
+
+
+def targets_of(ask: Ask, state: NodeState) -> tuple[str, ...]:
+    """Give the GPUs that are meant: all of the node where none is named."""
+    return ask.targets or tuple(state.clocks_mhz)
+
+
+def clock_of(ask: Ask, entity_id: str, state: NodeState) -> float:
+    """Give the clock that is asked of one GPU."""
+    if ask.clock_mhz is not None:
+        return ask.clock_mhz
+    return (ask.clock_ratio or 1.0) * state.clocks_mhz[entity_id][-1]
+
+
+def refusal(ask: Ask, state: NodeState, rails: Rails, *, lease_max_s: float, now_ns: int) -> str:
+    """Say which rail forbids a cap, the weightiest first; an empty text where none does."""
+    if ask.action not in CARRIED_OUT:
+        return f"{ask.action.value} is not carried out for a fleet"
+    mode = rails.mode(ask.action, Mode.ENFORCE)
+    if mode is not Mode.ENFORCE:
+        return f"actions.{ask.action.value} is {mode.value} here"
+    if ask.lease_s > lease_max_s:
+        return f"a lease of {ask.lease_s:g} s, at most {lease_max_s:g} s here"
+    return (
+        _not_now(ask, state, rails, now_ns)
+        or _wrong_gpus(ask, state)
+        or _wrong_clock(ask, state, rails)
+        or _no_budget(ask, state, rails, now_ns)
+    )
+
+
+def _not_now(ask: Ask, state: NodeState, rails: Rails, now_ns: int) -> str:
+    if state.breaker is not None:
+        return f"the breaker of this node tripped ({state.breaker}); a person must reset it"
+    if state.silence is not None and ask.action in rails.silence_stops:
+        return state.silence
+    if (window := rails.stopped_by(ask.action, now_ns)) is not None:
+        return window.words
+    return f"{ask.action.value} needs a person's approval here" if ask.action in rails.approval else ""
+
+
+def _wrong_gpus(ask: Ask, state: NodeState) -> str:
+    if not state.clocks_mhz:
+        return "no GPU here has a clock that can be set"
+    strangers = sorted(set(ask.targets) - state.clocks_mhz.keys())
+    return f"no GPU here with a clock that can be set: {', '.join(strangers)[:200]}" if strangers else ""
+
+
+def _wrong_clock(ask: Ask, state: NodeState, rails: Rails) -> str:
+    for target in targets_of(ask, state):
+        highest_mhz, wanted_mhz = state.clocks_mhz[target][-1], clock_of(ask, target, state)
+        if wanted_mhz < rails.min_clock_ratio * highest_mhz:
+            return f"{wanted_mhz:g} MHz is below {rails.min_clock_ratio:.0%} of {highest_mhz:g} MHz"
+        if wanted_mhz > highest_mhz:
+            return f"{wanted_mhz:g} MHz is above the highest clock of {highest_mhz:g} MHz"
+    return ""
+
+
+def _no_budget(ask: Ask, state: NodeState, rails: Rails, now_ns: int) -> str:
+    if ask.claim_id in state.claims:
+        return ""  # a change of a cap that stands is no new action
+    ages_ns = [now_ns - acted_ns for action, acted_ns in state.acted_ns if action is ask.action]
+    for most, over_ns, words in (
+        (rails.actions_per_hour, HOUR_NS, "an hour"),
+        (rails.actions_per_day, DAY_NS, "a day"),
+    ):
+        if sum(age_ns < over_ns for age_ns in ages_ns) >= most:
+            return f"the budget of {most} new {ask.action.value} actions {words} is used up here"
+    capped = len(state.capped.union(targets_of(ask, state)))
+    if rails.capped_gpus_max is not None and capped > rails.capped_gpus_max:
+        return f"{capped} GPUs would be capped, {rails.capped_gpus_max} may be here"
+    return ""

@@ -1,0 +1,198 @@
+"""What people ask of a fleet service and tell it: how it stands, the breaker, decisions that wait, a rehearsal."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from agent.control.identity import client_context
+from railwatch.cli.output import print_json
+from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of
+from railwatch.config.loading import load_config
+from railwatch.config.models import Config
+from railwatch.fleet.asking import TlsWire
+from railwatch.fleet.building import token_in
+from railwatch.fleet.ledger_file import LEDGER, read_memory
+from railwatch.fleet.person import Said, say
+from rules.fleet_memory import FleetMemory
+from telemetry.clock import SystemClock, iso_utc
+from telemetry.errors import EnvironmentLacksError, RailwatchError
+
+Reason = Annotated[str, typer.Option("--reason", help="Why, for the record.")]
+
+
+def status(
+    config_file: ConfigFile = None,
+    data_dir: DataDir = None,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask the agents that are named in fleet.act.agents too.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what a fleet service has begun, what holds, what is left of its budget, and its breaker.
+
+    Exit status 1 while the breaker is tripped.
+    """
+    folder = data_dir_of(config_file, data_dir)
+    memory = _memory(folder)
+    rows = [_summary(memory), *map(_claim_row, memory.claims.values())]
+    if ask:
+        rows += _asked(config_file)
+    if as_json:
+        for row in rows:
+            print_json(row)
+    else:
+        _show(rows)
+    if memory.ledger.breaker is not None:
+        raise typer.Exit(1)
+
+
+def reset_breaker(reason: Reason, config_file: ConfigFile = None, data_dir: DataDir = None) -> None:
+    """Close the breaker of a fleet service: only a person does."""
+    folder = data_dir_of(config_file, data_dir)
+    breaker = _memory(folder).ledger.breaker
+    if breaker is None:
+        typer.echo("the breaker is whole", err=True)
+        raise typer.Exit(1)
+    _check_reason(reason)
+    say(folder, Said.RESET, about="", reason=reason, clock=SystemClock())
+    typer.echo(f"said; the service closes it at its next step ({breaker.reason})")
+
+
+def approve(
+    decision: Annotated[str, typer.Argument(metavar="DECISION")],
+    reason: Reason,
+    config_file: ConfigFile = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Let a decision of a fleet service happen that waits for a person."""
+    _answer(Said.APPROVE, decision, reason, data_dir_of(config_file, data_dir))
+
+
+def reject(
+    decision: Annotated[str, typer.Argument(metavar="DECISION")],
+    reason: Reason,
+    config_file: ConfigFile = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Refuse a decision of a fleet service that waits for a person; its incident gets no such action any more."""
+    _answer(Said.REJECT, decision, reason, data_dir_of(config_file, data_dir))
+
+
+def rehearse(
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="What happens: pdu-sag.")],
+    nodes: Annotated[int, typer.Option(min=2, max=10_000, help="Nodes on the PDU that sags.")] = 1000,
+    others: Annotated[int | None, typer.Option(min=0, max=10_000, help="Nodes on another; a quarter as many.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Play what a fleet that is made up would do, with the real loop, rails, signatures and desks of agents.
+
+    Exit status 1 where it is not one incident at the PDU, actions within budget, and one page.
+    """
+    from railwatch.fleet.rehearsal.pdu_sag import PduSag  # noqa: PLC0415 -- no other command needs it
+
+    if scenario != "pdu-sag":
+        raise typer.BadParameter(f"got {scenario!r}; expected pdu-sag")
+    with tempfile.TemporaryDirectory(prefix="railwatch-") as folder:
+        told = PduSag(Path(folder), nodes=nodes, others=nodes // 4 if others is None else others).run()
+    row = {
+        "scenario": scenario,
+        "nodes": told.nodes,
+        "fleet_nodes": told.fleet_nodes,
+        "incidents": len(told.incidents),
+        "incidents_at_the_pdu": len(told.at_the_pdu),
+        "nodes_acted_on": len(told.acted_on),
+        "racks_acted_on": told.racks_acted_on,
+        "budget_nodes": told.budget_nodes,
+        "pages": len(told.pages),
+        "breaker": told.breaker,
+        "holds": told.holds,
+    }
+    if as_json:
+        print_json(row)
+    else:
+        sys.stdout.writelines(f"{name:<22}{value}\n" for name, value in row.items())
+    if not told.holds:
+        raise typer.Exit(1)
+
+
+def _memory(folder: Path) -> FleetMemory:
+    memory = read_memory(folder)
+    if memory is None:
+        raise EnvironmentLacksError(f"{folder / LEDGER}: none there; expected the data folder of a service that acts")
+    return memory
+
+
+def _check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise typer.BadParameter("got no reason; expected some words for the record")
+
+
+def _answer(said: Said, decision: str, reason: str, folder: Path) -> None:
+    _check_reason(reason)
+    waiting = [one.decision_id for one in _memory(folder).pending.values()]
+    if decision not in waiting:
+        typer.echo(f"{decision}: does not wait; these do: {', '.join(waiting) or 'none'}", err=True)
+        raise typer.Exit(1)
+    say(folder, said, about=decision, reason=reason, clock=SystemClock())
+    typer.echo("said; the service takes it at its next step")
+
+
+def _summary(memory: FleetMemory) -> dict[str, Any]:
+    breaker = memory.ledger.breaker
+    return {
+        "type": "fleet",
+        "breaker": None if breaker is None else breaker.reason,
+        "breaker_since": None if breaker is None else iso_utc(breaker.tripped_ns),
+        "knows_since": iso_utc(memory.ledger.since_ns),
+        "begun_in_window": len(memory.ledger.begun),
+        "wanted_in_window": len(memory.ledger.wanted),
+        "held": len(memory.claims),
+        "waiting": [one.decision_id for one in memory.pending.values()],
+        "unsent": len(memory.unsent),
+    }
+
+
+def _claim_row(claim: Any) -> dict[str, Any]:
+    return {
+        "type": "claim",
+        "node": claim.node,
+        "rack": claim.rack,
+        "action": claim.action.value,
+        "state": claim.state.value,
+        "since": iso_utc(claim.begun_ns),
+        "incident_id": claim.incident_id,
+        "policy": claim.policy_id,
+        "reason": claim.reason,
+    }
+
+
+def _asked(config_file: Path | None) -> list[dict[str, Any]]:
+    config = load_config(config_file, os.environ)
+    wire = _wire(config)
+    rows: list[dict[str, Any]] = []
+    for node in config.fleet.act.agents:
+        try:
+            rows.append({"type": "agent", **wire.status(node)})
+        except RailwatchError as err:
+            rows.append({"type": "agent", "node": node, "trouble": str(err)})
+    wire.close()
+    return rows
+
+
+def _wire(config: Config) -> TlsWire:
+    act, identity = config.fleet.act, config.fleet.act.identity
+    if identity is None or act.token is None:
+        raise EnvironmentLacksError("fleet.act has no certificates; expected those of railwatch fleet ca")
+    return TlsWire(client_context(identity), act.agents, port=act.port, token=token_in(act.token))
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    console = Console(highlight=False)
+    for row in rows:
+        kind = row.pop("type")
+        words = "  ".join(f"{name} {value}" for name, value in row.items() if value not in (None, "", []))
+        console.print(Text(f"{kind:<6} ", style="bold").append(words, style="not bold"), soft_wrap=True)

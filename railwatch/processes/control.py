@@ -1,0 +1,127 @@
+"""The control process: listens to fleet services, and asks the actuator as the guard does.
+
+A process of its own, so that neither TLS nor whoever knocks costs the guard anything.
+"""
+
+import json
+import logging
+from collections.abc import Iterable
+from contextlib import ExitStack
+from fnmatch import fnmatchcase
+from pathlib import Path
+from threading import Event as Flag
+
+from agent.actuation.client import ActuatorClient
+from agent.control.desk import Desk, DeskSettings
+from agent.control.expiry import Expiry
+from agent.control.identity import authority_key, valid_until_ns
+from agent.control.node_rails import NodeState
+from agent.control.seen import SeenRequests
+from agent.control.server import ControlServer
+from analytics.incidents.silence import Silence
+from railwatch.processes.child import Ready, run_child
+from railwatch.session import Session, said_in
+from rules.memory import restore_memory
+from rules.policy import ActionClass
+from telemetry.clock import Clock, SystemClock
+from telemetry.entities import Entity
+from telemetry.errors import EnvironmentLacksError
+
+logger = logging.getLogger(__name__)
+
+# How soon a request to stop and new counters are seen.
+LOOK_S = 0.2
+
+
+def settings_of(session: Session) -> DeskSettings:
+    """Give whom the node of a run listens to, and how far; EnvironmentLacksError where a certificate is missing."""
+    config, control = session.config, session.config.control
+    identity = control.identity
+    if identity is None:
+        raise EnvironmentLacksError("control: no certificates; expected control.authority, .certificate and .key")
+    modes = {action: config.actions.of(action).resolve(simulated=session.simulated) for action in ActionClass}
+    return DeskSettings(
+        node=session.node.key,
+        fleets=frozenset(control.fleets),
+        authority=authority_key(identity.authority),
+        rails=config.rails.rails(modes),
+        revoked=frozenset(control.revoked),
+        skew_s=control.skew,
+        life_max_s=control.request_max,
+        lease_max_s=control.lease_max,
+    )
+
+
+def look_at(session: Session, *, now_ns: int) -> NodeState:
+    """Tell how things stand on the node: which clocks can be set, and what the guard's rails count."""
+    clocks = said_in(session.clocks_path)
+    breaker, acted_ns = guard_says(session.guard_path)
+    return NodeState(
+        clocks_mhz={f"gpu:{uuid}": tuple(sorted(values)) for uuid, values in clocks.items() if values},
+        breaker=breaker,
+        silence=_silence(session.config.incidents.silences, session.node, now_ns),
+        acted_ns=acted_ns,
+    )
+
+
+def guard_says(path: Path) -> tuple[str | None, tuple[tuple[ActionClass, int], ...]]:
+    """Give why the guard's breaker tripped, and what it did lately; one that cannot be read counts as tripped."""
+    try:
+        memory = restore_memory(json.loads(path.read_text(encoding="utf-8"))["engine"], policies=frozenset())
+    except FileNotFoundError:
+        return None, ()  # nobody has guarded here yet
+    except (OSError, ValueError, KeyError, TypeError):
+        return "what the guard keeps cannot be read", ()
+    breaker = memory.breaker
+    return None if breaker is None else breaker.reason, tuple((one.action, one.time_ns) for one in memory.acted)
+
+
+def _silence(silences: Iterable[Silence], node: Entity, now_ns: int) -> str | None:
+    """Give the words of a silence for whatever is on this node: what a fleet's incident is about, nobody here knows."""
+    held = [
+        one.words
+        for one in silences
+        if one.start_ns <= now_ns < one.until_ns
+        and not one.causes
+        and fnmatchcase(node.id if ":" in one.entity else node.name, one.entity)
+    ]
+    return held[0] if held else None
+
+
+def main(session: Session, stop: Flag, ready: Ready, *, clock: Clock | None = None) -> None:
+    """Answer fleet services until told to stop."""
+    clock = clock or SystemClock()
+    control = session.config.control
+    with ExitStack() as kept:
+        # The clock is real on a simulated node as well, so its requests are remembered beyond the run.
+        seen = SeenRequests(session.config.data_dir / "control" / "seen.jsonl", now_ns=clock.utc_ns())
+        kept.callback(seen.close)
+        journal = session.journal_writer("control")
+        kept.callback(journal.close)
+        actuator = ActuatorClient(session.actuator_socket)
+        kept.callback(actuator.close)
+        settings = settings_of(session)
+        desk = Desk(settings, actuator, seen, clock, lambda: look_at(session, now_ns=clock.utc_ns()), journal.append)
+        identity = control.identity
+        assert identity is not None  # noqa: S101 -- `settings_of` said so
+        expiry = Expiry(until_ns=valid_until_ns(identity), what="the certificate of control", entity_id=session.node.id)
+        server = ControlServer(desk, identity, host=control.host, port=control.port)
+        server.start()
+        kept.callback(server.close)
+        ready({"port": server.port})
+        said = ""
+        while True:
+            now_ns = clock.utc_ns()
+            if (news := expiry.news(now_ns)) is not None:
+                logger.warning(news.message)
+                journal.append(news)
+            status = json.dumps(desk.status() | {"port": server.port, "days_left": expiry.days_left(now_ns)})
+            if status != said:
+                session.control_status_path.write_text(status, encoding="utf-8")
+                said = status
+            if stop.wait(LOOK_S):
+                return
+
+
+if __name__ == "__main__":
+    run_child(main)

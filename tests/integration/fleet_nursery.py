@@ -1,0 +1,115 @@
+"""A fleet service that acts, to be killed: started once, it forks a fresh one for each line on standard input.
+
+The service asks agents over TLS, by the real engine, ledger and signatures. Its incident is what a file says.
+"""
+
+import json
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+
+from agent.control.identity import client_context, private_key
+from agent.control.names import Identity
+from railwatch.fleet.acting import FleetActing, Hands
+from railwatch.fleet.asking import Asker, TlsWire
+from railwatch.fleet.ledger_file import LedgerFile
+from railwatch.fleet.outbox import Outbox
+from railwatch.fleet.person import PersonWords
+from railwatch.fleet.rehearsal.pdu_sag import Nowhere
+from rules.fleet_engine import FleetEngine, FleetIncident, FleetView
+from rules.fleet_loading import load_fleet_policies
+from rules.fleet_policy import FleetPolicy
+from rules.fleet_rails import FleetRails
+from rules.policy import ActionClass
+from telemetry.clock import SystemClock
+from telemetry.records import Cause, Incident, IncidentState, Mode, Severity
+
+FLEET = "fleet-a"
+# Short enough for actions to begin and end all the time, so that kills find all their points.
+WINDOW_S, LIFE_S, BUDGET = 1.0, 0.5, 3
+STEP_S = 0.01
+
+
+def rails(*, window_s: float = WINDOW_S) -> FleetRails:
+    modes = dict.fromkeys(ActionClass, Mode.ENFORCE)
+    return FleetRails(me=FLEET, modes=modes, nodes_max=BUDGET, window_s=window_s, life_s=LIFE_S, breaker_ratio=1.0)
+
+
+def policies() -> tuple[FleetPolicy, ...]:
+    (cap,) = [one for one in load_fleet_policies() if one.then.action is ActionClass.CLOCK_CAP]
+    then = replace(cap.then, cooldown_s=0.0, release_after_s=0.05, release_every_s=0.01, lease_s=20.0)
+    return (replace(cap, then=then),)
+
+
+def incident(name: str, opened_ns: int) -> Incident:
+    return Incident(
+        id=name,
+        time_ns=opened_ns,
+        opened_ns=opened_ns,
+        closed_ns=None,
+        cause=Cause.INPUT_SAG,
+        entity_id="supply:feed/pdu-a",
+        affected=("supply:feed/pdu-a",),
+        state=IncidentState.OPEN,
+        severity=Severity.WARNING,
+        impact_gpu_hours=1.0,
+        summary="all nodes on pdu-a sag",
+        findings=(),
+    )
+
+
+def serve(folder: Path) -> None:
+    """Act until killed."""
+    clock = SystemClock()
+    agents: dict[str, str] = json.loads((folder / "agents.json").read_text())
+    ca = folder / "ca"
+    identity = Identity(
+        authority=ca / "authority.pem", certificate=ca / f"fleet-{FLEET}.pem", key=ca / f"fleet-{FLEET}.key"
+    )
+    token = (ca / f"fleet-{FLEET}.token").read_text().strip()
+    ledger = LedgerFile(folder, clock)
+    memory = ledger.load()
+    asker = Asker(
+        fleet=FLEET,
+        key=private_key(identity.key),
+        token=token,
+        wire=TlsWire(client_context(identity), agents, port=1, token=token),
+        clock=clock,
+        term=ledger.begin_term(),
+        instance=token_hex(8),
+        life_s=LIFE_S / 2,
+    )
+    outbox = Outbox(folder, Nowhere(), clock, name=FLEET, spool_max_bytes=1 << 20)
+    acting = FleetActing(
+        FleetEngine(policies(), rails(), memory),
+        Hands(asker=asker),
+        ledger,
+        outbox,
+        clock,
+        people=PersonWords(folder, memory.person),
+    )
+    nodes = tuple(sorted(agents))
+    view = FleetView(racks={node: f"r{place // 2}" for place, node in enumerate(nodes)}, heard=frozenset(nodes))
+    while True:
+        name = (folder / "incident").read_text()
+        cases = [FleetIncident(incident=incident(name, 1), nodes=nodes)] if name else []
+        acting.step(cases, view)
+        clock.sleep_until(clock.monotonic_s() + STEP_S)
+
+
+def main() -> None:
+    """Fork a service for each line; say its process id."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for _ in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            serve(Path(sys.argv[1]))
+        sys.stdout.write(f"{pid}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

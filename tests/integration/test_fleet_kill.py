@@ -1,0 +1,207 @@
+"""A fleet service is killed at random points of its actions: nothing is left behind, nothing goes beyond the budget.
+
+Real TLS on loopback, real desks, actuators and journals of eight agents; the service is a process of its own.
+"""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent.actuation.actuator import KnobActuator
+from agent.actuation.journal import HoldJournal
+from agent.control.desk import Desk, DeskSettings
+from agent.control.identity import authority_key
+from agent.control.names import Identity
+from agent.control.node_rails import NodeState
+from agent.control.seen import SeenRequests
+from agent.control.server import ControlServer
+from agent.control.tokens import act
+from railwatch.fleet.authority import Authority
+from railwatch.fleet.ledger_file import read_memory
+from railwatch.fleet.rehearsal.agents import CLOCKS_MHZ, MadeUpKnob
+from rules.policy import ActionClass
+from rules.rails import Rails
+from telemetry.clock import NS_PER_S, SystemClock
+from telemetry.records import Decision, Event, Mode, Verdict
+from tests.integration import fleet_nursery
+from tests.integration.fleet_nursery import BUDGET, FLEET, WINDOW_S
+from tests.integration.running import PATIENCE_S
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+NODES = tuple(f"node{number}" for number in range(8))
+FOUND_MHZ = CLOCKS_MHZ[-1]
+
+
+@dataclass
+class Agents:
+    """Eight agents that listen; `told` is what their desks wrote down, with the node."""
+
+    folder: Path
+    knobs: dict[str, MadeUpKnob] = field(default_factory=dict)
+    actuators: dict[str, KnobActuator] = field(default_factory=dict)
+    desks: dict[str, Desk] = field(default_factory=dict)
+    told: list[tuple[str, Decision]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def listen(self, stack: contextlib.ExitStack) -> dict[str, str]:
+        clock, ca = SystemClock(), self.folder / "ca"
+        authority = Authority.begin(ca, clock, name="test")
+        authority.issue_fleet(FLEET, clock)
+        authority.issue_token(FLEET, (act(ActionClass.CLOCK_CAP),), clock)
+        found: dict[str, str] = {}
+        for node in NODES:
+            authority.issue_node(node, clock)
+            desk = self.desks[node] = self.desk(node, clock)
+            stack.callback(desk.seen.close)
+            identity = Identity(
+                authority=ca / "authority.pem", certificate=ca / f"node-{node}.pem", key=ca / f"node-{node}.key"
+            )
+            server = ControlServer(desk, identity, host="127.0.0.1", port=0)
+            server.start()
+            stack.callback(server.close)
+            found[node] = f"127.0.0.1:{server.port}"
+        return found
+
+    def desk(self, node: str, clock: SystemClock) -> Desk:
+        knob = self.knobs[node] = MadeUpKnob({f"GPU-{node}": FOUND_MHZ})
+        journal = HoldJournal(self.folder / node, run_id="run-1")
+        actuator = self.actuators[node] = KnobActuator((knob,), journal, clock, sink=lambda _: None)
+        settings = DeskSettings(
+            node=node,
+            fleets=frozenset({FLEET}),
+            authority=authority_key(self.folder / "ca" / "authority.pem"),
+            rails=Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE), actions_per_hour=3600),
+        )
+        state = NodeState(clocks_mhz={f"gpu:GPU-{node}": CLOCKS_MHZ})
+        seen = SeenRequests(self.folder / node / "seen.jsonl", now_ns=clock.utc_ns())
+
+        def tell(record: Decision | Event) -> None:
+            assert isinstance(record, Decision), record
+            with self.lock:
+                self.told.append((node, record))
+
+        return Desk(settings, actuator, seen, clock, lambda: state, tell)
+
+    @property
+    def capped(self) -> set[str]:
+        return {node for node, knob in self.knobs.items() if set(knob.settings.values()) != {FOUND_MHZ}}
+
+    @property
+    def unleased(self) -> set[str]:
+        """Nodes that are capped without a claim that lives on by a lease which has not run out."""
+        now_ns, found = SystemClock().utc_ns(), set()
+        for node, actuator in self.actuators.items():
+            with self.desks[node]._lock:  # what was under way when the service died is carried out first
+                if node in self.capped and not any((one.lease_until_ns or 0) > now_ns for one in actuator.in_force()):
+                    found.add(node)
+        return found
+
+    def begun(self) -> list[tuple[int, str]]:
+        """When a new action began on which node: caps that were carried out and not those said again."""
+        with self.lock:
+            told = list(self.told)
+        holds, found = set[str](), list[tuple[int, str]]()
+        for node, one in told:
+            if one.verdict is Verdict.EXECUTE and one.action == "clock_cap" and node not in holds:
+                holds.add(node)
+                found.append((one.time_ns, node))
+            elif one.action == "clock_release":
+                holds.discard(node)
+        return found
+
+
+@pytest.fixture
+def nursery(tmp_path: Path) -> Iterator[tuple[Agents, subprocess.Popen[str]]]:
+    agents = Agents(tmp_path)
+    with contextlib.ExitStack() as stack:
+        (tmp_path / "agents.json").write_text(json.dumps(agents.listen(stack)))
+        (tmp_path / "incident").write_text("")
+        process = subprocess.Popen(
+            [sys.executable, fleet_nursery.__file__, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+        try:
+            yield agents, process
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def killed_at_random(agents: Agents, process: subprocess.Popen[str], *, kills: int, seed: int) -> None:
+    chance, clock = random.Random(seed), SystemClock()  # noqa: S311 -- no secret, a seed
+    capped = 0
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for number in range(kills):
+        # Another incident each time, so that the actions of the one before end while new ones begin.
+        fresh = agents.folder / "incident.new"
+        fresh.write_text(f"i-{number}")
+        fresh.replace(agents.folder / "incident")
+        process.stdin.write("\n")
+        process.stdin.flush()
+        pid = int(process.stdout.readline())
+        clock.sleep_until(clock.monotonic_s() + chance.uniform(0.05, 0.6))
+        os.kill(pid, signal.SIGKILL)
+        memory = read_memory(agents.folder)
+        known = set() if memory is None else {claim.node for claim in memory.claims.values()}
+        assert agents.capped <= known  # what was done had been written down
+        capped += bool(agents.capped)
+        assert agents.unleased == set()
+    assert capped > kills // 10  # the kills did find actions under way
+    assert busiest(agents.begun(), WINDOW_S) <= BUDGET
+    settled(agents, process)
+
+
+def settled(agents: Agents, process: subprocess.Popen[str]) -> None:
+    """The incident is over and one more service comes up: everything goes back to what was found."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    (agents.folder / "incident").write_text("")
+    process.stdin.write("\n")
+    process.stdin.flush()
+    pid, clock = int(process.stdout.readline()), SystemClock()
+    end_s = clock.monotonic_s() + PATIENCE_S
+    while clock.monotonic_s() < end_s:
+        memory = read_memory(agents.folder)
+        if not agents.capped and memory is not None and not memory.claims:
+            break
+        clock.sleep_until(clock.monotonic_s() + 0.05)
+    os.kill(pid, signal.SIGKILL)
+    assert agents.capped == set()
+    assert all(not actuator.in_force() for actuator in agents.actuators.values())
+
+
+def busiest(begun: list[tuple[int, str]], window_s: float) -> int:
+    window_ns = round(window_s * NS_PER_S)
+    return max(
+        (sum(0 <= other - first < window_ns for other, _ in begun) for first, _ in begun),
+        default=0,
+    )
+
+
+def test_a_service_that_is_killed_anywhere_leaves_nothing_behind_and_stays_within_its_budget(
+    nursery: tuple[Agents, subprocess.Popen[str]],
+) -> None:
+    killed_at_random(*nursery, kills=8, seed=1)
+    assert nursery[0].begun()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_two_hundred_kills(nursery: tuple[Agents, subprocess.Popen[str]]) -> None:
+    killed_at_random(*nursery, kills=200, seed=2)
+    assert len(nursery[0].begun()) > 20
