@@ -1,5 +1,6 @@
 """Numbers of the score table with their confidence: shares, rates, medians over runs, trust in probabilities."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,14 @@ from analytics.scoring.probabilities import brier, expected_calibration_error
 from telemetry.frames import FloatArray, MaskArray
 
 _DRAWS = 1000
+# Student's t at 97.5 % for 1 to 30 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2), and
+# that of the normal distribution for more.
+_T_975 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+_NORMAL_975 = 1.960
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +47,19 @@ def rate(count: int, exposure: float) -> Measured:
         return NOTHING
     low, high = rate_bounds(count, exposure)
     return Measured(value=count / exposure, low=low, high=high)
+
+
+def mean(values: Sequence[float]) -> Measured:
+    """Give the mean over runs with the bounds of Student's t; no bounds of a single one."""
+    if not values:
+        return NOTHING
+    known = np.array(values, dtype=np.float64)
+    middle, freedom = float(known.mean()), len(known) - 1
+    if freedom == 0:
+        return Measured(value=middle)
+    t_975 = _T_975[freedom - 1] if freedom <= len(_T_975) else _NORMAL_975
+    reach = t_975 * float(known.std(ddof=1)) / math.sqrt(len(known))
+    return Measured(value=middle, low=middle - reach, high=middle + reach)
 
 
 def median(values: Sequence[float]) -> Measured:

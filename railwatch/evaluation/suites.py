@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from railwatch.evaluation.control import control_rows
 from railwatch.evaluation.heat import heat_rows
 from railwatch.evaluation.judgement import judgement_rows
 from railwatch.evaluation.rows import Effort, Progress, Row
@@ -26,6 +27,7 @@ SUITES: tuple[Suite, ...] = (
     ),
     Suite(name="supply", about="source resistance of real recordings, joints that age for months", rows=supply_rows),
     Suite(name="heat", about="cooling that fails, and cooling that does not, under recorded loads", rows=heat_rows),
+    Suite(name="control", about="the clock cap in the loop: minutes to the millisecond, months", rows=control_rows),
     Suite(name="wallpower", about="real wall-power traces, as they are and with faults put in", rows=wallpower_rows),
     Suite(
         name="series", about="general detectors on SMD, ASD and NAB, beside what else could be used", rows=series_rows

@@ -69,7 +69,7 @@ class FastTables:
         told = np.zeros(len(answers), dtype=np.bool_)
         told[power.renewed] = True
         told &= answers
-        now, held = self._values(state), self._held
+        now, held = fast_values(self._signals, self._bank, state, mem_clock_mhz=self._mem_clock_mhz), self._held
         changed = now != held
         changed[_POWER] = True
         changed &= told & ~(np.isnan(now) & np.isnan(held))
@@ -96,23 +96,6 @@ class FastTables:
         self._out.add(np.full(len(places), now_ns), places, np.full(len(places), np.nan))
         return len(places)
 
-    def _values(self, state: NodeState) -> FloatArray:
-        """Give all fast signals, ``(n_signals, n_gpus)``, in the order of the catalogue."""
-        bank, gpus = self._bank, state.gpus
-        columns: dict[str, FloatArray | float] = {
-            "power_w": bank.gpu_power_w,
-            "sm_clock_mhz": np.floor(gpus.clock_mhz),
-            "mem_clock_mhz": self._mem_clock_mhz,
-            "gpu_util_ratio": bank.gpu_util_ratio,
-            "mem_util_ratio": bank.mem_util_ratio,
-            "throttle_reasons": gpus.reasons.astype(np.float64),
-            "power_age_s": np.nan,  # its rows have the sensor's own time
-        }
-        values = np.empty(self._gpu_places.shape)
-        for place, name in enumerate(self._signals):
-            values[place] = columns[name]
-        return values
-
     def _stamps(self, instrument: Instrument) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return self._start_ns + (instrument.at_ms + instrument.skew_ms) * NS_PER_MS
 
@@ -133,6 +116,24 @@ class _Ticks:
         elif self._last_ms is not None and start_ms - self._last_ms >= self._every_ms:
             self._out.add(np.array([now_ns]), self._place, np.array([np.nan]))
             self._last_ms = start_ms
+
+
+def fast_values(signals: tuple[str, ...], bank: SensorBank, state: NodeState, *, mem_clock_mhz: float) -> FloatArray:
+    """Give the fast signals of all GPUs, ``(n_signals, n_gpus)``; the age of the power is for whoever knows when."""
+    gpus = state.gpus
+    columns: dict[str, FloatArray | float] = {
+        "power_w": bank.gpu_power_w,
+        "sm_clock_mhz": np.floor(gpus.clock_mhz),
+        "mem_clock_mhz": mem_clock_mhz,
+        "gpu_util_ratio": bank.gpu_util_ratio,
+        "mem_util_ratio": bank.mem_util_ratio,
+        "throttle_reasons": gpus.reasons.astype(np.float64),
+        "power_age_s": np.nan,
+    }
+    values = np.empty((len(signals), len(gpus.clock_mhz)))
+    for place, name in enumerate(signals):
+        values[place] = columns[name]
+    return values
 
 
 def _places(kind: EntityKind, entities: tuple[Entity, ...], signals: tuple[str, ...]) -> list[Place]:

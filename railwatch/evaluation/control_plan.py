@@ -1,0 +1,90 @@
+"""What the suite `control` runs, as its file says."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from telemetry.documents import load_document
+from telemetry.durations import DurationS
+
+CONTROL = Path(__file__).with_name("control.yaml")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StoryPlan(_Part):
+    """The node of the field report, and what its cap must be."""
+
+    node: str
+    limit_v: float
+    published_mhz: float
+    within_mhz: float
+    steps: Annotated[int, Field(ge=1)]
+    next_within_v: float
+    start: DurationS
+    cap_seeds: Annotated[int, Field(ge=1)]
+    first_seed: int
+    seeds: Annotated[int, Field(ge=1)]
+    days: Annotated[int, Field(ge=1)]
+
+
+class MonthsGoals(_Part):
+    """Least goodput, and most drops in the whole time."""
+
+    goodput: float
+    drops: float
+
+
+class MonthsPlan(_Part):
+    """A node that degrades, under every way of answering it."""
+
+    node: str
+    branch_from_mohm: float
+    branch_to_mohm: float
+    days: Annotated[int, Field(ge=1)]
+    step: DurationS
+    seeds: Annotated[int, Field(ge=1)]
+    first_seed: int
+    restart: DurationS
+    lost_work: DurationS
+    hold_v: tuple[float, ...]
+    goals: MonthsGoals
+
+
+class CheckState(_Part):
+    """A resistance of the branches, and a clock cap."""
+
+    branch_mohm: float
+    clock_mhz: float
+
+
+class CheckGoals(_Part):
+    """How far the closed form may be off: volts, share of the pace, factor of the drops to expect."""
+
+    voltage_v: float
+    pace: float
+    hazard: float
+
+
+class CheckPlan(_Part):
+    """Where the closed form is held against the millisecond, each state for a while."""
+
+    duration: DurationS
+    states: tuple[CheckState, ...]
+    goals: CheckGoals
+
+
+class ControlPlan(_Part):
+    """The whole file."""
+
+    story: StoryPlan
+    months: MonthsPlan
+    check: CheckPlan
+
+
+def load_control(path: Path = CONTROL) -> ControlPlan:
+    """Read the file; ConfigError with file, line and key where it is wrong."""
+    return load_document(ControlPlan, path)

@@ -1,0 +1,68 @@
+"""All seeds of a rehearsal together: each figure with its 95 % bounds, beside the same without railwatch."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from railwatch.evaluation.measures import Measured, mean, rate, share
+from railwatch.rehearsal.outcome import RunOutcome
+from railwatch.rehearsal.runs import SeedResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One line: with railwatch, and without where that means anything."""
+
+    name: str
+    unit: str
+    watched: Measured
+    bare: Measured | None = None
+
+
+def summarised(results: Sequence[SeedResult]) -> tuple[Figure, ...]:
+    """Give the figures of some seeds, at least one."""
+    if not results:
+        raise ValueError("no seed to speak of")
+
+    def both(name: str, unit: str, of: Callable[[SeedResult, RunOutcome], float | None]) -> Figure:
+        watched = [of(one, one.watched) for one in results]
+        bare = [of(one, one.bare) for one in results]
+        return Figure(name=name, unit=unit, watched=_mean(watched), bare=_mean(bare))
+
+    def ours(name: str, unit: str, of: Callable[[SeedResult], float | None]) -> Figure:
+        return Figure(name=name, unit=unit, watched=_mean([of(one) for one in results]))
+
+    runs = float(len(results))
+    caps = sum(one.answers.caps for one in results)
+    false = sum(one.answers.false_caps for one in results)
+    return (
+        Figure(
+            name="drops",
+            unit="a run",
+            watched=rate(sum(one.watched.drops for one in results), runs),
+            bare=rate(sum(one.bare.drops for one in results), runs),
+        ),
+        both("goodput", "of healthy", lambda one, outcome: one.goodput(outcome)),
+        both("lowest rail", "V", lambda _, outcome: outcome.rail_min_v),
+        both("rail below the limit", "s", lambda _, outcome: outcome.below_s),
+        both("mean clock", "MHz", lambda _, outcome: outcome.clock_mean_mhz),
+        both("lowest clock", "MHz", lambda _, outcome: outcome.clock_lowest_mhz),
+        ours("caps", "a run", lambda one: float(one.answers.caps)),
+        ours("under a cap", "of the time", lambda one: one.answers.capped_share),
+        ours("symptom to first cap", "s", lambda one: one.answers.to_first_cap_s),
+        Figure(name="false caps", unit="of all", watched=share(false, caps)),
+        ours("changes that failed", "a run", lambda one: float(one.answers.failed)),
+        ours("refused by the rails", "a run", lambda one: float(one.answers.refused)),
+    )
+
+
+def told_by(results: Sequence[SeedResult]) -> dict[str, int]:
+    """Give how many decisions of each other kind there were."""
+    told: Counter[str] = Counter()
+    for one in results:
+        told.update(one.answers.told)
+    return dict(sorted(told.items()))
+
+
+def _mean(values: Sequence[float | None]) -> Measured:
+    return mean([value for value in values if value is not None])
