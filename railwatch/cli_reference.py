@@ -78,14 +78,20 @@ def cli_markdown() -> str:
 def _leaves(group: Any, path: tuple[str, ...]) -> Iterator[Command]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
+            if command.invoke_without_command:
+                yield _told(command, (*path, name))
             yield from _leaves(command, (*path, name))
-            continue
-        yield Command(
-            path=(*path, name),
-            help=" ".join((command.help or "").split()),
-            example=(command.epilog or "").removeprefix("Example: "),
-            parameters=tuple(_parameter(item) for item in command.params if not getattr(item, "hidden", False)),
-        )
+        else:
+            yield _told(command, (*path, name))
+
+
+def _told(command: Any, path: tuple[str, ...]) -> Command:
+    return Command(
+        path=path,
+        help=" ".join((command.help or "").split()),
+        example=(command.epilog or "").removeprefix("Example: "),
+        parameters=tuple(_parameter(item) for item in command.params if not getattr(item, "hidden", False)),
+    )
 
 
 def _parameter(item: Any) -> Parameter:

@@ -1,16 +1,18 @@
 """The GPU driver of a run, opened: NVIDIA's library, the plant behind the same ports, or none."""
 
+import contextlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.driver.nvml import NvmlDriver
-from agent.driver.nvml_knobs import choose_knob
-from agent.driver.port import ClockKnob, GpuEvents, GpuIdentity, GpuReader, LinkReader, PipeReader
+from agent.driver.nvml_knobs import choose_knobs
+from agent.driver.port import GpuEvents, GpuIdentity, GpuReader, Knob, LinkReader, PipeReader
 from railwatch.session import DriverKind, Session
 from simulator.inprocess import PlantDriver
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, RailwatchError
+from telemetry.knobs import KnobKind
 
 logger = logging.getLogger(__name__)
 
@@ -21,9 +23,13 @@ class OpenDriver:
 
     reader: GpuReader | None
     events: GpuEvents | None
-    knob: ClockKnob | None
+    knobs: tuple[Knob, ...] = ()
     nvml: NvmlDriver | None = None
     why: str = ""
+
+    def knob(self, kind: KnobKind) -> Knob | None:
+        """Give the knob of one kind, None where there is none."""
+        return next((knob for knob in self.knobs if knob.kind is kind), None)
 
     @property
     def gpus(self) -> tuple[GpuIdentity, ...]:
@@ -43,37 +49,49 @@ class OpenDriver:
     def supported_mhz(self) -> dict[str, tuple[float, ...]]:
         """Give the clocks that can be set, by UUID; a GPU whose clocks cannot be set is left out."""
         found: dict[str, tuple[float, ...]] = {}
+        clock = self.knob(KnobKind.CLOCK)
+        if clock is None:
+            return found
         for gpu in self.gpus:
-            if self.knob is None:
-                break
             try:
-                found[gpu.uuid] = self.knob.supported_mhz(gpu.uuid)
+                found[gpu.uuid] = clock.supported(gpu.uuid)
             except RailwatchError:
                 continue
+        return found
+
+    def ranges(self) -> dict[str, dict[str, tuple[float, float]]]:
+        """Give the least and the most that the other knobs can be set to, by kind and UUID."""
+        found: dict[str, dict[str, tuple[float, float]]] = {}
+        for knob in (knob for knob in self.knobs if knob.kind is not KnobKind.CLOCK):
+            for gpu in self.gpus:
+                with contextlib.suppress(RailwatchError):
+                    settings = knob.supported(gpu.uuid)
+                    found.setdefault(knob.kind.value, {})[gpu.uuid] = min(settings), max(settings)
         return found
 
 
 def open_driver(session: Session, clock: Clock) -> OpenDriver:
     """Open the driver that the session names; a machine without one is no error."""
     if session.driver is DriverKind.NONE:
-        return OpenDriver(reader=None, events=None, knob=None, why="reading GPUs is switched off")
+        return OpenDriver(reader=None, events=None, why="reading GPUs is switched off")
     if session.driver is DriverKind.PLANT:
         if session.state_file is None:
             raise EnvironmentLacksError("the session names no plant")
         plant = PlantDriver(Path(session.state_file), clock)
-        return OpenDriver(reader=plant, events=plant, knob=plant)
+        return OpenDriver(reader=plant, events=plant, knobs=(plant.clock_knob, plant.power_knob))
     try:
         driver = NvmlDriver(clock)
     except EnvironmentLacksError as err:
-        return OpenDriver(reader=None, events=None, knob=None, why=str(err))
-    return OpenDriver(reader=driver, events=driver, knob=_knob(driver), nvml=driver)
+        return OpenDriver(reader=None, events=None, why=str(err))
+    return OpenDriver(reader=driver, events=driver, knobs=knobs_of(driver), nvml=driver)
 
 
-def _knob(driver: NvmlDriver) -> ClockKnob | None:
-    """Give the knob of the first GPU that has one; the GPUs of a node are of one model."""
+def knobs_of(driver: NvmlDriver) -> tuple[Knob, ...]:
+    """Give the knobs of the first GPU that has any; the GPUs of a node are of one model."""
     for gpu in driver.gpus():
         try:
-            return choose_knob(driver.library, gpu.uuid)
+            if knobs := choose_knobs(driver.library, gpu.uuid):
+                return knobs
         except RailwatchError as err:  # this one may be dying; the next may not
-            logger.info("no clock setting to move on a GPU: %s", err, extra={"gpu": gpu.uuid})
-    return None
+            logger.info("no setting to move on a GPU: %s", err, extra={"gpu": gpu.uuid})
+    return ()

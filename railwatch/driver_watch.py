@@ -146,7 +146,7 @@ class DriverWatch:
         self.away = self.news = known
         gpus = self._known_gpus()
         reader = AbsentReader(gpus, known.why) if gpus else None
-        return OpenDriver(reader=reader, events=None, knob=None, why=known.why)
+        return OpenDriver(reader=reader, events=None, why=known.why)
 
     def _known(self) -> Away | None:
         """Give what the process before left word of, or the start of the run where its probe hung."""
@@ -198,6 +198,10 @@ class DriverWatch:
         except (OSError, ValueError):
             return {}
         return {uuid: tuple(clocks) for uuid, clocks in known.items()}
+
+    def ranges(self, driver: OpenDriver) -> dict[str, dict[str, tuple[float, float]]]:
+        """Give what else can be set, as before where the driver does not answer."""
+        return driver.ranges() if self.away is None else ranges_said(self._session)
 
     def see(self, collectors: Sequence[Collector], statuses: Sequence[WorkerStatus]) -> str:
         """Look at the collectors of the driver; gives why it counts as dead, an empty text where it does not."""
@@ -261,10 +265,19 @@ def open_in_time(
     return opened[0]
 
 
+def ranges_said(session: Session) -> dict[str, dict[str, tuple[float, float]]]:
+    """Give what the guard of a run wrote down of what else can be set; nothing before it has begun."""
+    try:
+        known = json.loads(session.ranges_path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {kind: {uuid: (low, high) for uuid, (low, high) in by_gpu.items()} for kind, by_gpu in known.items()}
+
+
 def _ask_what_is_asked_once(driver: OpenDriver) -> None:
     """Have the driver tell here, under the time limit, what it is asked at a start and what it then remembers."""
     if driver.nvml is not None:
-        for _ in (driver.links, driver.pipes, driver.nvml.samples, driver.supported_mhz()):
+        for _ in (driver.links, driver.pipes, driver.nvml.samples, driver.supported_mhz(), driver.ranges()):
             pass
 
 

@@ -11,11 +11,14 @@ from pathlib import Path
 from dashboards.grafana import generated_files
 from railwatch.cli_reference import cli_markdown
 from railwatch.config.reference import reference_markdown, sample_yaml
+from railwatch.policy_reference import policy_markdown
 from railwatch.record_reference import records_markdown
 from rules.document import policy_schema_text
 from telemetry.signals import CATALOGUE, SIMULATED_SOURCES
 
 ROOT = Path(__file__).resolve().parent.parent
+# Written by hand but for its generated blocks.
+POLICY_PAGE = Path("docs/reference/policy.md")
 
 
 def signals_markdown() -> str:
@@ -52,6 +55,7 @@ def _own_files() -> Mapping[Path, str]:
         Path("docs/reference/railwatch.sample.yaml"): sample_yaml(),
         Path("docs/reference/cli.md"): cli_markdown(),
         Path("docs/reference/records.md"): records_markdown(),
+        POLICY_PAGE: policy_markdown((ROOT / POLICY_PAGE).read_text(encoding="utf-8")),
         Path("rules/policy.schema.json"): policy_schema_text(),
     }
 

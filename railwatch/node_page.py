@@ -36,6 +36,7 @@ from telemetry.records import (
     Outcome,
     Record,
     Severity,
+    Verdict,
 )
 from telemetry.store.records import RecordFile
 
@@ -166,19 +167,22 @@ class NodePage:
         # A simulated node starts anew with each run; what an earlier plant went through is not its past.
         since_ns = self._session.started_ns if self._session.simulated else 0
         recent = {record.id: record for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT)}
+        field = "state"
         live: tuple[str, ...] = ()
         if kind == "incident":
             live = (IncidentState.OPEN.value, IncidentState.MITIGATED.value)
         elif kind == "action":
             live = tuple(state.value for state in IN_FORCE)
+        elif kind == "decision":
+            field, live = "verdict", (Verdict.PENDING.value,)
         for state in live:
-            for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT, where={"state": state}):
+            for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT, where={field: state}):
                 recent.setdefault(record.id, record)
         for record in self._waiting:
             if type(record).__name__.lower() == kind and record.time_ns >= since_ns:
                 recent[record.id] = record
         shown = sorted(recent.values(), key=lambda record: record.time_ns, reverse=True)
-        return (*shown[:RECENT], *(record for record in shown[RECENT:] if getattr(record, "state", None) in live))
+        return (*shown[:RECENT], *(record for record in shown[RECENT:] if getattr(record, field, None) in live))
 
     def _attached(self) -> Rings:
         with self._lock:

@@ -5,19 +5,21 @@ from collections.abc import Sequence
 from agent.guard.pipeline import PipelineSettings
 from railwatch.config.models import Config
 from railwatch.config.thresholds import limits_of
-from rules.loading import load_builtin_policies, load_policies
+from rules.loading import Layer, Layered, builtin_policy_files, load_layers
 from rules.policy import ActionClass, Policy
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import TableSpec
 
 
+def layers_of(config: Config) -> tuple[Layered, ...]:
+    """Load the policies in force, each with the layer it comes from: the node's, else the site's, else the built-in."""
+    builtin = builtin_policy_files() if config.rules.builtin else ()
+    return load_layers({Layer.BUILTIN: builtin, Layer.SITE: config.rules.dirs, Layer.NODE: config.rules.node_dirs})
+
+
 def policies_of(config: Config) -> tuple[Policy, ...]:
-    """Load the policies in force: the user's own, and the built-in ones that none of them replaces."""
-    own = load_policies(config.rules.dirs) if config.rules.dirs else ()
-    if not config.rules.builtin:
-        return own
-    replaced = {policy.id for policy in own}
-    return (*own, *(policy for policy in load_builtin_policies() if policy.id not in replaced))
+    """Load the policies in force."""
+    return tuple(item.policy for item in layers_of(config))
 
 
 def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:

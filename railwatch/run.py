@@ -13,16 +13,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from agent.responding.intake import OUTSIDE
+from agent.responding.journal import is_owed
+from railwatch.config.actuators import Actuators
 from railwatch.config.models import Config
 from railwatch.config.sources import SourceUse
 from railwatch.probe import ProbeAnswer, has_driver, probe_nvml
 from railwatch.recorded_run import left_dir
-from railwatch.session import DriverKind, Session, run_dir_of, said_in
+from railwatch.session import DriverKind, Session, responder_folder, run_dir_of, said_in
 from railwatch.supervisor import ChildSpec, Supervisor
+from rules.policy import ActionClass
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.journal import JournalReader
-from telemetry.records import Action, Decision, Record
+from telemetry.records import Action, Decision, Mode, Record
 
 logger = logging.getLogger(__name__)
 
@@ -34,14 +38,16 @@ DRIVER_START_TIMEOUT_S = 60.0
 # What opens the driver, or may.
 READ_THE_NODE = ("actuator", "sampler", "slow")
 # One journal a writing process.
-JOURNALS = ("guard", "actuator", "recorder")
+JOURNALS = ("guard", "actuator", "recorder", "control", "responder")
+# Those of them that say what was done about a decision.
+ACTING = ("actuator", "responder")
 # More than it takes to give up a page (5 s) and a store (5 s to drain, 3 s for a request) that do not answer.
 SERVICE_STOP_S = 20.0
 # It writes the recording that is open.
 RECORDER_STOP_S = 20.0
 # Whoever decides stops first; the actuator then restores what it found; the recorder writes and the service stores the
 # last of it.
-STOP_ORDER = ("slow", "sampler", "actuator", "recorder", "service", "plant")
+STOP_ORDER = ("control", "slow", "sampler", "actuator", "responder", "recorder", "service", "plant")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +187,10 @@ class NodeRun:
         node = [_child(name, environ, start_timeout_s=DRIVER_START_TIMEOUT_S) for name in READ_THE_NODE]
         if config.recorder.use is SourceUse.AUTO:
             node.append(_child("recorder", environ, stop_timeout_s=RECORDER_STOP_S))
+        if config.control.use is SourceUse.AUTO:
+            node.append(_child("control", environ))
+        if _responds(config, simulated=self.simulated):
+            node.append(_child("responder", environ))
         # None of them needs another one to be there: each could be the one that is started again.
         *_, facts = supervisor.start_together([*node, _child("service", environ, stop_timeout_s=SERVICE_STOP_S)])
         address: str = facts["address"]
@@ -202,8 +212,8 @@ class NodeRun:
     def records(self) -> Iterator[Record]:
         """Give the records written since the last look, in order of time and no action before its decision."""
         # An act is journalled by its own process, and may be there before the guard has written down why.
-        acts = list(self._journals["actuator"].read()) if self._journals else []
-        told = list(self._journals["guard"].read()) if self._journals else []
+        acts = [one for name in ACTING for one in self._journals[name].read()] if self._journals else []
+        told = [one for name in ("guard", "control") for one in self._journals[name].read()] if self._journals else []
         self._decided |= {record.id for record in told if isinstance(record, Decision)}
         told, self._left = [*self._left, *told], []
         held, self._held = [*self._held, *acts], []
@@ -244,6 +254,17 @@ def _child(
         start_timeout_s=start_timeout_s,
         stop_timeout_s=stop_timeout_s,
     )
+
+
+def _responds(config: Config, *, simulated: bool) -> bool:
+    """Say whether anything outside the GPUs may be acted on, or is owed from before; telling people needs a route."""
+    modes = (
+        config.actions.of(of_class).resolve(simulated=simulated)
+        for of_class in OUTSIDE
+        if of_class is not ActionClass.NOTIFY
+    )
+    may_act = any(mode is not Mode.OBSERVE for mode in modes)
+    return may_act or config.actuators != Actuators() or is_owed(responder_folder(config, simulated=simulated))
 
 
 def _keep_port(session: Session, address: str) -> Session:

@@ -102,6 +102,11 @@ class Session:
         return self.run_dir / "recorder.json"
 
     @property
+    def responder_status_path(self) -> Path:
+        """What the responder says of itself, in JSON."""
+        return self.run_dir / "responder.json"
+
+    @property
     def service_status_path(self) -> Path:
         """What the service says of the records that it keeps, in JSON."""
         return self.run_dir / SERVICE_STATUS
@@ -122,9 +127,24 @@ class Session:
         return self.journal_path("person")
 
     @property
+    def ranges_path(self) -> Path:
+        """What else can be set in each GPU, as JSON of least and most by kind and UUID; see `clocks_path`."""
+        return self.run_dir / "ranges.json"
+
+    @property
     def baselines_path(self) -> Path:
         """What is learnt of each entity, in JSON; the guard writes it."""
         return self.run_dir / "baselines.json"
+
+    @property
+    def guard_path(self) -> Path:
+        """What the guard keeps for a restart, in JSON; a simulated node begins anew with each run."""
+        return (self.run_dir if self.simulated else self.config.data_dir) / "guard.json"
+
+    @property
+    def control_status_path(self) -> Path:
+        """What fleet services asked so far, in JSON; the control process writes it."""
+        return self.run_dir / "control.json"
 
     @property
     def begun_path(self) -> Path:
@@ -133,8 +153,13 @@ class Session:
 
     @property
     def actuator_socket(self) -> Path:
-        """Where the actuator listens."""
-        return self.run_dir / "actuator.sock"
+        """Where the actuator listens: the privileged one where there is one for this run, or its own."""
+        return self.privileged_socket or self.run_dir / "actuator.sock"
+
+    @property
+    def privileged_socket(self) -> Path | None:
+        """Where an actuator with privileges of its own listens; a simulated node needs none."""
+        return None if self.simulated else self.config.actions.socket
 
     @property
     def journal_dir(self) -> Path:
@@ -211,6 +236,11 @@ def run_dir_of(data_dir: Path) -> Path:
         return data_dir / "run"
     digest = hashlib.blake2b(str(data_dir.resolve()).encode(), digest_size=6).hexdigest()
     return memory / f"railwatch-{digest}"
+
+
+def responder_folder(config: Config, *, simulated: bool) -> Path:
+    """Give where the journal of the responder lies; a simulated node has its own, that outlives a killed run."""
+    return config.data_dir / ("responder-simulated" if simulated else "responder")
 
 
 def said_in(path: Path) -> dict[str, Any]:

@@ -192,6 +192,8 @@ def _set(action: Action) -> str:
     def said(value: float | None) -> str:
         return "unset" if value is None else f"{value:g} {action.unit}"
 
+    if not action.unit:  # outside the GPUs: there are words for it and no numbers
+        return action.reason
     words = f"found {said(action.found)}, wanted {said(action.wanted)}, read back {said(action.read_back)}"
     went_wrong = action.state in (ActionState.FAILED, ActionState.REFUSED) and action.reason
     return f"{words}; {action.reason}" if went_wrong else words

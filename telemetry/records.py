@@ -67,6 +67,7 @@ class EventKind(StrEnum):
     RECORDING = "recording"
     BASELINE = "baseline"
     APPROVAL = "approval"
+    CONTROL = "control"
 
 
 class Cause(StrEnum):
@@ -140,7 +141,7 @@ class Verdict(StrEnum):
 
 
 class ActionState(StrEnum):
-    """Where an action stands."""
+    """Where an action stands. What cannot be taken back is `done`: nothing of it is in force."""
 
     APPLIED = "applied"
     RENEWED = "renewed"
@@ -149,6 +150,7 @@ class ActionState(StrEnum):
     RELEASED = "released"
     REFUSED = "refused"
     FAILED = "failed"
+    DONE = "done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,16 +15,18 @@ from telemetry.errors import ConfigError, EnvironmentLacksError, RailwatchError
 # Each is the function of its name in the module of its name, with an example of its use.
 _COMMANDS = {
     "up": "railwatch up --simulate v100x4 --scenario psu-sag --for 60s",
-    "fleet": "railwatch fleet --config /etc/railwatch/fleet.yaml",
+    "actuatord": "railwatch actuatord --config /etc/railwatch/actuatord.yaml --check",
     "doctor": "railwatch doctor --measure 10s --json",
     "record": "railwatch record --duration 60s --out incident.parquet",
     "replay": "railwatch replay incident.parquet --json",
+    "rehearse": "railwatch rehearse psu-sag --seeds 3",
     "evaluate": "railwatch evaluate judgement --seeds 3 --json",
     "clocks": "railwatch clocks monday.parquet --json",
     "backtest": "railwatch backtest node.csv --time time_s --columns power_w,gpu_temp_c --out scores.csv",
 }
 # Each is the `app` in the module of its name.
 _GROUPS = (
+    "fleet",
     "incidents",
     "actions",
     "recordings",
@@ -38,6 +40,7 @@ _GROUPS = (
     "models",
     "baselines",
     "dither",
+    "notify",
 )
 
 

@@ -11,6 +11,7 @@ import typer
 
 from agent.ring import Ring
 from analytics.connectivity import Kinship
+from railwatch.answering import ANSWER_WITHIN_S
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.session import Session
@@ -19,8 +20,6 @@ from telemetry.entities import EntityKind, Topology
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.records import Event, EventKind, Severity, to_json
 
-# The guard looks once a second, and says at once that it heard. Own choice: what a busy machine may take beyond that.
-ANSWER_WITHIN_S = 10.0
 _LOOK_EVERY_S = 0.1
 
 app = typer.Typer(
@@ -111,7 +110,7 @@ def tell(
     """Write down who accepts what and why, and wait until the guard has heard it; TransientError where it does not."""
     if not why.strip():
         raise typer.BadParameter("say what was changed or looked at", param_hint="--why")
-    who = (who or "").strip() or _whoever()
+    who = (who or "").strip() or whoever()
     clock = SystemClock()
     now_ns = clock.utc_ns()
     told = [
@@ -164,7 +163,8 @@ def _name(topology: Topology, entity_id: str) -> str:
     return next((one.name for one in topology.entities if one.id == entity_id), entity_id)
 
 
-def _whoever() -> str:
+def whoever() -> str:
+    """Give who runs the command."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):

@@ -56,7 +56,7 @@ def sample() -> None:
 def show(file: Annotated[Path | None, typer.Option("--config", help="The YAML file.")] = None) -> None:
     """Print the configuration in force as JSON: defaults, file and environment together, secrets left out."""
     fields = load_config(file, os.environ).model_dump(mode="json")
-    for section, key in (("store", "password"), ("store", "token"), ("page", "token")):
+    for section, key in (("store", "password"), ("store", "token"), ("page", "token"), ("page", "act_token")):
         if fields[section][key] is not None:
             fields[section][key] = "***"
     print_json(fields)

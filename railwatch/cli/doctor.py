@@ -27,6 +27,7 @@ from railwatch.session import DriverKind, Session
 from railwatch.slow_sources import slow_settings
 from simulator.driver.build import find_compiler
 from telemetry.clock import SystemClock
+from telemetry.knobs import KnobKind
 
 
 def doctor(
@@ -53,7 +54,7 @@ def doctor(
         proc=str(config.sources.proc),
     )
     driver = open_in_time(session, clock, OPEN_LIMIT_S) or OpenDriver(
-        reader=None, events=None, knob=None, why=f"the GPU driver does not answer within {OPEN_LIMIT_S:g} s"
+        reader=None, events=None, why=f"the GPU driver does not answer within {OPEN_LIMIT_S:g} s"
     )
     rows = [*_fast_sources(session, driver, clock), *_asked_slowly(session, clock, quiet=as_json)]
     rows += [*_event_sources(session, driver, clock), *_abilities(driver)]
@@ -144,18 +145,23 @@ def _row(group: str, status: SourceStatus) -> Fields:
     }
 
 
+def _knob_row(kind: KnobKind, driver: OpenDriver, *, root: bool) -> Fields:
+    knob = driver.knob(kind)
+    why = driver.why or f"no GPU has a {kind.words} that can be set"
+    return {
+        "kind": "ability",
+        "name": kind.value,
+        "state": "missing" if knob is None else ("working" if root else "not_permitted"),
+        "detail": why if knob is None else f"through {knob.name}",
+        "how_to_get": "" if knob is None or root else "run railwatch actuatord as root",
+    }
+
+
 def _abilities(driver: OpenDriver) -> list[Fields]:
     root = os.geteuid() == 0
-    knob = None if driver.knob is None else driver.knob.name
     compiler = find_compiler()
     return [
-        {
-            "kind": "ability",
-            "name": "clock_cap",
-            "state": "missing" if knob is None else ("working" if root else "not_permitted"),
-            "detail": driver.why or "no GPU has a clock that can be set" if knob is None else f"through {knob}",
-            "how_to_get": "" if knob is None or root else "run the actuator as root",
-        },
+        *(_knob_row(kind, driver, root=root) for kind in KnobKind),
         {
             "kind": "ability",
             "name": "simulated_driver",

@@ -90,6 +90,9 @@ def describe(record: Record) -> str:
 
 
 def _described_action(action: Action) -> str:
+    if not action.unit:  # outside the GPUs: there are words for it and no numbers
+        style = "red" if action.state in (ActionState.FAILED, ActionState.REFUSED) else "green"
+        return f"[{style}]action {action.state.value}[/]  {action.knob}: {escape(action.reason)}"
     if action.state in (ActionState.FAILED, ActionState.REFUSED):
         return f"[red]action {action.state.value}[/]  {action.knob} {_setting(action.wanted, action.unit)}: " + escape(
             action.reason

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from agent.actuation.limits import UnreadableClocks
-from railwatch.config.section import Section
+from railwatch.config.section import Section, UserPath
 from rules.policy import ActionClass
 from telemetry.records import Mode
 
@@ -38,6 +38,10 @@ class Actions(Section):
             "Whether clocks are capped through locked clocks, which the driver does not show: "
             "a lock that a person set is lost when the cap is released."
         ),
+    )
+    socket: UserPath | None = Field(
+        default=None,
+        description="Socket of a `railwatch actuatord` that turns the GPUs' knobs; none lets this run do it itself.",
     )
     power_cap: ActionMode = Field(
         default=ActionMode.AUTO,

@@ -13,6 +13,8 @@ from pydantic import AfterValidator, Field, model_validator
 from analytics.detectors.limits import DetectorLimits
 from analytics.incidents.book import BookSettings
 from railwatch.config.actions import Actions
+from railwatch.config.actuators import Actuators
+from railwatch.config.control import Control
 from railwatch.config.fleet import Fleet
 from railwatch.config.recorder import Recorder
 from railwatch.config.section import Section, UserPath, at_least, web_url
@@ -126,7 +128,11 @@ class Rules(Section):
 
     builtin: bool = Field(default=True, description="Use the policies that come with railwatch.")
     dirs: tuple[UserPath, ...] = Field(
-        default=(), description="Folders of further policy files; a policy with the id of a built-in one replaces it."
+        default=(),
+        description="Folders of the site's policy files; a policy with the id of a built-in one replaces it.",
+    )
+    node_dirs: tuple[UserPath, ...] = Field(
+        default=(), description="Folders of this node's own policy files; they replace the site's by their id."
     )
 
 
@@ -138,11 +144,18 @@ class Page(Section):
     token: str | None = Field(
         default=None, min_length=16, description="Required where `host` is not a loopback address."
     )
+    act_token: str | None = Field(
+        default=None,
+        min_length=16,
+        description="Lets whoever holds it approve and reject decisions over HTTP; nobody may where it is not set.",
+    )
 
     @model_validator(mode="after")
     def _open_address_has_a_token(self) -> Self:
         if self.host not in ("127.0.0.1", "::1", "localhost") and self.token is None:
             raise ValueError("page.token, since page.host is not a loopback address")
+        if self.act_token is not None and self.act_token == self.token:
+            raise ValueError("another act_token than token: who may read may not act")
         return self
 
 
@@ -187,10 +200,12 @@ class Config(Section):
     analytics: Analytics = Analytics()
     incidents: BookSettings = BookSettings()
     actions: Actions = Actions()
+    actuators: Actuators = Actuators()
     rails: RailsSettings = RailsSettings()
     rules: Rules = Rules()
     page: Page = Page()
     fleet: Fleet = Fleet()
+    control: Control = Control()
 
     @model_validator(mode="after")
     def _the_page_has_its_port_to_itself(self) -> Self:

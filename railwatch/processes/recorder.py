@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 # A trigger is seen this late at most: its window is cut by the time at which it happened, so nothing is missed.
 LOOK_S = 0.5
 # What is followed: the events of slow sources stand in the guard's journal too.
-FOLLOWED = ("guard", "actuator")
+FOLLOWED = ("guard", "actuator", "responder")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 # Packing a minute of eight GPUs takes some seconds; `railwatch.run` waits a little longer.
 END_S = 15.0

@@ -15,6 +15,7 @@ from agent.rings import Rings
 from dashboards.page.app import create_app, echarts_dir
 from dashboards.page.server import PageServer, bind
 from railwatch import __version__
+from railwatch.answering import Answers
 from railwatch.keeping import Keeper, open_keeper
 from railwatch.node_page import NodePage
 from railwatch.page_count import KeptPageCount
@@ -39,6 +40,23 @@ KEEP_EVERY_S = 1.0
 MAX_UNWRITTEN = 10_000
 END_OF_TIME_NS = 1 << 62
 ALL_JOURNALS = (*JOURNALS, "slow")
+# Signals of the agent by what the responder counts.
+RESPONSE_COUNTS = {
+    "responses_done": ("done", "engaged", "released"),
+    "responses_refused": ("refused",),
+    "responses_failed": ("failed",),
+    "responses_unknown": ("unknown",),
+}
+# Signals of the agent by what the control process counts.
+CONTROL_COUNTS = {
+    "control_done": "done",
+    "control_refused": "rails",
+    "control_forged": "forged",
+    "control_replayed": "replayed",
+    "control_stale": "stale",
+    "control_fenced": "fenced",
+    "control_out_of_scope": "scope",
+}
 
 
 class Service:
@@ -79,6 +97,10 @@ class Service:
                 "pages",
                 "pages_per_node_month",
                 "pages_per_node_month_high",
+                "responses_waiting",
+                *RESPONSE_COUNTS,
+                *CONTROL_COUNTS,
+                "control_days_left",
             ),
         )
 
@@ -250,6 +272,20 @@ class Service:
         ending = [rollup for name, rollup in self._rollups.items() if name not in but]
         return [frame for rollup in ending if len(frame := rollup.flush(END_OF_TIME_NS))]
 
+    def _response_counts(self) -> list[float]:
+        """Give what waits outside the GPUs and what came of the rest; NaN where no responder runs."""
+        said = said_in(self._session.responder_status_path)
+        tallies = said.get("actuators", {}).values()
+        counts = [sum(tally[kind] for tally in tallies for kind in kinds) for kinds in RESPONSE_COUNTS.values()]
+        return [float(count) if said else np.nan for count in (said.get("waiting", 0), *counts)]
+
+    def _control_counts(self) -> list[float]:
+        """Give what fleet services asked so far, and for how long they may yet; NaN where none may."""
+        said = said_in(self._session.control_status_path)
+        counts = said.get("counts", {})
+        asked = [float(counts.get(kind, 0)) if said else np.nan for kind in CONTROL_COUNTS.values()]
+        return [*asked, said.get("days_left", np.nan)]
+
     def _own_frame(self, now_ns: int) -> Frame:
         status = self._keeper.status()
         pages = self._page.pages = self._pages.rate
@@ -264,6 +300,8 @@ class Service:
             pages.pages,
             np.nan if pages.per_node_month is None else pages.per_node_month,
             np.nan if pages.high is None else pages.high,
+            *self._response_counts(),
+            *self._control_counts(),
         )
         values = np.array(row, dtype=np.float64).reshape(1, 1, -1)
         return Frame(
@@ -297,7 +335,15 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
     records = RecordFile(config.data_dir / "records", simulated=session.simulated)
     keeper = open_keeper(config, node=session.node.key, simulated=session.simulated, clock=clock)
     page = NodePage(session, records, keeper, clock)
-    app = create_app(page, clock=clock, token=config.page.token, version=__version__, echarts=echarts_dir())
+    app = create_app(
+        page,
+        clock=clock,
+        token=config.page.token,
+        act_token=config.page.act_token,
+        answers=Answers(session),
+        version=__version__,
+        echarts=echarts_dir(),
+    )
     server = PageServer(app, sock)
     service = Service(session, keeper, records, page, clock)
     service.close_simulated(at_start=True)

@@ -9,6 +9,7 @@ import pytest
 
 from railwatch.cli_reference import Command, cli_markdown, commands
 from railwatch.config.loading import load_config
+from railwatch.config.thresholds import ThresholdFile, write_thresholds
 from railwatch.record_reference import records_markdown
 from rules.loading import load_policies
 from rules.testing import run_cases
@@ -52,7 +53,7 @@ def railwatch_lines(page: Path) -> list[list[str]]:
 
 
 def command_of(words: list[str]) -> tuple[Command, list[str]]:
-    for length in (2, 1):
+    for length in (4, 3, 2, 1):
         command = COMMANDS.get(tuple(words[:length]))
         if command is not None:
             return command, words[length:]
@@ -154,7 +155,12 @@ def test_every_record_type_stands_in_the_reference_with_its_enums() -> None:
 
 
 @by_page
-def test_every_configuration_that_is_shown_is_accepted(page: Path, tmp_path: Path) -> None:
+def test_every_configuration_that_is_shown_is_accepted(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    calibrated = ThresholdFile(version=1, pages_per_node_month=0.1, healthy_node_days=1.0, thresholds={})
+    write_thresholds(tmp_path / "thresholds.yaml", calibrated)
     for body in fenced(page, "yaml"):
         shown = tmp_path / "shown.yaml"
         if re.search(r"^ *cases:", body, re.MULTILINE):

@@ -58,7 +58,7 @@ def objects(text: str) -> list[dict[str, Any]]:
         (("up", "--port", "99999"), "--port"),
         (("up", "--scenario", "nonsense"), "got 'nonsense'; expected a scenario: ac-sag, ambient-swing"),
         (("up", "--simulate", "nonsense"), "got 'nonsense'; expected a node: a100x8, b200x8"),
-        (("explain", "xid", "seventy"), "code"),
+        (("explain", "xid", "seventy"), "expected the number in the log, such as 79"),
         (("actions", "release"), "name one INCIDENT or --all"),
         (("replay", "no.csv"), "no.csv: (file): no such file; expected a recording"),
         (("record", "--out", "x.txt"), "expected .parquet or .csv"),

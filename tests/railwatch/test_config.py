@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from railwatch.config.loading import load_config
 from railwatch.config.actions import ActionMode
+from railwatch.config.loading import load_config
 from railwatch.config.models import Config, StoreKind
 from railwatch.config.reference import reference_markdown, sample_yaml
 from telemetry.errors import ConfigError

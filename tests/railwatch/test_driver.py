@@ -10,6 +10,7 @@ import pytest
 from railwatch.driver import open_driver
 from railwatch.session import DriverKind, Session
 from telemetry.clock import SystemClock
+from telemetry.knobs import KnobKind
 from tests.agent.driver.plant_file import plant_driver
 
 
@@ -31,8 +32,9 @@ def test_a_gpu_that_dies_while_its_clocks_are_looked_at_does_not_keep_the_driver
         monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
         opened = open_driver(session, SystemClock())
         assert len(set(asked)) > 1
-        assert opened.knob is not None
-        assert opened.knob.readable
+        knob = opened.knob(KnobKind.CLOCK)
+        assert knob is not None
+        assert knob.readable
         assert opened.nvml is not None
         opened.nvml.close()
         pynvml.nvmlShutdown()
