@@ -98,6 +98,8 @@ EVENTS: dict[EventKind, str] = {
     EventKind.FABRIC: "NVLink fabric",
     EventKind.RECORDING: "Recording",
     EventKind.BASELINE: "Baseline accepted",
+    EventKind.APPROVAL: "A person's answer",
+    EventKind.CONTROL: "Fleet request",
 }
 
 # Knobs of actions and verbs of decisions.

@@ -39,6 +39,7 @@ def test_every_right_that_is_given_is_used_and_none_is_missing(tmp_path: Path) -
         api = KubernetesApi(KubernetesSettings(kubeconfig=kubeconfig(tmp_path, port)))
         switch = KubernetesDrain(api, clock=FakeClock(), eviction=EvictionSettings())
         switch.engage("node7", token="ab", reason="")
+        switch.empty("node7")
         switch.release("node7", token="ab")
         assert KubernetesWork(api, node="node7").busy() == []
         api.close()

@@ -15,7 +15,7 @@ from telemetry.errors import ConfigError
 
 
 def test_the_suites_are_those_that_are_promised() -> None:
-    assert [suite.name for suite in SUITES] == ["judgement", "supply", "heat", "wallpower", "series"]
+    assert [suite.name for suite in SUITES] == ["judgement", "supply", "heat", "control", "wallpower", "series"]
 
 
 def test_every_run_of_the_table_can_be_made() -> None:
