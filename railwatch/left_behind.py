@@ -1,5 +1,6 @@
 """What a run that ended left on the GPUs of this machine, taken back without starting another one."""
 
+import json
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,6 +24,29 @@ def left_in(data_dir: Path) -> Path | None:
         except OSError:
             continue
     return None
+
+
+def knobs_left(data_dir: Path) -> tuple[str, ...]:
+    """Say which knobs the actuator's journal of a data folder still holds, and where it left them; it is only read."""
+    folder = left_in(data_dir)
+    newest: dict[tuple[str, str], str] = {}
+    for name in (EARLIER_NAME, FILE_NAME):
+        try:
+            lines = (folder / name).read_text(encoding="utf-8").splitlines() if folder is not None else []
+        except OSError:
+            continue
+        for line in lines:
+            try:
+                hold = json.loads(line)
+                key = (hold["knob"], hold["entity_id"])
+                held = bool(hold["claims"]) or hold["owed"] or not hold["settled"]
+                setting = "unset" if hold["wanted"] is None else f"{hold['wanted']:g}"
+            except (ValueError, KeyError, TypeError):  # torn by a crash, and never followed by a write
+                continue
+            newest.pop(key, None)
+            if held:
+                newest[key] = f"{key[0]} of {key[1]} at {setting}"
+    return tuple(newest.values())
 
 
 def take_back(state_dir: Path, *, reason: str) -> tuple[Action, ...]:

@@ -1,6 +1,7 @@
 """What the pipeline of a node is made of: its policies, rails and limits out of the configuration, its topology."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from agent.guard.pipeline import PipelineSettings
 from railwatch.config.models import Config
@@ -15,6 +16,13 @@ def layers_of(config: Config) -> tuple[Layered, ...]:
     """Load the policies in force, each with the layer it comes from: the node's, else the site's, else the built-in."""
     builtin = builtin_policy_files() if config.rules.builtin else ()
     return load_layers({Layer.BUILTIN: builtin, Layer.SITE: config.rules.dirs, Layer.NODE: config.rules.node_dirs})
+
+
+def laid_over(config: Config, paths: Sequence[Path]) -> Config:
+    """Give the configuration with these files and folders as the site's policies; as it is where there are none."""
+    if not paths:
+        return config
+    return config.model_copy(update={"rules": config.rules.model_copy(update={"dirs": tuple(paths)})})
 
 
 def policies_of(config: Config) -> tuple[Policy, ...]:

@@ -48,6 +48,17 @@ RECORDER_STOP_S = 20.0
 # Whoever decides stops first; the actuator then restores what it found; the recorder writes and the service stores the
 # last of it.
 STOP_ORDER = ("control", "slow", "sampler", "actuator", "responder", "recorder", "service", "plant")
+# What each of them does where it takes its time.
+STOPPING = {
+    "control": "control, which closes its connections",
+    "slow": "the slow sources, one of which has not answered yet",
+    "sampler": "the sampler and the guard",
+    "actuator": "the actuator, which gives back what it set",
+    "responder": "the responder, which ends what it began",
+    "recorder": "the recorder, which writes the recording that is open",
+    "service": "the service, which stores the last records",
+    "plant": "the simulated node",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +110,8 @@ class NodeRun:
     ----------
     records_lost
         How many records of the run no file has, known once it has stopped; `record_trouble` says why.
+    waits_for
+        What has to end next while it stops, in words.
     """
 
     def __init__(self, config: Config, wanted: Wanted, clock: Clock) -> None:
@@ -116,6 +129,7 @@ class NodeRun:
         self._left: list[Record] = []
         self.records_lost = 0
         self.record_trouble = ""
+        self.waits_for = ""
 
     def claim(self) -> None:
         """Take the port and the folders of this run, before anything is said or started.
@@ -231,6 +245,7 @@ class NodeRun:
         troubles: dict[str, Any] = {}
         if self._supervisor is not None:
             for name in STOP_ORDER:
+                self.waits_for = STOPPING[name]
                 status = self._supervisor.stop(name)
                 if status not in (0, None):
                     troubles[name] = status

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rules.decisions import setting_of
 from rules.matter import Matter
 from rules.memory import Approval, Memory
 from rules.policy import ActionClass, Policy, Verb
@@ -59,7 +60,9 @@ def approve(memory: Memory, decision_id: str, *, who: str, why: str) -> Decision
         entity_id = decision.targets[0] if incident is None else incident.entity_id
         memory.latched.pop((decision.rule, entity_id), None)
         memory.returns.pop((decision.rule, entity_id), None)
-    memory.approved[key] = Approval(decision_id=decision_id, who=who, why=why)
+    asked = setting_of(decision)
+    setting = None if asked is None else asked[1]
+    memory.approved[key] = Approval(decision_id=decision_id, who=who, why=why, setting=setting)
     watch = memory.watches.get(key)
     if watch is not None:
         memory.watches[key] = replace(watch, refused=None)

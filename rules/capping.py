@@ -73,6 +73,21 @@ def plan(matter: Matter, targets: Sequence[str]) -> Plan:
     return Plan(knob=knob, scale=scale, choice=choice)
 
 
+def at_most(found: Plan, approved: float | None) -> Plan | None:
+    """Give the plan no laxer than what a person approved; None where no setting as strict as that is left."""
+    wanted, scale = found.choice.setting, found.scale
+    if approved is None or wanted is None or not scale.stricter(approved, wanted):
+        return found
+    setting = scale.snap(approved)
+    if scale.stricter(approved, setting):
+        return None
+    reason = f"no laxer than the {scale.knob.text(approved)} approved; by now it would be {found.choice.reason}"
+    output = found.output
+    if output is not None:  # the loop goes on from what is set
+        output = setting if scale.knob is KnobKind.FAN else setting / scale.loosest
+    return replace(found, choice=replace(found.choice, setting=setting, reason=reason), output=output)
+
+
 def set_claim(matter: Matter, found: Plan, targets: tuple[str, ...], approval: Approval | None) -> Decision | None:
     """Make a new claim."""
     memory, then, setting = matter.memory, matter.policy.then, found.choice.setting

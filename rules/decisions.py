@@ -1,6 +1,7 @@
 """How a decision is written down: its id follows from rule, incident and time, so a replay gives the same ones."""
 
-from telemetry.records import Mode, Verdict
+from telemetry.knobs import KnobKind
+from telemetry.records import Decision, Mode, Verdict
 
 VERDICTS = {Mode.ENFORCE: Verdict.EXECUTE, Mode.RECOMMEND: Verdict.RECOMMEND, Mode.OBSERVE: Verdict.OBSERVE}
 
@@ -8,6 +9,16 @@ VERDICTS = {Mode.ENFORCE: Verdict.EXECUTE, Mode.RECOMMEND: Verdict.RECOMMEND, Mo
 def decision_id(policy_id: str, incident_id: str, now_ns: int) -> str:
     """Give the id of the one decision that a policy takes on an incident at a moment."""
     return f"{policy_id}:{incident_id}:{now_ns}"
+
+
+def setting_of(decision: Decision) -> tuple[KnobKind, float] | None:
+    """Give the knob that a decision turns, and to what; None where it turns none."""
+    settings = (
+        (KnobKind.CLOCK, decision.clock_mhz),
+        (KnobKind.POWER, decision.power_limit_w),
+        (KnobKind.FAN, decision.fan_ratio),
+    )
+    return next(((knob, setting) for knob, setting in settings if setting is not None), None)
 
 
 def policy_of(id_of_decision: str) -> str:

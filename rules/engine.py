@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rules.asking import approve, ask, needs_person, reject, run_out, use_approval
-from rules.capping import able, follow, is_ramp, plan, set_claim, shadow, starts_now
+from rules.capping import able, at_most, follow, is_ramp, plan, set_claim, shadow, starts_now
 from rules.claims import Claim, Engagement, Watch
 from rules.decisions import policy_of
 from rules.facts import facts_of
@@ -304,9 +304,10 @@ class Engine:
             choice = found.choice
             asks = asks and choice.setting is not None
             approval = use_approval(matter, verb) if asks else None
-            if asks and approval is None:
+            granted = found if approval is None else at_most(found, approval.setting)
+            if granted is None or (asks and approval is None):
                 return ask(matter, verb, targets, reason=choice.reason, setting=choice.setting, knob=found.knob)
-            return set_claim(matter, found, targets, approval)
+            return set_claim(matter, granted, targets, approval)
         approval = use_approval(matter, verb) if asks else None
         if asks and approval is None:
             return ask(matter, verb, targets, reason=incident.summary)

@@ -11,14 +11,12 @@ from rules.document import PolicyDocument
 from rules.forbidden import Forbidden, forbidden_reach, forbidden_words
 from rules.places import scalar_place
 from rules.policy import Policy
-from telemetry.documents import Lines, check_document, in_line_order, read_yaml
+from telemetry.documents import Lines, check_document, decoded, in_line_order, read_yaml
 from telemetry.errors import ConfigError, Problem
 
 # A policy is a page of text; a file a hundred times as long is something else, and YAML would take its time over it.
 SIZE_MAX_BYTES = 256 * 1024
 SUFFIXES = (".yaml", ".yml")
-# Byte-order marks of the encodings in which editors of other systems save text (Unicode standard, section 23.8).
-_MARKS = ((b"\xff\xfe", "UTF-16 text"), (b"\xfe\xff", "UTF-16 text"))
 
 
 class Layer(StrEnum):
@@ -146,40 +144,14 @@ def _text_of(path: Path) -> str:
         raise ConfigError([_problem(path, None, "(file)", f"{size_bytes} bytes", f"at most {SIZE_MAX_BYTES} bytes")])
     if content is None:
         raise ConfigError([_problem(path, None, "(file)", "no ordinary file", "a readable YAML file")])
-    marked = next((words for mark, words in _MARKS if content.startswith(mark)), None)
-    if marked is not None:
-        raise ConfigError([_problem(path, 1, "(file)", marked, "YAML in UTF-8")])
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as err:
-        line = content[: err.start].count(b"\n") + 1
-        found = f"byte {content[err.start]:#04x}, which is not UTF-8 text"
-        raise ConfigError([_problem(path, line, "(file)", found, "YAML in UTF-8")]) from err
+    return decoded(content, where=str(path))
 
 
 def _parsed(path: Path, text: str) -> tuple[Any, Lines]:
-    try:
-        data, lines = read_yaml(text, where=str(path))
-    except ConfigError as err:
-        rows = text.splitlines()
-        raise ConfigError([_with_tab(problem, rows) for problem in err.problems]) from err
+    data, lines = read_yaml(text, where=str(path))
     if not data:
         raise ConfigError([_problem(path, 1, "(document)", "nothing in it", "a policy: id, status, why, source, ...")])
     return data, lines
-
-
-def _with_tab(problem: Problem, rows: Sequence[str]) -> Problem:
-    """Say that a tab is what stands in the way, where it is; YAML's own words for it name a token."""
-    row = rows[problem.line - 1] if problem.line is not None and problem.line <= len(rows) else ""
-    if "\t" not in row[: len(row) - len(row.lstrip())]:
-        return problem
-    return Problem(
-        where=problem.where,
-        line=problem.line,
-        key=problem.key,
-        found="a tab at the start of the line",
-        expected="spaces, for YAML indents by nothing else",
-    )
 
 
 def _with_places(problems: Iterable[Problem], text: str, data: Any) -> list[Problem]:

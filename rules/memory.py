@@ -28,11 +28,12 @@ class Acted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A person's yes to one decision, for as long as that is among those pending."""
+    """A person's yes to one decision, for as long as that is among those pending; `setting` is what was asked for."""
 
     decision_id: str
     who: str
     why: str
+    setting: float | None = None
 
     @property
     def words(self) -> str:

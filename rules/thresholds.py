@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rules.expression import Kind
-from rules.policy import Policy
+from rules.policy import ActionClass, Policy
 
 # Thousands may be parted, as in 1,530 or 1 530; "11, 12 and 13" are three numbers.
 _NUMBER = re.compile(r"(?<![\w.])(-?(?:\d{1,3}(?:[ ,]\d{3})+|\d+)(?:\.\d+)?)(?![\w]*\d)(\s*%)?")
 # A rank is an order of words, and no measure that a source would name.
 _NO_MEASURE = frozenset({"incident.severity_rank"})
+# The section of `then` that holds the setting of each class, and what a fixed one is called there.
+_WRITTEN = {
+    ActionClass.CLOCK_CAP: ("clock", "mhz"),
+    ActionClass.POWER_CAP: ("power", "watts"),
+    ActionClass.FAN: ("fan", "ratio"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +52,13 @@ def _set(policy: Policy) -> Iterator[tuple[str, float]]:
     for name in ("hold_v", "fraction", "fixed", "hold_c", "ramp_from"):
         value = getattr(rule, name, None)
         if value is not None:
-            yield f"then.{name}", value
+            yield setting_key(policy, name), value
+
+
+def setting_key(policy: Policy, name: str) -> str:
+    """Give the key under which a field of the setting stands in the file, such as ``then.clock.mhz``."""
+    section, fixed = _WRITTEN[policy.then.action]
+    return f"then.{section}.{fixed if name == 'fixed' else name}"
 
 
 def _names(line: str, value: float) -> bool:

@@ -20,6 +20,9 @@ Lines = dict[tuple[str | int, ...], int]
 _DEPTH_MAX = 32
 _KEYS_MAX = 20_000
 
+# Byte-order marks of the encodings in which editors of other systems save text (Unicode standard, section 23.8).
+_MARKS = ((b"\xff\xfe", "UTF-16 text"), (b"\xfe\xff", "UTF-16 text"))
+
 # What pydantic calls an error, in words that say what would have been right.
 _EXPECTED = {
     "extra_forbidden": "one of the known keys",
@@ -47,6 +50,19 @@ _IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")
 _SECRET_KEYS = frozenset({"password", "token"})
 
 
+def decoded(content: bytes, *, where: str) -> str:
+    """Give the text of a file; ConfigError with the line, and what stands there, where it is not UTF-8."""
+    marked = next((words for mark, words in _MARKS if content.startswith(mark)), None)
+    if marked is not None:
+        raise ConfigError([_problem(where, 1, "(file)", marked, "YAML in UTF-8")])
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as err:
+        line = content[: err.start].count(b"\n") + 1
+        found = f"byte {content[err.start]:#04x}, which is not UTF-8 text"
+        raise ConfigError([_problem(where, line, "(file)", found, "YAML in UTF-8")]) from err
+
+
 def read_yaml(text: str, *, where: str) -> tuple[Any, Lines]:
     """Parse one YAML document.
 
@@ -59,7 +75,11 @@ def read_yaml(text: str, *, where: str) -> tuple[Any, Lines]:
     ConfigError
         The text is not YAML, holds several documents, names a key twice, or grows beyond what a person writes.
     """
-    node = _reading(lambda: yaml.compose(text, Loader=yaml.SafeLoader), where)
+    try:
+        node = _reading(lambda: yaml.compose(text, Loader=yaml.SafeLoader), where)
+    except ConfigError as err:
+        rows = text.splitlines()
+        raise ConfigError([_with_tab(problem, rows) for problem in err.problems]) from err
     lines: Lines = {}
     problems: list[Problem] = []
     if node is None:
@@ -201,6 +221,15 @@ def _keyed_in(annotation: Any) -> Iterator[Mapping[str, Any]]:
         yield keys
     for part in get_args(annotation):
         yield from _keyed_in(part)
+
+
+def _with_tab(problem: Problem, rows: Sequence[str]) -> Problem:
+    """Say that a tab is what stands in the way, where it is; YAML's own words for it name a token."""
+    row = rows[problem.line - 1] if problem.line is not None and problem.line <= len(rows) else ""
+    if "\t" not in row[: len(row) - len(row.lstrip())]:
+        return problem
+    found, expected = "a tab at the start of the line", "spaces, for YAML indents by nothing else"
+    return _problem(problem.where, problem.line, problem.key, found, expected)
 
 
 def _reading(read: Callable[[], Any], where: str) -> Any:

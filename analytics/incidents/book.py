@@ -39,7 +39,7 @@ from analytics.incidents.surroundings import Surroundings
 from telemetry.clock import NS_PER_S
 from telemetry.durations import DurationS
 from telemetry.entities import Topology
-from telemetry.records import Cause, Event, Finding, FindingStatus, Hypothesis, Incident
+from telemetry.records import Cause, Event, Finding, FindingStatus, Hypothesis, Incident, IncidentState
 
 # own choice: a likelier answer than this much before is worth telling although no finding of the incident changed.
 _NEWS = 0.2
@@ -159,7 +159,8 @@ class IncidentBook:
         case = self._cases.get(incident_id)
         if case is None or case.claimed == in_force:
             return ()
-        case = replace(case, claimed=in_force)
+        over = not case.symptoms and case.incident.state is IncidentState.OPEN  # after a restart it may be said again
+        case = replace(case, claimed=in_force, late=case.late or (in_force and over))
         if self._kinship is None:
             self._cases[incident_id] = case
             self._unsettled[incident_id] = None

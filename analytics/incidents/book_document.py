@@ -22,10 +22,17 @@ class CaseDocument(BaseModel):
     claimed: bool
     quiet_since_ns: int | None
     storm: tuple[tuple[Cause, int], ...] = ()
+    late: bool = False
 
     def case(self) -> Case:
         """Give the case; nothing of it is confirmed yet."""
-        return Case(incident=self.incident, claimed=self.claimed, quiet_since_ns=self.quiet_since_ns, storm=self.storm)
+        return Case(
+            incident=self.incident,
+            claimed=self.claimed,
+            late=self.late,
+            quiet_since_ns=self.quiet_since_ns,
+            storm=self.storm,
+        )
 
 
 class BookDocument(BaseModel):
@@ -54,6 +61,7 @@ def as_document(
             {
                 "incident": asdict(case.incident),
                 "claimed": case.claimed,
+                "late": case.late,
                 "quiet_since_ns": case.quiet_since_ns,
                 "storm": case.storm,
             }

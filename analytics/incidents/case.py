@@ -18,13 +18,15 @@ _JOB_ID = f"{EntityKind.JOB}:"
 class Case:
     """An incident that is not closed.
 
-    `claimed` says that an action of ours holds it down. `quiet_since_ns` is since when no symptom was there and no
-    claim in force, None while one is. `unconfirmed` are the keys of findings that were active before a restart and
-    have not been told since. `storm` counts what an alarm flood folded into it, by cause; empty where it is none.
+    `claimed` says that an action of ours is in force, `late` that the symptom was gone before it. `quiet_since_ns` is
+    since when no symptom was there and no claim in force, None while one is. `unconfirmed` are the keys of findings
+    that were active before a restart and have not been told since. `storm` counts what an alarm flood folded into it,
+    by cause; empty where it is none.
     """
 
     incident: Incident
     claimed: bool = False
+    late: bool = False
     quiet_since_ns: int | None = None
     unconfirmed: frozenset[str] = frozenset()
     storm: tuple[tuple[Cause, int], ...] = ()
@@ -33,6 +35,11 @@ class Case:
     def active(self) -> tuple[Finding, ...]:
         """Give the findings whose condition holds."""
         return tuple(finding for finding in self.incident.findings if finding.status is not FindingStatus.CLEARED)
+
+    @property
+    def symptoms(self) -> bool:
+        """Say whether a symptom is there, beside faults that stand."""
+        return any(own.cause not in STANDING for own in self.active)
 
     @property
     def lead(self) -> Finding:
@@ -146,7 +153,8 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
     severity = max((before.severity, *(own.severity for own in before.findings)), key=lambda worst: worst.rank)
     probability = loss_probability(cause=lead.cause, severity=severity, hypotheses=judged.hypotheses)
     severity = max(severity, severity_of(probability), key=lambda worst: worst.rank)
-    symptoms = any(own.cause not in STANDING for own in case.active)
+    symptoms = case.symptoms
+    late = case.late and not symptoms
     state = before.state
     if case.claimed and not symptoms:
         state = IncidentState.MITIGATED
@@ -170,12 +178,12 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
         state=state,
         affected=affected,
         impact_gpu_hours=stake_gpu_hours * probability,
-        summary=_summary(lead, affected, state, kinship, judged),
+        summary=_summary(lead, affected, kinship, judged, held=_held_words(state, late=late)),
         loss_probability=probability,
         hypotheses=judged.hypotheses,
         silence=judged.silence,
     )
-    return replace(case, incident=incident, quiet_since_ns=quiet_since_ns)
+    return replace(case, incident=incident, late=late, quiet_since_ns=quiet_since_ns)
 
 
 def _gpus_at_stake(root: str, probability: float, kinship: Kinship) -> int:
@@ -189,7 +197,13 @@ def _gpus_at_stake(root: str, probability: float, kinship: Kinship) -> int:
     return len(kinship.gpus_under(root))
 
 
-def _summary(lead: Finding, affected: tuple[str, ...], state: IncidentState, kinship: Kinship, judged: Judged) -> str:
+def _held_words(state: IncidentState, *, late: bool) -> str:
+    if state is not IncidentState.MITIGATED:
+        return ""
+    return "it was over before an action came into force" if late else "held down by an action"
+
+
+def _summary(lead: Finding, affected: tuple[str, ...], kinship: Kinship, judged: Judged, *, held: str) -> str:
     others = [kinship.name(entity_id) for entity_id in affected if entity_id != lead.entity_id]
     parts = [f"{judged.headline}: {lead.summary}" if judged.headline else lead.summary]
     if others:
@@ -197,6 +211,6 @@ def _summary(lead: Finding, affected: tuple[str, ...], state: IncidentState, kin
         parts.append(f"also on {', '.join(others[:_MAX_NAMES])}{more}")
     if judged.remark:
         parts.append(judged.remark)
-    if state is IncidentState.MITIGATED:
-        parts.append("held down by an action")
+    if held:
+        parts.append(held)
     return "; ".join(parts)

@@ -1,6 +1,5 @@
 """``railwatch actions``: what was changed, by whom and why, and taking it back."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from itertools import groupby
@@ -16,8 +15,8 @@ from agent.guard.pipeline import IN_FORCE
 from railwatch.cli import approvals
 from railwatch.cli.action_story import ActionStory, story_of
 from railwatch.cli.output import describe, print_json
-from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
-from railwatch.config.loading import load_config
+from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, open_records
+from railwatch.cli.reach import actuator_of, is_over, privileged_in
 from railwatch.left_behind import left_in, take_back
 from railwatch.session import Session
 from railwatch.taking_back import held_outside, take_back_outside
@@ -40,7 +39,8 @@ def list_command(
     as_json: JsonFlag = False,
 ) -> None:
     """List actions: what was found, what was set, what was read back, until when, by whom and why."""
-    records = open_records(data_dir_of(config_file, data_dir))
+    folder = data_dir_of(config_file, data_dir)
+    records = open_records(folder)
     states = [state.value for state in IN_FORCE] if in_force else [None]
     found = [
         item
@@ -50,7 +50,7 @@ def list_command(
     ]
     simulated = {action.id: records.simulated(action.id) for action in found}
     records.close()
-    _show(found, simulated, as_json=as_json)
+    _show(found, simulated, as_json=as_json, over=is_over(folder))
 
 
 @app.command(epilog="Example: railwatch actions show clock_cap:i-7f2a7a248c --json")
@@ -133,7 +133,7 @@ def revert_all(data_dir: DataDir = None, config_file: ConfigFile = None, as_json
     try:
         client, session = _actuator(config_file, data_dir)
     except EnvironmentLacksError:
-        folder = left_in(data_dir_of(config_file, data_dir))
+        folder = None if privileged_in(config_file) else left_in(data_dir_of(config_file, data_dir))
         if folder is None:
             raise
         done = list(take_back(folder, reason=BY_HAND))
@@ -161,21 +161,14 @@ def _release(client: ActuatorClient, incidents: Iterable[str]) -> list[Action]:
 
 def _actuator(config_file: Path | None, data_dir: Path | None) -> tuple[ActuatorClient, Session | None]:
     """Give the actuator to ask: that of the run on this data folder, or the privileged one that is configured."""
-    try:
-        session = live_session(data_dir_of(config_file, data_dir))
-    except EnvironmentLacksError:
-        privileged = load_config(config_file, os.environ).actions.socket
-        if privileged is None:
-            raise
-        return ActuatorClient(privileged), None
-    return ActuatorClient(session.actuator_socket), session
+    return actuator_of(data_dir_of(config_file, data_dir), privileged=privileged_in(config_file))
 
 
 def _is_simulated(session: Session | None) -> bool:
     return session is not None and session.simulated
 
 
-def _show(actions: list[Action], simulated: Mapping[str, bool | None], *, as_json: bool) -> None:
+def _show(actions: list[Action], simulated: Mapping[str, bool | None], *, as_json: bool, over: bool = False) -> None:
     if as_json:
         for action in actions:
             print_json(to_json(action, simulated=simulated[action.id]))
@@ -184,11 +177,7 @@ def _show(actions: list[Action], simulated: Mapping[str, bool | None], *, as_jso
     for _, same in groupby(actions, key=lambda action: (action.decision_id, action.state, describe(action))):
         alike = list(same)
         first = alike[0]
-        lease = (
-            ""
-            if first.lease_until_ns is None or first.state not in IN_FORCE
-            else f"  lease until {iso_utc(first.lease_until_ns)[11:19]}Z"
-        )
+        lease = _lease(first, over=over)
         who = ", ".join(action.entity_id.removeprefix("gpu:")[:12] for action in alike)
         console.print(f"{iso_utc(first.time_ns)[:19]}Z  {describe(first)}{lease}", soft_wrap=True)
         console.print(
@@ -196,6 +185,14 @@ def _show(actions: list[Action], simulated: Mapping[str, bool | None], *, as_jso
         )
     if not actions:
         console.print("no actions")
+
+
+def _lease(action: Action, *, over: bool) -> str:
+    if action.state not in IN_FORCE:
+        return ""
+    if over:
+        return "  run ended"
+    return "" if action.lease_until_ns is None else f"  lease until {iso_utc(action.lease_until_ns)[11:19]}Z"
 
 
 def _tell(story: ActionStory) -> None:

@@ -11,14 +11,14 @@ from typing import Annotated
 import typer
 
 from agent.actuation.access import Access
-from agent.actuation.client import ActuatorClient
 from agent.actuation.server import serve_actuator
 from agent.actuation.writer_lock import WriterLock
 from agent.driver.nvml import NvmlDriver
 from agent.driver.port import Knob
 from agent.scheduling import keep_what_is_loaded
-from railwatch.cli.output import print_json
+from railwatch.cli.output import counted, print_json
 from railwatch.cli.place import JsonFlag
+from railwatch.cli.reach import privileged_actuator
 from railwatch.config.actuatord import DEFAULT_PATH, ActuatordConfig, load_actuatord
 from railwatch.driver import knobs_of
 from simulator.driver.layout import STATE_VARIABLE
@@ -102,14 +102,16 @@ def _boot_id() -> str:
 
 
 def _tell_status(config: ActuatordConfig, *, as_json: bool) -> None:
-    client = ActuatorClient(config.socket)
+    client = privileged_actuator(config.socket)
     said = client.status()
     client.close()
     if as_json:
         print_json(said)
         return
     refused = ", ".join(f"{count} {name}" for name, count in said["refused"].items())
-    typer.echo(f"{said['in_force']} actions in force, {said['connections']} connections, {said['failures']} failures")
+    named = (("in_force", "action"), ("connections", "connection"), ("failures", "failure"))
+    actions, connections, failures = (counted(said[key], one) for key, one in named)
+    typer.echo(f"{actions} in force, {connections}, {failures}")
     typer.echo(f"refused: {refused}")
 
 

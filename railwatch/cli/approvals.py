@@ -13,13 +13,16 @@ from railwatch.cli.baselines import Who, whoever
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
 from railwatch.session import Session
-from rules.words import WHO_MAX, WHY_MAX, Say, Word
+from rules.decisions import setting_of
+from rules.words import WHO_MAX, WHY_MAX, Say, Word, word_of
 from telemetry.clock import SystemClock, iso_utc
+from telemetry.knobs import KnobKind
 from telemetry.records import Decision, Event, EventKind, Verdict, to_json
 
 app = typer.Typer()
 
 _MOST = 1000
+_ANSWERED = {Say.APPROVE: "approved", Say.REJECT: "rejected"}
 
 Why = Annotated[str, typer.Option("--reason", "--why", help="Stands in the record.")]
 DecisionId = Annotated[str, typer.Argument(metavar="ID", help="The decision's id, or its beginning.")]
@@ -58,7 +61,7 @@ def approve(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a decision that waits be carried out, if it still holds by then."""
+    """Let a decision that waits be carried out, if it still holds by then; never a laxer setting than asked for."""
     _answer(Say.APPROVE, decision_id, why, who, _live(data_dir, config_file), as_json=as_json)
 
 
@@ -114,11 +117,7 @@ def agreement(data_dir: DataDir = None, config_file: ConfigFile = None, as_json:
     Railwatch never promotes a class itself: that is a line in the configuration.
     """
     folder = data_dir_of(config_file, data_dir)
-    records = open_records(folder)
-    events = [one for one in records.find("event", limit=_MOST) if isinstance(one, Event)]
-    records.close()
-    words = [one for one in events if one.kind is EventKind.APPROVAL]
-    rows = agreements_of(decisions_of(folder), words, now_ns=SystemClock().utc_ns())
+    rows = agreements_of(decisions_of(folder), _approvals(folder), now_ns=SystemClock().utc_ns())
     if as_json:
         for row in rows:
             print_json(asdict(row))
@@ -155,12 +154,50 @@ def _live(data_dir: DataDir, config_file: ConfigFile) -> Session:
 
 
 def _answer(say: Say, wanted: str, why: str, who: str | None, session: Session, *, as_json: bool) -> None:
-    known = decisions_of(session.config.data_dir)
+    folder = session.config.data_dir
+    known = decisions_of(folder)
     if say in (Say.APPROVE, Say.REJECT):
+        _stop_if_answered(say, wanted, known, _approvals(folder))
         known = waiting_of(known)
     found = _picked(known, wanted)
     told = tell_word(session, _word(say, found.id, who, why))
     _show(told, as_json=as_json)
+    if say is Say.APPROVE and not as_json and (sets := _sets(found)):
+        typer.echo(sets)
+
+
+def _approvals(folder: Path) -> list[Event]:
+    """Give what people said lately, the newest first."""
+    records = open_records(folder)
+    try:
+        found = [one for one in records.find("event", limit=_MOST) if isinstance(one, Event)]
+    finally:
+        records.close()
+    return [one for one in found if one.kind is EventKind.APPROVAL]
+
+
+def _stop_if_answered(say: Say, wanted: str, known: Sequence[Decision], events: Sequence[Event]) -> None:
+    """End with who answered already; a yes that is not carried out yet may still be taken back."""
+    begins = [one for one in known if one.id == wanted] or [one for one in known if one.id.startswith(wanted)]
+    if len(begins) != 1:
+        return
+    words = (word_of(event) for event in sorted(events, key=lambda one: one.time_ns, reverse=True))
+    answers = (word for word in words if word is not None and word.decision_id == begins[0].id)
+    last = next((word for word in answers if word.say in (Say.APPROVE, Say.REJECT)), None)
+    if last is None or (begins[0].verdict is Verdict.PENDING and last.say is not say):
+        return
+    typer.echo(f"{begins[0].id}: already {_ANSWERED[last.say]} by {last.who}", err=True)
+    raise typer.Exit(1)
+
+
+def _sets(decision: Decision) -> str:
+    """Say what an approval lets be set at most; nothing where the decision turns no knob."""
+    asked = setting_of(decision)
+    if asked is None:
+        return ""
+    knob, setting = asked
+    bound = "least" if knob is KnobKind.FAN else "most"
+    return f"sets {knob.words} of {len(decision.targets)} GPUs to {knob.text(setting)} at {bound}, if it still holds"
 
 
 def _picked(known: Sequence[Decision], wanted: str) -> Decision:

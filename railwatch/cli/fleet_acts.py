@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from agent.control.identity import client_context
@@ -92,12 +93,23 @@ def rehearse(
 
     Exit status 1 where it is not one incident at the PDU, actions within budget, and one page.
     """
-    from railwatch.fleet.rehearsal.pdu_sag import PduSag  # noqa: PLC0415 -- no other command needs it
+    from railwatch.fleet.rehearsal.pdu_sag import (  # noqa: PLC0415 -- no other command needs it
+        LATENESS_S,
+        WATCHED_S,
+        PduSag,
+    )
 
     if scenario != "pdu-sag":
         raise typer.BadParameter(f"got {scenario!r}; expected pdu-sag")
-    with tempfile.TemporaryDirectory(prefix="railwatch-") as folder:
-        told = PduSag(Path(folder), nodes=nodes, others=nodes // 4 if others is None else others).run()
+    console = Console(stderr=True)  # standard output is the result's
+    columns = (TextColumn("rehearsing"), BarColumn(), TextColumn("{task.completed:.0f} of {task.total:.0f} seconds"))
+    with (
+        tempfile.TemporaryDirectory(prefix="railwatch-") as folder,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
+        task = bar.add_task("", total=WATCHED_S + LATENESS_S)
+        sag = PduSag(Path(folder), nodes=nodes, others=nodes // 4 if others is None else others)
+        told = sag.run(reached=lambda second: bar.update(task, completed=second))
     row = {
         "scenario": scenario,
         "nodes": told.nodes,

@@ -2,6 +2,8 @@
 
 import os
 import socket
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -55,19 +57,41 @@ def status(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the routes: messages sent, waiting and lost, and what went wrong last; status 1 where one has trouble."""
+    """List the routes: messages sent, waiting and lost, and what went wrong last; status 1 where one has trouble.
+
+    Where a data folder served both a real and a simulated node, the one that was told last comes first and gives the
+    status.
+    """
     config = load_config(config_file, os.environ)
     if data_dir is not None:
         config = config.model_copy(update={"data_dir": data_dir.absolute()})
-    folder = responder_folder(config, simulated=simulated)
-    if not (folder / FILE_NAME).exists():
-        raise EnvironmentLacksError(f"{folder}: nothing was ever told there; expected the data folder of a run")
-    ledger = Ledger(folder, read_only=True)
-    states = ledger.states()
-    ledger.close()
-    _show(states, as_json=as_json)
-    if any(state.trouble for state in states):
+    queues = _queues(config, (True,) if simulated else (False, True))
+    if not queues:
+        raise EnvironmentLacksError(
+            f"{config.data_dir}: nothing was ever told there; expected the data folder of a run with routes"
+        )
+    newest: tuple[RouteState, ...] = ()
+    for number, (is_simulated, folder) in enumerate(queues):
+        ledger = Ledger(folder, read_only=True)
+        states = ledger.states()
+        ledger.close()
+        newest = newest if number else states
+        _show(states, simulated=is_simulated, as_json=as_json)
+    if any(state.trouble for state in newest):
         raise typer.Exit(1)
+
+
+def _queues(config: Config, kinds: Sequence[bool]) -> list[tuple[bool, Path]]:
+    """Give the folders of what was told on a simulated node (True) and on a real one that exist, newest first."""
+    folders = [(kind, responder_folder(config, simulated=kind)) for kind in kinds]
+    there = [(_written_ns(folder), kind, folder) for kind, folder in folders if (folder / FILE_NAME).exists()]
+    return [(kind, folder) for _, kind, folder in sorted(there, reverse=True)]
+
+
+def _written_ns(folder: Path) -> int:
+    """Say when a queue was written to last: SQLite writes beside the file first."""
+    files = (folder / FILE_NAME, folder / f"{FILE_NAME}-wal")
+    return max(file.stat().st_mtime_ns for file in files if file.exists())
 
 
 def _told(route: Route, config: Config, *, as_json: bool) -> bool:
@@ -86,7 +110,7 @@ def _told(route: Route, config: Config, *, as_json: bool) -> bool:
     return not trouble
 
 
-def _show(states: tuple[RouteState, ...], *, as_json: bool) -> None:
+def _show(states: tuple[RouteState, ...], *, simulated: bool, as_json: bool) -> None:
     if as_json:
         for state in states:
             print_json(
@@ -96,8 +120,9 @@ def _show(states: tuple[RouteState, ...], *, as_json: bool) -> None:
                     "waiting": state.waiting,
                     "lost": state.lost,
                     "trouble": state.trouble,
+                    "simulated": simulated,
                 }
             )
         return
     rows = [(one.route, str(one.sent), str(one.waiting), str(one.lost), one.trouble or "none") for one in states]
-    print_table("", ("route", "sent", "waiting", "lost", "trouble"), rows)
+    print_table("simulated node" if simulated else "", ("route", "sent", "waiting", "lost", "trouble"), rows)

@@ -17,6 +17,12 @@ from telemetry.records import Action, ActionState, Decision, Event, Finding, Inc
 _NO_TERMINAL_COLUMNS = 10_000
 # Where the other columns leave less than this for the last one, the terminal breaks the lines.
 _LEAST_WRAPPED_COLUMNS, _GAP_COLUMNS = 30, 2
+# own choice: what reads as one line; a longer text ends at the first part that ends after it.
+_BRIEF_CHARACTERS = 160
+# Decisions that say what is to be set; the others are named.
+_CAPS = ("clock_", "power_cap", "power_relax", "power_release", "fan")
+# The beginning of an incident id that agent.guard.foresight gives; a test holds the two together.
+REFLEX = "reflex:"
 SEVERITY_STYLE = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red"}
 
 
@@ -24,6 +30,11 @@ def print_json(fields: Mapping[str, Any]) -> None:
     """Print one JSON object as one line; None stands for what is absent."""
     sys.stdout.write(json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n")
     sys.stdout.flush()
+
+
+def counted(count: int, one: str, several: str = "") -> str:
+    """Say how many there are of something: ``1 policy``, ``2 policies``; an ``s`` is added where no plural is given."""
+    return f"{count} {one if count == 1 else several or one + 's'}"
 
 
 def print_problems(problems: Sequence[Problem], *, as_json: bool) -> None:
@@ -78,15 +89,23 @@ def describe(record: Record) -> str:
             return f"[{style}]finding {record.status.value}[/]  {escape(record.summary)}"
         case Incident():
             style = SEVERITY_STYLE[record.severity]
-            return f"[{style}]incident {record.state.value}[/]  {escape(record.summary)}  [dim]{escape(record.id)}[/]"
+            summary = escape(_brief(record.summary))
+            return f"[{style}]incident {record.state.value}[/]  {summary}  [dim]{escape(record.id)}[/]"
         case Decision():
-            return f"[magenta]decision {record.verdict.value}[/]  {escape(record.reason)}  [dim]rule {record.rule}[/]"
+            reason = record.reason if record.action.startswith(_CAPS) else f"{record.action}: {_brief(record.reason)}"
+            return f"[magenta]decision {record.verdict.value}[/]  {escape(reason)}  [dim]rule {record.rule}[/]"
         case Action():
             return _described_action(record)
         case Outcome():
             return f"[blue]outcome[/]  {escape(record.summary)}"
         case Event():
             return f"[dim]event[/]  {escape(record.message)}"
+
+
+def _brief(text: str) -> str:
+    """Cut a text of findings at the first semicolon after some length; the findings keep all of it."""
+    end = text.find(";", _BRIEF_CHARACTERS)
+    return text if end < 0 else f"{text[:end]} ..."
 
 
 def _described_action(action: Action) -> str:
@@ -99,10 +118,14 @@ def _described_action(action: Action) -> str:
         )
     state = f"[green]action {action.state.value}[/]  {action.knob}"
     read_back = _setting(action.read_back, action.unit)
+    reflex = action.incident_id.startswith(REFLEX)
     if action.state is ActionState.RELEASED:
-        return f"{state} back to {read_back}"
+        # What stands elsewhere than it was found is held by an incident of the rules.
+        stands = reflex and action.read_back is not None and action.read_back != action.found
+        return f"{state}: the rules' own cap stands" if stands else f"{state} back to {read_back}"
     wanted, found = _setting(action.wanted, action.unit), _setting(action.found, action.unit)
-    return f"{state} set to {wanted}, read back {read_back}; found {found}"
+    words = f"{state} set to {wanted}, read back {read_back}; found {found}"
+    return f"{words} (reflex, until the rules have decided)" if reflex else words
 
 
 def _setting(value: float | None, unit: str) -> str:

@@ -1,7 +1,10 @@
 """``railwatch rehearse``: a scenario with railwatch in the loop, and the same without it, over seeds."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,19 +14,21 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from railwatch.cli.output import print_json, print_table
-from railwatch.cli.pace import Pace
 from railwatch.cli.place import ConfigFile, JsonFlag
 from railwatch.cli.up import seconds
 from railwatch.evaluation.measures import Measured
 from railwatch.evaluation.workers import none_left_at_work
 from railwatch.rehearsal.plan import Rehearsal
+from railwatch.rehearsal.progress import simulated_s
 from railwatch.rehearsal.runs import Arm, SeedResult
 from railwatch.rehearsal.runs import rehearse as rehearsed
-from railwatch.rehearsal.summary import Figure, summarised, told_by
+from railwatch.rehearsal.summary import LEAST_SEEDS, Figure, summarised, told_by
 from railwatch.run import DEFAULT_NODE
-from telemetry.clock import SystemClock
 from telemetry.durations import format_duration
 from telemetry.records import Mode
+
+# own choices: when people begin to wonder, when they wonder again, and how often a bar moves.
+_FIRST_SAID_S, _SAID_EVERY_S, _LOOK_S = 4.0, 9.0, 0.5
 
 
 def rehearse(
@@ -57,9 +62,10 @@ def rehearse(
         duration_s=duration,
         mode=mode,
     )
+    total_s = rehearsal.order(first_seed).duration_s * seeds * len(Arm)
     results: list[SeedResult] = []
-    with none_left_at_work(), _shown(seeds * len(Arm)) as done:
-        for result in rehearsed(rehearsal, range(first_seed, first_seed + seeds), done=done):
+    with none_left_at_work(), _shown(total_s) as marks:
+        for result in rehearsed(rehearsal, range(first_seed, first_seed + seeds), marks=marks):
             results.append(result)
             if as_json:
                 print_json(_seed_fields(result))
@@ -103,24 +109,31 @@ def _summary_fields(rehearsal: Rehearsal, results: Sequence[SeedResult]) -> dict
 
 
 def _print(rehearsal: Rehearsal, results: Sequence[SeedResult]) -> None:
+    bounded = len(results) >= LEAST_SEEDS
     length = format_duration(results[0].duration_s)
     title = f"{rehearsal.scenario} on {rehearsal.node}, {length}, {_seeds(results)}, mode {rehearsal.mode}"
-    print_table(title, ("", "with railwatch", "without", ""), (_cells(figure) for figure in summarised(results)))
+    print_table(
+        title,
+        ("", "with railwatch", "without", ""),
+        (_cells(figure, bounded=bounded) for figure in summarised(results)),
+    )
+    if not bounded:
+        typer.echo("too few seeds for bounds")
     told = told_by(results)
     if told:
         listed = ", ".join(f"{action} {count} times" for action, count in told.items())
         typer.echo(f"decided and not carried out here: {listed}")
 
 
-def _cells(figure: Figure) -> tuple[str, str, str, str]:
-    without = "" if figure.bare is None else _said(figure.bare)
-    return figure.name, _said(figure.watched), without, figure.unit
+def _cells(figure: Figure, *, bounded: bool) -> tuple[str, str, str, str]:
+    without = "" if figure.bare is None else _said(figure.bare, bounded=bounded)
+    return figure.name, _said(figure.watched, bounded=bounded), without, figure.unit
 
 
-def _said(found: Measured) -> str:
+def _said(found: Measured, *, bounded: bool) -> str:
     if found.value is None:
         return "-"
-    if found.low is None or found.high is None:
+    if not bounded or found.low is None or found.high is None:
         return f"{found.value:.4g}"
     return f"{found.value:.4g} ({found.low:.4g} to {found.high:.4g})"
 
@@ -131,22 +144,35 @@ def _seeds(results: Sequence[SeedResult]) -> str:
 
 
 @contextlib.contextmanager
-def _shown(runs: int) -> Iterator[Callable[[], None]]:
-    """Show how many runs are made, on standard error."""
+def _shown(total_s: float) -> Iterator[Path]:
+    """Show on standard error how far the runs are that leave their marks in the folder that this gives."""
     console = Console(stderr=True)  # standard output is the result's
-    pace = Pace(SystemClock())
-    columns = (TextColumn("rehearsing"), BarColumn(), TextColumn("{task.completed:.0f} of {task.total:.0f} runs"))
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=runs)
-        made = 0
+    columns = (
+        TextColumn("rehearsing"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f} simulated seconds"),
+        TimeRemainingColumn(),
+    )
+    over = threading.Event()
+    with (
+        tempfile.TemporaryDirectory(prefix="railwatch-") as folder,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
+        task = bar.add_task("", total=total_s)
 
-        def done() -> None:
-            nonlocal made
-            made += 1
-            bar.advance(task)
-            if not console.is_terminal:
-                pace.told(f"rehearse: {made} of {runs} runs")
+        def follow() -> None:
+            wait_s = _LOOK_S if console.is_terminal else _FIRST_SAID_S
+            while not over.wait(wait_s):
+                made_s = simulated_s(Path(folder))
+                bar.update(task, completed=made_s)
+                if not console.is_terminal:
+                    sys.stderr.write(f"railwatch: rehearse: {made_s} of {total_s:.0f} simulated seconds\n")
+                    wait_s = _SAID_EVERY_S
 
-        yield done
+        thread = threading.Thread(target=follow, name="tell-progress", daemon=True)
+        thread.start()
+        try:
+            yield Path(folder)
+        finally:
+            over.set()
+            thread.join()

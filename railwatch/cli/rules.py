@@ -10,17 +10,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from agent.guard.outcomes import MEASURES
-from railwatch.cli.output import print_json, print_table
+from railwatch.cli.layers import layers_told
+from railwatch.cli.output import counted, print_json, print_table
 from railwatch.cli.place import ConfigFile, JsonFlag
 from railwatch.cli.rules_trial import try_policies
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
-from railwatch.pipeline import layers_of
 from rules.checking.complaint import Complaint
 from rules.checking.whole import check_policies
 from rules.differences import Difference, differences
 from rules.explaining import explain_policy
-from rules.loading import Layered
+from rules.loading import Layer, Layered
 from rules.policy import ActionClass
 from rules.rails import Rails
 from telemetry.documents import Lines, read_document
@@ -33,6 +33,10 @@ app.command(name="test", epilog="Example: railwatch rules test --recording incid
 
 Simulated = Annotated[bool, typer.Option("--simulated", help="Modes as on a simulated node, not on real hardware.")]
 PolicyId = Annotated[str, typer.Argument(metavar="ID", help="The id of a policy.")]
+Paths = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Policy files or folders, taken as the site's; none for those in force."),
+]
 # More of a text than this makes a table of keys unreadable; the file has the whole.
 _VALUE_COLUMNS = 100
 
@@ -42,7 +46,7 @@ def list_command(simulated: Simulated = False, config_file: ConfigFile = None, a
     """List the policies in force: the layer each comes from, its mode in force, and what it replaces."""
     config = load_config(config_file, os.environ)
     rails = _rails(config, simulated=simulated)
-    found = layers_of(config)
+    found = layers_told(config, (), as_json=as_json)
     if as_json:
         for item in found:
             print_json(_listed(item, rails))
@@ -63,10 +67,10 @@ def list_command(simulated: Simulated = False, config_file: ConfigFile = None, a
 
 
 @app.command(epilog="Example: railwatch rules show supply-sag-clock-cap")
-def show(policy_id: PolicyId, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
+def show(policy_id: PolicyId, paths: Paths = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
     """Show the file of one policy, the layer it comes from, and what it replaces."""
     config = load_config(config_file, os.environ)
-    item = _named(policy_id, layers_of(config))
+    item = _named(policy_id, layers_told(config, paths or (), as_json=as_json))
     text = Path(item.policy.where).read_text(encoding="utf-8")
     if as_json:
         print_json({**_listed(item, _rails(config, simulated=False)), "text": text})
@@ -81,14 +85,12 @@ def show(policy_id: PolicyId, config_file: ConfigFile = None, as_json: JsonFlag 
 
 @app.command(epilog="Example: railwatch rules diff supply-sag-clock-cap --config railwatch.yaml")
 def diff(
-    policy_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="One policy; all that replace one else.")
-    ] = None,
+    policy_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One policy; all of the layers else.")] = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show what each layer changes against the one below, key by key; exit status 1 where it changes something."""
-    layers = layers_of(load_config(config_file, os.environ))
+    layers = layers_told(load_config(config_file, os.environ), (), as_json=as_json)
     chosen = layers if policy_id is None else (_named(policy_id, layers),)
     changed = False
     for item in chosen:
@@ -98,6 +100,9 @@ def diff(
             changed = changed or bool(found)
             _show_differences(upper, below, found, as_json=as_json)
             upper, below = below, below.replaces
+        if upper.layer is not Layer.BUILTIN:
+            changed = True
+            _show_added(upper, as_json=as_json)
     if not changed and not as_json:
         typer.echo("no layer changes anything")
     if changed:
@@ -106,11 +111,15 @@ def diff(
 
 @app.command(epilog="Example: railwatch rules explain supply-sag-clock-cap")
 def explain(
-    policy_id: PolicyId, simulated: Simulated = False, config_file: ConfigFile = None, as_json: JsonFlag = False
+    policy_id: PolicyId,
+    paths: Paths = None,
+    simulated: Simulated = False,
+    config_file: ConfigFile = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Say in plain words when a policy acts, what it does, within which bounds, how it ends, and on whose word."""
     config = load_config(config_file, os.environ)
-    layers = layers_of(config)
+    layers = layers_told(config, paths or (), as_json=as_json)
     item = _named(policy_id, layers)
     told = explain_policy(item.policy, [other.policy for other in layers], _rails(config, simulated=simulated))
     if as_json:
@@ -126,10 +135,7 @@ def explain(
 
 @app.command(epilog="Example: railwatch rules check my-rules --strict")
 def check(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Policy files or folders, taken as the site's; none checks those in force."),
-    ] = None,
+    paths: Paths = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail too.")] = False,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
@@ -139,16 +145,15 @@ def check(
     Told is only what follows from the policies: what cannot be decided from them is said to be so.
     """
     config = load_config(config_file, os.environ)
-    if paths:
-        config = config.model_copy(update={"rules": config.rules.model_copy(update={"dirs": tuple(paths)})})
-    policies = tuple(item.policy for item in layers_of(config))
+    policies = tuple(item.policy for item in layers_told(config, paths or (), as_json=as_json))
     complaints = check_policies(policies, checked=frozenset(cause.value for cause in MEASURES))
     lines = {where: read_document(Path(where))[1] for where in {item.where for item in complaints}}
     for item in complaints:
         _show_complaint(item, lines[item.where], as_json=as_json)
     errors = sum(item.flaw.is_error for item in complaints)
     if not as_json:
-        typer.echo(f"{len(policies)} policies: {errors} errors, {len(complaints) - errors} warnings")
+        found = f"{counted(errors, 'error')}, {counted(len(complaints) - errors, 'warning')}"
+        typer.echo(f"{counted(len(policies), 'policy', 'policies')}: {found}")
     if errors or (strict and complaints):
         raise typer.Exit(1)
 
@@ -163,7 +168,7 @@ def _named(policy_id: str, layers: Sequence[Layered]) -> Layered:
     for item in layers:
         if item.policy.id == policy_id:
             return item
-    known = f"one of {', '.join(sorted(item.policy.id for item in layers))}"
+    known = f"one of {', '.join(sorted(item.policy.id for item in layers))}; of your own with --config FILE"
     raise ConfigError([Problem(where="ID", line=None, key="", found=f"got {policy_id!r}", expected=known)])
 
 
@@ -206,6 +211,17 @@ def _show_differences(upper: Layered, below: Layered, found: Sequence[Difference
     title = f"{upper.policy.id}: {upper.layer.value} {upper.policy.where} against {below.layer.value}"
     rows = [(item.key, _value(item.below), _value(item.above)) for item in found]
     print_table(title, ("key", "was", "is"), rows or [("", "the same", "the same")])
+
+
+def _show_added(item: Layered, *, as_json: bool) -> None:
+    policy = item.policy
+    if as_json:
+        fields = {"id": policy.id, "layer": item.layer.value, "file": policy.where, "below": None}
+        print_json({**fields, "key": "(document)", "was": None, "is": _data_of(item)})
+        return
+    print_table(
+        f"{policy.id}: added by {item.layer.value} {policy.where}", ("key", "was", "is"), [("(document)", "-", "new")]
+    )
 
 
 def _value(value: object) -> str:

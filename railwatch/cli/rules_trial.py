@@ -11,10 +11,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from railwatch.cli.output import print_json, print_problems, print_table
+from railwatch.cli.layers import layers_told
+from railwatch.cli.output import counted, print_json, print_problems, print_table
 from railwatch.cli.place import ConfigFile, JsonFlag, open_records
 from railwatch.config.loading import load_config
-from railwatch.pipeline import pipeline_settings
+from railwatch.pipeline import laid_over, pipeline_settings
 from railwatch.recorded_run import recordings_dir
 from railwatch.trial import Answer, Beside, Trial, answers_of, try_out
 from rules.loading import builtin_policy_files, load_policies
@@ -40,7 +41,7 @@ def try_policies(
         typer.Option(help="The same for every recording in this data folder, beside the records kept there."),
     ] = None,
     rules: Annotated[
-        Path | None, typer.Option(help="Decide by the policies of this folder, not by those in force.")
+        Path | None, typer.Option(help="A folder of policies, taken as the site's: they replace those of the same id.")
     ] = None,
     since: Annotated[
         str | None, typer.Option(help="From this UTC time on, or this long before the end, such as 7d.")
@@ -56,17 +57,25 @@ def try_policies(
     """
     if recording is None and from_store is None:
         if rules is not None or since is not None or until is not None:
-            raise typer.BadParameter("--rules, --since and --until go with --recording or --from-store")
+            given = next(
+                name
+                for name, value in (("--rules", rules), ("--since", since), ("--until", until))
+                if value is not None
+            )
+            raise typer.BadParameter("it goes with --recording or --from-store", param_hint=given)
         _run_cases(paths or [], as_json=as_json)
         return
     if paths or (recording is not None and from_store is not None):
-        raise typer.BadParameter("one of --recording, --from-store and PATHS; --rules names other policies")
-    policies = None if rules is None else load_policies((rules,))
+        given = "PATHS" if paths else "--from-store"
+        beside = "--from-store" if recording is None else "--recording"
+        raise typer.BadParameter(f"it does not go with {beside}; --rules names other policies", param_hint=given)
     config = load_config(config_file, os.environ)
+    own = () if rules is None else (rules,)
+    layers_told(config, own, as_json=as_json)  # what is wrong with them is said before a recording is read
+    config = laid_over(config, own)
 
     def tried(read: Recording, done: Sequence[Record] | None) -> Trial:
-        settings = pipeline_settings(config, simulated=bool(read.meta.simulated))
-        return try_out(read, settings if policies is None else replace(settings, policies=policies), done=done)
+        return try_out(read, pipeline_settings(config, simulated=bool(read.meta.simulated)), done=done)
 
     if recording is not None:
         read = read_recording(recording)
@@ -96,7 +105,8 @@ def _run_cases(paths: Sequence[Path], *, as_json: bool) -> None:
             typer.echo(f"      {problem}")
     failed = sum(not result.passed for result in results)
     if not as_json:
-        typer.echo(f"{len(policies)} policies, {len(results)} cases, {failed} failed")
+        many = f"{counted(len(policies), 'policy', 'policies')}, {counted(len(results), 'case')}"
+        typer.echo(f"{many}, {failed} failed")
     if failed:
         raise typer.Exit(1)
 
@@ -125,9 +135,8 @@ def _try_store(data_dir: Path, span: tuple[int, int], tried: Any, *, as_json: bo
             )
         return
     first, last = (iso_utc(time_ns)[:19] for time_ns in span)
-    typer.echo(
-        f"{data_dir}: {len(covered)} recordings, {len(bare)} decisions of which no recording tells, {first} to {last}"
-    )
+    many = f"{counted(len(covered), 'recording')}, {counted(len(bare), 'decision')}"
+    typer.echo(f"{data_dir}: {many} of which no recording tells, {first} to {last}")
     for item in bare:
         typer.echo(f"  {iso_utc(item.time_ns)[:19]}  {_words(item)}")
 
@@ -171,7 +180,8 @@ def _show_trial(path: Path, trial: Trial, *, as_json: bool) -> None:
     for words in trial.unjudged:
         console.print(f"[yellow]not judged[/]: {escape(words)}", soft_wrap=True)
     differ = sum(bool(row.difference) for row in trial.rows)
-    console.print(f"{len(trial.rows)} decisions, {differ} differ", highlight=False)
+    differs = f"{differ} {'differs' if differ == 1 else 'differ'}"
+    console.print(f"{counted(len(trial.rows), 'decision')}, {differs}", highlight=False)
 
 
 def _words(answer: Answer) -> str:

@@ -1,11 +1,12 @@
 """``railwatch up``: everything on one node under one supervisor."""
 
+import contextlib
 import os
 import signal
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,16 +20,19 @@ from railwatch.config.loading import load_config
 from railwatch.config.models import Config
 from railwatch.pipeline import policies_of
 from railwatch.run import DEFAULT_NODE, DEFAULT_SCENARIO, NodeRun, Wanted
+from rules.policy import ActionClass
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from telemetry.clock import Clock, SystemClock, iso_utc
 from telemetry.durations import format_duration, parse_duration_s
-from telemetry.records import Action, ActionState, Event, Incident, Record, to_json
+from telemetry.records import Action, ActionState, Event, Incident, Mode, Record, to_json
 
 # How often the records are looked at for the terminal: what people read as at once.
 LOOK_S = 0.1
 # A scenario that goes on for longer is none to watch.
 LONG_S = 3600.0
+# own choice: a stop that takes longer says what it waits for.
+STOPPING_SAY_S = 3.0
 IN_FORCE = (ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.EXPIRED)
 
 
@@ -72,7 +76,8 @@ def up(
     teller = _Teller(clock, simulated=run.simulated, as_json=as_json)
     run.claim()
     teller.say(f"railwatch {__version__}: {run.source}")
-    teller.say(_mode_line(config, simulated=run.simulated))
+    for line in (_mode_line(config, simulated=run.simulated), *_approval_line(config, simulated=run.simulated)):
+        teller.say(line)
     if length_s > LONG_S:
         words = f"the scenario goes on for {format_duration(length_s)}, and this takes as long"
         teller.say(f"{words}; `railwatch simulate run` is faster")
@@ -91,7 +96,8 @@ def up(
         try:
             teller.say("stopping: releasing caps, flushing")
         finally:
-            troubles = run.stop()  # in any case: the terminal may be gone
+            with _told_what_takes_long(run, teller):
+                troubles = run.stop()  # in any case: the terminal may be gone
         teller.tell(run.records())
     teller.summary(run, troubles)
     if troubles or teller.caps_left or run.records_lost:
@@ -114,6 +120,39 @@ def _mode_line(config: Config, *, simulated: bool) -> str:
         "enforce": "clocks are capped when a rule says so, and restored at the end",
     }[mode]
     return f"mode: {mode} ({meaning})"
+
+
+def _approval_line(config: Config, *, simulated: bool) -> Iterator[str]:
+    """Say which classes of action wait for a person, of those that could act without one."""
+    waiting = [
+        one.value
+        for one in config.rails.approval
+        if one is not ActionClass.POWER_CYCLE and config.actions.of(one).resolve(simulated=simulated) is Mode.ENFORCE
+    ]
+    if waiting:
+        verb = "waits" if len(waiting) == 1 else "wait"
+        yield f"{', '.join(waiting)} {verb} for a person's approval: railwatch actions pending"
+
+
+@contextlib.contextmanager
+def _told_what_takes_long(run: NodeRun, teller: "_Teller", *, after_s: float = STOPPING_SAY_S) -> Iterator[None]:
+    """Say what a stop waits for, once it takes long."""
+    over = threading.Event()
+
+    def tell() -> None:
+        told = ""
+        while not over.wait(after_s):
+            if run.waits_for != told:
+                told = run.waits_for
+                teller.say(f"still stopping: waiting for {told}")
+
+    thread = threading.Thread(target=tell, name="tell-stopping", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 class _Teller:

@@ -19,6 +19,7 @@ from telemetry.errors import ConfigError, Problem
 from telemetry.knobs import KnobKind
 
 DEFAULT_PATH = Path("/etc/railwatch/actuatord.yaml")
+SAMPLE = "deploy/systemd/actuatord.yaml"
 
 
 class _Range(Section):
@@ -31,7 +32,8 @@ class _Range(Section):
     def _in_order(self) -> Self:
         lowest, highest = self.bounds()
         if lowest is not None and highest is not None and lowest > highest:
-            raise ValueError(f"a least of at most {highest:g}")
+            low_name, high_name = type(self).model_fields
+            raise ValueError(f"{low_name} of at most {high_name}, not {lowest:g} and {highest:g}")
         return self
 
 
@@ -117,7 +119,7 @@ def load_actuatord(path: Path) -> tuple[ActuatordConfig, Access]:
     ConfigError
         Others could write it, its state or its socket; it does not fit; it names somebody unknown here.
     """
-    data, lines = read_yaml(read_private(path), where=str(path))
+    data, lines = read_yaml(read_private(path, sample=SAMPLE), where=str(path))
     config = check_document(ActuatordConfig, data, where=str(path), lines=lines)
     # Its journal says what is written at the next start, and its socket gets an owner and permissions by its path.
     check_private_folder(path, "state_dir", config.state_dir)

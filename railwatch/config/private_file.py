@@ -4,14 +4,16 @@ import os
 import stat
 from pathlib import Path
 
+from telemetry.documents import decoded
 from telemetry.errors import ConfigError, Problem
 
 
-def read_private(path: Path) -> str:
+def read_private(path: Path, *, sample: str) -> str:
     """Give the text of a file that only this process's own user, or root, can change or replace.
 
     The file is owned by this user, its folders by this user or root, and nobody else may write any of them. A folder
-    further up may be open to others where they can only remove what is theirs, as in /tmp.
+    further up may be open to others where they can only remove what is theirs, as in /tmp. Where there is none,
+    `sample` names one to begin with.
 
     Raises
     ------
@@ -23,10 +25,13 @@ def read_private(path: Path) -> str:
         with real.open("rb") as file:
             _check_file(path, os.fstat(file.fileno()))
             _check_folders(path, "(folder)", real.parent)
-            return file.read().decode()
-    except (OSError, UnicodeDecodeError) as err:
-        reason = err.strerror if isinstance(err, OSError) and err.strerror else "not UTF-8 text"
-        raise _refused(path, "(file)", reason, "a readable YAML file") from err
+            return decoded(file.read(), where=str(path))
+    except FileNotFoundError as err:
+        raise _refused(
+            path, "(file)", "No such file or directory", f"a readable YAML file; {sample} is one to begin with"
+        ) from err
+    except OSError as err:
+        raise _refused(path, "(file)", err.strerror or "cannot be read", "a readable YAML file") from err
 
 
 def check_private_folder(path: Path, key: str, folder: Path) -> None:

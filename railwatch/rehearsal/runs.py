@@ -3,14 +3,20 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 
+from agent.guard.pipeline import PipelineSettings
 from railwatch.evaluation.table import load_judgement
 from railwatch.evaluation.workers import each
 from railwatch.rehearsal.answers import Answers, answers_of
 from railwatch.rehearsal.loop import moved, watch
 from railwatch.rehearsal.outcome import RunOutcome, Witness
 from railwatch.rehearsal.plan import Rehearsal
+from railwatch.rehearsal.progress import Marks
 from simulator.files.scenario import ScenarioFile
+from simulator.plant.events import PlantEvent
+from simulator.plant.plant import Plant
+from simulator.plant.state import Stretch
 from simulator.runs.order import RunOrder
 
 
@@ -24,11 +30,12 @@ class Arm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """One run to be made."""
+    """One run to be made; `marks` is the folder where it shows how far it has come."""
 
     rehearsal: Rehearsal
     seed: int
     arm: Arm
+    marks: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +54,13 @@ class SeedResult:
         return outcome.steps / self.healthy_steps if self.healthy_steps else None
 
 
-def rehearse(
-    rehearsal: Rehearsal, seeds: Sequence[int], *, done: Callable[[], None] = lambda: None
-) -> Iterator[SeedResult]:
-    """Give the result of each seed in order, spread over the processors; `done` is told after each run."""
+def rehearse(rehearsal: Rehearsal, seeds: Sequence[int], *, marks: Path | None = None) -> Iterator[SeedResult]:
+    """Give the result of each seed in order, spread over the processors; `marks` is where runs show their progress."""
     rehearsal.order(seeds[0])
     rehearsal.settings()
-    pieces = [Piece(rehearsal=rehearsal, seed=seed, arm=arm) for seed in seeds for arm in Arm]
+    pieces = [Piece(rehearsal=rehearsal, seed=seed, arm=arm, marks=marks) for seed in seeds for arm in Arm]
     made: list[tuple[RunOutcome, Answers | None]] = []
-    for result in each(run_piece, pieces, done=done):
+    for result in each(run_piece, pieces, done=lambda: None):
         made.append(result)
         if len(made) == len(Arm):
             seed = seeds[0]
@@ -67,13 +72,25 @@ def rehearse(
 def run_piece(piece: Piece) -> tuple[RunOutcome, Answers | None]:
     """Simulate one arm of one seed; what railwatch did is None where it was not there."""
     order, settings = piece.rehearsal.order(piece.seed), piece.rehearsal.settings()
+    with Marks(piece.marks, f"{piece.seed}-{piece.arm}") as reached:
+        return _run(piece.arm, order, settings, reached)
+
+
+def _run(
+    arm: Arm, order: RunOrder, settings: PipelineSettings, reached: Callable[[int], None]
+) -> tuple[RunOutcome, Answers | None]:
     witness = Witness(settings.limits.rail_sag.minimum_v)
-    if piece.arm is not Arm.WATCHED:
-        plant = (order if piece.arm is Arm.BARE else without_failing(order)).plant()
+
+    def see(plant: Plant, stretch: Stretch, events: tuple[PlantEvent, ...]) -> None:
+        witness.take(stretch, plant.state, events)
+        reached(int(stretch.time_ms[-1]) + 1)
+
+    if arm is not Arm.WATCHED:
+        plant = (order if arm is Arm.BARE else without_failing(order)).plant()
         for stretch, events in moved(plant, order.duration_ms):
-            witness.take(stretch, plant.state, events)
+            see(plant, stretch, events)
         return witness.outcome(), None
-    watched = watch(order, settings, lambda plant, stretch, events: witness.take(stretch, plant.state, events))
+    watched = watch(order, settings, see)
     answers = answers_of(
         watched.records,
         watched.actions,

@@ -10,6 +10,7 @@ class Flaw(StrEnum):
     UNREACHABLE = "unreachable"
     CONTRADICTING = "contradicting"
     LADDER = "ladder"
+    INEFFECTIVE = "without effect"
     RARE = "rarely climbed"
     OVERLAPPING = "overlapping"
     UNBOUNDED = "unbounded"
@@ -20,7 +21,7 @@ class Flaw(StrEnum):
     @property
     def is_error(self) -> bool:
         """Whether the policies must not be used like this; a warning is for a person to weigh."""
-        return self in (Flaw.UNREACHABLE, Flaw.CONTRADICTING, Flaw.LADDER)
+        return self in (Flaw.UNREACHABLE, Flaw.CONTRADICTING, Flaw.LADDER, Flaw.INEFFECTIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

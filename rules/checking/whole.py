@@ -6,12 +6,13 @@ from rules.checking.bounds import unbounded
 from rules.checking.complaint import Complaint
 from rules.checking.contradictions import contradictions
 from rules.checking.coverage import untested
+from rules.checking.effects import without_effect
 from rules.checking.ladders import ladder_complaints
 from rules.checking.reach import unreachable
 from rules.checking.sources import unsourced
 from rules.policy import Policy
 
-CHECKS = (unreachable, contradictions, unbounded, untested, unsourced)
+CHECKS = (unreachable, without_effect, contradictions, unbounded, untested, unsourced)
 
 
 def check_policies(policies: Sequence[Policy], *, checked: frozenset[str] | None = None) -> tuple[Complaint, ...]:

@@ -1,8 +1,13 @@
 """``railwatch actions show|verify|revert-all``, over a real actuator and real records."""
 
+import contextlib
+import fcntl
 import json
+import shutil
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,13 +19,16 @@ from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
 from railwatch import left_behind
 from railwatch.cli.app import app_for
+from railwatch.config.models import Config
+from railwatch.session import DriverKind, Session, run_dir_of
 from telemetry.clock import SystemClock
-from telemetry.errors import TransientError
+from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.records import Action, ActionState, Decision, Mode, Outcome, Record, Verdict
 from telemetry.store.records import RecordFile
 from tests.agent.actuation.rig import GPUS, UUID, cap
 from tests.agent.fakes import FakeKnob
 
+Killed = Callable[..., Path]
 Told = Callable[..., tuple[int, list[dict[str, object]]]]
 
 
@@ -106,6 +114,73 @@ def test_revert_all_takes_back_what_a_run_that_ended_left(
     status, rows = told("revert-all", "--data-dir", str(tmp_path / "data"))
     assert (status, [row["state"] for row in rows]) == (0, ["released"])
     assert knob.settings[UUID] == 1530.0
+
+
+def test_an_actuatord_that_is_gone_is_said_in_words(tmp_path: Path, told: Told) -> None:
+    config = tmp_path / "railwatch.yaml"
+    config.write_text(f"data_dir: {tmp_path / 'data'}\nactions: {{socket: {tmp_path / 'no.sock'}}}\n")
+    for command in ("verify", "revert-all"):
+        with pytest.raises(EnvironmentLacksError) as caught:
+            told(command, "--config", str(config))
+        assert str(caught.value) == (
+            f"actuatord does not run at {tmp_path / 'no.sock'}; its caps stand until it is started again"
+        )
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Iterator[Killed]:
+    """Leave what `kill -9` of a run leaves: its run folder with a socket that nobody listens at, and an open cap."""
+    data_dir = tmp_path / "data"
+    run_dir = run_dir_of(data_dir)
+
+    def leave(*, simulated: bool) -> Path:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        data_dir.mkdir(exist_ok=True)
+        (data_dir / "lock").touch()
+        config = Config(data_dir=data_dir).model_dump_json()
+        Session(run_dir=run_dir, config_json=config, driver=DriverKind.NVML, source="", simulated=simulated).save()
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(run_dir / "actuator.sock"))
+        journal = HoldJournal((run_dir if simulated else data_dir) / "actuator", run_id="the run before")
+        KnobActuator((FakeKnob(),), journal, SystemClock(), sink=lambda _: None).apply(cap())
+        journal.close()
+        return data_dir
+
+    yield leave
+    shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def test_verify_after_a_killed_run_says_what_it_left(killed: Killed, told: Told) -> None:
+    data_dir = killed(simulated=False)
+    with pytest.raises(EnvironmentLacksError) as caught:
+        told("verify", "--data-dir", str(data_dir))
+    words = f"application_clock of {GPUS[0].entity_id} at 1057; railwatch actions revert-all gives them back"
+    assert str(caught.value) == f"{data_dir}: that run ended; its knobs: {words}"
+
+
+def test_the_knobs_of_a_simulated_run_that_was_killed_are_gone_with_it(killed: Killed, told: Told) -> None:
+    data_dir = killed(simulated=True)
+    for command in ("verify", "revert-all"):
+        with pytest.raises(EnvironmentLacksError, match="that run ended; its knobs: those of its simulated GPUs"):
+            told(command, "--data-dir", str(data_dir))
+
+
+def test_a_cap_of_a_run_that_ended_is_listed_without_a_lease(
+    killed: Killed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data_dir = killed(simulated=True)
+    records = RecordFile(data_dir / "records")
+    records.append([replace(an_action(2, ActionState.APPLIED), lease_until_ns=120_000_000_000)])
+    records.close()
+
+    def listed() -> str:
+        app_for(["actions"])(["actions", "list", "--data-dir", str(data_dir)], standalone_mode=False)
+        return capsys.readouterr().out.splitlines()[0]
+
+    assert listed().endswith("  run ended")
+    with (data_dir / "lock").open("a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert listed().endswith("  lease until 00:02:00Z")
 
 
 def an_action(time_ns: int, state: ActionState) -> Action:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.actuation.limits import UnreadableClocks
-from railwatch.config.actuatord import load_actuatord
+from railwatch.config.actuatord import SAMPLE, load_actuatord
 from telemetry.errors import ConfigError
 from telemetry.knobs import KnobKind
 
@@ -99,7 +99,7 @@ def test_a_link_is_followed_and_what_it_leads_to_is_judged(path: Path, tmp_path:
     [
         ("knobs: {}\nsudo: yes\n", "sudo"),
         ("socket: /run/a.sock\n", "knobs"),
-        ("knobs: {clock_cap: {min_mhz: 1200, max_mhz: 900}}\n", "a least of at most 900"),
+        ("knobs: {clock_cap: {min_mhz: 1200, max_mhz: 900}}\n", "min_mhz of at most max_mhz, not 1200 and 900"),
         ("knobs: {fan: {max_ratio: 80}}\n", "knobs.fan.max_ratio"),
         ("knobs: {memory_clock: {}}\n", "memory_clock"),
         ("knobs: {}\nlongest_lease: 2d\n", "longest_lease"),
@@ -118,5 +118,22 @@ def test_each_problem_is_one_line_that_names_file_and_key(path: Path, text: str,
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    assert "No such file" in problem(tmp_path / "nowhere.yaml")
+    nowhere = problem(tmp_path / "nowhere.yaml")
+    assert "No such file" in nowhere
+    assert nowhere.endswith("; deploy/systemd/actuatord.yaml is one to begin with")
+    assert (Path(__file__).parents[2] / SAMPLE).is_file()
     assert "Is a directory" in problem(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"knobs:\n\tclock_cap: {}\n", ":2: (document): a tab at the start of the line; expected spaces"),
+        ("knobs: {}\n".encode("utf-16"), ":1: (file): UTF-16 text; expected YAML in UTF-8"),
+        (b"knobs: {}\ngroup: caf\xe9\n", ":2: (file): byte 0xe9, which is not UTF-8 text"),
+    ],
+    ids=["tab", "utf-16", "latin-1"],
+)
+def test_what_other_editors_save_is_told_as_it_is_of_a_policy(path: Path, content: bytes, said: str) -> None:
+    path.write_bytes(content)
+    assert problem(path).startswith(f"{path}{said}")

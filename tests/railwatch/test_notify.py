@@ -82,7 +82,10 @@ def test_the_status_shows_what_was_sent_waits_and_was_lost(run: Run, tmp_path: P
         ledger.tell(notice(number), ["hook"], told_on=["hook"])
     ledger.delivered("hook", [ledger.waiting("hook", most=1)[0].position])
     status, out, _ = run("notify", "status", "--data-dir", str(tmp_path), "--json")
-    assert (status, json.loads(out)) == (0, {"route": "hook", "sent": 1, "waiting": 1, "lost": 1, "trouble": ""})
+    assert (status, json.loads(out)) == (
+        0,
+        {"route": "hook", "sent": 1, "waiting": 1, "lost": 1, "trouble": "", "simulated": False},
+    )
     ledger.note_trouble("hook", "HTTP 500", now_ns=1)
     ledger.close()
     status, out, _ = run("notify", "status", "--data-dir", str(tmp_path))
@@ -91,6 +94,27 @@ def test_the_status_shows_what_was_sent_waits_and_was_lost(run: Run, tmp_path: P
     status, _, err = run("notify", "status", "--data-dir", str(tmp_path), "--simulated")
     assert status == 3
     assert "nothing was ever told there" in err
+
+
+def test_the_status_finds_the_queue_of_a_simulated_node_and_shows_the_newest_first(run: Run, tmp_path: Path) -> None:
+    def tell(folder: str, route: str) -> Path:
+        ledger = Ledger(tmp_path / folder, most=2)
+        ledger.tell(notice(1), [route], told_on=[route])
+        if folder == "responder":
+            ledger.note_trouble(route, "HTTP 500", now_ns=1)
+        ledger.close()
+        return tmp_path / folder / "notification.sqlite"
+
+    simulated = tell("responder-simulated", "tried")
+    status, out, _ = run("notify", "status", "--data-dir", str(tmp_path))
+    assert (status, out.splitlines()[0]) == (0, "simulated node")
+    real = tell("responder", "hook")
+    os.utime(real, (1, 1))
+    status, out, _ = run("notify", "status", "--data-dir", str(tmp_path), "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (status, [row["route"] for row in rows]) == (0, ["tried", "hook"])
+    os.utime(simulated, (0, 0))
+    assert run("notify", "status", "--data-dir", str(tmp_path))[0] == 1
 
 
 @pytest.mark.parametrize(

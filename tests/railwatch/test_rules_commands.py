@@ -98,6 +98,26 @@ def test_a_policy_that_is_not_there_is_told_with_those_that_are(run: Run) -> Non
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
     assert "got 'nonsense'; expected one of" in err
+    assert err.endswith("; of your own with --config FILE\n")
+
+
+def test_a_folder_after_the_id_lays_its_policies_over_those_in_force(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(TELL.replace("id: supply-sag-clock-cap", "id: mine"))
+    assert run("show", "mine", str(tmp_path))[1].startswith(f"# site, {tmp_path}/mine.yaml\n")
+    assert "quiet for 10m" in run("explain", "mine", str(tmp_path))[1]
+    assert run("explain", "supply-sag-clock-cap", str(tmp_path))[0] == 0, "the built-in ones stay"
+
+
+def test_a_policy_that_no_layer_below_has_is_a_difference(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "mine.yaml").write_text(TELL.replace("id: supply-sag-clock-cap", "id: mine"))
+    config = tmp_path / "railwatch.yaml"
+    config.write_text(f"rules: {{dirs: [{tmp_path}/site]}}\n")
+    status, out, _ = run("diff", "--config", str(config))
+    assert status == 1
+    assert out.startswith(f"mine: added by site {tmp_path}/site/mine.yaml\n")
+    (row,) = objects(run("diff", "mine", "--config", str(config), "--json")[1])
+    assert (row["id"], row["below"], row["was"], row["is"]["status"]) == ("mine", None, None, "experimental")
 
 
 def test_differences_are_told_key_by_key_down_the_layers(run: Run, layered: str) -> None:
@@ -160,7 +180,22 @@ def test_a_file_with_mistakes_is_refused_by_every_command(run: Run, tmp_path: Pa
     for arguments in (("check", str(path)), ("test", str(path))):
         status, _, err = run(*arguments)
         assert status == 2
-        assert f"{path}:5: when: unknown cause 'suply_sag' in column 25; expected supply_sag perhaps" in err
+        assert err.startswith(f"{path}:5: when: unknown cause 'suply_sag' in column 25; expected supply_sag perhaps")
+        (told,) = objects(run(*arguments, "--json")[1])
+        assert (told["file"], told["line"], told["key"]) == (str(path), 5, "when")
+
+
+def test_a_fixed_clock_that_lowers_nothing_is_an_error_at_its_key(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "high.yaml"
+    clock = "then: {action: clock_cap, target: all_gpus, clock: {mhz: 3000}, budget: {actions: 1}}"
+    path.write_text(TELL.replace("then: {action: notify, cooldown: 10m}", clock).replace("id: supply-sag", "id: high"))
+    status, out, _ = run("check", str(path))
+    assert status == 1
+    assert f"{path}:6: then.clock.mhz: error: without effect: never lowers a clock on the nodes of its cases" in out
+    assert "1 error, " in out
+    assert "3000, which then.clock.mhz has" in out
+    path.write_text(path.read_text().replace("mhz: 3000", "mhz: 1200"))
+    assert "without effect" not in run("check", str(path))[1]
 
 
 def with_done(path: Path) -> tuple[Decision, Action]:
@@ -210,7 +245,8 @@ def test_what_policies_would_have_done_stands_beside_what_was_done(run: Run, tmp
     assert status == 0, err
     rows = [row for row in objects(out) if "difference" in row]
     pairs = [((row["would"] or {}).get("policy"), (row["was"] or {}).get("policy"), row["difference"]) for row in rows]
-    assert pairs == [("supply-sag-clock-cap", "by-hand", "")]
+    beside = ("supply-sag-notify", None, "was not done")
+    assert pairs == [("supply-sag-clock-cap", "by-hand", ""), beside], "the other built-in ones stay in force"
     assert rows[0]["was"]["came"] == "applied"
     assert "11." in rows[0]["would"]["reason"]
     told = [row["unjudged"] for row in objects(out) if "unjudged" in row]
@@ -275,7 +311,7 @@ def test_a_data_folder_is_tried_recording_by_recording(run: Run, tmp_path: Path)
     assert differences == ["would not be done", "not judged"]
     assert objects(out)[0]["was"]["came"] == "applied, released", "what came of it after the recording had ended"
     assert (
-        "1 decisions of which no recording tells"
+        "1 decision of which no recording tells"
         in run("test", "--from-store", str(tmp_path), "--since", "2023-11-01")[1]
     )
     assert run("test", "--from-store", str(tmp_path), "--since", "1d", "--json")[1] == ""
@@ -285,17 +321,38 @@ def test_a_data_folder_is_tried_recording_by_recording(run: Run, tmp_path: Path)
     status, out, err = run("test", "--from-store", str(tmp_path), "--since", "2023-11-01")
     assert status == 0
     assert "cut.parquet: (file): not Parquet" in err
-    assert "1 recordings, 1 decisions of which no recording tells" in out, "one that a crash cut short keeps no other"
+    assert "1 recording, 1 decision of which no recording tells" in out, "one that a crash cut short keeps no other"
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "named"),
     [
-        ("--since", "7d"),
-        ("--rules", "x"),
-        ("a.yaml", "--recording", "b.csv"),
-        ("--recording", "b.csv", "--from-store", "c"),
+        (("--since", "7d"), "--since"),
+        (("--rules", "x"), "--rules"),
+        (("a.yaml", "--recording", "b.csv"), "PATHS"),
+        (("--recording", "b.csv", "--from-store", "c"), "--from-store"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(run: Run, arguments: tuple[str, ...]) -> None:
-    assert run("test", *arguments)[0] == 2
+def test_options_that_do_not_go_together_are_refused_by_name(run: Run, arguments: tuple[str, ...], named: str) -> None:
+    status, _, err = run("test", *arguments)
+    assert status == 2
+    assert err.startswith(f"railwatch: Invalid value for {named}: it ")
+
+
+def test_policies_tried_on_a_recording_are_laid_over_the_builtin_ones(run: Run, tmp_path: Path) -> None:
+    recording = tmp_path / "sag.parquet"
+    sagging_recording(recording)
+    (tmp_path / "rules").mkdir()
+    other = TELL.replace("id: supply-sag-clock-cap", "id: mine").replace("'supply_sag'\n", "'gpu_lost'\n")
+    other = other.replace("{cause: supply_sag, entity_kind: supply}", "{cause: gpu_lost}")
+    (tmp_path / "rules" / "mine.yaml").write_text(
+        other.replace("quiet, incident: {cause: gpu_lost}", "quiet, incident: {cause: hang}")
+    )
+
+    def acting(*more: str) -> set[str]:
+        status, out, err = run("test", "--recording", str(recording), *more, "--json")
+        assert status == 0, err
+        return {row["would"]["policy"] for row in objects(out) if row.get("would")}
+
+    assert acting()
+    assert acting("--rules", str(tmp_path / "rules")) == acting()

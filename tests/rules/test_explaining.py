@@ -90,15 +90,15 @@ def test_a_ladder_in_a_circle_is_told_and_ends() -> None:
 
 def test_each_number_stands_with_the_source_that_names_it() -> None:
     found = {item.key: item for item in thresholds_of(INTERFACE)}
-    assert set(found) == {"incident.numbers.excess_c", "then.fraction"}
+    assert set(found) == {"incident.numbers.excess_c", "then.clock.fraction"}
     assert all(item.sources for item in found.values())
     bare = replace(INTERFACE, source=("0.851 and 10.85, 8 000 of them",))
     assert [item.sources for item in thresholds_of(bare)] == [(), ()]
-    assert "then.fraction 0.85: no line of its source names this number" in told(bare)["source"]
+    assert "then.clock.fraction 0.85: no line of its source names this number" in told(bare)["source"]
     percent = replace(INTERFACE, source=("85 % of the clock",))
     assert {item.key: bool(item.sources) for item in thresholds_of(percent)} == {
         "incident.numbers.excess_c": False,
-        "then.fraction": True,
+        "then.clock.fraction": True,
     }
     ranked = replace(NOTIFY, when=compile_condition("incident.severity_rank >= 1"))
     assert thresholds_of(ranked) == (), "a rank is a word"

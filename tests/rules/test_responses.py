@@ -159,6 +159,35 @@ def test_the_queue_is_bounded_and_survives_a_restart() -> None:
     assert first.id in {one.id for one in again.step([], node(), seconds(1)) if one.verdict is Verdict.EXECUTE}
 
 
+@pytest.mark.parametrize("laxer", [True, False])
+def test_what_is_set_after_a_yes_is_never_laxer_than_what_was_asked_for(*, laxer: bool) -> None:
+    engine = _engine(policy(replace(CAP, setting=SettingRule(hold_v=11.5, fallback=0.85))), rails=ENFORCED)
+    engine.rails = replace(ENFORCED, approval=frozenset({ActionClass.CLOCK_CAP}))
+    seen: tuple[dict[str, float], dict[str, float]] = ({"minimum_v": 11.38, "limit_v": 11.4}, SAG)
+    first, then = seen if laxer else seen[::-1]
+    waiting = _only(engine.step([incident(numbers=first)], node(), 0))
+    engine.approve(waiting.id, who="ana")
+    engine.restore(json.loads(json.dumps(engine.snapshot())))
+    done = _only(engine.step([incident(numbers=then, at_s=5)], node(), seconds(5)))
+    assert (done.id, done.verdict) == (waiting.id, Verdict.EXECUTE)
+    assert done.clock_mhz is not None
+    assert waiting.clock_mhz is not None
+    assert (done.clock_mhz == waiting.clock_mhz) is laxer
+    assert done.clock_mhz <= waiting.clock_mhz
+    assert ("no laxer than" in done.reason) is laxer
+
+
+def test_a_setting_as_strict_as_approved_that_is_gone_is_asked_about_anew() -> None:
+    rails = replace(ENFORCED, approval=frozenset({ActionClass.CLOCK_CAP}))
+    engine = _engine(policy(replace(CAP, setting=SettingRule(fixed=700.0))), rails=rails)
+    waiting = _only(engine.step([incident(numbers=SAG)], node(), 0))
+    engine.approve(waiting.id, who="ana")
+    engine.rails = replace(rails, min_clock_ratio=0.6)
+    anew = _only(engine.step([], node(), seconds(5)))
+    assert anew.verdict is Verdict.PENDING
+    assert (anew.clock_mhz or 0.0) > (waiting.clock_mhz or 0.0)
+
+
 def test_a_power_cycle_always_asks() -> None:
     cycle = replace(HOOK, action=ActionClass.POWER_CYCLE, parameters=())
     assert _only(_engine(policy(cycle)).step([incident(Cause.GPU_LOST)], node(), 0)).verdict is Verdict.PENDING

@@ -146,4 +146,9 @@ def _numbers(incident: Incident) -> tuple[tuple[str, float, str], ...]:
     newest: dict[str, tuple[float, str]] = {}
     for finding in sorted(incident.findings, key=lambda item: item.time_ns):
         newest.update({item.name: (item.value, item.unit) for item in finding.evidence})
-    return tuple((name, value, unit) for name, (value, unit) in newest.items())[:_MOST_NUMBERS]
+    return tuple((name, _short(value), unit) for name, (value, unit) in newest.items())[:_MOST_NUMBERS]
+
+
+def _short(value: float) -> float:
+    """Give a measured value with four significant digits, as no sensor has more; a count keeps all of its own."""
+    return value if value == round(value, 0) else float(f"{value:.4g}")

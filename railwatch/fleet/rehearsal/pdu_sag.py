@@ -4,6 +4,7 @@ The loop, the judgement, the policies, the rails, the signatures and the desks o
 are the windows, the clocks of the GPUs, and time, which passes as fast as it can.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -169,8 +170,8 @@ class PduSag:
     def _note(self, news: tuple[object, ...]) -> None:
         self._opened |= {one.id: one for one in news if isinstance(one, Incident)}
 
-    def run(self) -> Rehearsed:
-        """Play it to its end."""
+    def run(self, *, reached: Callable[[int], None] = lambda _: None) -> Rehearsed:
+        """Play it to its end; `reached` is told each second of it that is over."""
         try:
             for second in range(EVERY_S, WATCHED_S + LATENESS_S, EVERY_S):
                 self.clock.now_s = float(second)
@@ -180,6 +181,7 @@ class PduSag:
                     self.acting.step(*standing)
                     self.loop.note_claims(self.acting.claimed)
                 self.agents.tick()
+                reached(second)
         finally:
             self.outbox.close()
         return self._told()

@@ -6,7 +6,7 @@ import pytest
 from agent.guard.outcomes import MEASURES, OutcomeTracker
 from telemetry.clock import NS_PER_S
 from telemetry.evidence import EVIDENCE
-from telemetry.records import Cause, Decision, Incident, Mode, Outcome, Verdict
+from telemetry.records import Cause, Decision, Incident, IncidentState, Mode, Outcome, Verdict
 from tests.agent.fakes import START_NS
 from tests.agent.guard.box import GOOD_OHM, GPUS, POWER_BRAKE, SUPPLIES, WEAK_OHM, Box, make_pipeline
 from tests.rules import scenes
@@ -119,6 +119,39 @@ def test_a_stricter_cap_starts_anew_with_the_value_that_was_there_first() -> Non
     assert tracker.step(box.time_ns + 11 * NS_PER_S) == ()
     (outcome,) = tracker.step(box.time_ns + 12 * NS_PER_S)
     assert outcome.before == 11.2
+
+
+@pytest.mark.parametrize(
+    ("ohm_before", "ohm_after", "helped"),
+    [(WEAK_OHM, GOOD_OHM, True), (GOOD_OHM, GOOD_OHM, None), (GOOD_OHM, WEAK_OHM, False)],
+)
+def test_what_was_well_just_before_an_action_is_credited_to_none(
+    ohm_before: float,
+    ohm_after: float,
+    helped: bool | None,  # noqa: FBT001 -- a row of the table
+) -> None:
+    sag = incident_of(Cause.SUPPLY_SAG, SUPPLIES[0].id, minimum_v=11.09, limit_v=11.4)
+    tracker, box = OutcomeTracker(), Box(resistance_ohm=WEAK_OHM)
+    for ohm, count in ((WEAK_OHM, 40), (ohm_before, 20 * 11)):
+        box.resistance_ohm = ohm
+        for frame in box.frames(count):
+            tracker.feed(frame)
+    tracker.begin(sag, decision_on(sag), box.time_ns)
+    box.resistance_ohm = ohm_after
+    for frame in box.frames(20 * 12):
+        tracker.feed(frame)
+    (outcome,) = tracker.step(box.time_ns)
+    assert outcome.helped is helped
+    assert outcome.before is not None
+    assert (outcome.before > 11.4) is (ohm_before == GOOD_OHM)
+
+
+def test_heat_that_was_over_before_an_action_is_credited_to_none_however_little_it_goes_on_falling() -> None:
+    over = scenes.incident(
+        Cause.THERMAL_MARGIN, entities=(GPUS[2].id,), numbers={"gpu_temp_c": 84.0}, state=IncidentState.CLOSED
+    )
+    outcome = outcome_of(over, Box(temp_c={2: 60.0}))
+    assert (outcome.helped, outcome.after) == (None, 60.0)
 
 
 def test_what_is_followed_is_forgotten_when_its_incident_closes() -> None:

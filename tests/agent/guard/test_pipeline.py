@@ -264,3 +264,32 @@ def test_a_persons_word_comes_with_the_events_and_lets_a_waiting_cap_be_set() ->
     step = loop.pipeline.step(loop.box.frames(1), [event_of(word, loop.box.time_ns)], loop.box.time_ns)
     (done,) = step.to_execute
     assert (done.id, dict(done.parameters)["approved_by"]) == (waiting.id, "ana")
+
+
+def test_a_cap_that_is_approved_once_the_rail_is_back_is_credited_with_nothing() -> None:
+    loop = Loop()
+    loop.pipeline.engine.rails = replace(loop.pipeline.engine.rails, approval=frozenset({ActionClass.CLOCK_CAP}))
+    last(loop.run(5, rows=5))
+    loop.box.resistance_ohm = WEAK_OHM
+    asked = next(step for step in loop.run(2) if step.decisions)
+    (waiting,) = [one for one in asked.decisions if one.action == Verb.CLOCK_CAP]
+    last(loop.run(2))
+    loop.box.resistance_ohm = GOOD_OHM
+    last(loop.run(20, rows=5))
+    word = Word(say=Say.APPROVE, decision_id=waiting.id, who="ana", why="go")
+    step = loop.pipeline.step(loop.box.frames(1), [event_of(word, loop.box.time_ns)], loop.box.time_ns)
+    (decision,) = step.to_execute
+    asked_mhz, set_mhz = waiting.clock_mhz, decision.clock_mhz
+    assert asked_mhz is not None
+    assert set_mhz is not None
+    assert set_mhz <= asked_mhz
+    loop.obey(decision)
+    last(loop.run(15, rows=5))
+    newest = loop.incidents()[-1]
+    assert newest.state is IncidentState.MITIGATED
+    assert "held down" not in newest.summary
+    assert "it was over before an action came into force" in newest.summary
+    (outcome,) = [to_json(record) for record in loop.records if to_json(record)["type"] == "outcome"]
+    assert outcome["helped"] is None
+    assert outcome["before"] > 11.8
+    assert outcome["summary"].endswith("it was over before the action, so nobody can tell")

@@ -110,6 +110,23 @@ def test_a_symptom_that_an_action_holds_down_is_mitigated_and_never_closes_while
     assert told.step(at_s=5060)[0].state is IncidentState.CLOSED
 
 
+def test_what_was_over_before_an_action_is_not_held_down_by_it_until_it_comes_back_under_it() -> None:
+    told = Told()
+    (opened,) = told.step(SAG)
+    told.step(cleared(SAG, at_s=20), at_s=20)
+    (late,) = told.book.note_claim(opened.id, in_force=True, now_ns=at(30))
+    assert late.state is IncidentState.MITIGATED
+    assert "held down" not in late.summary
+    told.book = IncidentBook.restore(told.book.snapshot(), now_ns=at(31))
+    told.book.note_claim(opened.id, in_force=False, now_ns=at(31))
+    told.book.note_claim(opened.id, in_force=True, now_ns=at(31))
+    assert "it was over before an action came into force" in told.step(at_s=32)[0].summary
+    again = replace(SAG, time_ns=at(40), status=FindingStatus.RAISED)
+    told.step(again, at_s=40)
+    (held,) = told.step(cleared(again, at_s=60), at_s=60)
+    assert "held down by an action" in held.summary
+
+
 OVERLOAD = finding(Cause.SUPPLY_OVERLOAD, "supply:psu0", at_s=0.1, severity=Severity.CRITICAL)
 
 

@@ -1,7 +1,9 @@
 """``railwatch rehearse`` as people and programs see it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Event
 
 import pytest
 from typer.testing import CliRunner
@@ -9,6 +11,7 @@ from typer.testing import CliRunner
 from railwatch.cli import rehearse as command
 from railwatch.cli.app import app_for
 from railwatch.rehearsal.plan import Rehearsal
+from railwatch.rehearsal.progress import Marks
 from railwatch.rehearsal.runs import SeedResult
 from telemetry.errors import ConfigError
 from tests.railwatch.rehearsal.test_summary import result_of
@@ -18,8 +21,9 @@ from tests.railwatch.rehearsal.test_summary import result_of
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results at once in place of simulated ones: here it is about how they are told."""
 
-    def results(rehearsal: Rehearsal, seeds: Sequence[int], *, done: object) -> list[SeedResult]:
-        del rehearsal, done
+    def results(rehearsal: Rehearsal, seeds: Sequence[int], *, marks: Path) -> list[SeedResult]:
+        del rehearsal
+        assert marks.is_dir()
         return [result_of(seed, bare_drops=seed) for seed in seeds]
 
     monkeypatch.setattr(command, "rehearsed", results)
@@ -43,6 +47,43 @@ def test_people_get_a_table_with_a_column_without_railwatch() -> None:
     assert "with railwatch" in ran.stdout
     assert "false caps" in ran.stdout
     assert "notify 2 times" in ran.stdout
+    assert "too few seeds for bounds" in ran.stdout
+    assert "1.5 " in ran.stdout
+    assert "1.5 (" not in ran.stdout, "no bounds of two seeds"
+
+
+@pytest.mark.usefixtures("quick")
+def test_three_seeds_have_bounds() -> None:
+    ran = CliRunner().invoke(app_for(["rehearse"]), ["rehearse", "psu-sag", "--seeds", "3"])
+    assert "too few seeds" not in ran.stdout
+    assert "2 (2 to 2)" in ran.stdout
+
+
+def test_a_log_hears_soon_how_many_seconds_are_simulated(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def heard(words: str) -> str:
+        said = ""
+        for _ in range(500):
+            said += capsys.readouterr().err
+            if words in said:
+                break
+            Event().wait(0.01)
+        return said
+
+    def slow(rehearsal: Rehearsal, seeds: Sequence[int], *, marks: Path) -> Iterator[SeedResult]:
+        del rehearsal
+        with Marks(marks, "one") as reached:
+            reached(7_900)
+            assert "railwatch: rehearse: 7 of 360 simulated seconds" in heard("7 of")
+            reached(9_000)
+            assert "railwatch: rehearse: 9 of 360 simulated seconds" in heard("9 of")
+        yield from (result_of(seed, bare_drops=0) for seed in seeds)
+
+    monkeypatch.setattr(command, "rehearsed", slow)
+    monkeypatch.setattr(command, "_FIRST_SAID_S", 0.05)
+    monkeypatch.setattr(command, "_SAID_EVERY_S", 0.05)
+    command.rehearse("psu-sag", duration=60.0, seeds=2)
 
 
 def test_a_scenario_that_is_not_there_is_refused_before_anything_runs() -> None:

@@ -60,6 +60,13 @@ def test_a_job_without_steps_has_no_goodput() -> None:
     assert _figure("goodput", summarised([result])).watched.value is None
 
 
+def test_bounds_end_where_nothing_can_lie() -> None:
+    results = [result_of(seed, bare_drops=0, steps=steps) for seed, steps in ((1, 100), (2, 1), (3, 100))]
+    goodput = _figure("goodput", summarised(results))
+    assert (goodput.watched.low, goodput.watched.high) == (0.0, 1.0)
+    assert _figure("goodput", summarised(results[:2])).watched.high is None, "two seeds bound nothing"
+
+
 def test_one_seed_has_no_bounds_of_its_mean() -> None:
     clock = _figure("mean clock", summarised([result_of(1, bare_drops=0)]))
     assert (clock.watched.low, clock.watched.high) == (None, None)

@@ -182,3 +182,29 @@ def test_errors_come_first() -> None:
     found: Sequence[Complaint] = check_policies([policy("two"), policy("one"), policy("never", "false")])
     assert [item.flaw.is_error for item in found] == sorted((item.flaw.is_error for item in found), reverse=True)
     assert found[0].policy_id == "never"
+
+
+@pytest.mark.parametrize(
+    ("action", "key", "restrains", "restrains_nothing"),
+    [
+        (ActionClass.CLOCK_CAP, "then.clock.mhz", 1522.0, 1530.0),
+        (ActionClass.POWER_CAP, "then.power.watts", 295.0, 300.0),
+        (ActionClass.FAN, "then.fan.ratio", 0.35, 0.3),
+    ],
+)
+def test_a_fixed_setting_that_restrains_no_node_of_its_cases_is_an_error(
+    action: ActionClass, key: str, restrains: float, restrains_nothing: float
+) -> None:
+    def fixed(value: float) -> Policy:
+        cases = tuple(replace(case, node=replace(case.node, fan_min_ratio=0.3)) for case in CAP.cases)
+        return replace(CAP, then=replace(CAP.then, action=action, setting=SettingRule(fixed=value)), cases=cases)
+
+    assert Flaw.INEFFECTIVE.is_error
+    assert flaws([fixed(restrains)], Flaw.INEFFECTIVE) == []
+    assert flaws([fixed(restrains_nothing)], Flaw.INEFFECTIVE) == [(CAP.id, key)]
+
+
+def test_a_fixed_clock_that_one_case_shows_at_work_is_none() -> None:
+    then = replace(CAP.then, setting=SettingRule(fixed=1600.0))
+    first = replace(CAP.cases[0], node=replace(CAP.cases[0].node, max_clock_mhz=1980.0))
+    assert flaws([replace(CAP, then=then, cases=(first, *CAP.cases[1:]))], Flaw.INEFFECTIVE) == []

@@ -65,5 +65,18 @@ def test_a_notice_is_the_same_after_it_was_written_down() -> None:
     assert notice_from_json(notice_to_json(one)) == one
 
 
+def test_measured_numbers_have_four_significant_digits_and_counts_all_of_theirs() -> None:
+    first = incident()
+    finding = first.findings[0]
+    evidence = tuple(
+        replace(finding.evidence[0], name=name, value=value)
+        for name, value in (("v", 11.3123456), ("small", 0.000123456), ("count", 123456.0))
+    )
+    told = notice_of(
+        replace(first, findings=(replace(finding, evidence=evidence),)), NoticeKind.OPENED, node="node7", now_ns=1
+    )
+    assert [value for _, value, _ in told.numbers] == [11.31, 0.0001235, 123456.0]
+
+
 def test_nothing_is_known_of_an_incident_without_journals() -> None:
     assert Deeds(()).of("i-0001") == ()
