@@ -60,6 +60,8 @@ def test_rows_name_the_case_and_what_it_is_compared_with() -> None:
     assert "fidelity" in {benchmark.name for benchmark in BENCHMARKS}
 
 
+@pytest.mark.integration
+@pytest.mark.alone  # it measures times
 def test_a_short_run_keeps_nearly_everything_and_nothing_twice(tmp_path: Path) -> None:
     if find_compiler() is None:
         pytest.skip("no C compiler on this machine")

@@ -87,6 +87,8 @@ def test_reaction_is_measured_through_guard_and_actuator_again_and_again(tmp_pat
     assert unconfirmed == 0
 
 
+@pytest.mark.integration
+@pytest.mark.alone  # it measures times
 def test_the_sampler_and_a_plain_loop_can_be_measured(tmp_path: Path) -> None:
     if find_compiler() is None:
         pytest.skip("no C compiler on this machine")

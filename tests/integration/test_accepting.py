@@ -9,6 +9,7 @@ from tests.integration.running import node_up, railwatch
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
+@pytest.mark.soak
 def test_a_gpu_is_accepted_and_the_record_says_who_and_why(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with node_up(data, "--simulate", "v100x4", "--scenario", "healthy") as node:

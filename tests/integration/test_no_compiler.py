@@ -10,6 +10,7 @@ LIMIT_V = 11.40  # ATX12V design guides: the lowest voltage in range at the load
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
+@pytest.mark.soak
 def test_without_a_compiler_the_sag_is_capped_all_the_same_and_the_page_says_how_it_is_read(tmp_path: Path) -> None:
     home, nothing = tmp_path / "home", tmp_path / "bin"
     home.mkdir()

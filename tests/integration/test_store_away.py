@@ -74,6 +74,7 @@ def test_what_was_sampled_while_the_server_was_away_arrives_later_in_order_and_o
             assert node.lines[-1]["caps_left"] == 0
 
 
+@pytest.mark.soak
 def test_what_a_run_could_not_send_is_sent_by_the_next_one(tmp_path: Path) -> None:
     home, port = tmp_path / "influx", free_port()
     config = tmp_path / "railwatch.yaml"

@@ -125,6 +125,7 @@ def test_time_is_linear_in_the_length_of_a_line(unit: str, filler: str) -> None:
     assert time.process_time() - started_s < 4.0
 
 
+@pytest.mark.soak
 def test_memory_does_not_grow_with_the_log() -> None:
     parser = KernelLogParser()
 

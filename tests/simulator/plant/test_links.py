@@ -143,6 +143,7 @@ def test_a_very_loose_module_loses_a_link() -> None:
     assert gpus.nvlink_up[[0, 1, 3]].all()
 
 
+@pytest.mark.soak
 def test_a_loose_module_makes_collectives_hang_in_hours_and_only_while_a_job_runs() -> None:
     links, gpus = a_node(replaying=False), a_state()
     run(links, gpus, 10 * 3600, loose=np.full(N_GPUS, 100.0), busy=False)
