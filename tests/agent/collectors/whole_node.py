@@ -19,6 +19,7 @@ from agent.collectors.meters.pdu import Pdu, find_pdus
 from agent.collectors.meters.settings import PduSettings
 from agent.collectors.port import Collector
 from agent.driver.port import GpuIdentity, GpuProcess, LinkIdentity, ProcessUse, SampleRun
+from telemetry.clock import SystemClock
 from telemetry.frames import FloatArray
 from tests.agent.collectors.bmc.fakes import FakeLink
 from tests.agent.collectors.meters.devices import APC_PDU
@@ -135,7 +136,8 @@ def slow_settings(root: Path, reader: FakeGpuReader | None) -> SlowSettings:
         processes = GpuProcesses(Processes(), GPUS, proc_root=root / "proc", clock=FakeClock())
         return OpenGpus(reader=reader, processes=processes)
 
-    return SlowSettings(node="node0", clock=FakeClock(), sysfs_root=root, gpus=GpuSources(open_gpus))
+    # Sources are built by threads; on a clock that nobody waits for, their time would be over before they began.
+    return SlowSettings(node="node0", clock=SystemClock(), sysfs_root=root, gpus=GpuSources(open_gpus))
 
 
 def _board(root: Path) -> tuple[Board, BoardNode]:
