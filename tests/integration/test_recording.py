@@ -44,7 +44,8 @@ def test_what_comes_next_is_recorded_for_as_long_as_was_asked(sag: Sag) -> None:
     assert sag.next_told.status == 0, sag.next_told.err
     span_ns = read_recording(sag.next).span_ns
     assert span_ns is not None
-    assert span_ns[0] >= sag.asked_ns - NS_PER_S, "nothing of before"
+    # A row of a slow source comes a moment after its second; the ring holds many seconds of before.
+    assert span_ns[0] >= sag.asked_ns - 3 * NS_PER_S, "nothing of before"
     assert span_ns[1] - span_ns[0] >= 1.5 * NS_PER_S
     assert sag.next_told.rows[0]["lost_ring_rows"] == 0
 

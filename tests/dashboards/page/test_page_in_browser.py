@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -65,7 +66,9 @@ def text(browser: WebDriver, selector: str) -> str:
 
 
 def wait(browser: WebDriver, is_so: Callable[[WebDriver], bool]) -> None:
-    WebDriverWait(browser, WITHIN_S, poll_frequency=0.1, ignored_exceptions=None).until(is_so)
+    # The page may draw an element anew between the look and the question.
+    patient = WebDriverWait(browser, WITHIN_S, poll_frequency=0.1, ignored_exceptions=[StaleElementReferenceException])
+    patient.until(is_so)
 
 
 def see(browser: WebDriver, selector: str, words: str) -> None:
