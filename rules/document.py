@@ -1,35 +1,16 @@
 """A policy as it stands in a YAML file: every key, its unit and its bounds."""
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    field_validator,
-)
+from pydantic import BaseModel, Field, field_validator
 
 from rules.case_document import CaseDocument
 from rules.conditions import compile_condition
-from rules.document_values import CLOSED, Sentence, as_list
+from rules.document_values import CLOSED, ConditionText, PolicyId, Sentence, Sentences
 from rules.policy import Policy, PolicyStatus
 from rules.then_document import ThenDocument
 from telemetry.durations import format_duration
-
-_WORDS = "abcdefghijklmnopqrstuvwxyz0123456789-"
-
-
-def _check_id(text: str) -> str:
-    if not text or len(text) > 64 or set(text) - set(_WORDS) or any(not part for part in text.split("-")):
-        raise ValueError("lower-case words joined by hyphens, such as supply-sag-clock-cap")
-    return text
-
-
-def _check_condition(text: str) -> str:
-    compile_condition(text)
-    return text
 
 
 class PolicyDocument(BaseModel):
@@ -37,16 +18,12 @@ class PolicyDocument(BaseModel):
 
     model_config = CLOSED
 
-    id: Annotated[str, AfterValidator(_check_id)] = Field(description="lower-case words joined by hyphens")
+    id: PolicyId = Field(description="lower-case words joined by hyphens")
     status: PolicyStatus
     why: Sentence = Field(description="what it prevents")
-    source: Annotated[tuple[Sentence, ...], BeforeValidator(as_list, json_schema_input_type=str | tuple[str, ...])] = (
-        Field(min_length=1, description="where its numbers come from")
-    )
-    when: Annotated[str, AfterValidator(_check_condition)] = Field(description="a CEL expression over 'incident'")
-    after: Annotated[str, AfterValidator(_check_id)] | None = Field(
-        default=None, description="the policy whose symptom check must have failed first"
-    )
+    source: Sentences = Field(min_length=1, description="where its numbers come from")
+    when: ConditionText = Field(description="a CEL expression over 'incident'")
+    after: PolicyId | None = Field(default=None, description="the policy whose symptom check must have failed first")
     then: ThenDocument
     cases: tuple[CaseDocument, ...] = Field(description="at least one that fires and one that stays quiet")
 

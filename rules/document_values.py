@@ -2,13 +2,30 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from rules.conditions import compile_condition
 from telemetry.durations import DurationS
 
 # own choice: a day; the engine forgets what ended longer ago, and a case plays in steps of a second.
 CASE_AT_MAX_S = 86_400.0
+# The engines remember for a day what has ended; a longer cooldown would end by itself.
+COOLDOWN_MAX_S = 86_400.0
+# own choice: a week. What is to stand for longer is no answer to a symptom but a setting for a person to make.
+RELEASE_AFTER_MAX_S = 7 * 86_400.0
 CLOSED = ConfigDict(frozen=True, extra="forbid")
+_ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"
+
+
+def _check_id(text: str) -> str:
+    if not text or len(text) > 64 or set(text) - set(_ID_CHARACTERS) or any(not part for part in text.split("-")):
+        raise ValueError("lower-case words joined by hyphens, such as supply-sag-clock-cap")
+    return text
+
+
+def _check_condition(text: str) -> str:
+    compile_condition(text)
+    return text
 
 
 def _check_text(text: str) -> str:
@@ -37,6 +54,9 @@ PositiveDuration = Annotated[DurationS, Field(gt=0), _duration(above_zero=True)]
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Share = Annotated[Finite, Field(ge=0, le=1)]
 Sentence = Annotated[str, AfterValidator(_check_text)]
+Sentences = Annotated[tuple[Sentence, ...], BeforeValidator(as_list, json_schema_input_type=str | tuple[str, ...])]
+PolicyId = Annotated[str, AfterValidator(_check_id)]
+ConditionText = Annotated[str, AfterValidator(_check_condition)]
 # 60 V covers the 48 V bus bars of OCP Open Rack v3; nothing that railwatch reads lies above.
 Volt = Annotated[Finite, Field(gt=0, le=60)]
 # Boards shut themselves off well below the upper end: 90 C on a V100 SXM2 (nvidia-smi -q).

@@ -3,16 +3,17 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from rules.fleet_engine import FleetEngine, FleetIncident, FleetView
+from rules.fleet_engine import FleetEngine
 from rules.fleet_memory import FleetMemory
+from rules.fleet_orders import FleetIncident, FleetView
 from rules.fleet_policy import FLEET_ACTIONS, FleetCase, FleetPolicy, FleetPolicyDocument
 from rules.fleet_rails import FleetLedger, FleetRails
+from rules.policy_files import files_in, policy_problem, read_policy
 from telemetry.clock import NS_PER_S
-from telemetry.documents import check_document, read_yaml
+from telemetry.documents import check_document
 from telemetry.errors import ConfigError, Problem
 from telemetry.records import Evidence, Finding, FindingStatus, Incident, IncidentState, Mode
 
-SUFFIXES = (".yaml", ".yml")
 # A case plays at some moment; which one does not matter.
 _AT_NS = 1_700_000_000 * NS_PER_S
 
@@ -30,11 +31,9 @@ def load_fleet_policies(folders: Iterable[Path] = (), *, builtin: bool = True) -
     found: dict[str, FleetPolicy] = {}
     for folder in (*own, *folders):
         try:
-            files = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
-        except OSError as err:
-            problems.append(
-                _problem(folder, None, "(folder)", err.strerror or "cannot be read", "a folder of policies")
-            )
+            files = files_in(folder)
+        except ConfigError as err:
+            problems.extend(err.problems)
             continue
         for path in files:
             try:
@@ -45,7 +44,7 @@ def load_fleet_policies(folders: Iterable[Path] = (), *, builtin: bool = True) -
                 found[policy.id] = policy
     strangers = [policy for policy in found.values() if policy.after is not None and policy.after not in found]
     problems += [
-        _problem(Path(policy.where), None, "after", f"got {policy.after!r}", f"one of {', '.join(sorted(found))}")
+        policy_problem(Path(policy.where), None, "after", f"got {policy.after!r}", f"one of {', '.join(sorted(found))}")
         for policy in strangers
     ]
     if problems:
@@ -54,11 +53,7 @@ def load_fleet_policies(folders: Iterable[Path] = (), *, builtin: bool = True) -
 
 
 def _load(path: Path) -> FleetPolicy:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as err:
-        raise ConfigError([_problem(path, None, "(file)", "cannot be read", "a YAML file in UTF-8")]) from err
-    data, lines = read_yaml(text, where=str(path))
+    _, data, lines = read_policy(path)
     document = check_document(FleetPolicyDocument, data, where=str(path), lines=lines)
     policy = document.policy(where=str(path))
     problems = []
@@ -67,7 +62,7 @@ def _load(path: Path) -> FleetPolicy:
         if count != case.expect:
             line = lines.get(("cases", number))
             expected = f"it to act on {case.expect}: {case.name}"
-            problems.append(_problem(path, line, f"cases[{number}]", f"acts on {count}", expected))
+            problems.append(policy_problem(path, line, f"cases[{number}]", f"acts on {count}", expected))
     if problems:
         raise ConfigError(problems)
     return policy
@@ -118,7 +113,3 @@ def _incident(case: FleetCase) -> Incident:
         summary=case.name,
         findings=(finding,),
     )
-
-
-def _problem(path: Path, line: int | None, key: str, found: str, expected: str) -> Problem:
-    return Problem(where=str(path), line=line, key=key, found=found, expected=expected)

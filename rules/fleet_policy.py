@@ -1,25 +1,37 @@
 """A policy of the fleet: the same shape as a node's, for actions on whole nodes.
 
-What a node's policy reads off its own rails and clocks is not known here: a cap is a share of the highest clock of each
-GPU, and each agent finds the clock.
+What a node's policy reads off its own rails and knobs is not known here: a cap is a share of the highest setting of
+each GPU, and each agent finds the setting.
 """
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from rules.conditions import Condition, compile_condition
+from rules.document_values import (
+    CLOSED,
+    COOLDOWN_MAX_S,
+    RELEASE_AFTER_MAX_S,
+    ConditionText,
+    Duration,
+    PolicyId,
+    PositiveDuration,
+    Sentence,
+    Sentences,
+)
 from rules.policy import ActionClass, PolicyStatus
-from telemetry.durations import DurationS
 from telemetry.entities import EntityKind
 from telemetry.records import Cause, Mode, Severity
 
-# What a fleet can do: cap through agents, take nodes out of a scheduler, tell people.
-FLEET_ACTIONS = (ActionClass.CLOCK_CAP, ActionClass.DRAIN, ActionClass.NOTIFY)
+# What a fleet can do through agents, and the key that says how far; then take nodes out of a scheduler, tell people.
+_SHARES = {ActionClass.CLOCK_CAP: "clock", ActionClass.POWER_CAP: "limit", ActionClass.FAN: "fan"}
+FLEET_ACTIONS = (*_SHARES, ActionClass.DRAIN, ActionClass.NOTIFY)
 # A cap is renewed several times within its lease; below this a busy network would lose it by chance. own choice.
 LEASE_MIN_S = 20.0
+_NodeCount = Annotated[int, Field(strict=True, ge=0, le=100_000)]
 
 
 class NodeTarget(StrEnum):
@@ -36,7 +48,7 @@ class FleetResponse:
     action: ActionClass
     mode: Mode
     target: NodeTarget
-    clock_ratio: float | None
+    ratio: float | None
     lease_s: float
     hold_s: float
     settle_s: float
@@ -74,67 +86,50 @@ class FleetPolicy:
     after: str | None = None
 
 
-def _named(words: str) -> str:
-    if not words or len(words) > 64 or not all(part.isalnum() and part.islower() for part in words.split("-")):
-        raise ValueError("lower-case words joined by hyphens, such as feed-sag-clock-cap")
-    return words
-
-
-def _said(text: str) -> str:
-    if not text.strip():
-        raise ValueError("a sentence; it must not be empty")
-    return text.strip()
-
-
-def _condition(text: str) -> str:
-    compile_condition(text)
-    return text
-
-
-def _as_list(value: object) -> object:
-    return value if isinstance(value, list | tuple) else [value]
-
-
-_CLOSED = ConfigDict(frozen=True, extra="forbid")
-Sentence = Annotated[str, AfterValidator(_said)]
-PositiveDuration = Annotated[DurationS, Field(gt=0)]
-Count = Annotated[int, Field(strict=True, ge=0, le=100_000)]
-
-
 class FleetReleaseDocument(BaseModel):
     """How caps go again."""
 
-    model_config = _CLOSED
+    model_config = CLOSED
 
-    after: PositiveDuration = Field(default=1800.0, description="quiet time before the first one goes")
+    after: PositiveDuration = Field(
+        default=1800.0, le=RELEASE_AFTER_MAX_S, description="quiet time before the first one goes"
+    )
     every: PositiveDuration = Field(
         default=10.0, description="time between two nodes, so that they do not rise together"
     )
 
 
 class FleetThenDocument(BaseModel):
-    """What is done. `clock`, `lease`, `settle` and `release` are for `clock_cap`."""
+    """What is done. `lease` and `release` are for what agents carry out: `clock_cap`, `power_cap` and `fan`."""
 
-    model_config = _CLOSED
+    model_config = CLOSED
 
     action: ActionClass
     target: NodeTarget = Field(default=NodeTarget.THIS_NODE, description="the incident's node, or all below its entity")
     clock: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None, description="share of the highest clock of each GPU, below 1"
     )
+    limit: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="share of the highest power limit of each GPU, below 1"
+    )
+    fan: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="the slowest that fans may turn, as a share of their highest speed"
+    )
     mode: Mode = Field(default=Mode.ENFORCE, description="lowers the mode of its class; it cannot raise it")
-    lease: Annotated[DurationS, Field(ge=LEASE_MIN_S)] = Field(default=120.0, description="how long a cap stands alone")
-    hold: Annotated[DurationS, Field(ge=0)] = Field(default=0.0, description="how long the condition must be met")
+    lease: Annotated[Duration, Field(ge=LEASE_MIN_S)] = Field(default=120.0, description="how long a cap stands alone")
+    hold: Duration = Field(default=0.0, description="how long the condition must be met")
     settle: PositiveDuration = Field(default=60.0, description="how long a cap may take to show its effect")
-    cooldown: Annotated[DurationS, Field(ge=0)] = Field(default=600.0, description="quiet time on a node afterwards")
+    cooldown: Duration = Field(default=600.0, le=COOLDOWN_MAX_S, description="quiet time on a node afterwards")
     release: FleetReleaseDocument = FleetReleaseDocument()
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.action not in FLEET_ACTIONS:
             raise ValueError(f"one of {', '.join(FLEET_ACTIONS)} as the action of a fleet")
-        if (self.action is ActionClass.CLOCK_CAP) is not (self.clock is not None):
-            raise ValueError("clock beside clock_cap, and beside nothing else")
+        given = {action for action, key in _SHARES.items() if getattr(self, key) is not None}
+        if given != {self.action} & _SHARES.keys():
+            pairs = ", ".join(f"{key} beside {action}" for action, key in _SHARES.items())
+            raise ValueError(f"{pairs}, and none of them beside anything else")
         return self
 
     def response(self) -> FleetResponse:
@@ -143,7 +138,7 @@ class FleetThenDocument(BaseModel):
             action=self.action,
             mode=self.mode,
             target=self.target,
-            clock_ratio=self.clock,
+            ratio=next((one for one in (self.clock, self.limit, self.fan) if one is not None), None),
             lease_s=self.lease,
             hold_s=self.hold,
             settle_s=self.settle,
@@ -156,7 +151,7 @@ class FleetThenDocument(BaseModel):
 class FleetIncidentDocument(BaseModel):
     """The incident of a case."""
 
-    model_config = _CLOSED
+    model_config = CLOSED
 
     cause: Cause
     severity: Severity = Severity.WARNING
@@ -167,13 +162,13 @@ class FleetIncidentDocument(BaseModel):
 class FleetCaseDocument(BaseModel):
     """One incident in a fleet, and on how many nodes this policy acts at once."""
 
-    model_config = _CLOSED
+    model_config = CLOSED
 
     name: Sentence
     incident: FleetIncidentDocument
-    nodes: Annotated[Count, Field(ge=1)] = 40
-    racks: Annotated[Count, Field(ge=1)] = 1
-    expect: Count = Field(description="nodes acted on at once; a notification counts as 1")
+    nodes: Annotated[_NodeCount, Field(ge=1)] = 40
+    racks: Annotated[_NodeCount, Field(ge=1)] = 1
+    expect: _NodeCount = Field(description="nodes acted on at once; a notification counts as 1")
 
     def case(self) -> FleetCase:
         """Give it as the check uses it."""
@@ -193,15 +188,13 @@ class FleetCaseDocument(BaseModel):
 class FleetPolicyDocument(BaseModel):
     """One policy of the fleet."""
 
-    model_config = _CLOSED
+    model_config = CLOSED
 
-    id: Annotated[str, AfterValidator(_named)] = Field(description="lower-case words joined by hyphens")
+    id: PolicyId = Field(description="lower-case words joined by hyphens")
     status: PolicyStatus
     why: Sentence = Field(description="what it prevents")
-    source: Annotated[tuple[Sentence, ...], BeforeValidator(_as_list)] = Field(
-        min_length=1, description="where its numbers come from"
-    )
-    when: Annotated[str, AfterValidator(_condition)] = Field(description="a CEL expression over 'incident'")
+    source: Sentences = Field(min_length=1, description="where its numbers come from")
+    when: ConditionText = Field(description="a CEL expression over 'incident'")
     after: str | None = Field(default=None, description="only once this policy's action did not help")
     then: FleetThenDocument
     cases: tuple[FleetCaseDocument, ...] = Field(description="at least one that acts and one that does not")

@@ -11,12 +11,9 @@ from rules.document import PolicyDocument
 from rules.forbidden import Forbidden, forbidden_reach, forbidden_words
 from rules.places import scalar_place
 from rules.policy import Policy
-from telemetry.documents import Lines, check_document, decoded, in_line_order, read_yaml
+from rules.policy_files import SUFFIXES, files_in, policy_problem, read_policy
+from telemetry.documents import Lines, check_document, in_line_order
 from telemetry.errors import ConfigError, Problem
-
-# A policy is a page of text; a file a hundred times as long is something else, and YAML would take its time over it.
-SIZE_MAX_BYTES = 256 * 1024
-SUFFIXES = (".yaml", ".yml")
 
 
 class Layer(StrEnum):
@@ -38,7 +35,7 @@ class Layered:
 
 def builtin_policy_files() -> tuple[Path, ...]:
     """Give the policies that come with railwatch, by name."""
-    return _files_in(Path(__file__).parent / "builtin")
+    return files_in(Path(__file__).parent / "builtin")
 
 
 def load_builtin_policies() -> tuple[Policy, ...]:
@@ -83,13 +80,13 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
     files: list[Path] = []
     for path in paths:
         try:
-            found = _files_in(path) if path.is_dir() else (path,)
+            found = files_in(path) if path.is_dir() else (path,)
         except ConfigError as err:
             problems.extend(err.problems)
             continue
         if not found:
             problems.append(
-                _problem(path, None, "(folder)", "no policy in it", f"files named *{' or *'.join(SUFFIXES)}")
+                policy_problem(path, None, "(folder)", "no policy in it", f"files named *{' or *'.join(SUFFIXES)}")
             )
         files.extend(found)
     policies: list[Policy] = []
@@ -103,7 +100,7 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
         place = str(path) if line is None else f"{path}:{line}"
         if policy.id in first_with:
             taken = f"an id of its own; {first_with[policy.id]} has this one"
-            problems.append(_problem(path, line, "id", f"got {policy.id!r}", taken))
+            problems.append(policy_problem(path, line, "id", f"got {policy.id!r}", taken))
         first_with.setdefault(policy.id, place)
         policies.append(policy)
     if problems:
@@ -112,8 +109,7 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
 
 
 def _load(path: Path) -> tuple[Policy, int | None]:
-    text = _text_of(path)
-    data, lines = _parsed(path, text)
+    text, data, lines = read_policy(path)
     refused = [_forbidden(path, item, lines) for item in forbidden_words(data)]
     try:
         document = check_document(PolicyDocument, data, where=str(path), lines=lines)
@@ -130,28 +126,7 @@ def _load(path: Path) -> tuple[Policy, int | None]:
 
 def _forbidden(path: Path, item: Forbidden, lines: Lines) -> Problem:
     place = next((item.key[:depth] for depth in range(len(item.key), -1, -1) if item.key[:depth] in lines), ())
-    return _problem(path, lines.get(place), ".".join(map(str, item.key)), item.found, item.expected)
-
-
-def _text_of(path: Path) -> str:
-    try:
-        size_bytes = path.stat().st_size
-        content = path.read_bytes() if path.is_file() and size_bytes <= SIZE_MAX_BYTES else None
-    except OSError as err:
-        reason = err.strerror or "cannot be read"
-        raise ConfigError([_problem(path, None, "(file)", reason, "a readable YAML file")]) from err
-    if content is None and size_bytes > SIZE_MAX_BYTES:
-        raise ConfigError([_problem(path, None, "(file)", f"{size_bytes} bytes", f"at most {SIZE_MAX_BYTES} bytes")])
-    if content is None:
-        raise ConfigError([_problem(path, None, "(file)", "no ordinary file", "a readable YAML file")])
-    return decoded(content, where=str(path))
-
-
-def _parsed(path: Path, text: str) -> tuple[Any, Lines]:
-    data, lines = read_yaml(text, where=str(path))
-    if not data:
-        raise ConfigError([_problem(path, 1, "(document)", "nothing in it", "a policy: id, status, why, source, ...")])
-    return data, lines
+    return policy_problem(path, lines.get(place), ".".join(map(str, item.key)), item.found, item.expected)
 
 
 def _with_places(problems: Iterable[Problem], text: str, data: Any) -> list[Problem]:
@@ -185,15 +160,3 @@ def _faults_in(source: object) -> ConditionError | None:
     except ConditionError as err:
         return err
     return None
-
-
-def _files_in(folder: Path) -> tuple[Path, ...]:
-    try:
-        return tuple(sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()))
-    except OSError as err:
-        reason = err.strerror or "cannot be read"
-        raise ConfigError([_problem(folder, None, "(folder)", reason, "a readable folder of policies")]) from err
-
-
-def _problem(path: Path, line: int | None, key: str, found: str, expected: str) -> Problem:
-    return Problem(where=str(path), line=line, key=key, found=found, expected=expected)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rules.loading import SIZE_MAX_BYTES, Layer, load_layers, load_policies
+from rules.loading import Layer, load_layers, load_policies
 from rules.policy import ActionClass, Budget
+from rules.policy_files import SIZE_MAX_BYTES
 from telemetry.errors import ConfigError, Problem
 
 GOOD = """\
@@ -78,6 +79,9 @@ def test_a_good_file_loads_with_its_defaults(tmp_path: Path) -> None:
         ("{mhz: 1005}", "{mhz: 1005}\n  hold: 5 minutes", "then.hold", 10, "a duration with its unit"),
         ("{mhz: 1005}", "{mhz: 1005}\n  mode: forced", "then.mode", 10, "'observe', 'recommend' or 'enforce'"),
         ("{mhz: 1005}", "{mhz: 1005}\n  release: {after: 0s}", "then.release.after", 10, "greater than 0"),
+        ("{mhz: 1005}", "{mhz: 1005}\n  release: {after: 365d}", "then.release.after", 10, "than or equal to 604800"),
+        ("{mhz: 1005}", "{mhz: 1005}\n  release: {every: 365d}", "then.release.every", 10, "than or equal to 604800"),
+        ("{mhz: 1005}", "{mhz: 1005}\n  cooldown: 365d", "then.cooldown", 10, "less than or equal to 86400"),
         ("{mhz: 1005}", "{mhz: 1005}\n  relese: {}", "then.relese", 10, "one of the known keys"),
         ("{cause: supply_sag}", "{cause: sag}", "cases[0].incident[0].cause", 12, "'supply_sag'"),
         ("{cause: supply_sag}", "[]", "cases[0].incident", 12, "at least 1"),
