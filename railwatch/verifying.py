@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 
 from agent.actuation.checking import Check
-from agent.responding.switching import is_ours
+from agent.responding.plan import is_ours
 from agent.responding.work import OWNER, token_of
 from railwatch.responding import Placed, Setup, placed_in
 from railwatch.session import Session, responder_folder, said_in

@@ -11,8 +11,8 @@ from functools import partial
 
 from agent.responding.journal import WorkJournal
 from agent.responding.pace import Pace
+from agent.responding.pauses import is_due, pause_s
 from agent.responding.port import Checked, Message, Order
-from agent.responding.switching import is_due, pause_s
 from agent.responding.tally import Tally
 from agent.responding.work import Task, Work, action_of, claim_of
 from rules.policy import ActionClass

@@ -8,11 +8,12 @@ found is either off, so that off is what it goes back to, or somebody else's, so
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from enum import Enum, auto
 
 from agent.responding.journal import WorkJournal
 from agent.responding.pace import Pace
-from agent.responding.port import Emptied, Emptying, Held, Standing, Switch
+from agent.responding.pauses import FIRST_PAUSE_S, is_due, pause_s
+from agent.responding.plan import Step, is_ours, plan
+from agent.responding.port import Emptied, Emptying, Held, Switch
 from agent.responding.tally import Tally
 from agent.responding.work import EVERYTHING, Claim, Hold, Stage, Task, Work, action_of, claim_of
 from telemetry.clock import NS_PER_S, Clock
@@ -32,57 +33,12 @@ LEASE_S = 600.0
 # Between two looks at a switch that is on, to see whether somebody else has moved it. Own choice: a look costs a
 # scheduler some milliseconds, and nothing hangs on being told sooner.
 LOOK_EVERY_S = 30.0
-# Own choice: a controller that is started again is back within a minute.
-FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 60.0
 # What kubectl drain waits where a budget blocks an eviction: evictPods in k8s.io/kubectl/pkg/drain/drain.go.
 EMPTY_EVERY_S = 5.0
 _LEFT_MAX = 3  # own choice: so many of what is left are named
 CHANGED_BY_OTHERS = "changed by someone else; left as is"
 
 _NEVER_MIND = (NotSupportedError, NotPermittedError, ActionRefusedError)
-
-
-class Step(Enum):
-    """What has to be done about a switch."""
-
-    KEEP = auto()
-    ENGAGE = auto()
-    LANDED = auto()
-    RELEASE = auto()
-    GONE = auto()
-    GIVE_UP = auto()
-
-
-def plan(hold: Hold, standing: Standing) -> Step:
-    """Say what brings a switch from where it stands to where its claims want it; pure.
-
-    One that we were about to move may be as it was or as it was to be. One that we had moved and that stands otherwise
-    was moved by somebody else.
-    """
-    ours = is_ours(standing, hold.token)
-    if not hold.claims:
-        return Step.RELEASE if ours else Step.GONE
-    if hold.stage is Stage.ENGAGED:
-        return Step.KEEP if ours else Step.GIVE_UP
-    if ours:
-        return Step.LANDED
-    return Step.ENGAGE if standing.held is Held.FREE else Step.GIVE_UP
-
-
-def is_ours(standing: Standing, token: str) -> bool:
-    """Say whether a switch is on by the hand that has this token."""
-    return standing.held is Held.OURS and standing.token in (None, token)
-
-
-def pause_s(tries: int) -> float:
-    """Give how long to wait after so many tries that failed."""
-    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(max(0, tries - 1), 16))
-
-
-def is_due(due_ns: int, now_ns: int) -> bool:
-    """Say whether work is due; what is further away than any pause was put off before the clock was set back."""
-    return not 0 < due_ns - now_ns <= LONGEST_PAUSE_S * NS_PER_S
 
 
 class Switching:
