@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from analytics.classification.answers import ANSWERS
 from analytics.classification.classes import PRIORS
 from analytics.classification.contradictions import CONTRADICTIONS
-from analytics.classification.sign import Observation, Row, Sign
+from analytics.classification.row import Row
+from analytics.classification.sign import Observation, Sign
 from analytics.classification.table import ROWS
 from telemetry.records import Hypothesis, RootCause
 

@@ -1,9 +1,7 @@
-"""What can be seen of a fault, what was seen of it, and what one row of the table says of it."""
+"""What can be seen of a fault, and what was seen of it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
-
-from telemetry.records import RootCause
 
 
 class Sign(StrEnum):
@@ -57,17 +55,3 @@ class Observation:
     present: bool
     since_ns: int
     words: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One sign: its weight, and its probability under each class with why.
-
-    Signs that come together for one reason must not count as if each were news, so symptoms weigh less than
-    fingerprints.
-    """
-
-    sign: Sign
-    weight: float
-    otherwise: tuple[float, str]
-    given: tuple[tuple[RootCause, float, str], ...]
