@@ -5,7 +5,6 @@ latest expiry that was dropped stays: nothing that expires earlier is taken any 
 An agent without this file does not know what it took before, so it takes nothing that was issued before it began it.
 """
 
-import errno
 import json
 import os
 from pathlib import Path
@@ -15,6 +14,7 @@ from agent.control.ask import Ask
 from rules.policy import ActionClass
 from rules.rails import DAY_NS
 from telemetry.errors import EnvironmentLacksError, TransientError
+from telemetry.whole_files import open_replaced, write_whole
 
 # Own choice: some 150 KiB, a few thousand requests; then what is still needed is written anew.
 COMPACT_BYTES = 256 << 10
@@ -95,7 +95,9 @@ class SeenRequests:
                 os.close(self._file)
                 self._file = fresh
             else:
-                self._size += _write(self._file, _line(fields))
+                line = _line(fields)
+                write_whole(self._file, line)
+                self._size += len(line)
                 os.fdatasync(self._file)
         except OSError as err:
             self._size = COMPACT_BYTES + 1  # half a line may stand there, and must not stand before the next one
@@ -129,24 +131,13 @@ class SeenRequests:
             self._nonces.clear()
 
     def _rewritten(self) -> int:
-        fresh = self._path.with_name(f"{self._path.name}.new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o640)
         lines = [_line({"begun_ns": self._begun_ns, "floor_ns": self._floor_ns})]
         lines += [_line(_term(fleet, *term)) for fleet, term in self._terms.items()]
         lines += [_line({"nonce": nonce, "expires_ns": expires_ns}) for nonce, expires_ns in self._nonces.items()]
         lines += [_line({"acted": action.value, "at_ns": at_ns}) for action, at_ns in self._acted_ns]
-        try:
-            self._size = _write(descriptor, b"".join(lines))
-            os.fsync(descriptor)
-            fresh.replace(self._path)
-            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        except OSError:
-            os.close(descriptor)
-            raise
+        body = b"".join(lines)
+        descriptor = open_replaced(self._path, body)
+        self._size = len(body)
         return descriptor
 
 
@@ -156,9 +147,3 @@ def _term(fleet: str, term: int, instance: str) -> dict[str, object]:
 
 def _line(fields: dict[str, object]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
-
-
-def _write(descriptor: int, data: bytes) -> int:
-    if os.write(descriptor, data) != len(data):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    return len(data)

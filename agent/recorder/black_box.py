@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.recorder.entries import Entry, whole_entries
+from telemetry.whole_files import sync_folder
 
 logger = logging.getLogger(__name__)
 
@@ -133,11 +134,7 @@ class BlackBox:
         self._segments.append(_Segment(path=path, first_ns=taken_ns))
         self._owed.appendleft(b"".join(entry.to_bytes() for entry in opening))
         self._owed_bytes += len(self._owed[0])
-        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)  # the name of a new file is data of its folder, see fsync(2)
-        finally:
-            os.close(folder)
+        sync_folder(self.folder)
 
     def _write(self, taken_ns: int) -> None:
         """Write what is owed as one; half of it is taken back."""

@@ -5,7 +5,6 @@ Redfish: DMTF DSP0266 (actions, 7.12) and the schema ComputerSystem of DSP0268.
 
 import json
 import logging
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from agent.responding.reset import PowerCycleSettings
 from telemetry.clock import NS_PER_S, Clock, iso_utc
 from telemetry.errors import ActionRefusedError, NotSupportedError, TransientError
 from telemetry.records import Decision, Verdict
+from telemetry.whole_files import replace_file
 
 logger = logging.getLogger(__name__)
 
@@ -219,18 +219,8 @@ class PowerCycle:
             "approved_by": who,
             "reset": self._settings.reset.value,
         }
-        fresh = self._path.with_suffix(".new")
         try:
-            with fresh.open("w", encoding="utf-8") as file:
-                json.dump(kept, file)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self._path)
-            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            replace_file(self._path, json.dumps(kept).encode())
         except OSError as err:
             raise TransientError(f"{self._path}: {err.strerror}; nothing is done that cannot be noted before") from err
 

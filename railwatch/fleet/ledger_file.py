@@ -4,11 +4,11 @@ import json
 import logging
 from pathlib import Path
 
-from railwatch.fleet.files import replace_file
 from rules.fleet_memory import FleetMemory
 from rules.rails import Breaker
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError
+from telemetry.whole_files import replace_file
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from agent.uplink.port import Destination
 from agent.uplink.sender import Sender, UplinkStatus
 from analytics.connectivity import Kinship
 from analytics.fleet.naming import at_home
-from railwatch.fleet.files import replace_file
 from railwatch.fleet.influx import BY_FLEET
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
@@ -28,6 +27,7 @@ from telemetry.line_protocol import encode_frame, encode_records, simulated_tag
 from telemetry.records import Action, Decision, Event, Finding, Incident, Outcome
 from telemetry.store.port import Resolution
 from telemetry.store.records import RecordFile
+from telemetry.whole_files import replace_file
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,46 @@
+"""A file that is put in place of another is whole, or the other one stays."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from telemetry.whole_files import open_replaced, replace_file
+
+OLD, NEW = b"old\n", b"new\n"
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_file_takes_the_place_of_another_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    for body in (OLD, NEW):
+        replace_file(path, body)
+        assert path.read_bytes() == body
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_written_to_the_descriptor_stands_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(OLD)
+    descriptor = open_replaced(path, NEW)
+    os.write(descriptor, OLD)
+    os.close(descriptor)
+    assert path.read_bytes() == NEW + OLD
+    assert path.stat().st_mode & 0o007 == 0, "a journal is for its owner and group"
+
+
+def test_on_a_full_disk_the_old_one_stays_and_no_descriptor_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(OLD)
+    write, open_before = os.write, descriptors()
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
+        with pytest.raises(OSError, match="No space left"):
+            open_replaced(path, NEW)
+    assert path.read_bytes() == OLD
+    assert descriptors() == open_before
