@@ -10,6 +10,8 @@ from rules.policy import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.records import Decision, Incident
 
+# Longer than any cooldown that makes sense. own choice.
+KEEP_NS = 86_400 * NS_PER_S
 # By policy and incident.
 Pair = tuple[str, str]
 
@@ -31,7 +33,7 @@ class FleetClaim:
     node: str
     rack: str
     action: ActionClass
-    clock_ratio: float | None
+    ratio: float | None
     lease_s: float
     decision_id: str
     begun_ns: int

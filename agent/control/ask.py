@@ -13,7 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from agent.control.names import FleetId, Name, Printable
+from rules.knobs import KNOB_OF
 from rules.policy import ActionClass
+from telemetry.knobs import KnobKind
 
 # A signature for one purpose must not serve another.
 SIGNED_AS = b"railwatch control request 1\n"
@@ -36,7 +38,7 @@ class Ask(BaseModel):
     """What one service asks of one node, once, until `expires_ns`.
 
     `term` grows with every start of the service, and `instance` tells two processes of one term apart. No target means
-    every GPU of the node. A cap names its clock, or a share of the highest clock of each GPU.
+    every GPU of the node. A cap names its setting in the unit of its knob, or a share of the highest of each GPU.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -51,8 +53,8 @@ class Ask(BaseModel):
     incident_id: Name
     decision_id: Name
     targets: Annotated[tuple[Name, ...], Field(max_length=GPUS_MAX)] = ()
-    clock_mhz: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    clock_ratio: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    setting: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    ratio: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     lease_s: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
     reason: Annotated[Printable, Field(min_length=1, max_length=500)]
     issued_ns: Annotated[int, Field(gt=0)]
@@ -60,10 +62,10 @@ class Ask(BaseModel):
     nonce: Annotated[str, Field(min_length=16, max_length=64)]
 
     @model_validator(mode="after")
-    def _a_cap_has_one_clock(self) -> Self:
-        given = sum(value is not None for value in (self.clock_mhz, self.clock_ratio))
+    def _a_cap_has_one_setting(self) -> Self:
+        given = sum(value is not None for value in (self.setting, self.ratio))
         if given != (1 if self.do is Deed.CAP else 0):
-            raise ValueError("exactly one of clock_mhz and clock_ratio for a cap, and none for anything else")
+            raise ValueError("exactly one of setting and ratio for a cap, and none for anything else")
         return self
 
     @property
@@ -73,8 +75,13 @@ class Ask(BaseModel):
 
     @property
     def claim_id(self) -> str:
-        """Give the incident of its claims on this node: two services, or a service and the guard, share none."""
-        return f"{self.owner}:{self.incident_id}"
+        """Give the incident of its claims on this node: two services, two knobs, a service and the guard share none."""
+        return f"{self.owner}:{self.incident_id}:{self.action}"
+
+    @property
+    def knob(self) -> KnobKind | None:
+        """Give the knob that is meant, None where the action turns none."""
+        return KNOB_OF.get(self.action)
 
 
 class Envelope(BaseModel):

@@ -18,9 +18,10 @@ from agent.actuation.request import CapRequest
 from agent.control.ask import Answer, Ask, Deed, Envelope, is_signed, read_ask, read_envelope
 from agent.control.identity import Peer
 from agent.control.names import printable
-from agent.control.node_rails import NodeState, clock_of, refusal, targets_of
+from agent.control.node_rails import NodeState, refusal, setting_of, targets_of
 from agent.control.seen import SeenRequests
 from agent.control.tokens import READ, act, read_token
+from rules.knobs import VERBS
 from rules.rails import Rails
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import ActionRefusedError, TransientError
@@ -31,7 +32,6 @@ DONE = "done"
 # Own choice: whoever floods the port fills no disk; the counters go on counting.
 TOLD_PER_MINUTE = 30
 _MINUTE_S = 60.0
-_ACTS: dict[Deed, str] = {Deed.CAP: "clock_cap", Deed.RENEW: "clock_renew", Deed.RELEASE: "clock_release"}
 
 
 class Refused(StrEnum):
@@ -48,10 +48,10 @@ class Refused(StrEnum):
 
 
 class Actuator(Protocol):
-    """Who moves clocks: the actuator process through its client, or a fake."""
+    """Who turns knobs: the actuator process through its client, or a fake."""
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
-        """Cap the GPUs of a request."""
+        """Hold a knob of the GPUs of a request."""
         ...
 
     def renew(self, incident_id: str, *, lease_s: float) -> tuple[Action, ...]:
@@ -246,12 +246,15 @@ class Desk:
             raise RefusedError(Refused.RAILS, words)
         if ask.claim_id not in state.claims:
             self.seen.note_action(ask.action, now_ns)
-        by_clock: dict[float, list[str]] = {}
+        # What waited for the disk until it expired is not begun: the service counts its budget no longer than that.
+        if stale := self._stale(ask, self.clock.utc_ns()):
+            raise RefusedError(Refused.STALE, stale)
+        by_setting: dict[float, list[str]] = {}
         for target in targets_of(ask, state):
-            by_clock.setdefault(clock_of(ask, target, state), []).append(target)
+            by_setting.setdefault(setting_of(ask, target, state), []).append(target)
         actions: list[Action] = []
-        for clock_mhz, targets in by_clock.items():
-            actions += self.actuator.apply(_request(ask, targets, clock_mhz))
+        for setting, targets in by_setting.items():
+            actions += self.actuator.apply(_request(ask, targets, setting))
         if actions and all(action.state is ActionState.REFUSED for action in actions):
             raise RefusedError(Refused.RAILS, actions[0].reason)
         return tuple(actions)
@@ -260,10 +263,14 @@ class Desk:
         state = self.look()
         held = self.actuator.in_force()
         return NodeState(
-            clocks_mhz=state.clocks_mhz,
+            settings=state.settings,
             breaker=state.breaker,
             silence=state.silence,
-            capped=frozenset(action.entity_id for action in held if action.mode is Mode.ENFORCE),
+            capped=frozenset(
+                action.entity_id
+                for action in held
+                if action.mode is Mode.ENFORCE and action.unit != KnobKind.FAN.unit  # a fan that is held caps nothing
+            ),
             claims=frozenset(action.incident_id for action in held),
             acted_ns=(*state.acted_ns, *self.seen.acted_ns(now_ns)),
         )
@@ -305,9 +312,11 @@ class Desk:
             time_ns=self.clock.utc_ns(),
             rule=ask.owner,
             incident_id=ask.claim_id,
-            action=_ACTS[ask.do],
+            action=_verb(ask),
             targets=ask.targets or (f"node:{ask.node}",),
-            clock_mhz=ask.clock_mhz,
+            clock_mhz=ask.setting if ask.knob is KnobKind.CLOCK else None,
+            power_limit_w=ask.setting if ask.knob is KnobKind.POWER else None,
+            fan_ratio=ask.setting if ask.knob is KnobKind.FAN else None,
             lease_s=ask.lease_s,
             mode=self.settings.rails.mode(ask.action, Mode.ENFORCE),
             verdict=verdict,
@@ -315,13 +324,21 @@ class Desk:
         )
 
 
-def _request(ask: Ask, targets: list[str], clock_mhz: float) -> CapRequest:
+def _verb(ask: Ask) -> str:
+    """Give what is asked as a decision calls it."""
+    if ask.knob is None:
+        return ask.action.value
+    verbs = VERBS[ask.knob]
+    return (verbs.release if ask.do is Deed.RELEASE else verbs.tighten).value
+
+
+def _request(ask: Ask, targets: list[str], setting: float) -> CapRequest:
     return CapRequest(
         incident_id=ask.claim_id,
         decision_id=ask.decision_id,
         gpus=tuple(GpuTarget(entity_id=target, uuid=target.partition(":")[2]) for target in targets),
-        kind=KnobKind.CLOCK,
-        setting=clock_mhz,
+        kind=KnobKind(ask.action.value),
+        setting=setting,
         lease_s=ask.lease_s,
         owner=ask.owner,
         mode=Mode.ENFORCE,

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.actuation.limits import DEFAULT_LIMITS
 from agent.control.ask import Ask
 from rules.policy import ActionClass
 from rules.rails import DAY_NS, HOUR_NS, Rails
+from telemetry.knobs import KnobKind
 from telemetry.records import Mode
-
-# What is carried out for a fleet: what has a lease here, and falls to a safe clock when nobody renews it.
-CARRIED_OUT = frozenset({ActionClass.CLOCK_CAP})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +17,8 @@ class NodeState:
 
     Parameters
     ----------
-    clocks_mhz
-        Clocks that can be set, ascending, by entity id of each GPU.
+    settings
+        What can be set, ascending, by knob and entity id of each GPU; the least and the most are enough.
     breaker
         Why the guard's breaker tripped; None while it is whole or nobody guards.
     silence
@@ -32,30 +31,34 @@ class NodeState:
         When new actions were begun in the last day, by class: by the guard and for fleets.
     """
 
-    clocks_mhz: Mapping[str, tuple[float, ...]]
+    settings: Mapping[KnobKind, Mapping[str, Sequence[float]]]
     breaker: str | None = None
     silence: str | None = None
     capped: frozenset[str] = frozenset()
     claims: frozenset[str] = frozenset()
     acted_ns: Sequence[tuple[ActionClass, int]] = ()
 
+    def of(self, ask: Ask) -> Mapping[str, Sequence[float]]:
+        """Give what the knob of a request can be set to, by GPU; nothing where no GPU has that knob."""
+        return {} if ask.knob is None else self.settings.get(ask.knob, {})
+
 
 def targets_of(ask: Ask, state: NodeState) -> tuple[str, ...]:
     """Give the GPUs that are meant: all of the node where none is named."""
-    return ask.targets or tuple(state.clocks_mhz)
+    return ask.targets or tuple(state.of(ask))
 
 
-def clock_of(ask: Ask, entity_id: str, state: NodeState) -> float:
-    """Give the clock that is asked of one GPU."""
-    if ask.clock_mhz is not None:
-        return ask.clock_mhz
-    return (ask.clock_ratio or 1.0) * state.clocks_mhz[entity_id][-1]
+def setting_of(ask: Ask, entity_id: str, state: NodeState) -> float:
+    """Give the setting that is asked of one GPU."""
+    if ask.setting is not None:
+        return ask.setting
+    return (ask.ratio or 1.0) * state.of(ask)[entity_id][-1]
 
 
 def refusal(ask: Ask, state: NodeState, rails: Rails, *, lease_max_s: float, now_ns: int) -> str:
     """Say which rail forbids a cap, the weightiest first; an empty text where none does."""
-    if ask.action not in CARRIED_OUT:
-        return f"{ask.action.value} is not carried out for a fleet"
+    if ask.knob is None:
+        return f"{ask.action.value} is not carried out for a fleet"  # it has no lease here
     mode = rails.mode(ask.action, Mode.ENFORCE)
     if mode is not Mode.ENFORCE:
         return f"actions.{ask.action.value} is {mode.value} here"
@@ -63,8 +66,8 @@ def refusal(ask: Ask, state: NodeState, rails: Rails, *, lease_max_s: float, now
         return f"a lease of {ask.lease_s:g} s, at most {lease_max_s:g} s here"
     return (
         _not_now(ask, state, rails, now_ns)
-        or _wrong_gpus(ask, state)
-        or _wrong_clock(ask, state, rails)
+        or _wrong_gpus(ask, ask.knob, state)
+        or _wrong_setting(ask, ask.knob, state, rails)
         or _no_budget(ask, state, rails, now_ns)
     )
 
@@ -79,20 +82,22 @@ def _not_now(ask: Ask, state: NodeState, rails: Rails, now_ns: int) -> str:
     return f"{ask.action.value} needs a person's approval here" if ask.action in rails.approval else ""
 
 
-def _wrong_gpus(ask: Ask, state: NodeState) -> str:
-    if not state.clocks_mhz:
-        return "no GPU here has a clock that can be set"
-    strangers = sorted(set(ask.targets) - state.clocks_mhz.keys())
-    return f"no GPU here with a clock that can be set: {', '.join(strangers)[:200]}" if strangers else ""
+def _wrong_gpus(ask: Ask, knob: KnobKind, state: NodeState) -> str:
+    settings = state.of(ask)
+    if not settings:
+        return f"no GPU here has a {knob.words} that can be set"
+    strangers = sorted(set(ask.targets) - settings.keys())
+    return f"no GPU here with a {knob.words} that can be set: {', '.join(strangers)[:200]}" if strangers else ""
 
 
-def _wrong_clock(ask: Ask, state: NodeState, rails: Rails) -> str:
+def _wrong_setting(ask: Ask, knob: KnobKind, state: NodeState, rails: Rails) -> str:
+    least = rails.min_clock_ratio if knob is KnobKind.CLOCK else DEFAULT_LIMITS[knob].min_ratio
     for target in targets_of(ask, state):
-        highest_mhz, wanted_mhz = state.clocks_mhz[target][-1], clock_of(ask, target, state)
-        if wanted_mhz < rails.min_clock_ratio * highest_mhz:
-            return f"{wanted_mhz:g} MHz is below {rails.min_clock_ratio:.0%} of {highest_mhz:g} MHz"
-        if wanted_mhz > highest_mhz:
-            return f"{wanted_mhz:g} MHz is above the highest clock of {highest_mhz:g} MHz"
+        highest, wanted = state.of(ask)[target][-1], setting_of(ask, target, state)
+        if wanted < least * highest:
+            return f"{knob.text(wanted)} is below {least:.0%} of {knob.text(highest)}"
+        if wanted > highest:
+            return f"{knob.text(wanted)} is above the highest {knob.words} of {knob.text(highest)}"
     return ""
 
 
@@ -107,6 +112,6 @@ def _no_budget(ask: Ask, state: NodeState, rails: Rails, now_ns: int) -> str:
         if sum(age_ns < over_ns for age_ns in ages_ns) >= most:
             return f"the budget of {most} new {ask.action.value} actions {words} is used up here"
     capped = len(state.capped.union(targets_of(ask, state)))
-    if rails.capped_gpus_max is not None and capped > rails.capped_gpus_max:
+    if ask.knob is not KnobKind.FAN and rails.capped_gpus_max is not None and capped > rails.capped_gpus_max:
         return f"{capped} GPUs would be capped, {rails.capped_gpus_max} may be here"
     return ""

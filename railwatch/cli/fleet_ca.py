@@ -66,7 +66,13 @@ def token(
     if strangers:
         raise typer.BadParameter(f"got {', '.join(strangers)}; expected some of {', '.join(SCOPES)}")
     named = _named(name)
-    made = Authority.of(folder).issue_token(named, tuple(dict.fromkeys(scope)), SystemClock(), days=days)
+    authority = Authority.of(folder)
+    if named not in authority.fleets:
+        known = (
+            f"{folder} has {', '.join(authority.fleets) or 'none'}; railwatch fleet ca issue fleet {named} makes one"
+        )
+        raise typer.BadParameter(f"got {named!r}; expected a service with a certificate: {known}")
+    made = authority.issue_token(named, tuple(dict.fromkeys(scope)), SystemClock(), days=days)
     typer.echo(f"{folder}/fleet-{name}.token  id {made.id}, until {iso_utc(made.expires_ns)[:10]}")
 
 

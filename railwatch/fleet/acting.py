@@ -15,9 +15,10 @@ from railwatch.fleet.asking import Asker, Reply
 from railwatch.fleet.ledger_file import LedgerFile
 from railwatch.fleet.outbox import Audited, Outbox
 from railwatch.fleet.person import PersonWords, Said
-from rules.fleet_engine import Answered, FleetDeed, FleetEngine, FleetIncident, FleetOrder, FleetView
+from rules.fleet_engine import FleetEngine
 from rules.fleet_memory import Word
-from rules.policy import ActionClass
+from rules.fleet_orders import Answered, FleetDeed, FleetIncident, FleetOrder, FleetView
+from rules.knobs import KNOB_OF
 from telemetry.clock import Clock
 from telemetry.errors import RailwatchError, TransientError
 from telemetry.records import Action, ActionState, Event, EventKind, Mode, Severity
@@ -131,7 +132,7 @@ class FleetActing:
 
     def _carry_out(self, orders: Sequence[FleetOrder]) -> tuple[Reply, ...]:
         """Ask agents all together, and the scheduler one after the other."""
-        asked = [order for order in orders if order.claim.action is ActionClass.CLOCK_CAP]
+        asked = [order for order in orders if order.claim.action in KNOB_OF]
         if self._hands.asker is None:
             answers = [Reply(answered=Answered.REFUSED, words="no agent can be asked: fleet.act is off")] * len(asked)
         else:

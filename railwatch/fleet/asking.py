@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from agent.control.ask import Answer, Ask, Deed, sealed
 from agent.control.desk import DONE, Refused
 from agent.control.server import ASK_PATH, STATUS_PATH
-from rules.fleet_engine import Answered, FleetDeed
 from rules.fleet_memory import FleetClaim
+from rules.fleet_orders import Answered, FleetDeed
 from rules.fleet_rails import REQUEST_LIFE_S
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, RailwatchError, TransientError
@@ -155,7 +155,7 @@ class Asker:
             action=claim.action,
             incident_id=claim.incident_id,
             decision_id=claim.decision_id,
-            clock_ratio=claim.clock_ratio if deed is FleetDeed.BEGIN else None,
+            ratio=claim.ratio if deed is FleetDeed.BEGIN else None,
             lease_s=claim.lease_s,
             reason=claim.reason or claim.policy_id,
             issued_ns=now_ns,

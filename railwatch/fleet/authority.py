@@ -61,6 +61,11 @@ class Authority:
             raise EnvironmentLacksError(f"{folder}: no authority there; railwatch fleet ca init makes one") from err
         return Authority(folder=folder, certificate=certificate, key=private_key(folder / f"{AUTHORITY}.key"))
 
+    @property
+    def fleets(self) -> tuple[str, ...]:
+        """Give the services that have a certificate here."""
+        return tuple(sorted(path.stem.removeprefix("fleet-") for path in self.folder.glob("fleet-*.pem")))
+
     def issue_node(self, name: str, clock: Clock, *, addresses: tuple[str, ...] = (), days: int = DAYS) -> Path:
         """Make certificate and key of a node; gives the certificate."""
         names = [x509.DNSName(name), x509.UniformResourceIdentifier(f"{NODE_URI}{name}")]

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from analytics.fleet.judge import FleetJudge, FleetSettings
 from analytics.fleet.snapshot import pack_judge, unpack_judge
-from railwatch.fleet.files import replace_file
 from railwatch.fleet.outbox import Outbox, Told
 from railwatch.fleet.port import FleetReader
 from railwatch.fleet.standing import incidents_of, view_of
-from rules.fleet_engine import FleetIncident, FleetView
+from rules.fleet_orders import FleetIncident, FleetView
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, TransientError
+from telemetry.whole_files import replace_file
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from analytics.connectivity import Kinship
 from analytics.connectivity.same import Same
 from analytics.fleet.common_mode import nodes_under
-from rules.fleet_engine import FleetIncident, FleetView
+from rules.fleet_orders import FleetIncident, FleetView
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Incident
 

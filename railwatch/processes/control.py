@@ -26,6 +26,7 @@ from rules.policy import ActionClass
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import Entity
 from telemetry.errors import EnvironmentLacksError
+from telemetry.knobs import KnobKind
 
 logger = logging.getLogger(__name__)
 
@@ -53,11 +54,14 @@ def settings_of(session: Session) -> DeskSettings:
 
 
 def look_at(session: Session, *, now_ns: int) -> NodeState:
-    """Tell how things stand on the node: which clocks can be set, and what the guard's rails count."""
-    clocks = said_in(session.clocks_path)
+    """Tell how things stand on the node: what can be set, and what the guard's rails count."""
+    by_kind = {KnobKind.CLOCK.value: said_in(session.clocks_path), **said_in(session.ranges_path)}
     breaker, acted_ns = guard_says(session.guard_path)
     return NodeState(
-        clocks_mhz={f"gpu:{uuid}": tuple(sorted(values)) for uuid, values in clocks.items() if values},
+        settings={
+            KnobKind(kind): {f"gpu:{uuid}": tuple(sorted(values)) for uuid, values in by_gpu.items() if values}
+            for kind, by_gpu in by_kind.items()
+        },
         breaker=breaker,
         silence=_silence(session.config.incidents.silences, session.node, now_ns),
         acted_ns=acted_ns,

@@ -19,8 +19,9 @@ from railwatch.fleet.ledger_file import LedgerFile
 from railwatch.fleet.outbox import Outbox
 from railwatch.fleet.person import PersonWords
 from railwatch.fleet.rehearsal.pdu_sag import Nowhere
-from rules.fleet_engine import FleetEngine, FleetIncident, FleetView
+from rules.fleet_engine import FleetEngine
 from rules.fleet_loading import load_fleet_policies
+from rules.fleet_orders import FleetIncident, FleetView
 from rules.fleet_policy import FleetPolicy
 from rules.fleet_rails import FleetRails
 from rules.policy import ActionClass

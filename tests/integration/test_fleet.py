@@ -33,7 +33,7 @@ from tests.integration.running import COMMAND, PATIENCE_S, environment
 from tests.railwatch.fleet.stored import StoredNode, second_of
 from tests.servers import Server, influxd, victoria_metrics
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 DURATION_S = 30
 # The windows go on behind the end of the recordings, so that the nodes fall silent all at once.
 WATCHED_S = DURATION_S + 10

@@ -4,7 +4,7 @@ import pytest
 
 from tests.integration.running import railwatch
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
 def test_a_thousand_nodes_sag_and_one_person_is_told_once() -> None:

@@ -19,14 +19,14 @@ from agent.control.tokens import READ, act
 from railwatch.fleet.asking import Asker, TlsWire
 from railwatch.fleet.authority import Authority
 from railwatch.session import said_in
-from rules.fleet_engine import Answered, FleetDeed
 from rules.fleet_memory import ClaimState, FleetClaim
+from rules.fleet_orders import Answered, FleetDeed
 from rules.policy import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.errors import NotPermittedError, TransientError
 from tests.integration.running import Node, node_up
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 NODE, FLEET = "node1", "fleet-a"
 
 
@@ -66,7 +66,7 @@ class Reached:
         return counts
 
     def clocks_mhz(self) -> dict[str, float | None]:
-        client = ActuatorClient(self.node.session.actuator_socket)
+        client = ActuatorClient(self.node.session.actuator_socket, timeout_s=60.0)
         held = {action.entity_id: action.read_back for action in client.in_force()}
         client.close()
         return held
@@ -78,7 +78,7 @@ def certificates(folder: Path) -> Path:
     authority.issue_node(NODE, clock)
     authority.issue_node("node2", clock)
     authority.issue_fleet(FLEET, clock)
-    authority.issue_token(FLEET, (READ, act(ActionClass.CLOCK_CAP)), clock)
+    authority.issue_token(FLEET, (READ, act(ActionClass.CLOCK_CAP), act(ActionClass.POWER_CAP)), clock)
     return folder
 
 
@@ -110,14 +110,14 @@ def reached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
         yield Reached(node=node, port=port, ca=ca)
 
 
-def claim(incident: str = "i-1", ratio: float = 0.66) -> FleetClaim:
+def claim(incident: str = "i-1", ratio: float = 0.66, action: ActionClass = ActionClass.CLOCK_CAP) -> FleetClaim:
     return FleetClaim(
         policy_id="feed-sag-clock-cap",
         incident_id=incident,
         node=NODE,
         rack="r1",
-        action=ActionClass.CLOCK_CAP,
-        clock_ratio=ratio,
+        action=action,
+        ratio=ratio,
         lease_s=60.0,
         decision_id=f"feed-sag-clock-cap:{incident}:1",
         begun_ns=SystemClock().utc_ns(),
@@ -143,6 +143,16 @@ def test_a_cap_reaches_the_gpus_over_tls_and_is_told_with_before_after_and_who(r
     reached.node.line(type="action", owner="fleet:fleet-a", state="released")
 
 
+def test_a_power_limit_is_turned_as_a_clock_is_and_given_back(reached: Reached) -> None:
+    capped = claim("i-5", ratio=0.8, action=ActionClass.POWER_CAP)
+    asker = reached.asker()
+    begun = asker.ask(FleetDeed.BEGIN, capped)
+    assert begun.answered is Answered.DONE, begun.words
+    assert {(one.found, one.read_back, one.unit) for one in begun.actions} == {(300.0, 240.0, "W")}
+    assert asker.ask(FleetDeed.END, capped).answered is Answered.DONE
+    assert reached.clocks_mhz() == {}
+
+
 def test_what_the_node_itself_forbids_is_refused_with_the_reason_and_counted(reached: Reached) -> None:
     before = reached.wire().status(NODE)["counts"].get("rails", 0)
     reply = reached.asker().ask(FleetDeed.BEGIN, claim("i-2", ratio=0.2))
@@ -150,7 +160,7 @@ def test_what_the_node_itself_forbids_is_refused_with_the_reason_and_counted(rea
     assert "below 40%" in reply.words
     reached.node.until(lambda: reached.counts().get("rails", 0) == before + 1, what="the counter")
     assert reached.clocks_mhz() == {}
-    told = reached.node.line(type="decision", incident_id="fleet:fleet-a:i-2", verdict="refuse")
+    told = reached.node.line(type="decision", incident_id="fleet:fleet-a:i-2:clock_cap", verdict="refuse")
     assert "below 40%" in told["reason"]
 
 

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from rules.fleet_engine import Answered, FleetDeed, FleetEngine, FleetIncident, FleetStep, FleetView
+from rules.fleet_engine import FleetEngine
 from rules.fleet_loading import load_fleet_policies
 from rules.fleet_memory import ClaimState, FleetMemory
+from rules.fleet_orders import Answered, FleetDeed, FleetIncident, FleetStep, FleetView
 from rules.fleet_policy import FleetPolicy
 from rules.fleet_rails import FleetLedger, FleetRails
 from rules.policy import ActionClass
@@ -185,7 +186,7 @@ def test_what_needs_approval_waits_expires_and_is_carried_out_on_a_persons_word(
 
 def test_an_outcome_says_whether_fewer_nodes_deviate_and_a_rung_above_waits_for_it() -> None:
     (cap,) = [policy for policy in load_fleet_policies() if policy.then.action is ActionClass.CLOCK_CAP]
-    then = replace(cap.then, action=ActionClass.DRAIN, clock_ratio=None)
+    then = replace(cap.then, action=ActionClass.DRAIN, ratio=None)
     drain = replace(cap, id="feed-sag-drain", after=cap.id, then=then)
     fleet = Fleet(policies=(cap, drain), per_node=2, per_rack=2)
     fleet.step(sag(), at_s=0)

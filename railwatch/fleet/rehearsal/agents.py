@@ -107,4 +107,6 @@ class MadeUpAgents:
             rails=Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE)),
         )
         clocks = {f"gpu:{uuid}": CLOCKS_MHZ for uuid in self.gpus[node]}
-        return Desk(settings, actuator, seen, self.clock, lambda: NodeState(clocks_mhz=clocks), self.told.append)
+        return Desk(
+            settings, actuator, seen, self.clock, lambda: NodeState(settings={KnobKind.CLOCK: clocks}), self.told.append
+        )

@@ -17,10 +17,14 @@ from agent.control.tokens import READ, Token, act, issue_token
 from rules.policy import ActionClass
 from rules.rails import Rails
 from telemetry.clock import NS_PER_S
+from telemetry.knobs import KnobKind
 from telemetry.records import Decision, Event, Mode
-from tests.agent.fakes import V100_CLOCKS_MHZ, FakeClock, FakeKnob
+from tests.agent.fakes import FakeClock, FakeKnob
 
 NODE, FLEET = "node1", "fleet-a"
+# What a V100 SXM2 may be set to in watts; and a fan in steps of five per cent.
+LIMITS_W = tuple(float(limit) for limit in range(150, 301, 5))
+FANS = tuple(step / 20 for step in range(6, 21))
 DAY_NS = 86_400 * NS_PER_S
 
 
@@ -40,7 +44,9 @@ class Rig:
         self.authority, self.key = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
         self.knob = FakeKnob()
         journal = HoldJournal(self.folder / "actuator", run_id="run-1")
-        self.actuator = KnobActuator((self.knob,), journal, self.clock, sink=lambda _: None)
+        self.power = FakeKnob(name="power_limit", found=300.0, supported=LIMITS_W, kind=KnobKind.POWER)
+        self.fan = FakeKnob(name="fan", found=None, supported=FANS, kind=KnobKind.FAN)
+        self.actuator = KnobActuator((self.knob, self.power, self.fan), journal, self.clock, sink=lambda _: None)
         self.settings = DeskSettings(
             node=NODE, fleets=frozenset({FLEET, "fleet-b"}), authority=self.authority.public_key(), rails=self.rails
         )
@@ -56,8 +62,11 @@ class Rig:
         self.start()
 
     def state(self) -> NodeState:
-        clocks = {f"gpu:{uuid}": V100_CLOCKS_MHZ for uuid in self.knob.settings}
-        return NodeState(clocks_mhz=clocks, breaker=self.breaker, silence=self.silence, acted_ns=self.guard_acted_ns)
+        settings = {
+            knob.kind: {f"gpu:{uuid}": (min(knob.settable), max(knob.settable)) for uuid in knob.settings}
+            for knob in (self.knob, self.power, self.fan)
+        }
+        return NodeState(settings=settings, breaker=self.breaker, silence=self.silence, acted_ns=self.guard_acted_ns)
 
     def token_for(self, fleet: str, *scopes: str, key: Ed25519PrivateKey | None = None) -> str:
         now_ns = self.clock.utc_ns()
@@ -81,7 +90,7 @@ class Rig:
             "do": do,
             "incident_id": "i-1",
             "decision_id": "d-1",
-            "clock_ratio": 0.66 if do is Deed.CAP else None,
+            "ratio": 0.66 if do is Deed.CAP else None,
             "lease_s": 120.0,
             "reason": "the feed sags",
             "issued_ns": now_ns,

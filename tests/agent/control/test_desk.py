@@ -39,6 +39,51 @@ def test_a_cap_is_carried_out_as_a_share_of_the_highest_clock_renewed_and_given_
     assert rig.desk.counts == {DONE: 3}
 
 
+@pytest.mark.parametrize(
+    ("action", "ratio", "setting", "safe"),
+    [(ActionClass.POWER_CAP, 0.71, 210.0, 200.0), (ActionClass.FAN, 0.87, 0.9, 1.0)],
+)
+def test_a_power_limit_and_a_fan_have_the_same_life_as_a_clock(
+    rig: Rig, action: ActionClass, ratio: float, setting: float, safe: float
+) -> None:
+    knob = rig.power if action is ActionClass.POWER_CAP else rig.fan
+    found = dict(knob.settings)
+    token = rig.token_for("fleet-a", act(action))
+
+    def send(do: Deed = Deed.CAP, **changed: object) -> str:
+        ask = rig.ask(do, action=action, **({"ratio": ratio} if do is Deed.CAP else {}) | changed)
+        return rig.desk.handle(rig.body(ask, token=token), rig.peer()).kind
+
+    assert send() == DONE
+    assert set(knob.settings.values()) == {setting}  # the nearest that is no looser
+    assert send(Deed.RENEW) == DONE
+    rig.clock.advance(121.0)
+    rig.actuator.tick()
+    assert set(knob.settings.values()) == {safe}  # nobody renewed it
+    assert send(Deed.RELEASE) == DONE
+    assert knob.settings == found
+    assert send(ratio=0.39) == Refused.RAILS
+    assert send(ratio=None, setting=301.0) == Refused.RAILS
+    assert rig.knob.writes == []
+    executed = [one for one in rig.told if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
+    assert [one.action for one in executed] == [action, f"{action.removesuffix('_cap')}_release"]
+
+
+def test_two_knobs_that_one_incident_holds_are_given_back_one_by_one(rig: Rig) -> None:
+    token = rig.token_for("fleet-a", act(ActionClass.CLOCK_CAP), act(ActionClass.POWER_CAP))
+    for do, action in ((Deed.CAP, "clock_cap"), (Deed.CAP, "power_cap"), (Deed.RELEASE, "power_cap")):
+        assert rig.desk.handle(rig.body(rig.ask(do, action=action), token=token), rig.peer()).kind == DONE
+    assert (rig.settings_mhz, set(rig.power.settings.values())) == ({1005.0}, {300.0})
+
+
+def test_what_turns_no_knob_and_a_knob_that_no_gpu_has_are_refused(rig: Rig) -> None:
+    rig.power.settings.clear()
+    for action, words in (("drain", "not carried out for a fleet"), ("power_cap", "no GPU here has a power limit")):
+        token = rig.token_for("fleet-a", act(ActionClass(action)))
+        answer = rig.desk.handle(rig.body(rig.ask(action=action), token=token), rig.peer())
+        assert (answer.kind, words in answer.words) == (Refused.RAILS, True)
+
+
 def test_a_cap_that_nobody_renews_falls_to_a_safe_clock_and_not_to_the_highest(rig: Rig) -> None:
     rig.send(rig.ask())
     rig.clock.advance(121.0)
@@ -84,8 +129,8 @@ def test_an_agent_that_has_lost_its_memory_takes_nothing_that_was_issued_before(
         (Refused.STALE, {"life_s": 61.0}),
         (Refused.STALE, {"ahead_s": 6.0}),
         (Refused.SCOPE, {"action": "power_cap"}),
-        (Refused.RAILS, {"clock_ratio": 0.3}),
-        (Refused.RAILS, {"clock_ratio": None, "clock_mhz": 1600.0}),
+        (Refused.RAILS, {"ratio": 0.3}),
+        (Refused.RAILS, {"ratio": None, "setting": 1600.0}),
         (Refused.RAILS, {"targets": ("gpu:GPU-elsewhere",)}),
         (Refused.RAILS, {"lease_s": 601.0}),
     ],
@@ -169,7 +214,7 @@ def test_new_actions_of_an_hour_are_bounded_over_a_restart_and_a_change_is_none(
     assert rig.send(rig.ask(incident_id="i-2")).kind == DONE
     rig.restart()
     assert "2 new clock_cap actions an hour" in rig.send(rig.ask(incident_id="i-3")).words
-    assert rig.send(rig.ask(incident_id="i-2", clock_ratio=0.6)).kind == DONE
+    assert rig.send(rig.ask(incident_id="i-2", ratio=0.6)).kind == DONE
     rig.clock.advance(3601.0)
     assert rig.send(rig.ask(incident_id="i-3")).kind == DONE
 
@@ -180,6 +225,14 @@ def test_a_request_that_cannot_be_remembered_is_not_carried_out(rig: Rig, monkey
 
     monkeypatch.setattr(SeenRequests, "take", full)
     assert rig.send(rig.ask()).kind == Refused.FAILED
+    assert rig.knob.writes == []
+
+
+def test_a_request_that_waited_for_the_disk_until_it_expired_is_not_begun(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SeenRequests, "take", lambda *_, **__: rig.clock.advance(21.0))
+    assert rig.send(rig.ask()).kind == Refused.STALE
     assert rig.knob.writes == []
 
 

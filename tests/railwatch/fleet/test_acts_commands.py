@@ -85,6 +85,11 @@ def test_an_authority_makes_certificates_and_tokens_and_is_not_made_twice(
     folder = ("--dir", str(tmp_path / "ca"))
     assert run(capsys, monkeypatch, "ca", "init", *folder)[0] in (0, None)
     assert run(capsys, monkeypatch, "ca", "issue", "node", "node7", "--address", "10.0.0.7", *folder)[0] in (0, None)
+    status, _, err = run(capsys, monkeypatch, "ca", "token", "fleet-a", "--scope", "read", *folder)
+    assert (status, len(err.splitlines())) == (2, 1)  # nobody could use it
+    assert "expected a service with a certificate" in err
+    assert not (tmp_path / "ca" / "fleet-fleet-a.token").exists()
+    assert run(capsys, monkeypatch, "ca", "issue", "fleet", "fleet-a", *folder)[0] in (0, None)
     assert run(capsys, monkeypatch, "ca", "token", "fleet-a", "--scope", "read", *folder)[0] in (0, None)
     token = read_token(
         (tmp_path / "ca" / "fleet-fleet-a.token").read_text().strip(), authority_key(tmp_path / "ca" / "authority.pem")

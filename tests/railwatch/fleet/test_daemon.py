@@ -11,6 +11,7 @@ from railwatch.fleet.daemon import FleetDaemon
 from telemetry.clock import SystemClock
 from tests.railwatch.fleet.fakes import FakeFleetReader
 from tests.railwatch.fleet.test_loop import FleetClock, losing, rig
+from tests.waiting import wait_for
 
 
 def test_it_looks_at_once_saves_at_its_end_and_tells_of_itself(tmp_path: Path) -> None:
@@ -37,13 +38,13 @@ def test_a_look_that_is_not_over_is_not_begun_again_and_one_that_fails_ends_noth
         def step() -> None:
             looks.append(threading.get_ident())
             entered.set()
-            leave.wait(10.0)
+            leave.wait(60.0)
             raise RuntimeError("a defect")
 
         made.loop.step = step  # type: ignore[method-assign]
         daemon = FleetDaemon(made.loop, made.outbox, SystemClock(), name="fleet", every_s=0.05, keep_every_s=60.0)
         daemon.start()
-        assert entered.wait(10.0)
+        assert entered.wait(60.0)
         _until(lambda: daemon.counts["skipped"] >= 2)
         assert len(looks) == 1
         leave.set()
@@ -58,7 +59,7 @@ def test_the_state_is_kept_behind_a_look_however_long_it_takes(tmp_path: Path) -
 
     def step() -> None:
         calls.append("step")
-        leave.wait(10.0)
+        leave.wait(60.0)
 
     with rig(tmp_path, FakeFleetReader(losing()), FleetClock().at(70.0)) as made:
         made.loop.step = step  # type: ignore[method-assign]
@@ -73,9 +74,4 @@ def test_the_state_is_kept_behind_a_look_however_long_it_takes(tmp_path: Path) -
 
 
 def _until(holds: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(400):
-        if holds():
-            return
-        pause.wait(0.025)
-    raise AssertionError("it did not come to hold")
+    wait_for(holds)
