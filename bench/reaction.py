@@ -3,7 +3,8 @@
 The ring, the guard with its reflex, detectors, rules and rails, the client and the actuator process are the real ones;
 the samples are written into the ring by the benchmark as a sampler does, and the knob at the other end notes the time.
 One guard lives through all episodes: a person releases what it capped, the incident closes, and the rail sags again.
-The minutes that this takes are skipped by its clock.
+The minutes that this takes are skipped by its clock. Run by root, the guard is another user than the actuator, who lets
+him in by his group and the kernel's word, as on a node with ``railwatch actuatord``.
 """
 
 import contextlib
@@ -47,6 +48,8 @@ EPISODES_VARIABLE = "RAILWATCH_BENCH_EPISODES"
 ORDINARY_EPISODES = 100
 RATE_HZ = 20
 HISTORY_ROWS = 12
+# The user and group `nobody` of most distributions, who need no entry anywhere.
+AGENT_ID = 65534
 OPEN_CIRCUIT_V, SOURCE_OHM = 12.25, 0.004
 SAG_V = 11.2
 ANSWER_LIMIT_S = 5.0
@@ -122,6 +125,9 @@ def run(episodes: int | None = None) -> tuple[Row, ...]:
     """Measure on a machine that does nothing else, then with one busy process per core; about two minutes."""
     episodes = episodes or int(os.environ.get(EPISODES_VARIABLE, EPISODES))
     with tempfile.TemporaryDirectory(prefix="railwatch-bench-") as name, settled():
+        measure(Path(name) / "first", 2)  # loads what is loaded late, which the agent's user may not be able to read
+        Path(name).chmod(0o755)  # until now it was closed to him, and all was one user
+        users = 2 if may_be_agent(Path(name)) else 1
         idle_ms, _ = measure(Path(name) / "idle", min(episodes, IDLE_EPISODES))
         with busy_cores():
             busy_ms, unconfirmed = measure(Path(name) / "busy", episodes)
@@ -133,13 +139,14 @@ def run(episodes: int | None = None) -> tuple[Row, ...]:
             rows.append(Row(name=f"{figure}{suffix}_ms", value=value, unit="ms"))
     rows.append(Row(name="episodes", value=len(busy_ms), unit=""))
     rows.append(Row(name="unconfirmed", value=unconfirmed, unit=""))
+    rows.append(Row(name="users", value=users, unit=""))
     return tuple(rows)
 
 
 def measure(folder: Path, episodes: int, *, reflex: bool = True) -> tuple[list[float], int]:
     """Let the rail sag so many times under one guard; gives milliseconds each, and reflexes that were not confirmed."""
     folder.mkdir()
-    with actuator(folder) as (client, stamps), scene(folder, client, stamps, reflex=reflex) as made:
+    with actuator(folder) as (client, stamps), as_agent(folder), scene(folder, client, stamps, reflex=reflex) as made:
         taken_ms = [made.episode(number) for number in range(episodes)]
         return taken_ms, 0 if made.reflex is None else made.reflex.unconfirmed
 
@@ -280,7 +287,8 @@ def actuator(folder: Path) -> Iterator[tuple[ActuatorClient, Stamps]]:
     """Run the actuator process until the block ends."""
     stamps = Stamps(folder / "stamps", create=True)
     client = ActuatorClient(folder / "actuator.sock", timeout_s=ANSWER_LIMIT_S)
-    command = [sys.executable, "-m", "bench.subjects.actuator", str(folder)]
+    group = [str(AGENT_ID)] if may_be_agent(folder) else []
+    command = [sys.executable, "-m", "bench.subjects.actuator", str(folder), *group]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         try:
             if child.stdout is None or child.stdout.readline() != b"ready\n":
@@ -290,6 +298,39 @@ def actuator(folder: Path) -> Iterator[tuple[ActuatorClient, Stamps]]:
             client.close()
             child.terminate()
             stamps.close()
+
+
+def may_be_agent(folder: Path) -> bool:
+    """Say whether this process may be the agent's user beside root, and that user may read the code and the folder."""
+    if os.geteuid() != 0:
+        return False
+    with _effective(AGENT_ID):
+        needed = (folder, Path(__file__), Path(np.__file__))
+        return all(os.access(path, os.R_OK, effective_ids=True) for path in needed)
+
+
+@contextlib.contextmanager
+def as_agent(folder: Path) -> Iterator[None]:
+    """Be the agent's user until the block ends, where that may be; the folder and its files are his then."""
+    if not may_be_agent(folder):
+        yield
+        return
+    for path in (folder, folder / JOURNAL_NAME):
+        os.chown(path, AGENT_ID, AGENT_ID)
+    with _effective(AGENT_ID):
+        yield
+
+
+@contextlib.contextmanager
+def _effective(user: int) -> Iterator[None]:
+    """Be a user, and of the group of the same number, until the block ends; only for root."""
+    os.setegid(user)
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
 
 
 @contextlib.contextmanager

@@ -14,26 +14,33 @@ from telemetry.errors import EnvironmentLacksError
 from telemetry.records import Action
 
 
-def left_in(data_dir: Path) -> Path | None:
-    """Give the folder of the actuator's journal of a data folder, None where that holds nothing."""
-    folder = data_dir / "actuator"
-    for name in (FILE_NAME, EARLIER_NAME):
-        try:
-            if (folder / name).stat().st_size > 0:
-                return folder
-        except OSError:
-            continue
-    return None
+def left_in(state_dir: Path) -> bool:
+    """Say whether the actuator's journal of a state folder may still hold a knob; one that cannot be read may."""
+    try:
+        return bool(_held(state_dir))
+    except OSError:
+        return True
 
 
 def knobs_left(data_dir: Path) -> tuple[str, ...]:
     """Say which knobs the actuator's journal of a data folder still holds, and where it left them; it is only read."""
-    folder = left_in(data_dir)
+    try:
+        return _held(state_dir_of(data_dir))
+    except OSError:
+        return ()
+
+
+def state_dir_of(data_dir: Path) -> Path:
+    """Give where the actuator of a node without a privileged one keeps its journal."""
+    return data_dir / "actuator"
+
+
+def _held(state_dir: Path) -> tuple[str, ...]:
     newest: dict[tuple[str, str], str] = {}
     for name in (EARLIER_NAME, FILE_NAME):
         try:
-            lines = (folder / name).read_text(encoding="utf-8").splitlines() if folder is not None else []
-        except OSError:
+            lines = (state_dir / name).read_bytes().splitlines()
+        except (FileNotFoundError, NotADirectoryError):
             continue
         for line in lines:
             try:
@@ -41,7 +48,7 @@ def knobs_left(data_dir: Path) -> tuple[str, ...]:
                 key = (hold["knob"], hold["entity_id"])
                 held = bool(hold["claims"]) or hold["owed"] or not hold["settled"]
                 setting = "unset" if hold["wanted"] is None else f"{hold['wanted']:g}"
-            except (ValueError, KeyError, TypeError):  # torn by a crash, and never followed by a write
+            except (ValueError, KeyError, TypeError):  # torn by a crash, or whom a person keeps from a knob
                 continue
             newest.pop(key, None)
             if held:

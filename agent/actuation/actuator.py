@@ -9,10 +9,11 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from agent.actuation.barred import Barred
+from agent.actuation.barred import Bar, bar_of
 from agent.actuation.change import Change
 from agent.actuation.checking import Check, checked
-from agent.actuation.claims import Claim, Claims, claim_of, next_deadline_s, overdue, with_claim, without_claim
+from agent.actuation.claims import Claim, Claims, claim_of, overdue, with_claim, without_claim
+from agent.actuation.forcing import Syncs
 from agent.actuation.hold import GpuTarget, Hold, HoldKey
 from agent.actuation.journal import HoldJournal
 from agent.actuation.knobs import Knobs
@@ -29,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 CHANGED_BY_OTHERS = "changed by someone else; left as is"
 LEFT_BEHIND = "left by a run that ended without releasing it"
-
 
 # A change to be made, or what came of it where it ended before that.
 _Planned = Change | tuple[Action, ...]
@@ -64,7 +64,6 @@ class KnobActuator:
         self._sink = sink
         self._settings = settings or ActuatorSettings()
         self._holds: dict[HoldKey, Hold] = {}
-        self._barred = Barred()
         self._told = NewestActions()
 
     def recover(self, *, run_id: str) -> tuple[Action, ...]:
@@ -132,17 +131,14 @@ class KnobActuator:
     def release_incident(self, incident_id: str, *, reason: str, bar: bool = False) -> tuple[Action, ...]:
         """Give up every claim of an incident; with `bar` it may not turn those knobs again: a person said so."""
         if bar:
-            for hold in self._holds.values():
-                if claim_of(hold.claims, incident_id):
-                    self._barred.add(hold.kind, hold.target, incident_id, reason=reason)
+            held = (hold for hold in self._holds.values() if claim_of(hold.claims, incident_id))
+            self._write_down((), [bar_of(hold, incident_id, reason) for hold in held])
         return self._release_where(lambda _, claim: claim.incident_id == incident_id, reason=reason)
 
     def release_all(self, *, reason: str) -> tuple[Action, ...]:
         """Give up every claim, so that every GPU is back where it was found; one that fails keeps no other."""
-        actions: list[Action] = []
-        for key in list(self._holds):
-            actions += self._supervised(key, lambda held: self._let_go(held, reason=reason))
-        return tuple(actions)
+        done = [self._supervised(key, lambda held: self._let_go(held, reason=reason)) for key in list(self._holds)]
+        return tuple(action for actions in done for action in actions)
 
     @property
     def holds_hardware(self) -> bool:
@@ -164,9 +160,12 @@ class KnobActuator:
 
     def next_wake_s(self) -> float | None:
         """Give the monotonic time at which `tick` has something to do, None where it has nothing."""
-        deadlines = [next_deadline_s(hold.claims) for hold in self._holds.values()]
-        retries = [hold.retry_at_s for hold in self._holds.values() if hold.owed]
-        return min([deadline for deadline in deadlines if deadline is not None] + retries, default=None)
+        return min((at_s for hold in self._holds.values() if (at_s := hold.due_at_s) is not None), default=None)
+
+    @property
+    def syncs(self) -> Syncs:
+        """How forcing its journal to the disk went so far."""
+        return self._journal.syncs
 
     def in_force(self) -> tuple[Action, ...]:
         """Give the newest action of every claim that is in force, or that could not be taken back yet."""
@@ -185,7 +184,7 @@ class KnobActuator:
         hold = self._holds.get((kind, gpu.uuid, enforcing))
         draft = request.claim(setting=request.setting, safe_setting=request.setting, reason=request.reason)
         stranger = Hold.begin(gpu, knob=self._knobs.name(kind), found=None, claim=draft, enforcing=enforcing)
-        barred = self._barred.reason(kind, gpu, request.incident_id)
+        barred = self._journal.barred.reason(kind, gpu.uuid, request.incident_id)
         if barred is not None:
             return (self._report(stranger, draft, ActionState.REFUSED, barred),)
         try:
@@ -242,7 +241,7 @@ class KnobActuator:
         """Journal all changes, write all knobs, then read each back; `quiet` keeps failures in."""
         plans = list(planned)
         changes = [plan for plan in plans if isinstance(plan, Change)]
-        trouble = self._journal_ahead(changes)
+        trouble = self._journal_ahead([change for change in changes if change.writes])
         held_back = {id(change) for change in changes if trouble is not None and change.writes and change.hold.claims}
         errors = {id(change): self._touch(change) for change in changes if id(change) not in held_back}
         actions: list[Action] = []
@@ -258,11 +257,13 @@ class KnobActuator:
         return told
 
     def _journal_ahead(self, changes: Sequence[Change]) -> str | None:
-        """Journal what is about to be written; gives why not, where that failed."""
+        """Journal what is about to be written; gives why not, where that failed. What protects waits for no disk."""
         try:
-            self._journal.append([change.hold.aiming(change.in_force) for change in changes if change.writes])
+            self._journal.append([change.hold.aiming(change.in_force) for change in changes])
         except OSError as err:
             return err.strerror or str(err)
+        if changes and not any(change.protects for change in changes):
+            self._journal.settle()
         return None
 
     def _touch(self, change: Change) -> RailwatchError | None:
@@ -357,9 +358,7 @@ class KnobActuator:
     def _give_up(self, hold: Hold, in_force: float | None) -> tuple[Action, ...]:
         """End a hold whose knob somebody else has set; its incidents may not turn it again."""
         ended = replace(hold, claims=()).landed(in_force)
-        self._keep(ended)
-        for claim in hold.claims:
-            self._barred.add(hold.kind, hold.target, claim.incident_id, reason=CHANGED_BY_OTHERS)
+        self._keep(ended, [bar_of(hold, claim.incident_id, CHANGED_BY_OTHERS) for claim in hold.claims])
         return tuple(
             self._report(ended, claim, ActionState.RELEASED, CHANGED_BY_OTHERS, in_force)
             for claim in hold.claims or (hold.subject,)
@@ -371,17 +370,18 @@ class KnobActuator:
         self._keep(hold.owing(retry_at_s=retry_at_s, lost=lost))
         return self._report(hold, hold.subject, ActionState.FAILED, reason, read_back)
 
-    def _keep(self, hold: Hold) -> None:
+    def _keep(self, hold: Hold, bars: Sequence[Bar] = ()) -> None:
         """Remember a hold, or forget it where nothing rests on it any more."""
         if hold.is_over:
             self._holds.pop(hold.key, None)
             self._told.forget(hold)
         else:
             self._holds[hold.key] = hold
-        if not hold.enforcing:
-            return
+        self._write_down([hold] if hold.enforcing else (), bars)
+
+    def _write_down(self, holds: Sequence[Hold], bars: Sequence[Bar] = ()) -> None:
         try:
-            self._journal.append([hold])
+            self._journal.append(holds, bars)
         except OSError as err:
             # The entry before the write is there or the write did not happen: a restart can still undo it.
             logger.error("journal of the actuator cannot be written: %s", err)  # noqa: TRY400 -- a full disk needs no traceback

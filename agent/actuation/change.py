@@ -24,3 +24,9 @@ class Change:
     def writes(self) -> bool:
         """Whether the hardware has to be touched."""
         return self.hold.must_write(self.in_force) or (self.again and self.hold.enforcing)
+
+    @property
+    def protects(self) -> bool:
+        """Whether the knob is to stand stricter than it does; one that reads as unset stands at its loosest."""
+        aim, now = self.hold.setting, self.in_force
+        return aim is not None and (now is None or (aim != now and self.hold.kind.strictest(aim, now) == aim))

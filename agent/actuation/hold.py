@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from agent.actuation.claims import Claim, Claims, setting_of
+from agent.actuation.claims import Claim, Claims, next_deadline_s, setting_of
 from telemetry.knobs import KnobKind
 
 HoldKey = tuple[KnobKind, str, bool]
@@ -103,6 +103,14 @@ class Hold:
     def expected(self) -> float | None:
         """Where the knob was left: as it was read back, or as it was asked for where that is not known."""
         return self.read_back if self.settled else self.wanted
+
+    @property
+    def due_at_s(self) -> float | None:
+        """When something is to be done about it: a lease ends, or an owed write is tried again; None for never."""
+        deadline_s = next_deadline_s(self.claims)
+        if not self.owed:
+            return deadline_s
+        return self.retry_at_s if deadline_s is None else min(deadline_s, self.retry_at_s)
 
     def is_ours(self, in_force: float | None) -> bool:
         """Say whether what is in force is what we left there; if not, somebody else has set it since."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from agent.actuation.access import OWN_USER, Access, Peer, listen, peer_of
 from agent.actuation.actuator import KnobActuator
+from agent.actuation.forcing import Forcer, Syncs
 from agent.actuation.history import History
 from agent.actuation.journal import HoldJournal
 from agent.actuation.limits import ActuatorSettings
@@ -266,6 +267,7 @@ class ActuatorServer:
             "connections": len(self._connections),
             "failures": self.failures,
             "refused": self.refusals.counts,
+            "syncs": self._actuator.syncs.to_json(),
         }
 
     def _carry_out(self, request: Request) -> tuple[Action, ...]:
@@ -322,6 +324,7 @@ def serve_actuator(
     stop: threading.Event,
     access: Access = OWN_USER,
     ready: Callable[[], None] = lambda: None,
+    note_syncs: Callable[[Syncs], None] = lambda _: None,
 ) -> None:
     """Run the actuator of a node until `stop` is set; then every cap is released.
 
@@ -339,6 +342,8 @@ def serve_actuator(
         Who may ask.
     ready
         Called when the journal is dealt with and requests are answered.
+    note_syncs
+        Gets how forcing the journal to the disk goes, at the start and when it was slow or failed; any thread calls.
 
     Raises
     ------
@@ -349,7 +354,7 @@ def serve_actuator(
     if not come_first():
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-    journal = HoldJournal(state_dir, run_id=run_id)
+    journal = HoldJournal(state_dir, run_id=run_id, forcer=Forcer(clock, told=note_syncs))
     try:
         history = History(sink, first_number=clock.utc_ns())
         actuator = KnobActuator(open_knobs(), journal, clock, sink=history.append, settings=settings)

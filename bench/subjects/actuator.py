@@ -5,6 +5,7 @@ import sys
 import threading
 from pathlib import Path
 
+from agent.actuation.access import OWN_USER, Access
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
 from agent.scheduling import keep_what_is_loaded
@@ -43,7 +44,7 @@ class StampedKnob:
 
 
 def main() -> None:
-    """Serve until SIGTERM."""
+    """Serve until SIGTERM; a second argument is the group that may ask."""
     folder, clock = Path(sys.argv[1]), SystemClock()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -57,6 +58,7 @@ def main() -> None:
         settings=ActuatorSettings(),
         run_id="bench",
         stop=stop,
+        access=Access(gid=int(sys.argv[2])) if len(sys.argv) > 2 else OWN_USER,
         ready=_settled,
     )
 

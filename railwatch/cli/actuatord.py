@@ -113,6 +113,10 @@ def _tell_status(config: ActuatordConfig, *, as_json: bool) -> None:
     actions, connections, failures = (counted(said[key], one) for key, one in named)
     typer.echo(f"{actions} in force, {connections}, {failures}")
     typer.echo(f"refused: {refused}")
+    if syncs := said.get("syncs"):  # one that was started before it was brought up to date counts none
+        typer.echo(
+            f"journal: forced to the disk {syncs['done']} times, {syncs['slow']} slowly; {syncs['failed']} failed"
+        )
 
 
 def _tell_allowed(config: ActuatordConfig, access: Access, path: Path, *, as_json: bool) -> None:

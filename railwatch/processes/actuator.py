@@ -6,10 +6,8 @@ Where `railwatch actuatord` has that part, this process only writes down what th
 import contextlib
 import logging
 from dataclasses import replace
-from pathlib import Path
 from threading import Event, Thread
 
-from agent.actuation.journal import EARLIER_NAME, FILE_NAME
 from agent.actuation.limits import DEFAULT_LIMITS, ActuatorSettings
 from agent.actuation.server import serve_actuator
 from agent.actuation.writer_lock import WriterLock
@@ -17,8 +15,9 @@ from agent.driver.port import Knob
 from agent.scheduling import keep_what_is_loaded
 from railwatch.driver import OpenDriver
 from railwatch.driver_watch import DRIVER_BACK, OPEN_LIMIT_S, DriverWatch
+from railwatch.left_behind import left_in, state_dir_of
 from railwatch.processes.child import Ready, leave, run_child
-from railwatch.processes.following import follow
+from railwatch.processes.following import follow, keep_counts
 from railwatch.session import Session
 from rules.policy import ActionClass
 from telemetry.clock import SystemClock
@@ -67,9 +66,9 @@ def main(session: Session, stop: Event, ready: Ready, *, open_limit_s: float = O
     clock = SystemClock()
     settings = settings_of(session)
     # A simulated node ends with its run, and so do the settings that its journal speaks of.
-    state_dir = (session.run_dir if session.simulated else session.config.data_dir) / "actuator"
+    state_dir = state_dir_of(session.run_dir if session.simulated else session.config.data_dir)
     may_enforce = any(settings.may_enforce(kind) for kind in KnobKind)
-    may_write = not session.simulated and (may_enforce or _left_behind(state_dir))
+    may_write = not session.simulated and (may_enforce or left_in(state_dir))
     watch = DriverWatch(
         session, clock, open_limit_s=open_limit_s, process="actuator", ask_once=OpenDriver.supported_mhz
     )
@@ -100,6 +99,7 @@ def main(session: Session, stop: Event, ready: Ready, *, open_limit_s: float = O
             run_id=str(session.started_ns),
             stop=stop,
             ready=lambda: ready({}),
+            note_syncs=lambda syncs: keep_counts(session.actuator_status_path, syncs.to_json()),
         )
 
 
@@ -118,15 +118,6 @@ def settings_of(session: Session) -> ActuatorSettings:
     modes = {kind: actions.of(ActionClass(kind)).resolve(simulated=session.simulated) for kind in KnobKind}
     knobs = {kind: replace(limits, highest_mode=modes[kind]) for kind, limits in DEFAULT_LIMITS.items()}
     return ActuatorSettings(knobs=knobs, unreadable=actions.unreadable_clocks)
-
-
-def _left_behind(state_dir: Path) -> bool:
-    """Say whether an earlier run may have left caps that have to be released."""
-    for name in (FILE_NAME, EARLIER_NAME):
-        with contextlib.suppress(OSError):
-            if (state_dir / name).stat().st_size > 0:
-                return True
-    return False
 
 
 if __name__ == "__main__":

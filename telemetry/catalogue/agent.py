@@ -55,6 +55,8 @@ _AGENT = declare(
         ("responses_refused", "", _C, 0, "Orders outside the GPUs that were refused: by whom they went to, or here."),
         ("responses_failed", "", _C, 0, "Orders outside the GPUs that failed, some of which are tried again."),
         ("responses_unknown", "", _C, 0, "Orders of which nobody knows whether they were carried out."),
+        ("actuator_syncs_slow", "", _C, 0, "Times that the actuator's journal took over 0.1 s to force to the disk."),
+        ("actuator_syncs_failed", "", _C, 0, "Times that it could not be: a power cut may lose its last lines."),
         ("control_done", "", _C, 0, "Requests of fleet services that were carried out."),
         ("control_refused", "", _C, 0, "Requests of fleet services that the node's own rails forbade."),
         ("control_forged", "", _C, 0, "Requests that were not by whom they said, or not for this node."),

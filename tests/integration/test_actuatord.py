@@ -15,7 +15,6 @@ import pytest
 from agent.actuation.client import ActuatorClient
 from agent.actuation.request import CapRequest
 from agent.actuation.server import CONNECTIONS_PER_USER_MAX
-from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.journal import JournalReader
 from telemetry.knobs import KnobKind
@@ -23,8 +22,9 @@ from telemetry.records import Action, ActionState
 from tests.agent.actuation.privileged import ROOT, Machine, a_machine
 from tests.agent.actuation.rig import cap
 from tests.integration.running import environment, node_up, railwatch
+from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 NOBODY = 65534
 needs_root = pytest.mark.skipif(
@@ -55,7 +55,7 @@ def test_all_three_knobs_are_turned_shown_and_given_back(machine: Machine) -> No
             assert machine.setting(kind, 1) in (None, 300.0)
         assert [action.knob for action in client.in_force()] == ["application_clock", "power_limit", "fan_speed"]
         child.terminate()
-        assert child.wait(10.0) == 0
+        assert child.wait(60.0) == 0
     assert [machine.setting(kind) for kind in KnobKind] == [None, 300.0, None]
     told = [
         record for record in JournalReader(machine.state_dir / "actuator.jsonl").read() if isinstance(record, Action)
@@ -135,14 +135,14 @@ def test_a_flood_of_connections_and_of_requests_leaves_the_agent_its_answer(mach
 
 def as_other(uid: int, gid: int, *command: str) -> "subprocess.CompletedProcess[str]":
     drop = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--"]
-    return subprocess.run([*drop, *command], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run([*drop, *command], capture_output=True, text=True, timeout=120, check=False)
 
 
 # What the other user runs: it needs nothing but the language, for our folders may be closed to him.
 _ASK = """
 import socket, sys
 found = socket.socket(socket.AF_UNIX)
-found.settimeout(5)
+found.settimeout(60)
 found.connect(sys.argv[1])
 try:
     found.sendall(b'{"do":"list"}\\n')
@@ -182,7 +182,7 @@ def test_a_client_that_may_not_ask_is_told_so_and_asks_again_later(machine: Mach
         os.seteuid(NOBODY)
         try:
             with (
-                contextlib.closing(ActuatorClient(machine.socket)) as client,
+                contextlib.closing(ActuatorClient(machine.socket, timeout_s=60.0)) as client,
                 pytest.raises(TransientError, match="may not ask here"),
             ):
                 client.in_force()
@@ -196,7 +196,7 @@ def command(machine: Machine, *words: str) -> "subprocess.CompletedProcess[str]"
         env=machine.environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         cwd=ROOT,
     )
@@ -218,7 +218,7 @@ def test_a_check_and_a_look_at_the_one_that_runs(machine: Machine) -> None:
     assert "may turn: power_cap within min_w 180" in done.stdout
     with machine.actuatord():
         said = json.loads(command(machine, "--status", "--json").stdout)
-        assert (said["in_force"], said["refused"]["peer"]) == (0, 0)
+        assert (said["in_force"], said["refused"]["peer"], said["syncs"]["failed"]) == (0, 0, 0)
     assert command(machine, "--status").returncode == 3, "nobody answers"
 
 
@@ -226,8 +226,8 @@ def test_a_killed_one_keeps_the_lease_and_then_the_safe_setting_and_nothing_is_u
     machine: Machine,
 ) -> None:
     with machine.actuatord() as (client, child):
-        client.apply(turn(machine, KnobKind.CLOCK, 1200.0, lease_s=3.0))
-        client.apply(turn(machine, KnobKind.FAN, 0.9, lease_s=3.0))
+        client.apply(turn(machine, KnobKind.CLOCK, 1200.0, lease_s=5.0))
+        client.apply(turn(machine, KnobKind.FAN, 0.9, lease_s=5.0))
         child.kill()
         child.wait()
     assert (machine.setting(KnobKind.CLOCK), machine.setting(KnobKind.FAN)) == (1200.0, 0.9)
@@ -236,17 +236,14 @@ def test_a_killed_one_keeps_the_lease_and_then_the_safe_setting_and_nothing_is_u
         assert machine.setting(KnobKind.CLOCK) in (1200.0, 1005.0)
         settle(client)
         assert (machine.setting(KnobKind.CLOCK), machine.setting(KnobKind.FAN)) == (1005.0, 1.0)
+        assert [check.agrees for check in client.verify()] == [True, True]
         with pytest.raises(ActionRefusedError, match="lease_s"):
             client.renew("i-clock_cap", lease_s=-1.0)
 
 
 def settle(client: ActuatorClient) -> None:
     """Wait until every lease has run out."""
-    clock = SystemClock()
-    end_s = clock.monotonic_s() + 10.0
-    while {action.state for action in client.in_force()} != {ActionState.EXPIRED}:
-        assert clock.monotonic_s() < end_s
-        clock.sleep_until(clock.monotonic_s() + 0.05)
+    wait_for(lambda: {action.state for action in client.in_force()} == {ActionState.EXPIRED})
 
 
 def test_a_node_acts_through_it_writes_down_what_it_does_and_leaves_it_its_leases(machine: Machine) -> None:

@@ -73,7 +73,7 @@ class Machine:
                 env=self.environ,
                 stderr=log,
             )
-        client = ActuatorClient(self.socket, timeout_s=5.0)
+        client = ActuatorClient(self.socket, timeout_s=60.0)
         try:
             wait_until_it_answers(client, child)
             yield client, child
@@ -89,7 +89,7 @@ class Machine:
 
 def wait_until_it_answers(client: ActuatorClient, child: "subprocess.Popen[bytes]") -> None:
     clock = SystemClock()
-    end_s = clock.monotonic_s() + 20.0
+    end_s = clock.monotonic_s() + 60.0
     while True:
         with contextlib.suppress(TransientError):
             client.status()

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.actuation.actuator import KnobActuator
+from agent.actuation.forcing import Forcer
 from agent.actuation.hold import GpuTarget
 from agent.actuation.journal import HoldJournal
 from agent.actuation.limits import ActuatorSettings
@@ -51,13 +52,14 @@ class Rig:
     run_id: str = "run-1"
     settings: ActuatorSettings = field(default_factory=ActuatorSettings)
     others: tuple[FakeKnob, ...] = ()
+    forcer: Forcer | None = None
     told: list[Action] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.start()
 
     def start(self) -> None:
-        self.journal = HoldJournal(self.state_dir, run_id=self.run_id)
+        self.journal = HoldJournal(self.state_dir, run_id=self.run_id, forcer=self.forcer)
         self.actuator = KnobActuator(
             (self.knob, *self.others), self.journal, self.clock, sink=self.told.append, settings=self.settings
         )

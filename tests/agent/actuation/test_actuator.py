@@ -289,7 +289,7 @@ def test_a_journal_that_cannot_be_written_holds_the_cap_back_but_never_the_resto
 ) -> None:
     rig.actuator.apply(cap(1200.0))
 
-    def full(holds: object) -> None:
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(rig.journal, "append", full)

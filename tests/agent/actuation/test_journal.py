@@ -3,8 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from agent.actuation.actuator import CHANGED_BY_OTHERS
+from agent.actuation.barred import BARRED_MAX, Bar
 from agent.actuation.journal import FILE_NAME, HoldJournal
 from telemetry.errors import EnvironmentLacksError
+from telemetry.knobs import KnobKind
+from telemetry.records import ActionState
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
 from tests.agent.fakes import FakeKnob
 
@@ -104,3 +108,47 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentLacksError, match=r"actuator\.journal"):
         HoldJournal(tmp_path / "file" / "state", run_id="a")
+
+
+def test_whom_a_person_overruled_stays_so_after_a_kill_also_where_nothing_is_held(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.actuator.apply(cap(1200.0, incident="released"))
+    rig.actuator.apply(cap(1057.0, incident="changed"))
+    rig.actuator.release_incident("released", reason="a person said so", bar=True)
+    rig.knob.settings[UUID] = 1380.0
+    rig.actuator.renew("changed", lease_s=60.0)
+    for run_id in ("run-1", "the next run"):
+        rig.restart(run_id=run_id)
+        assert rig.recovered == ()
+        for incident, reason in (("released", "a person said so"), ("changed", CHANGED_BY_OTHERS)):
+            (action,) = rig.actuator.apply(cap(1005.0, incident=incident))
+            assert (action.state, action.reason) == (ActionState.REFUSED, reason)
+        assert rig.in_force == 1380.0
+    assert [one.state for one in rig.actuator.apply(cap(incident="changed", gpus=GPUS[1:2]))] == [ActionState.APPLIED]
+
+
+def test_a_persons_word_stands_in_the_journal_before_the_hold_that_it_ends_is_over(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.actuator.apply(cap())
+    whole = (tmp_path / FILE_NAME).read_bytes()
+    rig.knob.settings[UUID] = 1380.0
+    rig.actuator.renew("i-1", lease_s=60.0)
+    rig.journal.close()
+    added = (tmp_path / FILE_NAME).read_bytes()[len(whole) :].splitlines(keepends=True)
+    (tmp_path / FILE_NAME).write_bytes(whole + added[0])  # it died in the middle
+    rig.start()
+    assert rig.actuator.apply(cap())[0].state is ActionState.REFUSED
+    assert rig.in_force == 1380.0
+
+
+def test_a_journal_full_of_bars_is_not_rewritten_at_every_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(tmp_path)
+    bars = [Bar(kind=KnobKind.CLOCK, uuid=UUID, incident_id=f"i-{n}", reason="x" * 500) for n in range(BARRED_MAX + 10)]
+    rig.journal.append((), bars)
+    rig.actuator.tick()
+    rewritten: list[bool] = []
+    monkeypatch.setattr(rig.journal, "_rewrite", lambda: rewritten.append(True))
+    rig.journal.append((), bars[:1])
+    rig.actuator.tick()
+    assert not rewritten
+    assert len(list(rig.journal.barred)) == BARRED_MAX

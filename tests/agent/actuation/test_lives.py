@@ -115,7 +115,6 @@ class Lives(RuleBasedStateMachine):
         for knob in self.knobs.values():
             knob.dies = ""
         self.rig.restart(run_id=run_id)
-        self.bound.clear()  # whom a person overruled is not remembered beyond the process
 
     def learn(self, incident: str, asked: dict[Key, Asked], done: tuple[Action, ...] | None, bound: set[Key]) -> None:
         """Learn what an incident may hold now: what was done for sure takes the place of what was asked before."""
@@ -141,17 +140,21 @@ class Lives(RuleBasedStateMachine):
         done = self.do("apply", cap(wanted, kind=kind, incident=incident, gpus=GPUS[:2], lease_s=lease_s))
         self.learn(incident, {(kind, uuid): wish for uuid in UUIDS}, done, bound)
 
-    @rule(kind=KINDS, place=PLACES, data=st.data(), trouble=st.sampled_from(["", "write", "lost"]))
-    def a_person_overrules_a_claim(self, kind: KnobKind, place: int, data: st.DataObject, trouble: str) -> None:
-        """What chance alone brings about once in thousands of lives."""
+    @rule(kind=KINDS, place=PLACES, data=st.data(), trouble=st.sampled_from(["", "write", "lost"]), dies=st.booleans())
+    def a_person_overrules_a_claim(
+        self, kind: KnobKind, place: int, data: st.DataObject, trouble: str, *, dies: bool
+    ) -> None:
+        """What chance alone brings about once in thousands of lives; its process may die once it knows of it."""
         self.mend(kind)
         self.ask(kind, "a", data.draw(WANTED[kind]), 60.0)
         self.fail(kind, trouble)
         self.ask(kind, "a", data.draw(WANTED[kind]), 60.0)
         self.mend(kind)
         self.set_by_hand(kind, place, data.draw(BY_HAND[kind]))
-        for _ in range(2):
-            self.ask(kind, "a", data.draw(WANTED[kind]), 60.0)
+        self.ask(kind, "a", data.draw(WANTED[kind]), 60.0)
+        if dies:
+            self.begin_again(self.rig.run_id)
+        self.ask(kind, "a", data.draw(WANTED[kind]), 60.0)
 
     @rule(incident=INCIDENTS)
     def renew(self, incident: str) -> None:

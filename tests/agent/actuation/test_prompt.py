@@ -9,7 +9,7 @@ import pytest
 
 from agent.actuation.prompt import Answered, PromptLine, list_line, release_line
 from agent.actuation.protocol import ReleaseIncident, read_request, refusal_line
-from tests.agent.guard.rig import wait_for
+from tests.waiting import wait_for
 
 
 def hear(line: PromptLine, found: list[Answered], count: int) -> None:
@@ -43,7 +43,7 @@ class Deaf:
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(5.0)
+        self._thread.join(60.0)
         for peer in self.peers:
             peer.close()
 
@@ -74,7 +74,7 @@ def test_nobody_who_sends_waits_for_an_answer_to_be_read(
     def read(_: bytes) -> str:
         sender = threading.Thread(target=lambda: sent.append(line.send("b", list_line())), daemon=True)
         sender.start()
-        sender.join(1.0)
+        sender.join(60.0)
         return "no"
 
     monkeypatch.setattr("agent.actuation.prompt.read_answer", read)

@@ -1,0 +1,186 @@
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.actuation.forcing import Forcer, Syncs
+from agent.actuation.journal import FILE_NAME
+from telemetry.clock import SystemClock
+from telemetry.records import ActionState
+from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
+from tests.agent.fakes import FakeClock, FakeKnob
+from tests.waiting import LIMIT_S, wait_for
+
+
+class Disk:
+    """Notes how much of a file was forced; takes its time where a test says so, or fails."""
+
+    def __init__(self) -> None:
+        self.forced: list[int] = []
+        self.error: OSError | None = None
+        self.answers = threading.Event()
+        self.answers.set()
+        self.asked = threading.Event()
+
+    def force(self, descriptor: int) -> None:
+        size = os.fstat(descriptor).st_size
+        self.asked.set()
+        assert self.answers.wait(LIMIT_S)
+        if self.error is not None:
+            raise self.error
+        self.forced.append(size)
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    disk = Disk()
+    yield disk
+    disk.answers.set()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[int]:
+    descriptor = os.open(tmp_path / "file", os.O_CREAT | os.O_WRONLY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def patient(disk: Disk) -> Forcer:
+    return Forcer(SystemClock(), force=disk.force, patience_s=LIMIT_S)
+
+
+def test_what_was_written_before_a_wait_is_on_the_disk_after_it(disk: Disk, file: int) -> None:
+    forcer = patient(disk)
+    for _ in range(3):
+        os.write(file, b"line\n")
+        forcer.ask(file)
+    assert forcer.wait()
+    assert disk.forced[-1] == 15
+    forcer.close()
+
+
+def test_what_is_asked_for_while_the_disk_is_busy_is_done_in_one_go_afterwards(disk: Disk, file: int) -> None:
+    disk.answers.clear()
+    forcer = patient(disk)
+    forcer.ask(file)
+    assert disk.asked.wait(LIMIT_S)
+    for _ in range(20):
+        os.write(file, b"line\n")
+        forcer.ask(file)
+    disk.answers.set()
+    assert forcer.wait()
+    assert disk.forced == [0, 100]
+    forcer.close()
+
+
+def test_a_disk_that_was_late_is_not_waited_for_again_before_it_has_answered(disk: Disk, file: int) -> None:
+    disk.answers.clear()
+    forcer = Forcer(SystemClock(), force=disk.force, patience_s=0.01)
+    forcer.ask(file)
+    assert not forcer.wait()
+    forcer._patience_s = LIMIT_S  # which a second wait would take, and the test its time
+    assert not forcer.wait()
+    disk.answers.set()
+    wait_for(lambda: not forcer._late, "the disk has answered")
+    forcer.ask(file)
+    assert forcer.wait()
+    forcer.close()
+
+
+def test_a_sync_that_fails_or_is_slow_is_counted_told_and_said(
+    disk: Disk, file: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, told = FakeClock(), list[Syncs]()
+
+    def slow(descriptor: int) -> None:
+        clock.advance(0.2)
+        disk.force(descriptor)
+
+    forcer = Forcer(clock, told=told.append, force=slow, patience_s=LIMIT_S)
+    forcer.ask(file)
+    assert forcer.wait()
+    disk.error = OSError(5, "Input/output error")
+    forcer.ask(file)
+    assert not forcer.wait()
+    disk.error = None
+    forcer.ask(file)
+    assert forcer.wait(), "it goes on after a failure"
+    assert told == [
+        Syncs(),
+        Syncs(done=1, slow=1),
+        Syncs(done=1, slow=1, failed=1),
+        Syncs(done=2, slow=2, failed=1),
+    ]
+    assert "took 0.2 s" in caplog.text
+    assert "cannot be forced to the disk: Input/output error" in caplog.text
+    forcer.close()
+
+
+class LookingKnob(FakeKnob):
+    """Notes at each write how much of the journal there is, and how much of it is on the disk."""
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        super().__init__()
+        self.path, self.disk = path, disk
+        self.unforced: list[bool] = []
+
+    def write(self, uuid: str, setting: float | None) -> None:
+        self.unforced.append(self.path.stat().st_size > max(self.disk.forced, default=0))
+        super().write(uuid, setting)
+
+
+def a_rig(folder: Path, disk: Disk, forcer: Forcer) -> tuple[Rig, LookingKnob]:
+    knob = LookingKnob(folder / FILE_NAME, disk)
+    return Rig(folder, knob=knob, forcer=forcer), knob
+
+
+def test_a_cap_waits_for_no_disk_and_what_loosens_it_is_forced_first(tmp_path: Path, disk: Disk) -> None:
+    disk.answers.clear()
+    rig, knob = a_rig(tmp_path, disk, patient(disk))
+    rig.actuator.apply(cap(1200.0, gpus=GPUS))
+    rig.actuator.apply(cap(1057.0, gpus=GPUS))
+    assert knob.unforced == [True] * 8, "written while the disk did nothing"
+    assert disk.forced == []
+    disk.answers.set()
+    (relaxed,) = rig.actuator.apply(cap(1200.0))
+    rig.actuator.release("i-1", entity_id=GPUS[1].entity_id, reason="over")
+    rig.actuator.release_all(reason="end")
+    assert relaxed.state is ActionState.RELAXED
+    assert knob.unforced[8:] == [False] * 5
+    rig.journal.close()
+
+
+def test_the_end_of_a_lease_protects_and_waits_for_no_disk(tmp_path: Path, disk: Disk) -> None:
+    disk.answers.clear()
+    rig, _ = a_rig(tmp_path, disk, patient(disk))
+    rig.actuator.apply(cap(1200.0, lease_s=5.0))
+    rig.clock.advance(6.0)
+    (expired,) = rig.actuator.tick()
+    assert (expired.state, rig.in_force, disk.forced) == (ActionState.EXPIRED, 1005.0, [])
+    disk.answers.set()
+    rig.journal.close()
+
+
+def test_a_disk_that_hangs_keeps_no_release_for_ever(tmp_path: Path, disk: Disk) -> None:
+    disk.answers.clear()
+    rig, _ = a_rig(tmp_path, disk, Forcer(SystemClock(), force=disk.force))
+    rig.actuator.apply(cap())
+    rig.actuator.release_all(reason="end")
+    assert rig.knob.settings[UUID] == 1530.0
+    assert disk.forced == []
+    disk.answers.set()
+    rig.journal.close()
+
+
+def test_the_last_lines_are_forced_at_the_end_also_those_of_a_file_that_was_rewritten(
+    tmp_path: Path, disk: Disk
+) -> None:
+    rig, _ = a_rig(tmp_path, disk, patient(disk))
+    rig.actuator.apply(cap())
+    rig.journal._compact_bytes = 10
+    rig.actuator.tick()
+    rig.actuator.renew("i-1", lease_s=60.0)
+    rig.journal.close()
+    assert disk.forced[-1] == (tmp_path / FILE_NAME).stat().st_size
