@@ -5,10 +5,11 @@ would draw. The source, open-circuit voltage and resistance, is taken anew at ev
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rules.clock_for_voltage import GpuLoad, SupplyLoad, SupplyPath
 from rules.node import GpuState, NodeState
+from rules.source_band import Z_LOWER, SourceBand, of_bounds
 from rules.targets import gpus_of_supply, kind_of, supplies_of_gpu
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Finding, FindingStatus, Incident
@@ -58,11 +59,10 @@ def path_now(basis: SupplyBasis, incident: Incident, node: NodeState, *, resista
     """
     newer = (item for item in supply_findings(incident) if item.time_ns > basis.found_ns)
     found = next((item for item in newer if item.entity_id == basis.entity_id), None)
-    source = _source(found, node, basis.entity_id)
-    open_circuit_v, resistance_ohm = source or (basis.path.open_circuit_v, basis.path.source_resistance_ohm)
-    return SupplyPath(
-        open_circuit_v=open_circuit_v,
-        source_resistance_ohm=resistance_ratio * resistance_ohm,
+    source = _source(found, node, basis.entity_id) or basis.path
+    return replace(
+        source,
+        source_resistance_ohm=resistance_ratio * source.source_resistance_ohm,
         transient_ohm=basis.path.transient_ohm,
     )
 
@@ -76,7 +76,7 @@ def _basis(
         return None, f"the source resistance of {finding.entity_id} is not known"
     if high_a is None:
         return None, f"the current of {finding.entity_id} is not known"
-    open_circuit_v, resistance_ohm = source
+    open_circuit_v, resistance_ohm = source.open_circuit_v, source.source_resistance_ohm
     fed_ids = gpus_of_supply(finding.entity_id, topology) or tuple(gpu.entity_id for gpu in node.gpus)
     fed = [gpu for gpu in node.gpus if gpu.entity_id in fed_ids]
     capped = [known for gpu in fed if gpu.entity_id in targets and (known := _load(gpu)) is not None]
@@ -92,31 +92,43 @@ def _basis(
     if high_w - low_w > sum(gpu.power_high_w for gpu in loads):  # as in the first moment of a job
         return None, f"the power of the GPUs is not yet that of the load on {finding.entity_id}"
     share = _share(high_w - low_w, high_w, loads, supplies)
-    path = SupplyPath(
-        open_circuit_v=open_circuit_v,
-        source_resistance_ohm=resistance_ohm,
-        transient_ohm=_transient_ohm(finding, node, open_circuit_v - resistance_ohm * high_a, high_a - low_a),
-    )
+    plateau_v = open_circuit_v - resistance_ohm * high_a
+    path = replace(source, transient_ohm=_transient_ohm(finding, node, plateau_v, high_a - low_a))
     load = SupplyLoad(power_high_w=high_w, power_low_w=low_w, share_ratio=share, gpus=tuple(capped))
     return SupplyBasis(entity_id=finding.entity_id, path=path, load=load, found_ns=finding.time_ns), ""
 
 
-def _source(finding: Finding | None, node: NodeState, supply_id: str) -> tuple[float, float] | None:
-    """Give open-circuit voltage and resistance: as measured now, else as found, on the safe side of their bounds."""
+def _source(finding: Finding | None, node: NodeState, supply_id: str) -> SupplyPath | None:
+    """Give the source as measured now, else as found, with how far it may be off."""
     live = node.supply(supply_id)
     if live is not None and live.open_circuit_v is not None and live.source_resistance_ohm is not None:
-        found: tuple[float | None, float | None] = (live.open_circuit_v, live.source_resistance_ohm)
-    elif finding is not None:
-        found = (
-            _first(finding, "open_circuit_low_v", "open_circuit_v"),
-            _first(finding, "source_resistance_high_ohm", "source_resistance_ohm"),
-        )
-    else:
+        return _known(live.open_circuit_v, live.source_resistance_ohm, live.band)
+    if finding is None:
         return None
-    open_circuit_v, resistance_ohm = found
+    open_circuit_v, resistance_ohm = finding.number("open_circuit_v"), finding.number("source_resistance_ohm")
+    open_low_v, resistance_high_ohm = (
+        finding.number("open_circuit_low_v"),
+        finding.number("source_resistance_high_ohm"),
+    )
+    high_a, low_a = finding.number("current_high_a"), finding.number("current_low_a")
+    if open_circuit_v is None or resistance_ohm is None or open_low_v is None or resistance_high_ohm is None:
+        return _known(open_circuit_v, resistance_ohm, None)
+    if high_a is None or low_a is None:  # where the fit is narrow is not told: the worst of both bounds
+        return _known(open_low_v, resistance_high_ohm, None)
+    band = of_bounds(
+        centre_a=(high_a + low_a) / 2.0,
+        open_reach_v=max(open_circuit_v - open_low_v, 0.0),
+        resistance_reach_ohm=max(resistance_high_ohm - resistance_ohm, 0.0),
+    )
+    if resistance_ohm <= Z_LOWER * band.resistance_sd_ohm:
+        return None
+    return _known(open_circuit_v, resistance_ohm, band)
+
+
+def _known(open_circuit_v: float | None, resistance_ohm: float | None, band: SourceBand | None) -> SupplyPath | None:
     if open_circuit_v is None or resistance_ohm is None or not (open_circuit_v > 0.0 and resistance_ohm > 0.0):
         return None
-    return open_circuit_v, resistance_ohm
+    return SupplyPath(open_circuit_v=open_circuit_v, source_resistance_ohm=resistance_ohm, band=band)
 
 
 def _currents(finding: Finding, node: NodeState) -> tuple[float | None, float | None]:
@@ -125,10 +137,6 @@ def _currents(finding: Finding, node: NodeState) -> tuple[float | None, float | 
     if live is not None and live.current_high_a is not None:
         return live.current_high_a, live.current_low_a
     return finding.number("current_high_a"), finding.number("current_low_a")
-
-
-def _first(finding: Finding, *names: str) -> float | None:
-    return next((value for name in names if (value := finding.number(name)) is not None), None)
 
 
 def _load(gpu: GpuState) -> GpuLoad | None:

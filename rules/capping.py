@@ -7,6 +7,7 @@ from rules.asking import ask, use_approval
 from rules.bases import bases_of
 from rules.cap import Choice, choose, describe, predict, safe_setting
 from rules.claims import Claim
+from rules.first_start import FIRST_START
 from rules.knobs import KNOB_OF, VERBS, Scale, settable
 from rules.matter import Matter
 from rules.memory import Approval
@@ -53,7 +54,8 @@ def plan(matter: Matter, targets: Sequence[str]) -> Plan:
         return _regulated(matter, targets, scale, hold_c=rule.hold_c)
     if rule.ramp_from is not None:
         start = scale.snap(rule.ramp_from * scale.loosest)
-        reason = f"a job began: from {knob.text(start)} up over {rule.ramp_s:g} s"
+        why = "a job began" if matter.incident.id != FIRST_START else matter.incident.summary
+        reason = f"{why}: from {knob.text(start)} up over {rule.ramp_s:g} s"
         return Plan(knob=knob, scale=scale, choice=Choice(setting=start, reason=reason))
     held = [
         setting
@@ -231,6 +233,9 @@ def _regulate(matter: Matter, claim: Claim, scale: Scale) -> Decision | None:
 
 
 def _ramp(matter: Matter, claim: Claim, scale: Scale) -> Decision | None:
+    if claim.incident_id == FIRST_START and not matter.memory.path_measured:
+        matter.memory.claims[matter.key] = replace(claim, ramp_since_ns=matter.now_ns)
+        return None
     others = [
         setting
         for other in matter.memory.claims.values()
@@ -243,7 +248,8 @@ def _ramp(matter: Matter, claim: Claim, scale: Scale) -> Decision | None:
         return _loosen(matter, claim, claim.gpus, setting=None, reason=f"the start is over; {claim.knob.text(target)}")
     if step.setting is None:
         return None
-    return _loosen(matter, claim, claim.gpus, setting=step.setting, reason="a job began and goes up in steps")
+    why = "a job began and goes" if claim.incident_id != FIRST_START else "the supply path was measured; the start goes"
+    return _loosen(matter, claim, claim.gpus, setting=step.setting, reason=f"{why} up in steps")
 
 
 def _loosen(matter: Matter, claim: Claim, gpus: tuple[str, ...], *, setting: float | None, reason: str) -> Decision:
@@ -295,7 +301,9 @@ def _hold(
 
 
 def starts_now(matter: Matter) -> bool:
-    """Tell whether a start ramp is due: a job has just begun, and no ramp for it has been made."""
+    """Tell whether a start ramp is due: a job has just begun, and no ramp for it has been made; or none ever did."""
+    if matter.incident.id == FIRST_START:
+        return True
     ended_ns = matter.memory.ended.get((matter.policy.id, matter.incident.entity_id))
     return ramping(matter.node, since_ns=ended_ns, now_ns=matter.now_ns)
 

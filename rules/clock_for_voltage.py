@@ -8,18 +8,23 @@ upper root of ``V^2 - E V + R P = 0``. Each GPU's measured power is scaled to an
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rules.power_curve import DEFAULT_CURVE, PowerCurve
+from rules.source_band import SourceBand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyPath:
-    """A source as the load sees it. `transient_ohm` is the extra drop of a step, per ampere, before it recovers."""
+    """A source as the load sees it. `transient_ohm` is the extra drop of a step, per ampere, before it recovers.
+
+    `band` says how far the first two may be off together; None takes them as they are.
+    """
 
     open_circuit_v: float
     source_resistance_ohm: float
     transient_ohm: float = 0.0
+    band: SourceBand | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +66,21 @@ def terminal_voltage_v(path: SupplyPath, power_w: float) -> float:
     return math.nan if root < 0.0 else (path.open_circuit_v + math.sqrt(root)) / 2.0
 
 
+def cautious_voltage_v(path: SupplyPath, power_w: float) -> float:
+    """Give the lower end of the 95 % bounds of the voltage under a constant-power load; NaN where it may collapse."""
+    voltage_v = terminal_voltage_v(path, power_w)
+    if path.band is None or math.isnan(voltage_v):
+        return voltage_v
+    lower_v = path.open_circuit_v - path.band.below_v(power_w / voltage_v)
+    return terminal_voltage_v(replace(path, open_circuit_v=lower_v), power_w)
+
+
 def worst_dip_v(path: SupplyPath, load: SupplyLoad, clock_mhz: float, curve: PowerCurve = DEFAULT_CURVE) -> float:
     """Predict the lowest voltage of a synchronous step with every GPU capped at `clock_mhz`; NaN on collapse.
 
-    It falls as the clock rises, because the high phase gains more power than the low one.
+    It is the lower end of the 95 % bounds where those of the source are known. It falls as the clock rises, because
+    the high phase gains more power than the low one, and because a source counts as known only where its resistance
+    is larger than its error.
     """
     high_w, low_w = load.power_high_w, load.power_low_w
     for gpu in load.gpus:
@@ -73,7 +89,7 @@ def worst_dip_v(path: SupplyPath, load: SupplyLoad, clock_mhz: float, curve: Pow
         low_w += load.share_ratio * (gpu_low_w - gpu.power_low_w)
     high_w = max(high_w, 0.0)
     low_w = min(max(low_w, 0.0), high_w)
-    high_v = terminal_voltage_v(path, high_w)
+    high_v = cautious_voltage_v(path, high_w)
     if math.isnan(high_v):
         return math.nan
     step_a = high_w / high_v - low_w / terminal_voltage_v(path, low_w)

@@ -14,6 +14,9 @@ from telemetry.records import Decision, Incident, IncidentState
 # own choice: resets of the breaker that are remembered with who and why.
 RESETS_KEPT = 10
 
+# The longest stretch over which a policy's budget may count (`per` in rules/then_document.py).
+ACTED_KEPT_NS = 31 * DAY_NS
+
 Key = tuple[str, str]
 
 
@@ -89,6 +92,8 @@ class Memory:
         Actions of the last hour after which things got worse.
     resets
         The last resets of the breaker.
+    path_measured
+        Whether the supply path was measured under load, ever.
     now_ns
         When the last step was, None before the first one of this run.
     """
@@ -108,6 +113,7 @@ class Memory:
     worsened: tuple[Worsened, ...] = ()
     breaker: Breaker | None = None
     resets: tuple[Reset, ...] = ()
+    path_measured: bool = False
     now_ns: int | None = None
 
     def copy(self) -> "Memory":
@@ -146,7 +152,7 @@ class Memory:
         self.ended[key[0], entity_id] = now_ns
 
     def note_acted(self, policy: Policy, now_ns: int) -> None:
-        """Count a new action; kept as long as a budget looks back, a day at least."""
+        """Count a new action; kept as long as a budget may look back."""
         self.acted.append(Acted(action=policy.then.action, policy_id=policy.id, time_ns=now_ns))
 
     def note_return(self, policy_id: str, entity_id: str, now_ns: int, *, most: int) -> None:
@@ -164,7 +170,7 @@ class Memory:
         self.returns, self.latched = {}, {}
 
     def forget(self, now_ns: int) -> None:
-        """Drop what is over, so that memory is bounded by what is live and one day of ends."""
+        """Drop what is over, so that memory is bounded by what is live, a day of ends and a month of budgets."""
         held = {incident_id for _, incident_id in (*self.claims, *self.engagements)}
         over = [
             name
@@ -178,7 +184,7 @@ class Memory:
         self.rungs = {key: helped for key, helped in self.rungs.items() if key[1] in live}
         self.approved = {key: word for key, word in self.approved.items() if word.decision_id in self.pending}
         self.ended = {key: time_ns for key, time_ns in self.ended.items() if now_ns - time_ns < DAY_NS}
-        self.acted = [item for item in self.acted if now_ns - item.time_ns < DAY_NS]
+        self.acted = [item for item in self.acted if now_ns - item.time_ns < ACTED_KEPT_NS]
         self.worsened = tuple(item for item in self.worsened if now_ns - item.time_ns < HOUR_NS)
 
     def snapshot(self) -> dict[str, Any]:
@@ -199,6 +205,7 @@ class Memory:
             worsened=self.worsened,
             breaker=self.breaker,
             resets=self.resets,
+            path_measured=self.path_measured,
         )
         state: dict[str, Any] = _STORED.dump_python(stored, mode="json")
         return state
@@ -225,6 +232,7 @@ def restore_memory(state: dict[str, Any], *, policies: frozenset[str]) -> Memory
         worsened=stored.worsened,
         breaker=stored.breaker,
         resets=stored.resets,
+        path_measured=stored.path_measured,
     )
 
 
@@ -259,6 +267,7 @@ class _Stored:
     worsened: tuple[Worsened, ...]
     breaker: Breaker | None
     resets: tuple[Reset, ...]
+    path_measured: bool = False  # what was written before there was such a thing has none
 
 
 _STORED: TypeAdapter[_Stored] = TypeAdapter(_Stored)

@@ -5,6 +5,8 @@ The caller fills it from the last seconds of samples. None stands for what it do
 
 from dataclasses import dataclass
 
+from rules.source_band import SourceBand
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuState:
@@ -47,6 +49,8 @@ class SupplyState:
         The lowest voltage of the last seconds, since the last change of a clock.
     current_high_a, current_low_a
         Its current in the high and the low phase of the load, over the window of the GPUs' powers.
+    band
+        How far open-circuit voltage and source resistance may be off; None where nobody can tell.
     """
 
     entity_id: str
@@ -55,6 +59,7 @@ class SupplyState:
     source_resistance_ohm: float | None = None
     current_high_a: float | None = None
     current_low_a: float | None = None
+    band: SourceBand | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rules.clock_for_voltage import SupplyLoad, SupplyPath, terminal_voltage_v
+from rules.clock_for_voltage import SupplyLoad, SupplyPath, cautious_voltage_v
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +23,9 @@ class PlateauCap:
 
 
 def plateau_v(path: SupplyPath, load: SupplyLoad, limit_w: float) -> float:
-    """Predict the voltage of the high phase with every GPU's average held at `limit_w`; NaN on collapse."""
+    """Predict the voltage of the high phase with every GPU's average held at `limit_w`, cautiously; NaN on collapse."""
     saved_w = sum(max(gpu.power_high_w - limit_w, 0.0) for gpu in load.gpus)
-    return terminal_voltage_v(path, max(load.power_high_w - load.share_ratio * saved_w, 0.0))
+    return cautious_voltage_v(path, max(load.power_high_w - load.share_ratio * saved_w, 0.0))
 
 
 def highest_limit(path: SupplyPath, load: SupplyLoad, *, hold_v: float, limits_w: Sequence[float]) -> PlateauCap:

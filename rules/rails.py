@@ -6,6 +6,7 @@ Figures without a standard behind them are this project's own choices, and say s
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, Self
 
@@ -38,6 +39,13 @@ class Maintenance:
     def words(self) -> str:
         """Until when and why."""
         return f"maintenance until {iso_utc(self.until_ns)[:19]}Z: {self.why}"
+
+
+class UnmeasuredStart(StrEnum):
+    """How the GPUs of a node begin while nobody has measured its supply path under load."""
+
+    FULL = "full"
+    RAMP = "ramp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +91,9 @@ class Rails:
         before the breaker trips. Own choice.
     worse_share_to_trip
         Share of the node's GPUs that those were on. NVIDIA's NVSentinel trips at half of the nodes.
+    unmeasured_start
+        With `ramp`, start ramps stand from the beginning until the supply path has been measured once. Full by
+        default: who knows that a kind of path is weak says so.
     """
 
     modes: Mapping[ActionClass, Mode] = field(default_factory=lambda: _NOTHING_ENFORCED)
@@ -101,6 +112,7 @@ class Rails:
     cycles_per_day: int = 3
     failures_before_trip: int = 3
     worse_share_to_trip: float = 0.5
+    unmeasured_start: UnmeasuredStart = UnmeasuredStart.FULL
 
     def mode(self, action: ActionClass, wanted: Mode) -> Mode:
         """Give the lower of what the class may do and what the policy wants."""
@@ -195,6 +207,10 @@ class RailsSettings(BaseModel):
     worse_share_to_trip: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.5, description="share of the GPUs whose actions of an hour made it worse, before the breaker trips"
     )
+    unmeasured_start: UnmeasuredStart = Field(
+        default=UnmeasuredStart.FULL,
+        description="how GPUs begin while nobody has measured the supply path: full, or ramp where it may be weak",
+    )
 
     def rails(self, modes: Mapping[ActionClass, Mode]) -> Rails:
         """Give them as the engine uses them, with how far each action class may go."""
@@ -214,6 +230,7 @@ class RailsSettings(BaseModel):
             cycles_per_day=self.cycles_per_day,
             failures_before_trip=self.failures_before_trip,
             worse_share_to_trip=self.worse_share_to_trip,
+            unmeasured_start=self.unmeasured_start,
         )
 
 

@@ -4,7 +4,19 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
-from rules.document_values import CASE_AT_MAX_S, CLOSED, Celsius, Count, Duration, Finite, PositiveDuration, Volt, Watt
+from rules.document_values import (
+    CASE_AT_MAX_S,
+    CLOSED,
+    COOLDOWN_MAX_S,
+    RELEASE_AFTER_MAX_S,
+    Celsius,
+    Count,
+    Duration,
+    Finite,
+    PositiveDuration,
+    Volt,
+    Watt,
+)
 from rules.knobs import KNOB_OF
 from rules.policy import ActionClass, Budget, Persist, Release, Response, SettingRule, Target
 from telemetry.knobs import KnobKind
@@ -116,9 +128,15 @@ class ReleaseDocument(BaseModel):
     model_config = CLOSED
 
     after: PositiveDuration = Field(
-        default=1800.0, description="quiet time, and time since the last tightening, before it"
+        default=1800.0,
+        le=RELEASE_AFTER_MAX_S,
+        description="quiet time, and time since the last tightening, before it; 7d or less",
     )
-    every: PositiveDuration = Field(default=600.0, description="time between two steps of one supported clock each")
+    every: PositiveDuration = Field(
+        default=600.0,
+        le=RELEASE_AFTER_MAX_S,
+        description="time between two steps of one supported clock each; 7d or less",
+    )
     margin_v: Annotated[Finite, Field(ge=0, le=5)] = Field(
         default=0.05, description="with hold_v: how far above it the measured minimum must stand"
     )
@@ -171,7 +189,11 @@ class ThenDocument(BaseModel):
     lease: Annotated[PositiveDuration, Field(ge=LEASE_MIN_S)] | None = Field(
         default=None, description="how long a cap stands without renewal, 5s or more; 2m"
     )
-    cooldown: Duration = Field(default=60.0, description="quiet time on the same entity after its last action ended")
+    cooldown: Duration = Field(
+        default=60.0,
+        le=COOLDOWN_MAX_S,
+        description="quiet time on the same entity after its last action ended; 1d or less",
+    )
     hold: Duration = Field(
         default=0.0, le=CASE_AT_MAX_S, description="how long the condition must be met without a break"
     )

@@ -15,9 +15,10 @@ from telemetry.records import Cause, FindingStatus, Incident, IncidentState
 # A symptom that outlives its cap is met with this share of it. Multiplicative decrease, as in the congestion control
 # of Chiu and Jain (1989), doi 10.1016/0169-7552(89)90019-6; the size of the step is this project's choice.
 STRICTER = 0.85
-# The source resistance is known to about two per cent, so a smaller change of the computed clock is noise; without
-# this a cap would creep down to the worst estimate ever made.
-DEADBAND = 0.02
+# Own choice: the source resistance is known to about two per cent, so a change of the computed clock that is hardly
+# larger is noise. Without this a cap would creep down to the worst estimate ever made; it rests on the cautious end of
+# one already, and that twice over costs work and holds nothing.
+DEADBAND = 0.025
 # A rail this far below what is to be held does not wait for `settle`. Own choice: with the margin of a release it makes
 # a hysteresis of 0.1 V, twice the noise of a rail's hourly minimum in simulated months.
 DEEP_V = 0.05

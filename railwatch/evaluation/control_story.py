@@ -7,6 +7,7 @@ import numpy as np
 from agent.guard.pipeline import PipelineSettings
 from railwatch.config.models import Config
 from railwatch.evaluation.control_answers import policies_holding
+from railwatch.evaluation.control_months import DAY_S
 from railwatch.evaluation.control_plan import StoryPlan
 from railwatch.pipeline import pipeline_settings
 from railwatch.rehearsal.loop import moved, watch
@@ -15,9 +16,11 @@ from railwatch.rehearsal.runs import without_failing
 from rules.clock_for_voltage import GpuLoad, SupplyLoad, SupplyPath, highest_clock
 from rules.policy import ActionClass
 from rules.power_curve import PowerCurve
+from rules.rails import Rails, UnmeasuredStart
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import JobStart, ScenarioFile
 from simulator.files.workload import Training, load_workload
+from simulator.fleet.fleet import Fleet
 from simulator.plant.cooling import fan_power_w
 from simulator.plant.events import PlantEvent
 from simulator.plant.models import part_power
@@ -34,6 +37,10 @@ _REST_S = 5.0
 _NEXT_S = 10.0
 # The last part of a run, in which the cap has settled. Own choice.
 _SETTLED_S = 20.0
+# Nodes over which the drops to expect are averaged. Own choice: their mean is known to some per cent then.
+_PARTS = 500
+_MOMENT_S = 600.0
+_NO_SCENARIO = ScenarioFile(name="steady", description="Nothing changes.", kind="quiet")
 
 
 def true_limit_mhz(node: NodeFile, limit_v: float) -> float:
@@ -85,6 +92,19 @@ def law_mhz(node: NodeFile, limit_v: float) -> float:
     ).clock_mhz
 
 
+def least_drops(node: NodeFile, days: float) -> tuple[float, float]:
+    """Give the lowest clock that the rails allow, and the drops to expect under it: no clock cap brings fewer.
+
+    It is the mean over many nodes whose modules differ as the part's do.
+    """
+    clocks = node.gpu.clocks
+    floor_mhz = next(float(one) for one in clocks.supported_mhz if one >= Rails().min_clock_ratio * clocks.max_mhz)
+    fleet = Fleet([node] * _PARTS, _NO_SCENARIO, seed=0, step_s=_MOMENT_S)
+    fleet.obey(clock_cap_mhz=floor_mhz)
+    per_s = fleet.advance(1).truth.drop_rate_per_s[0].sum(axis=1)
+    return floor_mhz, float(per_s.mean()) * days * DAY_S
+
+
 def steps_apart(node: NodeFile, one_mhz: float, other_mhz: float) -> int:
     """Give how many supported clocks lie between two."""
     clocks = list(node.gpu.clocks.supported_mhz)
@@ -95,12 +115,14 @@ def steps_apart(node: NodeFile, one_mhz: float, other_mhz: float) -> int:
 class StartOfJob:
     """One start of a job, with railwatch holding a voltage (None: the policies' own) or without it.
 
-    With `again` it ends, the node rests, and the next job starts: on a node that railwatch knows by then.
+    Where it is `told`, the node's owner said in its configuration that a path like this may be weak. With `again` it
+    ends, the node rests, and the next job starts: on a node that railwatch knows by then.
     """
 
     plan: StoryPlan
     seed: int
     watched: bool
+    told: bool = False
     hold_v: float | None = None
     failing: bool = True
     again: bool = False
@@ -122,7 +144,7 @@ class Started:
 def start_job(start: StartOfJob) -> Started:
     """Simulate it to the millisecond; a quarter of a second for each."""
     order = order_of(start)
-    settings = settings_holding(start.hold_v)
+    settings = settings_holding(start.hold_v, told=start.told)
     witness, last = Witness(settings.limits.rail_sag.minimum_v), _Last(start.plan.start)
 
     def see(plant: Plant, stretch: Stretch, events: tuple[PlantEvent, ...]) -> None:
@@ -157,10 +179,11 @@ def order_of(start: StartOfJob) -> RunOrder:
     return order if start.failing else without_failing(order)
 
 
-def settings_holding(hold_v: float | None) -> PipelineSettings:
+def settings_holding(hold_v: float | None, *, told: bool = False) -> PipelineSettings:
     """Give the settings of a node that enforces, with the built-in policies at a voltage."""
     settings = pipeline_settings(Config(), simulated=True)
     rails = Config().rails.rails(dict.fromkeys(ActionClass, Mode.ENFORCE))
+    rails = replace(rails, unmeasured_start=UnmeasuredStart.RAMP if told else UnmeasuredStart.FULL)
     return replace(settings, policies=policies_holding(hold_v), rails=rails)
 
 

@@ -9,7 +9,18 @@ from railwatch.rehearsal.outcome import Witness
 from simulator.files.scenario import ScenarioFile
 from simulator.runs.description import START_NS
 from telemetry.clock import NS_PER_S
-from telemetry.records import Action, ActionState, Cause, Decision, Incident, Mode, Outcome, Record, Verdict
+from telemetry.records import (
+    IN_FORCE,
+    Action,
+    ActionState,
+    Cause,
+    Decision,
+    Incident,
+    Mode,
+    Outcome,
+    Record,
+    Verdict,
+)
 
 # What a cap answers when the rail is too low, whoever is to blame: the rail's own truth says whether it was.
 _ELECTRICAL = frozenset(
@@ -26,7 +37,6 @@ _ELECTRICAL = frozenset(
 # The rail dips once a step, and a step lasts about a second: a minute covers any that railwatch can have seen, and the
 # quiet time after which an incident closes. Own choice.
 _LOOK_BACK_S = 60.0
-_IN_FORCE = frozenset({ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.EXPIRED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +170,7 @@ def _capped_s(actions: Sequence[Action], duration_s: float) -> float:
         if held:
             total_s += now_s - since_s
         since_s = now_s
-        if action.state in _IN_FORCE:
+        if action.state in IN_FORCE:
             held.add(key)
         elif action.state is ActionState.RELEASED:
             held.discard(key)

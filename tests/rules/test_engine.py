@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rules.engine import Engine
-from rules.policy import ActionClass, Persist, Policy, PolicyStatus
+from rules.policy import ActionClass, Budget, Persist, Policy, PolicyStatus
 from rules.rails import Rails, RailsSettings
 from telemetry.records import ActionState, Cause, Decision, IncidentState, Mode, Verdict
 from tests.rules.scenes import (
@@ -153,6 +153,17 @@ def test_the_hourly_budget_counts_new_actions_of_a_class() -> None:
     assert verdicts == [Verdict.EXECUTE, Verdict.EXECUTE, Verdict.REFUSE, Verdict.REFUSE]
     later = engine.step([], node(), seconds(3600))
     assert [decision.incident_id for decision in later] == ["i2"]
+
+
+def test_a_budget_of_weeks_remembers_what_was_done_for_weeks() -> None:
+    weekly = replace(NOTIFY, cooldown_s=0.0, budget=Budget(actions=1, per_s=7 * 86_400.0))
+    engine = _engine(policy(weekly), rails=replace(ENFORCED, actions_per_day=9))
+    verdicts = []
+    for day in (0, 2, 6, 8):
+        found = incident(Cause.GPU_ERROR, at_s=day * 86_400.0, name=f"i{day}", entities=(GPUS[0],))
+        news = [one for one in engine.step([found], node(), seconds(day * 86_400.0)) if one.incident_id == found.id]
+        verdicts += [decision.verdict for decision in news]
+    assert verdicts[:3] == [Verdict.EXECUTE, Verdict.REFUSE, Verdict.REFUSE]
 
 
 def test_a_path_that_gets_worse_tightens_at_once_and_noise_does_not() -> None:

@@ -3,13 +3,23 @@
 import numpy as np
 import pytest
 
-from railwatch.evaluation.control import check_rows, month_rows
+from railwatch.evaluation.control import check_rows, month_rows, story_rows
 from railwatch.evaluation.control_answers import DipAnswer, OurAnswer, policies_holding
 from railwatch.evaluation.control_check import Agreement, State
 from railwatch.evaluation.control_months import Month, MonthResult, Way, worn
 from railwatch.evaluation.control_plan import load_control
-from railwatch.evaluation.control_story import law_mhz, steps_apart, true_limit_mhz
+from railwatch.evaluation.control_story import (
+    Started,
+    StartOfJob,
+    law_mhz,
+    least_drops,
+    settings_holding,
+    steps_apart,
+    true_limit_mhz,
+)
 from railwatch.evaluation.control_windows import ROWS, Moment, Window, Windows
+from railwatch.rehearsal.outcome import RunOutcome
+from rules.rails import UnmeasuredStart
 from rules.two_level import supply_state
 from simulator.files.node import NodeFile, load_node
 from simulator.files.workload import load_workload
@@ -124,6 +134,48 @@ def test_a_month_with_too_many_drops_misses_its_goal() -> None:
     for result, missed in ((good, 0), (bad, 2)):
         rows = list(month_rows(plan, [(Month(plan=plan, way=Way.OURS), result)]))
         assert sum(row.missed for row in rows) == missed
+
+
+def _ended(drops: int) -> Started:
+    outcome = RunOutcome(
+        drops=drops,
+        first_drop_s=None,
+        steps=50,
+        rail_min_v=11.3,
+        below_s=0.0,
+        first_below_s=None,
+        clock_mean_mhz=1000.0,
+        clock_lowest_mhz=900.0,
+    )
+    return Started(outcome=outcome, cap_mhz=1057.0, settled_min_v=11.43, next_min_v=11.43)
+
+
+@pytest.mark.parametrize(("told_drops", "missed"), [(0, False), (1, True)])
+def test_a_job_lost_at_once_is_a_miss_where_the_path_was_called_weak_and_a_figure_elsewhere(
+    told_drops: int, *, missed: bool
+) -> None:
+    plan = load_control().story
+    starts = [
+        (StartOfJob(plan=plan, seed=1, watched=True, told=True), _ended(told_drops)),
+        (StartOfJob(plan=plan, seed=1, watched=True), _ended(1)),
+        (StartOfJob(plan=plan, seed=1, watched=False), _ended(2)),
+        (StartOfJob(plan=plan, seed=1, watched=True, hold_v=plan.limit_v), _ended(0)),
+    ]
+    lost = [row for row in story_rows(plan, starts) if row.name.startswith("jobs lost")]
+    assert [(row.value, row.missed) for row in lost] == [(1.0, False), (1.0, False), (float(told_drops), missed)]
+
+
+def test_a_path_that_was_called_weak_is_told_to_the_rails_and_to_nobody_else() -> None:
+    told, untold = settings_holding(None, told=True), settings_holding(None)
+    assert (told.rails.unmeasured_start, untold.rails.unmeasured_start) == (UnmeasuredStart.RAMP, UnmeasuredStart.FULL)
+    assert told.policies == untold.policies
+
+
+def test_no_clock_cap_brings_the_storys_node_to_no_drop_at_all() -> None:
+    floor_mhz, drops = least_drops(load_node(load_control().story.node), 30.0)
+    assert floor_mhz == pytest.approx(0.4 * 1530, abs=8)
+    assert 0.02 < drops < 0.5
+    assert least_drops(load_node("v100x4-double-ring"), 30.0)[1] < drops / 10
 
 
 def test_the_tiers_are_judged_by_their_worst_state() -> None:

@@ -64,7 +64,7 @@ def test_a_log_hears_soon_how_many_seconds_are_simulated(
 ) -> None:
     def heard(words: str) -> str:
         said = ""
-        for _ in range(500):
+        for _ in range(6000):
             said += capsys.readouterr().err
             if words in said:
                 break

@@ -1,0 +1,75 @@
+"""The first start of a node that nobody knows: a job of it is the first time that anybody sees what its supply carries.
+
+The first milliseconds of a job can take a GPU from a weak supply, and no answer to a sag comes before the sag. Where
+the rails say so (`unmeasured_start`), the start ramp stands from the beginning, on GPUs that have nothing to do yet,
+and goes up only once the supply path has been measured under a load that steps. That happens once: it is remembered.
+It has no incident, for nothing is wrong; the engine keeps one for itself, under a name of its own.
+"""
+
+from dataclasses import replace
+
+from rules.memory import Memory
+from rules.node import NodeState, SupplyState
+from rules.policy import Policy
+from rules.rails import Rails, UnmeasuredStart
+from telemetry.clock import NS_PER_S
+from telemetry.records import Cause, Incident, IncidentState, Severity
+
+FIRST_START = "first-start"
+# The swing of a current that tells a job from what else runs on a node: the same share of it below which the power of
+# GPUs says nothing of the load. Own choice.
+STEP_RATIO_MIN = 0.2
+# A supply that is read too seldom shows no minimum of three seconds, and can never be measured within them: no start
+# waits for it. Own choice: three of these windows, the first of which begins with the cap.
+GIVE_UP_AFTER_S = 10.0
+
+
+def watch_first_start(memory: Memory, node: NodeState, rails: Rails, now_ns: int) -> None:
+    """Keep the engine's own incident for as long as the path has not been measured."""
+    standing = memory.incidents.get(FIRST_START)
+    if memory.path_measured or rails.unmeasured_start is UnmeasuredStart.FULL:
+        if standing is not None:
+            memory.incidents[FIRST_START] = replace(standing, state=IncidentState.CLOSED, closed_ns=now_ns)
+        return
+    if standing is None and node.supplies and node.gpus:
+        memory.incidents[FIRST_START] = _incident(tuple(one.entity_id for one in node.supplies), now_ns)
+    elif standing is not None and _is_over(node.supplies, since_ns=standing.opened_ns, now_ns=now_ns):
+        memory.path_measured = True
+
+
+def concerns(policy: Policy, incident: Incident) -> bool:
+    """Tell whether a policy is asked about an incident: about a first start those alone that have a start ramp."""
+    rule = policy.then.setting
+    return incident.id != FIRST_START or (rule is not None and rule.ramp_from is not None)
+
+
+def _is_over(supplies: tuple[SupplyState, ...], *, since_ns: int, now_ns: int) -> bool:
+    """Tell whether every path that can be measured was, while its load stepped; or that none can be."""
+    seen = [one for one in supplies if one.minimum_v is not None]
+    if not seen:
+        return now_ns - since_ns >= GIVE_UP_AFTER_S * NS_PER_S
+    return all(_is_measured(one) for one in seen)
+
+
+def _is_measured(supply: SupplyState) -> bool:
+    high_a, low_a = supply.current_high_a, supply.current_low_a
+    if supply.source_resistance_ohm is None or high_a is None or low_a is None:
+        return False
+    return high_a - low_a >= STEP_RATIO_MIN * high_a
+
+
+def _incident(supplies: tuple[str, ...], now_ns: int) -> Incident:
+    return Incident(
+        id=FIRST_START,
+        time_ns=now_ns,
+        opened_ns=now_ns,
+        closed_ns=None,
+        cause=Cause.SUPPLY_OVERLOAD,  # what it counts as until somebody knows better
+        entity_id=supplies[0],
+        affected=supplies,
+        state=IncidentState.OPEN,
+        severity=Severity.INFO,
+        impact_gpu_hours=0.0,
+        summary="nobody has measured this supply path under load: it counts as weak until then",
+        findings=(),
+    )
