@@ -24,6 +24,7 @@ from railwatch.config.sources import SourceUse
 from railwatch.pipeline import pipeline_settings
 from railwatch.session import Session
 from telemetry.clock import Clock
+from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
 
@@ -67,10 +68,11 @@ class Guarding:
         sag = session.config.detectors.rail_sag
         self._line = PromptLine(session.actuator_socket)
         specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
+        pipeline = _pipeline(session, ring, supported_mhz, ranges)
         reflex = Reflex(specs, self._line, clock, limits=sag)
         self.guard = Guard(
             {name: table for name, table in ring.tables.items() if not table.spec.is_late},
-            _pipeline(session, ring, supported_mhz, ranges),
+            pipeline,
             self._actuator,
             self._journal,
             self._pulse,
@@ -86,6 +88,7 @@ class Guarding:
             reflex=reflex,
             on_suspicion=on_suspicion,
         )
+        _note_jobs(session, pipeline)
         self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=sag.minimum_v, on_low=reflex.look)
         self._reflex = reflex
         self._thread: Thread | None = None
@@ -152,6 +155,18 @@ def run_guard(guard: Guard, stop: Flag, kept: Path) -> None:
         logger.exception("the guard cannot go on from %s; it is put aside", kept)
         if kept.exists():
             kept.replace(kept.with_suffix(".bad"))
+
+
+def _note_jobs(session: Session, pipeline: Pipeline) -> None:
+    """Tell what this run has heard of jobs so far: the guard follows the journal from where it ends now."""
+    told: tuple[tuple[str, str], ...] | None = None
+    try:
+        for record in session.journal_reader("slow", session.journal_starts().get("slow")).read():
+            told = record.job_gpus if isinstance(record, Event) and record.job_gpus is not None else told
+    except OSError as err:
+        logger.warning("what was told of jobs cannot be read: %s", err)
+    if told is not None:
+        pipeline.note_jobs(told)
 
 
 def _step_log(session: Session, ring: Ring, settings: SamplerSettings) -> StepLog | None:

@@ -12,16 +12,17 @@ from rules.capping import able, at_most, follow, is_ramp, plan, set_claim, shado
 from rules.claims import Claim, Engagement, Watch
 from rules.decisions import policy_of
 from rules.facts import facts_of
+from rules.first_start import concerns, watch_first_start
 from rules.knobs import KNOB_OF
 from rules.ladder import may_climb
 from rules.matter import Matter
 from rules.memory import Memory, Reset, Worsened, restore_memory
 from rules.node import NodeState
 from rules.policy import ActionClass, Policy, PolicyStatus, Verb
-from rules.rails import HOUR_NS, Breaker, Rails
+from rules.rails import HOUR_NS, Breaker, Rails, UnmeasuredStart
 from rules.refusals import refusals
 from rules.switching import engage, follow_engagement
-from rules.targets import node_of, targets_of
+from rules.targets import node_of, reach_words, targets_of
 from rules.words import Say, Word
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
@@ -43,13 +44,13 @@ class Engine:
     rails
         The limits; may be replaced between steps.
     topology
-        Which supply feeds which GPU.
+        Which supply feeds which GPU, and which job computes on which; may be replaced between steps.
     """
 
     def __init__(self, policies: Sequence[Policy], *, rails: Rails, topology: Topology) -> None:
         self._policies = tuple(policy for policy in policies if policy.status is not PolicyStatus.DEPRECATED)
         self._by_id = {policy.id: policy for policy in self._policies}
-        self._topology = topology
+        self.topology = topology
         self._memory = Memory()
         self.rails = rails
 
@@ -88,7 +89,8 @@ class Engine:
     def busy(self) -> bool:
         """Whether it holds or awaits something, so that it has to be stepped though there is no news."""
         memory = self._memory
-        return bool(memory.claims or memory.engagements or memory.pending)
+        waits = self.rails.unmeasured_start is not UnmeasuredStart.FULL and not memory.path_measured
+        return bool(memory.claims or memory.engagements or memory.pending or waits)
 
     def moves_knob(self, id_of_decision: str) -> bool:
         """Tell whether a decision is one on a knob of the GPUs."""
@@ -105,6 +107,7 @@ class Engine:
         memory.note_time(now_ns)
         known = memory.incidents
         known.update({incident.id: incident for incident in incidents})
+        watch_first_start(memory, node, self.rails, now_ns)
         if not known and not memory.pending:
             return ()
         decisions: list[Decision] = []
@@ -112,7 +115,7 @@ class Engine:
             modes = {policy.id: self._mode(policy) for policy in self._policies}
             decisions += run_out(memory, modes, now_ns)
         for incident in sorted(known.values(), key=lambda item: (item.opened_ns, item.id)):
-            for policy in self._policies:
+            for policy in (one for one in self._policies if concerns(one, incident)):
                 decision = self._advance(self._matter(policy, incident, node, now_ns))
                 if decision is not None:
                     decisions.append(decision)
@@ -170,7 +173,7 @@ class Engine:
         memory.worsened = (*memory.worsened, Worsened(gpus=claim.gpus, time_ns=outcome.time_ns))
         lately = [one for one in memory.worsened if outcome.time_ns - one.time_ns < HOUR_NS]
         gpus = {gpu for one in lately for gpu in one.gpus}
-        total = len(self._topology.of_kind(EntityKind.GPU)) or len(gpus)
+        total = len(self.topology.of_kind(EntityKind.GPU)) or len(gpus)
         if len(lately) >= self.rails.failures_before_trip and len(gpus) >= self.rails.worse_share_to_trip * total:
             words = f"{len(lately)} actions in an hour, on {len(gpus)} of {total} GPUs, made it worse"
             self.trip(words, now_ns=outcome.time_ns)
@@ -232,7 +235,7 @@ class Engine:
             incident=incident,
             node=node,
             rails=self.rails,
-            topology=self._topology,
+            topology=self.topology,
             memory=self._memory,
             now_ns=now_ns,
         )
@@ -289,10 +292,10 @@ class Engine:
     def _targets(self, matter: Matter) -> tuple[str, ...]:
         then, incident = matter.policy.then, matter.incident
         if then.target is not None:
-            return able(matter, targets_of(then.target, incident, matter.node, self._topology))
+            return able(matter, targets_of(then.target, incident, matter.node, self.topology))
         if then.action in _ON_THE_INCIDENT:
             return (incident.entity_id,)
-        return (node_of(self._topology) or incident.entity_id,)
+        return (node_of(self.topology) or incident.entity_id,)
 
     def _act(self, matter: Matter, targets: tuple[str, ...]) -> Decision | None:
         """Do what the policy asks for, or put it before a person."""
@@ -301,6 +304,9 @@ class Engine:
         asks = matter.mode is Mode.ENFORCE and needs_person(matter.policy, self.rails)
         if then.action in KNOB_OF:
             found = plan(matter, targets)
+            reach = reach_words(then.target, incident, self.topology)
+            if reach and found.choice.setting is not None:
+                found = replace(found, choice=replace(found.choice, reason=f"{found.choice.reason}; {reach}"))
             choice = found.choice
             asks = asks and choice.setting is not None
             approval = use_approval(matter, verb) if asks else None

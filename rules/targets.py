@@ -34,16 +34,37 @@ def node_of(topology: Topology) -> str | None:
     return next((entity.id for entity in topology.of_kind(EntityKind.NODE)), None)
 
 
-def gpus_of_jobs(incident: Incident, topology: Topology) -> tuple[str, ...]:
-    """Give the GPUs of every job that one of the incident's GPUs works for; nothing where the topology does not say."""
+def gpus_by_job(incident: Incident, topology: Topology) -> dict[str, tuple[str, ...]]:
+    """Give every job of the incident with its GPUs; nothing where one of the incident's GPUs has none that is known.
+
+    Its GPUs are those it names; where it names none, those that its supplies feed.
+    """
     named = {incident.entity_id, *incident.affected}
-    found: dict[str, None] = {}
+    if not any(kind_of(name) in (EntityKind.GPU, EntityKind.JOB) for name in named):
+        named = {gpu for supply in supplies_of_incident(incident) for gpu in gpus_of_supply(supply, topology)}
+    found: dict[str, tuple[str, ...]] = {}
     for job in topology.of_kind(EntityKind.JOB):
         tied = [entity.id for entity in (*topology.children(job.id), *topology.parents(job.id))]
-        gpus = [name for name in tied if kind_of(name) == EntityKind.GPU]
+        gpus = tuple(name for name in tied if kind_of(name) == EntityKind.GPU)
         if job.id in named or named.intersection(gpus):
-            found.update(dict.fromkeys(gpus))
-    return tuple(found)
+            found[job.id] = gpus
+    working = {gpu for gpus in found.values() for gpu in gpus}
+    return found if all(kind_of(name) != EntityKind.GPU or name in working for name in named) else {}
+
+
+def reach_words(target: Target | None, incident: Incident, topology: Topology) -> str:
+    """Say for whose GPUs an action is where jobs decide that; an empty text where they do not."""
+    if target is not Target.ALL_GPUS_OF_JOB:
+        return ""
+    jobs = gpus_by_job(incident, topology)
+    if not any(jobs.values()):
+        return "for every GPU of the node, since it is not known whose job runs there"
+    told = (f"{job.partition(':')[2]} on {_names(gpus, topology)}" for job, gpus in jobs.items())
+    return f"for the job {' and '.join(told)}"
+
+
+def _names(gpus: Sequence[str], topology: Topology) -> str:
+    return ", ".join(sorted(topology.entity(gpu).name for gpu in gpus))
 
 
 def targets_of(target: Target, incident: Incident, node: NodeState, topology: Topology) -> tuple[str, ...]:
@@ -56,7 +77,7 @@ def targets_of(target: Target, incident: Incident, node: NodeState, topology: To
     if target is Target.ALL_GPUS:
         return present
     if target is Target.ALL_GPUS_OF_JOB:  # one synchronous job goes at the pace of its slowest GPU
-        shared = gpus_of_jobs(incident, topology)
+        shared = {gpu for gpus in gpus_by_job(incident, topology).values() for gpu in gpus}
         return tuple(gpu for gpu in present if gpu in shared) or present
     if target is Target.THIS_GPU:
         meant = {incident.entity_id} if kind_of(incident.entity_id) == EntityKind.GPU else set(incident.affected)

@@ -1,5 +1,6 @@
 """What has signals, and how those things hang together."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -72,6 +73,23 @@ class Topology:
     def of_kind(self, kind: EntityKind) -> tuple[Entity, ...]:
         """Give the entities of one kind, in their declared order."""
         return tuple(entity for entity in self.entities if entity.kind is kind)
+
+    def with_jobs(self, job_gpus: Sequence[tuple[str, str]]) -> "Topology":
+        """Give the topology with these jobs, each tied to the GPUs that it computes on, and no other job tied to a GPU.
+
+        `job_gpus` are pairs of a job's key and a GPU's id; a GPU that is not in the topology is left out.
+        """
+        known = [(f"{EntityKind.JOB}:{job}", job, gpu) for job, gpu in job_gpus if gpu in self._by_id]
+        fresh = {key: job for key, job, _ in known if key not in self._by_id}
+        jobs = tuple(Entity(kind=EntityKind.JOB, key=job, name=job) for job in fresh.values())
+        stays = tuple(
+            edge
+            for edge in self.edges
+            if not (self._by_id[edge[0]].kind is EntityKind.JOB and self._by_id[edge[1]].kind is EntityKind.GPU)
+        )
+        return Topology(
+            entities=(*self.entities, *jobs), edges=(*stays, *dict.fromkeys((key, gpu) for key, _, gpu in known))
+        )
 
     def parents(self, entity_id: str) -> tuple[Entity, ...]:
         """Give what feeds or holds this entity."""

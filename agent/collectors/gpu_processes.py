@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,11 @@ class GpuUser:
     def key(self) -> Key:
         """What tells it from every other: GPU, process number and start."""
         return self.process.gpu_uuid, self.process.pid, self.owner.start_ticks
+
+    @property
+    def computes(self) -> bool:
+        """Whether it computes there; what only draws is nobody's job."""
+        return self.process.use is ProcessUse.COMPUTE
 
     @property
     def words(self) -> str:
@@ -79,6 +84,17 @@ class GpuProcesses:
         """Who used the GPUs at the last read, GPU by GPU."""
         return tuple(user for gpu in self._gpus for user in self._seen.get(gpu.uuid, {}).values())
 
+    @property
+    def job_gpus(self) -> tuple[tuple[str, str], ...]:
+        """Which job computes on which GPU; a GPU with a process that computes and has no known owner is left out."""
+        found: dict[tuple[str, str], None] = {}
+        for gpu in self._gpus:
+            computing = [user for user in self._seen.get(gpu.uuid, {}).values() if user.computes]
+            jobs = [user.owner.job for user in computing if user.owner.job is not None]
+            if len(jobs) == len(computing):
+                found.update(dict.fromkeys((job, f"gpu:{gpu.uuid}") for job in jobs))
+        return tuple(found)
+
     def open(self) -> None:
         """Nothing to open."""
 
@@ -95,6 +111,7 @@ class GpuProcesses:
         """
         values[:] = float("nan")
         failure: Exception | None = None
+        news: list[tuple[GpuIdentity, GpuUser, str]] = []
         for row, gpu in enumerate(self._gpus):
             try:
                 processes = self._reader.processes(gpu.uuid)
@@ -104,7 +121,10 @@ class GpuProcesses:
                 continue
             self._told.pop(gpu.uuid, None)
             values[row] = _numbers(processes)
-            self._compare(gpu, processes)
+            news += self._compare(gpu, processes)
+        job_gpus = self.job_gpus if news else ()
+        for gpu, user, verb in news:
+            self._tell(gpu, user, verb, job_gpus)
         if failure is not None and len(self._told) == len(self._gpus):
             raise failure
 
@@ -123,7 +143,9 @@ class GpuProcesses:
             self._told[gpu.uuid] = type(error).__name__
             logger.info("gpu%d lists no processes: %s", gpu.index, error)
 
-    def _compare(self, gpu: GpuIdentity, processes: tuple[GpuProcess, ...]) -> None:
+    def _compare(
+        self, gpu: GpuIdentity, processes: tuple[GpuProcess, ...]
+    ) -> Iterator[tuple[GpuIdentity, GpuUser, str]]:
         """Find out who came and who went; what was there at the first look is told as found."""
         before = self._seen.get(gpu.uuid)
         ended = {user.process.pid: user for user in (before or {}).values()}
@@ -132,15 +154,16 @@ class GpuProcesses:
             user = GpuUser(process=process, owner=owner_of(process.pid, self._proc_root))
             if user.owner.start_ticks is None:  # it ended, and is listed until the driver is asked again
                 user = ended.get(process.pid, user)
-            now[user.key] = user
+            if user.computes or user.key not in now:  # one that draws as well computes all the same
+                now[user.key] = user
+        self._seen = {**self._seen, gpu.uuid: now}
         verb = "uses" if before is None else "began to use"
         for key in now.keys() - (before or {}).keys():
-            self._tell(gpu, now[key], verb)
+            yield gpu, now[key], verb
         for key in (before or {}).keys() - now.keys():
-            self._tell(gpu, (before or {})[key], "no longer uses")
-        self._seen = {**self._seen, gpu.uuid: now}
+            yield gpu, (before or {})[key], "no longer uses"
 
-    def _tell(self, gpu: GpuIdentity, user: GpuUser, verb: str) -> None:
+    def _tell(self, gpu: GpuIdentity, user: GpuUser, verb: str, job_gpus: tuple[tuple[str, str], ...]) -> None:
         time_ns = self._clock.utc_ns()
         process = user.process
         if len(self._waiting) == _MOST_WAITING:
@@ -158,6 +181,7 @@ class GpuProcesses:
                 pci=gpu.pci,
                 pid=process.pid,
                 process=user.owner.command,
+                job_gpus=job_gpus,
             )
         )
         self._fresh.set()

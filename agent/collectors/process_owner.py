@@ -8,8 +8,16 @@ from pathlib import Path
 # with _ for - under systemd (kubernetes.io/docs/concepts/architecture/cgroups).
 _SLURM_GROUP = re.compile(r"/job_(\d+)(?:/|$)")
 _POD_GROUP = re.compile(r"[/-]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
+# Docker, Podman, CRI-O and containerd name a container's group by its 64 digits, behind their own name and a dash where
+# systemd keeps the groups (docs.docker.com/engine/containers/runmetrics; containers/common, pkg/cgroups).
+_CONTAINER_GROUP = re.compile(r"[/-]([0-9a-f]{12})[0-9a-f]{52}(?:\.scope)?(?:/|$)", re.MULTILINE)
+# A service, or what systemd-run started as a scope (systemd.unit(5), systemd-run(1)): all that belongs to it is in its
+# group. A login and its user's manager hold anything, slurmd's own group jobs of anybody: those are no owner.
+_UNIT = re.compile(r"(?!user@|slurmd\.).+\.service|run-.+\.scope")
 # Set by Slurm in every task of a job (sbatch(1), output environment variables).
 _SLURM_VARIABLE = "SLURM_JOB_ID="
+# The outermost first: a pod's containers are one job, and so is what runs in a container of a batch job.
+_GROUPS = ((_SLURM_GROUP, "slurm"), (_POD_GROUP, "pod"), (_CONTAINER_GROUP, "container"))
 # Own choice: what of an environment or a list of control groups is looked at.
 _MOST_BYTES = 1 << 16
 
@@ -18,7 +26,8 @@ _MOST_BYTES = 1 << 16
 class ProcessOwner:
     """Who a process is; None for what ``/proc`` does not show, as for processes outside this container.
 
-    `job` is ``slurm:1234`` or ``pod:<UID>``. `start_ticks` tells a process from a later one with the same number.
+    `job` is ``slurm:1234``, ``pod:<UID>``, ``container:<12 digits>`` or ``unit:train.service``. `start_ticks` tells a
+    process from a later one with the same number.
     """
 
     command: str | None
@@ -50,11 +59,17 @@ def _job(environ: str, groups: str) -> str | None:
     for variable in environ.split("\0"):
         if variable.startswith(_SLURM_VARIABLE) and variable.removeprefix(_SLURM_VARIABLE).isdecimal():
             return f"slurm:{variable.removeprefix(_SLURM_VARIABLE)}"
-    for pattern, kind in ((_SLURM_GROUP, "slurm"), (_POD_GROUP, "pod")):
+    for pattern, kind in _GROUPS:
         match = pattern.search(groups)
         if match is not None:
             return f"{kind}:{match[1].replace('_', '-')}"
-    return None
+    return next((f"unit:{unit}" for line in groups.splitlines() if (unit := _unit(line)) is not None), None)
+
+
+def _unit(line: str) -> str | None:
+    """Give the innermost unit that a line of control groups names, None where that is no owner."""
+    named = [part for part in line.split("/") if part.endswith((".service", ".scope"))]
+    return named[-1] if named and _UNIT.fullmatch(named[-1]) else None
 
 
 def _text(path: Path) -> str:

@@ -196,7 +196,9 @@ class Guard:
         for record in (*step.records, *changed):
             self._sink.append(record)
         if self._reflex is not None:
-            self._keep_ready(self._reflex, actions, now_ns, news=bool(step.decisions or actions or journalled))
+            jobs_moved = any(event.job_gpus is not None for event in step.events)
+            news = bool(step.decisions or actions or journalled or jobs_moved)
+            self._keep_ready(self._reflex, actions, now_ns, news=news)
         if any(event.kind is EventKind.BASELINE for event in step.events):
             self._baselines_at_s = 0.0
         self._tell_baselines()

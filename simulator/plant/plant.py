@@ -205,6 +205,7 @@ class Plant:
         if job is not self.job:
             self.job = job
             self.state.job = job.workload.name
+            self.state.job_number += 1
             self._events.append(PlantEvent(time_ms=self.state.now_ms, kind=PlantEventKind.JOB_STARTED))
         return job
 

@@ -72,6 +72,7 @@ class NodeState:
     nv_irq_ratio: float  # the same of the interrupt thread irq/NN-nvidia
     gpus: GpuState
     supplies: SupplyState
+    job_number: int = 0  # jobs that began after the first
     collapsed_ms: int = 0  # for how long the load asked for more than the rail can carry
 
 

@@ -23,6 +23,10 @@ _RANK_RSS_KB = 6 * 1024 * 1024  # assumption: what a training rank holds of the 
 _INIT_RSS_KB = 12 * 1024  # assumption
 _SHARED_PAGES = 20_000  # assumption: what ranks share, libraries
 _PAGE_KB = 4
+FIRST_JOB = 1000  # assumption: the number that Slurm gave the first job
+# Control group v2 of a task of a job (slurm.schedmd.com/cgroup_v2.html), and of what belongs to no job.
+_RANK_GROUP = "0::/system.slice/slurmstepd.scope/job_{job}/step_0/user/task_{rank}"
+_NO_GROUP = "0::/"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +37,8 @@ class _Task:
     comm: str
     parent: int
     command: tuple[str, ...] = ()
+    environ: tuple[str, ...] = ()
+    group: str = _NO_GROUP
     rss_kb: int = 0
     threads: int = 1
     start_ticks: int = 0
@@ -77,6 +83,7 @@ class ProcTree:
         self._queue = _Task(pid=QUEUE_PID, comm="nv_queue", parent=2)
         self._irq = _Task(pid=IRQ_PID, comm="irq/57-nvidia", parent=2)
         self._ranks: dict[int, _Task] = {}
+        self._job_number = 0
         self._user_s = self._system_s = 0.0  # of all, those that ended too
         self._now_ms = 0
         self._shown_ms: int | None = None
@@ -115,14 +122,22 @@ class ProcTree:
         busy = {gpu for gpu, runs in enumerate(running) if runs}
         # A rank whose GPU is lost waits in the driver until the job dies.
         waiting = {gpu for gpu in self._ranks if not state.gpus.present[gpu]} if busy else set()
-        for gpu in set(self._ranks) - busy - waiting:
+        if state.job_number != self._job_number:  # all ranks of the job before have ended
+            self._job_number = state.job_number
+            waiting, over = set(), set(self._ranks)
+        else:
+            over = set(self._ranks) - busy - waiting
+        for gpu in over:
             shutil.rmtree(self.root / str(self._ranks.pop(gpu).pid))
         for gpu in busy - set(self._ranks):
+            job = FIRST_JOB + state.job_number
             self._ranks[gpu] = _Task(
                 pid=RANK_PID + gpu,
                 comm="python3",
                 parent=1,
                 command=("python3", "train.py", f"--local-rank={gpu}"),
+                environ=(f"SLURM_JOB_ID={job}", f"SLURM_LOCALID={gpu}"),
+                group=_RANK_GROUP.format(job=job, rank=gpu),
                 rss_kb=_RANK_RSS_KB,
                 threads=_RANK_THREADS,
                 start_ticks=state.now_ms * TICKS_PER_S // 1000,
@@ -137,7 +152,8 @@ class ProcTree:
             (folder / "cwd").symlink_to("/")
         (folder / "cmdline").write_text("".join(f"{word}\0" for word in task.command), encoding="ascii")
         (folder / "comm").write_text(f"{task.comm}\n", encoding="ascii")
-        (folder / "environ").write_text("", encoding="ascii")
+        (folder / "environ").write_text("".join(f"{line}\0" for line in task.environ), encoding="ascii")
+        (folder / "cgroup").write_text(f"{task.group}\n", encoding="ascii")
         (folder / "task" / str(task.pid)).mkdir(parents=True)
         (folder / "statm").write_text(_statm(task), encoding="ascii")
         _write_task(folder, task)

@@ -23,6 +23,7 @@ from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedErr
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass, Source, signals_of
 from tests.simulator.driver.remote_nvml import environment_of, remote_nvml
+from tests.simulator.early import early_drop
 from tests.simulator.hand_clock import HandClock
 from tests.simulator.served_plant import served_plant
 
@@ -122,9 +123,9 @@ def test_a_process_that_may_not_write_is_refused(tmp_path: Path, monkeypatch: py
 
 
 def test_a_lost_gpu_is_a_row_of_nan_and_its_siblings_go_on(tmp_path: Path) -> None:
-    with served_plant(tmp_path, scenario="bus-drop") as plant:
+    with served_plant(tmp_path / "run", scenario=early_drop(tmp_path, at_s=1)) as plant:
         driver = PlantDriver(plant.served.state, HandClock())
-        plant.advance(15_000)
+        plant.advance(2000)
         power_w = read(driver)["power_w"]
         assert np.isnan(power_w).tolist() == [False, False, False, True]
         with pytest.raises(DeviceLostError):
@@ -134,12 +135,12 @@ def test_a_lost_gpu_is_a_row_of_nan_and_its_siblings_go_on(tmp_path: Path) -> No
 
 
 def test_the_xid_comes_once_and_then_every_wait_ends_at_once(tmp_path: Path) -> None:
-    with served_plant(tmp_path, scenario="bus-drop") as plant:
+    with served_plant(tmp_path / "run", scenario=early_drop(tmp_path, at_s=1)) as plant:
         clock = HandClock()
         driver = PlantDriver(plant.served.state, clock)
         assert driver.wait(1.0) == ()
         assert clock.now_s == pytest.approx(101.0)
-        plant.advance(15_000)
+        plant.advance(4000)
         told = [event for event in driver.wait(1.0) if event.code != 74]  # what neighbours say of their links
         assert [(event.uuid, event.code) for event in told] == [(NODE.gpu_uuid(3), 79)]
         with pytest.raises(DeviceLostError):

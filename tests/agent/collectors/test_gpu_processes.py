@@ -93,6 +93,31 @@ def test_who_comes_and_goes_is_told_with_job_and_gpu(
     assert [user.words for user in collector.users] == ["python3 (pid 12)"]
 
 
+def test_every_event_says_which_job_computes_on_which_gpu_and_leaves_out_what_is_not_known(
+    collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
+) -> None:
+    one, two = (f"gpu:{gpu.uuid}" for gpu in GPUS)
+    write(tmp_path, 10, environ=b"SLURM_JOB_ID=7\0")
+    write(tmp_path, 11, environ=b"SLURM_JOB_ID=7\0")
+    reader.set(0, (10, ProcessUse.COMPUTE, GIB), (10, ProcessUse.GRAPHICS, GIB), (99, ProcessUse.GRAPHICS, GIB))
+    reader.set(1, (11, ProcessUse.COMPUTE, GIB))
+    _read(collector)
+    told = {event.job_gpus for event in collector.take(0.0)}
+    assert told == {(("slurm:7", one), ("slurm:7", two))}, "whoever only draws owns nothing, and each says it all"
+    reader.set(0, (10, ProcessUse.COMPUTE, GIB), (12, ProcessUse.COMPUTE, GIB))  # nobody knows whose 12 is
+    _read(collector)
+    assert {event.job_gpus for event in collector.take(0.0)} == {(("slurm:7", two),)}
+    write(tmp_path, 13, environ=b"SLURM_JOB_ID=8\0")
+    reader.set(0, (10, ProcessUse.COMPUTE, GIB), (13, ProcessUse.COMPUTE, GIB))
+    _read(collector)
+    both = {("slurm:7", one), ("slurm:8", one), ("slurm:7", two)}
+    assert {frozenset(event.job_gpus or ()) for event in collector.take(0.0)} == {frozenset(both)}
+    reader.set(0)
+    reader.set(1)
+    _read(collector)
+    assert {event.job_gpus for event in collector.take(0.0)} == {()}
+
+
 def test_a_process_number_that_is_used_again_is_another_process(
     collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
 ) -> None:

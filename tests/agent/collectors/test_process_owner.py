@@ -8,6 +8,7 @@ from agent.collectors.process_owner import owner_of, start_ticks_of
 
 STAT = "4000 (python3 (main) x) S 1 4000 4000 0 -1 4194304 0 0 0 0 5 6 0 0 20 0 40 0 {start} 1000 100"
 POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod12345678_1234_1234_1234_123456789abc.slice/cri"
+DIGITS = "0123456789ab" + 52 * "c"
 PLAIN_POD = "0::/kubepods/burstable/pod12345678-1234-1234-1234-123456789abc/6a5b"
 
 
@@ -33,7 +34,20 @@ def test_the_job_stands_in_the_environment(tmp_path: Path) -> None:
         ("12:devices:/slurm/uid_1000/job_88/step_batch\n", "slurm:88"),
         (POD, "pod:12345678-1234-1234-1234-123456789abc"),
         (PLAIN_POD, "pod:12345678-1234-1234-1234-123456789abc"),
+        (f"{POD}i-containerd-{64 * 'a'}.scope", "pod:12345678-1234-1234-1234-123456789abc"),
+        (f"0::/system.slice/docker-{DIGITS}.scope\n", "container:0123456789ab"),
+        (f"9:devices:/docker/{DIGITS}\n0::/docker/{DIGITS}\n", "container:0123456789ab"),
+        (f"0::/machine.slice/libpod-{DIGITS}.scope/container\n", "container:0123456789ab"),
+        ("0::/system.slice/train.service\n", "unit:train.service"),
+        ("1:name=systemd:/system.slice/vllm@1.service/workers\n0::/\n", "unit:vllm@1.service"),
+        ("0::/system.slice/run-u12.scope\n", "unit:run-u12.scope"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/train.service\n", "unit:train.service"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/vte-spawn-1.scope\n", None),
+        ("0::/user.slice/user-1000.slice/session-3.scope\n", None),
+        ("0::/user.slice/user-1000.slice/user@1000.service\n", None),
+        ("0::/system.slice/slurmd.service\n", None),
         ("0::/user.slice/user-1000.slice\n", None),
+        ("0::/\n", None),
     ],
 )
 def test_without_a_readable_environment_the_control_group_tells(tmp_path: Path, cgroup: str, job: str | None) -> None:

@@ -1,7 +1,6 @@
 """A guard over a real ring and a real actuator server on a fake knob; one clock that the test moves."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,20 +13,11 @@ from agent.guard.pipeline import Pipeline
 from agent.guard.reflex import Reflex
 from agent.ring import Ring
 from analytics.detectors.limits import RailSagLimits
-from telemetry.clock import SystemClock
 from telemetry.journal import JournalReader, JournalWriter
 from telemetry.records import Action, ActionState, Record
 from tests.agent.fakes import FakeClock, FakeKnob
 from tests.agent.guard.box import SPECS, TOPOLOGY, WEAK_OHM, Box, make_pipeline
-
-REAL = SystemClock()
-
-
-def wait_for(condition: Callable[[], object], *, within_s: float = 5.0) -> None:
-    end_s = REAL.monotonic_s() + within_s
-    while not condition():
-        assert REAL.monotonic_s() < end_s, "it did not come true in time"
-        REAL.sleep_until(REAL.monotonic_s() + 0.005)
+from tests.waiting import LIMIT_S
 
 
 @dataclass
@@ -59,7 +49,7 @@ class Rig:
             simulated=True,
             rows={spec.name: 400 for spec in SPECS},
         )
-        self.client = ActuatorClient(folder / "run" / "actuator.sock", timeout_s=2.0)
+        self.client = ActuatorClient(folder / "run" / "actuator.sock", timeout_s=LIMIT_S)
         self.line = PromptLine(folder / "run" / "actuator.sock")
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
@@ -113,12 +103,12 @@ class Rig:
 
         self._stop, self._thread = stop, threading.Thread(target=serve)
         self._thread.start()
-        assert ready.wait(5.0)
+        assert ready.wait(LIMIT_S)
 
     def stop_actuator(self) -> None:
         if self._stop is not None and self._thread is not None:
             self._stop.set()
-            self._thread.join(5.0)
+            self._thread.join(LIMIT_S)
             assert not self._thread.is_alive()
             self._stop = None
 

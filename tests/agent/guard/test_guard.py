@@ -19,8 +19,9 @@ from telemetry.records import Action, ActionState, Decision, Event, EventKind, I
 from tests.agent.actuation.rig import UUID, cap
 from tests.agent.fakes import FakeClock
 from tests.agent.guard.box import GPUS, ROW_NS, WEAK_OHM, Box, done, make_pipeline
-from tests.agent.guard.rig import Rig, wait_for
+from tests.agent.guard.rig import Rig
 from tests.analytics.scenes import event_of
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -200,7 +201,7 @@ def test_a_step_that_raises_is_counted_and_the_next_one_goes_on(rig: Rig, caplog
         wait_for(lambda: len(rig.capped() - {1530.0}) == 1)
     finally:
         stop.set()
-        thread.join(5.0)
+        thread.join(60.0)
     assert "guard step failed" in caplog.text
     assert "ZeroDivisionError: a defect" in caplog.text
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.guard.pipeline import Pipeline, Step
-from rules.policy import ActionClass, Verb
+from agent.guard.pipeline import Pipeline, PipelineSettings, Step
+from rules.loading import load_builtin_policies
+from rules.policy import ActionClass, Target, Verb
+from rules.rails import Rails
 from rules.words import Say, Word, event_of
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
@@ -18,15 +20,36 @@ from telemetry.records import (
     ActionState,
     Cause,
     Decision,
+    Event,
+    EventKind,
     FindingStatus,
     Incident,
     IncidentState,
     Mode,
     Record,
+    Severity,
     Verdict,
     to_json,
 )
-from tests.agent.guard.box import GOOD_OHM, GPUS, SUPPLIES, WEAK_OHM, Box, done, make_pipeline
+from tests.agent.guard.box import (
+    GOOD_OHM,
+    GPUS,
+    SPECS,
+    SUPPLIES,
+    SUPPORTED_MHZ,
+    TOPOLOGY,
+    WEAK_OHM,
+    Box,
+    done,
+    make_pipeline,
+)
+
+ENFORCED = dict.fromkeys(ActionClass, Mode.ENFORCE)
+THERMAL_OF_JOB = next(
+    replace(policy, then=replace(policy.then, target=Target.ALL_GPUS_OF_JOB))
+    for policy in load_builtin_policies()
+    if policy.id == "thermal-margin-clock-cap"
+)
 
 
 class Loop:
@@ -105,6 +128,37 @@ def test_the_first_record_of_a_sag_stands_in_the_step_of_the_row_that_crosses_th
     last(loop.run(5, rows=5))  # five whole training steps: the next row is at full load
     loop.box.resistance_ohm = WEAK_OHM
     assert next(loop.run(1)).findings[0].status is FindingStatus.RAISED
+
+
+def process_event(*job_gpus: tuple[str, str]) -> Event:
+    return Event(
+        id="gpu_process:GPU-0:10:77:began:0",
+        time_ns=0,
+        kind=EventKind.GPU_PROCESS,
+        entity_id=GPUS[0].id,
+        code=None,
+        severity=Severity.INFO,
+        message="python3 (pid 10) began to use gpu0",
+        sources=("nvml",),
+        job_gpus=job_gpus,
+    )
+
+
+def test_a_cap_for_a_job_follows_what_events_say_of_who_computes_where() -> None:
+    def capped(*job_gpus: tuple[str, str]) -> Decision:
+        loop = Loop()
+        settings = PipelineSettings(policies=(THERMAL_OF_JOB,), rails=Rails(modes=ENFORCED))
+        loop.pipeline = Pipeline(SPECS, TOPOLOGY, settings, supported_mhz=SUPPORTED_MHZ)
+        news = process_event(*job_gpus)
+        loop.pipeline.step((), (news, replace(news, id="another", job_gpus=None)), loop.box.time_ns)
+        loop.box.temp_c = {0: 85.0}
+        return next(step.to_execute[0] for step in loop.run(60, rows=5) if step.to_execute)
+
+    hot, one, two, other = (gpu.id for gpu in GPUS)
+    job = capped(("slurm:7", hot), ("slurm:7", two), ("slurm:8", other))
+    assert job.targets == (hot, two)
+    assert job.reason.endswith("for the job slurm:7 on gpu0, gpu2")
+    assert capped(("slurm:7", one)).targets == (hot, one, two, other)
 
 
 def test_where_nothing_is_enforced_the_decision_is_told_and_not_executed() -> None:

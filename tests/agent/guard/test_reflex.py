@@ -20,7 +20,8 @@ from agent.guard.reflex import (
 from rules.engine import Engine
 from telemetry.records import ActionState, Mode
 from tests.agent.guard.box import GPUS, SUPPLIES, WEAK_OHM, make_pipeline
-from tests.agent.guard.rig import Rig, wait_for
+from tests.agent.guard.rig import Rig
+from tests.waiting import wait_for
 
 NAMES = {supply.id for supply in SUPPLIES}
 

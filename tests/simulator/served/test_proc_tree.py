@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from agent.collectors.process_owner import owner_of
 from simulator.plant.state import NodeState
 from simulator.ranks import RANK_PID
 from simulator.served.proc_tree import IRQ_PID, QUEUE_PID, TICKS_PER_S
@@ -125,3 +126,20 @@ def test_no_half_written_file_is_left_beside_the_others(tmp_path: Path) -> None:
         plant.advance(1000)
         names = {name for _, _, files in os.walk(plant.served.proc_root) for name in files}
     assert not any(name.startswith(".") for name in names)
+
+
+def test_the_ranks_are_tasks_of_a_slurm_job_and_the_next_job_has_the_next_number(tmp_path: Path) -> None:
+    with served_plant(tmp_path) as plant:
+        plant.advance(1000)
+        state, proc = plant.plant.state, plant.served.proc_root
+        owners = []
+        for _ in range(2):
+            owners.append([owner_of(RANK_PID + gpu, proc) for gpu in range(4)])
+            state.job_number += 1
+            state.now_ms += 1000
+            plant._proc.show(state)
+        assert [{owner.job for owner in of_job} for of_job in owners] == [{"slurm:1000"}, {"slurm:1001"}]
+        assert owners[0][0].start_ticks != owners[1][0].start_ticks, "they are other processes"
+        (proc / str(RANK_PID) / "environ").unlink()
+        assert owner_of(RANK_PID, proc).job == "slurm:1002", "the control group says the same"
+        assert owner_of(1, proc).job is None

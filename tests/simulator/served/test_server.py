@@ -134,10 +134,10 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_filled_leaves_no_file_open(tmp_path: Path) -> None:
     (tmp_path / "plant.state").mkdir()  # the last file that is made
-    before = set(Path("/proc/self/fd").iterdir())
+    before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(EnvironmentLacksError, match="cannot serve a plant in"):
         PlantServer(NODE, load_scenario("healthy", NODE), seed=1, run_dir=tmp_path, clock=HandClock())
-    assert set(Path("/proc/self/fd").iterdir()) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_the_description_says_where_everything_is_and_who_feeds_whom(tmp_path: Path, library_dir: Path) -> None:

@@ -15,7 +15,7 @@ from telemetry.errors import EnvironmentLacksError
 from tests.services import require
 from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
 
-SEEN_S = 5.0
+SEEN_S = 60.0
 
 
 def started(folder: Path, board: Board, *, port: int = 0) -> IpmiController:
@@ -41,7 +41,7 @@ def controller(tmp_path: Path, board: Board) -> Iterator[IpmiController]:
 def ipmitool(controller: IpmiController, *arguments: str) -> str:
     login = ["-I", "lanplus", "-C", str(CIPHER_SUITE), "-H", "127.0.0.1", "-p", str(controller.port)]
     command = ["ipmitool", *login, "-U", USER, "-P", PASSWORD, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 def log_with(controller: IpmiController, words: str) -> str:
