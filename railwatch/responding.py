@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agent.responding.checkpoint import Checkpoint
+from agent.responding.heartbeat import checkpoint_step
 from agent.responding.hook import Hook
 from agent.responding.journal import WorkJournal
 from agent.responding.kubernetes import KubernetesDrain
@@ -85,8 +87,10 @@ def _hook(setup: Setup) -> Message | None:
 
 
 def _checkpoint(setup: Setup) -> Message | None:
-    jobs = {name: job.settings() for name, job in setup.session.config.actuators.checkpoints.items()}
-    return Checkpoint(jobs, setup.clock, wait=setup.wait) if jobs else None
+    session = setup.session
+    jobs = {name: job.settings() for name, job in session.config.actuators.checkpoints.items()}
+    step_of = partial(checkpoint_step, session.readings_ring_path)
+    return Checkpoint(jobs, setup.clock, wait=setup.wait, step_of=step_of) if jobs else None
 
 
 def _notify(setup: Setup) -> Message | None:

@@ -1,7 +1,8 @@
 """Asks a job to write a checkpoint, and waits until it says that it has.
 
 A job is asked in one of three ways: a file is touched, a process gets a signal, an address is posted to. It answers by
-a file that gets newer, or by an address that answers 200.
+its heartbeat, which tells another step, by a file that gets newer, or by an address that answers 200. Where nothing of
+that comes the request is told as asked and not confirmed.
 """
 
 import os
@@ -27,8 +28,9 @@ _OK = 200
 class CheckpointSettings:
     """How one job is asked and how it answers.
 
-    Exactly one of `file`, `process` and `url` is set. Without `confirm_file` and `confirm_url` nobody tells whether it
-    is written, except by `url`, whose answer stands for it.
+    Exactly one of `file`, `process` and `url` is set; what `url` answers says that the request was taken. `heartbeat`
+    is the key of the job whose heartbeat tells of checkpoints, empty for the name of the checkpoint; only where it is
+    set is one waited for that has never told of any.
     """
 
     within_s: float
@@ -37,6 +39,15 @@ class CheckpointSettings:
     url: str | None = None
     confirm_file: Path | None = None
     confirm_url: str | None = None
+    heartbeat: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What was told of checkpoints before one was asked for."""
+
+    file_ns: int | None
+    step: float | None
 
 
 class Checkpoint:
@@ -46,14 +57,24 @@ class Checkpoint:
     ----------
     wait
         Waits for so many seconds; True where railwatch is to end.
+    step_of
+        Gives the step that the newest checkpoint of a job holds, by the key of its heartbeat; None where it tells none.
     """
 
     name = "checkpoint"
 
-    def __init__(self, jobs: Mapping[str, CheckpointSettings], clock: Clock, *, wait: Callable[[float], bool]) -> None:
+    def __init__(
+        self,
+        jobs: Mapping[str, CheckpointSettings],
+        clock: Clock,
+        *,
+        wait: Callable[[float], bool],
+        step_of: Callable[[str], float | None] = lambda _: None,
+    ) -> None:
         self._jobs = jobs
         self._clock = clock
         self._wait = wait
+        self._step_of = step_of
 
     def check(self, order: Order) -> str:
         """Say which job it would be, and by what way."""
@@ -65,19 +86,24 @@ class Checkpoint:
     def send(self, order: Order) -> Receipt:
         """Ask, and wait for the answer."""
         name, job = self._job(order)
-        before_ns = _changed_ns(job.confirm_file)
+        key = job.heartbeat or name
+        before = _Told(file_ns=_changed_ns(job.confirm_file), step=self._step_of(key))
         begun_s = self._clock.monotonic_s()
         self._ask(job, order)
-        if job.confirm_file is None and job.confirm_url is None:
-            answered = "and answered 200" if job.url is not None else "; nothing tells whether it was written"
-            return Receipt(words=f"{name} was asked for a checkpoint {answered}".replace(" ;", ";"))
+        asked = f"{name} was asked for a checkpoint"
+        if not (job.confirm_file or job.confirm_url or job.heartbeat or before.step is not None):
+            taken = "it answered 200, and " if job.url is not None else ""
+            return Receipt(words=f"{asked}, not confirmed: {taken}nothing tells whether it was written")
         while self._clock.monotonic_s() - begun_s < job.within_s:
-            if self._is_written(job, before_ns):
+            step = self._step_of(key)
+            told = step is not None and step != before.step
+            if told or self._is_written(job, before.file_ns):
                 took_s = self._clock.monotonic_s() - begun_s
-                return Receipt(words=f"{name} wrote a checkpoint within {took_s:.1f} s")
+                of_step = f" of step {step:.0f}" if told else ""
+                return Receipt(words=f"{name} wrote a checkpoint{of_step} within {took_s:.1f} s")
             if self._wait(LOOK_EVERY_S):
-                raise TransientError(f"{name} was asked for a checkpoint; railwatch ends before it is told of one")
-        return Receipt(words=f"{name} was asked for a checkpoint and told of none in {job.within_s:g} s", done=False)
+                raise TransientError(f"{asked}; railwatch ends before it is told of one")
+        return Receipt(words=f"{asked}, not confirmed: it told of none in {job.within_s:g} s", done=False)
 
     def _job(self, order: Order) -> tuple[str, CheckpointSettings]:
         name = dict(order.decision.parameters).get(NAME)
@@ -104,8 +130,10 @@ class Checkpoint:
         if job.confirm_file is not None:
             now_ns = _changed_ns(job.confirm_file)
             return now_ns is not None and now_ns != before_ns
+        if job.confirm_url is None:
+            return False
         try:
-            return _status_of("GET", job.confirm_url or "") == _OK
+            return _status_of("GET", job.confirm_url) == _OK
         except TransientError:
             return False
 

@@ -41,15 +41,10 @@ class Hook:
     def check(self, order: Order) -> str:
         """Say which program it would be; raises where it may not be started."""
         name, program = self._program(order)
-        path = program.command[0]
         try:
-            mode = os.stat(path).st_mode  # noqa: PTH116 -- beside os.access
-        except OSError as err:
-            raise NotSupportedError(f"hook {name}: {path}: {err.strerror}") from err
-        if not stat.S_ISREG(mode) or not os.access(path, os.X_OK):
-            raise NotPermittedError(f"hook {name}: {path} is no program that may be run")
-        if mode & stat.S_IWOTH:
-            raise NotPermittedError(f"hook {name}: {path} can be written by everybody; it is not run")
+            check_program(program.command[0])
+        except (NotSupportedError, NotPermittedError) as err:
+            raise type(err)(f"hook {name}: {err}") from err
         return f"would run hook {name}: {' '.join(program.command)}"
 
     def send(self, order: Order) -> Receipt:
@@ -77,6 +72,26 @@ class Hook:
             known = ", ".join(sorted(self._programs)) or "none"
             raise ActionRefusedError(f"hook {name!r} is not in actuators.hooks; there is {known}")
         return name, program
+
+
+def check_program(path: str) -> None:
+    """Look whether a program may be started.
+
+    Raises
+    ------
+    NotSupportedError
+        There is none.
+    NotPermittedError
+        It may not be run, or everybody can write it.
+    """
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 -- beside os.access
+    except OSError as err:
+        raise NotSupportedError(f"{path}: {err.strerror}") from err
+    if not stat.S_ISREG(mode) or not os.access(path, os.X_OK):
+        raise NotPermittedError(f"{path} is no program that may be run")
+    if mode & stat.S_IWOTH:
+        raise NotPermittedError(f"{path} can be written by everybody; it is not run")
 
 
 def told(order: Order) -> bytes:

@@ -1,18 +1,20 @@
 """``railwatch config``: check, show or start a configuration file."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from agent.collectors.readings.listener import ListenerSettings
-from railwatch.cli.output import print_json, print_problems
+from agent.responding.hook import check_program
+from railwatch.cli.output import counted, print_json, print_problems
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
 from railwatch.config.reference import sample_yaml
 from telemetry.documents import Lines, read_document
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import ConfigError, NotPermittedError, NotSupportedError, Problem
 
 app = typer.Typer(no_args_is_help=True, help="Check, show or start a configuration file.")
 
@@ -21,7 +23,10 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object per line
 
 @app.command(epilog="Example: railwatch config check /etc/railwatch.yaml")
 def check(file: Annotated[Path, typer.Argument(help="The YAML file.")], as_json: JsonFlag = False) -> None:
-    """Report every problem of a configuration file with its line, key and what was expected."""
+    """Report every problem of a configuration file with its line, key and what was expected.
+
+    A hook's program that cannot be run here is a warning: the file may be meant for another machine.
+    """
     try:
         config = load_config(file, os.environ)
         data, lines = read_document(file)
@@ -29,10 +34,29 @@ def check(file: Annotated[Path, typer.Argument(help="The YAML file.")], as_json:
     except ConfigError as err:
         print_problems(err.problems, as_json=as_json)
         raise typer.Exit(2) from err
+    warnings = tuple(_hooks_that_fail(config, file, lines))
+    print_problems(warnings, as_json=as_json)
     if as_json:
-        print_json({"file": str(file), "ok": True, "empty": not data})
+        print_json({"file": str(file), "ok": True, "empty": not data, "warnings": len(warnings)})
     else:
-        typer.echo(f"{file}: " + ("empty: every key has its default" if not data else "no problems"))
+        fine = "empty: every key has its default" if not data else "no problems"
+        typer.echo(f"{file}: " + (counted(len(warnings), "warning") if warnings else fine))
+
+
+def _hooks_that_fail(config: Config, file: Path, lines: Lines) -> Iterator[Problem]:
+    """Give every program of a hook that cannot be started here."""
+    for name, hook in config.actuators.hooks.items():
+        key = ("actuators", "hooks", name, "command")
+        try:
+            check_program(hook.command[0])
+        except (NotSupportedError, NotPermittedError) as err:
+            yield Problem(
+                where=str(file),
+                line=lines.get(key),
+                key=".".join(key),
+                found=f"warning: {err}",
+                expected="a program that this user may run",
+            )
 
 
 def _check_group(config: Config, file: Path, lines: Lines) -> None:

@@ -120,6 +120,11 @@ class CheckpointSection(Section):
     confirm_url: Annotated[str, AfterValidator(_job_url)] | None = Field(
         default=None, description="An address that answers 200 once it is written."
     )
+    heartbeat: str = Field(
+        default="",
+        max_length=128,
+        description="The key of the job whose heartbeat tells `checkpoint_step`; empty for the checkpoint's own name.",
+    )
     within: Annotated[DurationS, Field(gt=0, le=3600)] = Field(
         default=300.0, description="How long the job may take to tell."
     )
@@ -144,6 +149,7 @@ class CheckpointSection(Section):
             url=self.url,
             confirm_file=self.confirm_file,
             confirm_url=self.confirm_url,
+            heartbeat=self.heartbeat,
         )
 
 
@@ -164,6 +170,6 @@ class Actuators(Section):
         default={},
         description=(
             "Jobs that can be asked for a checkpoint, by name: one of `file`, `pid_file` and `url`, and as wanted "
-            "`signal`, `cgroup`, `confirm_file`, `confirm_url`, `within`."
+            "`signal`, `cgroup`, `confirm_file`, `confirm_url`, `heartbeat`, `within`."
         ),
     )

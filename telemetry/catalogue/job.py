@@ -10,7 +10,10 @@ _JOB = declare(
     EntityKind.JOB,
     Source.JOB,
     RateClass.SLOW,
-    (("steps", "", _C, 0, "Training steps that have ended."),),
+    (
+        ("steps", "", _C, 0, "Training steps that have ended."),
+        ("checkpoint_step", "", _C, 0, "The step that the newest checkpoint holds."),
+    ),
     ranges=BY_UNIT,
 )
 

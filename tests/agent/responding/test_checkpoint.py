@@ -6,12 +6,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from agent.collectors.readings.line import parse_line
+from agent.collectors.readings.tables import ReadingTables
 from agent.responding.checkpoint import Checkpoint, CheckpointSettings
+from agent.responding.heartbeat import checkpoint_step
 from agent.responding.port import Order
 from agent.responding.signalling import SignalledProcess
 from telemetry.clock import SystemClock
@@ -87,7 +91,7 @@ def test_a_file_is_touched_and_the_new_checkpoint_is_waited_for(tmp_path: Path) 
 
     thread = threading.Thread(target=write_when_asked)
     thread.start()
-    receipt = one(CheckpointSettings(file=asked, confirm_file=written, within_s=10.0)).send(order())
+    receipt = one(CheckpointSettings(file=asked, confirm_file=written, within_s=60.0)).send(order())
     thread.join()
     assert receipt.done
     assert "wrote a checkpoint" in receipt.words
@@ -102,13 +106,73 @@ def test_a_job_that_does_not_answer_in_time_is_told(tmp_path: Path) -> None:
 
 def test_without_a_way_to_answer_it_is_not_claimed_to_be_written(tmp_path: Path) -> None:
     receipt = one(CheckpointSettings(file=tmp_path / "asked", within_s=1.0)).send(order())
-    assert receipt.words == "train was asked for a checkpoint; nothing tells whether it was written"
+    assert receipt.words == "train was asked for a checkpoint, not confirmed: nothing tells whether it was written"
+
+
+class Heart:
+    """What the heartbeat of a job tells, through the ring that the process for readings writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ring_path = folder / "ring"
+        self.tables = ReadingTables(self.ring_path, node="box", simulated=False, seconds=60.0)
+        self.tables.open()
+        self.time_ns = 0
+
+    def tell(self, text: str) -> None:
+        self.time_ns += 1
+        reading = parse_line(f"job,key=train {text}".encode(), node="box")
+        self.tables.admit(reading, self.time_ns)
+        self.tables.write([(self.time_ns, reading)])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words", "done"),
+    [
+        (("steps=1",), ("checkpoint_step=120",), "wrote a checkpoint of step 120 within", True),
+        (("steps=119", "checkpoint_step=100"), ("checkpoint_step=120",), "of step 120", True),
+        (("checkpoint_step=100",), ("steps=130", "checkpoint_step=100"), "not confirmed: it told of none", False),
+    ],
+)
+def test_the_heartbeat_of_a_job_confirms_by_another_step_than_before(
+    tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...], words: str, *, done: bool
+) -> None:
+    heart = Heart(tmp_path)
+    for text in before:
+        heart.tell(text)
+    left = list(after)
+
+    def wait(_: float) -> bool:
+        if left:
+            heart.tell(left.pop(0))
+        return threading.Event().wait(0.01)
+
+    settings = CheckpointSettings(file=tmp_path / "asked", heartbeat="train", within_s=60.0 if done else 0.5)
+    asked = Checkpoint({"train": settings}, CLOCK, wait=wait, step_of=partial(checkpoint_step, heart.ring_path))
+    receipt = asked.send(order())
+    assert words in receipt.words
+    assert receipt.done is done
+    assert not left
+    heart.tables.close()
+
+
+def test_a_job_that_never_told_of_a_checkpoint_is_waited_for_only_where_its_heartbeat_is_named(tmp_path: Path) -> None:
+    heart = Heart(tmp_path)
+    heart.tell("steps=1")
+    step_of = partial(checkpoint_step, heart.ring_path)
+    assert (step_of("train"), step_of("other"), checkpoint_step(tmp_path / "none", "train")) == (None, None, None)
+    for key, words in (("", "nothing tells"), ("train", "told of none in 0.05 s")):
+        settings = CheckpointSettings(file=tmp_path / "asked", heartbeat=key, within_s=0.05)
+        asked = Checkpoint({"train": settings}, CLOCK, wait=lambda _: False, step_of=step_of)
+        assert words in asked.send(order()).words
+    heart.tell("checkpoint_step=7")
+    assert step_of("train") == 7.0
+    heart.tables.close()
 
 
 def test_a_process_gets_its_signal_and_writes(tmp_path: Path) -> None:
     with job(tmp_path) as (_, pid_file):
         process = SignalledProcess(pid_file=pid_file, signal_name="SIGUSR1")
-        settings = CheckpointSettings(process=process, confirm_file=tmp_path / "written", within_s=10.0)
+        settings = CheckpointSettings(process=process, confirm_file=tmp_path / "written", within_s=60.0)
         assert "SIGUSR1 to the process of" in one(settings).check(order())
         assert one(settings).send(order()).done
 
@@ -158,7 +222,7 @@ def test_a_process_that_is_gone_or_a_file_that_names_none_is_told(tmp_path: Path
 
 def test_an_address_is_posted_to_and_another_one_confirms() -> None:
     with web(200) as (url, bodies):
-        receipt = one(CheckpointSettings(url=url, confirm_url=url, within_s=5.0)).send(order())
+        receipt = one(CheckpointSettings(url=url, confirm_url=url, within_s=60.0)).send(order())
         assert receipt.done
         assert b'"token": "t-1"' in bodies[0]
 
@@ -166,12 +230,12 @@ def test_an_address_is_posted_to_and_another_one_confirms() -> None:
 @pytest.mark.parametrize(("status", "error"), [(503, TransientError), (404, ActionRefusedError)])
 def test_what_the_job_answers_decides_whether_it_is_asked_again(status: int, error: type[Exception]) -> None:
     with web(status) as (url, _), pytest.raises(error, match=str(status)):
-        one(CheckpointSettings(url=url, within_s=5.0)).send(order())
+        one(CheckpointSettings(url=url, within_s=60.0)).send(order())
 
 
 def test_a_job_that_is_not_there_is_asked_again() -> None:
     with pytest.raises(TransientError):
-        one(CheckpointSettings(url="http://127.0.0.1:9", within_s=5.0)).send(order())
+        one(CheckpointSettings(url="http://127.0.0.1:9", within_s=60.0)).send(order())
 
 
 def test_the_end_of_railwatch_does_not_wait_for_a_job(tmp_path: Path) -> None:

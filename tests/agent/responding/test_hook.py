@@ -17,7 +17,7 @@ def order(name: str = "tell") -> Order:
     return Order(decision=made, incident=incident(), recovery=False, token="t-1")
 
 
-def hook(folder: Path, script: str, *, timeout_s: float = 5.0) -> Hook:
+def hook(folder: Path, script: str, *, timeout_s: float = 60.0) -> Hook:
     program = folder / "program"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
