@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from railwatch.cli.app import app_for
+from railwatch.cli.app import whole_app
 
 WIDTH = 116
 EXIT_STATUSES = (
@@ -44,7 +44,7 @@ class Command:
 
 def commands() -> tuple[Command, ...]:
     """Give every command there is, in the order of the help."""
-    root: Any = typer.main.get_command(app_for(()))
+    root: Any = typer.main.get_command(whole_app())
     return tuple(_leaves(root, ()))
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from agent.guard.pipeline import IN_FORCE
 from agent.ring import RingTable
 from agent.rings import Rings
 from analytics.calibration.achieved import PageRate
@@ -27,6 +26,7 @@ from telemetry.entities import EntityKind, Topology
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import Frame
 from telemetry.records import (
+    IN_FORCE,
     Action,
     Decision,
     Event,

@@ -20,7 +20,7 @@ from railwatch.config.models import Config
 from railwatch.config.sources import SourceUse
 from railwatch.probe import ProbeAnswer, has_driver, probe_nvml
 from railwatch.recorded_run import left_dir
-from railwatch.session import DriverKind, Session, responder_folder, run_dir_of, said_in
+from railwatch.session import JOURNALS, DriverKind, Session, responder_folder, run_dir_of, said_in
 from railwatch.supervisor import ChildSpec, Supervisor
 from rules.policy import ActionClass
 from telemetry.clock import Clock
@@ -37,9 +37,9 @@ DEFAULT_SCENARIO = "healthy"
 DRIVER_START_TIMEOUT_S = 60.0
 # What opens the driver, or may.
 READ_THE_NODE = ("actuator", "sampler", "slow")
-# One journal a writing process.
-JOURNALS = ("guard", "actuator", "recorder", "control", "responder")
-# Those of them that say what was done about a decision.
+# What the slow sources tell of goes to the guard, and stands in its journal from then on.
+SLOW = "slow"
+# The journals that say what was done about a decision.
 ACTING = ("actuator", "responder")
 # More than it takes to give up a page (5 s) and a store (5 s to drain, 3 s for a request) that do not answer.
 SERVICE_STOP_S = 20.0
@@ -189,7 +189,9 @@ class NodeRun:
         self._journals = {name: session.journal_reader(name) for name in JOURNALS}
         for journal in self._journals.values():
             journal.skip_to_end()
-        session.keep_journal_starts({name: journal.position for name, journal in self._journals.items()})
+        slow = session.journal_reader(SLOW)
+        slow.skip_to_end()
+        session.keep_journal_starts({name: one.position for name, one in {**self._journals, SLOW: slow}.items()})
         supervisor = self._supervisor = Supervisor(run_dir, self._clock)
         environ = dict(os.environ)
         if self.simulated:

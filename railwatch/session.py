@@ -27,6 +27,10 @@ class DriverKind(StrEnum):
     NONE = "none"
 
 
+# One journal a writing process.
+JOURNALS = ("guard", "actuator", "recorder", "control", "responder")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """What every process of a run has to know; plain data, written to the run folder.
@@ -145,6 +149,11 @@ class Session:
     def control_status_path(self) -> Path:
         """What fleet services asked so far, in JSON; the control process writes it."""
         return self.run_dir / "control.json"
+
+    @property
+    def actuator_status_path(self) -> Path:
+        """How often the actuator's journal was slow to force to the disk, or could not be, in JSON."""
+        return self.run_dir / "actuator.json"
 
     @property
     def begun_path(self) -> Path:

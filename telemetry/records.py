@@ -153,6 +153,10 @@ class ActionState(StrEnum):
     DONE = "done"
 
 
+# What stands; a cap whose lease expired stays while its cause is unresolved.
+IN_FORCE = frozenset({ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.EXPIRED})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """One number that a person can check."""
@@ -167,7 +171,8 @@ class Event:
     """A moment: an Xid, a bus drop, a PCIe error.
 
     `sources` names every source that told of it, so that one event told twice stays one event. `entity_id` is None
-    where the device is not known here.
+    where the device is not known here. `job_gpus` holds every job of the node with a GPU that it computes on, as pairs,
+    from this moment on; None where the event says nothing of that.
     """
 
     id: str
@@ -181,6 +186,7 @@ class Event:
     pci: str | None = None
     pid: int | None = None
     process: str | None = None
+    job_gpus: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +234,8 @@ class Incident:
 
     `impact_gpu_hours` is the expected loss in GPU-hours if nothing is done: what is at stake times `loss_probability`.
     `affected` lists every entity with a finding in it. `hypotheses` are ranked, the likeliest first; their
-    probabilities add up to 1. `silence` says who asked for quiet, until when and why, None where nobody did.
+    probabilities add up to 1. `silence` says who asked for quiet, until when and why, None where nobody did. `held`
+    says of one that is mitigated that an action of ours holds it down; else it was over before the action came.
     """
 
     id: str
@@ -246,6 +253,7 @@ class Incident:
     loss_probability: float | None = None
     hypotheses: tuple[Hypothesis, ...] = ()
     silence: str | None = None
+    held: bool = False
 
     def number(self, name: str) -> float | None:
         """Give the newest value of one piece of evidence over its findings, None where there is none."""

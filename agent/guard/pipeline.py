@@ -14,7 +14,8 @@ from agent.guard.outcomes import OutcomeTracker
 from analytics.calibration.baselines import Baseline, baselines_of
 from analytics.detectors.limits import DetectorLimits
 from analytics.fusion import FusionState, fuse
-from analytics.incidents.book import BookSettings, IncidentBook
+from analytics.incidents.book import IncidentBook
+from analytics.incidents.book_settings import BookSettings
 from rules.claims import Claim
 from rules.engine import Engine
 from rules.knobs import KNOB_VERBS
@@ -25,6 +26,7 @@ from rules.words import word_of
 from telemetry.entities import Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.records import (
+    IN_FORCE,
     Action,
     ActionState,
     Decision,
@@ -39,7 +41,6 @@ from telemetry.records import (
     Verdict,
 )
 
-IN_FORCE = frozenset({ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.EXPIRED})
 # What may have moved a clock; a renewed lease moves none.
 MOVED = frozenset({ActionState.APPLIED, ActionState.RELAXED, ActionState.EXPIRED, ActionState.RELEASED})
 # What may help a symptom, so that it is checked afterwards whether it did.
@@ -181,6 +182,10 @@ class Pipeline:
         self._drop_closed(incidents)
         return Step(events=events, findings=findings, incidents=incidents, decisions=decisions, outcomes=outcomes)
 
+    def note_jobs(self, job_gpus: Sequence[tuple[str, str]]) -> None:
+        """Learn which job computes on which GPU: what is for the GPUs of a job is for those, from the next step on."""
+        self._engine.topology = self._topology.with_jobs(job_gpus)
+
     def note_actions(self, actions: Sequence[Action], now_ns: int) -> tuple[Incident, ...]:
         """Learn what became of decisions; gives the incidents whose state that changes."""
         changed: list[Incident] = []
@@ -240,7 +245,7 @@ class Pipeline:
             self._outcomes.begin(*awaited, now_ns)
 
     def _hear(self, events: Sequence[Event], now_ns: int) -> tuple[Decision, ...]:
-        """Take what people say to the rules, and note where a job begins; gives the decisions that a person ended."""
+        """Take what people say to the rules, and note whose jobs run where; gives the decisions that a person ended."""
         ended: list[Decision] = []
         for event in events:
             word = word_of(event)
@@ -248,6 +253,8 @@ class Pipeline:
                 ended += self._engine.hear(word, now_ns)
             elif event.kind is EventKind.GPU_PROCESS and event.id.split(":")[-2:-1] == ["began"]:
                 self._job_started_ns = event.time_ns
+            if event.job_gpus is not None:
+                self.note_jobs(event.job_gpus)
         return tuple(ended)
 
     def snapshot(self) -> dict[str, Any]:

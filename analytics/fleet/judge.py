@@ -16,7 +16,8 @@ from analytics.fleet.members import Members
 from analytics.fleet.told import NodesTold
 from analytics.fleet.topology import Above, fleet_topology
 from analytics.fleet.window import Held, Window
-from analytics.incidents.book import BookSettings, IncidentBook
+from analytics.incidents.book import IncidentBook
+from analytics.incidents.book_settings import BookSettings
 from analytics.incidents.families import finding_key
 from analytics.shards.panel import laid_anew
 from telemetry.clock import NS_PER_S

@@ -6,16 +6,15 @@ quiet time. Same findings in, same incidents out: ids follow from content.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-
-from pydantic import ConfigDict
 
 from analytics.classification.reading import observations
 from analytics.classification.score import Weights, classify
 from analytics.connectivity import Kinship, root_of
 from analytics.incidents.aftermath import loss_behind, told_ahead
 from analytics.incidents.book_document import as_document, read_document
+from analytics.incidents.book_settings import BookSettings
 from analytics.incidents.case import Case, Judged, merged, open_case, settled, with_finding
 from analytics.incidents.endings import absent, closed_as, unseen
 from analytics.incidents.families import (
@@ -32,62 +31,17 @@ from analytics.incidents.families import (
     points_to_parent,
 )
 from analytics.incidents.shifted import carried_for, shed_by
-from analytics.incidents.silence import Silence, next_change_ns, silence_of
+from analytics.incidents.silence import next_change_ns, silence_of
 from analytics.incidents.storm import Openings, folds, joined, places_of, storm_case, storm_words
 from analytics.incidents.supply_remark import supply_remark
 from analytics.incidents.surroundings import Surroundings
 from telemetry.clock import NS_PER_S
-from telemetry.durations import DurationS
 from telemetry.entities import Topology
 from telemetry.records import Cause, Event, Finding, FindingStatus, Hypothesis, Incident, IncidentState
 
 # own choice: a likelier answer than this much before is worth telling although no finding of the incident changed.
 _NEWS = 0.2
 _FORGET_EVERY_NS = 60 * NS_PER_S
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookSettings:
-    """How incidents are grouped and closed.
-
-    Parameters
-    ----------
-    quiet_s
-        Time without symptom and without claim before an incident closes.
-    group_window_s
-        Siblings whose findings began within this time point to their parent. Group windows of 60 to 120 s are usual
-        in alarm management (EEMUA 191, ISA 18.2).
-    confirm_s
-        Time after a restart in which a detector must tell again what was active before; longer than any hold.
-    max_open
-        Incidents kept open at once; findings beyond are counted and not taken in.
-    storm_above
-        Where more incidents than this open on one node or rack within `storm_window_s`, it is an alarm flood and they
-        become one, except those about power, heat, lost GPUs and hangs: 10 in 10 min (ISA 18.2, EEMUA 191).
-    storm_window_s
-        Time in which the incidents of a flood open; see `storm_above`.
-    temperature
-        Above 1 the probabilities of the hypotheses are more cautious, below 1 bolder; 1 was fitted to simulated faults.
-    silences
-        Who asked for quiet, each with `until`, `who`, `why`, and if need be `start`, `entity` and `causes`; incidents
-        are kept and marked, and nobody is called. See docs/explanation/causes-and-confidence.md.
-    """
-
-    quiet_s: DurationS = 60.0
-    group_window_s: DurationS = 120.0
-    confirm_s: DurationS = 120.0
-    max_open: int = 10_000
-    storm_above: int = 10
-    storm_window_s: DurationS = 600.0
-    temperature: float = 1.0
-    silences: tuple[Silence, ...] = ()
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    def __post_init__(self) -> None:
-        """Refuse what is no temperature and what is no storm."""
-        if not (self.temperature > 0 and self.storm_above >= 1):
-            raise ValueError("temperature above 0 and storm_above at least 1")
 
 
 class IncidentBook:
@@ -159,7 +113,7 @@ class IncidentBook:
         case = self._cases.get(incident_id)
         if case is None or case.claimed == in_force:
             return ()
-        over = not case.symptoms and case.incident.state is IncidentState.OPEN  # after a restart it may be said again
+        over = case.over and case.incident.state is IncidentState.OPEN  # after a restart it may be said again
         case = replace(case, claimed=in_force, late=case.late or (in_force and over))
         if self._kinship is None:
             self._cases[incident_id] = case

@@ -11,18 +11,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from agent.actuation.client import ActuatorClient
-from agent.guard.pipeline import IN_FORCE
 from railwatch.cli import approvals
 from railwatch.cli.action_story import ActionStory, story_of
 from railwatch.cli.output import describe, print_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, open_records
 from railwatch.cli.reach import actuator_of, is_over, privileged_in
-from railwatch.left_behind import left_in, take_back
+from railwatch.left_behind import left_in, state_dir_of, take_back
 from railwatch.session import Session
 from railwatch.taking_back import held_outside, take_back_outside
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.errors import EnvironmentLacksError
-from telemetry.records import Action, ActionState, Decision, Outcome, to_json
+from telemetry.records import IN_FORCE, Action, ActionState, Decision, Outcome, to_json
 
 app = typer.Typer(no_args_is_help=True, help="What was changed, by whom and why, and taking it back.")
 app.add_typer(approvals.app)
@@ -133,8 +132,8 @@ def revert_all(data_dir: DataDir = None, config_file: ConfigFile = None, as_json
     try:
         client, session = _actuator(config_file, data_dir)
     except EnvironmentLacksError:
-        folder = None if privileged_in(config_file) else left_in(data_dir_of(config_file, data_dir))
-        if folder is None:
+        folder = state_dir_of(data_dir_of(config_file, data_dir))
+        if privileged_in(config_file) or not left_in(folder):
             raise
         done = list(take_back(folder, reason=BY_HAND))
         _finish(done, {action.id: False for action in done}, rest=0, as_json=as_json)

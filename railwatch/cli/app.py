@@ -10,38 +10,8 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from railwatch import __version__
+from railwatch.cli.listing import LISTING, Listed
 from telemetry.errors import ConfigError, EnvironmentLacksError, RailwatchError
-
-# Each is the function of its name in the module of its name, with an example of its use.
-_COMMANDS = {
-    "up": "railwatch up --simulate v100x4 --scenario psu-sag --for 60s",
-    "actuatord": "railwatch actuatord --config /etc/railwatch/actuatord.yaml --check",
-    "doctor": "railwatch doctor --measure 10s --json",
-    "record": "railwatch record --duration 60s --out incident.parquet",
-    "replay": "railwatch replay incident.parquet --json",
-    "rehearse": "railwatch rehearse psu-sag --seeds 3",
-    "evaluate": "railwatch evaluate judgement --seeds 3 --json",
-    "clocks": "railwatch clocks monday.parquet --json",
-    "backtest": "railwatch backtest node.csv --time time_s --columns power_w,gpu_temp_c --out scores.csv",
-}
-# Each is the `app` in the module of its name.
-_GROUPS = (
-    "fleet",
-    "incidents",
-    "actions",
-    "recordings",
-    "rules",
-    "simulate",
-    "logs",
-    "explain",
-    "config",
-    "dashboards",
-    "supply",
-    "models",
-    "baselines",
-    "dither",
-    "notify",
-)
 
 
 def _show_version(wanted: bool) -> None:
@@ -59,20 +29,44 @@ def root(
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """Give the command line for these arguments: the command that they name, or all where the first names none.
+    """Give the command line for these arguments: the command that they name alone, else all by what they are listed as.
 
-    Loading all of them costs more than twice what loading one does, at every start.
+    To list them nothing is loaded: all of them take seconds to load, which nobody waits for gladly who mistyped a name.
     """
+    named = words[1:2] if words[:1] == ["--"] else words[:1]
+    found = [listed for listed in LISTING if listed.name in named]
+    app = _empty()
+    for listed in found:
+        _load(app, listed)
+    for listed in () if found else LISTING:
+        app.command(name=listed.name, help=listed.summary)(_not_loaded)
+    return app
+
+
+def whole_app() -> typer.Typer:
+    """Give the command line with every command loaded."""
+    app = _empty()
+    for listed in LISTING:
+        _load(app, listed)
+    return app
+
+
+def _empty() -> typer.Typer:
     app = typer.Typer(name="railwatch", no_args_is_help=True, add_completion=False)
     app.callback()(root)
-    known = (*_COMMANDS, *_GROUPS)
-    for name in words[:1] if words and words[0] in known else known:
-        module = import_module(f"railwatch.cli.{name}")
-        if name in _COMMANDS:
-            app.command(epilog=f"Example: {_COMMANDS[name]}")(getattr(module, name))
-        else:
-            app.add_typer(module.app, name=name)
     return app
+
+
+def _load(app: typer.Typer, listed: Listed) -> None:
+    module = import_module(f"railwatch.cli.{listed.name}")
+    if listed.example is None:
+        app.add_typer(module.app, name=listed.name)
+    else:
+        app.command(epilog=f"Example: {listed.example}")(getattr(module, listed.name))
+
+
+def _not_loaded() -> None:
+    raise AssertionError("a command that is named is loaded")
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import typer
 
 from railwatch.cli.output import print_problems
 from railwatch.config.models import Config
-from railwatch.pipeline import laid_over, layers_of
+from railwatch.policies import laid_over, layers_of
 from rules.loading import Layered
 from telemetry.errors import ConfigError
 

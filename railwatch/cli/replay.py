@@ -2,7 +2,6 @@
 
 import os
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +12,8 @@ from railwatch.cli.output import describe, print_json
 from railwatch.cli.place import ConfigFile, JsonFlag
 from railwatch.config.loading import load_config
 from railwatch.pipeline import pipeline_settings
+from railwatch.policies import laid_over
 from railwatch.replaying import recommending, replayed
-from rules.loading import load_policies
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.recording import read_recording
 from telemetry.records import to_json
@@ -24,16 +23,17 @@ _DAY_NS = 86_400 * NS_PER_S  # what takes longer is told with its dates
 
 def replay(
     recording: Annotated[Path, typer.Argument(help="A .parquet or .csv file in long form.")],
-    rules: Annotated[Path | None, typer.Option(help="Decide by the policies of this folder instead.")] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(help="A folder of policies, taken as the site's: they replace those of the same id."),
+    ] = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run detectors, incidents and rules over a recording; nothing is carried out, decisions say what would be."""
     read = read_recording(recording)
-    settings = pipeline_settings(load_config(config_file, os.environ), simulated=bool(read.meta.simulated))
-    settings = recommending(settings)
-    if rules is not None:
-        settings = replace(settings, policies=load_policies((rules,)))
+    config = laid_over(load_config(config_file, os.environ), () if rules is None else (rules,))
+    settings = recommending(pipeline_settings(config, simulated=bool(read.meta.simulated)))
     counts: Counter[str] = Counter()
     console = Console(highlight=False)
     first_ns, last_ns = read.span_ns or (0, 0)

@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from agent.guard.outcomes import MEASURES
 from railwatch.cli.layers import layers_told
 from railwatch.cli.output import counted, print_json, print_table
 from railwatch.cli.place import ConfigFile, JsonFlag
@@ -144,6 +143,8 @@ def check(
 
     Told is only what follows from the policies: what cannot be decided from them is said to be so.
     """
+    from agent.guard.outcomes import MEASURES  # noqa: PLC0415 -- it loads the guard, which no other of these needs
+
     config = load_config(config_file, os.environ)
     policies = tuple(item.policy for item in layers_told(config, paths or (), as_json=as_json))
     complaints = check_policies(policies, checked=frozenset(cause.value for cause in MEASURES))

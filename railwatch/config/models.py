@@ -11,7 +11,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from analytics.detectors.limits import DetectorLimits
-from analytics.incidents.book import BookSettings
+from analytics.incidents.book_settings import BookSettings
 from railwatch.config.actions import Actions
 from railwatch.config.actuators import Actuators
 from railwatch.config.control import Control

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from analytics.incidents.book import BookSettings
+from analytics.incidents.book_settings import BookSettings
 from analytics.incidents.silence import Silence
 from railwatch.config.models import Config
 from railwatch.evaluation.baselines import baseline_alarms

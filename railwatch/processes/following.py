@@ -1,6 +1,9 @@
-"""Writes down in the journal of this run what a privileged actuator does."""
+"""Writes down in the journal of this run what a privileged actuator does, and how its own journal fares."""
 
+import contextlib
+import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Event
 
@@ -14,13 +17,15 @@ logger = logging.getLogger(__name__)
 
 # As often as the guard looks at the journal, and twice: what it asked for itself it heard at once. Own choice.
 EVERY_S = 0.5
+# Its counts are wanted for graphs. Own choice: ten seconds.
+STATUS_EVERY = 20
 
 
 def follow(session: Session, socket_path: Path, stop: Event, ready: Ready) -> None:
     """Follow the actuator at a socket until told to stop; one that is away is asked again."""
     client = ActuatorClient(socket_path)
     journal = session.journal_writer("actuator")
-    follower = Follower(client, journal)
+    follower = Follower(client, journal, status_path=session.actuator_status_path)
     ready({})
     try:
         while not stop.is_set():
@@ -32,12 +37,22 @@ def follow(session: Session, socket_path: Path, stop: Event, ready: Ready) -> No
         journal.close()
 
 
+def keep_counts(path: Path, counts: Mapping[str, int]) -> None:
+    """Write down how forcing the actuator's journal to the disk goes; a disk that takes nothing keeps what was."""
+    fresh = path.with_suffix(".new")
+    with contextlib.suppress(OSError):
+        fresh.write_text(json.dumps(dict(counts)), encoding="utf-8")
+        fresh.replace(path)
+
+
 class Follower:
     """Copies actions from an actuator to a journal, beginning with the first one after it has found the actuator."""
 
-    def __init__(self, client: ActuatorClient, journal: JournalWriter) -> None:
+    def __init__(self, client: ActuatorClient, journal: JournalWriter, *, status_path: Path) -> None:
         self._client = client
         self._journal = journal
+        self._status_path = status_path
+        self._steps = 0
         self._number: int | None = None
         self._away = False
 
@@ -45,6 +60,10 @@ class Follower:
         """Write down what is new."""
         while self._took_some():
             pass
+        if not self._away and self._steps % STATUS_EVERY == 0:
+            with contextlib.suppress(TransientError):
+                keep_counts(self._status_path, self._client.status().get("syncs", {}))
+        self._steps += 1
 
     def _took_some(self) -> bool:
         try:

@@ -20,8 +20,7 @@ from railwatch.keeping import Keeper, open_keeper
 from railwatch.node_page import NodePage
 from railwatch.page_count import KeptPageCount
 from railwatch.processes.child import Ready, run_child
-from railwatch.run import JOURNALS
-from railwatch.session import Session, said_in
+from railwatch.session import JOURNALS, Session, said_in
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import EnvironmentLacksError, TransientError
@@ -47,6 +46,8 @@ RESPONSE_COUNTS = {
     "responses_failed": ("failed",),
     "responses_unknown": ("unknown",),
 }
+# Signals of the agent by what the actuator counts of its journal.
+ACTUATOR_COUNTS = {"actuator_syncs_slow": "slow", "actuator_syncs_failed": "failed"}
 # Signals of the agent by what the control process counts.
 CONTROL_COUNTS = {
     "control_done": "done",
@@ -99,6 +100,7 @@ class Service:
                 "pages_per_node_month_high",
                 "responses_waiting",
                 *RESPONSE_COUNTS,
+                *ACTUATOR_COUNTS,
                 *CONTROL_COUNTS,
                 "control_days_left",
             ),
@@ -290,6 +292,7 @@ class Service:
         status = self._keeper.status()
         pages = self._page.pages = self._pages.rate
         recorder = said_in(self._session.recorder_status_path)
+        actuator = said_in(self._session.actuator_status_path)
         row = (
             self._rows_lost,
             status.spool_bytes,
@@ -301,6 +304,7 @@ class Service:
             np.nan if pages.per_node_month is None else pages.per_node_month,
             np.nan if pages.high is None else pages.high,
             *self._response_counts(),
+            *(actuator.get(kind, np.nan) for kind in ACTUATOR_COUNTS.values()),
             *self._control_counts(),
         )
         values = np.array(row, dtype=np.float64).reshape(1, 1, -1)

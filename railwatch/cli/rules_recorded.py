@@ -1,0 +1,155 @@
+"""What policies would have done to what was recorded, beside what was done, as ``railwatch rules test`` shows it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from railwatch.cli.output import counted, print_json, print_problems, print_table
+from railwatch.cli.place import open_records
+from railwatch.config.models import Config
+from railwatch.pipeline import pipeline_settings
+from railwatch.recorded_run import recordings_dir
+from railwatch.trial import Answer, Beside, Trial, answers_of, try_out
+from telemetry.clock import NS_PER_S, SystemClock, iso_utc
+from telemetry.durations import parse_duration_s
+from telemetry.errors import ConfigError, Problem
+from telemetry.recording import Recording, read_recording
+from telemetry.records import Action, Record, Verdict
+
+
+def try_recording(path: Path, config: Config, *, since: str | None, until: str | None, as_json: bool) -> None:
+    """Try the policies in force on one recording, and show what differs within that time."""
+    read = read_recording(path)
+    first_ns, last_ns = read.span_ns or (0, 0)
+    span = _span(since, until, end_ns=last_ns, first_ns=first_ns)
+    _show_trial(path, _tried(config, read, None, span), as_json=as_json)
+
+
+def try_store(data_dir: Path, config: Config, *, since: str | None, until: str | None, as_json: bool) -> None:
+    """Try every recording of a data folder; what was decided while none was written cannot be judged."""
+    span = _span(since, until, end_ns=SystemClock().utc_ns(), first_ns=0)
+    records = open_records(data_dir)
+    done = records.between(*span)
+    records.close()
+    covered: list[tuple[int, int]] = []
+    for path, read in _recordings(recordings_dir(data_dir), span, as_json=as_json):
+        first_ns, last_ns = read.span_ns or (0, 0)
+        covered.append((first_ns, last_ns))
+        # What became of a decision may be told after the recording has ended.
+        inside = tuple(r for r in done if isinstance(r, Action) or first_ns <= r.time_ns <= last_ns)
+        _show_trial(path, _tried(config, read, inside, span), as_json=as_json)
+    bare = [item for item in answers_of(done) if not any(a <= item.time_ns <= b for a, b in covered)]
+    if as_json:
+        for item in bare:
+            print_json(
+                {
+                    "file": None,
+                    **_fields(Beside(time_ns=item.time_ns, would=None, was=item)),
+                    "difference": "not judged",
+                }
+            )
+        return
+    first, last = (iso_utc(time_ns)[:19] for time_ns in span)
+    many = f"{counted(len(covered), 'recording')}, {counted(len(bare), 'decision')}"
+    typer.echo(f"{data_dir}: {many} of which no recording tells, {first} to {last}")
+    for item in bare:
+        typer.echo(f"  {iso_utc(item.time_ns)[:19]}  {_words(item)}")
+
+
+def _recordings(folder: Path, span: tuple[int, int], *, as_json: bool) -> Iterator[tuple[Path, Recording]]:
+    """Give every recording that reaches into a time; one that a crash cut short is told, and its like go on."""
+    for path in sorted(folder.glob("*.parquet")):
+        try:
+            read = read_recording(path)
+        except ConfigError as err:
+            print_problems(err.problems, as_json=as_json)
+            continue
+        if read.span_ns is not None and read.span_ns[0] <= span[1] and read.span_ns[1] >= span[0]:
+            yield path, read
+
+
+def _tried(config: Config, read: Recording, done: Sequence[Record] | None, span: tuple[int, int]) -> Trial:
+    trial = try_out(read, pipeline_settings(config, simulated=bool(read.meta.simulated)), done=done)
+    return replace(trial, rows=tuple(row for row in trial.rows if span[0] <= row.time_ns <= span[1]))
+
+
+def _show_trial(path: Path, trial: Trial, *, as_json: bool) -> None:
+    if as_json:
+        for row in trial.rows:
+            print_json({"file": str(path), **_fields(row), "difference": row.difference})
+        for words in trial.unjudged:
+            print_json({"file": str(path), "unjudged": words})
+        return
+    rows = [
+        (
+            iso_utc(row.time_ns)[:23].replace("T", " "),
+            "-" if row.would is None else _words(row.would),
+            "-" if row.was is None else _words(row.was),
+            row.difference or "same",
+        )
+        for row in trial.rows
+    ]
+    print_table(
+        str(path), ("time", "would be done", "was done", "difference"), rows or [("", "nothing", "nothing", "")]
+    )
+    console = Console(highlight=False)
+    for words in trial.unjudged:
+        console.print(f"[yellow]not judged[/]: {escape(words)}", soft_wrap=True)
+    differ = sum(bool(row.difference) for row in trial.rows)
+    differs = f"{differ} {'differs' if differ == 1 else 'differ'}"
+    console.print(f"{counted(len(trial.rows), 'decision')}, {differs}", highlight=False)
+
+
+def _words(answer: Answer) -> str:
+    setting = "" if answer.setting is None else f" {answer.setting:g}"
+    came = f" ({answer.came})" if answer.came else ""
+    verdict = "" if answer.verdict is Verdict.EXECUTE else f" [{answer.verdict.value}]"
+    why = f": {answer.reason}" if answer.verdict is Verdict.REFUSE else ""
+    return f"{answer.policy_id}: {answer.action}{setting} on {len(answer.targets)}{verdict}{came}{why}"
+
+
+def _fields(row: Beside) -> dict[str, Any]:
+    def told(answer: Answer | None) -> dict[str, Any] | None:
+        if answer is None:
+            return None
+        return {
+            "time": iso_utc(answer.time_ns),
+            "policy": answer.policy_id,
+            "action": answer.action,
+            "targets": list(answer.targets),
+            "setting": answer.setting,
+            "verdict": answer.verdict.value,
+            "came": answer.came,
+            "reason": answer.reason,
+        }
+
+    return {"time": iso_utc(row.time_ns), "would": told(row.would), "was": told(row.was)}
+
+
+def _span(since: str | None, until: str | None, *, end_ns: int, first_ns: int) -> tuple[int, int]:
+    start_ns = first_ns if since is None else _time_ns(since, "--since", end_ns)
+    stop_ns = end_ns if until is None else _time_ns(until, "--until", end_ns)
+    if start_ns > stop_ns:
+        found = f"{iso_utc(start_ns)[:19]} lies after {iso_utc(stop_ns)[:19]}"
+        raise ConfigError([Problem(where="--since", line=None, key="", found=found, expected="a time before --until")])
+    return start_ns, stop_ns
+
+
+def _time_ns(text: str, option: str, end_ns: int) -> int:
+    """Read a UTC time, or a duration before the end."""
+    try:
+        return end_ns - round(parse_duration_s(text) * NS_PER_S)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as err:
+        expected = "a UTC time such as 2026-03-01T12:00:00, or a duration before the end such as 7d"
+        raise ConfigError([Problem(where=option, line=None, key="", found=f"got {text!r}", expected=expected)]) from err
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * NS_PER_S)

@@ -1,0 +1,42 @@
+"""The help lists commands without loading them, and says of each what it says of itself."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from railwatch.cli.app import app_for, whole_app
+from railwatch.cli.listing import LISTING
+from railwatch.cli.up import up
+
+# Runs the command line as the script does, then tells which packages of weight it has loaded.
+PROGRAM = """\
+import sys
+from railwatch.cli import main
+try:
+    main()
+except SystemExit:
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    sys.stderr.write(f"{sorted(loaded & {'numpy', 'yaml', 'agent', 'analytics', 'rules'})}")
+"""
+
+
+def test_only_the_command_that_is_asked_for_is_loaded() -> None:
+    assert [command.callback for command in app_for(["up"]).registered_commands] == [up]
+    assert app_for(["up"]).registered_groups == []
+    for words in (["rules", "test"], ["--", "rules", "test"]):
+        assert [group.name for group in app_for(words).registered_groups] == ["rules"]
+
+
+def test_each_is_listed_by_the_first_paragraph_of_its_own_help() -> None:
+    loaded = typer.main.get_group(whole_app()).commands
+    own = {name: " ".join((command.help or "").split("\n\n")[0].split()) for name, command in loaded.items()}
+    assert list(own.items()) == [(one.name, one.summary) for one in LISTING]
+
+
+@pytest.mark.parametrize(("word", "says"), [("--help", "recordings"), ("--version", "railwatch"), ("rles", "'rules'")])
+def test_help_version_and_a_typo_load_no_command(word: str, says: str) -> None:
+    ran = subprocess.run([sys.executable, "-c", PROGRAM, word], capture_output=True, text=True, timeout=60, check=True)
+    assert says in ran.stdout + ran.stderr
+    assert ran.stderr.endswith("[]")
