@@ -42,6 +42,12 @@ class Case:
         return any(own.cause not in STANDING for own in self.active)
 
     @property
+    def over(self) -> bool:
+        """Say whether what was seen is gone: every symptom; where there was none, the fault that stands."""
+        seen = [own for own in self.incident.findings if own.cause not in STANDING] or self.incident.findings
+        return all(own.status is FindingStatus.CLEARED for own in seen)
+
+    @property
     def lead(self) -> Finding:
         """Give the finding that speaks for the case: nearest to the root cause, active, worst, first.
 
@@ -182,6 +188,7 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
         loss_probability=probability,
         hypotheses=judged.hypotheses,
         silence=judged.silence,
+        held=state is IncidentState.MITIGATED and not late,
     )
     return replace(case, incident=incident, late=late, quiet_since_ns=quiet_since_ns)
 

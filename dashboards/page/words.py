@@ -62,9 +62,12 @@ CAUSES: dict[Cause, tuple[str, str]] = {
 
 INCIDENT_STATES: dict[IncidentState, str] = {
     IncidentState.OPEN: "open",
-    IncidentState.MITIGATED: "held down by an action",
+    IncidentState.MITIGATED: "quiet, an action is in force",
     IncidentState.CLOSED: "closed",
 }
+
+# An incident that is mitigated because of an action; it may also have been over before the action came.
+HELD = "held down by an action"
 
 ACTION_STATES: dict[ActionState, str] = {
     ActionState.APPLIED: "in force",
@@ -119,6 +122,17 @@ EVIDENCE = {
     "dips": "Dips",
     "window_s": "Counted over",
     "duration_s": "Duration",
+    "baseline_ohm": "… when it was first seen",
+    "rise_ratio": "… of what it was",
+    "hourly_rise_ratio": "… of its first week",
+    "hourly_rise_low_ratio": "… at least",
+    "hourly_rise_high_ratio": "… at most",
+    "cusum_sd": "Slow drift, in standard deviations",
+    "baseline_open_circuit_v": "… when it was first seen",
+    "current_a": "Mean current",
+    "imbalance_ratio": "Current against its siblings",
+    "joint_extra_w": "Heat in the joint, more than before",
+    "hot_joint_w": "Heat from which a joint gets hot",
     "open_circuit_v": "Voltage without load",
     "open_circuit_low_v": "… at least",
     "open_circuit_high_v": "… at most",
@@ -165,6 +179,7 @@ class Words:
     modes: dict[str, str]
     causes: dict[str, tuple[str, str]]
     incident_states: dict[str, str]
+    held: str
     action_states: dict[str, str]
     in_force: tuple[str, ...]
     events: dict[str, str]
@@ -179,6 +194,7 @@ def words() -> Words:
         modes={str(mode): meaning for mode, meaning in MODES.items()},
         causes={str(cause): both for cause, both in CAUSES.items()},
         incident_states={str(state): word for state, word in INCIDENT_STATES.items()},
+        held=HELD,
         action_states={str(state): word for state, word in ACTION_STATES.items()},
         in_force=tuple(sorted(str(state) for state in IN_FORCE)),
         events={str(kind): word for kind, word in EVENTS.items()},

@@ -1,6 +1,7 @@
 """How commands speak: JSON lines for programs on standard output, words for people, problems on standard error."""
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,9 @@ _NO_TERMINAL_COLUMNS = 10_000
 _LEAST_WRAPPED_COLUMNS, _GAP_COLUMNS = 30, 2
 # own choice: what reads as one line; a longer text ends at the first part that ends after it.
 _BRIEF_CHARACTERS = 160
+# own choice: with time and kind before it, about what a terminal of 100 columns has room for.
+_LINE_CHARACTERS = 60
+_PART_ENDS = re.compile(r"[,;:] | \(")
 # Decisions that say what is to be set; the others are named.
 _CAPS = ("clock_", "power_cap", "power_relax", "power_release", "fan")
 # The beginning of an incident id that agent.guard.foresight gives; a test holds the two together.
@@ -81,18 +85,21 @@ def wide_console() -> Console:
     return console
 
 
-def describe(record: Record) -> str:
-    """Say one record in one line of Rich markup."""
+def describe(record: Record, *, brief: bool = False) -> str:
+    """Say one record in one line of Rich markup; `brief` leaves out all but the beginning of what was found."""
     match record:
         case Finding():
             style = SEVERITY_STYLE[record.severity]
-            return f"[{style}]finding {record.status.value}[/]  {escape(record.summary)}"
+            summary = _beginning(record.summary) if brief else record.summary
+            return f"[{style}]finding {record.status.value}[/]  {escape(summary)}"
         case Incident():
             style = SEVERITY_STYLE[record.severity]
-            summary = escape(_brief(record.summary))
-            return f"[{style}]incident {record.state.value}[/]  {summary}  [dim]{escape(record.id)}[/]"
+            held = "; held down by an action" if record.held else ""
+            summary = f"{_beginning(record.summary)}{held}" if brief else _brief(record.summary)
+            return f"[{style}]incident {record.state.value}[/]  {escape(summary)}  [dim]{escape(record.id)}[/]"
         case Decision():
-            reason = record.reason if record.action.startswith(_CAPS) else f"{record.action}: {_brief(record.reason)}"
+            told = _beginning(record.reason) if brief else _brief(record.reason)
+            reason = record.reason if record.action.startswith(_CAPS) else f"{record.action}: {told}"
             return f"[magenta]decision {record.verdict.value}[/]  {escape(reason)}  [dim]rule {record.rule}[/]"
         case Action():
             return _described_action(record)
@@ -106,6 +113,12 @@ def _brief(text: str) -> str:
     """Cut a text of findings at the first semicolon after some length; the findings keep all of it."""
     end = text.find(";", _BRIEF_CHARACTERS)
     return text if end < 0 else f"{text[:end]} ..."
+
+
+def _beginning(text: str) -> str:
+    """Cut a text of findings where its first part ends that makes a line."""
+    end = _PART_ENDS.search(text, _LINE_CHARACTERS)
+    return text if end is None else f"{text[: end.start()]} ..."
 
 
 def _described_action(action: Action) -> str:

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,14 +19,14 @@ from railwatch import __version__
 from railwatch.cli.output import describe, print_json
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
-from railwatch.pipeline import policies_of
+from railwatch.policies import policies_of
 from railwatch.run import DEFAULT_NODE, DEFAULT_SCENARIO, NodeRun, Wanted
 from rules.policy import ActionClass
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from telemetry.clock import Clock, SystemClock, iso_utc
 from telemetry.durations import format_duration, parse_duration_s
-from telemetry.records import Action, ActionState, Event, Incident, Mode, Record, to_json
+from telemetry.records import IN_FORCE, Action, ActionState, Event, Incident, Mode, Record, to_json
 
 # How often the records are looked at for the terminal: what people read as at once.
 LOOK_S = 0.1
@@ -33,7 +34,6 @@ LOOK_S = 0.1
 LONG_S = 3600.0
 # own choice: a stop that takes longer says what it waits for.
 STOPPING_SAY_S = 3.0
-IN_FORCE = (ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED, ActionState.EXPIRED)
 
 
 def seconds(text: str) -> float:
@@ -155,6 +155,9 @@ def _told_what_takes_long(run: NodeRun, teller: "_Teller", *, after_s: float = S
         thread.join()
 
 
+_told = partial(describe, brief=True)
+
+
 class _Teller:
     """Says what happens: JSON lines for programs, words for people, and counts for the summary."""
 
@@ -187,14 +190,14 @@ class _Teller:
             return
         # What happens to several GPUs alike in one moment is one line, and an incident that reads the same is no news.
         news = [record for record in told if not isinstance(record, Incident) or self._is_news(record)]
-        for words, same in groupby(news, key=describe):
+        for words, same in groupby(news, key=_told):
             alike = list(same)
             stamp = iso_utc(alike[0].time_ns)[11:19]
             times = f"  [dim]({len(alike)} GPUs)[/]" if len(alike) > 1 else ""
             self._console.print(f"[dim]{stamp}[/]  {words}{times}", soft_wrap=True)
 
     def _is_news(self, incident: Incident) -> bool:
-        words = describe(incident)
+        words = _told(incident)
         known = self._told.get(incident.id) == words
         self._told[incident.id] = words
         return not known

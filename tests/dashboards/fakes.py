@@ -113,6 +113,7 @@ class FakeSource:
     story: Story = field(default_factory=Story)
     simulated: bool = True
     mode: Mode = Mode.ENFORCE
+    held: bool = True
     store: StoreStatus = field(default_factory=lambda: StoreStatus(name="embedded store", state=StoreState.EMBEDDED))
     keeps_s: float = 600.0
     failing: bool = False
@@ -289,6 +290,7 @@ class FakeSource:
             impact_gpu_hours=1.4,
             summary=finding.summary,
             findings=(finding,),
+            held=state is IncidentState.MITIGATED and self.held,
         )
 
     def _decision(self) -> Decision:

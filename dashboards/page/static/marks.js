@@ -39,7 +39,16 @@ export function markLines(startMs, endMs, colour) {
       mark(nsToMs(action.time_ns), action.state, colour("accent"), "dotted", "left");
     }
   }
-  return withRoom([...found.values()], (endMs - startMs) * 0.3);
+  return withRoom(thinned([...found.values()], (endMs - startMs) * 0.05), (endMs - startMs) * 0.3);
+}
+
+/** Of caps close to each other only the first and the last have a line: the curve itself is what is to be seen. */
+function thinned(marks, nearMs) {
+  const caps = marks.filter((one) => one.name.startsWith("cap ")).sort((one, other) => one.xAxis - other.xAxis);
+  const between = caps.filter(
+    (one, index) => one.xAxis - caps[index - 1]?.xAxis < nearMs && caps[index + 1]?.xAxis - one.xAxis < nearMs,
+  );
+  return marks.filter((one) => !between.includes(one));
 }
 
 /** Of labels that would cover each other, the newest stays: several caps in a row are read as the last one. */

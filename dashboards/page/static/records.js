@@ -14,6 +14,8 @@ const inForce = (action) => state.words.in_force.includes(action.state);
 const titleOf = (incident) => state.words.causes[incident.cause]?.[0] ?? humanised(incident.cause);
 const knobOf = (action) => state.words.knobs[action.knob] ?? humanised(action.knob);
 
+const stateOf = (incident) => (incident.held ? state.words.held : (state.words.incident_states[incident.state] ?? incident.state));
+
 /** A stamp that shows local time and tells UTC to who asks. */
 const stamp = (ns) =>
   element(
@@ -56,9 +58,9 @@ function incidentCard(incident) {
       {},
       element("h3", {}, titleOf(incident)),
       element("span", { class: "badge severity" }, incident.severity),
-      element("span", { class: "badge" }, state.words.incident_states[incident.state] ?? incident.state),
+      element("span", { class: "badge" }, stateOf(incident)),
     ),
-    element("p", { class: "summary" }, incident.summary),
+    summaryOf(incident.summary),
     element("p", { class: "dim" }, state.words.causes[incident.cause]?.[1] ?? ""),
     likely(incident),
     finding?.evidence.length ? evidenceTable(finding.evidence) : null,
@@ -72,6 +74,13 @@ function incidentCard(incident) {
       incident.impact_gpu_hours ? ` · about ${incident.impact_gpu_hours.toPrecision(2)} GPU-hours at stake` : "",
     ),
   );
+}
+
+/** The first part of a summary is what to read; the rest are its particulars. */
+function summaryOf(summary) {
+  const end = summary.indexOf("; ");
+  if (end < 0) return element("p", { class: "summary" }, element("strong", {}, summary));
+  return element("p", { class: "summary" }, element("strong", {}, summary.slice(0, end)), summary.slice(end));
 }
 
 /** The three likeliest answers to what is wrong, and who asked for quiet. */

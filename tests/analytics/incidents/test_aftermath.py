@@ -6,7 +6,7 @@ import pytest
 
 from analytics.incidents.aftermath import FOLLOWS_S, LEADS_S
 from telemetry.records import Cause, Evidence, Finding, IncidentState, Severity
-from tests.analytics.incidents.test_book import GPUS, Told, cleared, finding
+from tests.analytics.incidents.told import GPUS, Told, cleared, finding
 
 LOST = finding(Cause.GPU_LOST, GPUS[2], at_s=100.0, severity=Severity.CRITICAL)
 

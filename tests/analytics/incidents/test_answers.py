@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from analytics.incidents.book import BookSettings, IncidentBook
+from analytics.incidents.book import IncidentBook
+from analytics.incidents.book_settings import BookSettings
 from analytics.incidents.impact import at_stake_gpu_hours, loss_probability, severity_of, urgency
 from analytics.incidents.silence import Silence
 from telemetry.entities import Entity, EntityKind, Topology
@@ -22,7 +23,7 @@ from telemetry.records import (
     from_json,
     to_json,
 )
-from tests.analytics.incidents.test_book import GPUS, SAG, Told, at, cleared, finding
+from tests.analytics.incidents.told import GPUS, SAG, Told, at, cleared, finding
 from tests.analytics.scenes import START_NS, event_of, fleet_of, node_of
 
 START = datetime.fromtimestamp(START_NS / 1e9, tz=UTC)

@@ -5,84 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.incidents.book import BookSettings, IncidentBook
-from telemetry.clock import NS_PER_S
-from telemetry.entities import Topology
-from telemetry.records import Cause, Evidence, Finding, FindingStatus, Incident, IncidentState, Severity
-from tests.analytics.scenes import START_NS, fleet_of, node_of
-
-TOPOLOGY = node_of(4, 2)
-DETECTOR = {
-    Cause.SUPPLY_SAG: "rail_sag",
-    Cause.POWER_BRAKE: "power_brake",
-    Cause.HW_SLOWDOWN: "hw_slowdown",
-    Cause.THERMAL_INTERFACE: "hotter_than_siblings",
-    Cause.THERMAL_MARGIN: "thermal_margin",
-    Cause.GPU_LOST: "gpu_lost",
-    Cause.GPU_ERROR: "gpu_errors.xid.48",
-    Cause.SENSOR_LOST: "gpu_sensor_lost",
-    Cause.FABRIC_ERROR: "gpu_errors.xid.74",
-    Cause.SUPPLY_LOST: "source_resistance",
-    Cause.JOINT_AGEING: "source_resistance",
-    Cause.SUPPLY_OVERLOAD: "supply_headroom",
-    Cause.SYNCHRONOUS_OVERLOAD: "supply_headroom",
-}
-
-
-def at(seconds: float) -> int:
-    return START_NS + round(seconds * NS_PER_S)
-
-
-def finding(
-    cause: Cause,
-    entity_id: str,
-    *,
-    at_s: float = 0.0,
-    since_s: float | None = None,
-    status: FindingStatus = FindingStatus.RAISED,
-    severity: Severity = Severity.WARNING,
-    detector: str | None = None,
-) -> Finding:
-    since_ns, name = at(at_s if since_s is None else since_s), detector or DETECTOR[cause]
-    return Finding(
-        id=f"{name}:{entity_id}:{since_ns}",
-        time_ns=at(at_s),
-        since_ns=since_ns,
-        detector=name,
-        cause=cause,
-        entity_id=entity_id,
-        status=status,
-        severity=severity,
-        score=0.5,
-        summary=f"{cause} on {entity_id}",
-        evidence=(Evidence(name="minimum_v", value=11.3, unit="V"),),
-    )
-
-
-def cleared(one: Finding, *, at_s: float) -> Finding:
-    return replace(one, time_ns=at(at_s), status=FindingStatus.CLEARED)
-
-
-SAG = finding(Cause.SUPPLY_SAG, "supply:psu0")
-GPUS = [f"gpu:GPU-{number}" for number in range(4)]
-
-
-class Told:
-    """A book, and the newest record of every incident that it gave."""
-
-    def __init__(self, book: IncidentBook | None = None, topology: Topology = TOPOLOGY) -> None:
-        self.book = book or IncidentBook()
-        self.topology = topology
-        self.newest: dict[str, Incident] = {}
-
-    def step(self, *findings: Finding, at_s: float = 0.0) -> tuple[Incident, ...]:
-        out = self.book.step(findings, at(at_s), self.topology)
-        self.newest |= {incident.id: incident for incident in out}
-        return out
-
-    @property
-    def open(self) -> list[Incident]:
-        return [incident for incident in self.newest.values() if incident.state is not IncidentState.CLOSED]
+from analytics.incidents.book import IncidentBook
+from analytics.incidents.book_settings import BookSettings
+from telemetry.records import Cause, Finding, FindingStatus, IncidentState, Severity
+from tests.analytics.incidents.told import GPUS, SAG, Told, at, cleared, finding
+from tests.analytics.scenes import fleet_of, node_of
 
 
 def test_a_finding_opens_an_incident_that_closes_once_after_its_quiet_time() -> None:
@@ -108,6 +35,22 @@ def test_a_symptom_that_an_action_holds_down_is_mitigated_and_never_closes_while
     told.book.note_claim(opened.id, in_force=False, now_ns=at(5000))
     assert told.step(at_s=5059) == ()
     assert told.step(at_s=5060)[0].state is IncidentState.CLOSED
+
+
+def test_a_joint_that_ages_is_held_down_by_the_cap_that_came_before_any_sag() -> None:
+    told = Told()
+    (opened,) = told.step(finding(Cause.JOINT_AGEING, SAG.entity_id))
+    (held,) = told.book.note_claim(opened.id, in_force=True, now_ns=at(1))
+    assert (held.state, held.held) == (IncidentState.MITIGATED, True)
+    assert "held down by an action" in held.summary
+    (open_again,) = told.book.note_claim(opened.id, in_force=False, now_ns=at(2))
+    assert (open_again.state, open_again.held) == (IncidentState.OPEN, False)
+    # A sag on it that was over before the next cap is credited to none.
+    told.step(SAG, at_s=3)
+    told.step(cleared(SAG, at_s=20), at_s=20)
+    (late,) = told.book.note_claim(opened.id, in_force=True, now_ns=at(30))
+    assert (late.state, late.held) == (IncidentState.MITIGATED, False)
+    assert "it was over before an action came into force" in late.summary
 
 
 def test_what_was_over_before_an_action_is_not_held_down_by_it_until_it_comes_back_under_it() -> None:

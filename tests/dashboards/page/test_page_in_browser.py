@@ -128,6 +128,15 @@ def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen(bro
         assert complaints(browser) == []
 
 
+def test_the_badge_credits_no_action_with_what_was_over_before_it(browser: WebDriver) -> None:
+    source = node(up_s=300)
+    source.held = False
+    with page_of(source, echarts=echarts_dir()) as url:
+        open_page(browser, url)
+        see(browser, "#incidents .badge", "quiet, an action is in force")
+        assert "held down" not in text(browser, "#incidents")
+
+
 def test_values_turn_unknown_when_the_sampler_dies_and_come_back(browser: WebDriver) -> None:
     source = node(up_s=20)
     with page_of(source, echarts=echarts_dir()) as url:
