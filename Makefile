@@ -29,8 +29,9 @@ else
 	$(BIN)/python -m pytest -m "alone and not soak"
 endif
 
-soak: $(STAMP) ## the slow tests that make test leaves out
+soak: $(STAMP) ## the slow tests that make test leaves out, and the properties with other examples
 	$(BIN)/python -m pytest -m soak --numprocesses auto
+	$(BIN)/python -m pytest -m "hypothesis and not soak" --numprocesses auto --hypothesis-profile explore
 
 check: $(STAMP) ## format, lint, types, import contracts, generated references
 	$(BIN)/ruff format --check .

@@ -22,7 +22,7 @@ import urllib3
 
 from tests.services import free_port, require
 
-START_LIMIT_S = 30.0
+START_LIMIT_S = 60.0
 POLL_S = 0.05
 
 _INFLUXD_CONFIG = """\
@@ -74,7 +74,7 @@ class Server:
         """
         headers = {} if auth is None else urllib3.make_headers(basic_auth=auth)
         series: list[dict[str, Any]] = []
-        for _ in range(int(5 / POLL_S)):
+        for _ in range(int(60 / POLL_S)):
             for path, fields in (("/internal/force_flush", {}), ("/api/v1/export", {"match[]": match})):
                 answer = urllib3.request(
                     "GET", self.url + path, fields=fields, headers=headers, timeout=20, retries=False

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from agent.responding.journal import WorkJournal
 from agent.responding.work import Hold, token_of
@@ -19,6 +21,7 @@ from railwatch.session import DriverKind, Session, responder_folder, said_in
 from telemetry.clock import SystemClock
 from telemetry.journal import JournalWriter
 from telemetry.records import Action, Decision, Mode, Verdict
+from tests.waiting import wait_for
 
 PATIENCE_S = 60.0
 # Answers as scontrol does for one node, whose state lies in a file; it takes its time, so that a kill finds it at work.
@@ -138,7 +141,7 @@ class Run:
             "actuators": {
                 "drain": ["slurm"],
                 "slurm": {"node": "box", "folder": str(folder)},
-                "hooks": {"tell": {"command": [str(folder / "program")], "timeout": "5s"}},
+                "hooks": {"tell": {"command": [str(folder / "program")], "timeout": "60s"}},
                 "checkpoints": {"train": {"file": str(folder / "asked")}},
             },
             **sections,
@@ -219,6 +222,11 @@ class Run:
             said_in(self.session.responder_status_path).get("waiting") == 0
         )
 
+    def until_quiet(self) -> None:
+        """Wait until what a process that was killed had started has ended."""
+        a_moment(0.1)  # one that is being started shows its program only then
+        wait_for(lambda: not any(str(self.folder / "scontrol") in words for words in _command_lines()))
+
     def told(self) -> list[Action]:
         """Give what the responder told, each once."""
         told = [one for one in self.session.journal_reader("responder").read() if isinstance(one, Action)]
@@ -239,6 +247,12 @@ class Run:
         held = journal.holds("slurm_drain")
         journal.close()
         return held
+
+
+def _command_lines() -> Iterator[list[str]]:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            yield process.cmdline()
 
 
 def token_for(decision: Decision) -> str:

@@ -122,7 +122,7 @@ class Node:
         return Session.load(self.run_dir)
 
     def api(self, path: str) -> Any:
-        answer = urllib3.request("GET", f"{self.url}/api/v1/{path}", timeout=5, retries=False)
+        answer = urllib3.request("GET", f"{self.url}/api/v1/{path}", timeout=30, retries=False)
         assert answer.status == 200, answer.data
         return json.loads(answer.data)
 
@@ -143,7 +143,7 @@ class Node:
         """Wait until it ended by itself; gives its exit status, once everything it said is read."""
         status = self.process.wait(within_s)
         for reader in self._readers:
-            reader.join(5.0)
+            reader.join(30.0)
         return status
 
     def leftovers(self) -> list[str]:
@@ -304,4 +304,4 @@ class LiveStream:
     def close(self) -> None:
         """Stop reading; the next message, at most a fifth of a second away, ends the thread."""
         self._enough.set()
-        self._thread.join(5.0)
+        self._thread.join(30.0)

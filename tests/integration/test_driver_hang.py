@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 # Every call takes an hour.
 HANG = ("*", ALL_GPUS, 0, 3_600_000_000)
 # A driver that hangs counts as dead after ten deadlines, and ten seconds at least.
-CONFIG = "sampling: {deadline: 300ms}\n"
+CONFIG = "sampling: {deadline: 1s}\n"
 
 
 @contextmanager
@@ -64,8 +64,8 @@ def test_sampling_goes_on_without_a_driver_that_hangs_and_with_it_once_it_is_bac
                 what="another does without it",
             )
             without_s = clock.monotonic_s() - hung_s
-            assert state_of(node, "supply").startswith("working")
-            assert state_of(node, "gpu_bus").startswith("working")
+            for other in ("supply", "gpu_bus"):
+                node.until(lambda: state_of(node, other).startswith("working"), what=other)  # noqa: B023 -- called in this turn alone
             incident = node.line(type="incident", state="open")
             assert "no reading of power_w" in incident["summary"]
         back_s = clock.monotonic_s()

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 import urllib3
 
+from railwatch.cli import actions
 from simulator.driver.state import StateFile
+from telemetry.errors import EnvironmentLacksError
 from tests.integration.running import PATIENCE_S, Node, environment, node_up, quick_sag, railwatch
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -84,6 +86,8 @@ def test_a_cap_in_force_is_released_when_the_supervisor_is_killed(capped: Capped
     assert capped.clocks.capped_mhz() == NO_CAPS
     journal = (node.data_dir / "journal" / "actuator.jsonl").read_text()
     assert journal.count('"state":"released"') >= GPUS
+    with pytest.raises(EnvironmentLacksError, match="that run ended; its knobs: those of its simulated GPUs, gone"):
+        actions.verify(data_dir=node.data_dir)
 
 
 def test_after_the_supervisor_was_killed_the_next_run_starts_on_the_same_data(capped: Capped) -> None:

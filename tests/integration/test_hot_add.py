@@ -41,7 +41,7 @@ class Plant:
 
     def end(self) -> None:
         self._stop.set()
-        self._thread.join(5.0)
+        self._thread.join(60.0)
         self.server.close()
 
 

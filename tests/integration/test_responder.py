@@ -33,7 +33,7 @@ def kill_at_random(folder: Path, *, times: int, seed: int) -> None:
                 run.decide("drain_release", incident=f"i-{number - 1}")
             a_moment(chance.uniform(0.0, LONGEST_S))
             processes.kill()
-            a_moment(0.1)  # what it had started ends
+            run.until_quiet()
             assert not run.is_drained() or run.holds(), f"after kill {number} a drain stands that nobody claims"
         processes.start()
         run.until_done(processes)

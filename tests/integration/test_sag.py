@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from agent.guard.foresight import is_reflex
+from rules.loading import builtin_policy_files
 from simulator.driver.state import StateFile
 from telemetry.entities import EntityKind
 from telemetry.store.embedded import EmbeddedReader
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 LIMIT_V = 11.40  # ATX12V design guides: the lowest voltage in range at the load's end
 SM_CLOCK = 1  # NVML_CLOCK_SM, nvml.h
 UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+CAPS_OF_SUPPLY = ("joint-ageing-clock-cap", "supply-sag-clock-cap")
 # Every GPU gets its own action record, so the order is that of the first of each kind.
 LOOP = ["finding", "incident", "decision", "action", "outcome"]
 
@@ -44,7 +46,7 @@ class SagRun:
 def sag(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SagRun]:
     folder = tmp_path_factory.mktemp("sag")
     # Late enough to look at the driver before the cap, on a slow machine too.
-    with node_up(folder / "data", *quick_sag(folder, at_s=15)) as node:
+    with node_up(folder / "data", "--config", _for_the_job(folder), *quick_sag(folder, at_s=15)) as node:
         assert node.url
         session = node.session
         assert session.state_file is not None
@@ -64,6 +66,18 @@ def sag(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SagRun]:
             requests["after"] = _requests(state)
         state.close()
         yield SagRun(node=node, status=status, app_clocks_mhz=clocks, requests=requests)
+
+
+def _for_the_job(folder: Path) -> str:
+    """Write a site's policies: those that cap for a supply, for all GPUs of the job in place of those of the supply."""
+    rules, config = folder / "rules", folder / "railwatch.yaml"
+    rules.mkdir()
+    for path in builtin_policy_files():
+        if path.stem in CAPS_OF_SUPPLY:
+            text = path.read_text(encoding="utf-8")
+            (rules / path.name).write_text(text.replace("all_gpus_of_supply", "all_gpus_of_job"), encoding="utf-8")
+    config.write_text(json.dumps({"rules": {"dirs": [str(rules)]}}), encoding="utf-8")
+    return str(config)
 
 
 def _app_clocks_mhz(nvml: RemoteNvml, handles: list[dict[str, str]]) -> list[int]:
@@ -105,6 +119,8 @@ def test_a_finding_leads_to_an_incident_a_decision_an_action_and_an_outcome(sag:
     assert {*incident["affected"]} & {"supply:psu0", "supply:psu1"} == {*incident["affected"]} != set()
     decision = first(sag.lines, type="decision", id=firsts["action"]["decision_id"])
     assert decision["verdict"] == "execute"
+    # The process list of the driver and /proc told whose processes are on the GPUs.
+    assert "for the job slurm:1000 on gpu0, gpu1, gpu2, gpu3" in decision["reason"]
     for line in (decision, firsts["action"], firsts["outcome"]):
         assert line["incident_id"] == incident["id"]
 

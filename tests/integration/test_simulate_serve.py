@@ -143,7 +143,7 @@ def test_every_program_reads_the_same_node_at_the_same_time_as_the_agent(node_fi
         gpustat = json.loads(node.run("gpustat", "--json"))["gpus"]
         nvitop = node.run("nvitop", "-1")
         ipmi = numbers_of_ipmi(node.ipmitool("sdr", "list"))
-        client = redfish.redfish_client(base_url=address, timeout=10, max_retry=2)
+        client = redfish.redfish_client(base_url=address, timeout=60, max_retry=2)
         power = client.get("/redfish/v1/Chassis/1/Power").dict
         rail = client.get("/redfish/v1/Chassis/1/Sensors/P12V").dict
         again = numbers_of_ipmi(node.ipmitool("sdr", "list"))

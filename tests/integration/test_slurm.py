@@ -19,7 +19,7 @@ from tests.agent.fakes import FakeClock
 from tests.agent.responding.rig import TOKEN, decision
 from tests.slurm import NODE, Slurm, slurm
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 CLOCK = SystemClock()
 
 

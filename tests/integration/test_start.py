@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.running import LiveStream, node_up
 
-pytestmark = [pytest.mark.integration, pytest.mark.alone, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.integration, pytest.mark.alone, pytest.mark.timeout(300)]
 
 
 def test_live_values_are_on_the_page_within_half_a_minute_of_the_start(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_every_update_that_was_kept_is_in_victoria_metrics_once(victoria: Stored
     total = sum(len(values) for values in wanted.values())
     auth = "writer:of-samples"
     found: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
-    for _ in range(20):
+    for _ in range(240):
         found = {}
         for series in victoria.server.export('{__name__=~"(gpu|supply)_.+",simulated="true"}', auth=auth):
             metric = series["metric"]

@@ -15,14 +15,14 @@ from telemetry.errors import EnvironmentLacksError
 
 MODULE = "tests.railwatch.children"
 CLOCK = SystemClock()
-ENDS_BY_ITSELF_S = 60.0
+ENDS_BY_ITSELF_S = 110.0
 
 
 def nap(seconds: float) -> None:
     CLOCK.sleep_until(CLOCK.monotonic_s() + seconds)
 
 
-def spec(how: str, *, name: str = "child", start_timeout_s: float = 10.0, stop_timeout_s: float = 5.0) -> ChildSpec:
+def spec(how: str, *, name: str = "child", start_timeout_s: float = 60.0, stop_timeout_s: float = 60.0) -> ChildSpec:
     environ = os.environ | {"CHILD": how}
     return ChildSpec(
         name=name, module=MODULE, environ=environ, start_timeout_s=start_timeout_s, stop_timeout_s=stop_timeout_s

@@ -53,14 +53,14 @@ def served(tmp_path: Path) -> Iterator[tuple[FakeKnob, ActuatorClient, Path]]:
         kwargs={"settings": ActuatorSettings(), "run_id": "boot", "stop": stop, "ready": ready.set},
     )
     thread.start()
-    assert ready.wait(5.0)
+    assert ready.wait(60.0)
     config = tmp_path / "railwatch.yaml"
     config.write_text(f"data_dir: {tmp_path / 'data'}\nactions: {{socket: {path}}}\n")
-    client = ActuatorClient(path)
+    client = ActuatorClient(path, timeout_s=60.0)
     yield knob, client, config
     client.close()
     stop.set()
-    thread.join(5.0)
+    thread.join(60.0)
 
 
 def test_verify_says_where_a_knob_stands_elsewhere_with_status_1(

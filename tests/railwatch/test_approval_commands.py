@@ -37,7 +37,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
     guard.start()
     yield run
     stop.set()
-    guard.join(5.0)
+    guard.join(60.0)
     shutil.rmtree(run_dir, ignore_errors=True)
 
 

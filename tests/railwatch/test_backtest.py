@@ -1,28 +1,17 @@
 import csv
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from railwatch.cli import main
 from telemetry.frames import FloatArray
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.railwatch.command_line import Run, command_line
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["railwatch", "backtest", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
+    return command_line(monkeypatch, capsys, "backtest")
 
 
 def values(rows: int = 2000) -> FloatArray:

@@ -1,28 +1,14 @@
 import gzip
 import io
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from agent.guard.step_log import TABLE as STEPS
-from railwatch.cli import main
-from railwatch.cli.app import app_for
 from railwatch.cli.output import print_table
-from railwatch.cli.up import up
-from telemetry.clock import NS_PER_S
-from telemetry.entities import Entity, EntityKind, Topology
-from telemetry.frames import Frame, TableSpec
-from telemetry.recording import RecordingMeta, write_recording
-from tests.analytics.scenes import event_of
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.railwatch.command_line import Run, objects
 
 KERNEL_LOG = """\
 [    1.0] Linux version 6.1.0
@@ -30,24 +16,6 @@ KERNEL_LOG = """\
 [   12.4] NVRM: Xid (PCI:0000:3b:00): banana
 [   12.5] nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 28 sourcetrack timeout error (First)
 """
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["railwatch", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    for variable in [name for name in os.environ if name.startswith("RAILWATCH_")]:
-        monkeypatch.delenv(variable)
-    return call
-
-
-def objects(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -86,13 +54,6 @@ def test_a_command_without_its_subcommand_shows_its_help(run: Run) -> None:
     status, out, err = run("incidents")
     assert status == 2
     assert "List incidents, newest first" in out + err
-
-
-def test_only_the_command_that_is_asked_for_is_loaded() -> None:
-    assert [command.callback for command in app_for(["up"]).registered_commands] == [up]
-    assert app_for(["up"]).registered_groups == []
-    assert [group.name for group in app_for(["rules", "test"]).registered_groups] == ["rules"]
-    assert len(app_for([]).registered_groups) == len(app_for(["nonsense"]).registered_groups) > 5
 
 
 def test_the_version_is_shown(run: Run) -> None:
@@ -175,6 +136,26 @@ def test_a_configuration_is_checked_with_every_problem(run: Run, tmp_path: Path)
     assert run("config", "check", str(path))[0] == 0
 
 
+def test_a_hook_whose_program_cannot_be_started_is_a_warning_in_one_line(run: Run, tmp_path: Path) -> None:
+    path, plain = tmp_path / "railwatch.yaml", tmp_path / "plain"
+    plain.write_text("no program")
+    path.write_text(
+        "actuators:\n  hooks:\n    gone:\n      command: [/nowhere/page, -v]\n"
+        f"    plain:\n      command: [{plain}]\n    good:\n      command: [{sys.executable}]\n"
+    )
+    status, out, err = run("config", "check", str(path))
+    assert (status, out) == (0, f"{path}: 2 warnings\n")
+    assert [line.split(";")[0] for line in err.splitlines()] == [
+        f"{path}:4: actuators.hooks.gone.command: warning: /nowhere/page: No such file or directory",
+        f"{path}:6: actuators.hooks.plain.command: warning: {plain} is no program that may be run",
+    ]
+    status, out, _ = run("config", "check", str(path), "--json")
+    *warnings, verdict = objects(out)
+    assert status == 0
+    assert [fields["line"] for fields in warnings] == [4, 6]
+    assert (verdict["ok"], verdict["warnings"]) == (True, 2)
+
+
 def test_the_configuration_in_force_is_shown_without_secrets(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILWATCH_STORE__PASSWORD", "hunter2hunter2")
     monkeypatch.setenv("RAILWATCH_SAMPLING__FAST_HZ", "50")
@@ -231,128 +212,6 @@ def test_doctor_on_a_machine_without_gpu_says_what_is_missing(
     assert rows["source", "gpu_fast"]["state"] == "missing"
     assert rows["source", "gpu_fast"]["how_to_get"]
     assert rows["source", "node"]["state"] == "working"
-
-
-def sagging_recording(path: Path) -> None:
-    """Forty seconds of a supply whose load steps each second; from half time on it sags below 11.40 V."""
-    supply = Entity(kind=EntityKind.SUPPLY, key="psu0", name="psu0")
-    spec = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=(supply,), signals=("voltage_v", "current_a"))
-    time_s = np.arange(0, 40, 0.05)
-    current_a = np.where(time_s % 1 < 0.7, 80.0, 40.0)
-    resistance_ohm = np.where(time_s < 20, 0.005, 0.014)
-    values = np.stack([12.3 - resistance_ohm * current_a, current_a], axis=1)[:, np.newaxis, :]
-    frame = Frame(
-        spec=spec,
-        time_ns=1_700_000_000_000_000_000 + (time_s * 1e9).astype(np.int64),
-        values=values,
-        fresh=np.ones(values.shape, dtype=bool),
-    )
-    write_recording(
-        path, [frame], topology=Topology(entities=(supply,)), meta=RecordingMeta(node="box", simulated=True)
-    )
-
-
-@pytest.mark.parametrize("name", ["sag.parquet", "sag.csv"])
-def test_a_recording_is_replayed_the_same_every_time(run: Run, tmp_path: Path, name: str) -> None:
-    sagging_recording(tmp_path / name)
-    status, first, _ = run("replay", str(tmp_path / name), "--json")
-    assert status == 0
-    assert run("replay", str(tmp_path / name), "--json")[1] == first
-    records = objects(first)
-    finding = next(record for record in records if record["type"] == "finding")
-    assert (finding["cause"], finding["entity_id"]) == ("supply_sag", "supply:psu0")
-    assert 19.9e9 < finding["time_ns"] - 1_700_000_000e9 < 21.5e9
-    assert {"incident", "decision"} <= {record["type"] for record in records}
-
-
-def test_a_foreign_table_in_long_form_is_replayed_too(run: Run, tmp_path: Path) -> None:
-    rows = ["time_ns,kind,entity,signal,value"]
-    for tick in range(200):
-        stamp = 1_700_000_000_000_000_000 + tick * 50_000_000
-        volts = 12.0 if tick < 100 else 11.2
-        rows.append(f"{stamp},supply,psu0,voltage_v,{volts + tick % 3 * 0.001:.3f}")
-    path = tmp_path / "foreign.csv"
-    path.write_text("\n".join(rows) + "\n")
-    status, out, _ = run("replay", str(path), "--json")
-    assert status == 0
-    assert [record["type"] for record in objects(out)][:2] == ["finding", "incident"]
-
-
-BOX = Entity(kind=EntityKind.NODE, key="box", name="box")
-PSU = Entity(kind=EntityKind.SUPPLY, key="psu0", name="psu0")
-BEGUN_NS = 1_700_000_000_000_000_000
-
-
-def rows_of(spec: TableSpec, values: list[list[float]]) -> Frame:
-    """Give a row every 50 ms with these values of the table's one entity."""
-    cells = np.array(values)[:, None, :]
-    times = BEGUN_NS + 50_000_000 * np.arange(len(values))
-    return Frame(spec=spec, time_ns=times, values=cells, fresh=np.ones(cells.shape, dtype=np.bool_))
-
-
-def test_a_recording_across_a_new_start_of_the_guard_is_judged_to_its_end(run: Run, tmp_path: Path) -> None:
-    supply = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=(PSU,), signals=("voltage_v",))
-    agent = Entity(kind=EntityKind.AGENT, key="box", name="box")
-    steps = TableSpec(name=STEPS, kind=EntityKind.AGENT, entities=(agent,), signals=("next_supply", "events"))
-    volts = [[(12.0 if tick < 200 else 11.2) + tick % 3 * 0.001] for tick in range(400)]
-    counted = [[float(tick % 150 + 1), 0.0] for tick in range(400)]  # twice another ring begins to count
-    write_recording(
-        tmp_path / "anew.parquet",
-        [rows_of(supply, volts), rows_of(steps, counted)],
-        topology=Topology(entities=(BOX, PSU), edges=((BOX.id, PSU.id),)),
-        meta=RecordingMeta(node="box", simulated=True, about={"first_rows": {"supply": 0, STEPS: 0}}),
-    )
-    status, out, err = run("replay", str(tmp_path / "anew.parquet"), "--json")
-    assert status == 0, err
-    assert [record["cause"] for record in objects(out) if record["type"] == "finding"][:1] == ["supply_sag"]
-
-
-def test_what_a_recording_lacks_is_shown(run: Run, tmp_path: Path) -> None:
-    supply = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=(PSU,), signals=("voltage_v",))
-    for name, about in (("whole", {}), ("lacks", {"ring_rows_lost": 12, "cut_s": 3.5})):
-        write_recording(
-            tmp_path / f"{name}.parquet",
-            [rows_of(supply, [[12.0], [12.1]])],
-            topology=Topology(entities=(BOX, PSU), edges=((BOX.id, PSU.id),)),
-            meta=RecordingMeta(node="box", simulated=True, about=about),
-        )
-    _, whole, _ = run("recordings", "show", str(tmp_path / "whole.parquet"))
-    _, lacks, _ = run("recordings", "show", str(tmp_path / "lacks.parquet"))
-    said = [line for line in lacks.splitlines() if "12 rows were overwritten" in line or "first 3.5 s" in line]
-    assert len(said) == len(lacks.splitlines()) - len(whole.splitlines()) == 2
-
-
-def test_an_event_that_was_told_after_the_last_row_is_replayed(run: Run, tmp_path: Path) -> None:
-    supply = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=(PSU,), signals=("voltage_v",))
-    told = event_of(at_s=61.0)
-    assert told.time_ns > BEGUN_NS + 60 * NS_PER_S
-    write_recording(
-        tmp_path / "silent.parquet",
-        [rows_of(supply, [[12.0], [12.1]])],
-        topology=Topology(entities=(BOX, PSU), edges=((BOX.id, PSU.id),)),
-        meta=RecordingMeta(node="box", simulated=True),
-        records=[told],
-    )
-    status, out, err = run("replay", str(tmp_path / "silent.parquet"), "--json")
-    assert status == 0, err
-    assert [record["id"] for record in objects(out) if record["type"] == "event"] == [told.id]
-
-
-def test_replay_can_decide_by_other_rules(run: Run, tmp_path: Path) -> None:
-    sagging_recording(tmp_path / "sag.parquet")
-    rules = tmp_path / "rules"
-    rules.mkdir()
-    (rules / "tell.yaml").write_text(
-        "id: tell-me\nstatus: experimental\nwhy: to know\nsource: [a person]\nwhen: incident.cause == 'supply_sag'\n"
-        "then: {action: notify, cooldown: 1m}\n"
-        "cases:\n"
-        "  - {name: tells, incident: {cause: supply_sag, severity: warning, entity_kind: supply},"
-        " expect: {action: notify}}\n"
-        "  - {name: quiet, incident: {cause: gpu_lost, severity: warning, entity_kind: gpu}, expect: none}\n"
-    )
-    status, out, err = run("replay", str(tmp_path / "sag.parquet"), "--rules", str(rules), "--json")
-    assert status == 0, err
-    assert {record["rule"] for record in objects(out) if record["type"] == "decision"} == {"tell-me"}
 
 
 def piped(*arguments: str, into: str) -> tuple[int, str]:

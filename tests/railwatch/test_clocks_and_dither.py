@@ -14,8 +14,7 @@ from telemetry.frames import FloatArray, Frame
 from telemetry.recording import RecordingMeta, write_recording
 from telemetry.records import Cause
 from tests.analytics.scenes import START_NS, frame_of, gpu, node_of, supply
-from tests.railwatch.test_cli import Run, objects
-from tests.railwatch.test_cli import run as run  # noqa: PLC0414  # the fixture
+from tests.railwatch.command_line import Run, objects
 from tests.rules import scenes
 
 TOPOLOGY = node_of(2, 1)

@@ -33,7 +33,7 @@ from tests.railwatch.a_run import a_session
 
 CLOCK = SystemClock()
 # Longer than any of these tests waits, and short enough for the threads left behind to end with them.
-HANG_US = 3_000_000
+HANG_US = 6_000_000
 HANG = ("*", ALL_GPUS, 0, HANG_US)
 
 
@@ -44,7 +44,7 @@ def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlantFile
         made.state.set_faults([])
         for thread in threading.enumerate():
             if thread.name == "open-driver":
-                thread.join(10.0)
+                thread.join(60.0)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_after_a_hang_the_next_process_does_not_even_try_to_open(plant: PlantFil
     plant.state.set_faults([HANG])
     started_s = CLOCK.monotonic_s()
     away = watch(session).open()
-    assert CLOCK.monotonic_s() - started_s < 1.0
+    assert CLOCK.monotonic_s() - started_s < HANG_US / 1e6
     assert away.reader is None  # no process before knew any GPU
     assert "gpu_fast hangs" in away.why
 
@@ -126,9 +126,10 @@ def test_a_driver_that_is_back_is_found_from_outside_then_opened_and_told_once(
     asking = threading.Thread(target=watching.ask, args=(answered,), daemon=True)
     asking.start()
     assert not answered.wait(1.0)
+    monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", 60.0)
     plant.state.set_faults([])
-    assert answered.wait(15.0)
-    asking.join(5.0)
+    assert answered.wait(60.0)
+    asking.join(60.0)
     after = watch(session)
     opened = after.open()
     assert len(uuids(opened.reader)) == 2
@@ -168,8 +169,8 @@ def test_a_driver_that_is_not_there_yet_is_looked_for_on_a_real_node_until_it_co
     asking.start()
     assert not answered.wait(1.5), "a driver that is not loaded was taken for one that reads"
     plant.state.set_faults([])
-    assert answered.wait(15.0)
-    asking.join(5.0)
+    assert answered.wait(60.0)
+    asking.join(60.0)
     after = watch(real)
     opened = after.open()
     assert len(uuids(opened.reader)) == 2
@@ -293,7 +294,7 @@ def test_a_probe_that_hangs_ends_itself_though_nobody_waits_for_it(
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
     plant.state.set_faults([("*", ALL_GPUS, 0, 60_000_000)])
     asked = driver_asking.start_probe()
-    assert asked.wait(20.0) == -signal.SIGALRM
+    assert asked.wait(60.0) == -signal.SIGALRM
     assert asked.stdout is not None
     asked.stdout.close()
 
@@ -302,14 +303,14 @@ def test_a_probe_that_hangs_ends_itself_though_nobody_waits_for_it(
 def test_a_driver_that_hangs_in_any_call_of_this_process_is_not_back(
     plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
-    monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", 2.0)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
     answers = []
-    for faults in ([], [(function, ALL_GPUS, 0, 60_000_000)]):
+    for faults, limit_s in (([], 60.0), ([(function, ALL_GPUS, 0, 60_000_000)], 2.0)):
+        monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", limit_s)
         plant.state.set_faults(faults)
         asked = driver_asking.start_probe()
         answers.append(driver_asking.reads_gpus(asked))
-        asked.wait(10.0)
+        asked.wait(60.0)
     assert answers == [True, False]
 
 

@@ -29,10 +29,9 @@ from telemetry.records import (
     Verdict,
 )
 from telemetry.store.records import RecordFile
-from tests.analytics.incidents.test_book import SAG, Told
+from tests.analytics.incidents.told import SAG, Told
 from tests.analytics.scenes import START_NS, event_of, frame_of, node_of
-from tests.railwatch.test_cli import Run, objects
-from tests.railwatch.test_cli import run as run  # noqa: PLC0414  # the fixture
+from tests.railwatch.command_line import Run, objects
 
 (INCIDENT,) = Told().step(replace(SAG, summary="12 V at psu0 sags to 11.30 V"))
 LATER_NS = START_NS + 5 * NS_PER_S

@@ -12,8 +12,7 @@ from telemetry.recording import RecordingMeta, write_recording
 from telemetry.records import Event
 from tests.analytics.detectors.novelty_scenes import node
 from tests.analytics.scenes import event_of, node_of
-from tests.railwatch.test_cli import Run, objects
-from tests.railwatch.test_cli import run as run  # noqa: PLC0414  # the fixture
+from tests.railwatch.command_line import Run, objects
 
 # A quarter of an hour is learnt, so that five hours hold the day's worth of blocks that a threshold needs.
 SHORT = "detectors: {novelty: {learn_windows: 30}}\n"

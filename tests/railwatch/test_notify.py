@@ -2,35 +2,18 @@
 
 import json
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agent.responding.notification.ledger import Ledger
-from railwatch.cli import main
 from railwatch.config.loading import load_config
 from telemetry.errors import ConfigError
 from tests.agent.responding.notification.incidents import notice
 from tests.agent.responding.notification.listening import listening
+from tests.railwatch.command_line import Run
 
-Run = Callable[..., tuple[int, str, str]]
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["railwatch", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    for variable in [name for name in os.environ if name.startswith("RAILWATCH_")]:
-        monkeypatch.delenv(variable)
-    return call
 
 
 def config_with(folder: Path, *routes: str) -> Path:

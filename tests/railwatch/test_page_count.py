@@ -10,8 +10,7 @@ from railwatch.page_count import SAVE_EVERY_S, KeptPageCount, read_count
 from telemetry.records import Cause, Severity
 from telemetry.store.records import RecordFile
 from tests.agent.fakes import FakeClock
-from tests.railwatch.test_cli import Run
-from tests.railwatch.test_cli import run as run  # noqa: PLC0414  # the fixture
+from tests.railwatch.command_line import Run
 from tests.rules import scenes
 
 PAGE = replace(scenes.incident(Cause.SUPPLY_SAG, name="i1"), severity=Severity.WARNING)

@@ -1,26 +1,20 @@
 """``railwatch rules``: layers, differences, explanations, checks, and policies tried on what was recorded."""
 
-import json
-import os
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from railwatch.cli import main
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.recording import RecordingMeta, read_recording, write_recording
 from telemetry.records import Action, ActionState, Decision, Mode, Verdict
 from telemetry.store.records import RecordFile
-from tests.railwatch.test_cli import sagging_recording
+from tests.railwatch.command_line import Run, command_line, objects
+from tests.railwatch.sagging import sagging_recording
 
-Run = Callable[..., tuple[int, str, str]]
 BEGUN_NS = 1_700_000_000 * NS_PER_S
 
 TELL = """\
@@ -38,16 +32,7 @@ cases:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["railwatch", "rules", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    for variable in [name for name in os.environ if name.startswith("RAILWATCH_")]:
-        monkeypatch.delenv(variable)
-    return call
+    return command_line(monkeypatch, capsys, "rules")
 
 
 @pytest.fixture
@@ -62,10 +47,6 @@ def layered(tmp_path: Path) -> str:
     config = tmp_path / "railwatch.yaml"
     config.write_text(f"rules: {{dirs: [{tmp_path}/site], node_dirs: [{tmp_path}/node]}}\n")
     return str(config)
-
-
-def objects(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def test_the_list_shows_layer_mode_and_what_is_replaced(run: Run, layered: str, tmp_path: Path) -> None:

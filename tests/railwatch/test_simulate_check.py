@@ -1,15 +1,11 @@
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from railwatch.cli import main
 from railwatch.cli.pace import Pace
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.railwatch.command_line import Run, command_line
 
 # A supply whose joints have come loose, in a node that says it has double ring lugs.
 SPOILED = """\
@@ -25,15 +21,8 @@ supply:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["railwatch", "simulate", "check", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
     monkeypatch.setenv("COLUMNS", "100")
-    return call
+    return command_line(monkeypatch, capsys, "simulate", "check")
 
 
 def table_of(folder: Path, *, node: str, **changes: object) -> Path:

@@ -1,38 +1,18 @@
 """``railwatch simulate list`` and ``show``."""
 
-import json
-import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from railwatch.cli import main
 from simulator.files.node import node_names
 from simulator.files.scenario import scenario_names
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.railwatch.command_line import Run, command_line, objects
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["railwatch", "simulate", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    for variable in [name for name in os.environ if name.startswith("RAILWATCH_")]:
-        monkeypatch.delenv(variable)
     monkeypatch.setenv("COLUMNS", "80")
-    return call
-
-
-def objects(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
+    return command_line(monkeypatch, capsys, "simulate")
 
 
 def test_the_list_holds_every_node_and_scenario_each_on_one_line_where_nobody_reads_it_on_a_terminal(run: Run) -> None:

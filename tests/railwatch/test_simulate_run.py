@@ -1,33 +1,20 @@
 import json
-import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from railwatch.cli import main
 from simulator.files.node import NODES
 from simulator.files.rack import RACKS
 from simulator.files.scenario import SCENARIOS
 from simulator.files.workload import WORKLOADS
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.railwatch.command_line import Run, command_line
+from tests.simulator.early import early_drop
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["railwatch", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    for variable in [name for name in os.environ if name.startswith("RAILWATCH_")]:
-        monkeypatch.delenv(variable)
     monkeypatch.chdir(tmp_path)
-    return call
+    return command_line(monkeypatch, capsys)
 
 
 def test_a_run_is_recorded_and_told_in_one_object(run: Run, tmp_path: Path) -> None:
@@ -49,8 +36,8 @@ def test_a_run_says_what_came_of_it_in_words(run: Run) -> None:
         assert words in out
 
 
-def test_a_recorded_drop_is_found_by_a_replay(run: Run) -> None:
-    assert run("simulate", "run", "bus-drop", "--duration", "15s", "--out", "a.parquet")[0] == 0
+def test_a_recorded_drop_is_found_by_a_replay(run: Run, tmp_path: Path) -> None:
+    assert run("simulate", "run", early_drop(tmp_path, at_s=2), "--duration", "5s", "--out", "a.parquet")[0] == 0
     status, out, _ = run("replay", "a.parquet", "--json")
     assert status == 0
     records = [json.loads(line) for line in out.splitlines()]

@@ -12,7 +12,6 @@ from agent.collectors.build import Built
 from agent.collectors.build_slow import SlowSettings
 from agent.collectors.port import SourceState, SourceStatus
 from agent.ring import Ring
-from railwatch import sampling
 from railwatch.processes import slow
 from railwatch.reenumeration import Reenumeration
 from railwatch.session import Session
@@ -22,9 +21,10 @@ from telemetry.frames import TableSpec
 from telemetry.signals import RateClass
 from tests.agent.fakes import FakeCollector
 from tests.railwatch.a_run import a_session
+from tests.railwatch.test_sampler_process import Late
+from tests.waiting import LeapingClock, wait_for
 
 CLOCK = SystemClock()
-pytestmark = pytest.mark.timeout(60)
 
 
 def source(name: str) -> FakeCollector:
@@ -58,7 +58,7 @@ class Run:
         self.status: Any = "running"
         self._thread = threading.Thread(target=self._main, daemon=True)
         self._thread.start()
-        assert self.ready.wait(20.0)
+        assert self.ready.wait(60.0)
 
     def _main(self) -> None:
         try:
@@ -69,17 +69,14 @@ class Run:
 
     def end(self) -> None:
         self.stop.set()
-        self._thread.join(10.0)
+        self._thread.join(60.0)
 
     def workers(self) -> dict[str, dict[str, Any]]:
         path = self.session.run_dir / "workers-slow.json"
         return {row["name"]: row for row in json.loads(path.read_text())} if path.exists() else {}
 
     def until(self, name: str, state: str) -> dict[str, Any]:
-        end_s = CLOCK.monotonic_s() + 20.0
-        while self.workers().get(name, {}).get("state") != state:
-            assert CLOCK.monotonic_s() < end_s, self.workers()
-            CLOCK.sleep_until(CLOCK.monotonic_s() + 0.05)
+        wait_for(lambda: self.workers().get(name, {}).get("state") == state, f"{name} is {state}")
         return self.workers()[name]
 
     def events(self) -> list[str]:
@@ -95,14 +92,17 @@ def session(tmp_path: Path) -> Session:
 def test_one_that_never_returns_is_said_once_tried_again_and_does_not_stop_the_others(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hangs, works, release = source("hangs"), source("works"), threading.Event()
+    hangs, works, release, clock = source("hangs"), source("works"), threading.Event(), LeapingClock()
 
     def hang() -> None:
-        release.wait(30.0)
+        release.wait(110.0)
 
     hangs.before_read = hang
+    monkeypatch.setattr(slow, "SystemClock", lambda: clock)
     monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (lambda _: built(hangs), lambda _: built(works)))
     run = Run(session)
+    wait_for(lambda: hangs.reads)
+    clock.leap_beside(6.0, lambda: works.reads)
     run.until("hangs", "hung")
     reads = works.reads
     assert run.workers()["works"]["state"] == "working"
@@ -123,20 +123,13 @@ def test_one_that_never_returns_is_said_once_tried_again_and_does_not_stop_the_o
 def test_a_source_that_answers_late_joins_the_others_as_it_was_built_and_is_not_surveyed_again(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    surveys: list[float] = []
-    works, late = source("works"), source("late")
-
-    def _takes_its_time(settings: SlowSettings) -> Built:
-        surveys.append(CLOCK.monotonic_s())
-        CLOCK.sleep_until(CLOCK.monotonic_s() + 0.8)
-        return built(late)
-
-    monkeypatch.setattr(slow, "LOOK_AGAIN_S", 0.2)
-    monkeypatch.setattr(slow, "BUILD_LIMIT_S", 0.1)
-    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (_takes_its_time, lambda _: built(works)))
+    late = Late(monkeypatch, slow, rate=RateClass.SLOW)
+    monkeypatch.setattr(slow, "LOOK_AGAIN_S", 0.1)
+    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (late.build_late, late.build_works))
     run = Run(session)
     ring = Ring.attach(session.slow_ring_path)
     assert "late" not in ring.tables
+    late.answer()
     run.until("late", "working")
     run.until("works", "working")
     assert run.status == "running"
@@ -147,7 +140,7 @@ def test_a_source_that_answers_late_joins_the_others_as_it_was_built_and_is_not_
     ring.close()
     run.end()
     assert run.status == 0
-    assert len(surveys) == 1, "what was learnt was thrown away"
+    assert late.surveys == 1, "what was learnt was thrown away"
 
 
 def test_a_node_without_slow_sources_waits_for_one(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +166,7 @@ def test_once_the_gpus_were_counted_anew_it_starts_again_to_count_them_too(
     run = Run(session)
     run.until("works", "working")
     Reenumeration(CLOCK, session.run_dir).leave_mark()
-    run._thread.join(10.0)
+    run._thread.join(60.0)
     assert run.status == slow.SOURCES_CHANGED
     again = Run(session)
     again.until("works", "working")
@@ -188,24 +181,31 @@ def test_without_sources_too_it_starts_again_once_the_gpus_were_counted_anew(
     monkeypatch.setattr(build_slow, "SLOW_EVENT_FACTORIES", ())
     run = Run(session)
     Reenumeration(CLOCK, session.run_dir).leave_mark()
-    run._thread.join(10.0)
+    run._thread.join(60.0)
     assert run.status == slow.SOURCES_CHANGED
 
 
 def test_one_that_hangs_for_good_ends_the_process_so_that_the_next_one_reads_it(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hangs, works, release = source("hangs"), source("works"), threading.Event()
+    hangs, works, release, clock = source("hangs"), source("works"), threading.Event(), LeapingClock()
 
     def hang() -> None:
-        release.wait(60.0)
+        release.wait(110.0)
 
     hangs.before_read = hang
     monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (lambda _: built(hangs), lambda _: built(works)))
-    monkeypatch.setattr(sampling, "DEADLINES", 0.2)
+    monkeypatch.setattr(slow, "SystemClock", lambda: clock)
     run = Run(session)
-    run.until("hangs", "hung")
-    run._thread.join(10.0)
+    wait_for(lambda: hangs.reads)
+
+    def has_ended() -> bool:
+        threading.Event().wait(0.05)
+        clock.leap(2.0)
+        return not run._thread.is_alive()
+
+    wait_for(has_ended)  # after ten times the five seconds that a read may take
+    run._thread.join(60.0)
     assert run.status == slow.SOURCES_CHANGED
     release.set()
     assert works.closed == 1
@@ -224,10 +224,7 @@ def test_it_tells_of_itself_apart_from_the_sampler(session: Session, monkeypatch
     run.until("agent_slow", "working")
     ring = Ring.attach(session.slow_ring_path)
     table = ring.tables["agent_slow"]
-    end_s = CLOCK.monotonic_s() + 10.0
-    while not (table.count and table.read(table.count - 1).frame.signal("collector_errors")[-1, 0] >= 1.0):
-        assert CLOCK.monotonic_s() < end_s
-        CLOCK.sleep_until(CLOCK.monotonic_s() + 0.05)
+    wait_for(lambda: table.count and table.read(table.count - 1).frame.signal("collector_errors")[-1, 0] >= 1.0)
     (entity,) = table.spec.entities
     assert (entity.id, entity.tag("process")) == ("agent:node0.slow", "slow")
     assert table.read(table.count - 1).frame.signal("oldest_signal_age_s")[-1, 0] > 0.0, "it was never read"

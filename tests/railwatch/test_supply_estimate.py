@@ -1,30 +1,20 @@
 import gzip
 import json
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from railwatch.cli import main
+from tests.railwatch.command_line import Run, command_line
 
-Run = Callable[..., tuple[int, str, str]]
 NAMES = ("--time", "t", "--voltage", "v", "--current", "a")
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["railwatch", "supply", "estimate", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
     monkeypatch.chdir(tmp_path)
-    return call
+    return command_line(monkeypatch, capsys, "supply", "estimate")
 
 
 def log(*, rows: int = 400, volt: float = 1.0, amp: float = 1.0, second: float = 1.0, lag: int = 0) -> list[str]:

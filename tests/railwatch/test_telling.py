@@ -12,7 +12,8 @@ from railwatch.cli.up import _approval_line, _Teller, _told_what_takes_long
 from railwatch.config.models import Config
 from railwatch.run import STOP_ORDER, STOPPING, NodeRun, Wanted
 from telemetry.clock import SystemClock
-from telemetry.records import Action, ActionState, Decision, Mode, Verdict
+from telemetry.records import Action, ActionState, Decision, IncidentState, Mode, Verdict
+from tests.rules.scenes import incident
 
 APPLIED = Action(
     id="a-1", time_ns=1, decision_id="d-1", incident_id=reflex_id("supply:psu0", 1), knob="application_clock",
@@ -64,7 +65,7 @@ def test_a_stop_that_takes_long_says_what_it_waits_for(capsys: pytest.CaptureFix
     teller = _Teller(clock, simulated=True, as_json=False)
     run.waits_for, said = STOPPING["recorder"], ""
     with _told_what_takes_long(run, teller, after_s=0.01):
-        for _ in range(500):
+        for _ in range(6000):
             said += capsys.readouterr().out
             if "waiting" in said:
                 break
@@ -72,3 +73,13 @@ def test_a_stop_that_takes_long_says_what_it_waits_for(capsys: pytest.CaptureFix
         Event().wait(0.05)
     assert said.strip() == f"still stopping: waiting for {STOPPING['recorder']}"
     assert capsys.readouterr().out == "", "the same is said once"
+
+
+def test_a_line_of_a_live_run_has_the_beginning_of_what_was_found_and_what_holds_it_down() -> None:
+    summary = f"psu0 is at 9.5 mohm, {'a' * 60} (5.3 mohm), open circuit 12.3 V; the same would disprove it"
+    found = incident(state=IncidentState.MITIGATED)
+    told = describe(replace(found, summary=summary, held=True), brief=True)
+    assert f"{'a' * 60} ...; held down by an action  " in told
+    assert "5.3 mohm" not in told
+    assert "held down" not in describe(replace(found, summary=summary, held=False), brief=True)
+    assert "5.3 mohm" in describe(replace(found, summary=summary))

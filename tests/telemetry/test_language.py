@@ -195,6 +195,19 @@ def test_topology_answers_who_feeds_whom() -> None:
         Topology(entities=(psu,), edges=((psu.id, "gpu:none"),))
 
 
+def test_jobs_are_tied_to_the_gpus_that_they_compute_on_until_others_are() -> None:
+    node = Entity(kind=EntityKind.NODE, key="box", name="box")
+    gpus = tuple(Entity(kind=EntityKind.GPU, key=f"GPU-{n}", name=f"gpu{n}") for n in range(2))
+    held = tuple((node.id, gpu.id) for gpu in gpus)
+    plain = Topology(entities=(node, *gpus), edges=held)
+    both = plain.with_jobs((("slurm:1", gpus[0].id), ("slurm:1", gpus[1].id), ("slurm:1", "gpu:elsewhere")))
+    assert both.children("job:slurm:1") == gpus
+    assert both.parents(gpus[0].id) == (node, both.entity("job:slurm:1"))
+    moved = both.with_jobs((("slurm:2", gpus[1].id),))
+    assert moved.edges == (*held, ("job:slurm:2", gpus[1].id))
+    assert both.with_jobs(()).edges == held
+
+
 def test_a_frame_refuses_arrays_of_another_shape() -> None:
     spec = TableSpec(
         name="supply",

@@ -89,7 +89,7 @@ def test_closing_twice_or_unopened_is_harmless_and_no_descriptor_stays(source: E
         source.poll(0.0)
         source.close()
         source.close()
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_what_it_reads_may_vanish_under_it(source: EventSource, root: Path) -> None:

@@ -38,7 +38,7 @@ class FakeRings:
             (hung, answers), self.hangs = self.hangs, None
             given = tuple(self.runs)  # which the next reader gets too, as of the driver
             hung.set()
-            answers.wait(10.0)
+            answers.wait(60.0)
             return given
         runs, self.runs = tuple(self.runs), []
         return runs
@@ -151,7 +151,7 @@ def test_polls_taken_by_a_read_that_hangs_are_not_missed_when_another_thread_rea
         if second == 3:
             rings.hangs = hung, _ = threading.Event(), answers
             stuck.start()
-            hung.wait(10.0)
+            hung.wait(60.0)
         rows += read(collector)
     answers.set()
     stuck.join()

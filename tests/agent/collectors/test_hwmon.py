@@ -242,4 +242,4 @@ def test_descriptors_do_not_leak(tmp_path: Path) -> None:
     for _ in range(3):
         collector.read(np.empty(collector.spec.shape))
         collector.close()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before

@@ -247,5 +247,5 @@ def test_the_real_device_is_read_without_blocking() -> None:
         pytest.skip(str(err))
     finally:
         log.close()
-    assert clock.monotonic_s() - started_s < 5
+    assert clock.monotonic_s() - started_s < 60
     assert all(line.time_ns <= time.time_ns() for line in parser.lines)  # noqa: TID251 -- against the real clock

@@ -231,7 +231,7 @@ def test_the_kernels_own_trace_pipe_is_read_without_blocking_and_the_instance_is
     subprocess.run(["true"], check=True)
     started_s = clock.monotonic_s()
     assert source.poll(0.5) == ()
-    assert clock.monotonic_s() - started_s < 5
+    assert clock.monotonic_s() - started_s < 60
     assert source.unparsed >= 1, "the fork was traced; it is no Xid"
     source.close()
     assert not (real_tracefs / "instances" / INSTANCE).exists()

@@ -1,4 +1,4 @@
-"""The power limit and the fans through the real pynvml and a real library; the clocks stand in `test_nvml`."""
+"""The power limit and the fans through the real pynvml and a real library; the clocks stand in `test_nvml_clocks`."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -95,10 +95,10 @@ def test_a_recording_that_cannot_be_written_waits_is_told_once_and_is_written_la
 
     writer = RecordingWriter(Shelf(place, 1 << 30), hear, again_s=0.02)
     writer.submit(order)
-    assert failed.wait(10)
+    assert failed.wait(60)
     assert writer.busy == 1
     place.unlink()
-    assert written.wait(10)
+    assert written.wait(60)
     assert writer.close(10)
     assert [result.written is None for result in results] == [True, False]
     assert not results[0].given_up
@@ -112,7 +112,7 @@ class HangingShelf:
 
     def write(self, order: Order) -> Written:
         self.begun.set()
-        assert self.go_on.wait(10)
+        assert self.go_on.wait(60)
         return Written(path=Path(order.name), rows=1, size_bytes=1, removed=())
 
 
@@ -120,7 +120,7 @@ def test_orders_for_a_disk_that_hangs_are_bounded_and_those_without_room_are_tol
     shelf, results = HangingShelf(), list[Result]()
     writer = RecordingWriter(shelf, results.append)
     writer.submit(replace(order, name="n0"))
-    assert shelf.begun.wait(10)
+    assert shelf.begun.wait(60)
     for number in range(1, 8):
         writer.submit(replace(order, name=f"n{number}"))
     assert [result.order.name for result in results if result.given_up] == ["n5", "n6", "n7"]

@@ -6,15 +6,16 @@ PodDisruptionBudget blocks with 429. It has no scheduler, no controllers and no 
 """
 
 import json
-import ssl
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.loopback import on_loopback
 
 TOKEN = "k8s-token"
 Object = dict[str, Any]
@@ -72,10 +73,9 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    @property
-    def cluster(self) -> Kubernetes:
-        assert isinstance(self.server, _Server)
-        return self.server.cluster
+    def __init__(self, cluster: Kubernetes, *of_the_connection: Any) -> None:
+        self.cluster = cluster
+        super().__init__(*of_the_connection)
 
     def do_GET(self) -> None:
         self._serve(self._get)
@@ -163,33 +163,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, cluster: Kubernetes) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.cluster = cluster
-
-    def handle_error(self, *_: Any) -> None:
-        """Say nothing: a client that does not trust our certificate is one of the cases."""
-
-
-@contextmanager
-def serving(cluster: Kubernetes, certificate: Path | None = None) -> Iterator[int]:
+def serving(cluster: Kubernetes, certificate: Path | None = None) -> AbstractContextManager[int]:
     """Serve on loopback, with TLS where there is a certificate; gives the port."""
-    server = _Server(cluster)
-    if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield int(server.server_address[1])
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5.0)
+    return on_loopback(partial(_Handler, cluster), certificate)
 
 
 def kubeconfig(folder: Path, port: int, *, token: str = TOKEN) -> Path:

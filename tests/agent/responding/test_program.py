@@ -1,5 +1,8 @@
 """A program gets its argument vector, its input and its time, and nothing else."""
 
+import contextlib
+import os
+import signal
 from pathlib import Path
 
 import psutil
@@ -8,11 +11,12 @@ import pytest
 from agent.responding.program import run_program
 from telemetry.clock import SystemClock
 from telemetry.errors import NotPermittedError, NotSupportedError
+from tests.waiting import LeapingClock, wait_for
 
 CLOCK = SystemClock()
 
 
-def shell(script: str, *, timeout_s: float = 5.0, stdin: bytes = b"", most: int = 16 << 10) -> tuple[int | None, str]:
+def shell(script: str, *, timeout_s: float = 60.0, stdin: bytes = b"", most: int = 16 << 10) -> tuple[int | None, str]:
     ran = run_program(("/bin/sh", "-c", script), CLOCK, timeout_s=timeout_s, stdin=stdin, output_bytes_max=most)
     return ran.status, ran.output
 
@@ -33,26 +37,25 @@ def test_its_output_is_bounded_and_it_is_not_stopped_by_that() -> None:
 
 def test_its_environment_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAILWATCH_STORE__TOKEN", "secret")
-    ran = run_program(("/usr/bin/env",), CLOCK, timeout_s=5.0, environment={"SLURM_CONF": "/x"})
+    ran = run_program(("/usr/bin/env",), CLOCK, timeout_s=60.0, environment={"SLURM_CONF": "/x"})
     names = {line.partition("=")[0] for line in ran.output.splitlines()}
     assert names == {"PATH", "LANG", "SLURM_CONF"}
 
 
 def test_an_argument_is_never_read_by_a_shell(tmp_path: Path) -> None:
-    ran = run_program(("/bin/echo", f"$(touch {tmp_path}/made); `id` | cat"), CLOCK, timeout_s=5.0)
+    ran = run_program(("/bin/echo", f"$(touch {tmp_path}/made); `id` | cat"), CLOCK, timeout_s=60.0)
     assert ran.output.startswith("$(touch")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_where_its_time_is_over_it_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
-    script = f"trap '' TERM; (trap '' TERM; echo $BASHPID > {tmp_path}/child; exec sleep 60) & sleep 60"
-    ran = run_program(("/bin/bash", "-c", script), CLOCK, timeout_s=0.5)
+    noted, clock, begun_s = tmp_path / "child", LeapingClock(), CLOCK.monotonic_s()
+    clock.leap_once(lambda: noted.exists() and noted.read_text().endswith("\n"), 1000.0)
+    script = f"trap '' TERM; (trap '' TERM; echo $BASHPID > {noted}; exec sleep 100) & sleep 100"
+    ran = run_program(("/bin/bash", "-c", script), clock, timeout_s=900.0)
     assert ran.status is None
-    assert ran.took_s < 5.0
-    child = int((tmp_path / "child").read_text())
-    end_s = CLOCK.monotonic_s() + 10.0
-    while _runs(child):  # a kill takes a moment to arrive
-        assert CLOCK.monotonic_s() < end_s
+    assert CLOCK.monotonic_s() - begun_s < 90.0, "it was waited for"
+    wait_for(lambda: not _runs(int(noted.read_text())))  # a kill takes a moment to arrive
 
 
 def _runs(pid: int) -> bool:
@@ -68,9 +71,11 @@ def test_a_program_that_closes_its_output_is_waited_for() -> None:
 
 def test_what_it_leaves_in_the_background_does_not_hold_its_end_up() -> None:
     begun_s = CLOCK.monotonic_s()
-    status, output = shell("sleep 3 & echo done")
-    assert (status, output) == (0, "done\n")
-    assert CLOCK.monotonic_s() - begun_s < 2.5
+    status, output = shell("sleep 100 & echo $!", timeout_s=1000.0)
+    assert status == 0
+    assert CLOCK.monotonic_s() - begun_s < 90.0
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int(output), signal.SIGKILL)
 
 
 def test_a_flood_of_output_does_not_outlast_its_time() -> None:
@@ -91,4 +96,4 @@ def test_no_descriptor_is_left_open() -> None:
     before = sum(1 for _ in Path("/proc/self/fd").iterdir())
     for _ in range(3):
         shell("true")
-    assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
+    assert sum(1 for _ in Path("/proc/self/fd").iterdir()) <= before

@@ -9,16 +9,13 @@ from agent.sampler.worker import WorkerState
 from telemetry.clock import SystemClock
 from telemetry.records import Event
 from tests.analytics.scenes import event_of
+from tests.waiting import LeapingClock, wait_for
 
 CLOCK = SystemClock()
 SETTINGS = SamplerSettings(backoff_first_s=0.05, backoff_most_s=0.2)
 
 
-def _wait(condition: Callable[[], object]) -> None:
-    end_s = CLOCK.monotonic_s() + 5.0
-    while not condition():
-        assert CLOCK.monotonic_s() < end_s, "it did not come true in time"
-        CLOCK.sleep_until(CLOCK.monotonic_s() + 0.005)
+HUNG_S = 60.0
 
 
 class Source:
@@ -45,24 +42,26 @@ class Source:
 
 
 def test_an_event_source_that_hangs_is_asked_by_another_thread_and_what_it_brings_late_is_passed_on() -> None:
-    source, release = Source(), threading.Event()
+    source, release, clock = Source(), threading.Event(), LeapingClock()
+    hanging = threading.Event()
     states: list[WorkerState] = []
     events: list[Event] = []
     pump = EventPump(
         source,
-        clock=CLOCK,
+        clock=clock,
         settings=SETTINGS,
         on_events=events.extend,
         on_state=lambda status: states.append(status.state),
-        hung_after_s=0.2,
+        hung_after_s=HUNG_S,
     )
     pump.start()
-    _wait(lambda: source.polls > 2)
+    wait_for(lambda: source.polls > 2)
     late = event_of()
 
     def hang() -> None:
         source.before_poll = lambda: None
-        release.wait(10.0)
+        hanging.set()
+        release.wait(60.0)
         source.found = (late,)
 
     def watched(state: WorkerState) -> bool:
@@ -70,37 +69,46 @@ def test_an_event_source_that_hangs_is_asked_by_another_thread_and_what_it_bring
         return pump.status().state is state
 
     source.before_poll = hang
-    _wait(lambda: watched(WorkerState.HUNG))
-    _wait(lambda: watched(WorkerState.WORKING))
+    assert hanging.wait(60.0)
+    clock.leap(2 * HUNG_S)
+    assert watched(WorkerState.HUNG)
+    wait_for(lambda: watched(WorkerState.WORKING))
     polls = source.polls
-    _wait(lambda: source.polls > polls + 2)
+    wait_for(lambda: source.polls > polls + 2)
     release.set()
-    _wait(lambda: events)
+    wait_for(lambda: events)
     assert events[0] is late
     assert (pump.status().hangs, pump.status().errors) == (1, 0)
     assert states == [WorkerState.WORKING, WorkerState.HUNG, WorkerState.WORKING]
-    pump.stop(2.0)
+    pump.stop(60.0)
     assert source.closed == 1
 
 
 def test_threads_that_are_stuck_in_an_event_source_do_not_pile_up() -> None:
-    source, release = Source(), threading.Event()
+    source, release, clock = Source(), threading.Event(), LeapingClock()
+    stuck: set[threading.Thread] = set()
 
     def hang() -> None:
-        release.wait(10.0)
+        stuck.add(threading.current_thread())
+        release.wait(60.0)
 
     source.before_poll = hang
     pump = EventPump(
-        source, clock=CLOCK, settings=SETTINGS, on_events=lambda _: None, on_state=lambda _: None, hung_after_s=0.05
+        source, clock=clock, settings=SETTINGS, on_events=lambda _: None, on_state=lambda _: None, hung_after_s=HUNG_S
     )
-    before = threading.active_count()
     pump.start()
-    end_s = CLOCK.monotonic_s() + 1.5
-    while CLOCK.monotonic_s() < end_s:
+    most = SETTINGS.most_stuck_threads
+    for count in range(1, most + 1):
+        wait_for(lambda: len(stuck) == count)  # noqa: B023 -- called in this turn alone
+        clock.leap(2 * HUNG_S)
+        pump.watch()  # gives it up
+        clock.leap(2 * HUNG_S)
+        pump.watch()  # has another thread ask, while there is room
+    for _ in range(20):
+        clock.leap(HUNG_S)
         pump.watch()
         CLOCK.sleep_until(CLOCK.monotonic_s() + 0.01)
-    assert pump.status().hangs == SETTINGS.most_stuck_threads
-    assert threading.active_count() == before + SETTINGS.most_stuck_threads
+    assert pump.status().hangs == len(stuck) == most
     release.set()
-    _wait(lambda: threading.active_count() == before)
-    pump.stop(1.0)
+    wait_for(lambda: not any(thread.is_alive() for thread in stuck))
+    pump.stop(60.0)

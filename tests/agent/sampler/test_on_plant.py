@@ -25,6 +25,8 @@ from simulator.served.server import PlantServer
 from telemetry.clock import SystemClock
 from telemetry.frames import FloatArray
 from tests.agent.driver.plant_file import load_driver_library
+from tests.simulator.early import early_drop
+from tests.waiting import wait_for
 
 CLOCK = SystemClock()
 FAST_HZ = 100.0
@@ -52,7 +54,7 @@ def _read(collector: Collector) -> dict[str, FloatArray]:
 
 
 def test_a_gpu_that_drops_off_the_bus_is_gone_in_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = _server("bus-drop", tmp_path, monkeypatch)
+    server = _server(early_drop(tmp_path, at_s=3), tmp_path, monkeypatch)
     server.advance(2000)
     with NvmlDriver(CLOCK) as driver:
         collectors = _collectors(server, driver, Accounts())
@@ -68,7 +70,7 @@ def test_a_gpu_that_drops_off_the_bus_is_gone_in_every_source(tmp_path: Path, mo
         assert (_read(collectors["supply"])["voltage_v"] > 11.5).all()
         assert (_read(collectors["gpu_fast"])["power_w"] > 30).all()
         assert (_read(collectors["gpu_bus"])["pci_present"] == 1).all()
-        server.advance(30_000)
+        server.advance(3000)
         lost = np.isnan(_read(collectors["gpu_fast"])["power_w"])
         assert lost.sum() == 1
         assert np.array_equal(np.isnan(_read(collectors["gpu_slow"])["gpu_temp_c"]), lost)
@@ -108,7 +110,7 @@ def _samples_mw(path: Path, gpu: int) -> list[int]:
 
 def test_each_sensor_update_of_a_running_node_is_kept_once(running: PlantServer, tmp_path: Path) -> None:
     accounts = Accounts()
-    settings = SamplerSettings(fast=Pace(rate_hz=FAST_HZ, stale_after_s=1.0, hung_after_s=1.0))
+    settings = SamplerSettings(fast=Pace(rate_hz=FAST_HZ, stale_after_s=60.0, hung_after_s=60.0))
     with NvmlDriver(CLOCK) as driver:
         collectors = list(_collectors(running, driver, accounts).values())
         ring = make_ring(
@@ -123,17 +125,20 @@ def test_each_sensor_update_of_a_running_node_is_kept_once(running: PlantServer,
         sampler = Sampler(ring, collectors, clock=CLOCK, settings=settings, accounts=accounts)
         sampler.start()
         CLOCK.sleep_until(CLOCK.monotonic_s() + 1.5)
-        sampler.stop()
+        wait_for(lambda: ring.tables["gpu_fast"].count >= 40)
+        sampler.stop(60.0)
     shown_mw = _samples_mw(running.served.state, 0)
     frame = ring.tables["gpu_fast"].read(0).frame
     power = frame.spec.signals.index("power_w")
     kept_mw = [round(watts * 1000) for watts in frame.values[frame.fresh[:, 0, power], 0, power]]
     distinct = [shown_mw[0], *(after for before, after in pairwise(shown_mw) if after != before)]
     assert all(before != after for before, after in pairwise(kept_mw)), "an update was kept twice"
-    kept_mw = kept_mw[1:]  # the first may be older than the driver's own buffer
+    # The first ones may be older than the driver's own buffer.
+    kept_mw = kept_mw[next(at for at, one in enumerate(kept_mw) if at and one in distinct) :]
     within = distinct[distinct.index(kept_mw[0]) : distinct.index(kept_mw[-1]) + 1]
-    # A busy machine may hold a tick up for longer than the sensor's 20 ms; the benchmark has the strict figure.
-    assert len(kept_mw) >= 0.8 * len(within)
+    # A busy machine may hold a tick up for longer than the sensor's 20 ms: then it is counted as missed.
+    assert len(kept_mw) + accounts.overruns >= len(within)
+    assert len(kept_mw) >= 5
     assert set(kept_mw) <= set(within)
     supply = ring.tables["supply"].read(0).frame
     assert np.nanmin(supply.signal("voltage_v")) > 11.3

@@ -15,11 +15,12 @@ from agent.sampler.pacing.pacer import PacerSettings
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from agent.sampler.worker import WorkerState
-from telemetry.clock import SystemClock
+from telemetry.clock import Clock, SystemClock
 from telemetry.errors import TransientError
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass
 from tests.agent.fakes import START_NS, FakeGpuReader, gpu_fast_spec, node_topology
+from tests.waiting import LeapingClock, wait_for
 
 CLOCK = SystemClock()
 PACED = SamplerSettings(paced=PacerSettings(most_hz=200.0))
@@ -50,7 +51,8 @@ class Late:
 
     def take_rows(self) -> tuple[StampedRow, ...]:
         if self.error is not None:
-            raise self.error
+            error, self.error = self.error, None
+            raise error
         cells = np.full(self.spec.shape, np.nan)
         cells[0, 0] = float(self._reads)
         first_ns = START_NS + 10 * self._reads
@@ -61,18 +63,21 @@ class Late:
 
 
 def _sampler(
-    folder: Path, collectors: list[Collector], settings: SamplerSettings, accounts: Accounts
+    folder: Path, collectors: list[Collector], settings: SamplerSettings, accounts: Accounts, clock: Clock = CLOCK
 ) -> tuple[Ring, Sampler]:
     ring = make_ring(
         folder / "ring", collectors, settings, node="n", topology=node_topology(2), simulated=True, seconds=10
     )
-    return ring, Sampler(ring, collectors, clock=CLOCK, settings=settings, accounts=accounts)
+    return ring, Sampler(ring, collectors, clock=clock, settings=settings, accounts=accounts)
 
 
-def _run(sampler: Sampler, seconds: float) -> None:
+def _run(sampler: Sampler, table: RingTable, *, rows: int) -> float:
+    """Run until there are so many rows; gives the seconds that it took."""
+    began_s = CLOCK.monotonic_s()
     sampler.start()
-    CLOCK.sleep_until(CLOCK.monotonic_s() + seconds)
-    sampler.stop()
+    wait_for(lambda: table.count >= rows)
+    sampler.stop(60.0)
+    return CLOCK.monotonic_s() - began_s
 
 
 def test_the_fast_group_is_one_that_can_be_paced() -> None:
@@ -92,7 +97,7 @@ def test_a_paced_collector_tells_its_pace_and_the_agent_publishes_it(tmp_path: P
     ring, sampler = _sampler(tmp_path, [GpuFast(reader)], PACED, accounts)
     own = SelfMetrics("n", accounts, CLOCK)
     own.open()
-    _run(sampler, 0.5)
+    _run(sampler, ring.tables["gpu_fast"], rows=20)
     values = np.empty(own.spec.shape)
     own.read(values)
     told = dict(zip(own.spec.signals, values[0], strict=True))
@@ -118,8 +123,9 @@ def test_at_a_fixed_rate_nothing_is_paced(tmp_path: Path) -> None:
 def test_a_collector_may_have_a_pace_of_its_own(tmp_path: Path) -> None:
     settings = SamplerSettings(own={"gpu_fast": Pace(rate_hz=50.0, stale_after_s=1.0, hung_after_s=1.0)})
     ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], settings, Accounts())
-    _run(sampler, 0.5)
-    assert 5 < ring.tables["gpu_fast"].count <= 27
+    table = ring.tables["gpu_fast"]
+    seconds = _run(sampler, table, rows=10)
+    assert table.count <= 50.0 * seconds + 2, "of the fast pace there would be a hundred a second"
     ring.close()
 
 
@@ -130,7 +136,7 @@ def test_rows_of_the_past_are_kept_as_they_are_and_no_others_stand_between_them(
     late.spec = type(spec)(name="late", kind=spec.kind, entities=spec.entities, signals=spec.signals)
     ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2)), late], settings, accounts)
     assert late.table is ring.tables["gpu_fast"]
-    _run(sampler, 0.3)
+    _run(sampler, ring.tables["late"], rows=4)
     frame = ring.tables["late"].read(0).frame
     assert len(frame) >= 4
     assert len(frame) % 2 == 0
@@ -142,24 +148,28 @@ def test_rows_of_the_past_are_kept_as_they_are_and_no_others_stand_between_them(
 def test_rows_of_the_past_that_cannot_be_taken_are_a_read_that_failed(tmp_path: Path) -> None:
     late, accounts = Late(), Accounts()
     late.error = TransientError("the buffer is busy")
-    ring, sampler = _sampler(tmp_path, [late], SamplerSettings(), accounts)
+    clock, pause_s = LeapingClock(), 60.0
+    settings = SamplerSettings(
+        fast=Pace(rate_hz=20.0, stale_after_s=pause_s, hung_after_s=2 * pause_s),
+        backoff_first_s=pause_s,
+        backoff_most_s=pause_s,
+    )
+    ring, sampler = _sampler(tmp_path, [late], settings, accounts, clock)
     sampler.start()
-    CLOCK.sleep_until(CLOCK.monotonic_s() + 0.1)
-    (status,) = sampler.statuses()
-    assert (status.state, status.detail) == (WorkerState.FAILING, "TransientError: the buffer is busy")
-    late.error = None
-    CLOCK.sleep_until(CLOCK.monotonic_s() + 0.8)  # longer than the back-off
-    assert sampler.statuses()[0].state is WorkerState.WORKING
+    wait_for(lambda: sampler.statuses()[0].state is WorkerState.FAILING)
+    assert sampler.statuses()[0].detail == "TransientError: the buffer is busy"
+    clock.leap(1.5 * pause_s)
+    wait_for(lambda: sampler.statuses()[0].state is WorkerState.WORKING)
     assert accounts.collector_errors == 1
-    sampler.stop()
+    sampler.stop(60.0)
     ring.close()
 
 
 def test_a_burst_hurries_the_paced_collectors(tmp_path: Path) -> None:
     ring, sampler = _sampler(tmp_path, [GpuFast(FakeGpuReader(2))], PACED, Accounts())
     before = sampler.pacing()
-    sampler.burst(10.0)
-    _run(sampler, 0.2)
+    sampler.burst(600.0)
+    _run(sampler, ring.tables["gpu_fast"], rows=2)
     after = sampler.pacing()
     assert before is not None
     assert after is not None

@@ -1,7 +1,7 @@
 """The sampler with real threads over fake collectors: nobody waits for a collector that raises or hangs."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +22,14 @@ from telemetry.errors import DeviceLostError
 from telemetry.frames import TableSpec
 from telemetry.records import Event, EventKind, Severity
 from tests.agent.fakes import FakeCollector, FakeGpuEvents, gpu_entities, gpu_identities, node_topology
+from tests.waiting import LeapingClock, wait_for
 
 CLOCK = SystemClock()
+# Longer than a busy machine holds a thread up: where a test wants it over, it lets the time leap.
+HUNG_S = 60.0
 SETTINGS = SamplerSettings(
-    fast=Pace(rate_hz=100.0, stale_after_s=0.25, hung_after_s=0.25),
-    slow=Pace(rate_hz=20.0, stale_after_s=0.25, hung_after_s=0.25),
+    fast=Pace(rate_hz=100.0, stale_after_s=HUNG_S, hung_after_s=HUNG_S),
+    slow=Pace(rate_hz=20.0, stale_after_s=HUNG_S, hung_after_s=HUNG_S),
     backoff_first_s=0.05,
     backoff_most_s=0.2,
     watch_every_s=0.02,
@@ -35,14 +38,6 @@ SETTINGS = SamplerSettings(
 
 def _spec(name: str) -> TableSpec:
     return TableSpec(name=name, kind=EntityKind.GPU, entities=gpu_entities(2), signals=("power_w", "sm_clock_mhz"))
-
-
-def _wait(condition: Callable[[], object], *, within_s: float = 5.0) -> None:
-    """Return as soon as it holds; fail where it does not within the limit."""
-    end_s = CLOCK.monotonic_s() + within_s
-    while not condition():
-        assert CLOCK.monotonic_s() < end_s, "it did not come true in time"
-        CLOCK.sleep_until(CLOCK.monotonic_s() + 0.005)
 
 
 class Node:
@@ -55,6 +50,8 @@ class Node:
         self.events: list[Event] = []
         self.rows: list[str] = []
         self.release = threading.Event()
+        self.stuck: list[threading.Thread] = []
+        self.clock = LeapingClock()
         self.ring: Ring = make_ring(
             folder / "ring",
             [self.bad, self.good],
@@ -67,7 +64,7 @@ class Node:
         self.sampler = Sampler(
             self.ring,
             [self.bad, self.good],
-            clock=CLOCK,
+            clock=self.clock,
             settings=SETTINGS,
             accounts=self.accounts,
             on_rows=self.rows.append,
@@ -75,7 +72,15 @@ class Node:
         )
 
     def hang(self) -> None:
-        self.release.wait(10)
+        self.stuck.append(threading.current_thread())
+        self.release.wait(110.0)
+
+    def give_up(self, count: int = 1, *, neighbour: FakeCollector | None = None) -> None:
+        """Let so much time pass that the thread of that number is given up; a neighbour's goes on meanwhile."""
+        wait_for(lambda: len(self.stuck) == count)
+        beside = self.good if neighbour is None else neighbour
+        self.clock.leap_beside(1.5 * HUNG_S, lambda: beside.reads)
+        wait_for(lambda: self.accounts.collector_hangs >= count)
 
     def state(self) -> WorkerState:
         return self.sampler.statuses()[0].state
@@ -94,24 +99,28 @@ def node(tmp_path: Path) -> Iterator[Node]:
     made = Node(tmp_path)
     yield made
     made.release.set()
-    made.sampler.stop()
+    made.sampler.stop(60.0)
     made.ring.close()
 
 
 def test_rows_come_at_the_pace_and_each_update_is_fresh_once(node: Node) -> None:
     node.good.reading[:] = 150.0
     node.sampler.start()
-    _wait(lambda: node.ring.tables["good"].count >= 20)
+    wait_for(lambda: node.ring.tables["good"].count >= 20)
     node.good.reading[0, 0] = 151.0
     count = node.ring.tables["good"].count
-    _wait(lambda: node.ring.tables["good"].count >= count + 10)
-    frame = node.ring.tables["good"].read(0).frame
+    wait_for(lambda: node.ring.tables["good"].count >= count + 10)
+    wait_for(lambda: node.ring.tables["bad"].count >= 10)
+    node.sampler.stop(60.0)
+    frames = [node.ring.tables[name].read(0).frame for name in ("good", "bad")]
+    frame = frames[0]
     assert int(frame.fresh[:, 0, 0].sum()) == 2
     assert int(frame.fresh[:, 1, 1].sum()) == 1
-    gaps_s = np.diff(frame.time_ns) / 1e9
-    assert np.median(gaps_s) == pytest.approx(0.01, abs=0.002)
+    # A tick that a busy machine held up is counted as missed: all there were are one every 10 ms.
+    due = sum((one.time_ns[-1] - one.time_ns[0]) / 1e9 for one in frames) / 0.01
+    assert node.accounts.ticks + node.accounts.overruns == pytest.approx(due, abs=10)
     assert set(node.rows) == {"good", "bad"}
-    assert node.accounts.ticks >= 60
+    assert node.accounts.ticks >= 30
     assert node.accounts.updates_kept == 4 + 4 + 1
     assert node.events == [], "a collector that works is no news"
 
@@ -121,17 +130,17 @@ def test_a_collector_that_raises_is_counted_told_of_once_and_tried_again(node: N
         raise OSError("no such sensor")
 
     node.sampler.start()
-    _wait(lambda: node.bad.reads > 3)
+    wait_for(lambda: node.bad.reads > 3)
     node.bad.reading[:] = 5.0
     node.bad.before_read = fail
-    _wait(lambda: node.accounts.collector_errors >= 3)
+    wait_for(lambda: node.accounts.collector_errors >= 3)
     assert node.state() is WorkerState.FAILING
     assert node.messages() == ["Collector bad is failing: OSError: no such sensor"]
     assert node.events[0].kind is EventKind.COLLECTOR
     good = node.good.reads
-    _wait(lambda: node.good.reads > good + 5)
+    wait_for(lambda: node.good.reads > good + 5)
     node.bad.before_read = lambda: None
-    _wait(lambda: node.state() is WorkerState.WORKING)
+    wait_for(lambda: node.state() is WorkerState.WORKING)
     assert node.messages()[1:] == ["Collector bad works again"]
     assert node.events[1].severity is Severity.INFO
     assert node.last("bad") == 5.0
@@ -143,9 +152,11 @@ def test_while_it_fails_values_are_held_and_then_absent(node: Node) -> None:
 
     node.bad.reading[:] = 5.0
     node.sampler.start()
-    _wait(lambda: node.ring.tables["bad"].count > 3)
+    wait_for(lambda: node.ring.tables["bad"].count > 3)
     node.bad.before_read = fail
-    _wait(lambda: np.isnan(node.last("bad")))
+    wait_for(lambda: node.accounts.collector_errors)
+    node.clock.leap(1.5 * HUNG_S)
+    wait_for(lambda: np.isnan(node.last("bad")))
     frame = node.ring.tables["bad"].read(0).frame
     values, fresh = frame.values[:, 0, 0], frame.fresh[:, 0, 0]
     absent = int(np.flatnonzero(np.isnan(values))[0])
@@ -158,33 +169,35 @@ def test_while_it_fails_values_are_held_and_then_absent(node: Node) -> None:
 def test_a_collector_that_hangs_is_given_up_replaced_and_its_neighbour_never_waits(node: Node) -> None:
     node.bad.reading[:] = 5.0
     node.sampler.start()
-    _wait(lambda: node.bad.reads > 3)
-    node.bad.before_read = node.hang
-    _wait(lambda: node.state() is WorkerState.HUNG)
-    _wait(lambda: np.isnan(node.last("bad")))
-    _wait(lambda: node.accounts.collector_hangs >= 2)
-    frame = node.ring.tables["good"].read(0).frame
-    assert np.diff(frame.time_ns).max() / 1e9 < 0.2, "the neighbour waited for the one that hangs"
-    node.bad.before_read = lambda: None
+    wait_for(lambda: node.bad.reads > 3)
+
+    def hang_twice() -> None:
+        if len(node.stuck) < 2:
+            node.hang()
+
+    node.bad.before_read = hang_twice
+    node.give_up()  # while the neighbour is read again and again
+    assert node.state() is WorkerState.HUNG
+    wait_for(lambda: np.isnan(node.last("bad")))
     node.bad.reading[:] = 6.0
-    _wait(lambda: node.state() is WorkerState.WORKING)
+    node.give_up(2)
+    wait_for(lambda: node.state() is WorkerState.WORKING)
     node.release.set()
     count = node.ring.tables["bad"].count
-    _wait(lambda: node.ring.tables["bad"].count > count + 10)
+    wait_for(lambda: node.ring.tables["bad"].count > count + 10)
     assert node.last("bad") == 6.0
-    assert node.messages() == ["Collector bad is hung: no answer within 0.25 s", "Collector bad works again"]
+    assert node.messages() == ["Collector bad is hung: no answer within 60 s", "Collector bad works again"]
 
 
 def test_threads_that_are_stuck_do_not_pile_up(node: Node) -> None:
     node.bad.before_read = node.hang
-    before = threading.active_count()
     node.sampler.start()
-    _wait(lambda: node.accounts.collector_hangs >= SETTINGS.most_stuck_threads)
-    hangs = node.accounts.collector_hangs
-    CLOCK.sleep_until(CLOCK.monotonic_s() + 0.6)
-    assert node.accounts.collector_hangs == hangs
-    assert threading.active_count() <= before + SETTINGS.most_stuck_threads + 2
-    assert node.ring.tables["bad"].count > 10, "readers go on seeing rows, without values"
+    for count in range(1, SETTINGS.most_stuck_threads + 1):
+        node.give_up(count)
+    rows = node.ring.tables["bad"].count
+    node.clock.leap_beside(10 * HUNG_S, lambda: node.ring.tables["bad"].count)
+    assert len(node.stuck) == node.accounts.collector_hangs == SETTINGS.most_stuck_threads
+    assert node.ring.tables["bad"].count > rows, "readers go on seeing rows, without values"
 
 
 def test_what_a_thread_brings_after_it_was_given_up_is_thrown_away(node: Node) -> None:
@@ -195,26 +208,23 @@ def test_what_a_thread_brings_after_it_was_given_up_is_thrown_away(node: Node) -
 
     node.bad.reading[:] = 5.0
     node.sampler.start()
-    _wait(lambda: node.bad.reads > 3)
-    threads = threading.active_count()
+    wait_for(lambda: node.bad.reads > 3)
     node.bad.before_read = hang_then_fail
-    _wait(lambda: node.accounts.collector_hangs == 1)
-    _wait(lambda: node.state() is WorkerState.WORKING)
+    node.give_up()
+    wait_for(lambda: node.state() is WorkerState.WORKING)
     node.release.set()
-    _wait(lambda: threading.active_count() == threads)
+    wait_for(lambda: not node.stuck[0].is_alive())
     assert node.accounts.collector_errors == 0
     assert node.state() is WorkerState.WORKING
     assert len(node.messages()) == 2
 
 
 def test_stopping_ends_every_thread_and_closes_every_collector(node: Node) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     node.sampler.start()
-    _wait(lambda: node.good.reads > 2)
-    started_s = CLOCK.monotonic_s()
-    node.sampler.stop()
-    assert CLOCK.monotonic_s() - started_s < 10.0
-    assert threading.active_count() == before
+    wait_for(lambda: node.good.reads > 2)
+    node.sampler.stop(60.0)
+    assert set(threading.enumerate()) <= before
     assert (node.good.closed, node.bad.closed) == (1, 1)
 
 
@@ -228,7 +238,7 @@ def test_a_collector_that_cannot_be_opened_is_opened_again_later(node: Node) -> 
 
     node.bad.open = stubborn  # type: ignore[method-assign]  # the fake is told to fail
     node.sampler.start()
-    _wait(lambda: node.bad.reads > 0)
+    wait_for(lambda: node.bad.reads > 0)
     assert len(attempts) == 3
 
 
@@ -261,12 +271,12 @@ def test_events_of_the_driver_arrive_and_a_lost_gpu_backs_off(tmp_path: Path) ->
     )
     sampler.start()
     try:
-        _wait(lambda: not driver.batches)
-        _wait(lambda: sampler.statuses()[1].state is WorkerState.WORKING)
-        _wait(lambda: len(events) == 3)
+        wait_for(lambda: not driver.batches)
+        wait_for(lambda: sampler.statuses()[1].state is WorkerState.WORKING)
+        wait_for(lambda: len(events) == 3)
     finally:
         idle.set()
-        sampler.stop()
+        sampler.stop(60.0)
     assert [event.kind for event in events] == [EventKind.XID, EventKind.COLLECTOR, EventKind.COLLECTOR]
     assert sampler.statuses()[1].errors == 3
 
@@ -287,8 +297,8 @@ def test_what_a_port_may_raise_is_one_line_and_a_defect_keeps_its_traceback(
         sampler._parts = (*sampler._workers, pump)
         sampler._pumps = (pump,)
     sampler.start()
-    _wait(lambda: any(status.errors >= 3 for status in sampler.statuses()))
-    sampler.stop()
+    wait_for(lambda: any(status.errors >= 3 for status in sampler.statuses()))
+    sampler.stop(60.0)
     told = [record for record in caplog.records if record.levelname == "WARNING"]
     assert [bool(record.exc_info) for record in told] == traces
     assert f"is failing: {type(error).__name__}: {error}" in told[-1].getMessage()
@@ -304,9 +314,10 @@ def test_what_cannot_be_watched_keeps_the_watchdog_from_none_of_the_others(
     good, bad = node.sampler._workers[1], node.sampler._workers[0]
     monkeypatch.setattr(bad, "watch", lambda: _raise(ZeroDivisionError("a defect")))
     node.sampler.start()
-    _wait(lambda: node.good.reads > 3)
+    wait_for(lambda: node.good.reads > 3)
     node.good.before_read = node.hang
-    _wait(lambda: good.status().state is WorkerState.HUNG)
+    node.give_up(neighbour=node.bad)
+    assert good.status().state is WorkerState.HUNG
     assert [record.getMessage() for record in caplog.records if record.exc_info] == ["bad cannot be watched"]
 
 
@@ -334,9 +345,9 @@ def test_the_agent_tells_of_its_own_cost(tmp_path: Path) -> None:
     sampler = Sampler(ring, [collector, own], clock=CLOCK, settings=SETTINGS, accounts=accounts)
     sampler.start()
     try:
-        _wait(lambda: ring.tables["agent"].count > 5)
+        wait_for(lambda: ring.tables["agent"].count > 5 and accounts.ticks > 5)
     finally:
-        sampler.stop()
+        sampler.stop(60.0)
     frame = ring.tables["agent"].read(0).frame
     told = dict(zip(frame.spec.signals, frame.values[-1, 0], strict=True))
     assert told["driver_s"] == 1.25

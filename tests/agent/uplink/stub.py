@@ -1,11 +1,12 @@
 """A store on loopback that answers what a test tells it to, and remembers what it was sent."""
 
 import contextlib
-import threading
 import urllib.parse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.loopback import on_loopback
 
 Decide = Callable[[bytes], tuple[int, str]]
 
@@ -51,14 +52,6 @@ def stub_store() -> Iterator[StubStore]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    store.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with on_loopback(Handler) as port:
+        store.url = f"http://127.0.0.1:{port}"
         yield store
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

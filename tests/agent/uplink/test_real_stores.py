@@ -21,10 +21,10 @@ from telemetry.store.influx import InfluxReader
 from telemetry.store.influxql import InfluxQl
 from telemetry.store.port import Resolution
 from tests.agent.uplink.test_sender import QUICK, sending
-from tests.agent.uplink.waiting import until
 from tests.servers import influxd, victoria_metrics
 from tests.services import free_port
 from tests.telemetry.frames_for_tests import gpu_spec, sampled
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 TAGS = {"node": "box", "simulated": "true"}
@@ -51,7 +51,7 @@ def test_samples_rollups_and_records_come_back_from_influxdb(tmp_path: Path) -> 
     spool.append(Resolution.ROLLUP, encode_records([incident], tags=TAGS), newest_ns=start_ns)
     with influxd(tmp=tmp_path) as server:
         with sending(spool, InfluxV1(InfluxV1Settings(url=server.url))) as sender:
-            until(lambda: not spool.status().waiting_points, "all sent")
+            wait_for(lambda: not spool.status().waiting_points, "all sent")
         assert sender.status().refused_points == 0, sender.status().last_error
         reader = InfluxReader(InfluxQl(server.url), database="railwatch", node="box")
         found = reader.series(
@@ -97,12 +97,12 @@ def test_a_server_that_comes_back_gets_everything_once(tmp_path: Path) -> None:
         with influxd(directory=home, port=port):
             for first in range(0, 200, 20):
                 put(first, first + 20)
-            until(lambda: not spool.status().waiting_points, "the first half")
+            wait_for(lambda: not spool.status().waiting_points, "the first half")
         for first in range(200, 400, 20):
             put(first, first + 20)
-        until(lambda: sender.status().state is UplinkState.AWAY, "away")
+        wait_for(lambda: sender.status().state is UplinkState.AWAY, "away")
         with influxd(directory=home, port=port) as server:
-            until(lambda: not spool.status().waiting_points, "the second half")
+            wait_for(lambda: not spool.status().waiting_points, "the second half")
             (series,) = server.query("SELECT count(power_w) FROM raw.gpu", db="railwatch")
             assert series["values"][0][1] == np.count_nonzero(frame.fresh[:, :, 0])
             assert sender.status().sent_points == np.count_nonzero(frame.fresh.any(axis=2))
@@ -135,10 +135,10 @@ def test_a_database_that_was_dropped_is_made_again_and_nothing_is_lost(tmp_path:
     spool = Spool(tmp_path / "spool")
     now_ns = recent_ns()
     with influxd(tmp=tmp_path) as server, sending(spool, InfluxV1(InfluxV1Settings(url=server.url))) as sender:
-        until(lambda: bool(server.query("SHOW DATABASES")[0].get("values")), "the database")
+        wait_for(lambda: bool(server.query("SHOW DATABASES")[0].get("values")), "the database")
         server.query('DROP DATABASE "railwatch"')
         spool.append(Resolution.RAW, b"gpu,entity=a power_w=1 %d\n" % now_ns, newest_ns=now_ns)
-        until(lambda: sender.status().sent_points == 1, "sent after all")
+        wait_for(lambda: sender.status().sent_points == 1, "sent after all")
         (series,) = server.query("SELECT power_w FROM raw.gpu", db="railwatch")
         assert series["values"] == [[now_ns, 1.0]]
     spool.close()
@@ -193,7 +193,7 @@ def test_victoriametrics_takes_the_same_lines_through_the_v2_api(tmp_path: Path,
         token = f"u:{password}"
         settings = InfluxV2Settings(url=server.url, token=token, basic_auth=password is not None)
         with sending(spool, InfluxV2(settings), QUICK) as sender:
-            until(lambda: not spool.status().waiting_points, "all sent")
+            wait_for(lambda: not spool.status().waiting_points, "all sent")
         assert sender.status().refused_points == 0
         expected = int(np.count_nonzero(frame.fresh[:, :, 0]))
         series = server.export("gpu_power_w", samples=expected, auth=None if auth is None else token)

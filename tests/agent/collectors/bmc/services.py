@@ -3,17 +3,18 @@
 import base64
 import contextlib
 import json
-import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 from agent.collectors.bmc.redfish_client import ROOT
+from tests.loopback import on_loopback
 
 USER, PASSWORD = "monitor", "s3cret"
 SESSIONS = f"{ROOT}SessionService/Sessions"
@@ -43,10 +44,9 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # head and body are two writes
 
-    @property
-    def tree(self) -> Tree:
-        assert isinstance(self.server, _Server)
-        return self.server.tree
+    def __init__(self, tree: Tree, *of_the_connection: Any) -> None:
+        self.tree = tree
+        super().__init__(*of_the_connection)
 
     def do_GET(self) -> None:
         tree = self.tree
@@ -104,35 +104,15 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, tree: Tree) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.tree = tree
-
-    def handle_error(self, *_: Any) -> None:
-        """Say nothing: a client that refuses our certificate is one of the cases."""
-
-
 @contextmanager
 def served(tree: Tree, certificate: Path | None = None) -> Iterator[int]:
     """Serve a tree on loopback, with TLS where there is a certificate; gives the port."""
-    server = _Server(tree)
-    if certificate is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield int(server.server_address[1])
-    finally:
-        if tree.hold is not None:
-            tree.hold.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(5.0)
+    with on_loopback(partial(_Handler, tree), certificate) as port:
+        try:
+            yield port
+        finally:
+            if tree.hold is not None:
+                tree.hold.set()
 
 
 def make_certificate(folder: Path) -> Path:

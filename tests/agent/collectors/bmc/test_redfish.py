@@ -2,40 +2,27 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from agent.collectors.bmc.layout import TableLayout, lay_out
-from agent.collectors.bmc.point import LogEntry
 from agent.collectors.bmc.redfish import NEWEST, RedfishLink
-from agent.collectors.bmc.redfish_client import ROOT, RedfishClient
-from agent.collectors.bmc.settings import BmcKind, BmcSettings, Login, Transport
+from agent.collectors.bmc.redfish_client import ROOT
+from agent.collectors.bmc.settings import Login
 from simulator.served.board.redfish.service import RedfishService
 from simulator.served.board.redfish.sessions import Sessions
 from simulator.served.board.redfish.tree import RedfishTree
 from simulator.served.board.status import Board as SimulatedBoard
 from simulator.served.board.status import Health
-from telemetry.clock import NS_PER_S
 from telemetry.errors import NotPermittedError, NotSupportedError, TransientError
 from telemetry.records import EventKind, Severity
+from tests.agent.collectors.bmc.redfish_trees import CHASSIS, SENSORS, a_tree, at, link_of, opened, sensor
 from tests.agent.collectors.bmc.services import PASSWORD, USER, Tree, served
 from tests.agent.fakes import FakeClock
 from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
 
 NS = 1_700_000_000_000_000_000
-CHASSIS = f"{ROOT}Chassis/1"
-SENSORS = f"{CHASSIS}/Sensors"
-LOG = f"{ROOT}Managers/1/LogServices/SEL"
-
-
-def link_of(port: int, clock: FakeClock | None = None, **changes: Any) -> RedfishLink:
-    clock = FakeClock() if clock is None else clock
-    settings: dict[str, Any] = {"address": "127.0.0.1", "port": port, "transport": Transport.PLAIN} | changes
-    return RedfishLink(
-        RedfishClient(BmcSettings(kind=BmcKind.REDFISH, **settings), clock=clock), clock=clock, round_s=15.0
-    )
 
 
 def cells(table: TableLayout | None, values: Any) -> dict[tuple[str, str], float]:
@@ -97,33 +84,7 @@ class TestOfTheSimulatedBoard:
 
 @pytest.fixture
 def tree() -> Tree:
-    return Tree(
-        resources={
-            ROOT: {"Chassis": at(f"{ROOT}Chassis"), "Managers": at(f"{ROOT}Managers")},
-            f"{ROOT}Chassis": {"Members": [at(CHASSIS)]},
-            CHASSIS: {**at(CHASSIS), "Sensors": at(SENSORS)},
-            SENSORS: {"Members": [at(f"{SENSORS}/a"), at(f"{SENSORS}/b")]},
-            f"{SENSORS}/a": sensor("a", "P12V", 12.1),
-            f"{SENSORS}/b": sensor("b", "P54V", 54.2),
-        }
-    )
-
-
-def at(path: str) -> dict[str, Any]:
-    return {"@odata.id": path}
-
-
-def sensor(key: str, name: str, value: Any, **more: Any) -> dict[str, Any]:
-    return {**at(f"{SENSORS}/{key}"), "Name": name, "Reading": value, "ReadingUnits": "V", **more}
-
-
-@contextmanager
-def opened(tree: Tree, clock: FakeClock | None = None) -> Iterator[RedfishLink]:
-    with served(tree) as port:
-        link = link_of(port, clock)
-        link.open()
-        yield link
-        link.close()
+    return a_tree()
 
 
 @pytest.mark.parametrize("value", [None, "12.1", True, [12.1], "N/A"])
@@ -352,118 +313,3 @@ def test_a_service_without_sensors_is_no_board(tree: Tree) -> None:
     tree.resources[f"{ROOT}Chassis"] = {"Members": []}
     with served(tree) as port, pytest.raises(NotSupportedError, match="no chassis with sensors"):
         link_of(port).open()
-
-
-class TestOfTheLog:
-    NOW_S = 1_767_225_600  # 2026-01-01T00:00:00Z
-
-    @pytest.fixture
-    def logging(self, tree: Tree) -> Tree:
-        services, entries = f"{ROOT}Managers/1/LogServices", f"{LOG}/Entries"
-        tree.resources |= {
-            f"{ROOT}Managers": {"Members": [at(f"{ROOT}Managers/1")]},
-            f"{ROOT}Managers/1": {**at(f"{ROOT}Managers/1"), "LogServices": at(services)},
-            services: {"Members": [at(f"{services}/Dump"), at(LOG)]},
-            f"{services}/Dump": {**at(f"{services}/Dump"), "Id": "Dump", "Entries": at(f"{services}/Dump/Entries")},
-            LOG: {**at(LOG), "Id": "SEL", "DateTime": "2025-06-01T00:01:00+00:00", "Entries": at(entries)},
-            entries: {"Members": [logged(1, "old", "2025-05-01T00:00:00Z")]},
-        }
-        return tree
-
-    @pytest.fixture
-    def clock(self) -> FakeClock:
-        return FakeClock(utc_ns=self.NOW_S * NS_PER_S)
-
-    def test_new_entries_are_told_once_by_our_clock(self, logging: Tree, clock: FakeClock) -> None:
-        with opened(logging, clock) as link:
-            assert link.new_entries() == ()
-            add(logging, 2, "PSU2: Power supply input (AC) lost", "2025-06-01T00:00:50Z", Severity="Critical")
-            (entry,) = link.new_entries()
-            assert (entry.kind, entry.unit, entry.severity) == (EventKind.SUPPLY, "psu2", Severity.CRITICAL)
-            assert entry.time_ns == (self.NOW_S - 10) * NS_PER_S
-            assert link.new_entries() == ()
-
-    def test_a_log_that_was_cleared_is_told_anew(self, logging: Tree, clock: FakeClock) -> None:
-        with opened(logging, clock) as link:
-            logging.resources[f"{LOG}/Entries"] = {"Members": []}
-            assert link.new_entries() == ()
-            add(logging, 1, "Fan 3 failed", "2025-06-01T00:00:58Z", Severity="Warning")
-            (entry,) = link.new_entries()
-            assert (entry.kind, entry.unit) == (EventKind.FAN, "fan-3")
-
-    def test_further_pages_and_members_that_are_only_links_are_followed(self, logging: Tree, clock: FakeClock) -> None:
-        entries = f"{LOG}/Entries"
-        with opened(logging, clock) as link:
-            logging.resources[entries] |= {"Members@odata.nextLink": f"{entries}?$skip=1"}
-            logging.resources[f"{entries}?$skip=1"] = {"Members": [at(f"{entries}/9")]}
-            logging.resources[f"{entries}/9"] = logged(9, "CPU temperature too high", "2025-06-01T00:00:00Z")
-            (entry,) = link.new_entries()
-            assert entry.kind is EventKind.BOARD_HEAT
-
-    def test_an_entry_without_a_time_or_a_message_is_told_as_it_is(self, logging: Tree, clock: FakeClock) -> None:
-        with opened(logging, clock) as link:
-            add(logging, 5, None, "nonsense")
-            (entry,) = link.new_entries()
-            assert entry.time_ns == clock.utc_ns()
-            assert entry.message == "entry without a message"
-
-    def test_a_failure_skips_nothing_and_is_said_once(
-        self, logging: Tree, clock: FakeClock, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        with opened(logging, clock) as link:
-            add(logging, 2, "PSU2 failed", "2025-06-01T00:00:50Z")
-            logging.status[LOG] = 503
-            for _ in range(2):
-                assert link.new_entries() == ()
-            del logging.status[LOG]
-            found: tuple[LogEntry, ...] = link.new_entries()
-            assert len(found) == 1
-        assert [record.getMessage().split(":")[0] for record in caplog.records] == ["the event log cannot be read"]
-
-    @pytest.mark.parametrize("status", [403, 404, 500])
-    def test_a_log_that_cannot_be_read_takes_no_sensor_with_it(
-        self, logging: Tree, clock: FakeClock, status: int
-    ) -> None:
-        logging.status[f"{LOG}/Entries"] = status
-        with opened(logging, clock) as link:
-            assert link.new_entries() == ()
-            assert link.read()[f"{SENSORS}/a"] == 12.1
-            del logging.status[f"{LOG}/Entries"]
-            assert link.new_entries() == (), "what is there when it is first read is old"
-            add(logging, 2, "PSU2 failed", "2025-06-01T00:00:50Z")
-            assert len(link.new_entries()) == 1
-
-    def test_a_service_s_log_that_this_user_may_not_see_hides_no_other(self, logging: Tree, clock: FakeClock) -> None:
-        logging.status[f"{ROOT}Managers/1/LogServices/Dump"] = 403
-        with opened(logging, clock) as link:
-            add(logging, 2, "PSU2 failed", "2025-06-01T00:00:50Z")
-            assert len(link.new_entries()) == 1
-
-    def test_entries_that_are_only_links_are_fetched_once_each_and_told_anew_after_a_clear(
-        self, logging: Tree, clock: FakeClock
-    ) -> None:
-        entries = f"{LOG}/Entries"
-
-        def show(*numbers: int) -> None:
-            logging.resources[entries] = {"Members": [at(f"{entries}/{n}") for n in numbers]}
-            logging.resources |= {f"{entries}/{n}": logged(n, "PSU2 failed", "2025-06-01T00:00:50Z") for n in numbers}
-
-        show(1, 2)
-        with opened(logging, clock) as link:
-            show(1, 2, 3)
-            logging.asked.clear()
-            for told in (1, 0, 0):
-                assert len(link.new_entries()) == told
-            fetched = [path for _, path in logging.asked if path.startswith(f"{entries}/")]
-            assert fetched == [f"{entries}/3"]
-            show(1)
-            assert len(link.new_entries()) == 1
-
-
-def logged(number: int, message: Any, created: str, **more: Any) -> dict[str, Any]:
-    return {**at(f"{LOG}/Entries/{number}"), "Id": str(number), "Message": message, "Created": created, **more}
-
-
-def add(tree: Tree, number: int, message: Any, created: str, **more: Any) -> None:
-    entries = tree.resources[f"{LOG}/Entries"]
-    tree.resources[f"{LOG}/Entries"] = {"Members": [*entries["Members"], logged(number, message, created, **more)]}

@@ -13,8 +13,8 @@ from agent.sampler.settings import Pace, SamplerSettings
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
 from telemetry.errors import ConfigError, NotPermittedError
+from tests.agent.collectors.bmc.redfish_trees import CHASSIS, SENSORS, at, sensor
 from tests.agent.collectors.bmc.services import Tree, served
-from tests.agent.collectors.bmc.test_redfish import CHASSIS, SENSORS, at, sensor
 from tests.agent.fakes import FakeClock
 
 TREE = {

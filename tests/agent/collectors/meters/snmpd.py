@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.services import free_port, require
 
 AUTH_PASSWORD, PRIVACY_PASSWORD = "how-it-is-known", "how-it-is-hidden"
-_START_LIMIT_S = 10.0
+_START_LIMIT_S = 60.0
 _CONFIG = f"""\
 agentaddress udp:127.0.0.1:{{port}}
 rocommunity public 127.0.0.1

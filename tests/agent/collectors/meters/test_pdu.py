@@ -18,7 +18,7 @@ from tests.agent.collectors.meters.devices import APC, APC_PDU, EATON_PDU
 from tests.agent.collectors.meters.snmpd import AUTH_PASSWORD, PRIVACY_PASSWORD, Snmpd, snmpd
 
 pytest.importorskip("pysnmp")
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.integration
 
 
 def over_v2c(agent: Snmpd, name: str = "pdu-a", oids: tuple[OidReading, ...] = ()) -> PduSettings:

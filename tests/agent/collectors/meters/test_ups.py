@@ -46,7 +46,6 @@ def events_within(source: UpsEvents, seconds: float, *, wanted: int) -> list[Eve
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(60)
 def test_every_variable_is_a_signal_in_our_units() -> None:
     with upsd() as server:
         collector = found(server)
@@ -66,20 +65,19 @@ def test_every_variable_is_a_signal_in_our_units() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(60)
 def test_loss_of_ac_and_its_return_are_events_and_each_is_told_once() -> None:
     with upsd() as server:
         source = UpsEvents([server.settings], clock=CLOCK)
         assert events_within(source, 2.5, wanted=1) == []
         server.show({**HEALTHY, "ups.status": "OB DISCHRG LB", "input.voltage": "0"})
-        told = events_within(source, 10.0, wanted=2)
+        told = events_within(source, 60.0, wanted=2)
         assert [event.severity for event in told] == [Severity.CRITICAL, Severity.CRITICAL]
         assert "on battery: AC lost upstream" in told[1].message
         assert {event.kind for event in told} == {EventKind.POWER}
         assert {event.entity_id for event in told} == {f"supply:rack@127.0.0.1:{server.port}"}
         assert events_within(source, 2.5, wanted=1) == []
         server.show(HEALTHY)
-        back = events_within(source, 10.0, wanted=2)
+        back = events_within(source, 60.0, wanted=2)
         assert {event.severity for event in back} == {Severity.INFO}
         assert "AC is back" in back[-1].message
         assert len({event.id for event in told + back}) == 4
@@ -87,14 +85,13 @@ def test_loss_of_ac_and_its_return_are_events_and_each_is_told_once() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(60)
 def test_a_driver_that_hangs_is_no_value_and_a_server_that_comes_back_is_read_again() -> None:
     with upsd() as server:
         collector = found(server)
         read(collector)
         server.driver.send_signal(signal.SIGSTOP)
         client = NutClient(server.settings)
-        end_s = CLOCK.monotonic_s() + 20.0
+        end_s = CLOCK.monotonic_s() + 60.0
         stale = ""
         while not stale and CLOCK.monotonic_s() < end_s:  # the server's MAXAGE is three seconds here
             try:
@@ -116,7 +113,6 @@ def test_a_driver_that_hangs_is_no_value_and_a_server_that_comes_back_is_read_ag
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(60)
 def test_a_ups_that_nobody_knows_is_silent_and_the_connection_lives_on() -> None:
     with upsd() as server:
         client = NutClient(server.settings)
@@ -146,7 +142,7 @@ def a_server_that_says(answer: bytes) -> Iterator[UpsdSettings]:
         thread.start()
         yield UpsdSettings(port=listening.getsockname()[1], timeout_s=5.0)
         listening.shutdown(socket.SHUT_RDWR)
-        thread.join(5.0)
+        thread.join(60.0)
 
 
 @pytest.mark.parametrize(

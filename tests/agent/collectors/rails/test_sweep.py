@@ -13,10 +13,19 @@ import pytest
 from agent.collectors.hwmon import Hwmon, Sweeping
 from agent.collectors.rails import sweep as sweep_module
 from agent.collectors.rails.sweep import Sweep, SweepSettings
-from telemetry.clock import SystemClock
+from telemetry.clock import Clock, SystemClock
 from tests.agent.collectors.sysfs import two_supplies, write
+from tests.agent.fakes import FakeClock
+from tests.waiting import LeapingClock, wait_for
 
 FIRST = "class/hwmon/hwmon0"
+STUCK_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of a busy machine is not taken for one that is stuck."""
+    monkeypatch.setattr(sweep_module, "STUCK_AFTER_S", STUCK_S)
 
 
 @pytest.fixture
@@ -33,20 +42,20 @@ def opened() -> Iterator[Callable[[Hwmon], Hwmon]]:
         collector.close()
 
 
-def _wait(condition: Callable[[], bool], timeout_s: float = 5.0) -> bool:
-    clock = SystemClock()
-    end_s = clock.monotonic_s() + timeout_s
-    while not condition() and clock.monotonic_s() < end_s:
-        clock.sleep_until(clock.monotonic_s() + 0.001)
-    return condition()
-
-
 def _reached(sweep: Sweep, rounds: int) -> bool:
     return sweep.rounds >= rounds
 
 
-def _sweeping(hz: float | None = 500.0) -> Sweeping:
-    return Sweeping(settings=SweepSettings(hz=hz), clock=SystemClock())
+def _sweeping(hz: float | None = 500.0, clock: Clock | None = None) -> Sweeping:
+    return Sweeping(settings=SweepSettings(hz=hz), clock=clock or SystemClock())
+
+
+class Napping(FakeClock):
+    """A clock on which nothing but a sleep takes time, however long a read of a file does."""
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        threading.Event().wait(0.001)
+        super().sleep_until(monotonic_s)
 
 
 def test_a_dip_between_two_rows_is_in_the_next_row_and_not_in_the_one_after(
@@ -57,17 +66,17 @@ def test_a_dip_between_two_rows_is_in_the_next_row_and_not_in_the_one_after(
     values = np.empty(collector.spec.shape)
     (sweep,) = collector.sweeps
     rounds = sweep.rounds
-    assert _wait(lambda: sweep.rounds > rounds + 1)
+    wait_for(lambda: sweep.rounds > rounds + 1)
     collector.read(values)
     write(tmp_path, {f"{FIRST}/in0_input": "10900", f"{FIRST}/curr1_input": "91000"})
     rounds = sweep.rounds
-    assert _wait(lambda: sweep.rounds > rounds + 2), "the dip lasts until it was looked at"
+    wait_for(lambda: sweep.rounds > rounds + 2, "the dip lasts until it was looked at")
     write(tmp_path, {f"{FIRST}/in0_input": "12000", f"{FIRST}/curr1_input": "45500"})
     rounds = sweep.rounds
-    assert _wait(lambda: sweep.rounds > rounds + 2)
+    wait_for(lambda: sweep.rounds > rounds + 2)
     collector.read(values)
     assert values[0] == pytest.approx([12.0, 45.5, 10.9, 91.0])
-    assert _wait(lambda: sweep.rounds > rounds + 5)
+    wait_for(lambda: sweep.rounds > rounds + 5)
     collector.read(values)
     assert values[0] == pytest.approx([12.0, 45.5, 12.0, 45.5])
 
@@ -77,8 +86,8 @@ def test_the_pace_is_what_the_driver_says_of_the_chips_updates(
 ) -> None:
     two_supplies(tmp_path)
     write(tmp_path, {f"{FIRST}/update_interval": "4", "class/hwmon/hwmon1/update_interval": "40"})
-    collector = opened(Hwmon(tmp_path, _sweeping(hz=None)))
-    assert _wait(lambda: all(sweep.hz > 0 for sweep in collector.sweeps))
+    collector = opened(Hwmon(tmp_path, _sweeping(hz=None, clock=Napping())))
+    wait_for(lambda: all(sweep.hz > 0 for sweep in collector.sweeps))
     assert [sweep.hz for sweep in collector.sweeps] == pytest.approx([500.0, 50.0])
 
 
@@ -93,14 +102,14 @@ def test_a_file_that_disappears_is_absent_and_back_when_it_is_back(
         collector.read(values)
         return float(values[0, 0])
 
-    assert _wait(lambda: voltage_v() == pytest.approx(12.0))
+    wait_for(lambda: voltage_v() == pytest.approx(12.0))
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             (tmp_path / f"{FIRST}/in0_input").unlink()
-            assert _wait(lambda: np.isnan(voltage_v()))
+            wait_for(lambda: np.isnan(voltage_v()))
             assert values[1, 0] == pytest.approx(12.001), "its neighbour goes on"
             write(tmp_path, {f"{FIRST}/in0_input": "11990"})
-            assert _wait(lambda: voltage_v() == pytest.approx(11.99))
+            wait_for(lambda: voltage_v() == pytest.approx(11.99))
     assert len([record for record in caplog.records if "is gone" in record.message]) == 1
 
 
@@ -112,17 +121,18 @@ def test_a_read_that_hangs_silences_its_own_rails_and_is_said_once(
 ) -> None:
     two_supplies(tmp_path)
     write(tmp_path, {"class/hwmon/hwmon1/name": "ina226"})
-    monkeypatch.setattr(sweep_module, "STUCK_AFTER_S", 0.2)
-    collector = opened(Hwmon(tmp_path, _sweeping()))
+    clock = LeapingClock()
+    collector = opened(Hwmon(tmp_path, _sweeping(clock=clock)))
     values = np.zeros(collector.spec.shape)
-    assert _wait(lambda: all(sweep.rounds > 2 for sweep in collector.sweeps))
+    wait_for(lambda: all(sweep.rounds > 2 for sweep in collector.sweeps))
     target = (tmp_path / f"{FIRST}/in0_input").stat().st_ino
-    release = threading.Event()
+    release, hung = threading.Event(), list[int]()
     real: Callable[[int, int, int], bytes] = os.pread
 
     def hanging(fd: int, size: int, offset: int) -> bytes:
         if os.fstat(fd).st_ino == target:
-            release.wait(10.0)
+            hung.append(fd)
+            release.wait(60.0)
         return real(fd, size, offset)
 
     def silent() -> bool:
@@ -131,11 +141,14 @@ def test_a_read_that_hangs_silences_its_own_rails_and_is_said_once(
 
     monkeypatch.setattr(os, "pread", hanging)
     with caplog.at_level(logging.WARNING):
-        assert _wait(silent)
+        second = collector.sweeps[1]
+        wait_for(lambda: hung)
+        assert not silent()
+        clock.leap_beside(1.5 * STUCK_S, lambda: second.rounds)
         assert silent()
         assert values[1, 0] == pytest.approx(12.001), "a chip of another kind is on a thread of its own"
         release.set()
-        assert _wait(lambda: not silent()), "it goes on by itself"
+        wait_for(lambda: not silent(), "it goes on by itself")
     assert len([record for record in caplog.records if "does not end" in record.message]) == 1
 
 
@@ -145,7 +158,7 @@ def test_closing_ends_the_threads_and_opening_starts_them_again(tmp_path: Path) 
     (sweep,) = collector.sweeps
     for target in (3, 6):
         collector.open()
-        assert _wait(partial(_reached, sweep, target))
+        wait_for(partial(_reached, sweep, target))
         collector.close()
         collector.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "rails"]

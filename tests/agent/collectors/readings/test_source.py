@@ -313,7 +313,7 @@ def test_a_place_that_is_taken_is_named(tmp_path: Path, make: Maker) -> None:
         make().open()
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_a_socket_of_a_process_that_takes_nobody_in_is_left_to_it_at_once(tmp_path: Path, make: Maker) -> None:
     path = tmp_path / "readings-stream.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stuck, contextlib.ExitStack() as senders:

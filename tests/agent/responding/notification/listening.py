@@ -1,12 +1,14 @@
 """Web servers for tests that record what they are sent, and answer what they are told to."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.loopback import on_loopback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,7 @@ class Posted:
 class Listener:
     """What came, and what is answered: the statuses in turn, then 200."""
 
-    port: int
+    port: int = 0
     posted: list[Posted] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
 
@@ -36,9 +38,12 @@ class Listener:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    def __init__(self, listener: Listener, *of_the_connection: Any) -> None:
+        self.listener = listener
+        super().__init__(*of_the_connection)
+
     def do_POST(self) -> None:
-        assert isinstance(self.server, _Server)
-        listener = self.server.listener
+        listener = self.listener
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         listener.posted.append(Posted(path=self.path, headers=dict(self.headers.items()), body=body))
         self.send_response(listener.answers.pop(0) if listener.answers else 200)
@@ -49,23 +54,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.listener = Listener(port=int(self.server_address[1]))
-
-
 @contextmanager
 def listening() -> Iterator[Listener]:
     """Serve on loopback until the block ends."""
-    server = _Server()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield server.listener
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5.0)
+    listener = Listener()
+    with on_loopback(partial(_Handler, listener)) as listener.port:
+        yield listener

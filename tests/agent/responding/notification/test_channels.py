@@ -3,7 +3,6 @@
 import contextlib
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
 from email import message_from_bytes
 from email.header import decode_header, make_header
@@ -29,6 +28,7 @@ from tests.agent.fakes import FakeClock
 from tests.agent.responding.notification.incidents import notice
 from tests.agent.responding.notification.listening import Listener, listening
 from tests.services import free_port, require
+from tests.waiting import wait_for
 
 SECRET = "s3cret-t0ken"
 # Apprise asks for a module that Python 3.13 no longer has.
@@ -224,12 +224,12 @@ def running_alertmanager(folder: Path, receiver: str) -> Iterator[Listener]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        retries = urllib3.Retry(total=80, backoff_factor=0.1, backoff_max=0.2)
+        retries = urllib3.Retry(total=300, backoff_factor=0.1, backoff_max=0.2)
         urllib3.request("GET", f"http://127.0.0.1:{port}/-/ready", retries=retries)
         yield Listener(port=port)
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 @pytest.mark.integration
@@ -264,11 +264,7 @@ def test_an_alertmanager_takes_alerts_groups_them_and_tells_that_they_are_over(
 
 
 def _told(listener: Listener, *, at_least: int) -> list[Any]:
-    pause = threading.Event()
-    for _ in range(200):
-        if len(listener.posted) >= at_least:
-            break
-        pause.wait(0.05)
+    wait_for(lambda: len(listener.posted) >= at_least)
     return [posted.json for posted in listener.posted]
 
 

@@ -12,6 +12,7 @@ from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.records import Severity
 from tests.agent.fakes import FakeClock
 from tests.agent.responding.notification.incidents import notice
+from tests.waiting import wait_for
 
 GROUP_S, KEEP_S = 60.0, 3600.0
 
@@ -134,11 +135,8 @@ def test_a_thread_delivers_by_itself(tmp_path: Path) -> None:
     post = Post(tmp_path, Wire(groups=False))
     post.queue(notice(severity=Severity.CRITICAL))
     post.courier.start()
-    for _ in range(400):
-        if post.wire.said:
-            break
-        post.courier._stop.wait(0.01)
+    wait_for(lambda: post.wire.said)
     post.courier.ask_to_stop()
-    post.courier.join(5.0)
+    post.courier.join(60.0)
     assert post.wire.said == [["i-0001"]]
     post.ledger.close()

@@ -1,0 +1,154 @@
+"""The service and the records: each once, whatever is killed and however full the disk, and whose past is shown."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from railwatch.config.models import StoreKind
+from railwatch.processes.service import MAX_UNWRITTEN, Service
+from railwatch.session import Session, said_in
+from telemetry.clock import NS_PER_S
+from telemetry.errors import TransientError
+from telemetry.journal import JournalWriter
+from telemetry.records import Record
+from tests.agent.fakes import START_NS
+from tests.agent.uplink.stub import stub_store
+from tests.railwatch.a_run import a_session, an_event
+from tests.railwatch.a_service import Running
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return a_session(tmp_path)
+
+
+@pytest.fixture
+def running(session: Session) -> Iterator[Running]:
+    made = Running(session)
+    yield made
+    made.close()
+
+
+def test_records_reach_the_record_file_and_the_page_once(session: Session, running: Running) -> None:
+    journal = JournalWriter(session.journal_dir / "guard.jsonl")
+    for number in range(3):
+        journal.append(an_event(number))
+    running.service.follow_journals()
+    assert [record.id for record in running.page.records().events] == ["e2", "e1", "e0"]
+    running.close()
+    again = Running(session)
+    again.service.follow_journals()
+    journal.append(an_event(3))
+    again.service.follow_journals()
+    assert [len(again.records.history(f"e{n}")) for n in range(4)] == [1] * 4
+    again.close()
+    journal.close()
+
+
+TROUBLE = "/data/records.sqlite: No space left on device"
+
+
+class FullRecords:
+    """A record file whose disk is full until it is not."""
+
+    def __init__(self) -> None:
+        self.full = True
+        self.kept: list[Record] = []
+
+    def append(self, records: Sequence[Record]) -> None:
+        if self.full:
+            raise TransientError(TROUBLE)
+        self.kept += records
+
+
+def test_records_that_cannot_be_written_are_told_once_and_kept_for_later(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    running, full = Running(session), FullRecords()
+    service = Service(session, running.keeper, full, running.page, running.clock)  # type: ignore[arg-type]
+    journal = JournalWriter(session.journal_dir / "guard.jsonl")
+    for number in range(3):
+        journal.append(an_event(number))
+        service.follow_journals()
+    assert caplog.text.count(f"records cannot be written: {TROUBLE}") == 1
+    assert not (session.journal_dir / "guard.position").exists()
+    assert [record.id for record in running.page.records().events] == ["e2", "e1", "e0"]
+    assert said_in(session.service_status_path) == {"records_waiting": 3, "records_lost": 0, "trouble": TROUBLE}
+    assert running.page.trouble == TROUBLE
+    full.full = False
+    service.follow_journals()
+    assert said_in(session.service_status_path) == {"records_waiting": 0, "records_lost": 0, "trouble": ""}
+    assert running.page.trouble == ""
+    assert [record.id for record in full.kept] == ["e0", "e1", "e2"]
+    service.follow_journals()
+    assert len(full.kept) == 3
+    journal.close()
+    running.close()
+
+
+def test_records_that_wait_are_bounded_and_what_is_dropped_is_counted(session: Session) -> None:
+    running = Running(session)
+    service = Service(session, running.keeper, FullRecords(), running.page, running.clock)  # type: ignore[arg-type]
+    service._unwritten = [an_event(n) for n in range(MAX_UNWRITTEN + 5)]
+    service.follow_journals()
+    assert service.records_lost == 5
+    assert service._unwritten[0].id == "e5"
+    running.close()
+
+
+def test_a_position_that_cannot_be_written_ends_nothing(session: Session, running: Running) -> None:
+    journal = JournalWriter(session.journal_dir / "guard.jsonl")
+    journal.append(an_event(0))
+    (session.journal_dir / "guard.new").mkdir()
+    running.service.follow_journals()
+    assert running.records.get("e0") is not None
+    journal.close()
+
+
+def test_a_kill_between_journal_and_store_loses_no_record(session: Session) -> None:
+    with stub_store() as server:
+        config = session.config
+        store = config.store.model_copy(update={"kind": StoreKind.INFLUXDB1, "url": server.url})
+        session = replace(session, config_json=config.model_copy(update={"store": store}).model_dump_json())
+        journal = JournalWriter(session.journal_dir / "guard.jsonl")
+        journal.append(an_event(0))
+        first = Running(session)
+        first.service.follow_journals()
+        assert (session.journal_dir / "guard.position").exists()
+        first.close()  # as dead as by a kill: `keep` was never called
+        second = Running(session)
+        second.service.follow_journals()
+        second.service.keep()
+        second.close()
+        journal.close()
+        assert len([line for line in server.lines() if b'id="e0"' in line]) == 1
+
+
+def test_the_journal_of_an_earlier_run_is_not_shown_as_this_runs_past(tmp_path: Path) -> None:
+    earlier = a_session(tmp_path)
+    journal = JournalWriter(earlier.journal_dir / "guard.jsonl")
+    journal.append(an_event(0))
+    journal.append(an_event(1))
+    now_ns = START_NS + NS_PER_S
+    this = a_session(tmp_path, started_ns=now_ns)
+    running = Running(this)
+    running.service.follow_journals()
+    journal.append(an_event(2, time_ns=now_ns))
+    running.service.follow_journals()
+    assert [record.id for record in running.page.records().events] == ["e2"]
+    assert running.records.get("e0") is not None, "it is kept all the same"
+    running.close()
+    journal.close()
+
+
+def test_on_real_hardware_the_past_of_the_node_is_shown(tmp_path: Path) -> None:
+    session = a_session(tmp_path, simulated=False, started_ns=START_NS + NS_PER_S)
+    journal = JournalWriter(session.journal_dir / "guard.jsonl")
+    journal.append(an_event(0))
+    running = Running(session)
+    running.service.follow_journals()
+    assert [record.id for record in running.page.records().events] == ["e0"]
+    running.close()
+    journal.close()
