@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from agent.actuation.actuator import KnobActuator
+from agent.actuation.forcing import Forcer
 from agent.actuation.journal import EARLIER_NAME, FILE_NAME, HoldJournal
 from agent.actuation.writer_lock import WriterLock
 from agent.driver.nvml import NvmlDriver
@@ -73,7 +74,7 @@ def take_back(state_dir: Path, *, reason: str) -> tuple[Action, ...]:
         knobs = knobs_of(driver)
         if not knobs:
             raise EnvironmentLacksError("no GPU here has a setting that can be turned; expected the one that was left")
-        journal = HoldJournal(state_dir, run_id=reason)
+        journal = HoldJournal(state_dir, run_id=reason, forcer=Forcer(clock))
         kept.callback(journal.close)
         KnobActuator(knobs, journal, clock, sink=told.append).recover(run_id=reason)
     return tuple(told)

@@ -1,8 +1,11 @@
 """Files that are whole or as they were, whenever the process is killed or the power goes."""
 
 import errno
+import logging
 import os
 from pathlib import Path
+
+logger = logging.getLogger(__name__)
 
 
 def replace_file(path: Path, body: bytes) -> None:
@@ -18,10 +21,13 @@ def open_replaced(path: Path, body: bytes, *, mode: int = 0o640) -> int:
         write_whole(descriptor, body)
         os.fsync(descriptor)
         fresh.replace(path)
-        sync_folder(path.parent)
     except OSError:
         os.close(descriptor)
         raise
+    try:
+        sync_folder(path.parent)
+    except OSError as err:  # it stands there all the same: who took it for the old one would write where nobody reads
+        logger.warning("%s: after a power cut it may be as it was before: %s", path, err.strerror)
     return descriptor
 
 

@@ -155,7 +155,7 @@ class KnobActuator:
                 actions += self._retry(hold)
             while (current := self._holds.get(key)) and (ended := overdue(current.claims, now_s)):
                 actions += self._carry_out([self._plan_expiry(current, ended[0])])
-        self._journal.compact()
+        self._journal.end_turn()
         return tuple(actions)
 
     def next_wake_s(self) -> float | None:

@@ -1,11 +1,10 @@
 """Forces the actuator's journal to the disk from a thread of its own, so that no cap waits for a disk.
 
 A line is with the kernel when its write returns; what it is not safe from yet is a power cut. That takes a disk from
-tenths of a millisecond to seconds. It is asked for here after each line, and waited for by changes that protect
+tenths of a millisecond to seconds. It is asked for here once no more lines come, and waited for by changes that protect
 nothing (docs/decisions/0013).
 """
 
-import contextlib
 import logging
 import os
 import threading
@@ -17,11 +16,14 @@ from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-# The lines of one change come within so long, and an append may wait for the sync before it: on an ext4 that others
-# kept busy 99 of 100 took 0.1 ms, or 2.6 ms while the file was being forced. Own choice.
-SETTLE_S = 0.005
-# How long a change that protects nothing waits, and with it a cap that comes in that moment. Own choice: forcing took
-# 12 ms at the 99th percentile on that disk.
+# An append may wait for the sync before it: on an ext4 that others kept busy 99 of 100 took 0.1 ms, or 2.6 ms while the
+# file was being forced. The caps of one sag come within less than this after each other, also on a busy machine.
+# Own choice.
+SETTLE_S = 0.05
+# However many lines come, those of half a second are forced. Own choice.
+SETTLES_MAX = 10
+# How long the changes of one turn that protect nothing wait in all, and with them a cap that comes in that moment. Own
+# choice: forcing took 12 ms at the 99th percentile on that disk.
 PATIENCE_S = 0.02
 # Own choice: what a spinning disk takes that others keep busy; beyond it something is wrong with this one.
 SLOW_S = 0.1
@@ -58,7 +60,7 @@ class Forcer:
     told
         Gets the counts when a sync was slow or failed, and when it begins; called from the thread.
     patience_s
-        The longest that `wait` waits.
+        The longest that `wait` waits, however often it is called between two calls of `end_turn`.
     force
         What does it.
     """
@@ -77,8 +79,9 @@ class Forcer:
         self._force = force
         self._changed = threading.Condition()
         self._descriptor = -1
-        self._asked = self._ended = 0
-        self._idle = self._hurried = self._stops = self._late = False
+        self._asked = self._ended = self._hurried = 0
+        self._idle = self._stops = self._late = False
+        self._waited_s = 0.0
         self._trouble = ""
         self._syncs = Syncs()
         self._thread = threading.Thread(target=self._run, name="force-journal", daemon=True)
@@ -88,6 +91,11 @@ class Forcer:
     def syncs(self) -> Syncs:
         """How it went so far."""
         return self._syncs
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything that was asked for has been forced, or has failed to be."""
+        return self._ended >= self._asked
 
     def ask(self, descriptor: int) -> None:
         """Have what was written to a file forced soon; waits for nothing. The file stays open until the next one."""
@@ -104,11 +112,17 @@ class Forcer:
         """
         with self._changed:
             asked = self._asked
-            if self._ended < asked and not self._late:
-                self._hurried = True
+            left_s = self._patience_s - self._waited_s
+            if self._ended < asked and not self._late and left_s > 0.0:
+                self._hurried, begun_s = asked, self._clock.monotonic_s()
                 self._changed.notify_all()
-                self._late = not self._changed.wait_for(lambda: self._ended >= asked, self._patience_s)
+                self._late = not self._changed.wait_for(lambda: self._ended >= asked, left_s)
+                self._waited_s += self._clock.monotonic_s() - begun_s
             return self._ended >= asked and not self._trouble
+
+    def end_turn(self) -> None:
+        """Let `wait` be as patient as at first: whoever was kept waiting has had its turn."""
+        self._waited_s = 0.0
 
     def close(self) -> None:
         """Force what is left, where the disk takes it in time, and end the thread."""
@@ -123,30 +137,35 @@ class Forcer:
         # It works for microseconds at a time, and while it does the others wait for the interpreter.
         come_first()
         self._told(self._syncs)
-        while (due := self._next()) is not None:
-            self._force_one(*due)
+        while (asked := self._next()) is not None:
+            self._force_one(asked)
 
-    def _next(self) -> tuple[int, int] | None:
-        """Wait until something is asked for; gives up to which request it is done by what comes, and the file."""
+    def _next(self) -> int | None:
+        """Wait until something is asked for and nothing more comes; gives up to which request it is done then."""
         with self._changed:
             self._idle = True
             self._changed.wait_for(lambda: self._asked > self._ended or self._stops)
             self._idle = False
             if self._asked == self._ended:
                 return None
-            self._changed.wait_for(lambda: self._hurried or self._stops, SETTLE_S)
-            self._hurried = False
-            return self._asked, os.dup(self._descriptor)  # whoever asked may replace and close it meanwhile
+            for _ in range(SETTLES_MAX):
+                before = self._asked
+                hurries = self._changed.wait_for(lambda: self._hurried > self._ended or self._stops, SETTLE_S)
+                if hurries or self._asked == before:
+                    break
+            return self._asked
 
-    def _force_one(self, asked: int, descriptor: int) -> None:
+    def _force_one(self, asked: int) -> None:
         begun_s, trouble = self._clock.monotonic_s(), ""
         try:
-            self._force(descriptor)
+            with self._changed:
+                descriptor = os.dup(self._descriptor)  # whoever asked may replace and close it meanwhile
+            try:
+                self._force(descriptor)
+            finally:
+                os.close(descriptor)
         except OSError as err:
             trouble = err.strerror or str(err)
-        finally:
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
         self._note(trouble, took_s=self._clock.monotonic_s() - begun_s)
         with self._changed:
             self._ended, self._late = max(asked, self._ended), False

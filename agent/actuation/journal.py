@@ -120,8 +120,14 @@ class HoldJournal:
             self._forcer.ask(self._file)
 
     def settle(self) -> bool:
-        """Wait a little until every line is on the disk; False where it is not there yet."""
+        """Wait a little until every line is on the disk, some ms a turn; False where it is not there yet."""
         return self._forcer is None or self._forcer.wait()
+
+    def end_turn(self) -> None:
+        """Rewrite the file where it has grown long, and let `settle` wait again."""
+        if self._forcer is not None:
+            self._forcer.end_turn()
+        self._compact()
 
     @property
     def syncs(self) -> Syncs:
@@ -135,10 +141,12 @@ class HoldJournal:
         os.close(self._file)
         os.close(self._lock)
 
-    def compact(self) -> None:
-        """Rewrite the file with what counts where it has grown long; takes some ms then, so not before a cap."""
+    def _compact(self) -> None:
+        """Rewrite the file with what counts where it has grown long; waits for the disk, so not while caps come."""
         if self._size <= max(self._compact_bytes, 2 * self._least_size):
             return
+        if self._forcer is not None and not self._forcer.is_done:
+            return  # lines still come, or the disk does not answer
         try:
             fresh = self._rewrite()
         except OSError as err:

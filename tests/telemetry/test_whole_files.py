@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from telemetry import whole_files
 from telemetry.whole_files import open_replaced, replace_file
 
 OLD, NEW = b"old\n", b"new\n"
@@ -44,3 +45,19 @@ def test_on_a_full_disk_the_old_one_stays_and_no_descriptor_is_left(
             open_replaced(path, NEW)
     assert path.read_bytes() == OLD
     assert descriptors() == open_before
+
+
+def test_what_is_written_goes_to_the_file_that_stands_also_where_its_folder_cannot_be_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(_: Path) -> None:
+        raise OSError(24, "Too many open files")
+
+    path = tmp_path / "journal"
+    path.write_bytes(OLD)
+    monkeypatch.setattr(whole_files, "sync_folder", failing)
+    descriptor = open_replaced(path, NEW)
+    os.write(descriptor, OLD)
+    os.close(descriptor)
+    assert path.read_bytes() == NEW + OLD
+    assert "Too many open files" in caplog.text

@@ -1,10 +1,11 @@
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from agent.actuation import forcing
 from agent.actuation.forcing import Forcer, Syncs
 from agent.actuation.journal import FILE_NAME
 from telemetry.clock import SystemClock
@@ -72,6 +73,46 @@ def test_what_is_asked_for_while_the_disk_is_busy_is_done_in_one_go_afterwards(d
     disk.answers.set()
     assert forcer.wait()
     assert disk.forced == [0, 100]
+    forcer.close()
+
+
+@pytest.mark.parametrize(("lines", "in_first"), [(5, 5), (1000, forcing.SETTLES_MAX + 1)])
+def test_no_sync_begins_while_lines_come_but_for_those_that_never_end(
+    disk: Disk, file: int, monkeypatch: pytest.MonkeyPatch, lines: int, in_first: int
+) -> None:
+    wait, left = threading.Condition.wait_for, [b"line\n"] * lines
+    forcer = patient(disk)
+
+    def busy(self: threading.Condition, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        if timeout != forcing.SETTLE_S:
+            return wait(self, predicate, timeout)
+        if left and not disk.forced:
+            os.write(file, left.pop())
+            forcer.ask(file)
+        return predicate()
+
+    monkeypatch.setattr(threading.Condition, "wait_for", busy)
+    os.write(file, left.pop())
+    forcer.ask(file)
+    wait_for(lambda: disk.forced, "the first sync")
+    assert disk.forced[0] == 5 * in_first
+    forcer.close()
+
+
+def test_a_process_without_a_descriptor_left_counts_it_and_goes_on(
+    disk: Disk, file: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(_: int) -> int:
+        raise OSError(24, "Too many open files")
+
+    forcer = patient(disk)
+    with monkeypatch.context() as full:
+        full.setattr(os, "dup", none_left)
+        forcer.ask(file)
+        assert not forcer.wait()
+    forcer.ask(file)
+    assert forcer.wait()
+    assert forcer.syncs == Syncs(done=1, failed=1)
     forcer.close()
 
 
@@ -163,6 +204,32 @@ def test_the_end_of_a_lease_protects_and_waits_for_no_disk(tmp_path: Path, disk:
     rig.journal.close()
 
 
+def test_one_release_of_many_gpus_waits_no_longer_than_one_of_one(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forcing, "SETTLE_S", LIMIT_S)  # only what is waited for is forced
+    clock = FakeClock()
+
+    def slow(descriptor: int) -> None:
+        disk.force(descriptor)
+        clock.advance(0.6 * LIMIT_S)
+        if len(disk.forced) == 2:
+            disk.answers.clear()
+
+    forcer = Forcer(clock, force=slow, patience_s=LIMIT_S)
+    rig, knob = a_rig(tmp_path, disk, forcer)
+    rig.actuator.apply(cap(gpus=GPUS))
+    rig.actuator.release_all(reason="end")
+    assert knob.unforced[4:] == [False, False, True, True]
+    assert not forcer._late, "it did not wait a third time"
+    disk.answers.set()
+    rig.actuator.tick()
+    rig.actuator.apply(cap(gpus=GPUS[:1]))
+    rig.actuator.release_all(reason="end")
+    assert knob.unforced[-1] is False, "the next turn is as patient"
+    rig.journal.close()
+
+
 def test_a_disk_that_hangs_keeps_no_release_for_ever(tmp_path: Path, disk: Disk) -> None:
     disk.answers.clear()
     rig, _ = a_rig(tmp_path, disk, Forcer(SystemClock(), force=disk.force))
@@ -174,12 +241,29 @@ def test_a_disk_that_hangs_keeps_no_release_for_ever(tmp_path: Path, disk: Disk)
     rig.journal.close()
 
 
+def test_a_journal_is_not_rewritten_while_lines_come_or_the_disk_does_not_answer(tmp_path: Path, disk: Disk) -> None:
+    disk.answers.clear()
+    rig, _ = a_rig(tmp_path, disk, patient(disk))
+    rig.journal._compact_bytes = 10
+    rig.actuator.apply(cap(1200.0))
+    rig.actuator.apply(cap(1057.0))
+    long = (tmp_path / FILE_NAME).stat()
+    rig.actuator.tick()
+    assert (tmp_path / FILE_NAME).stat() == long
+    disk.answers.set()
+    assert rig.journal.settle()
+    rig.actuator.tick()
+    assert (tmp_path / FILE_NAME).stat().st_size < long.st_size
+    rig.journal.close()
+
+
 def test_the_last_lines_are_forced_at_the_end_also_those_of_a_file_that_was_rewritten(
     tmp_path: Path, disk: Disk
 ) -> None:
     rig, _ = a_rig(tmp_path, disk, patient(disk))
     rig.actuator.apply(cap())
     rig.journal._compact_bytes = 10
+    rig.journal.settle()
     rig.actuator.tick()
     rig.actuator.renew("i-1", lease_s=60.0)
     rig.journal.close()

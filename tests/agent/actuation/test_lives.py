@@ -201,6 +201,7 @@ class Lives(RuleBasedStateMachine):
             if (hold.kind, hold.target.uuid) == (kind, uuid):
                 same |= {hold.read_back} if hold.settled else {hold.before, hold.wanted}
                 same |= {hold.found, None, max(SUPPORTED[kind])} if hold.lost else set()
+                same |= set() if hold.claims else {hold.found}  # what is owed comes true, whoever does it
         return same
 
     def holders(self, kind: KnobKind, uuid: str) -> set[str]:
