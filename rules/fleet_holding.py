@@ -44,13 +44,13 @@ def note(memory: FleetMemory, order: FleetOrder, answer: Answered, now_ns: int) 
         return
     if answer is Answered.SILENT:
         memory.claims[now.key] = replace(now, due_ns=now_ns + ASK_AGAIN_NS)
-    elif order.deed is FleetDeed.END or answer is Answered.LOST:
+    elif order.deed is FleetDeed.END:
         memory.claims.pop(now.key)
         memory.ended[now.policy_id, now.node] = now_ns
     elif answer is Answered.DONE:
         due_ns = now_ns + round(now.lease_s / RENEWALS_PER_LEASE * NS_PER_S)
         memory.claims[now.key] = replace(now, state=ClaimState.HELD, due_ns=due_ns)
-    else:  # refused: one before that nobody answered may have been carried out
+    else:  # refused or lost: what was carried out before may stand there all the same
         memory.claims[now.key] = replace(now, state=ClaimState.LEAVING, due_ns=now_ns)
 
 

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from agent.control.names import FleetId, Name, Printable
+from rules.document_values import PolicyId
 from rules.knobs import KNOB_OF
 from rules.policy import ActionClass
 from telemetry.knobs import KnobKind
@@ -51,6 +52,7 @@ class Ask(BaseModel):
     do: Deed
     action: ActionClass = ActionClass.CLOCK_CAP
     incident_id: Name
+    policy_id: PolicyId
     decision_id: Name
     targets: Annotated[tuple[Name, ...], Field(max_length=GPUS_MAX)] = ()
     setting: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -75,8 +77,8 @@ class Ask(BaseModel):
 
     @property
     def claim_id(self) -> str:
-        """Give the incident of its claims on this node: two services, two knobs, a service and the guard share none."""
-        return f"{self.owner}:{self.incident_id}:{self.action}"
+        """Give the incident of its claims here: two services, policies or knobs share none, nor does the guard."""
+        return f"{self.owner}:{self.incident_id}:{self.policy_id}:{self.action}"
 
     @property
     def knob(self) -> KnobKind | None:

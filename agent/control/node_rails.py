@@ -102,14 +102,13 @@ def _wrong_setting(ask: Ask, knob: KnobKind, state: NodeState, rails: Rails) -> 
 
 
 def _no_budget(ask: Ask, state: NodeState, rails: Rails, now_ns: int) -> str:
-    if ask.claim_id in state.claims:
-        return ""  # a change of a cap that stands is no new action
     ages_ns = [now_ns - acted_ns for action, acted_ns in state.acted_ns if action is ask.action]
+    is_new = ask.claim_id not in state.claims  # a change of a cap that stands is no new action
     for most, over_ns, words in (
         (rails.actions_per_hour, HOUR_NS, "an hour"),
         (rails.actions_per_day, DAY_NS, "a day"),
     ):
-        if sum(age_ns < over_ns for age_ns in ages_ns) >= most:
+        if is_new and sum(age_ns < over_ns for age_ns in ages_ns) >= most:
             return f"the budget of {most} new {ask.action.value} actions {words} is used up here"
     capped = len(state.capped.union(targets_of(ask, state)))
     if ask.knob is not KnobKind.FAN and rails.capped_gpus_max is not None and capped > rails.capped_gpus_max:

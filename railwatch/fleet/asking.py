@@ -154,6 +154,7 @@ class Asker:
             do=_DEEDS[deed],
             action=claim.action,
             incident_id=claim.incident_id,
+            policy_id=claim.policy_id,
             decision_id=claim.decision_id,
             ratio=claim.ratio if deed is FleetDeed.BEGIN else None,
             lease_s=claim.lease_s,

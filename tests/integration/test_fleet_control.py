@@ -160,7 +160,9 @@ def test_what_the_node_itself_forbids_is_refused_with_the_reason_and_counted(rea
     assert "below 40%" in reply.words
     reached.node.until(lambda: reached.counts().get("rails", 0) == before + 1, what="the counter")
     assert reached.clocks_mhz() == {}
-    told = reached.node.line(type="decision", incident_id="fleet:fleet-a:i-2:clock_cap", verdict="refuse")
+    told = reached.node.line(
+        type="decision", incident_id="fleet:fleet-a:i-2:feed-sag-clock-cap:clock_cap", verdict="refuse"
+    )
     assert "below 40%" in told["reason"]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
 
 from agent.actuation.actuator import KnobActuator
@@ -93,8 +94,10 @@ class Agents:
         seen = SeenRequests(self.folder / node / "seen.jsonl", now_ns=clock.utc_ns())
 
         def tell(record: Decision | Event) -> None:
-            if isinstance(record, Event):  # on a machine that is held up a request comes too late, and is asked anew
-                assert "refused as stale" in record.message, record
+            if isinstance(record, Event):
+                # On a machine that is held up a request comes too late, and is asked anew; or after that of the next
+                # service, when whoever asked is dead.
+                assert "refused as stale" in record.message or "refused as fenced" in record.message, record
                 return
             with self.lock:
                 self.told.append((node, record, self.let_ns.get(node, 0)))
@@ -150,31 +153,61 @@ def nursery(tmp_path: Path) -> Iterator[tuple[Agents, subprocess.Popen[str]]]:
             stderr=subprocess.DEVNULL,
             text=True,
             env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+            start_new_session=True,
         )
         try:
             yield agents, process
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # with a service that a test which fails has left, and its pipe
             process.communicate()
+
+
+def begun_service(process: subprocess.Popen[str], life_s: float) -> int:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{life_s}\n")
+    process.stdin.flush()
+    return int(process.stdout.readline())
+
+
+def kill(pid: int) -> None:
+    """Kill a service and wait for its end: a call to the kernel that was under way is finished first."""
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not psutil.pid_exists(pid), "the end of the service")
+
+
+def busy_service(agents: Agents, process: subprocess.Popen[str]) -> tuple[int, float]:
+    """Begin a service whose requests live for as long as they need here; gives it and their life, once it has acted."""
+    life_s = 0.5
+    while True:
+        pid = begun_service(process, life_s)
+        try:
+            wait_for(lambda: agents.capped, within_s=4 * life_s)
+        except AssertionError:
+            kill(pid)
+            life_s *= 2
+            assert life_s < PATIENCE_S, "no request of a service is carried out"
+        else:
+            return pid, life_s
 
 
 def killed_at_random(agents: Agents, process: subprocess.Popen[str], *, kills: int, seed: int) -> None:
     chance, clock = random.Random(seed), SystemClock()  # noqa: S311 -- no secret, a seed
-    capped = 0
-    assert process.stdin is not None
-    assert process.stdout is not None
+    capped, life_s = 0, 0.0
     for number in range(kills):
         # Another incident each time, so that the actions of the one before end while new ones begin.
         fresh = agents.folder / "incident.new"
         fresh.write_text(f"i-{number}")
         fresh.replace(agents.folder / "incident")
-        process.stdin.write("\n")
-        process.stdin.flush()
-        pid = int(process.stdout.readline())
-        if not capped:  # however slow this machine is, the kills find actions under way
-            wait_for(lambda: agents.capped)
+        # However slow this machine is, the kills find actions under way.
+        if not capped:
+            pid, life_s = busy_service(agents, process)
+        else:
+            pid = begun_service(process, life_s)
+            if capped <= number // 10:
+                wait_for(lambda: agents.capped, "a cap to be killed over", within_s=PATIENCE_S)
         clock.sleep_until(clock.monotonic_s() + chance.uniform(0.05, 0.6))
-        os.kill(pid, signal.SIGKILL)
+        kill(pid)
         memory = read_memory(agents.folder)
         known = set() if memory is None else {claim.node for claim in memory.claims.values()}
         assert agents.capped <= known  # what was done had been written down
@@ -187,20 +220,15 @@ def killed_at_random(agents: Agents, process: subprocess.Popen[str], *, kills: i
 
 def settled(agents: Agents, process: subprocess.Popen[str]) -> None:
     """The incident is over and one more service comes up: everything goes back to what was found."""
-    assert process.stdin is not None
-    assert process.stdout is not None
     (agents.folder / "incident").write_text("")
-    process.stdin.write("\n")
-    process.stdin.flush()
-    pid, clock = int(process.stdout.readline()), SystemClock()
-    end_s = clock.monotonic_s() + PATIENCE_S
-    while clock.monotonic_s() < end_s:
+    pid = begun_service(process, PATIENCE_S)
+
+    def is_over() -> bool:
         memory = read_memory(agents.folder)
-        if not agents.capped and memory is not None and not memory.claims:
-            break
-        clock.sleep_until(clock.monotonic_s() + 0.05)
-    os.kill(pid, signal.SIGKILL)
-    assert agents.capped == set()
+        return not agents.capped and memory is not None and not memory.claims
+
+    wait_for(is_over, "the end of every claim", within_s=PATIENCE_S)
+    kill(pid)
     assert all(not actuator.in_force() for actuator in agents.actuators.values())
 
 

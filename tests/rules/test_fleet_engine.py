@@ -119,6 +119,14 @@ def test_what_an_agent_refuses_is_given_back_and_left_alone_for_the_cooldown() -
     assert [node for _, node in deeds(fleet.step(sag(), at_s=604))] == ["n001", "n011", "n021"]
 
 
+def test_what_an_agent_does_not_renew_is_given_back_since_its_cap_may_still_stand() -> None:
+    fleet = Fleet()
+    fleet.step(sag(), at_s=0)
+    assert [deed for deed, _ in deeds(fleet.step(sag(), at_s=31, answer=Answered.LOST))] == [FleetDeed.RENEW] * 3
+    assert [deed for deed, _ in deeds(fleet.step(sag(), at_s=32))] == [FleetDeed.END] * 3
+    assert fleet.held == []
+
+
 def test_caps_are_released_one_by_one_after_a_quiet_while_and_kept_while_the_incident_is_open() -> None:
     fleet = Fleet()
     fleet.step(sag(), at_s=0)

@@ -89,6 +89,7 @@ class Rig:
             "instance": "one",
             "do": do,
             "incident_id": "i-1",
+            "policy_id": "feed-sag-clock-cap",
             "decision_id": "d-1",
             "ratio": 0.66 if do is Deed.CAP else None,
             "lease_s": 120.0,

@@ -76,6 +76,22 @@ def test_two_knobs_that_one_incident_holds_are_given_back_one_by_one(rig: Rig) -
     assert (rig.settings_mhz, set(rig.power.settings.values())) == ({1005.0}, {300.0})
 
 
+def test_two_policies_of_one_incident_hold_a_knob_side_by_side_and_the_strictest_wins(rig: Rig) -> None:
+    assert rig.send(rig.ask()).kind == DONE
+    assert rig.send(rig.ask(policy_id="the-next-rung", ratio=0.53)).kind == DONE
+    assert rig.settings_mhz == {802.0}
+    assert rig.send(rig.ask(Deed.RELEASE, policy_id="the-next-rung")).kind == DONE
+    assert rig.settings_mhz == {1005.0}
+
+
+def test_a_cap_that_stands_is_not_widened_beyond_the_gpus_that_may_be_capped(rig: Rig) -> None:
+    with_rails(rig, capped_gpus_max=1)
+    first = f"gpu:{next(iter(rig.knob.settings))}"
+    assert rig.send(rig.ask(targets=(first,))).kind == DONE
+    assert rig.send(rig.ask(targets=(first,), ratio=0.6)).kind == DONE
+    assert "4 GPUs would be capped, 1 may be" in rig.send(rig.ask()).words
+
+
 def test_what_turns_no_knob_and_a_knob_that_no_gpu_has_are_refused(rig: Rig) -> None:
     rig.power.settings.clear()
     for action, words in (("drain", "not carried out for a fleet"), ("power_cap", "no GPU here has a power limit")):
