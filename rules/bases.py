@@ -111,10 +111,12 @@ def _source(finding: Finding | None, node: NodeState, supply_id: str) -> SupplyP
         finding.number("source_resistance_high_ohm"),
     )
     high_a, low_a = finding.number("current_high_a"), finding.number("current_low_a")
-    if open_circuit_v is None or resistance_ohm is None or open_low_v is None or resistance_high_ohm is None:
-        return _known(open_circuit_v, resistance_ohm, None)
-    if high_a is None or low_a is None:  # where the fit is narrow is not told: the worst of both bounds
-        return _known(open_low_v, resistance_high_ohm, None)
+    if open_circuit_v is None or resistance_ohm is None:
+        return None
+    # Where the fit is narrow is not told, or how wide: the worst of the bounds that there are.
+    if open_low_v is None or resistance_high_ohm is None or high_a is None or low_a is None:
+        worst_v = open_circuit_v if open_low_v is None else open_low_v
+        return _known(worst_v, resistance_ohm if resistance_high_ohm is None else resistance_high_ohm, None)
     band = of_bounds(
         centre_a=(high_a + low_a) / 2.0,
         open_reach_v=max(open_circuit_v - open_low_v, 0.0),
@@ -125,8 +127,8 @@ def _source(finding: Finding | None, node: NodeState, supply_id: str) -> SupplyP
     return _known(open_circuit_v, resistance_ohm, band)
 
 
-def _known(open_circuit_v: float | None, resistance_ohm: float | None, band: SourceBand | None) -> SupplyPath | None:
-    if open_circuit_v is None or resistance_ohm is None or not (open_circuit_v > 0.0 and resistance_ohm > 0.0):
+def _known(open_circuit_v: float, resistance_ohm: float, band: SourceBand | None) -> SupplyPath | None:
+    if not (open_circuit_v > 0.0 and resistance_ohm > 0.0):
         return None
     return SupplyPath(open_circuit_v=open_circuit_v, source_resistance_ohm=resistance_ohm, band=band)
 

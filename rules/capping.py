@@ -233,7 +233,7 @@ def _regulate(matter: Matter, claim: Claim, scale: Scale) -> Decision | None:
 
 
 def _ramp(matter: Matter, claim: Claim, scale: Scale) -> Decision | None:
-    if claim.incident_id == FIRST_START and not matter.memory.path_measured:
+    if claim.incident_id == FIRST_START and matter.is_open:
         matter.memory.claims[matter.key] = replace(claim, ramp_since_ns=matter.now_ns)
         return None
     others = [
@@ -248,7 +248,11 @@ def _ramp(matter: Matter, claim: Claim, scale: Scale) -> Decision | None:
         return _loosen(matter, claim, claim.gpus, setting=None, reason=f"the start is over; {claim.knob.text(target)}")
     if step.setting is None:
         return None
-    why = "a job began and goes" if claim.incident_id != FIRST_START else "the supply path was measured; the start goes"
+    why = (
+        "a job began and goes"
+        if claim.incident_id != FIRST_START
+        else "no supply path is waited for any more; the start goes"
+    )
     return _loosen(matter, claim, claim.gpus, setting=step.setting, reason=f"{why} up in steps")
 
 

@@ -27,14 +27,14 @@ GIVE_UP_AFTER_S = 10.0
 def watch_first_start(memory: Memory, node: NodeState, rails: Rails, now_ns: int) -> None:
     """Keep the engine's own incident for as long as the path has not been measured."""
     standing = memory.incidents.get(FIRST_START)
-    if memory.path_measured or rails.unmeasured_start is UnmeasuredStart.FULL:
-        if standing is not None:
+    told = rails.unmeasured_start is not UnmeasuredStart.FULL
+    if told and not memory.path_measured:
+        memory.path_measured = _is_over(memory, node.supplies, waits=standing is not None, now_ns=now_ns)
+    if not told or memory.path_measured:
+        if standing is not None and standing.state is not IncidentState.CLOSED:
             memory.incidents[FIRST_START] = replace(standing, state=IncidentState.CLOSED, closed_ns=now_ns)
-        return
-    if standing is None and node.supplies and node.gpus:
+    elif standing is None and node.supplies and node.gpus:
         memory.incidents[FIRST_START] = _incident(tuple(one.entity_id for one in node.supplies), now_ns)
-    elif standing is not None and _is_over(node.supplies, since_ns=standing.opened_ns, now_ns=now_ns):
-        memory.path_measured = True
 
 
 def concerns(policy: Policy, incident: Incident) -> bool:
@@ -43,12 +43,22 @@ def concerns(policy: Policy, incident: Incident) -> bool:
     return incident.id != FIRST_START or (rule is not None and rule.ramp_from is not None)
 
 
-def _is_over(supplies: tuple[SupplyState, ...], *, since_ns: int, now_ns: int) -> bool:
-    """Tell whether every path that can be measured was, while its load stepped; or that none can be."""
-    seen = [one for one in supplies if one.minimum_v is not None]
-    if not seen:
-        return now_ns - since_ns >= GIVE_UP_AFTER_S * NS_PER_S
-    return all(_is_measured(one) for one in seen)
+def _is_over(memory: Memory, supplies: tuple[SupplyState, ...], *, waits: bool, now_ns: int) -> bool:
+    """Tell whether every path that can be measured was, while its load stepped; or that none can be.
+
+    A supply whose voltage was read once can be measured: a sensor that is silent now, as after every change of a clock,
+    ends nothing. For one that was never read the wait is short, and begins anew with every run.
+    """
+    since_ns = memory.waiting_since_ns
+    if not waits or since_ns is None or since_ns > now_ns:  # the last where the clock was set back
+        since_ns = memory.waiting_since_ns = now_ns
+    memory.paths_read |= {one.entity_id for one in supplies if one.minimum_v is not None}
+    readable = [one for one in supplies if one.entity_id in memory.paths_read]
+    if not supplies and memory.paths_read:
+        return False
+    if (not supplies or len(readable) < len(supplies)) and now_ns - since_ns < GIVE_UP_AFTER_S * NS_PER_S:
+        return False
+    return all(_is_measured(one) for one in readable)
 
 
 def _is_measured(supply: SupplyState) -> bool:

@@ -1,14 +1,16 @@
 """Policies of the fleet from files; each one's cases are played when it is loaded, and one that fails is refused."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rules.fleet_engine import FleetEngine
-from rules.fleet_memory import FleetMemory
+from rules.fleet_memory import Awaited, FleetMemory
 from rules.fleet_orders import FleetIncident, FleetView
 from rules.fleet_policy import FLEET_ACTIONS, FleetCase, FleetPolicy, FleetPolicyDocument
 from rules.fleet_rails import FleetLedger, FleetRails
-from rules.policy_files import files_in, policy_problem, read_policy
+from rules.policy import ActionClass, PolicyStatus
+from rules.policy_files import files_in, policy_problem, read_policy, taken_problem
 from telemetry.clock import NS_PER_S
 from telemetry.documents import check_document
 from telemetry.errors import ConfigError, Problem
@@ -16,10 +18,11 @@ from telemetry.records import Evidence, Finding, FindingStatus, Incident, Incide
 
 # A case plays at some moment; which one does not matter.
 _AT_NS = 1_700_000_000 * NS_PER_S
+_INCIDENT_ID = "i-case"
 
 
 def load_fleet_policies(folders: Iterable[Path] = (), *, builtin: bool = True) -> tuple[FleetPolicy, ...]:
-    """Load policies by name; one of a later folder replaces the one of its id.
+    """Load policies by name; one of a later folder replaces the one of its id, and in one folder no two share it.
 
     Raises
     ------
@@ -35,29 +38,44 @@ def load_fleet_policies(folders: Iterable[Path] = (), *, builtin: bool = True) -
         except ConfigError as err:
             problems.extend(err.problems)
             continue
+        first_with: dict[str, str] = {}
         for path in files:
             try:
-                policy = _load(path)
+                policy, line = _load(path)
             except ConfigError as err:
                 problems.extend(err.problems)
-            else:
-                found[policy.id] = policy
-    strangers = [policy for policy in found.values() if policy.after is not None and policy.after not in found]
-    problems += [
-        policy_problem(Path(policy.where), None, "after", f"got {policy.after!r}", f"one of {', '.join(sorted(found))}")
-        for policy in strangers
-    ]
+                continue
+            if policy.id in first_with:
+                problems.append(taken_problem(path, line, policy.id, first_with[policy.id]))
+            first_with.setdefault(policy.id, str(path) if line is None else f"{path}:{line}")
+            found[policy.id] = policy
+    problems += _strangers(found.values())
     if problems:
         raise ConfigError(problems)
     return tuple(found.values())
 
 
-def _load(path: Path) -> FleetPolicy:
+def _strangers(policies: Collection[FleetPolicy]) -> Iterator[Problem]:
+    """Tell of each policy that waits for one that never acts; of those alone it is known whether they helped."""
+    acting = {
+        one.id
+        for one in policies
+        if one.then.action is not ActionClass.NOTIFY and one.status is not PolicyStatus.DEPRECATED
+    }
+    for policy in policies:
+        others = acting - {policy.id}
+        if policy.after is not None and policy.after not in others:
+            expected = f"another one that acts: {', '.join(sorted(others)) or 'there is none'}"
+            yield policy_problem(Path(policy.where), None, "after", f"got {policy.after!r}", expected)
+
+
+def _load(path: Path) -> tuple[FleetPolicy, int | None]:
     _, data, lines = read_policy(path)
     document = check_document(FleetPolicyDocument, data, where=str(path), lines=lines)
     policy = document.policy(where=str(path))
     problems = []
-    for number, case in enumerate(policy.cases):
+    # One that waits for itself never acts; that is told, and not that its cases fail.
+    for number, case in enumerate(() if policy.after == policy.id else policy.cases):
         count = played(policy, case)
         if count != case.expect:
             line = lines.get(("cases", number))
@@ -65,7 +83,7 @@ def _load(path: Path) -> FleetPolicy:
             problems.append(policy_problem(path, line, f"cases[{number}]", f"acts on {count}", expected))
     if problems:
         raise ConfigError(problems)
-    return policy
+    return policy, lines.get(("id",))
 
 
 def played(policy: FleetPolicy, case: FleetCase) -> int:
@@ -73,9 +91,10 @@ def played(policy: FleetPolicy, case: FleetCase) -> int:
     memory = FleetMemory(ledger=FleetLedger(since_ns=0), shadow=FleetLedger(since_ns=0))
     rails = FleetRails(modes=dict.fromkeys(FLEET_ACTIONS, Mode.ENFORCE))
     racks = {f"node{number:05d}": f"rack{number % case.racks}" for number in range(case.nodes)}
-    engine = FleetEngine([policy], rails, memory)
-    if policy.after is not None:
-        return case.expect  # what went before is another policy's
+    engine = FleetEngine([replace(policy, status=PolicyStatus.STABLE)], rails, memory)  # a deprecated one is left out
+    if policy.after is not None:  # which did not help
+        went_before = Awaited(decision_id="case", due_ns=_AT_NS, before=None, helped=False)
+        memory.awaited[policy.after, _INCIDENT_ID] = went_before
     met = FleetIncident(incident=_incident(case), nodes=tuple(racks))
     fleet = FleetView(racks=racks, heard=frozenset(racks))
     engine.step([met], fleet, _AT_NS)
@@ -100,7 +119,7 @@ def _incident(case: FleetCase) -> Incident:
         evidence=tuple(Evidence(name=name, value=value, unit="") for name, value in case.numbers),
     )
     return Incident(
-        id="i-case",
+        id=_INCIDENT_ID,
         time_ns=_AT_NS,
         opened_ns=_AT_NS,
         closed_ns=None,

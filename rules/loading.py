@@ -11,7 +11,7 @@ from rules.document import PolicyDocument
 from rules.forbidden import Forbidden, forbidden_reach, forbidden_words
 from rules.places import scalar_place
 from rules.policy import Policy
-from rules.policy_files import SUFFIXES, files_in, policy_problem, read_policy
+from rules.policy_files import SUFFIXES, files_in, policy_problem, read_policy, taken_problem
 from telemetry.documents import Lines, check_document, in_line_order
 from telemetry.errors import ConfigError, Problem
 
@@ -99,8 +99,7 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
             continue
         place = str(path) if line is None else f"{path}:{line}"
         if policy.id in first_with:
-            taken = f"an id of its own; {first_with[policy.id]} has this one"
-            problems.append(policy_problem(path, line, "id", f"got {policy.id!r}", taken))
+            problems.append(taken_problem(path, line, policy.id, first_with[policy.id]))
         first_with.setdefault(policy.id, place)
         policies.append(policy)
     if problems:

@@ -94,6 +94,10 @@ class Memory:
         The last resets of the breaker.
     path_measured
         Whether the supply path was measured under load, ever.
+    paths_read
+        Supplies that showed a voltage while that was waited for.
+    waiting_since_ns
+        Since when it has been waited for in this run.
     now_ns
         When the last step was, None before the first one of this run.
     """
@@ -114,6 +118,8 @@ class Memory:
     breaker: Breaker | None = None
     resets: tuple[Reset, ...] = ()
     path_measured: bool = False
+    paths_read: frozenset[str] = frozenset()
+    waiting_since_ns: int | None = None
     now_ns: int | None = None
 
     def copy(self) -> "Memory":
@@ -206,6 +212,7 @@ class Memory:
             breaker=self.breaker,
             resets=self.resets,
             path_measured=self.path_measured,
+            paths_read=tuple(sorted(self.paths_read)),
         )
         state: dict[str, Any] = _STORED.dump_python(stored, mode="json")
         return state
@@ -233,6 +240,7 @@ def restore_memory(state: dict[str, Any], *, policies: frozenset[str]) -> Memory
         breaker=stored.breaker,
         resets=stored.resets,
         path_measured=stored.path_measured,
+        paths_read=frozenset(stored.paths_read),
     )
 
 
@@ -268,6 +276,7 @@ class _Stored:
     breaker: Breaker | None
     resets: tuple[Reset, ...]
     path_measured: bool = False  # what was written before there was such a thing has none
+    paths_read: tuple[str, ...] = ()
 
 
 _STORED: TypeAdapter[_Stored] = TypeAdapter(_Stored)

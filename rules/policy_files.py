@@ -35,6 +35,11 @@ def policy_problem(path: Path, line: int | None, key: str, found: str, expected:
     return Problem(where=str(path), line=line, key=key, found=found, expected=expected)
 
 
+def taken_problem(path: Path, line: int | None, policy_id: str, first: str) -> Problem:
+    """Tell that another file, `first`, has the id of this one."""
+    return policy_problem(path, line, "id", f"got {policy_id!r}", f"an id of its own; {first} has this one")
+
+
 def _text_of(path: Path) -> str:
     try:
         size_bytes = path.stat().st_size

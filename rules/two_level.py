@@ -8,6 +8,7 @@ samples scatter about that line says how far the two levels, and with them the l
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 
 from rules.node import SupplyState
@@ -23,6 +24,9 @@ SWING_RATIO_MIN = 0.03
 # a median (Kenney and Keeping, Mathematics of Statistics, 1962, section 11.9).
 _MAD_TO_SD = 1.4826
 _MEDIAN_TO_MEAN = 1.2533
+# What lies within one step of a scale reads the same: a uniform error, of this share of the step (JCGM 100:2008,
+# F.2.2.1).
+_STEP_TO_SD = 1.0 / math.sqrt(12.0)
 
 
 def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequence[float]) -> SupplyState:
@@ -64,9 +68,14 @@ def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequen
 def _level_sd_v(pairs: Sequence[tuple[float, float]], high_v: float, high_a: float, resistance_ohm: float) -> float:
     """Give the standard error of the median voltage of one level, out of what the samples of both lie off the line.
 
-    A value that is read twice counts once; the single deep dips are few enough not to move a median.
+    A value that is read twice counts once; the single deep dips are few enough not to move a median. Readings that do
+    not scatter at all are no surer than the step of their scale, which is no wider than the two closest of them are
+    apart.
     """
     off_v = [voltage_v - (high_v + resistance_ohm * (high_a - current_a)) for current_a, voltage_v in pairs]
     scatter_v = _MAD_TO_SD * median(abs(one) for one in off_v)
+    told_v = sorted({voltage_v for _, voltage_v in pairs})
+    step_v = min((above_v - below_v for below_v, above_v in pairwise(told_v)), default=0.0)
+    scatter_v = max(scatter_v, _STEP_TO_SD * step_v)
     each = max(len(set(pairs)) / 2.0, 1.0)
     return _MEDIAN_TO_MEAN * scatter_v / math.sqrt(each)

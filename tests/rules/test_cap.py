@@ -56,6 +56,14 @@ def test_the_safe_side_of_the_bounds_is_taken() -> None:
     assert unsure < sure
 
 
+@pytest.mark.parametrize("bound", [{"open_circuit_low_v": 12.10}, {"source_resistance_high_ohm": 0.0070}])
+def test_one_bound_alone_is_taken_too(bound: dict[str, float]) -> None:
+    sure, unsure = (_clock(incident(numbers=numbers), node()) for numbers in (SAG, {**SAG, **bound}))
+    assert sure is not None
+    assert unsure is not None
+    assert unsure < sure
+
+
 def test_what_the_supply_shows_now_goes_before_what_was_found() -> None:
     aged = _clock(incident(numbers=SAG), node(supply(11.3, 0.0072)))
     assert aged == _clock(incident(numbers={**SAG, "source_resistance_ohm": 0.0072}), node())

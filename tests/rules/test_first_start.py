@@ -7,7 +7,7 @@ import pytest
 from rules.engine import Engine
 from rules.first_start import FIRST_START, GIVE_UP_AFTER_S
 from rules.loading import load_builtin_policies
-from rules.node import SupplyState
+from rules.node import NodeState, SupplyState
 from rules.policy import ActionClass
 from rules.rails import Rails, UnmeasuredStart
 from telemetry.records import ActionState, Cause, Mode, Verdict
@@ -59,7 +59,7 @@ def test_the_ramp_stands_before_the_first_job_and_goes_up_once_the_path_is_measu
 def test_it_happens_once_also_after_a_restart() -> None:
     engine = _engine()
     for at_s in range(80):
-        engine.step([], node(STEPPING), seconds(at_s))
+        engine.step([], node(IDLE if at_s < 5 else STEPPING), seconds(at_s))
     again = _engine()
     again.restore(engine.snapshot())
     assert not again.busy
@@ -79,6 +79,50 @@ def test_a_supply_that_is_read_too_seldom_is_not_waited_for() -> None:
     for at_s in range(int(GIVE_UP_AFTER_S), int(GIVE_UP_AFTER_S) + 60):
         engine.step([], node(TOO_SLOW), seconds(at_s))
     assert engine.claims == ()
+
+
+@pytest.mark.parametrize("blind", [node(TOO_SLOW), node()])
+def test_a_supply_that_showed_itself_once_is_waited_for_while_its_sensor_is_silent(blind: NodeState) -> None:
+    engine = _engine()
+    engine.step([], node(IDLE), 0)
+    for at_s in (3600, 3660):
+        assert engine.step([], blind, seconds(at_s)) == ()
+    again = _engine()
+    again.restore(engine.snapshot())
+    for at_s in (7200, 7260):
+        assert again.step([], blind, seconds(at_s)) == ()
+    assert _clocks(again) == {915.0}
+
+
+def test_a_restart_and_a_clock_set_back_begin_the_wait_for_a_first_value_anew() -> None:
+    engine = _engine()
+    assert engine.step([], node(), seconds(900)) == ()
+    engine.step([], node(TOO_SLOW), seconds(1000))
+    assert engine.step([], node(TOO_SLOW), seconds(1001)) == ()
+    again = _engine()
+    again.restore(engine.snapshot())
+    assert again.step([], node(TOO_SLOW), seconds(1100)) == ()
+    assert again.step([], node(TOO_SLOW), seconds(500)) == ()
+    assert _clocks(again) == {915.0}
+    for at_s in range(510, 570):
+        again.step([], node(TOO_SLOW), seconds(at_s))
+    assert again.claims == ()
+
+
+def test_once_the_owner_takes_the_word_back_the_cap_goes_too() -> None:
+    engine = _engine()
+    engine.step([], node(IDLE), 0)
+    engine.rails = ENFORCED
+    for at_s in range(1, 60):
+        engine.step([], node(IDLE), seconds(at_s))
+    assert engine.claims == ()
+    assert not engine.busy
+
+
+def test_gpus_at_work_on_a_path_that_is_measured_are_not_slowed_down() -> None:
+    engine = _engine()
+    assert engine.step([], node(STEPPING), 0) == ()
+    assert not engine.busy
 
 
 def test_one_supply_of_two_that_was_not_measured_keeps_it() -> None:

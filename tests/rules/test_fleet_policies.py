@@ -50,6 +50,8 @@ def test_a_policy_of_ones_own_is_taken(tmp_path: Path, then: str) -> None:
         ("expect: 4", "expect: 40", "acts on 4; expected it to act on 40"),
         ("incident.cause ==", "incident.colour ==", "when"),
         ("then:", "after: nobody\nthen:", "after: got 'nobody'"),
+        ("then:", "after: mine\nthen:", "after: got 'mine'; expected another one that acts"),
+        ("clock: 0.7", "clock: 0.7, release: {every: 8d}", "then.release.every"),
         ("status: experimental", "status: experimental\nbudget: none", "budget"),
     ],
 )
@@ -59,6 +61,14 @@ def test_what_cannot_be_meant_is_refused_with_file_and_key(tmp_path: Path, old: 
     assert says in str(err.value)
     assert str(tmp_path / "mine.yaml") in str(err.value)
     assert len(str(err.value).splitlines()) == 1
+
+
+def test_the_cases_of_a_policy_that_follows_another_are_played_as_if_that_one_had_not_helped(tmp_path: Path) -> None:
+    (tmp_path / "first.yaml").write_text(GOOD.replace("id: mine", "id: first"))
+    second = GOOD.replace("then:", "after: first\nthen:")
+    assert load(tmp_path, second) == ["first", "mine"]
+    with pytest.raises(ConfigError, match="acts on 4; expected it to act on 40"):
+        load(tmp_path, second.replace("expect: 4", "expect: 40"))
 
 
 @pytest.mark.parametrize(
@@ -74,3 +84,46 @@ def test_a_file_that_is_no_policy_is_refused_as_on_a_node(tmp_path: Path, conten
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none: \(folder\)"):
         load_fleet_policies([tmp_path / "none"], builtin=False)
+
+
+def test_an_id_that_another_file_of_the_folder_has_is_refused_and_both_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(GOOD)
+    (tmp_path / "b.yaml").write_text(GOOD.replace("0.7", "0.9"))
+    with pytest.raises(ConfigError) as err:
+        load_fleet_policies([tmp_path], builtin=False)
+    (line,) = str(err.value).splitlines()
+    assert line.startswith(f"{tmp_path / 'b.yaml'}:1: id: got 'mine'")
+    assert line.endswith(f"{tmp_path / 'a.yaml'}:1 has this one")
+
+
+def test_a_deprecated_policy_is_loaded_and_its_cases_play(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD.replace("status: experimental", "status: deprecated")) == ["mine"]
+
+
+def test_a_later_folder_replaces_the_policy_of_its_id(tmp_path: Path) -> None:
+    for name, clock in (("site", "0.7"), ("own", "0.9")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.yaml").write_text(GOOD.replace("0.7", clock))
+    (policy,) = load_fleet_policies([tmp_path / "site", tmp_path / "own"], builtin=False)
+    assert policy.then.ratio == 0.9
+
+
+@pytest.mark.parametrize(
+    ("below", "expect", "says"),
+    [
+        (("mine", "first"), 40, "acts on 4; expected it to act on 40"),
+        (("clock_cap, target: nodes_under, clock: 0.7", "notify"), 4, "after: got 'first'"),
+        (("status: experimental", "status: deprecated"), 4, "after: got 'first'"),
+    ],
+)
+def test_a_second_rung_is_played_and_stands_on_one_that_acts(
+    tmp_path: Path, below: tuple[str, str], expect: int, says: str
+) -> None:
+    acts = 1 if below[1] == "notify" else 4
+    text = GOOD.replace(*below).replace("mine", "first").replace("expect: 4", f"expect: {acts}")
+    (tmp_path / "first.yaml").write_text(text)
+    above = GOOD.replace("then:", "after: first\nthen:")
+    with pytest.raises(ConfigError) as err:
+        load(tmp_path, above.replace("expect: 4", f"expect: {expect}"))
+    assert says in str(err.value)
+    assert len(str(err.value).splitlines()) == 1

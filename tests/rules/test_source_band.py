@@ -55,6 +55,16 @@ def test_a_resistance_no_larger_than_its_error_is_not_known() -> None:
         assert (one.source_resistance_ohm or 0.0) > Z_LOWER * one.band.resistance_sd_ohm
 
 
+def test_readings_that_repeat_are_no_surer_than_a_step_of_the_sensor() -> None:
+    step_v = 0.063  # as a server's management controller tells 12 V
+    amps = np.where(np.arange(60) % 20 < 14, HIGH_A, LOW_A)
+    volts = np.rint((OPEN_V - OHM * amps) / step_v) * step_v
+    volts[0] += step_v
+    state = supply_state("supply:psu0", volts.tolist(), amps.tolist())
+    assert state.band is not None
+    assert state.band.below_v(HIGH_A) >= step_v / math.sqrt(12.0)
+
+
 @given(power_w=st.floats(0.0, 2000.0))
 def test_under_constant_power_the_cautious_voltage_lies_lower_by_a_little_more(power_w: float) -> None:
     band = SourceBand(centre_a=115.0, level_sd_v=0.003, resistance_sd_ohm=0.0001)
