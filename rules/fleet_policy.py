@@ -95,7 +95,7 @@ class FleetReleaseDocument(BaseModel):
         default=1800.0, le=RELEASE_AFTER_MAX_S, description="quiet time before the first one goes"
     )
     every: PositiveDuration = Field(
-        default=10.0, description="time between two nodes, so that they do not rise together"
+        default=10.0, le=RELEASE_AFTER_MAX_S, description="time between two nodes, so that they do not rise together"
     )
 
 

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.collectors.gpu_table import gpu_entities
@@ -21,7 +21,10 @@ logger = logging.getLogger(__name__)
 
 # Own choice: events that may wait for whoever asks for them; a node that starts more processes loses the oldest.
 _MOST_WAITING = 1000
+# Why a list stays unread; for any other reason it is read again soon, or the GPU is lost and its job hangs on it.
+_LASTING = (NotPermittedError.__name__, NotSupportedError.__name__)
 Key = tuple[str, int, int | None]
+JobGpus = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,7 @@ class GpuProcesses:
         self._waiting: deque[Event] = deque(maxlen=_MOST_WAITING)
         self._fresh = threading.Event()
         self._seen: dict[str, dict[Key, GpuUser]] = {}
+        self._told_job_gpus: JobGpus = ()
         self.dropped = 0
         self.spec = TableSpec(
             name=self.name,
@@ -85,14 +89,19 @@ class GpuProcesses:
         return tuple(user for gpu in self._gpus for user in self._seen.get(gpu.uuid, {}).values())
 
     @property
-    def job_gpus(self) -> tuple[tuple[str, str], ...]:
-        """Which job computes on which GPU; a GPU with a process that computes and has no known owner is left out."""
+    def job_gpus(self) -> JobGpus:
+        """Which job computes on which GPU.
+
+        Left out is a GPU with a process that computes and has no known owner, and one whose list may not be read.
+        """
         found: dict[tuple[str, str], None] = {}
         for gpu in self._gpus:
+            if self._told.get(gpu.uuid) in _LASTING:
+                continue
             computing = [user for user in self._seen.get(gpu.uuid, {}).values() if user.computes]
             jobs = [user.owner.job for user in computing if user.owner.job is not None]
             if len(jobs) == len(computing):
-                found.update(dict.fromkeys((job, f"gpu:{gpu.uuid}") for job in jobs))
+                found.update(dict.fromkeys((job, f"gpu:{gpu.uuid}") for job in sorted(jobs)))
         return tuple(found)
 
     def open(self) -> None:
@@ -122,9 +131,12 @@ class GpuProcesses:
             self._told.pop(gpu.uuid, None)
             values[row] = _numbers(processes)
             news += self._compare(gpu, processes)
-        job_gpus = self.job_gpus if news else ()
+        job_gpus = self.job_gpus
         for gpu, user, verb in news:
             self._tell(gpu, user, verb, job_gpus)
+        if job_gpus != self._told_job_gpus and not news:  # the same processes, and another job or another use
+            self._tell_jobs(job_gpus)
+        self._told_job_gpus = job_gpus
         if failure is not None and len(self._told) == len(self._gpus):
             raise failure
 
@@ -148,12 +160,12 @@ class GpuProcesses:
     ) -> Iterator[tuple[GpuIdentity, GpuUser, str]]:
         """Find out who came and who went; what was there at the first look is told as found."""
         before = self._seen.get(gpu.uuid)
-        ended = {user.process.pid: user for user in (before or {}).values()}
+        earlier = {user.process.pid: user for user in (before or {}).values()}
         now: dict[Key, GpuUser] = {}
         for process in processes:
-            user = GpuUser(process=process, owner=owner_of(process.pid, self._proc_root))
-            if user.owner.start_ticks is None:  # it ended, and is listed until the driver is asked again
-                user = ended.get(process.pid, user)
+            user = GpuUser(
+                process=process, owner=_kept(owner_of(process.pid, self._proc_root), earlier.get(process.pid))
+            )
             if user.computes or user.key not in now:  # one that draws as well computes all the same
                 now[user.key] = user
         self._seen = {**self._seen, gpu.uuid: now}
@@ -163,12 +175,10 @@ class GpuProcesses:
         for key in (before or {}).keys() - now.keys():
             yield gpu, (before or {})[key], "no longer uses"
 
-    def _tell(self, gpu: GpuIdentity, user: GpuUser, verb: str, job_gpus: tuple[tuple[str, str], ...]) -> None:
+    def _tell(self, gpu: GpuIdentity, user: GpuUser, verb: str, job_gpus: JobGpus) -> None:
         time_ns = self._clock.utc_ns()
         process = user.process
-        if len(self._waiting) == _MOST_WAITING:
-            self.dropped += 1
-        self._waiting.append(
+        self._put(
             Event(
                 id=f"gpu_process:{gpu.uuid}:{process.pid}:{user.owner.start_ticks}:{verb.split(maxsplit=1)[0]}:{time_ns}",
                 time_ns=time_ns,
@@ -184,7 +194,43 @@ class GpuProcesses:
                 job_gpus=job_gpus,
             )
         )
+
+    def _tell_jobs(self, job_gpus: JobGpus) -> None:
+        time_ns = self._clock.utc_ns()
+        names = {f"gpu:{gpu.uuid}": f"gpu{gpu.index}" for gpu in self._gpus}
+        self._put(
+            Event(
+                id=f"gpu_jobs:{time_ns}",
+                time_ns=time_ns,
+                kind=EventKind.GPU_PROCESS,
+                entity_id=None,
+                code=None,
+                severity=Severity.INFO,
+                message="jobs now: "
+                + (", ".join(f"{job} on {names[gpu]}" for job, gpu in job_gpus) or "none is known"),
+                sources=("nvml",),
+                job_gpus=job_gpus,
+            )
+        )
+
+    def _put(self, event: Event) -> None:
+        if len(self._waiting) == _MOST_WAITING:
+            self.dropped += 1
+        self._waiting.append(event)
         self._fresh.set()
+
+
+def _kept(owner: ProcessOwner, earlier: GpuUser | None) -> ProcessOwner:
+    """Give whose a process is, with what was known before of one that ends: it is listed until the driver looks again.
+
+    One that ended has no start any more; one that nobody has waited for yet still has one, and no environment.
+    """
+    if earlier is None:
+        return owner
+    if owner.start_ticks is None:
+        return earlier.owner
+    same = owner.start_ticks == earlier.owner.start_ticks
+    return replace(owner, job=earlier.owner.job) if same and owner.job is None else owner
 
 
 class GpuProcessEvents:

@@ -56,13 +56,13 @@ def start_ticks_of(stat: str) -> int | None:
 
 
 def _job(environ: str, groups: str) -> str | None:
-    for variable in environ.split("\0"):
-        if variable.startswith(_SLURM_VARIABLE) and variable.removeprefix(_SLURM_VARIABLE).isdecimal():
-            return f"slurm:{variable.removeprefix(_SLURM_VARIABLE)}"
-    for pattern, kind in _GROUPS:
+    for pattern, kind in _GROUPS:  # the kernel's word before the environment, which everybody sets as they like
         match = pattern.search(groups)
         if match is not None:
             return f"{kind}:{match[1].replace('_', '-')}"
+    for variable in environ.split("\0"):
+        if variable.startswith(_SLURM_VARIABLE) and variable.removeprefix(_SLURM_VARIABLE).isdecimal():
+            return f"slurm:{variable.removeprefix(_SLURM_VARIABLE)}"
     return next((f"unit:{unit}" for line in groups.splitlines() if (unit := _unit(line)) is not None), None)
 
 

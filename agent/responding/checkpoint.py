@@ -1,7 +1,7 @@
 """Asks a job to write a checkpoint, and waits until it says that it has.
 
 A job is asked in one of three ways: a file is touched, a process gets a signal, an address is posted to. It answers by
-its heartbeat, which tells another step, by a file that gets newer, or by an address that answers 200. Where nothing of
+its heartbeat, which tells a later step, by a file that gets newer, or by an address that answers 200. Where nothing of
 that comes the request is told as asked and not confirmed.
 """
 
@@ -29,8 +29,9 @@ class CheckpointSettings:
     """How one job is asked and how it answers.
 
     Exactly one of `file`, `process` and `url` is set; what `url` answers says that the request was taken. `heartbeat`
-    is the key of the job whose heartbeat tells of checkpoints, empty for the name of the checkpoint; only where it is
-    set is one waited for that has never told of any.
+    is the key of the job whose heartbeat tells of checkpoints; where it is set one is waited for that has never told of
+    any. Where it is empty the name of the checkpoint is its key, but none is heard where the job is to confirm by file
+    or address: whoever may send readings would speak for it.
     """
 
     within_s: float
@@ -86,8 +87,8 @@ class Checkpoint:
     def send(self, order: Order) -> Receipt:
         """Ask, and wait for the answer."""
         name, job = self._job(order)
-        key = job.heartbeat or name
-        before = _Told(file_ns=_changed_ns(job.confirm_file), step=self._step_of(key))
+        key = job.heartbeat or (None if job.confirm_file or job.confirm_url else name)
+        before = _Told(file_ns=_changed_ns(job.confirm_file), step=self._told_step(key))
         begun_s = self._clock.monotonic_s()
         self._ask(job, order)
         asked = f"{name} was asked for a checkpoint"
@@ -95,8 +96,8 @@ class Checkpoint:
             taken = "it answered 200, and " if job.url is not None else ""
             return Receipt(words=f"{asked}, not confirmed: {taken}nothing tells whether it was written")
         while self._clock.monotonic_s() - begun_s < job.within_s:
-            step = self._step_of(key)
-            told = step is not None and step != before.step
+            step = self._told_step(key)
+            told = step is not None and (before.step is None or step > before.step)
             if told or self._is_written(job, before.file_ns):
                 took_s = self._clock.monotonic_s() - begun_s
                 of_step = f" of step {step:.0f}" if told else ""
@@ -104,6 +105,9 @@ class Checkpoint:
             if self._wait(LOOK_EVERY_S):
                 raise TransientError(f"{asked}; railwatch ends before it is told of one")
         return Receipt(words=f"{asked}, not confirmed: it told of none in {job.within_s:g} s", done=False)
+
+    def _told_step(self, key: str | None) -> float | None:
+        return None if key is None else self._step_of(key)
 
     def _job(self, order: Order) -> tuple[str, CheckpointSettings]:
         name = dict(order.decision.parameters).get(NAME)

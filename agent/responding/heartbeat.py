@@ -14,7 +14,8 @@ SIGNAL = "checkpoint_step"
 def checkpoint_step(ring_path: Path, key: str) -> float | None:
     """Give the step that the newest checkpoint of a job holds, as its heartbeat told last; None where it told of none.
 
-    It looks back as far as the ring reaches. The ring is opened anew each time: a new sender replaces it.
+    It looks back as far as the ring reaches. The ring is opened anew each time: a new sender replaces it by one that
+    is empty, whose first row says again what was told before.
     """
     try:
         ring = Ring.attach(ring_path)
@@ -37,6 +38,7 @@ def _newest(table: RingTable, key: str) -> float | None:
         read = table.read(since)
         since = read.next
         values, fresh = read.frame.values[:, *cell], read.frame.fresh[:, *cell]
-        steps = values[fresh & np.isfinite(values)]
+        told = np.isfinite(values)
+        steps = values[told & fresh] if newest is not None or (told & fresh).any() else values[told]
         newest = float(steps[-1]) if steps.size else newest
     return newest

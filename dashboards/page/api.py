@@ -23,10 +23,9 @@ from dashboards.page.shapes import (
     SeriesReply,
 )
 from dashboards.page.source import NodeStatus, PageSource
-from dashboards.page.words import IN_FORCE
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
-from telemetry.records import IncidentState, Record, Verdict
+from telemetry.records import IN_FORCE, IncidentState, Record, Verdict
 from telemetry.signals import signals_of
 
 HISTORY_S = 600.0

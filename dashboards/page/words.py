@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from telemetry.records import ActionState, Cause, EventKind, IncidentState, Mode
+from telemetry.records import IN_FORCE, ActionState, Cause, EventKind, IncidentState, Mode
 
 MODES: dict[Mode, str] = {
     Mode.OBSERVE: "only watches; nothing is changed",
@@ -73,13 +73,12 @@ ACTION_STATES: dict[ActionState, str] = {
     ActionState.APPLIED: "in force",
     ActionState.RENEWED: "in force, renewed",
     ActionState.RELAXED: "in force, relaxed",
-    ActionState.EXPIRED: "lease ended",
+    ActionState.EXPIRED: "in force, lease ended",
     ActionState.RELEASED: "released",
     ActionState.REFUSED: "refused",
     ActionState.FAILED: "failed",
     ActionState.DONE: "done",
 }
-IN_FORCE = frozenset({ActionState.APPLIED, ActionState.RENEWED, ActionState.RELAXED})
 
 EVENTS: dict[EventKind, str] = {
     EventKind.XID: "Xid",

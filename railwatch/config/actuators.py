@@ -99,6 +99,8 @@ class HookSection(Section):
     @model_validator(mode="after")
     def _by_full_path(self) -> Self:
         _program(self.command[0])
+        if any("\0" in word for word in (*self.command, *self.environment.values())):
+            raise ValueError("words without a NUL character: no program can be given one")
         return self
 
     def program(self) -> HookProgram:
@@ -123,7 +125,8 @@ class CheckpointSection(Section):
     heartbeat: str = Field(
         default="",
         max_length=128,
-        description="The key of the job whose heartbeat tells `checkpoint_step`; empty for the checkpoint's own name.",
+        description="The key of the job whose heartbeat tells `checkpoint_step`; empty for the checkpoint's own name, "
+        "if neither file nor address confirms.",
     )
     within: Annotated[DurationS, Field(gt=0, le=3600)] = Field(
         default=300.0, description="How long the job may take to tell."

@@ -14,6 +14,7 @@ import pytest
 
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.client import ActuatorClient
+from agent.actuation.forcing import Forcer
 from agent.actuation.journal import HoldJournal
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
@@ -111,9 +112,12 @@ def test_revert_all_takes_back_what_a_run_that_ended_left(
     monkeypatch.setattr(left_behind, "NvmlDriver", Driver)
     monkeypatch.setattr(left_behind, "knobs_of", lambda _: (knob,))
     monkeypatch.setattr(left_behind, "WriterLock", lambda: Driver(None))
+    forcer = Forcer(SystemClock())
+    monkeypatch.setattr(left_behind, "Forcer", lambda _: forcer)
     status, rows = told("revert-all", "--data-dir", str(tmp_path / "data"))
     assert (status, [row["state"] for row in rows]) == (0, ["released"])
     assert knob.settings[UUID] == 1530.0
+    assert forcer.syncs.done > 0, "that it is over is on the disk"
 
 
 def test_an_actuatord_that_is_gone_is_said_in_words(tmp_path: Path, told: Told) -> None:

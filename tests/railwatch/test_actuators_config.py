@@ -21,6 +21,8 @@ def refused(**sections: Any) -> str:
     ("sections", "words"),
     [
         ({"hooks": {"a": {"command": ["x"]}}}, "full path of a program"),
+        ({"hooks": {"a": {"command": ["/bin/x\0y"]}}}, "without a NUL character"),
+        ({"hooks": {"a": {"command": ["/bin/x"], "environment": {"A": "\0"}}}}, "without a NUL character"),
         ({"hooks": {"a": {"command": []}}}, "at least 1 item"),
         ({"hooks": {"A b": {"command": ["/x"]}}}, "pattern"),
         ({"hooks": {"a": {"command": ["/x"], "timeout": "1h"}}}, "600"),

@@ -118,6 +118,47 @@ def test_every_event_says_which_job_computes_on_which_gpu_and_leaves_out_what_is
     assert {event.job_gpus for event in collector.take(0.0)} == {()}
 
 
+def test_a_process_that_becomes_another_jobs_or_begins_to_compute_is_told(
+    collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
+) -> None:
+    write(tmp_path, 10, cgroup="0::/system.slice/slurmstepd.scope/job_7/step_0\n")
+    reader.set(0, (10, ProcessUse.GRAPHICS, GIB))
+    _read(collector)
+    assert [event.job_gpus for event in collector.take(0.0)] == [()]
+    reader.set(0, (10, ProcessUse.GRAPHICS, GIB), (10, ProcessUse.COMPUTE, GIB))
+    _read(collector)
+    assert _said(collector) == ["jobs now: slurm:7 on gpu0"]
+    (tmp_path / "10/cgroup").write_text("0::/system.slice/slurmstepd.scope/job_8/step_0\n")
+    _read(collector)
+    assert [event.job_gpus for event in collector.take(0.0)] == [(("slurm:8", f"gpu:{GPUS[0].uuid}"),)]
+
+
+@pytest.mark.parametrize(("lost", "kept"), [(True, 1), (False, 0)])
+def test_a_gpu_whose_list_cannot_be_read_is_no_jobs_unless_it_is_lost(
+    collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path, *, lost: bool, kept: int
+) -> None:
+    write(tmp_path, 10, environ=b"SLURM_JOB_ID=7\0")
+    reader.set(0, (10, ProcessUse.COMPUTE, GIB))
+    _read(collector)
+    assert len(collector.job_gpus) == 1
+    reader.lists[GPUS[0].uuid] = DeviceLostError("gone") if lost else NotPermittedError("no")
+    _read(collector)
+    assert len(collector.job_gpus) == kept
+
+
+def test_a_process_that_nobody_has_waited_for_is_still_its_jobs(
+    collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
+) -> None:
+    write(tmp_path, 10, environ=b"SLURM_JOB_ID=7\0")
+    reader.set(0, (10, ProcessUse.COMPUTE, GIB))
+    _read(collector)
+    collector.take(0.0)
+    (tmp_path / "10/environ").write_bytes(b"")
+    _read(collector)
+    assert collector.job_gpus == (("slurm:7", f"gpu:{GPUS[0].uuid}"),)
+    assert _said(collector) == []
+
+
 def test_a_process_number_that_is_used_again_is_another_process(
     collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
 ) -> None:

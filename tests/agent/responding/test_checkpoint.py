@@ -131,9 +131,10 @@ class Heart:
         (("steps=1",), ("checkpoint_step=120",), "wrote a checkpoint of step 120 within", True),
         (("steps=119", "checkpoint_step=100"), ("checkpoint_step=120",), "of step 120", True),
         (("checkpoint_step=100",), ("steps=130", "checkpoint_step=100"), "not confirmed: it told of none", False),
+        (("checkpoint_step=100",), ("checkpoint_step=80",), "not confirmed: it told of none", False),
     ],
 )
-def test_the_heartbeat_of_a_job_confirms_by_another_step_than_before(
+def test_the_heartbeat_of_a_job_confirms_by_a_later_step_than_before(
     tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...], words: str, *, done: bool
 ) -> None:
     heart = Heart(tmp_path)
@@ -153,6 +154,21 @@ def test_the_heartbeat_of_a_job_confirms_by_another_step_than_before(
     assert receipt.done is done
     assert not left
     heart.tables.close()
+
+
+def test_what_was_told_of_a_checkpoint_outlives_a_new_ring(tmp_path: Path) -> None:
+    heart = Heart(tmp_path)
+    heart.tell("checkpoint_step=100")
+    heart.tell("steps=101")  # a signal that was not there: another ring takes the place of the first
+    assert checkpoint_step(heart.ring_path, "train") == 100.0
+    heart.tables.close()
+
+
+def test_a_heartbeat_does_not_speak_for_a_job_that_is_to_confirm_by_a_file(tmp_path: Path) -> None:
+    steps = iter([100.0, *200 * [200.0]])
+    settings = CheckpointSettings(file=tmp_path / "asked", confirm_file=tmp_path / "written", within_s=0.05)
+    asked = Checkpoint({"train": settings}, CLOCK, wait=lambda _: False, step_of=lambda _: next(steps, 200.0))
+    assert not asked.send(order()).done
 
 
 def test_a_job_that_never_told_of_a_checkpoint_is_waited_for_only_where_its_heartbeat_is_named(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dashboards.page.app import create_app, echarts_dir
+from dashboards.page.words import words
 from telemetry.clock import NS_PER_S
-from telemetry.records import Incident, from_json
+from telemetry.records import ActionState, Incident, from_json
 from tests.dashboards.fakes import QUIET, FakeSource, Story, xid_event
 from tests.dashboards.page.asgi import Client
 from tests.dashboards.page.clocks import START_NS, StandingClock
@@ -101,6 +103,16 @@ def test_actions_are_narrowed_to_those_in_force() -> None:
     assert client.get("/api/v1/actions", params={"in_force": "true"}).json() == []
     released = client.get("/api/v1/actions", params={"in_force": "false", "limit": 2}).json()
     assert [action["state"] for action in released] == ["released", "released"]
+
+
+def test_a_cap_whose_lease_ended_is_in_force_since_it_stays_set(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = setting.source.records()
+    ended = replace(told, actions=tuple(replace(action, state=ActionState.EXPIRED) for action in told.actions))
+    monkeypatch.setattr(setting.source, "records", lambda: ended)
+    assert len(setting.client.get("/api/v1/actions", params={"in_force": "true"}).json()) == 4
+    assert "expired" in words().in_force
 
 
 def test_events_are_listed(setting: Setting) -> None:
