@@ -1,5 +1,6 @@
 """Runs on all cores: each in a process of its own kind, results in the order of the work."""
 
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -30,8 +31,15 @@ def each(
             yield do(one)
             done()
         return
-    # A fresh interpreter each: nothing of this process, neither threads nor a terminal, goes over.
-    with ProcessPoolExecutor(max_workers=count, mp_context=get_context("spawn")) as pool, none_left_at_work():
+    # A fresh interpreter each: nothing of this process, neither threads nor a terminal, goes over. What parts of a
+    # simulated world warn of is in its result, and has no business between the lines that tell how far the work is.
+    pool = ProcessPoolExecutor(
+        max_workers=count,
+        mp_context=get_context("spawn"),
+        initializer=logging.disable,
+        initargs=(logging.WARNING,),
+    )
+    with pool, none_left_at_work():
         with _interrupt_held():
             results = pool.map(do, work)
         for result in results:

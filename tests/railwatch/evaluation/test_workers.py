@@ -1,3 +1,4 @@
+import logging
 import os
 import signal
 import threading
@@ -11,6 +12,12 @@ from railwatch.evaluation.workers import each, none_left_at_work, processes
 def interrupted(number: int) -> int:
     """Give the number, after what a terminal sends to every process at Ctrl-C."""
     os.kill(os.getpid(), signal.SIGINT)
+    return number
+
+
+def warned(number: int) -> int:
+    """Give the number, after a warning of what happens in a simulated world."""
+    logging.getLogger("agent.actuation").warning("clock cap of gpu%d failed", number)
     return number
 
 
@@ -38,6 +45,11 @@ def test_there_is_at_least_one_processor() -> None:
 def test_a_worker_leaves_it_to_its_parent_what_an_interruption_means() -> None:
     assert list(each(interrupted, [1, 2], done=lambda: None, n_processes=2)) == [1, 2]
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_what_a_simulated_world_warns_of_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    assert list(each(warned, [1, 2], done=lambda: None, n_processes=2)) == [1, 2]
+    assert capfd.readouterr().err == ""
 
 
 def test_whoever_is_interrupted_waits_for_no_worker() -> None:
