@@ -1,11 +1,13 @@
 """The policies that a configuration puts in force, layer over layer."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from railwatch.config.models import Config
 from rules.loading import Layer, Layered, builtin_policy_files, load_layers
-from rules.policy import Policy
+from rules.policy import ActionClass, Policy, PolicyStatus
+from telemetry.documents import read_document
+from telemetry.errors import ConfigError, Problem
 
 
 def layers_of(config: Config) -> tuple[Layered, ...]:
@@ -24,3 +26,35 @@ def laid_over(config: Config, paths: Sequence[Path]) -> Config:
 def policies_of(config: Config) -> tuple[Policy, ...]:
     """Load the policies in force."""
     return tuple(item.policy for item in layers_of(config))
+
+
+def check_names(config: Config, policies: Collection[Policy]) -> None:
+    """Refuse policies that name what the configuration has not: a program, a route to people, a job's checkpoint.
+
+    Raises
+    ------
+    ConfigError
+        With every such name, at its line of the policy.
+    """
+    problems = [problem for policy in policies for problem in _unknown_names(config, policy)]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _unknown_names(config: Config, policy: Policy) -> Iterator[Problem]:
+    actuators = config.actuators
+    names: Mapping[ActionClass, tuple[tuple[str, ...], Collection[str]]] = {
+        ActionClass.HOOK: (("then", "program"), actuators.hooks),
+        ActionClass.NOTIFY: (("then", "parameters", "route"), actuators.notification.routes),
+        ActionClass.CHECKPOINT: (("then", "parameters", "checkpoint"), actuators.checkpoints),
+    }
+    if policy.then.action not in names or policy.status is PolicyStatus.DEPRECATED:
+        return
+    key, known = names[policy.then.action]
+    name = dict(policy.then.parameters).get(key[-1])
+    if name is None or name in known:
+        return
+    _, lines = read_document(Path(policy.where))
+    line = next((lines[key[:depth]] for depth in range(len(key), 0, -1) if key[:depth] in lines), None)
+    expected = f"one of {', '.join(sorted(known))}" if known else "a name that the configuration has; it has none"
+    yield Problem(where=policy.where, line=line, key=".".join(key), found=f"got {name!r}", expected=expected)

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from rules.conditions import compile_condition
-from telemetry.durations import DurationS
+from telemetry.durations import DurationS, format_duration
 
 # own choice: a day; the engine forgets what ended longer ago, and a case plays in steps of a second.
 CASE_AT_MAX_S = 86_400.0
@@ -13,6 +13,8 @@ CASE_AT_MAX_S = 86_400.0
 COOLDOWN_MAX_S = 86_400.0
 # own choice: a week. What is to stand for longer is no answer to a symptom but a setting for a person to make.
 RELEASE_AFTER_MAX_S = 7 * 86_400.0
+# own choice: no part's boost clock comes near it, so that a cap above it would cap nothing.
+CLOCK_MAX_MHZ = 4000
 CLOSED = ConfigDict(frozen=True, extra="forbid")
 _ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"
 
@@ -47,6 +49,17 @@ def _duration(*, above_zero: bool) -> WithJsonSchema:
             "description": "a duration with its unit" + (", above zero" if above_zero else ""),
         }
     )
+
+
+def at_most(most_s: float) -> AfterValidator:
+    """Refuse a longer duration, in the unit in which people write it."""
+
+    def check(value_s: float) -> float:
+        if value_s > most_s:
+            raise ValueError(f"{format_duration(most_s)} at most, since longer is as good as for ever")
+        return value_s
+
+    return AfterValidator(check)
 
 
 Duration = Annotated[DurationS, _duration(above_zero=False)]

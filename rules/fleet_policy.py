@@ -21,7 +21,9 @@ from rules.document_values import (
     PositiveDuration,
     Sentence,
     Sentences,
+    at_most,
 )
+from rules.forbidden import LEASE_MAX_S
 from rules.policy import ActionClass, PolicyStatus
 from telemetry.entities import EntityKind
 from telemetry.records import Cause, Mode, Severity
@@ -91,11 +93,11 @@ class FleetReleaseDocument(BaseModel):
 
     model_config = CLOSED
 
-    after: PositiveDuration = Field(
-        default=1800.0, le=RELEASE_AFTER_MAX_S, description="quiet time before the first one goes"
+    after: Annotated[PositiveDuration, at_most(RELEASE_AFTER_MAX_S)] = Field(
+        default=1800.0, description="quiet time before the first one goes; 7d or less"
     )
-    every: PositiveDuration = Field(
-        default=10.0, le=RELEASE_AFTER_MAX_S, description="time between two nodes, so that they do not rise together"
+    every: Annotated[PositiveDuration, at_most(RELEASE_AFTER_MAX_S)] = Field(
+        default=10.0, description="time between two nodes, so that they do not rise together; 7d or less"
     )
 
 
@@ -116,10 +118,14 @@ class FleetThenDocument(BaseModel):
         default=None, description="the slowest that fans may turn, as a share of their highest speed"
     )
     mode: Mode = Field(default=Mode.ENFORCE, description="lowers the mode of its class; it cannot raise it")
-    lease: Annotated[Duration, Field(ge=LEASE_MIN_S)] = Field(default=120.0, description="how long a cap stands alone")
+    lease: Annotated[Duration, Field(ge=LEASE_MIN_S), at_most(LEASE_MAX_S)] = Field(
+        default=120.0, description="how long a cap stands alone, 20s to 1d"
+    )
     hold: Duration = Field(default=0.0, description="how long the condition must be met")
     settle: PositiveDuration = Field(default=60.0, description="how long a cap may take to show its effect")
-    cooldown: Duration = Field(default=600.0, le=COOLDOWN_MAX_S, description="quiet time on a node afterwards")
+    cooldown: Annotated[Duration, at_most(COOLDOWN_MAX_S)] = Field(
+        default=600.0, description="quiet time on a node afterwards; 1d or less"
+    )
     release: FleetReleaseDocument = FleetReleaseDocument()
 
     @model_validator(mode="after")

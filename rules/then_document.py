@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_va
 
 from rules.document_values import (
     CASE_AT_MAX_S,
+    CLOCK_MAX_MHZ,
     CLOSED,
     COOLDOWN_MAX_S,
     RELEASE_AFTER_MAX_S,
@@ -16,6 +17,7 @@ from rules.document_values import (
     PositiveDuration,
     Volt,
     Watt,
+    at_most,
 )
 from rules.knobs import KNOB_OF
 from rules.policy import ActionClass, Budget, Persist, Release, Response, SettingRule, Target
@@ -49,7 +51,9 @@ class ClockDocument(BaseModel):
     fraction: _Part | None = Field(
         default=None, description="share of the cap in force, of the highest clock where there is none"
     )
-    mhz: Annotated[Finite, Field(gt=0, le=10_000)] | None = Field(default=None, description="a fixed clock in MHz")
+    mhz: Annotated[Finite, Field(gt=0, le=CLOCK_MAX_MHZ)] | None = Field(
+        default=None, description="a fixed clock in MHz"
+    )
     hold_c: Celsius | None = Field(default=None, description="regulate so that the hottest GPU stays at this")
     ramp_from: _Part | None = Field(
         default=None, description="at the start of a job from this share up to where other caps leave it"
@@ -127,14 +131,12 @@ class ReleaseDocument(BaseModel):
 
     model_config = CLOSED
 
-    after: PositiveDuration = Field(
+    after: Annotated[PositiveDuration, at_most(RELEASE_AFTER_MAX_S)] = Field(
         default=1800.0,
-        le=RELEASE_AFTER_MAX_S,
         description="quiet time, and time since the last tightening, before it; 7d or less",
     )
-    every: PositiveDuration = Field(
+    every: Annotated[PositiveDuration, at_most(RELEASE_AFTER_MAX_S)] = Field(
         default=600.0,
-        le=RELEASE_AFTER_MAX_S,
         description="time between two steps of one supported clock each; 7d or less",
     )
     margin_v: Annotated[Finite, Field(ge=0, le=5)] = Field(
@@ -189,13 +191,12 @@ class ThenDocument(BaseModel):
     lease: Annotated[PositiveDuration, Field(ge=LEASE_MIN_S)] | None = Field(
         default=None, description="how long a cap stands without renewal, 5s or more; 2m"
     )
-    cooldown: Duration = Field(
+    cooldown: Annotated[Duration, at_most(COOLDOWN_MAX_S)] = Field(
         default=60.0,
-        le=COOLDOWN_MAX_S,
         description="quiet time on the same entity after its last action ended; 1d or less",
     )
-    hold: Duration = Field(
-        default=0.0, le=CASE_AT_MAX_S, description="how long the condition must be met without a break"
+    hold: Annotated[Duration, at_most(CASE_AT_MAX_S)] = Field(
+        default=0.0, description="how long the condition must be met without a break"
     )
     consecutive: Annotated[int, Field(strict=True, ge=1, le=100)] = Field(
         default=1, description="how many times in a row new evidence must meet the condition"

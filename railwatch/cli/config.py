@@ -13,6 +13,7 @@ from railwatch.cli.output import counted, print_json, print_problems
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
 from railwatch.config.reference import sample_yaml
+from railwatch.policies import check_names, policies_of
 from telemetry.documents import Lines, read_document
 from telemetry.errors import ConfigError, NotPermittedError, NotSupportedError, Problem
 
@@ -25,16 +26,21 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object per line
 def check(file: Annotated[Path, typer.Argument(help="The YAML file.")], as_json: JsonFlag = False) -> None:
     """Report every problem of a configuration file with its line, key and what was expected.
 
-    A hook's program that cannot be run here is a warning: the file may be meant for another machine.
+    The policies that it puts in force are read as well, and what they name has to stand in it. A hook's program that
+    cannot be run here is a warning, and so is a folder of policies that is not here: the file may be meant for another
+    machine.
     """
     try:
         config = load_config(file, os.environ)
         data, lines = read_document(file)
         _check_group(config, file, lines)
+        missing = tuple(_folders_not_here(config, file, lines))
+        here = _with_folders_here(config)
+        check_names(here, policies_of(here))
     except ConfigError as err:
         print_problems(err.problems, as_json=as_json)
         raise typer.Exit(2) from err
-    warnings = tuple(_hooks_that_fail(config, file, lines))
+    warnings = (*_hooks_that_fail(config, file, lines), *missing)
     print_problems(warnings, as_json=as_json)
     if as_json:
         print_json({"file": str(file), "ok": True, "empty": not data, "warnings": len(warnings)})
@@ -57,6 +63,22 @@ def _hooks_that_fail(config: Config, file: Path, lines: Lines) -> Iterator[Probl
                 found=f"warning: {err}",
                 expected="a program that this user may run",
             )
+
+
+def _folders_not_here(config: Config, file: Path, lines: Lines) -> Iterator[Problem]:
+    """Give every folder of policies that this machine has not."""
+    for name in ("dirs", "node_dirs"):
+        for folder in getattr(config.rules, name):
+            if not Path(folder).exists():
+                found, expected = f"warning: {folder}: No such file or directory", "a readable folder of policies"
+                line = lines.get(("rules", name))
+                yield Problem(where=str(file), line=line, key=f"rules.{name}", found=found, expected=expected)
+
+
+def _with_folders_here(config: Config) -> Config:
+    rules = config.rules
+    here = {name: tuple(one for one in getattr(rules, name) if Path(one).exists()) for name in ("dirs", "node_dirs")}
+    return config.model_copy(update={"rules": rules.model_copy(update=here)})
 
 
 def _check_group(config: Config, file: Path, lines: Lines) -> None:

@@ -1,14 +1,15 @@
 """``railwatch replay``: the live pipeline over a recording, the same every time."""
 
 import os
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from railwatch.cli.output import describe, print_json
+from railwatch.cli.output import counted, describe, print_json
 from railwatch.cli.place import ConfigFile, JsonFlag
 from railwatch.config.loading import load_config
 from railwatch.pipeline import pipeline_settings
@@ -30,20 +31,30 @@ def replay(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run detectors, incidents and rules over a recording; nothing is carried out, decisions say what would be."""
+    """Run detectors, incidents and rules over a recording; nothing is carried out, decisions say what would be.
+
+    The load in it is what it was under the caps of that day, and here no cap answers, so that decisions may differ from
+    those of the run. `rules test --recording` compares the two.
+    """
     read = read_recording(recording)
     config = laid_over(load_config(config_file, os.environ), () if rules is None else (rules,))
     settings = recommending(pipeline_settings(config, simulated=bool(read.meta.simulated)))
-    counts: Counter[str] = Counter()
+    ids: defaultdict[str, list[str]] = defaultdict(list)
     console = Console(highlight=False)
     first_ns, last_ns = read.span_ns or (0, 0)
     shown = slice(11, 19) if last_ns - first_ns < _DAY_NS else slice(0, 19)
     for record in replayed(read, settings):
-        counts[type(record).__name__.lower()] += 1
+        ids[type(record).__name__.lower()].append(record.id)
         if as_json:
             print_json(to_json(record, simulated=read.meta.simulated))
         else:
             console.print(f"[dim]{iso_utc(record.time_ns)[shown]}[/]  {describe(record)}", soft_wrap=True)
     if not as_json:
-        told = ", ".join(f"{count} {name}s" for name, count in sorted(counts.items())) or "nothing found"
-        console.print(f"{recording}: {told}")
+        told = ", ".join(_counted(name, found) for name, found in sorted(ids.items())) or "nothing found"
+        console.print(f"{recording}: {told}", soft_wrap=True, markup=False)
+
+
+def _counted(name: str, ids: Sequence[str]) -> str:
+    """Say how many there are; an incident has a record for each of its changes."""
+    many = counted(len(set(ids)), name)
+    return many if len(set(ids)) == len(ids) else f"{many} ({counted(len(ids), 'record')})"

@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from railwatch.cli.layers import layers_told
-from railwatch.cli.output import counted, print_json, print_table
+from railwatch.cli.output import counted, print_json, print_problems, print_table
 from railwatch.cli.place import ConfigFile, JsonFlag
 from railwatch.cli.rules_trial import try_policies
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
+from railwatch.policies import check_names
 from rules.checking.complaint import Complaint
 from rules.checking.whole import check_policies
 from rules.differences import Difference, differences
@@ -41,11 +42,13 @@ _VALUE_COLUMNS = 100
 
 
 @app.command(name="list", epilog="Example: railwatch rules list --simulated")
-def list_command(simulated: Simulated = False, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
+def list_command(
+    paths: Paths = None, simulated: Simulated = False, config_file: ConfigFile = None, as_json: JsonFlag = False
+) -> None:
     """List the policies in force: the layer each comes from, its mode in force, and what it replaces."""
     config = load_config(config_file, os.environ)
     rails = _rails(config, simulated=simulated)
-    found = layers_told(config, (), as_json=as_json)
+    found = layers_told(config, paths or (), as_json=as_json)
     if as_json:
         for item in found:
             print_json(_listed(item, rails))
@@ -84,12 +87,16 @@ def show(policy_id: PolicyId, paths: Paths = None, config_file: ConfigFile = Non
 
 @app.command(epilog="Example: railwatch rules diff supply-sag-clock-cap --config railwatch.yaml")
 def diff(
-    policy_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One policy; all of the layers else.")] = None,
+    policy_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="One policy, all of the layers else; a folder is taken as one.")
+    ] = None,
+    paths: Paths = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show what each layer changes against the one below, key by key; exit status 1 where it changes something."""
-    layers = layers_told(load_config(config_file, os.environ), (), as_json=as_json)
+    policy_id, own = _id_or_path(policy_id, paths or [])
+    layers = layers_told(load_config(config_file, os.environ), own, as_json=as_json)
     chosen = layers if policy_id is None else (_named(policy_id, layers),)
     changed = False
     for item in chosen:
@@ -141,12 +148,19 @@ def check(
 ) -> None:
     """Find policies that can never act, contradict each other, are unbounded or never tested; exit status 1 on errors.
 
-    Told is only what follows from the policies: what cannot be decided from them is said to be so.
+    Told is only what follows from the policies: what cannot be decided from them is said to be so. With --config a
+    program, a route or a checkpoint that a policy names has to stand in that file.
     """
     from agent.guard.outcomes import MEASURES  # noqa: PLC0415 -- it loads the guard, which no other of these needs
 
     config = load_config(config_file, os.environ)
     policies = tuple(item.policy for item in layers_told(config, paths or (), as_json=as_json))
+    if config_file is not None:  # without one nobody knows what there is to name
+        try:
+            check_names(config, policies)
+        except ConfigError as err:
+            print_problems(err.problems, as_json=as_json)
+            raise typer.Exit(2) from err
     complaints = check_policies(policies, checked=frozenset(cause.value for cause in MEASURES))
     lines = {where: read_document(Path(where))[1] for where in {item.where for item in complaints}}
     for item in complaints:
@@ -163,6 +177,13 @@ def _rails(config: Config, *, simulated: bool) -> Rails:
     return config.rails.rails(
         {action: config.actions.of(action).resolve(simulated=simulated) for action in ActionClass}
     )
+
+
+def _id_or_path(policy_id: str | None, paths: list[Path]) -> tuple[str | None, list[Path]]:
+    """Take a first word that is no id for a path: an id has neither a slash nor a dot in it."""
+    if policy_id is None or not ("/" in policy_id or "." in policy_id or Path(policy_id).is_dir()):
+        return policy_id, paths
+    return None, [Path(policy_id), *paths]
 
 
 def _named(policy_id: str, layers: Sequence[Layered]) -> Layered:

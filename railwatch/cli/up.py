@@ -19,7 +19,7 @@ from railwatch import __version__
 from railwatch.cli.output import describe, print_json
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
-from railwatch.policies import policies_of
+from railwatch.policies import check_names, policies_of
 from railwatch.run import DEFAULT_NODE, DEFAULT_SCENARIO, NodeRun, Wanted
 from rules.policy import ActionClass
 from simulator.files.node import load_node
@@ -65,7 +65,7 @@ def up(
     """
     config = _with_options(load_config(config_file, os.environ), port=port, data_dir=data_dir)
     length_s = 0.0
-    policies_of(config)  # what is wrong with them is said before anything starts
+    check_names(config, policies_of(config))  # what is wrong with them is said before anything starts
     if simulate is not None or scenario is not None:
         length_s = load_scenario(scenario or DEFAULT_SCENARIO, load_node(simulate or DEFAULT_NODE)).duration
     clock = SystemClock()

@@ -28,6 +28,18 @@ def test_a_recording_is_replayed_the_same_every_time(run: Run, tmp_path: Path, n
     assert {"incident", "decision"} <= {record["type"] for record in records}
 
 
+def test_the_last_line_counts_an_incident_once_and_does_not_break(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / ("a-long-name-" * 8)
+    folder.mkdir()
+    sagging_recording(folder / "sag.parquet")
+    records = objects(run("replay", str(folder / "sag.parquet"), "--json")[1])
+    of_incidents = [record["id"] for record in records if record["type"] == "incident"]
+    assert len(set(of_incidents)) == 1 < len(of_incidents)
+    last = run("replay", str(folder / "sag.parquet"))[1].splitlines()[-1]
+    assert last.startswith(f"{folder}/sag.parquet: ")
+    assert f", 1 incident ({len(of_incidents)} records)" in last
+
+
 def test_a_foreign_table_in_long_form_is_replayed_too(run: Run, tmp_path: Path) -> None:
     rows = ["time_ns,kind,entity,signal,value"]
     for tick in range(200):

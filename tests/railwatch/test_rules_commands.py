@@ -63,6 +63,80 @@ def test_the_list_shows_layer_mode_and_what_is_replaced(run: Run, layered: str, 
     assert out.splitlines()[1].split() == ["id", "layer", "action", "mode", "status", "replaces"]
 
 
+def test_a_folder_is_listed_and_compared_as_the_sites(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(TELL.replace("id: supply-sag-clock-cap", "id: mine"))
+    rows = {row["id"]: row["layer"] for row in objects(run("list", str(tmp_path), "--json")[1])}
+    assert (rows["mine"], rows["supply-sag-clock-cap"]) == ("site", "built-in")
+    for words in ((str(tmp_path),), ("mine", str(tmp_path))):
+        status, out, _ = run("diff", *words)
+        assert (status, out.splitlines()[0]) == (1, f"mine: added by site {tmp_path}/mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("then", "at", "config", "known"),
+    [
+        (
+            "hook, program: tel",
+            "then.program",
+            "hooks: {tell: {command: [/bin/true]}, gone: {command: [/bin/true]}}",
+            "got 'tel'; expected one of gone, tell",
+        ),
+        (
+            "hook, program: tel",
+            "then.program",
+            "drain: []",
+            "got 'tel'; expected a name that the configuration has; it has none",
+        ),
+        (
+            "notify, parameters: {route: night}",
+            "then.parameters.route",
+            "notification: {routes: {day: {kind: webhook, url: 'http://127.0.0.1:9/'}}}",
+            "got 'night'; expected one of day",
+        ),
+        (
+            "checkpoint, budget: {actions: 2}, parameters: {checkpoint: tran}",
+            "then.parameters.checkpoint",
+            "checkpoints: {train: {file: /tmp/ask}}",
+            "got 'tran'; expected one of train",
+        ),
+    ],
+)
+def test_a_name_that_the_configuration_lacks_is_refused_at_its_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    *,
+    then: str,
+    at: str,
+    config: str,
+    known: str,
+) -> None:
+    (tmp_path / "my").mkdir()
+    policy, file = tmp_path / "my" / "mine.yaml", tmp_path / "railwatch.yaml"
+    word = then.partition(",")[0]
+    text = TELL.replace("{action: notify, cooldown", f"{{action: {then}, cooldown").replace(
+        "id: supply-sag-clock-cap", "id: mine"
+    )
+    policy.write_text(text.replace("expect: {action: notify}", f"expect: {{action: {word}}}"))
+    file.write_text(f"actuators:\n  {config}\nrules: {{dirs: [{tmp_path}/my]}}\n")
+    run = command_line(monkeypatch, capsys)
+    line = f"{policy}:6: {at}: {known}\n"
+    for words in (("rules", "check", "--config"), ("config", "check"), ("up", "--simulate", "v100x4", "--config")):
+        status, out, err = run(*words, str(file))
+        assert (status, out, err.removeprefix("railwatch: ")) == (2, "", line), words
+    assert run("rules", "check", str(policy))[0] != 2, "without a configuration nobody knows"
+
+
+def test_a_folder_of_policies_that_is_not_here_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "railwatch.yaml"
+    file.write_text(f"rules:\n  node_dirs: [{tmp_path}/none]\n")
+    status, out, err = command_line(monkeypatch, capsys)("config", "check", str(file))
+    assert (status, out) == (0, f"{file}: 1 warning\n")
+    assert err.startswith(f"{file}:2: rules.node_dirs: warning: {tmp_path}/none: No such file or directory")
+
+
 def test_a_policy_is_shown_with_the_file_and_every_layer_below(run: Run, layered: str, tmp_path: Path) -> None:
     status, out, _ = run("show", "supply-sag-clock-cap", "--config", layered)
     head, _, text = out.partition("\n")

@@ -51,7 +51,10 @@ def test_a_policy_of_ones_own_is_taken(tmp_path: Path, then: str) -> None:
         ("incident.cause ==", "incident.colour ==", "when"),
         ("then:", "after: nobody\nthen:", "after: got 'nobody'"),
         ("then:", "after: mine\nthen:", "after: got 'mine'; expected another one that acts"),
-        ("clock: 0.7", "clock: 0.7, release: {every: 8d}", "then.release.every"),
+        ("clock: 0.7", "clock: 0.7, lease: 365d", "then.lease: got '365d'; expected 1d at most"),
+        ("clock: 0.7", "clock: 0.7, cooldown: 365d", "then.cooldown: got '365d'; expected 1d at most"),
+        ("clock: 0.7", "clock: 0.7, release: {after: 8d}", "then.release.after: got '8d'; expected 7d at most"),
+        ("clock: 0.7", "clock: 0.7, release: {every: 8d}", "then.release.every: got '8d'; expected 7d at most"),
         ("status: experimental", "status: experimental\nbudget: none", "budget"),
     ],
 )
