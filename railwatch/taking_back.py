@@ -1,7 +1,5 @@
 """Takes back by hand what the responder of a run holds outside the GPUs."""
 
-import getpass
-import os
 from threading import Event as Flag
 
 from agent.responding.intake import TAKE_BACK
@@ -25,10 +23,10 @@ def held_outside(session: Session) -> tuple[str, ...]:
     return tuple(sorted({incident for incidents in told.values() for incident in incidents}))
 
 
-def take_back_outside(session: Session, incident_id: str | None, clock: Clock) -> tuple[Action, ...]:
+def take_back_outside(session: Session, incident_id: str | None, clock: Clock, *, reason: str) -> tuple[Action, ...]:
     """Have the responder give back what an incident had switched on, everything where none is named.
 
-    Gives what it told of that: released, or failed and tried again.
+    `reason` says who wants it and why. Gives what it told of that: released, or failed and tried again.
 
     Raises
     ------
@@ -40,7 +38,7 @@ def take_back_outside(session: Session, incident_id: str | None, clock: Clock) -
         return ()
     heard = session.journal_reader("responder")
     heard.skip_to_end()
-    _say(session, incident_id or EVERYTHING, clock)
+    _say(session, incident_id or EVERYTHING, clock, reason=reason)
     told: list[Action] = []
     gone: set[str] = set()
     until_s, wait = clock.monotonic_s() + ANSWER_WITHIN_S, Flag()
@@ -58,7 +56,7 @@ def take_back_outside(session: Session, incident_id: str | None, clock: Clock) -
     return tuple(told)
 
 
-def _say(session: Session, about: str, clock: Clock) -> None:
+def _say(session: Session, about: str, clock: Clock, *, reason: str) -> None:
     now_ns = clock.utc_ns()
     journal = session.journal_writer(PERSON)
     journal.append(
@@ -69,15 +67,8 @@ def _say(session: Session, about: str, clock: Clock) -> None:
             entity_id=None,
             code=None,
             severity=Severity.INFO,
-            message=f"{TAKE_BACK} {about}: taken back by hand by {_whoever()}",
+            message=f"{TAKE_BACK} {about}: {reason}",
             sources=("person",),
         )
     )
     journal.close()
-
-
-def _whoever() -> str:
-    try:
-        return os.environ.get("SUDO_USER") or getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"

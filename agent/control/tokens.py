@@ -13,13 +13,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent.control.names import FleetId, Name
+from rules.knobs import KNOB_OF
 from rules.policy import ActionClass
 
 SIGNED_AS = b"railwatch control token 1\n"
 READ = "read"
 _ACT = "act:"
-# Every scope that there is: to read an agent's counters, and to ask for each class of action.
-SCOPES = (READ, *(f"{_ACT}{action.value}" for action in ActionClass))
+# Every scope that an agent takes: to read its counters, and to ask for each class of action that turns a knob.
+SCOPES = (READ, *(f"{_ACT}{action.value}" for action in KNOB_OF))
 
 
 def act(action: ActionClass) -> str:

@@ -27,9 +27,12 @@ class ActionStory:
         return (*incident, *self.decisions, *self.changes, *self.outcomes)
 
 
-def story_of(records: RecordFile, action_id: str) -> ActionStory:
-    """Give the story of the action that a person means; says why and ends with status 1 where there is none."""
-    action = _picked(records, action_id)
+def stories_of(records: RecordFile, wanted: str) -> tuple[ActionStory, ...]:
+    """Give the story of the action that a person means, or of each of the incident; ends with status 1 for none."""
+    return tuple(_story(records, action) for action in _picked(records, wanted))
+
+
+def _story(records: RecordFile, action: Action) -> ActionStory:
     changes = tuple(item for item in records.history(action.id) if isinstance(item, Action))
     incident = records.get(action.incident_id)
     wanted = dict.fromkeys(change.decision_id for change in changes)
@@ -44,15 +47,18 @@ def story_of(records: RecordFile, action_id: str) -> ActionStory:
     )
 
 
-def _picked(records: RecordFile, action_id: str) -> Action:
+def _picked(records: RecordFile, wanted: str) -> tuple[Action, ...]:
     known = {item.id: item for item in records.find("action", limit=1000) if isinstance(item, Action)}
-    exact = records.get(action_id)
+    exact = records.get(wanted)
     if isinstance(exact, Action):
-        return exact
-    matches = [item for item in known.values() if item.id.startswith(action_id)]
+        return (exact,)
+    matches = [item for item in known.values() if item.id.startswith(wanted)]
     if len(matches) == 1:
-        return matches[0]
+        return (matches[0],)
+    of_incident = [item for item in known.values() if item.incident_id.startswith(wanted)]
+    if not matches and len({item.incident_id for item in of_incident}) == 1:
+        return tuple(sorted(of_incident, key=lambda item: item.time_ns))
     found = f"{len(matches)} actions begin so" if matches else "no such action"
     named = ", ".join(item.id for item in (matches or [*known.values()])[:_MOST_IDS])
-    typer.echo(f"{action_id}: {found}; {f'there is {named}' if named else 'there is none'}", err=True)
+    typer.echo(f"railwatch: {wanted}: {found}; {f'there is {named}' if named else 'there is none'}", err=True)
     raise typer.Exit(1)

@@ -12,21 +12,25 @@ from rich.markup import escape
 
 from agent.actuation.client import ActuatorClient
 from railwatch.cli import approvals
-from railwatch.cli.action_story import ActionStory, story_of
+from railwatch.cli.action_story import ActionStory, stories_of
+from railwatch.cli.baselines import Who, whoever
 from railwatch.cli.output import describe, print_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, open_records
 from railwatch.cli.reach import actuator_of, is_over, privileged_in
 from railwatch.left_behind import left_in, state_dir_of, take_back
 from railwatch.session import Session
 from railwatch.taking_back import held_outside, take_back_outside
+from rules.words import WHO_MAX, WHY_MAX
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.errors import EnvironmentLacksError
-from telemetry.records import IN_FORCE, Action, ActionState, Decision, Outcome, to_json
+from telemetry.records import IN_FORCE, Action, ActionState, Decision, Outcome, Record, to_json
 
 app = typer.Typer(no_args_is_help=True, help="What was changed, by whom and why, and taking it back.")
 app.add_typer(approvals.app)
 
 BY_HAND = "taken back by hand"
+# What the actuator takes as a reason is as long as WHY_MAX with the name and our words before it.
+_WHY_MAX = WHY_MAX - WHO_MAX - len(f"{BY_HAND} by : ")
 
 
 @app.command(name="list", epilog="Example: railwatch actions list --in-force")
@@ -50,33 +54,41 @@ def list_command(
     simulated = {action.id: records.simulated(action.id) for action in found}
     records.close()
     _show(found, simulated, as_json=as_json, over=is_over(folder))
+    if found and not as_json:
+        typer.echo(f"railwatch actions show {found[0].incident_id} tells why, and what came of it")
 
 
 @app.command(epilog="Example: railwatch actions show clock_cap:i-7f2a7a248c --json")
 def show(
-    action_id: Annotated[str, typer.Argument(metavar="ID", help="The action's id, or its beginning.")],
+    wanted: Annotated[str, typer.Argument(metavar="ID", help="An action's or an incident's id, or its beginning.")],
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Tell the story of one action: the incident and its evidence, the decision, every change, what came of it."""
+    """Tell the story of an action, or of each of an incident: the evidence, the decision, every change, the outcome."""
     records = open_records(data_dir_of(config_file, data_dir))
     try:
-        story = story_of(records, action_id)
-        simulated = records.simulated(story.changes[-1].id)
+        stories = stories_of(records, wanted)
+        simulated = records.simulated(stories[0].changes[-1].id)
     finally:
         records.close()
     if as_json:
-        for record in story.records:
-            print_json(to_json(record, simulated=simulated))
+        told: list[Record] = []
+        for record in (record for story in stories for record in story.records):
+            if record not in told:  # actions of one incident share it, and a decision
+                told.append(record)
+                print_json(to_json(record, simulated=simulated))
         return
-    _tell(story)
+    for story in stories:
+        _tell(story)
 
 
-@app.command(epilog="Example: railwatch actions release i-7f2a7a248c")
+@app.command(epilog='Example: railwatch actions release i-7f2a7a248c --reason "cable reseated"')
 def release(
     incident_id: Annotated[str | None, typer.Argument(metavar="INCIDENT", help="Whose actions to take back.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Take back every action.")] = False,
+    why: approvals.Why = "",
+    who: Who = None,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
@@ -84,17 +96,18 @@ def release(
     """Take actions back: settings go to what was found, and the incident gets no new action until it closes."""
     if (incident_id is None) is not everything:
         raise typer.BadParameter("name one INCIDENT or --all")
+    reason = _by_hand(who, why)
     client, session = _actuator(config_file, data_dir)
     outside = () if session is None else held_outside(session)
     held = {action.incident_id for action in client.in_force()} | set(outside)
     wanted = held if everything else {incident_id} & held
     if not everything and not wanted:
-        typer.echo(f"{incident_id}: no action in force", err=True)
+        typer.echo(f"railwatch: {incident_id}: no action in force", err=True)
         raise typer.Exit(1)
-    released = _release(client, filter(None, wanted))
+    released = _release(client, filter(None, wanted), reason)
     client.close()
     if session is not None:
-        released += take_back_outside(session, incident_id, SystemClock())
+        released += take_back_outside(session, incident_id, SystemClock(), reason=reason)
     _show(released, {action.id: _is_simulated(session) for action in released}, as_json=as_json)
     if not as_json:
         for name in sorted({action.incident_id for action in released}):
@@ -138,11 +151,11 @@ def revert_all(data_dir: DataDir = None, config_file: ConfigFile = None, as_json
         done = list(take_back(folder, reason=BY_HAND))
         _finish(done, {action.id: False for action in done}, rest=0, as_json=as_json)
         return
-    done = _release(client, {action.incident_id for action in client.in_force()})
+    done = _release(client, {action.incident_id for action in client.in_force()}, _by_hand(None, ""))
     rest = len(client.in_force())
     client.close()
     if session is not None:
-        done += take_back_outside(session, None, SystemClock())
+        done += take_back_outside(session, None, SystemClock(), reason=_by_hand(None, ""))
     _finish(done, {action.id: _is_simulated(session) for action in done}, rest=rest, as_json=as_json)
 
 
@@ -154,8 +167,16 @@ def _finish(done: list[Action], simulated: Mapping[str, bool | None], *, rest: i
         raise typer.Exit(1)
 
 
-def _release(client: ActuatorClient, incidents: Iterable[str]) -> list[Action]:
-    return [action for name in sorted(incidents) for action in client.release_incident(name, reason=BY_HAND, bar=True)]
+def _release(client: ActuatorClient, incidents: Iterable[str], reason: str) -> list[Action]:
+    return [action for name in sorted(incidents) for action in client.release_incident(name, reason=reason, bar=True)]
+
+
+def _by_hand(who: str | None, why: str) -> str:
+    """Say for the record who takes back what was done, and why where that is told."""
+    name, told = " ".join((who or "").split()) or whoever(), " ".join(why.split())
+    if len(name) > WHO_MAX or len(told) > _WHY_MAX:
+        raise typer.BadParameter(f"at most {WHO_MAX} characters of name and {_WHY_MAX} of reason")
+    return f"{BY_HAND} by {name}{f': {told}' if told else ''}"
 
 
 def _actuator(config_file: Path | None, data_dir: Path | None) -> tuple[ActuatorClient, Session | None]:

@@ -1,6 +1,7 @@
 """The root of the command line, and what every error becomes."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,6 +13,12 @@ from typer.exceptions import Abort, TyperException
 from railwatch import __version__
 from railwatch.cli.listing import LISTING, Listed
 from telemetry.errors import ConfigError, EnvironmentLacksError, RailwatchError
+
+# What the library says of a number out of its range.
+_IN_OUR_WORDS = {
+    r"Input should be greater than or equal to (\S+)": r"expected \1 at least",
+    r"Input should be less than or equal to (\S+)": r"expected \1 at most",
+}
 
 
 def _show_version(wanted: bool) -> None:
@@ -122,6 +129,8 @@ def _complain_of_use(err: TyperException) -> int:
     message = " ".join(str(getattr(err, "format_message", err.__str__)()).split())
     if not message or type(err).__name__ == "NoArgsIsHelpError":
         return 2
+    for said, meant in _IN_OUR_WORDS.items():
+        message = re.sub(said, meant, message)
     return _complain(message if context is None else f"{message} (see {context.command_path} --help)", 2)
 
 

@@ -126,9 +126,13 @@ def rehearse(
     if as_json:
         print_json(row)
     else:
-        sys.stdout.writelines(f"{name:<22}{value}\n" for name, value in row.items())
+        sys.stdout.writelines(f"{name.replace('_', ' '):<22}{_word(value)}\n" for name, value in row.items())
     if not told.holds:
         raise typer.Exit(1)
+
+
+def _word(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value) or "whole"
 
 
 def _memory(folder: Path) -> FleetMemory:

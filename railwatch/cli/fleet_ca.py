@@ -16,6 +16,7 @@ app.add_typer(issue, name="issue")
 
 Folder = Annotated[Path, typer.Option("--dir", help="Folder of the authority.")]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="How long it is valid.")]
+Renew = Annotated[bool, typer.Option("--renew", help="Replace the certificate and key that are there.")]
 # What a DNS name allows and a certificate is checked by; one label or several.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -23,7 +24,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 @app.command(epilog="Example: railwatch fleet ca init --dir /root/railwatch-ca")
 def init(folder: Folder, name: Annotated[str, typer.Option(help="What it is called.")] = "fleet") -> None:
     """Make a new authority; its key stays in this folder, and goes to no node."""
-    Authority.begin(folder, SystemClock(), name=name)
+    try:
+        Authority.begin(folder, SystemClock(), name=name)
+    except ValueError as err:
+        raise typer.BadParameter(str(err)) from err
     typer.echo(f"{folder / AUTHORITY}.pem  goes to every node and service\n{folder / AUTHORITY}.key  stays here")
 
 
@@ -33,10 +37,12 @@ def node(
     folder: Folder,
     days: Days = DAYS,
     address: Annotated[list[str] | None, typer.Option(help="A further name or address; may be repeated.")] = None,
+    renew: Renew = False,
 ) -> None:
     """Make the certificate by which a node shows that it is this node."""
     named = _named(name)
-    path = Authority.of(folder).issue_node(named, SystemClock(), addresses=tuple(address or ()), days=days)
+    authority = _authority(folder, f"node-{named}", renew=renew)
+    path = authority.issue_node(named, SystemClock(), addresses=tuple(address or ()), days=days)
     typer.echo(f"{path}\n{path.with_suffix('.key')}")
 
 
@@ -45,10 +51,11 @@ def fleet(
     name: Annotated[str, typer.Argument(metavar="SERVICE", help="Its name (fleet.name).")],
     folder: Folder,
     days: Days = DAYS,
+    renew: Renew = False,
 ) -> None:
     """Make the certificate by which a fleet service asks; its key signs each request too."""
     named = _named(name)
-    path = Authority.of(folder).issue_fleet(named, SystemClock(), days=days)
+    path = _authority(folder, f"fleet-{named}", renew=renew).issue_fleet(named, SystemClock(), days=days)
     typer.echo(f"{path}\n{path.with_suffix('.key')}")
 
 
@@ -57,7 +64,7 @@ def fleet(
 )
 def token(
     name: Annotated[str, typer.Argument(metavar="SERVICE", help="Its name (fleet.name).")],
-    scope: Annotated[list[str], typer.Option(help="read, or act: and a class of action; may be repeated.")],
+    scope: Annotated[list[str], typer.Option(help=f"One of {', '.join(SCOPES)}; may be repeated.")],
     folder: Folder,
     days: Days = DAYS,
 ) -> None:
@@ -74,6 +81,14 @@ def token(
         raise typer.BadParameter(f"got {named!r}; expected a service with a certificate: {known}")
     made = authority.issue_token(named, tuple(dict.fromkeys(scope)), SystemClock(), days=days)
     typer.echo(f"{folder}/fleet-{name}.token  id {made.id}, until {iso_utc(made.expires_ns)[:10]}")
+
+
+def _authority(folder: Path, stem: str, *, renew: bool) -> Authority:
+    """Open an authority that is to make a key; one that is in use somewhere is not replaced without a word."""
+    authority = Authority.of(folder)
+    if authority.has(stem) and not renew:
+        raise typer.BadParameter(f"{folder / stem}.key is there already; --renew replaces it and its certificate")
+    return authority
 
 
 def _named(name: str) -> str:

@@ -4,7 +4,7 @@ import grp
 import pwd
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -15,7 +15,7 @@ from railwatch.config.private_file import check_private_folder, read_private
 from railwatch.config.section import Section, at_least
 from telemetry.documents import Lines, check_document, read_yaml
 from telemetry.durations import DurationS
-from telemetry.errors import ConfigError, Problem
+from telemetry.errors import Problem
 from telemetry.knobs import KnobKind
 
 DEFAULT_PATH = Path("/etc/railwatch/actuatord.yaml")
@@ -120,31 +120,33 @@ def load_actuatord(path: Path) -> tuple[ActuatordConfig, Access]:
         Others could write it, its state or its socket; it does not fit; it names somebody unknown here.
     """
     data, lines = read_yaml(read_private(path, sample=SAMPLE), where=str(path))
-    config = check_document(ActuatordConfig, data, where=str(path), lines=lines)
+    access, unknown = _access(data, path, lines)
+    config = check_document(ActuatordConfig, data, where=str(path), lines=lines, known=unknown)
     # Its journal says what is written at the next start, and its socket gets an owner and permissions by its path.
     check_private_folder(path, "state_dir", config.state_dir)
     check_private_folder(path, "socket", config.socket.parent)
-    return config, _access(config, path, lines)
+    return config, access
 
 
-def _access(config: ActuatordConfig, path: Path, lines: Lines) -> Access:
+def _access(data: Any, path: Path, lines: Lines) -> tuple[Access, list[Problem]]:
+    """Look up whom plain data name, and give what is unknown; what does not fit the model is the model's to tell."""
+    named = data if isinstance(data, dict) else {}
+    users, group = named.get("users"), named.get("group")
     problems: list[Problem] = []
     uids: set[int] = set()
-    for name in config.users:
+    for name in users if isinstance(users, list) else ():
         try:
-            uids.add(pwd.getpwnam(name).pw_uid)
-        except KeyError:
+            uids.add(pwd.getpwnam(str(name)).pw_uid)
+        except (KeyError, ValueError):
             problems.append(_unknown(path, "users", name, "users of this machine", lines))
     gid = None
-    if config.group is not None:
+    if isinstance(group, str) and group:
         try:
-            gid = grp.getgrnam(config.group).gr_gid
-        except KeyError:
-            problems.append(_unknown(path, "group", config.group, "a group of this machine", lines))
-    if problems:
-        raise ConfigError(problems)
-    return Access(gid=gid, uids=frozenset(uids))
+            gid = grp.getgrnam(group).gr_gid
+        except (KeyError, ValueError):
+            problems.append(_unknown(path, "group", group, "a group of this machine", lines))
+    return Access(gid=gid, uids=frozenset(uids)), problems
 
 
-def _unknown(path: Path, key: str, name: str, expected: str, lines: Lines) -> Problem:
+def _unknown(path: Path, key: str, name: object, expected: str, lines: Lines) -> Problem:
     return Problem(where=str(path), line=lines.get((key,)), key=key, found=f"got {name!r}", expected=expected)

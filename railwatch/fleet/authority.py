@@ -37,9 +37,9 @@ class Authority:
 
     @staticmethod
     def begin(folder: Path, clock: Clock, *, name: str) -> "Authority":
-        """Make a new one; EnvironmentLacksError where the folder has one or cannot be written."""
+        """Make a new one; ValueError where the folder has one, EnvironmentLacksError where it cannot be written."""
         if (folder / f"{AUTHORITY}.key").exists():
-            raise EnvironmentLacksError(f"{folder}: has an authority already; expected a folder without one")
+            raise ValueError(f"{folder}: has an authority already; expected a folder without one")
         key = Ed25519PrivateKey.generate()
         subject = _subject(f"railwatch {name}")
         certificate = (
@@ -65,6 +65,10 @@ class Authority:
     def fleets(self) -> tuple[str, ...]:
         """Give the services that have a certificate here."""
         return tuple(sorted(path.stem.removeprefix("fleet-") for path in self.folder.glob("fleet-*.pem")))
+
+    def has(self, stem: str) -> bool:
+        """Say whether there is a key of ``node-NAME`` or ``fleet-NAME`` here."""
+        return (self.folder / f"{stem}.key").exists()
 
     def issue_node(self, name: str, clock: Clock, *, addresses: tuple[str, ...] = (), days: int = DAYS) -> Path:
         """Make certificate and key of a node; gives the certificate."""

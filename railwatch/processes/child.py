@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,11 +25,9 @@ Main = Callable[[Session, threading.Event, Ready], None]
 
 def run_child(main: Main) -> None:
     """Run one process of the node whose session folder is the first argument; does not return."""
-    logging.basicConfig(
-        level=os.environ.get("RAILWATCH_LOG_LEVEL", "WARNING"),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(log_lines())
+    logging.basicConfig(level=os.environ.get("RAILWATCH_LOG_LEVEL", "WARNING"), handlers=[handler])
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to order the stop
@@ -39,6 +38,13 @@ def run_child(main: Main) -> None:
         _say({"failed": str(err)})
         sys.exit(3)
     sys.exit(0)
+
+
+def log_lines() -> logging.Formatter:
+    """Give what a process logs the look of the lines of ``railwatch up``, among which it stands: time in UTC, words."""
+    lines = logging.Formatter("%(asctime)s  %(levelname)s  %(message)s", datefmt="%H:%M:%S")
+    lines.converter = time.gmtime
+    return lines
 
 
 def leave(status: int) -> NoReturn:

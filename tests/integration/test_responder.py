@@ -151,13 +151,13 @@ def test_a_person_takes_a_drain_back_and_that_incident_does_not_drain_again(tmp_
         (tmp_path / "scontrol").rename(tmp_path / "away")
         assert [one.agrees for one in verify_outside(run.session, SystemClock())] == [None]
         (tmp_path / "away").rename(tmp_path / "scontrol")
-        (first,) = take_back_outside(run.session, "i-1", SystemClock())
+        (first,) = take_back_outside(run.session, "i-1", SystemClock(), reason="taken back by hand by ann")
         assert first.state is ActionState.RELEASED
-        assert "taken back by hand by" in first.reason
+        assert "taken back by hand by ann" in first.reason
         assert run.is_drained()
-        take_back_outside(run.session, None, SystemClock())
+        take_back_outside(run.session, None, SystemClock(), reason="taken back by hand by ann")
         assert not run.is_drained()
         run.decide("drain", incident="i-1")
         run.until(lambda: any(one.state is ActionState.REFUSED for one in run.told()))
         assert not run.is_drained()
-        assert take_back_outside(run.session, None, SystemClock()) == ()
+        assert take_back_outside(run.session, None, SystemClock(), reason="taken back by hand by ann") == ()

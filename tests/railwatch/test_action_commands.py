@@ -217,4 +217,14 @@ def test_show_tells_of_one_action_why_it_was_every_change_and_what_came_of_it(tm
     assert [(row["type"], row.get("state")) for row in rows] == [
         ("decision", None), ("action", "applied"), ("action", "released"), ("outcome", None),
     ]  # fmt: skip
+    by_incident = told("show", "i-1", "--data-dir", str(tmp_path))
+    assert [row["id"] for row in by_incident[1] if row["type"] == "action"][:2] == [story[1].id, story[1].id]
     assert told("show", "power_cap:i-1", "--data-dir", str(tmp_path)) == (1, [])
+
+
+def test_a_release_keeps_who_wanted_it_and_why(served: tuple[FakeKnob, ActuatorClient, Path], told: Told) -> None:
+    _, client, config = served
+    (applied,) = client.apply(cap())
+    words = (applied.incident_id, "--who", "ann", "--reason", "cable\nreseated")
+    _, rows = told("release", *words, "--config", str(config))
+    assert [row["reason"] for row in rows] == ["taken back by hand by ann: cable reseated"]

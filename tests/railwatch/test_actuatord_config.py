@@ -117,6 +117,16 @@ def test_each_problem_is_one_line_that_names_file_and_key(path: Path, text: str,
     assert "\n" not in line
 
 
+def test_every_problem_is_told_at_once_also_whom_this_machine_does_not_know(path: Path) -> None:
+    path.write_text(
+        "group: no-group\nusers: [no-user]\nlongest_lease: 2d\nknobs: {clock_cap: {min_mhz: -1}, tel: {}}\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_actuatord(path)
+    keys = [one.key for one in caught.value.problems]
+    assert keys == ["group", "users", "longest_lease", "knobs.clock_cap.min_mhz", "knobs.tel"]
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     nowhere = problem(tmp_path / "nowhere.yaml")
     assert "No such file" in nowhere

@@ -60,7 +60,9 @@ def test_a_breaker_that_is_whole_is_not_reset(
         (("approve", "d-1", "--reason", "go"), (1, "does not wait")),
         (("rehearse", "flood"), (2, "expected pdu-sag")),
         (("ca", "issue", "node", "a/b", "--dir", "x"), (2, "expected letters")),
+        (("rehearse", "pdu-sag", "--nodes", "1"), (2, "expected 2 at least")),
         (("ca", "token", "f", "--scope", "all", "--dir", "x"), (2, "expected some of read")),
+        (("ca", "token", "f", "--scope", "act:drain", "--dir", "x"), (2, "got act:drain; expected some of read")),
         (("ca", "issue", "fleet", "f", "--dir", "nowhere"), (3, "no authority there")),
     ],
 )
@@ -98,8 +100,24 @@ def test_an_authority_makes_certificates_and_tokens_and_is_not_made_twice(
     for name in ("authority.key", "node-node7.key", "fleet-fleet-a.token"):
         assert (tmp_path / "ca" / name).stat().st_mode & 0o077 == 0
     status, _, err = run(capsys, monkeypatch, "ca", "init", *folder)
-    assert status == 3
+    assert status == 2
     assert "has an authority already" in err
+
+
+def test_a_key_that_is_there_is_replaced_only_where_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = ("--dir", str(tmp_path))
+    assert run(capsys, monkeypatch, "ca", "init", *folder)[0] in (0, None)
+    for kind in ("node", "fleet"):
+        issue, key = ("ca", "issue", kind, "a", *folder), tmp_path / f"{kind}-a.key"
+        assert run(capsys, monkeypatch, *issue)[0] in (0, None)
+        first = key.read_bytes()
+        status, _, err = run(capsys, monkeypatch, *issue)
+        assert (status, len(err.splitlines()), key.read_bytes()) == (2, 1, first)
+        assert "--renew replaces it" in err
+        assert run(capsys, monkeypatch, *issue, "--renew")[0] in (0, None)
+        assert key.read_bytes() != first
 
 
 def test_a_term_is_above_every_one_before(tmp_path: Path) -> None:
