@@ -218,7 +218,7 @@ def scene(folder: Path, client: ActuatorClient, stamps: Stamps, *, reflex: bool)
     path = memory_folder(folder) / f"railwatch-bench-{os.getpid()}.ring"
     rows = dict.fromkeys(("gpu_fast", "hwmon"), 400)
     ring = Ring.create(path, SPECS, node="bench", topology=TOPOLOGY, simulated=True, rows=rows)
-    rails = Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE), actions_per_hour=3600)
+    rails = Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE), actions_per_hour=3600, actions_per_day=86_400)
     settings = PipelineSettings(policies=load_builtin_policies(), rails=rails)
     pipeline = Pipeline(SPECS, TOPOLOGY, settings, supported_mhz={gpu.key: CLOCKS_MHZ for gpu in GPUS})
     limits = settings.limits.rail_sag
