@@ -317,6 +317,7 @@ def as_agent(folder: Path) -> Iterator[None]:
         return
     for path in (folder, folder / JOURNAL_NAME):
         os.chown(path, AGENT_ID, AGENT_ID)
+    folder.chmod(0o2755)  # a journal that is begun anew, since it has grown long, is of his group, too
     with _effective(AGENT_ID):
         yield
 
