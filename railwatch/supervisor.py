@@ -5,7 +5,6 @@ end is in the reverse order of dependence, given by the caller: whoever decides 
 acts, whoever stores flushes.
 """
 
-import contextlib
 import json
 import logging
 import queue
@@ -161,7 +160,7 @@ class Supervisor:
         child.restart_at_s = now_s + child.pause_s
 
     def _restart(self, child: _Child) -> None:
-        _close_pipes(child.process)
+        _let_go(child.process)
         self.restarts += 1
         fresh = self._spawn(child.spec)
         child.process, child.started_s, child.said = fresh.process, fresh.started_s, fresh.said
@@ -199,7 +198,7 @@ class Supervisor:
             stdout=subprocess.PIPE,
             env=dict(spec.environ),
             start_new_session=True,
-            bufsize=0,  # a buffer has a lock, and a reader that waits would hold it against the close
+            bufsize=0,
         )
         said: queue.Queue[bytes] = queue.Queue()
         left = threading.Event()
@@ -208,14 +207,18 @@ class Supervisor:
 
 
 def _listen(process: subprocess.Popen[bytes], said: queue.Queue[bytes], left: threading.Event) -> None:
-    """Pass on the first line, and tell when there will be no other."""
+    """Pass on the first line, and tell when there will be no other.
+
+    Nobody else closes this pipe. Were it closed beside a read, the pipe of the next process could get its number in
+    between, and this thread would take away what that process says first.
+    """
     if process.stdout is None:
         return
-    with contextlib.suppress(ValueError, OSError):  # closed from this side: it is started again, or stopped
-        said.put(process.stdout.readline())
-        while process.stdout.read(4096):
+    with process.stdout as output:
+        said.put(output.readline())
+        while output.read(4096):
             pass
-        left.set()
+    left.set()
 
 
 def _facts(child: _Child, line: bytes, *, within_s: float) -> dict[str, Any]:
@@ -248,11 +251,11 @@ def _end(name: str, process: subprocess.Popen[bytes]) -> int:
         process.wait(LEAVE_S)
     except subprocess.TimeoutExpired:
         logger.error("process %s cannot be ended; it is left behind", name)  # noqa: TRY400 -- the traceback says nothing
-    _close_pipes(process)
+    _let_go(process)
     return LINGERS if process.returncode is None else process.returncode
 
 
-def _close_pipes(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    """Close what it is told to end by; what it says is read to its end, which is when nobody can write it any more."""
+    if process.stdin is not None:
+        process.stdin.close()

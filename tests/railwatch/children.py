@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -57,6 +58,10 @@ def main(session: Session, stop: threading.Event, ready: Ready) -> None:
             os.close(1)
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             nap(ENDS_BY_ITSELF_S)
+        case "leaves another that can speak":
+            other = subprocess.Popen(["sleep", str(ENDS_BY_ITSELF_S)])
+            ready({"pid": other.pid})
+            stop.wait(ENDS_BY_ITSELF_S)
         case "leaves before it is ready":
             os.close(1)
             nap(ENDS_BY_ITSELF_S)

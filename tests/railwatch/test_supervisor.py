@@ -149,6 +149,18 @@ def test_the_others_do_not_wait_for_one_that_does_not_come_up_again(
     assert "is not ready within 60 s" in caplog.text
 
 
+def test_what_a_process_says_is_closed_by_its_reader_alone_lest_that_reads_from_the_next_one(
+    supervisor: Supervisor,
+) -> None:
+    other = supervisor.start(spec("leaves another that can speak"))["pid"]
+    output = supervisor._children["child"].process.stdout
+    assert output is not None
+    assert supervisor.stop("child") == 0
+    assert not output.closed
+    os.kill(other, signal.SIGKILL)
+    wait_for(lambda: output.closed)
+
+
 def test_what_does_not_stop_is_killed(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
     pid = supervisor.start(spec("deaf", stop_timeout_s=0.5))["pid"]
     assert supervisor.stop("child") == -signal.SIGKILL
