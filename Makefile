@@ -25,7 +25,7 @@ ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
 	$(BIN)/python -m pytest -m "not integration and not soak" --numprocesses auto --dist loadfile
-	$(BIN)/python -m pytest -m "integration and not alone and not soak" --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m "integration and not alone and not soak" --numprocesses 3 --dist loadfile
 	$(BIN)/python -m pytest -m "alone and not soak"
 endif
 

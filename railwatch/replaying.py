@@ -9,7 +9,7 @@ from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.guard.retracing import Trace, retrace
 from agent.guard.step_log import TABLE as STEPS
 from agent.guard.step_log import tables_of
-from railwatch.pipeline import topology_of
+from railwatch.topology import topology_of
 from rules.policy import ActionClass
 from rules.rails import Rails
 from telemetry.entities import Entity, EntityKind, Topology

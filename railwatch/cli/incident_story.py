@@ -16,9 +16,10 @@ from railwatch.cli.output import SEVERITY_STYLE, print_json
 from railwatch.cli.picked import picked
 from railwatch.cli.place import ConfigFile, DataDir, data_dir_of, open_records
 from railwatch.config.loading import load_config
-from railwatch.pipeline import pipeline_settings, topology_of
+from railwatch.pipeline import pipeline_settings
 from railwatch.replaying import recommending, recorded_topology, replayed
 from railwatch.story import AFTER_NS, BEFORE_NS, Moment, Story, meaning_of, story_of
+from railwatch.topology import topology_of
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import EnvironmentLacksError

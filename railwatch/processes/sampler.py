@@ -27,7 +27,6 @@ from railwatch.driver import OpenDriver
 from railwatch.driver_watch import DRIVER_BACK, DRIVER_HUNG, DriverWatch
 from railwatch.event_sources import event_settings
 from railwatch.guarding import Guarding
-from railwatch.pipeline import topology_of
 from railwatch.processes.child import Ready, leave, run_child
 from railwatch.reenumeration import Reenumeration
 from railwatch.sampling import (
@@ -39,6 +38,7 @@ from railwatch.sampling import (
     sampler_settings,
 )
 from railwatch.session import DriverKind, Session
+from railwatch.topology import topology_of
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
 from telemetry.records import Event, Severity

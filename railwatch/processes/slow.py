@@ -17,7 +17,6 @@ from agent.collectors.self_metrics import SelfMetrics
 from agent.ring import Ring
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import SamplerSettings
-from railwatch.pipeline import topology_of
 from railwatch.processes.child import Ready, leave, run_child
 from railwatch.reenumeration import Recount
 from railwatch.sampling import (
@@ -31,6 +30,7 @@ from railwatch.sampling import (
 )
 from railwatch.session import Session
 from railwatch.slow_sources import slow_settings
+from railwatch.topology import topology_of
 from telemetry.clock import Clock, SystemClock
 from telemetry.journal import JournalWriter
 from telemetry.records import Event

@@ -8,9 +8,9 @@ import pytest
 
 from agent.collectors.gpu_sources import gpu_process_source, gpu_rare_source
 from agent.driver.nvml import NvmlDriver
-from railwatch.pipeline import topology_of
 from railwatch.session import DriverKind, Session
 from railwatch.slow_gpus import slow_gpus
+from railwatch.topology import topology_of
 from telemetry.clock import SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec
