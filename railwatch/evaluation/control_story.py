@@ -142,7 +142,7 @@ class Started:
 
 
 def start_job(start: StartOfJob) -> Started:
-    """Simulate it to the millisecond; a quarter of a second for each."""
+    """Simulate it to the millisecond, a quarter of a second for each; where only a loss is asked for, up to that."""
     order = order_of(start)
     settings = settings_holding(start.hold_v, told=start.told)
     witness, last = Witness(settings.limits.rail_sag.minimum_v), _Last(start.plan.start)
@@ -151,12 +151,17 @@ def start_job(start: StartOfJob) -> Started:
         witness.take(stretch, plant.state, events)
         last.take(stretch, plant.settings.app_clock_mhz)
 
+    def is_over() -> bool:
+        return witness.has_lost and start.hold_v is None
+
     if start.watched:
-        watch(order, settings, see)
+        watch(order, settings, see, is_over)
     else:
         plant = order.plant()
         for stretch, events in moved(plant, order.duration_ms):
             see(plant, stretch, events)
+            if is_over():
+                break
     return Started(
         outcome=witness.outcome(), cap_mhz=last.cap_mhz, settled_min_v=last.settled_min_v, next_min_v=last.next_min_v
     )

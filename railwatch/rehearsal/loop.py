@@ -155,8 +155,9 @@ def watch(
     order: RunOrder,
     settings: PipelineSettings,
     see: Callable[[Plant, Stretch, tuple[PlantEvent, ...]], None],
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Watched:
-    """Run a node with railwatch in the loop; `see` is told of every block before railwatch is."""
+    """Run a node with railwatch in the loop until it is over; `see` is told of every block before railwatch is."""
     plant = order.plant()
     with tempfile.TemporaryDirectory(prefix="railwatch-rehearse-", dir=_folder()) as folder:
         loop = ClosedLoop(order, plant, settings, folder=Path(folder))
@@ -164,6 +165,8 @@ def watch(
             for stretch, events in moved(plant, order.duration_ms):
                 see(plant, stretch, events)
                 loop.take(stretch, events)
+                if is_over():
+                    break
         finally:
             loop.close()
     return Watched(records=tuple(loop.records), actions=tuple(loop.actions), failures=loop.failures)

@@ -70,6 +70,11 @@ class Witness:
             self._clocks_mhz.append(state.gpus.clock_mhz[state.gpus.present])
 
     @property
+    def has_lost(self) -> bool:
+        """Say whether a GPU was lost so far."""
+        return bool(self._lost_ms)
+
+    @property
     def first_below_s(self) -> float | None:
         """When the rail first stood below the limit."""
         return None if not self._below_ms else self._below_ms[0] / _MS_PER_S

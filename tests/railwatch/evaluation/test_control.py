@@ -14,6 +14,7 @@ from railwatch.evaluation.control_story import (
     law_mhz,
     least_drops,
     settings_holding,
+    start_job,
     steps_apart,
     true_limit_mhz,
 )
@@ -163,6 +164,14 @@ def test_a_job_lost_at_once_is_a_miss_where_the_path_was_called_weak_and_a_figur
     ]
     lost = [row for row in story_rows(plan, starts) if row.name.startswith("jobs lost")]
     assert [(row.value, row.missed) for row in lost] == [(1.0, False), (1.0, False), (float(told_drops), missed)]
+
+
+def test_a_start_of_which_only_the_loss_counts_ends_with_it() -> None:
+    plan = load_control().story
+    ended = start_job(StartOfJob(plan=plan, seed=plan.first_seed, watched=False))
+    assert ended.outcome.drops >= 1
+    assert ended.outcome.first_drop_s is not None
+    assert ended.outcome.below_s < ended.outcome.first_drop_s < plan.start / 2
 
 
 def test_a_path_that_was_called_weak_is_told_to_the_rails_and_to_nobody_else() -> None:
