@@ -25,6 +25,7 @@ class OpenDriver:
     events: GpuEvents | None
     knobs: tuple[Knob, ...] = ()
     nvml: NvmlDriver | None = None
+    plant_pipes: PipeReader | None = None
     why: str = ""
 
     def knob(self, kind: KnobKind) -> Knob | None:
@@ -43,8 +44,8 @@ class OpenDriver:
 
     @property
     def pipes(self) -> PipeReader | None:
-        """The performance metrics; None where only the library could read them."""
-        return None if self.nvml is None else self.nvml.pipes
+        """The performance metrics; None where there is no driver."""
+        return self.plant_pipes if self.nvml is None else self.nvml.pipes
 
     def supported_mhz(self) -> dict[str, tuple[float, ...]]:
         """Give the clocks that can be set, by UUID; a GPU whose clocks cannot be set is left out."""
@@ -78,7 +79,8 @@ def open_driver(session: Session, clock: Clock) -> OpenDriver:
         if session.state_file is None:
             raise EnvironmentLacksError("the session names no plant")
         plant = PlantDriver(Path(session.state_file), clock)
-        return OpenDriver(reader=plant, events=plant, knobs=(plant.clock_knob, plant.power_knob))
+        knobs = (plant.clock_knob, plant.power_knob)
+        return OpenDriver(reader=plant, events=plant, knobs=knobs, plant_pipes=plant.pipes)
     try:
         driver = NvmlDriver(clock)
     except EnvironmentLacksError as err:

@@ -13,6 +13,7 @@ from simulator.driver.layout import (
     DEAD_UTIL,
     LOST,
     LOST_AND_TOLD,
+    PIPES,
     READING,
 )
 from simulator.driver.state import XID_EVENT, StateArray, StateFile
@@ -137,6 +138,7 @@ class _Shown:
         self._pids = RANK_PID + np.arange(node.gpu_count)
         self._busy_ns = np.zeros(node.gpu_count)
         self._dram_ns = np.zeros(node.gpu_count)
+        self._pipe_ns = np.zeros((node.gpu_count, len(PIPES)))
         self._last_us: int | None = None
 
     def counts(self, readings: StateArray, gpus: GpuState, *, now_us: int) -> None:
@@ -152,6 +154,7 @@ class _Shown:
             readings[f"{name}_ns"] = gpus.counters_ms[name] * NS_PER_MS
         readings["busy_ns"] = self._busy_ns
         readings["dram_ns"] = self._dram_ns
+        readings["pipe_ns"] = self._pipe_ns
         self._memory(readings, gpus, now_us)
         self._links(readings, gpus, now_us)
 
@@ -159,6 +162,7 @@ class _Shown:
         passed_ns = 0.0 if self._last_us is None else max(0, now_us - self._last_us) * 1000.0
         self._busy_ns += gpus.util_ratio * passed_ns
         self._dram_ns += gpus.mem_util_ratio * passed_ns
+        self._pipe_ns += gpus.pipe_ratio * passed_ns
 
     def _memory(self, readings: StateArray, gpus: GpuState, now_us: int) -> None:
         used = np.maximum(gpus.memory_used_bytes - self._node.gpu.memory_reserved_bytes, 0.0)

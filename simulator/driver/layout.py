@@ -22,7 +22,7 @@ instructions that Python runs between two stores stand in for a barrier, which P
 import numpy as np
 
 MAGIC = 0x5257_504C_414E_5431  # "RWPLANT1"
-LAYOUT_VERSION = 4
+LAYOUT_VERSION = 5
 MAX_GPUS = 32
 MAX_LINKS = 18  # NVLinks of one GPU, H100 data sheet
 MAX_CLOCKS = 256
@@ -32,6 +32,8 @@ SYSTEM_EVENT_SLOTS = 64
 SAMPLE_SLOTS = 128
 UTIL_SLOTS = 128
 FAULT_SLOTS = 32
+# What is counted of the arithmetic, in the order of `reading.pipe_ns`; `tensor` is any tensor operation.
+PIPES = ("occupancy", "integer", "tensor", "dfma", "hmma", "dmma", "imma", "fp64", "fp32", "fp16")
 ALL_GPUS = -1
 STATE_VARIABLE = "RAILWATCH_PLANT"
 
@@ -160,6 +162,7 @@ READING = np.dtype(
         ("util_time_us", "i8"),  # UTC; when the utilisation was last renewed
         ("busy_ns", "u8"),  # the integral of the utilisation
         ("dram_ns", "u8"),  # the integral of the memory utilisation
+        ("pipe_ns", "u8", (len(PIPES),)),  # the integral of the activity of each pipe
         ("process_bytes", "u8"),
         ("process_start_us", "i8"),
         ("dead_sensors", "u4"),
@@ -256,6 +259,7 @@ _NUMBERS = {
     "SAMPLE_SLOTS": SAMPLE_SLOTS,
     "UTIL_SLOTS": UTIL_SLOTS,
     "FAULT_SLOTS": FAULT_SLOTS,
+    **{f"PIPE_{pipe.upper()}": place for place, pipe in enumerate(PIPES)},
     "LOST_AND_TOLD": LOST_AND_TOLD,
     "DEAD_POWER": DEAD_POWER,
     "DEAD_GPU_TEMP": DEAD_GPU_TEMP,

@@ -1,11 +1,12 @@
 """A GPU part as data: what its data sheet, its driver and its physics say, whatever board it sits on."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from simulator.driver.layout import MAX_CLOCKS
 from simulator.files.part import FilePart, NotNegative, Positive, Share, written_as
+from simulator.files.precision import Architecture
 
 
 class PowerLimits(FilePart):
@@ -120,7 +121,7 @@ class GpuPart(FilePart):
     # 96 bytes with the end: NVML_DEVICE_NAME_V2_BUFFER_SIZE, nvml.h
     name: Annotated[str, written_as("[ -~]{1,95}", "1 to 95 characters of ASCII")]
     brand: int
-    architecture: Literal["volta", "ampere", "hopper", "blackwell"]
+    architecture: Architecture
     compute_capability: tuple[int, int]
     core_count: int
     memory_bus_bits: int

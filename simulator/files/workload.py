@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, RootModel
 from simulator.files.kind import refuse_other_kind
 from simulator.files.loading import find
 from simulator.files.part import FilePart, Name, NotNegative, Positive, Share
+from simulator.files.precision import JobPrecision
 from telemetry.documents import check_document, read_document
 from telemetry.durations import DurationS
 
@@ -29,6 +30,7 @@ class _Job(FilePart):
     """What every workload says.
 
     `input_factor` scales the switching power: the same kernel on other data takes 0.7 to 1.1 times as much.
+    `precision` moves the activity of the pipes alone, not power or pace; without it `precision_on` chooses.
     """
 
     name: Name
@@ -36,6 +38,7 @@ class _Job(FilePart):
     memory_share: Share  # of the GPU's memory that the job holds
     input_factor: Annotated[float, Field(ge=0.5, le=1.5)] = 1.0
     clock_bound_share: Share  # of the work whose duration follows the clock; the rest waits for memory
+    precision: JobPrecision | None = None
 
 
 class Training(_Job):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.files.gpu import GpuPart
+from simulator.files.precision import check_precision
 from simulator.files.workload import Hpc, Inference, Steady, Trace, Training, Workload
 from simulator.jobs.hpc import SolverPhases
 from simulator.jobs.independent import Alone, IndependentJob
@@ -31,8 +32,9 @@ def build_job(workload: Workload, *, gpus_of_nodes: Sequence[int], part: GpuPart
     Raises
     ------
     ConfigError
-        The recording that is to be played back cannot be used.
+        The recording that is to be played back cannot be used, or the part does not calculate in that precision.
     """
+    check_precision(workload.precision, part.architecture, job=workload.name)
     n_gpus = sum(gpus_of_nodes)
     if isinstance(workload, Training):
         steps = TrainingSteps(workload, gpus_of_nodes=gpus_of_nodes, chance=chance)

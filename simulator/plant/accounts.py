@@ -1,4 +1,4 @@
-"""What the driver counts for each GPU: energy, time under each clock limit, utilisation, memory, bytes on its links."""
+"""What the driver counts for each GPU: energy, time under limits, utilisation, pipes, memory, bytes on its links."""
 
 import numpy as np
 
@@ -38,10 +38,20 @@ class Accounts:
         self._blocks = 0
         self._held: tuple[float, bytes] | None = None
 
-    def add(self, gpus: GpuState, *, mean_w: FloatArray, level: FloatArray, moving: bool, memory_share: float) -> None:
+    def add(
+        self,
+        gpus: GpuState,
+        *,
+        mean_w: FloatArray,
+        level: FloatArray,
+        moving: bool,
+        memory_share: float,
+        pipes: FloatArray,
+    ) -> None:
         """Add a block: its mean power, ``(n_gpus,)``, and the level per millisecond, ``(n_ms, n_gpus)``.
 
-        `moving` says whether the job moves data, so not where it hangs; `memory_share` is what it holds of each GPU.
+        `moving` says whether the job moves data, so not where it hangs; `memory_share` is what it holds of each GPU,
+        and `pipes` the share of the time in which it keeps each pipe busy at full load, ``(n_pipes,)``.
         """
         n_ms = len(level)
         mean_level = level.sum(axis=0) / n_ms
@@ -56,7 +66,7 @@ class Accounts:
             gpus.pcie_tx_bytes += PCIE_TX_SHARE * bytes_in
             if self._link_bytes_s:
                 gpus.nvlink_bytes += (mean_level * (self._link_bytes_s * n_ms / 1000.0))[:, None] * gpus.nvlink_up
-        self._use(gpus, level, mean_level)
+        self._use(gpus, level, mean_level, pipes)
         self._hold(gpus, memory_share)
 
     def reset(self, gpus: GpuState) -> None:
@@ -67,7 +77,7 @@ class Accounts:
         for count in (gpus.pcie_rx_bytes, gpus.pcie_tx_bytes, gpus.nvlink_bytes):
             count[:] = 0.0
 
-    def _use(self, gpus: GpuState, level: FloatArray, mean_level: FloatArray) -> None:
+    def _use(self, gpus: GpuState, level: FloatArray, mean_level: FloatArray, pipes: FloatArray) -> None:
         self._busy += np.count_nonzero(level > BUSY_LEVEL, axis=0) / len(level)
         self._level += mean_level
         self._blocks += 1
@@ -75,6 +85,8 @@ class Accounts:
             return
         gpus.util_ratio = np.where(gpus.present, self._busy / UTIL_BLOCKS, gpus.util_ratio)
         gpus.mem_util_ratio = np.where(gpus.present, MEMORY_BUSY * self._level / UTIL_BLOCKS, gpus.mem_util_ratio)
+        load = np.where(self._busy > 0.0, self._level / UTIL_BLOCKS, 0.0)  # where no kernel ran no pipe did
+        gpus.pipe_ratio = np.where(gpus.present[:, None], np.outer(load, pipes), gpus.pipe_ratio)
         self._busy[:] = self._level[:] = 0.0
         self._blocks = 0
 

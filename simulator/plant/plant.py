@@ -15,6 +15,7 @@ from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.failing import Failing
 from simulator.plant.feed import Feed
 from simulator.plant.modules import Modules
+from simulator.plant.pipes import SPINNING, pipe_shares
 from simulator.plant.starting import starting_state
 from simulator.plant.state import Stretch, joined, no_stretch
 from simulator.plant.timeline import Timeline
@@ -243,7 +244,12 @@ class Plant:
         gone = job.dead or not self.state.driver_loaded
         share = 0.0 if gone else job.workload.memory_share
         self._accounts.add(
-            self.state.gpus, mean_w=mean_w, level=level, moving=not (gone or job.hung), memory_share=share
+            self.state.gpus,
+            mean_w=mean_w,
+            level=level,
+            moving=not (gone or job.hung),
+            memory_share=share,
+            pipes=SPINNING if job.hung else pipe_shares(job.workload, self.node.gpu.architecture),
         )
 
     def _show(self) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from simulator.driver.layout import PIPES
 from simulator.files.node import NodeFile
 from simulator.files.scenario import Quantity
 from simulator.files.workload import Hpc, Inference, Training, Workload
@@ -85,6 +86,7 @@ def _starting_gpus(node: NodeFile, power_w: FloatArray) -> GpuState:
         energy_j=np.zeros(n_gpus),
         util_ratio=np.zeros(n_gpus),
         mem_util_ratio=np.zeros(n_gpus),
+        pipe_ratio=np.zeros((n_gpus, len(PIPES))),
         memory_used_bytes=np.full(n_gpus, float(node.gpu.memory_reserved_bytes)),
         counters_ms={name: np.zeros(n_gpus, dtype=np.int64) for name in COUNTED},
         pcie_replays=np.zeros(n_gpus, dtype=np.int64),

@@ -25,6 +25,7 @@ class GpuState:
     energy_j: FloatArray
     util_ratio: FloatArray
     mem_util_ratio: FloatArray
+    pipe_ratio: FloatArray  # (n_gpus, n_pipes), in the order of `PIPES`
     memory_used_bytes: FloatArray
     counters_ms: dict[str, CountArray]  # power_violation, thermal_violation, sw_thermal, hw_thermal, power_brake
     pcie_replays: CountArray

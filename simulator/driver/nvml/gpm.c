@@ -81,7 +81,38 @@ static void name(nvmlGpmMetric_t *metric, const char *text, const char *unit)
     metric->metricInfo.unit = unit;
 }
 
-/* Whoever keeps the GPU busy keeps its multiprocessors busy; pipes are not modelled. NVML_GPM_METRIC_..., nvml.h. */
+/* NVML_GPM_METRIC_..., nvml.h, of what is counted by pipe. */
+static const struct {
+    unsigned int metric, pipe;
+    const char *text;
+} PIPES[] = {
+    {3, PLANT_PIPE_OCCUPANCY, "SM Occupancy"},
+    {4, PLANT_PIPE_INTEGER, "Integer Utilization"},
+    {5, PLANT_PIPE_TENSOR, "Tensor Utilization"},
+    {6, PLANT_PIPE_DFMA, "Tensor DFMA Utilization"},
+    {7, PLANT_PIPE_HMMA, "Tensor HMMA Utilization"},
+    {8, PLANT_PIPE_DMMA, "Tensor DMMA Utilization"},
+    {9, PLANT_PIPE_IMMA, "Tensor IMMA Utilization"},
+    {11, PLANT_PIPE_FP64, "FP64 Utilization"},
+    {12, PLANT_PIPE_FP32, "FP32 Utilization"},
+    {13, PLANT_PIPE_FP16, "FP16 Utilization"},
+};
+
+static nvmlReturn_t evaluate_pipe(nvmlGpmMetric_t *metric, const plant_reading_t *before, const plant_reading_t *after,
+                                  double elapsed_s)
+{
+    for (size_t place = 0; place < sizeof PIPES / sizeof *PIPES; place++) {
+        unsigned int pipe = PIPES[place].pipe;
+        if (PIPES[place].metric == metric->metricId) {
+            name(metric, PIPES[place].text, "%");
+            metric->value = percent(before->pipe_ns[pipe], after->pipe_ns[pipe], elapsed_s);
+            return NVML_SUCCESS;
+        }
+    }
+    return NVML_ERROR_NOT_SUPPORTED;
+}
+
+/* Whoever keeps the GPU busy keeps its multiprocessors busy. NVML_GPM_METRIC_..., nvml.h. */
 static nvmlReturn_t evaluate(nvmlGpmMetric_t *metric, const struct gpm_sample *first, const struct gpm_sample *second)
 {
     double elapsed_s = (double)(second->time_us - first->time_us) / 1e6;
@@ -122,7 +153,7 @@ static nvmlReturn_t evaluate(nvmlGpmMetric_t *metric, const struct gpm_sample *f
         name(metric, metric->metricId % 2 == 0 ? "NVLink RX of a link" : "NVLink TX of a link", "MiB/s");
         metric->value = (double)(after->nvlink_bytes[link] - before->nvlink_bytes[link]) / MIB / elapsed_s;
         return NVML_SUCCESS;
-    default: return NVML_ERROR_NOT_SUPPORTED;
+    default: return evaluate_pipe(metric, before, after, elapsed_s);
     }
 }
 

@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
 
+from simulator.driver.layout import PIPES
 from simulator.files.node import load_node
+from simulator.files.precision import JobPrecision
 from simulator.files.scenario import ScenarioFile
 from simulator.plant.accounts import UTIL_BLOCKS, Accounts
+from simulator.plant.pipes import SHARES, SPINNING
 from simulator.plant.plant import Plant
 from simulator.plant.state import GpuState
 
@@ -15,9 +18,18 @@ def gpus() -> GpuState:
     return Plant(NODE, ScenarioFile(name="any", description="any"), 1).state.gpus
 
 
-def add(accounts: Accounts, state: GpuState, level: float, blocks: int, *, moving: bool = True) -> None:
+def add(
+    accounts: Accounts,
+    state: GpuState,
+    level: float,
+    blocks: int,
+    *,
+    moving: bool = True,
+    precision: JobPrecision = JobPrecision.FP16,
+) -> None:
+    levels, pipes = np.full((10, 4), level), SHARES[precision]
     for _ in range(blocks):
-        accounts.add(state, mean_w=np.full(4, 200.0), level=np.full((10, 4), level), moving=moving, memory_share=0.5)
+        accounts.add(state, mean_w=np.full(4, 200.0), level=levels, moving=moving, memory_share=0.5, pipes=pipes)
 
 
 def test_energy_time_under_limits_and_memory_are_counted() -> None:
@@ -69,3 +81,27 @@ def test_a_lost_gpu_keeps_its_last_counts_and_a_new_driver_none() -> None:
     assert not state.energy_j.any()
     assert not state.pcie_rx_bytes.any()
     assert not state.nvlink_bytes.any()
+
+
+def test_pipes_work_in_proportion_to_the_load_and_only_while_a_kernel_runs() -> None:
+    accounts, state = Accounts(NODE), gpus()
+    add(accounts, state, 0.5, UTIL_BLOCKS, precision=JobPrecision.INT8)
+    assert state.pipe_ratio == pytest.approx(np.tile(0.5 * SHARES[JobPrecision.INT8], (4, 1)))
+    add(accounts, state, 0.01, UTIL_BLOCKS, precision=JobPrecision.INT8)
+    assert not state.util_ratio.any()
+    assert not state.pipe_ratio.any()
+
+
+@pytest.mark.parametrize("precision", JobPrecision)
+def test_no_pipe_works_longer_than_there_is_time_and_any_tensor_is_the_sum_of_its_kinds(
+    precision: JobPrecision,
+) -> None:
+    shares = dict(zip(PIPES, SHARES[precision].tolist(), strict=True))
+    assert min(shares.values()) >= 0.0
+    assert max(shares.values()) <= 1.0
+    assert shares["tensor"] == shares["dfma"] + shares["hmma"] + shares["dmma"] + shares["imma"]
+
+
+def test_gpus_that_spin_for_a_sibling_calculate_nothing() -> None:
+    shares = dict(zip(PIPES, SPINNING.tolist(), strict=True))
+    assert {pipe for pipe, share in shares.items() if share} == {"occupancy", "integer"}

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.driver.layout import PIPES
 from simulator.plant.arrivals import Arrivals
 from simulator.plant.bus import XID_NVLINK
 from simulator.plant.events import PlantEvent, PlantEventKind
@@ -32,6 +33,7 @@ def a_state(*, die_c: float = 50.0) -> GpuState:
         energy_j=zeros,
         util_ratio=zeros,
         mem_util_ratio=zeros,
+        pipe_ratio=np.zeros((len(zeros), len(PIPES))),
         memory_used_bytes=zeros,
         counters_ms={},
         pcie_replays=counts(),

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from simulator.driver.layout import PIPES
 from simulator.files.node import NodeFile
 from simulator.plant.state import GpuState, NodeState, Stretch, SupplyState
 from telemetry.frames import FloatArray
@@ -21,6 +22,7 @@ def state_of(node: NodeFile, *, die_c: float = 50.0) -> NodeState:
         energy_j=np.zeros(n),
         util_ratio=np.ones(n),
         mem_util_ratio=np.full(n, 0.6),
+        pipe_ratio=np.zeros((n, len(PIPES))),
         memory_used_bytes=np.full(n, 1e10),
         counters_ms={
             name: counts.copy()

@@ -1,0 +1,93 @@
+"""The performance metrics of a simulated node in process: what happened between two reads, as the library says it."""
+
+import numpy as np
+
+from simulator.driver.injected import InjectedFaults
+from simulator.driver.layout import FEATURE_GPM, PIPES
+from simulator.driver.state import StateArray, StateFile
+from telemetry.entities import EntityKind
+from telemetry.errors import TransientError
+from telemetry.frames import FloatArray
+from telemetry.gpu import GpuIdentity
+from telemetry.signals import Source, signals_of
+
+SIGNALS = tuple(signal.name for signal in signals_of(EntityKind.GPU, source=Source.GPM))
+# nvml.h, nvmlGpmMetricsGet: samples must be more than 100 ms apart.
+SHORTEST_WINDOW_US = 100_000
+_CALLS = ("nvmlGpmSampleGet", "nvmlGpmMetricsGet")  # each once a GPU and read, as the agent makes them
+_NAMES = {"occupancy": "sm_occupancy_ratio", "integer": "int_active_ratio", "tensor": "tensor_active_ratio"}
+_NAMES |= {pipe: f"tensor_{pipe}_ratio" for pipe in ("dfma", "hmma", "dmma", "imma")}
+_NAMES |= {pipe: f"{pipe}_active_ratio" for pipe in ("fp64", "fp32", "fp16")}
+
+
+class PlantPipes:
+    """How busy the pipes were since the last read, of the GPUs of a plant that have performance metrics.
+
+    Attributes
+    ----------
+    gpus
+        The GPUs that have them, in driver order: the rows.
+    """
+
+    is_refused = False
+
+    def __init__(self, state: StateFile, faults: InjectedFaults, gpus: tuple[GpuIdentity, ...]) -> None:
+        self._state = state
+        self._faults = faults
+        fixed = state.record["fixed"]
+        self.gpus = tuple(gpu for gpu in gpus if int(fixed[gpu.index]["features"]) & FEATURE_GPM)
+        self._rows = np.array([gpu.index for gpu in self.gpus], dtype=np.int64)
+        self._before: StateArray | None = None
+        self._before_us = 0
+        self._generation = 0
+        self._values = np.full((len(self.gpus), len(SIGNALS)), np.nan)
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_gpus, n_signals)``, NaN at the first read and for a lost GPU; within 100 ms the same again."""
+        self._follow_driver()
+        readings, now_us = self._state.readings()
+        passed_us = now_us - self._before_us
+        if self._before is None or passed_us >= SHORTEST_WINDOW_US or passed_us < 0:
+            now = readings[self._rows]
+            now["lost"] |= self._unanswered()
+            if self._before is not None and passed_us > 0:
+                self._values = self._between(self._before, now, passed_us / 1e6)
+            self._before, self._before_us = now, now_us
+        values[:] = self._values
+
+    def close(self) -> None:
+        """Nothing was lent."""
+
+    def _follow_driver(self) -> None:
+        """Begin anew with each driver that is loaded: it counts from zero. TransientError where there is none."""
+        if not self._state.record["driver_loaded"]:
+            raise TransientError("no driver is loaded for the simulated GPUs")
+        generation = int(self._state.record["driver_generation"])
+        if generation != self._generation:
+            self._generation, self._before = generation, None
+            self._values = np.full_like(self._values, np.nan)
+
+    def _unanswered(self) -> StateArray:
+        """Give 1 for each GPU whose calls an injected fault fails now."""
+        failed = [any(self._faults.answer(call, gpu.index) for call in _CALLS) for gpu in self.gpus]
+        return np.array(failed, dtype=np.uint32)
+
+    def _between(self, before: StateArray, now: StateArray, passed_s: float) -> FloatArray:
+        def rate(field: str) -> FloatArray:
+            grown: FloatArray = (now[field].astype(np.float64) - before[field].astype(np.float64)) / passed_s
+            return grown
+
+        busy, links = rate("busy_ns") / 1e9, rate("nvlink_bytes").sum(axis=1)
+        columns = {
+            "graphics_active_ratio": busy,
+            "sm_active_ratio": busy,
+            "dram_active_ratio": rate("dram_ns") / 1e9,
+            "pcie_tx_bytes_per_s": rate("pcie_tx_bytes"),
+            "pcie_rx_bytes_per_s": rate("pcie_rx_bytes"),
+            "nvlink_rx_bytes_per_s": links,
+            "nvlink_tx_bytes_per_s": links,
+        }
+        columns |= {_NAMES[pipe]: share for pipe, share in zip(PIPES, (rate("pipe_ns") / 1e9).T, strict=True)}
+        values = np.stack([columns[name] for name in SIGNALS], axis=1)
+        values[(before["lost"] != 0) | (now["lost"] != 0)] = np.nan
+        return values
