@@ -26,6 +26,7 @@ from telemetry.records import (
     ActionState,
     Event,
     EventKind,
+    Finding,
     FindingStatus,
     Incident,
     Mode,
@@ -177,7 +178,7 @@ class Guard:
                 if self._reflex is not None:
                     self._reflex.settle(())  # what is out is not confirmed by a step that fails
         if self._learnt is not None:
-            self._learnt.keep(self._pipeline, now=True)
+            self._learnt.end(self._pipeline, self._clock.utc_ns())
 
     def step(self) -> Step:
         """Judge what came since the last step, and act on it."""
@@ -199,16 +200,21 @@ class Guard:
             jobs_moved = any(event.job_gpus is not None for event in step.events)
             news = bool(step.decisions or actions or journalled or jobs_moved)
             self._keep_ready(self._reflex, actions, now_ns, news=news)
-        if any(event.kind is EventKind.BASELINE for event in step.events):
+        accepted = any(event.kind is EventKind.BASELINE for event in step.events)
+        if accepted:
             self._baselines_at_s = 0.0
-        self._tell_baselines()
+        self._tell_baselines(now_ns)
         if self._learnt is not None:
-            self._learnt.keep(self._pipeline, now=any(event.kind is EventKind.BASELINE for event in step.events))
+            self._learnt.keep(self._pipeline, now_ns, now=accepted or any(map(self._turns, step.findings)))
         if self._steps is not None:
             self._steps.note(now_ns, self._next, len(step.events))
         if step.incidents or step.decisions or changed or journalled:
             self._save()
         return step
+
+    def _turns(self, finding: Finding) -> bool:
+        """Tell whether what is held against a baseline begins or ends: a restart must find book and baseline agree."""
+        return finding.status is not FindingStatus.UPDATED and self._pipeline.is_of_baseline(finding)
 
     def _keep_ready(self, reflex: Reflex, actions: Sequence[Action], now_ns: int, *, news: bool) -> None:
         reflex.settle(actions)
@@ -229,7 +235,7 @@ class Guard:
         except (OSError, ValueError, KeyError, TypeError) as err:
             logger.warning("open incidents of the last run cannot be read: %s", err)
         if self._learnt is not None:
-            self._learnt.restore(self._pipeline)
+            self._learnt.restore(self._pipeline, now_ns)
         self._journal = self._following(self._actions_path, positions.get("journal"))
         self._responses = self._following(self._responses_path, positions.get("responses"))
         for record in self._hear(self._read_journal(), now_ns):
@@ -280,13 +286,13 @@ class Guard:
             logger.warning("a journal of events cannot be read: %s", err)
             return []
 
-    def _tell_baselines(self) -> None:
+    def _tell_baselines(self, now_ns: int) -> None:
         """Write down what is learnt, at most once in `BASELINES_EVERY_S`; at once where somebody accepted something."""
         now_s = self._clock.monotonic_s()
         if self._baselines_path is None or now_s < self._baselines_at_s:
             return
         self._baselines_at_s = now_s + BASELINES_EVERY_S
-        rows = [asdict(one) for one in self._pipeline.baselines]
+        rows = [asdict(one) for one in self._pipeline.note_baselines(now_ns)]
         fresh = self._baselines_path.with_suffix(".new")
         with contextlib.suppress(OSError):  # a command that asks for them finds those before
             fresh.write_text(json.dumps(rows), encoding="utf-8")

@@ -6,16 +6,16 @@ judges the same blocks. A patient detector that fails costs what the patient one
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from analytics.detectors.accepting import ended_by
 from analytics.detectors.build import AnyDetector
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
-from analytics.shards.learnt import with_learnt
-from analytics.shards.panel import pack_panel
+from analytics.shards.learnt import Resumed, pack_learnt, with_learnt
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
@@ -42,7 +42,6 @@ class Judges:
         whole = Panel.build(limits)
         urgent = tuple(detector for detector in whole.detectors if detector.name in URGENT)
         patient = tuple(detector for detector in whole.detectors if detector.name not in URGENT)
-        self._specs = tuple(specs)
         self._urgent = Panel(detectors=urgent, event_detectors=whole.event_detectors)
         self._patient = Panel(detectors=patient, event_detectors=())
         self._urgent_state = self._urgent.start(specs)
@@ -70,13 +69,28 @@ class Judges:
                     yield detector, own
 
     @property
-    def learnt(self) -> bytes:
-        """What the detectors learnt of each entity; none of the urgent ones learns. About 40 ms for a node."""
-        return pack_panel(self._patient, self._patient_state)
+    def learning(self) -> frozenset[str]:
+        """The detectors that learn baselines; none of the urgent ones does."""
+        return frozenset(self._patient.learning)
 
-    def take_learnt(self, blob: bytes) -> None:
-        """Go on with what was learnt before a restart; ValueError where it does not fit, and nothing is changed."""
-        self._patient_state = with_learnt(self._patient, self._patient_state, self._specs, blob)
+    def learnt(self, now_ns: int, frozen: Mapping[str, int]) -> Callable[[], bytes]:
+        """Give what packs that which the detectors have learnt by now; any thread may call it, at any time.
+
+        `frozen` says of each baseline since when it is; it is not changed any more.
+
+        A state is never changed, only followed by another one: to keep hold of it is all that this costs.
+        """
+        return partial(pack_learnt, self._patient, self._patient_state, now_ns, frozen=frozen)
+
+    def take_learnt(self, blob: bytes, now_ns: int, holding: Iterable[Finding]) -> Resumed:
+        """Go on with what was learnt before a restart; ValueError where it is damaged, and nothing is changed.
+
+        `holding` are the findings that the book holds; those that go on are told to whom they explain something.
+        """
+        resumed = with_learnt(self._patient, self._patient_state, blob, now_ns=now_ns, holding=holding)
+        self._patient_state = resumed.state
+        self._heard += resumed.going_on
+        return resumed
 
     def step(
         self,

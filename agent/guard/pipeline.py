@@ -3,7 +3,7 @@
 It reads no clock and touches no hardware. Given the same rows, events and times it gives the same records.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from analytics.detectors.limits import DetectorLimits
 from analytics.fusion import FusionState, fuse
 from analytics.incidents.book import IncidentBook
 from analytics.incidents.book_settings import BookSettings
+from analytics.shards.learnt import Resumed, name_of
 from rules.claims import Claim
 from rules.engine import Engine
 from rules.knobs import KNOB_VERBS
@@ -33,6 +34,7 @@ from telemetry.records import (
     Event,
     EventKind,
     Finding,
+    FindingStatus,
     Incident,
     IncidentState,
     Mode,
@@ -116,6 +118,8 @@ class Pipeline:
         self._in_force: dict[str, set[tuple[str, str]]] = {}
         # By decision: an action whose outcome is watched once it is applied.
         self._awaited: dict[str, tuple[Incident, Decision]] = {}
+        # By key of a baseline; only ever replaced, for another thread may be packing it.
+        self._frozen: dict[str, int] = {}
         self._job_started_ns: int | None = None
         self._incidents: dict[str, Incident] = {}
 
@@ -149,14 +153,31 @@ class Pipeline:
             for one in baselines_of(detector.name, own, self._limits, entities[detector.kind])
         )
 
-    @property
-    def learnt(self) -> bytes:
-        """What the detectors learnt, as bytes; see `Judges.learnt`."""
-        return self._judges.learnt
+    def note_baselines(self, now_ns: int) -> tuple[Baseline, ...]:
+        """Give the baselines with when each was frozen, which is when that is first noted here."""
+        found = self.baselines
+        self._frozen = {one.key: self._frozen.get(one.key, now_ns) for one in found if one.learnt_ratio >= 1.0}
+        return tuple(replace(one, frozen_ns=self._frozen.get(one.key)) for one in found)
 
-    def take_learnt(self, blob: bytes) -> None:
-        """Go on with what was learnt before a restart; ValueError where it does not fit, and nothing is changed."""
-        self._judges.take_learnt(blob)
+    def learnt(self, now_ns: int) -> Callable[[], bytes]:
+        """Give what packs that which the detectors have learnt by now; any thread may call it."""
+        return self._judges.learnt(now_ns, self._frozen)
+
+    def take_learnt(self, blob: bytes, now_ns: int) -> Resumed:
+        """Go on with what was learnt before a restart, and with the findings of the book that it bears out.
+
+        ValueError where it is damaged, and nothing is changed. To be called behind `restore`, before the first step.
+        """
+        holding = [finding for incident in self._book.incidents for finding in incident.findings]
+        holding = [finding for finding in holding if finding.status is not FindingStatus.CLEARED]
+        resumed = self._judges.take_learnt(blob, now_ns, holding)
+        self._book.note_going_on(resumed.going_on)
+        self._frozen = dict(resumed.frozen)
+        return resumed
+
+    def is_of_baseline(self, finding: Finding) -> bool:
+        """Tell whether a finding holds something against a baseline."""
+        return name_of(finding) in self._judges.learning
 
     def step(self, frames: Sequence[Frame], tellings: Sequence[Event], now_ns: int) -> Step:
         """Take in new rows and events up to `now_ns`."""

@@ -19,12 +19,21 @@ from telemetry.frames import FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """One baseline of one entity; it is frozen where `learnt_ratio` is 1, until a person accepts another."""
+    """One baseline of one entity; it is frozen where `learnt_ratio` is 1, until a person accepts another.
+
+    `frozen_ns` is when it was first seen frozen, None where it is not or nobody looked.
+    """
 
     detector: str
     entity_id: str
     what: str
     learnt_ratio: float
+    frozen_ns: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Give what names it among all of a node."""
+        return f"{self.detector}/{self.what}/{self.entity_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ is open while a symptom is there, mitigated while the symptom is gone and an act
 quiet time. Same findings in, same incidents out: ids follow from content.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -124,6 +124,13 @@ class IncidentBook:
         self._cases[incident_id] = after
         return (after.incident,)
 
+    def note_going_on(self, findings: Iterable[Finding]) -> None:
+        """Note what detectors hold still, with what they kept over a restart: they will say when it is over."""
+        keys = {finding_key(finding) for finding in findings}
+        for case_id, case in self._cases.items():
+            if case.unconfirmed & keys:
+                self._cases[case_id] = replace(case, unconfirmed=case.unconfirmed - keys)
+
     def snapshot(self) -> dict[str, Any]:
         """Give the book as JSON types, for `restore`."""
         events, closed_findings = self._around.snapshot()
@@ -137,8 +144,9 @@ class IncidentBook:
     ) -> "IncidentBook":
         """Give the book that a snapshot describes.
 
-        Unless detectors go on, what was active must be told again within `confirm_s`, else it counts as cleared. A
-        lost GPU that the topology no longer has cannot be told again: it stays lost.
+        Unless detectors go on, what was active must be told again within `confirm_s`, else it counts as cleared; what
+        single detectors hold still is for `note_going_on`. A lost GPU that the topology no longer has cannot be told
+        again: it stays lost.
 
         Raises
         ------

@@ -1,39 +1,298 @@
-"""What a panel's detectors learnt of each entity, kept over a restart: their baselines, and not what they held raised.
+"""What a panel's detectors learnt of each entity, kept over a restart, and which of their findings go on.
 
-A finding that holds must be told again by what is measured after the restart, so nothing is held raised that may have
-ended meanwhile; a baseline that took a week must not be learnt again from a path that may be ill by now.
+A baseline that took a week must not be learnt again from a path that may be ill by now, so it is taken up whatever its
+age: it is frozen until a person accepts another. A finding goes on where whoever keeps the findings still holds it too;
+it ends by what is measured. Everything else has to be measured again.
 """
 
-from collections.abc import Sequence
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from analytics.detectors.condition import Conditions
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from analytics.detectors.condition import Conditions, set_aside
 from analytics.detectors.panel import Panel, PanelState
-from analytics.shards.panel import unpack_panel
-from telemetry.frames import TableSpec
+from analytics.shards.learnt_parts import PARTS
+from analytics.shards.packing import archive, opened
+from analytics.shards.tree import Leaf, leaves_of, with_leaves
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity
+from telemetry.frames import MaskArray
+from telemetry.records import Finding
+
+LEARNT_VERSION = 2
+# Own choice: a clock that is set by a time server moves by less, and time stamps further ahead than that are no use.
+_AHEAD_NS = 60 * NS_PER_S
+# Own choice: in a day somebody may have put it right, and what held before is told again within minutes of load.
+_GOES_ON_NS = 86_400 * NS_PER_S
+# Own choice: no sum, count or stamp of a detector comes near, and twice as much still fits 64 bits.
+_MOST, _MOST_COUNT = 1e18, 2**62
+_MOST_NAMED = 3
 
 
-def with_learnt(panel: Panel, state: PanelState, specs: Sequence[TableSpec], blob: bytes) -> PanelState:
-    """Give a state that goes on with what `pack_panel` kept of every detector whose baseline a person can accept.
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    shape: str
+    single: dict[str, int | None]
+
+
+class _Head(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    version: int
+    kept_ns: int
+    detectors: dict[str, _Part]
+    entities: dict[str, list[str]]
+    frozen: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """A panel that goes on with what was kept.
+
+    Attributes
+    ----------
+    going_on
+        The findings that the detectors still hold.
+    frozen
+        When each baseline was frozen, as it was kept; those that were not taken up are among them.
+    words
+        What was taken up and what begins anew, in one line.
+    is_whole
+        Whether nothing begins anew.
+    """
+
+    state: PanelState
+    going_on: tuple[Finding, ...]
+    frozen: Mapping[str, int]
+    words: str
+    is_whole: bool
+
+
+def name_of(finding: Finding) -> str:
+    """Give the name of the detector that tells it: it may tell under several, its own with a dot and more behind it."""
+    return finding.detector.partition(".")[0]
+
+
+def pack_learnt(panel: Panel, state: PanelState, now_ns: int, *, frozen: Mapping[str, int]) -> bytes:
+    """Give what the detectors learnt of each entity as bytes, and when it was frozen; some milliseconds for a node."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    parts: dict[str, Any] = {}
+    entities = _entities(panel, state)
+    signals = {str(kind): one.spec.signals for kind, one in state.joins}
+    for detector, own in zip(panel.detectors, state.detectors, strict=True):
+        keeps = PARTS.get(detector.name)
+        if own is None or keeps is None:
+            continue
+        kept = {place: leaf for place, leaf in leaves_of(own).items() if keeps.keeps(place)}
+        arrays |= {f"{detector.name}/{place}": leaf for place, leaf in kept.items() if isinstance(leaf, np.ndarray)}
+        parts[detector.name] = {
+            "shape": keeps.shape(getattr(detector, "limits", None), signals[str(detector.kind)]),
+            "single": {place: leaf for place, leaf in kept.items() if not isinstance(leaf, (np.ndarray, bool))},
+        }
+    ids = {kind: [one.id for one in every] for kind, every in entities.items()}
+    head = {"version": LEARNT_VERSION, "kept_ns": now_ns, "detectors": parts, "entities": ids, "frozen": {**frozen}}
+    return archive(head, arrays)
+
+
+def with_learnt(panel: Panel, state: PanelState, blob: bytes, *, now_ns: int, holding: Iterable[Finding]) -> Resumed:
+    """Give a state at its start with what was kept, as far as it fits; `holding` are the findings that still hold.
 
     Raises
     ------
     ValueError
-        It is damaged, of tables with other signals, or one detector's part is of another version or other limits.
+        It is damaged, or of another version: nothing of it can be taken.
     """
-    kept = unpack_panel(panel, specs, blob)
-    detectors = tuple(
-        own if own is None or old is None or detector.name not in panel.learning else at_ease(old)
-        for detector, own, old in zip(panel.detectors, state.detectors, kept.detectors, strict=True)
+    kept, tally = _read(blob), _Tally()
+    age_ns = now_ns - kept.head.kept_ns
+    held = tuple(holding) if -_AHEAD_NS <= age_ns <= _GOES_ON_NS else ()
+    entities = _entities(panel, state)
+    signals = {kind: one.spec.signals for kind, one in state.joins}
+    states: list[Any] = []
+    going_on: list[Finding] = []
+    for detector, own in zip(panel.detectors, state.detectors, strict=True):
+        after = own
+        if own is not None and detector.name in PARTS:
+            try:
+                old = _old_leaves(detector, own, kept, signals[detector.kind], tally=tally)
+                ids = kept.head.entities.get(str(detector.kind), [])
+                taken = _taken(own, old, ids, entities[str(detector.kind)])
+                after, still = _holding(detector.name, taken, own, entities[str(detector.kind)], held=held)
+                going_on += still
+            except ValueError as err:
+                tally.anew[detector.name] = str(err)
+        states.append(after)
+    tally.note_entities(kept.head.entities, entities)
+    return Resumed(
+        state=replace(state, detectors=tuple(states)),
+        going_on=tuple(going_on),
+        frozen={key: min(since_ns, now_ns) for key, since_ns in kept.head.frozen.items() if since_ns > 0},
+        words=f"{_age(age_ns)}{tally.words()}",
+        is_whole=age_ns >= -_AHEAD_NS and tally.is_whole,
     )
-    return replace(state, detectors=detectors)
 
 
-def at_ease(state: Any) -> Any:
-    """Give a detector's state with nothing set and nothing running; what it learnt stays."""
-    if isinstance(state, Conditions):
-        return Conditions.idle(len(state.active))
-    inner = {one.name: getattr(state, one.name) for one in fields(state)}
-    changed = {name: at_ease(value) for name, value in inner.items() if is_dataclass(value)}
-    return replace(state, **changed) if changed else state
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Kept:
+    head: _Head
+    arrays: Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was taken, and what begins anew and why."""
+
+    anew: dict[str, str] = field(default_factory=dict)
+    odd: dict[str, None] = field(default_factory=dict)
+    known: int = 0
+    new: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        return not (self.anew or self.odd or self.new or self.gone)
+
+    def note_entities(self, before: Mapping[str, Sequence[str]], now: Mapping[str, Sequence[Entity]]) -> None:
+        old = {one for ids in before.values() for one in ids}
+        ours = {one.id: one.name for every in now.values() for one in every}
+        self.known = len(old & ours.keys())
+        self.new = [name for entity_id, name in ours.items() if entity_id not in old]
+        self.gone = sorted(old - ours.keys())
+
+    def words(self) -> str:
+        said = [f"{self.known} entities go on"]
+        for what, names in (("new", self.new), ("gone", self.gone), ("with impossible values", [*self.odd])):
+            if names:
+                more = ", ..." if len(names) > _MOST_NAMED else ""
+                said.append(f"{len(names)} {what} ({', '.join(names[:_MOST_NAMED])}{more})")
+        if self.anew:
+            said.append("anew: " + ", ".join(f"{name} ({why})" for name, why in self.anew.items()))
+        return "; ".join(said)
+
+
+def _read(blob: bytes) -> _Kept:
+    told, arrays = opened(blob)
+    if told.get("version") != LEARNT_VERSION:
+        raise ValueError(f"version {told.get('version')!r}, expected {LEARNT_VERSION}")
+    try:
+        return _Kept(head=_Head.model_validate(told), arrays=arrays)
+    except ValidationError as err:
+        first = err.errors()[0]
+        raise ValueError(f"head: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _old_leaves(detector: Any, start: Any, kept: _Kept, signals: Sequence[str], *, tally: _Tally) -> dict[str, Leaf]:
+    """Give what is kept of one detector, checked; under ``odd`` the entities of which nothing can be taken."""
+    keeps, part = PARTS[detector.name], kept.head.detectors.get(detector.name)
+    if part is None or not kept.head.entities.get(str(detector.kind)):
+        raise ValueError("nothing was kept")
+    if part.shape != keeps.shape(getattr(detector, "limits", None), signals):
+        raise ValueError("other settings or signals")
+    ids = kept.head.entities[str(detector.kind)]
+    found: dict[str, Leaf] = {}
+    odd = np.zeros(len(ids), dtype=np.bool_)
+    for place, leaf in leaves_of(start).items():
+        if not keeps.keeps(place) or isinstance(leaf, bool):
+            continue
+        if not isinstance(leaf, np.ndarray):
+            found[place] = _single(place, part.single)
+            continue
+        array = kept.arrays.get(f"{detector.name}/{place}")
+        if array is None or array.dtype != leaf.dtype or array.shape != (len(ids), *leaf.shape[1:]):
+            raise ValueError(f"another layout of {place}")
+        odd |= _odd(array, leaf)
+        found[place] = array
+    odd |= keeps.odd(detector, found)
+    tally.odd.update(dict.fromkeys(one for one, is_odd in zip(ids, odd.tolist(), strict=True) if is_odd))
+    found["odd"] = odd
+    return found
+
+
+def _single(place: str, told: Mapping[str, int | None]) -> int | None:
+    if place not in told:
+        raise ValueError(f"without {place}")
+    value = told[place]
+    if value is not None and not 0 <= value < _MOST_COUNT:
+        raise ValueError(f"{place} {value}")
+    return value
+
+
+def _odd(array: npt.NDArray[Any], start: npt.NDArray[Any]) -> MaskArray:
+    """Mark the entities with a value that no detector leaves: what starts as a number never becomes none."""
+    flat = array.reshape(len(array), -1)
+    if array.dtype.kind == "f":
+        odd = np.abs(flat) > _MOST
+        if np.isinf(start).any():
+            odd &= flat > 0.0
+        if not np.isnan(start).any():
+            odd |= np.isnan(flat)
+    elif array.dtype.kind == "i":
+        odd = (flat < 0) | (flat > _MOST_COUNT)
+    else:
+        odd = np.zeros_like(flat, dtype=np.bool_)
+    marked: MaskArray = odd.any(axis=1)
+    return marked
+
+
+def _taken(start: Any, old: dict[str, Leaf], ids: Sequence[str], entities: Sequence[Entity]) -> Any:
+    """Give a state for these entities, each with what is known of it."""
+    odd = np.asarray(old.pop("odd"))
+    rows = {entity_id: row for row, entity_id in enumerate(ids) if not odd[row]}
+    pairs = [(place, rows[one.id]) for place, one in enumerate(entities) if one.id in rows]
+    here, there = [place for place, _ in pairs], [row for _, row in pairs]
+    leaves = leaves_of(start)
+    for place, leaf in old.items():
+        if isinstance(leaf, np.ndarray):
+            made = np.array(leaves[place])
+            made[here] = leaf[there]
+            leaves[place] = made
+        else:
+            leaves[place] = leaf
+    return with_leaves(start, leaves)
+
+
+def _holding(
+    name: str, state: Any, start: Any, entities: Sequence[Entity], *, held: Sequence[Finding]
+) -> tuple[Any, tuple[Finding, ...]]:
+    """Let those findings go on that both hold, and begin anew what belongs to the others."""
+    ours = {(one.entity_id, one.since_ns): one for one in held if name_of(one) == name}
+    conditions = {one.name: getattr(state, one.name) for one in fields(state)}
+    conditions = {place: own for place, own in conditions.items() if isinstance(own, Conditions)}
+    some, going_on, after = np.zeros(len(entities), dtype=np.bool_), [], {}
+    for place, own in conditions.items():
+        still = np.zeros(len(entities), dtype=np.bool_)
+        for row in np.flatnonzero(own.active).tolist():
+            finding = ours.get((entities[row].id, int(own.since_ns[row])))
+            if finding is not None:
+                still[row] = True
+                going_on.append(finding)
+        some |= still
+        no = np.zeros_like(still)
+        after[place] = set_aside(replace(own, running=no, judged=no), ~still)
+    leaves, fresh = leaves_of(replace(state, **after)), leaves_of(start)
+    for place, leaf in leaves.items():
+        if PARTS[name].holds(place) and place.partition(".")[0] not in conditions and isinstance(leaf, np.ndarray):
+            none: Any = fresh[place]
+            leaves[place] = np.where(some.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, none)
+    return with_leaves(state, leaves), tuple(going_on)
+
+
+def _entities(panel: Panel, state: PanelState) -> dict[str, tuple[Entity, ...]]:
+    """Give the entities of each kind of which something is learnt."""
+    kinds = {
+        detector.kind
+        for detector, own in zip(panel.detectors, state.detectors, strict=True)
+        if own is not None and detector.name in PARTS
+    }
+    return {str(kind): one.spec.entities for kind, one in state.joins if kind in kinds}
+
+
+def _age(age_ns: int) -> str:
+    seconds = abs(age_ns) / NS_PER_S
+    amount = f"{seconds / 86_400:.0f} d" if seconds > 2 * 86_400 else f"{seconds / 60:.0f} min"
+    if age_ns < -_AHEAD_NS:
+        return f"it stands {amount} ahead of this clock, so findings are measured again; "
+    again = ", findings are measured again" if age_ns > _GOES_ON_NS else ""
+    return f"{amount} old{again}; "

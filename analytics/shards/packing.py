@@ -6,6 +6,8 @@ written by a version whose states have other parts, is refused in one line.
 
 import io
 import json
+import math
+import struct
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -129,12 +131,31 @@ def opened(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     if blob[: len(_MAGIC)] != _MAGIC or sha256(blob[start:]).digest() != blob[len(_MAGIC) : start]:
         raise ValueError("state: damaged: not what was written")
     try:
+        _check_sizes(blob[start:])
         with np.load(io.BytesIO(blob[start:]), allow_pickle=False) as found:
             head = json.loads(found[_HEAD].tobytes())
             arrays = {name.removeprefix("array "): found[name] for name in found.files if name != _HEAD}
-    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as err:
+        if not isinstance(head, dict):
+            raise ValueError("a head that is no object")  # noqa: TRY004, TRY301 -- refused as everything else here
+    # What is no head may nest deeper than a parser goes, and an archive may ask for a password: RuntimeError.
+    except (OSError, EOFError, KeyError, ValueError, RuntimeError, struct.error, zipfile.BadZipFile) as err:
         raise ValueError(f"state: damaged: {err}") from err
     return head, arrays
+
+
+def _check_sizes(whole: bytes) -> None:
+    """Refuse an archive that would need more memory than it is long: a packed one, or arrays that only claim to be."""
+    with zipfile.ZipFile(io.BytesIO(whole)) as packed:
+        every = packed.infolist()
+        if sum(one.file_size for one in every) > len(whole) or any(one.compress_type for one in every):
+            raise ValueError("parts that are longer than the whole")
+        for one in every:
+            with packed.open(one) as part:
+                if np.lib.format.read_magic(part) != (1, 0):
+                    raise ValueError(f"{one.filename}: an array of another format")
+                shape, _, dtype = np.lib.format.read_array_header_1_0(part)
+            if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > one.file_size:
+                raise ValueError(f"{one.filename}: an array that is longer than its part")
 
 
 def digest(told: object) -> str:

@@ -15,7 +15,7 @@ from railwatch.answering import ANSWER_WITHIN_S
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.session import Session
-from telemetry.clock import SystemClock
+from telemetry.clock import SystemClock, iso_utc
 from telemetry.entities import EntityKind, Topology
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.records import Event, EventKind, Severity, to_json
@@ -52,7 +52,9 @@ def list_command(
     for row in rows:
         ratio = float(str(row["learnt_ratio"]))
         name = _name(topology, str(row["entity_id"]))
-        state = "frozen" if ratio >= 1.0 else f"learning, {ratio:.0%}"
+        frozen_ns = row.get("frozen_ns")
+        since = f" since {iso_utc(int(str(frozen_ns)))[:10]}" if frozen_ns is not None else ""
+        state = f"frozen{since}" if ratio >= 1.0 else f"learning, {ratio:.0%}"
         shown.append((name, str(row["detector"]), str(row["what"]), state))
     print_table("baselines", ("entity", "detector", "what is learnt", "state"), shown)
 

@@ -9,6 +9,7 @@ from agent.actuation.limits import ActuatorSettings
 from agent.actuation.prompt import PromptLine
 from agent.actuation.server import serve_actuator
 from agent.guard.guard import Guard
+from agent.guard.learnt_file import LearntFile
 from agent.guard.pipeline import Pipeline
 from agent.guard.reflex import Reflex
 from agent.ring import Ring
@@ -64,6 +65,7 @@ class Rig:
         """Start a guard as its process does, going on from what an earlier one left."""
         self.pipeline = pipeline or make_pipeline()
         self.reflex = Reflex(SPECS, self.line, self.clock, limits=RailSagLimits()) if self.has_reflex else None
+        self.learnt = LearntFile(self.folder / "learnt", self.clock)
         self.guard = Guard(
             self.ring.tables,
             self.pipeline,
@@ -75,6 +77,7 @@ class Rig:
             events_path=self.folder / "slow.jsonl",
             person_path=self.folder / "person.jsonl",
             baselines_path=self.folder / "baselines.json",
+            learnt=self.learnt,
             reflex=self.reflex,
             on_suspicion=self._note_suspicion,
         )
@@ -113,6 +116,7 @@ class Rig:
             self._stop = None
 
     def close(self) -> None:
+        self.learnt.wait(LIMIT_S)
         self.client.close()
         self.line.close()
         self.stop_actuator()

@@ -1,23 +1,35 @@
 """A guard that is started again goes on with the baselines that it had, and holds nothing raised from before."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from agent.guard.judges import Judges
-from agent.guard.learnt_file import KEEP_EVERY_S, LearntFile
+from agent.guard.learnt_file import KEEP_EVERY_S, MOST_BYTES, LearntFile
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.novelty import NoveltyState
 from analytics.detectors.novelty_limits import NoveltyLimits
+from analytics.incidents.book_settings import BookSettings
+from analytics.shards.learnt import Resumed
 from rules.rails import Rails
+from telemetry.clock import NS_PER_S
 from telemetry.entities import Topology
 from telemetry.frames import Frame
-from telemetry.records import Finding, FindingStatus
-from tests.agent.fakes import FakeClock
+from telemetry.records import Cause, Finding, FindingStatus, IncidentState
+from tests.agent.fakes import START_NS, FakeClock
+from tests.agent.guard.box import WEAK_OHM
+from tests.agent.guard.rig import Rig
 from tests.analytics.detectors.novelty_scenes import node
 from tests.analytics.detectors.supply_scenes import ageing
+from tests.analytics.detectors.test_novelty import finding_about
 from tests.analytics.scenes import node_of
+from tests.waiting import LIMIT_S
 
 BOX = node_of(0, 2)
 
@@ -37,25 +49,51 @@ def risen(findings: Sequence[Finding]) -> list[str]:
     ]
 
 
+def restarted(first: Judges, frame: Frame, holding: Sequence[Finding] = ()) -> tuple[Judges, tuple[Finding, ...]]:
+    """Give judges that begin anew with what the first ones learnt, and what they hold still."""
+    again, now_ns = Judges(DetectorLimits(), [frame.spec]), int(frame.time_ns[0])
+    return again, again.take_learnt(first.learnt(now_ns, {})(), now_ns, holding).going_on
+
+
 def test_a_joint_that_went_bad_while_the_guard_was_down_is_told_against_the_baseline_of_before() -> None:
     frame = ageing(1)
     before, after = halves(frame, 160)
     first = Judges(DetectorLimits(), [frame.spec])
     assert risen(judged(first, before)) == []
-    again, forgetful = Judges(DetectorLimits(), [frame.spec]), Judges(DetectorLimits(), [frame.spec])
-    again.take_learnt(first.learnt)
+    again, _ = restarted(first, before[-1])
+    forgetful = Judges(DetectorLimits(), [frame.spec])
     assert risen(judged(again, after)) == ["supply:psu0"]
     assert risen(judged(forgetful, after)) == [], "without it the bad joint is what it first saw"
 
 
-def test_what_was_raised_before_is_told_again_by_what_is_measured_now() -> None:
+def test_what_was_raised_before_and_nobody_holds_is_told_again_by_what_is_measured_now() -> None:
     frame = ageing(1)
     before, after = halves(frame, 300)
     first = Judges(DetectorLimits(), [frame.spec])
     assert risen(judged(first, before)) == ["supply:psu0"]
-    again = Judges(DetectorLimits(), [frame.spec])
-    again.take_learnt(first.learnt)
-    assert risen(judged(again, after)) == ["supply:psu0"]
+    again, still = restarted(first, before[-1])
+    assert not still
+    more = shifted([ageing(2, from_row=0)], 60.0)
+    assert risen(judged(again, [*after, *more])) == ["supply:psu0"]
+
+
+def aged_over(levels: Sequence[tuple[float, int]], *, forgets: bool) -> list[str]:
+    """Give the paths that are told of, where each restart finds a joint that aged: looked at every 18 hours."""
+    frame = ageing(1, times=1.0)
+    judges, found, looks = Judges(DetectorLimits(), [frame.spec]), [], 0
+    for times, count in levels:
+        for _ in range(count):
+            looks += 1
+            seen = ageing(looks, times=times, from_row=0).rows(0, 120)
+            found += risen(judged(judges, shifted([seen], 18.0 * 3600.0 * looks)))
+        judges = Judges(DetectorLimits(), [frame.spec]) if forgets else restarted(judges, frame)[0]
+    return found
+
+
+def test_a_joint_that_ages_over_weeks_is_found_across_restarts_and_by_a_guard_that_forgets_it_is_not() -> None:
+    first_week, month = (1.0, 11), [(1.07, 5), (1.16, 5)]
+    assert aged_over([first_week, *month], forgets=False)[:1] == ["supply:psu0"]
+    assert aged_over([first_week, *month], forgets=True) == []
 
 
 def test_an_entity_that_is_gone_or_new_does_not_keep_the_others_from_going_on() -> None:
@@ -69,56 +107,219 @@ def test_an_entity_that_is_gone_or_new_does_not_keep_the_others_from_going_on() 
         name=frame.spec.name, kind=frame.spec.kind, entities=frame.spec.entities[1:], signals=frame.spec.signals
     )
     again = Pipeline([fewer], node_of(4, 0), settings, supported_mhz={})
-    again.take_learnt(before.learnt)
-    learnt = {one.entity_id: one.learnt_ratio for one in again.baselines if one.detector == "novelty"}
+    now_ns = int(frame.time_ns[-1])
+    before.note_baselines(now_ns)
+    said = again.take_learnt(before.learnt(now_ns)(), now_ns)
+    assert "1 gone" in said.words
+    baselines = [one for one in again.note_baselines(now_ns + NS_PER_S) if one.detector == "novelty"]
+    learnt = {one.entity_id: one.learnt_ratio for one in baselines}
     assert set(learnt) == {entity.id for entity in fewer.entities}
     assert set(learnt.values()) == {1.0}
+    assert {one.frozen_ns for one in baselines} == {now_ns}, "since when it is frozen is known over the restart"
+
+
+def test_what_explained_a_gpu_before_a_restart_explains_nothing_for_good_behind_it() -> None:
+    frame = node(1, rows=20)
+    first = Judges(DetectorLimits(), [frame.spec])
+    judged(first, [frame.rows(0, 4)], node_of(4, 0))
+    first._heard.append(finding_about("gpu:GPU-1", row=4))
+    judged(first, [frame.rows(4, 20)], node_of(4, 0))
+    again, _ = restarted(first, frame)
+    assert [list(one.explained.held) for one in (novelty_of(first), novelty_of(again))] == [
+        [False, True, False, False],
+        [False, False, False, False],
+    ]
+
+
+def novelty_of(judges: Judges) -> NoveltyState:
+    found: NoveltyState = next(own for detector, own in judges.states() if detector.name == "novelty")
+    return found
+
+
+def pipeline_of(frame: Frame) -> Pipeline:
+    return Pipeline([frame.spec], BOX, PipelineSettings(policies=(), rails=Rails(modes={})), supported_mhz={})
+
+
+class Run:
+    """One run of a node's pipeline over rows, with its incidents and its file as the guard keeps them."""
+
+    def __init__(self, folder: Path, clock: FakeClock, frame: Frame) -> None:
+        self.file, self.clock = LearntFile(folder / "learnt", clock), clock
+        self.pipeline = pipeline_of(frame)
+
+    def restore(self, snapshot: dict[str, Any], now_ns: int) -> None:
+        self.pipeline.restore(snapshot, now_ns)
+        self.file.restore(self.pipeline, now_ns)
+
+    def feed(self, rows: Sequence[Frame]) -> list[tuple[str, IncidentState]]:
+        told = [step for frame in rows for step in [self.pipeline.step([frame], (), int(frame.time_ns[-1]))]]
+        return [(incident.id, incident.state) for step in told for incident in step.incidents]
+
+
+def pieces(frame: Frame) -> list[Frame]:
+    return [frame.rows(first, first + 40) for first in range(0, len(frame), 40)]
+
+
+def shifted(rows: Sequence[Frame], seconds: float) -> list[Frame]:
+    return [replace(frame, time_ns=frame.time_ns + round(seconds * NS_PER_S)) for frame in rows]
+
+
+def test_a_finding_that_holds_over_a_restart_is_one_incident_and_ends_by_what_is_measured(tmp_path: Path) -> None:
+    frame, clock = ageing(1), FakeClock()
+    ends_ns = int(frame.time_ns[-1])
+    run = Run(tmp_path, clock, frame)
+    (opened, *_) = run.feed(pieces(frame))
+    run.file.end(run.pipeline, ends_ns)
+    again = Run(tmp_path, clock, frame)
+    again.restore(run.pipeline.snapshot(), ends_ns)
+    rests = replace(frame, values=np.broadcast_to([12.1, 5.0], frame.values.shape))
+    idle = [again.feed(shifted(pieces(rests), 60.0 * number)) for number in range(1, 5)]
+    assert not any(idle), "an idle node tells nothing of its joint, and pages nobody"
+    healthy = pieces(ageing(2, times=1.0))
+    told = [one for number in range(5, 10) for one in again.feed(shifted(healthy, 60.0 * number))]
+    assert {incident_id for incident_id, _ in told} == {opened[0]}
+    assert told[-1][1] is IncidentState.CLOSED
 
 
 def test_the_file_is_written_now_and_then_and_whenever_it_is_asked_for(tmp_path: Path) -> None:
     clock, path = FakeClock(), tmp_path / "learnt"
-    pipeline = Judges(DetectorLimits(), [ageing(1).spec])
+    pipeline = pipeline_of(ageing(1))
     file = LearntFile(path, clock)
-    file.keep(pipeline)
+    file.keep(pipeline, 5)
+    file.wait(LIMIT_S)
     assert not path.exists()
-    file.keep(pipeline, now=True)
+    file.keep(pipeline, 5, now=True)
+    file.wait(LIMIT_S)
     written = path.read_bytes()
     path.unlink()
     clock.advance(KEEP_EVERY_S)
-    file.keep(pipeline)
+    file.keep(pipeline, 5)
+    file.wait(LIMIT_S)
     assert path.read_bytes() == written
-    LearntFile(path, clock).restore(Judges(DetectorLimits(), [ageing(1).spec]))
-    assert path.exists()
+    pipeline.step([ageing(1)], (), int(ageing(1).time_ns[-1]))
+    file.end(pipeline, 6)
+    assert path.read_bytes() != written
 
 
-def test_a_file_that_does_not_fit_is_put_aside_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    clock, path = FakeClock(), tmp_path / "learnt"
-    path.write_bytes(b"nothing of the kind")
-    LearntFile(path, clock).restore(Judges(DetectorLimits(), [ageing(1).spec]))
-    assert "learnt anew" in caplog.text
+def test_what_was_learnt_since_the_last_writing_is_all_that_a_kill_costs(tmp_path: Path) -> None:
+    clock, frame = FakeClock(), ageing(1, times=1.0)
+    killed, file = pipeline_of(frame), LearntFile(tmp_path / "learnt", clock)
+    packed: list[bytes] = []
+    for minute in range(13):
+        for one in shifted(pieces(frame)[:4], 60.0 * minute):
+            killed.step([one], (), int(one.time_ns[-1]))
+        packed.append(killed.learnt(0)())
+        file.keep(killed, 0)
+        file.wait(LIMIT_S)
+        clock.advance(60.0)
+    again, *others = (pipeline_of(frame) for _ in range(3))
+    LearntFile(tmp_path / "learnt", clock).restore(again, 0)
+    for other, minute in zip(others, (10, 12), strict=True):
+        other.take_learnt(packed[minute], 0)
+    assert again.learnt(0)() == others[0].learnt(0)(), "written at the fifth and the tenth minute"
+    assert again.learnt(0)() != others[1].learnt(0)()
+
+
+def test_the_guard_does_not_wait_for_the_disk_and_writes_no_two_at_once(tmp_path: Path) -> None:
+    slow = Slow()
+    file = LearntFile(tmp_path / "learnt", FakeClock())
+    file.keep(slow, 1, now=True)
+    assert slow.began.wait(LIMIT_S)
+    file.keep(slow, 2, now=True)
+    assert slow.asked == [1], "it is asked again once the first one is written"
+    slow.go.set()
+    file.wait(LIMIT_S)
+    file.keep(slow, 3)
+    file.wait(LIMIT_S)
+    assert slow.asked == [1, 3]
+
+
+class Slow:
+    """Packs for as long as it is told to."""
+
+    def __init__(self) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+        self.asked: list[int] = []
+
+    def learnt(self, now_ns: int) -> Callable[[], bytes]:
+        self.asked.append(now_ns)
+        return self._pack
+
+    def _pack(self) -> bytes:
+        self.began.set()
+        assert self.go.wait(LIMIT_S)
+        return b"packed"
+
+    def take_learnt(self, blob: bytes, now_ns: int) -> Resumed:
+        raise KeyError(len(blob), now_ns)
+
+
+@pytest.mark.parametrize("body", [b"nothing of the kind", b""])
+def test_a_file_that_cannot_be_used_is_put_aside_and_said_in_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, body: bytes
+) -> None:
+    path = tmp_path / "learnt"
+    path.write_bytes(body)
+    LearntFile(path, FakeClock()).restore(pipeline_of(ageing(1)), 0)
+    (said,) = caplog.messages
+    assert "learnt anew" in said
+    assert "\n" not in said
     assert not path.exists()
-    assert path.with_suffix(".bad").exists()
+    assert path.with_suffix(".bad").read_bytes() == body
 
 
-class Unforeseen:
-    """Takes nothing up, for a reason that nobody thought of."""
-
-    learnt = b""
-
-    def take_learnt(self, blob: bytes) -> None:
-        raise KeyError(len(blob))
+def test_a_file_of_any_length_is_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "learnt"
+    with path.open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    LearntFile(path, FakeClock()).restore(pipeline_of(ageing(1)), 0)
+    assert "expected a plain file" in caplog.text
 
 
 def test_a_file_that_fails_in_a_way_nobody_foresaw_does_not_keep_the_guard_from_starting(tmp_path: Path) -> None:
     path = tmp_path / "learnt"
     path.write_bytes(b"of a later version")
-    LearntFile(path, FakeClock()).restore(Unforeseen())
+    LearntFile(path, FakeClock()).restore(Slow(), 0)
     assert path.with_suffix(".bad").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_said_and_ends_nothing(
+def test_a_folder_that_cannot_be_written_is_said_once_counted_and_ends_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = LearntFile(tmp_path / "nowhere" / "learnt", FakeClock())
-    file.keep(Judges(DetectorLimits(), [ageing(1).spec]), now=True)
-    assert "cannot be kept" in caplog.text
+    file, pipeline = LearntFile(tmp_path / "nowhere" / "learnt", FakeClock()), pipeline_of(ageing(1))
+    for _ in range(3):
+        file.keep(pipeline, 0, now=True)
+        file.wait(LIMIT_S)
+    file.end(pipeline, 0)
+    (said,) = caplog.messages
+    assert "cannot be kept" in said
+    assert file.failures == 4
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path)
+    yield made
+    made.close()
+
+
+def joints(rig: Rig) -> list[tuple[str, FindingStatus]]:
+    findings = [one for one in rig.sink.records if isinstance(one, Finding) and one.detector == "source_resistance"]
+    return [(one.entity_id, one.status) for one in findings if one.status is not FindingStatus.UPDATED]
+
+
+def test_a_guard_that_is_killed_while_joints_are_bad_tells_of_them_once(rig: Rig) -> None:
+    rig.tick(300)
+    rig.box.resistance_ohm = 0.7 * WEAK_OHM
+    while not joints(rig):
+        rig.tick(10)
+        assert rig.clock.utc_ns() < START_NS + 60 * NS_PER_S
+    assert rig.learnt.wait(LIMIT_S)
+    told, incidents = joints(rig), {one.id for one in rig.pipeline.incidents}
+    rig.start_guard()
+    rig.clock.advance(BookSettings().confirm_s + BookSettings().quiet_s)
+    rig.tick(40)
+    assert joints(rig) == told
+    assert {one.id for one in rig.pipeline.incidents} == incidents
+    held = [one for incident in rig.pipeline.incidents for one in incident.findings if one.cause is Cause.JOINT_AGEING]
+    assert {one.entity_id for one in held if one.status is not FindingStatus.CLEARED} == {one for one, _ in told}

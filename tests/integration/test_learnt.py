@@ -1,0 +1,77 @@
+"""What the guard of a node has learnt is there after its process ended, and after it was killed."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from analytics.shards.packing import opened
+from analytics.supply.reference import REFERENCE_WINDOWS
+from railwatch.session import Session
+from railwatch.supervisor import ChildSpec, Supervisor
+from tests.integration.running import PATIENCE_S
+from tests.integration.test_hot_add import CLOCK, NODE, Plant, session_on
+
+# Four to eight windows of a training load whose steps last a second.
+LEARN_S = 8.0
+WHAT = "source resistance when it was first seen"
+
+
+def begun(session: Session, name: str, supervisors: list[Supervisor]) -> Session:
+    """Start a sampler of a real node in a run of its own, with the data of the runs before."""
+    run = replace(session, run_dir=session.run_dir.with_name(name), simulated=False)
+    run.run_dir.mkdir()
+    run.save()
+    supervisors.append(Supervisor(run.run_dir, CLOCK))
+    supervisors[-1].start(
+        ChildSpec(name="sampler", module="railwatch.processes.sampler", environ=os.environ, start_timeout_s=PATIENCE_S)
+    )
+    return run
+
+
+def first_told(run: Session) -> dict[str, float]:
+    """Give how far each path is learnt, as the guard tells with its first step; a fresh one knows nothing then."""
+    end_s = CLOCK.monotonic_s() + PATIENCE_S
+    while not run.baselines_path.exists():
+        assert CLOCK.monotonic_s() < end_s, "the guard tells nothing of baselines"
+        CLOCK.sleep_until(CLOCK.monotonic_s() + 0.05)
+    rows = json.loads(run.baselines_path.read_text(encoding="utf-8"))
+    return {row["entity_id"]: row["learnt_ratio"] for row in rows if row["what"] == WHAT}
+
+
+def learnt_windows(path: Path) -> int:
+    return int(np.isfinite(opened(path.read_bytes())[1]["source_resistance/reference.first_ohm"]).sum())
+
+
+def kill(run: Session) -> None:
+    for process in psutil.Process().children(recursive=True):
+        if str(run.run_dir) in process.cmdline():
+            process.kill()
+            process.wait(PATIENCE_S)
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(300)
+def test_a_guard_that_ended_or_was_killed_goes_on_with_what_it_had_learnt(tmp_path: Path) -> None:
+    plant = Plant(tmp_path / "plant", NODE)
+    supervisors: list[Supervisor] = []
+    try:
+        session = session_on(tmp_path, plant)
+        run = begun(session, "first", supervisors)
+        assert first_told(run) == {"supply:psu0": 0.0, "supply:psu1": 0.0}
+        CLOCK.sleep_until(CLOCK.monotonic_s() + LEARN_S)
+        assert supervisors[0].stop("sampler") == 0
+        kept = tmp_path / "data" / "learnt"
+        assert learnt_windows(kept) > 0
+        run = begun(session, "second", supervisors)
+        told = first_told(run)
+        kill(run)
+        assert learnt_windows(kept) == round(REFERENCE_WINDOWS * sum(told.values())), "the kill took nothing of it"
+    finally:
+        for supervisor in supervisors:
+            supervisor.stop_all()
+        plant.end()
