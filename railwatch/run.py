@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from agent.guard.foresight import is_reflex
 from agent.responding.intake import OUTSIDE
 from agent.responding.journal import is_owed
 from railwatch.config.actuators import Actuators
@@ -235,7 +236,7 @@ class NodeRun:
         held, self._held = [*self._held, *acts], []
         now_ns = self._clock.utc_ns()
         for act in held:
-            waits = isinstance(act, Action) and act.decision_id not in self._decided
+            waits = isinstance(act, Action) and not (act.decision_id in self._decided or is_reflex(act.incident_id))
             if waits and now_ns - act.time_ns < HOLD_BACK_NS:
                 self._held.append(act)
             else:

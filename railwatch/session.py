@@ -152,7 +152,7 @@ class Session:
 
     @property
     def actuator_status_path(self) -> Path:
-        """How often the actuator's journal was slow to force to the disk, or could not be, in JSON."""
+        """What the actuator counts of its journal, in JSON: slow and failed syncs, words of people forgotten."""
         return self.run_dir / "actuator.json"
 
     @property

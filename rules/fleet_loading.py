@@ -66,7 +66,9 @@ def _strangers(policies: Collection[FleetPolicy]) -> Iterator[Problem]:
         others = acting - {policy.id}
         if policy.after is not None and policy.after not in others:
             expected = f"another one that acts: {', '.join(sorted(others)) or 'there is none'}"
-            yield policy_problem(Path(policy.where), None, "after", f"got {policy.after!r}", expected)
+            path = Path(policy.where)
+            _, _, lines = read_policy(path)
+            yield policy_problem(path, lines.get(("after",)), "after", f"got {policy.after!r}", expected)
 
 
 def _load(path: Path) -> tuple[FleetPolicy, int | None]:

@@ -13,7 +13,6 @@ from agent.actuation.barred import Bar, bar_of
 from agent.actuation.change import Change
 from agent.actuation.checking import Check, checked
 from agent.actuation.claims import Claim, Claims, claim_of, overdue, with_claim, without_claim
-from agent.actuation.forcing import Syncs
 from agent.actuation.hold import GpuTarget, Hold, HoldKey
 from agent.actuation.journal import HoldJournal
 from agent.actuation.knobs import Knobs
@@ -163,9 +162,9 @@ class KnobActuator:
         return min((at_s for hold in self._holds.values() if (at_s := hold.due_at_s) is not None), default=None)
 
     @property
-    def syncs(self) -> Syncs:
-        """How forcing its journal to the disk went so far."""
-        return self._journal.syncs
+    def journal(self) -> HoldJournal:
+        """Its journal, which counts what became of it."""
+        return self._journal
 
     def in_force(self) -> tuple[Action, ...]:
         """Give the newest action of every claim that is in force, or that could not be taken back yet."""

@@ -1,10 +1,13 @@
 """Which incidents may not turn which knobs any more, because a person took their action back."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from agent.actuation.hold import Hold
 from telemetry.knobs import KnobKind
+
+logger = logging.getLogger(__name__)
 
 # One incident is one entry per knob and GPU, so this is months of them.
 BARRED_MAX = 1024
@@ -28,16 +31,48 @@ def bar_of(hold: Hold, incident_id: str, reason: str) -> Bar:
 
 
 class Barred:
-    """Remembers the newest of them."""
+    """Remembers the newest of them.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    bars
+        Those that are known from before, the oldest first.
+    told
+        Gets how many were forgotten so far, each time that this grows.
+
+    Attributes
+    ----------
+    dropped
+        How many this process has forgotten, the oldest first, because there were more than `BARRED_MAX`: their
+        incidents may turn the knob again, should they still be open.
+    """
+
+    def __init__(self, bars: Iterable[Bar] = (), *, told: Callable[[int], None] = lambda _: None) -> None:
         self._bars: dict[_Key, Bar] = {}
+        self._told = told
+        self.dropped = 0
+        for bar in bars:
+            self._put(bar)
 
     def add(self, bar: Bar) -> None:
         """Bar one."""
+        gone = self._put(bar)
+        if gone is None:
+            return
+        self.dropped += 1
+        if self.dropped == 1:
+            logger.warning(
+                "more than %d actions were taken back by people: the oldest such words are forgotten, first %s of %s",
+                BARRED_MAX,
+                gone.kind,
+                gone.incident_id,
+            )
+        self._told(self.dropped)
+
+    def _put(self, bar: Bar) -> Bar | None:
+        """Remember one; gives the one that had to go for it."""
         self._bars[bar.kind, bar.uuid, bar.incident_id] = bar
-        while len(self._bars) > BARRED_MAX:
-            self._bars.pop(next(iter(self._bars)))
+        return self._bars.pop(next(iter(self._bars))) if len(self._bars) > BARRED_MAX else None
 
     def reason(self, kind: KnobKind, uuid: str, incident_id: str) -> str | None:
         """Give why an incident may not, None where it may."""

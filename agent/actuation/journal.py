@@ -12,7 +12,7 @@ import contextlib
 import fcntl
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -47,6 +47,8 @@ class HoldJournal:
     ----------
     forcer
         Forces the lines to the disk, and ends with this; without one only a rewritten file is.
+    note_bars
+        Gets how many words of people were forgotten, each time that this grows.
 
     Attributes
     ----------
@@ -60,19 +62,25 @@ class HoldJournal:
     """
 
     def __init__(
-        self, state_dir: Path, *, run_id: str, forcer: Forcer | None = None, compact_bytes: int = COMPACT_BYTES
+        self,
+        state_dir: Path,
+        *,
+        run_id: str,
+        forcer: Forcer | None = None,
+        note_bars: Callable[[int], None] = lambda _: None,
+        compact_bytes: int = COMPACT_BYTES,
     ) -> None:
         self._path = state_dir / FILE_NAME
         self._run_id = run_id
         self._forcer = forcer
         self._compact_bytes = compact_bytes
         self._size = self._least_size = 0
-        self.barred = Barred()
         self.unreadable = 0
         try:
             state_dir.mkdir(parents=True, exist_ok=True, mode=0o750)
             self._lock = _lock(state_dir / LOCK_NAME)
-            self._lines = self._replay()
+            self._lines, bars = self._replay()
+            self.barred = Barred(bars, told=note_bars)
             self._file = self._rewrite()
             self._path.with_name(EARLIER_NAME).unlink(missing_ok=True)
         except (OSError, EnvironmentLacksError) as err:
@@ -165,8 +173,9 @@ class HoldJournal:
         self._size = self._least_size = len(data)
         return descriptor
 
-    def _replay(self) -> dict[_Key, bytes]:
+    def _replay(self) -> tuple[dict[_Key, bytes], list[Bar]]:
         lines: dict[_Key, bytes] = {}
+        bars: list[Bar] = []
         data = bytearray()
         for path in (self._path.with_name(EARLIER_NAME), self._path):
             with contextlib.suppress(FileNotFoundError):
@@ -178,14 +187,14 @@ class HoldJournal:
                 self.unreadable += 1
                 continue
             if isinstance(line, BarLine):
-                self.barred.add(line.bar())
+                bars.append(line.bar())
             elif line.is_over:
                 lines.pop((line.subject.kind, line.uuid), None)
             else:
                 lines[line.subject.kind, line.uuid] = text if text.endswith(b"\n") else text + b"\n"
         if self.unreadable:
             logger.warning("journal had lines that cannot be read", extra={"lines": self.unreadable})
-        return lines
+        return lines, bars
 
 
 def _key(hold: Hold) -> _Key:

@@ -10,13 +10,13 @@ import os
 import selectors
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.actuation.access import OWN_USER, Access, Peer, listen, peer_of
 from agent.actuation.actuator import KnobActuator
-from agent.actuation.forcing import Forcer, Syncs
+from agent.actuation.forcing import Forcer
 from agent.actuation.history import History
 from agent.actuation.journal import HoldJournal
 from agent.actuation.limits import ActuatorSettings
@@ -50,6 +50,8 @@ logger = logging.getLogger(__name__)
 
 # The reason of a release that nobody asked for but the end of this process.
 ACTUATOR_STOPS = "the actuator stops"
+# The count of people's words that were forgotten, in the status and in what is noted.
+BARS_DROPPED = "bars_dropped"
 # The guard, its prompt line, the service, the fleet's door, a person's command; the rest is margin. Own choice.
 CONNECTIONS_MAX = 32
 # So that one user who opens all he can leaves room for another. Own choice.
@@ -267,7 +269,8 @@ class ActuatorServer:
             "connections": len(self._connections),
             "failures": self.failures,
             "refused": self.refusals.counts,
-            "syncs": self._actuator.syncs.to_json(),
+            "syncs": self._actuator.journal.syncs.to_json(),
+            BARS_DROPPED: self._actuator.journal.barred.dropped,
         }
 
     def _carry_out(self, request: Request) -> tuple[Action, ...]:
@@ -324,7 +327,7 @@ def serve_actuator(
     stop: threading.Event,
     access: Access = OWN_USER,
     ready: Callable[[], None] = lambda: None,
-    note_syncs: Callable[[Syncs], None] = lambda _: None,
+    note: Callable[[Mapping[str, int]], None] = lambda _: None,
 ) -> None:
     """Run the actuator of a node until `stop` is set; then every cap is released.
 
@@ -342,8 +345,9 @@ def serve_actuator(
         Who may ask.
     ready
         Called when the journal is dealt with and requests are answered.
-    note_syncs
-        Gets how forcing the journal to the disk goes, at the start and when it was slow or failed; any thread calls.
+    note
+        Gets counts by name, at the start and when they are news: how forcing the journal to the disk goes, and how many
+        words of people were forgotten. Any thread calls.
 
     Raises
     ------
@@ -354,8 +358,14 @@ def serve_actuator(
     if not come_first():
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-    journal = HoldJournal(state_dir, run_id=run_id, forcer=Forcer(clock, told=note_syncs))
+    journal = HoldJournal(
+        state_dir,
+        run_id=run_id,
+        forcer=Forcer(clock, told=lambda syncs: note(syncs.to_json())),
+        note_bars=lambda dropped: note({BARS_DROPPED: dropped}),
+    )
     try:
+        note({BARS_DROPPED: 0})
         history = History(sink, first_number=clock.utc_ns())
         actuator = KnobActuator(open_knobs(), journal, clock, sink=history.append, settings=settings)
         server = ActuatorServer(actuator, socket_path, clock, history=history, access=access)

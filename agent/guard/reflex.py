@@ -230,7 +230,9 @@ def _answer(supply_id: str, claim: Claim, now_ns: int) -> Answer:
         gpus=frozenset(claim.gpus),
         words=words,
         apply=apply_line(request),
-        release=release_line(incident_id, reason="the rules have answered by themselves, or did not confirm it"),
+        release=release_line(
+            incident_id, reason=f"reflex {words}: the rules have answered by themselves, or did not confirm it"
+        ),
     )
 
 

@@ -59,17 +59,13 @@ class Case:
                 self.incident.findings,
                 key=lambda one: (one.status is FindingStatus.CLEARED, -one.severity.rank, one.since_ns, one.id),
             )
-        return min(
-            self.incident.findings,
-            key=lambda finding: (
-                finding.cause in STANDING,
-                rank_of(finding.cause),
-                finding.status is FindingStatus.CLEARED,
-                -finding.severity.rank,
-                finding.since_ns,
-                finding.entity_id,
-            ),
-        )
+        return _nearest_to_root(self.incident.findings)
+
+    @property
+    def still_wrong(self) -> Finding:
+        """Give the finding that says what is wrong now: the lead, unless it is over and another one is not."""
+        lead, active = self.lead, self.active
+        return _nearest_to_root(active) if active and lead.status is FindingStatus.CLEARED else lead
 
     @property
     def family(self) -> int:
@@ -95,6 +91,20 @@ class Case:
         related = own == entity_id or (explains(cause, finding.cause) and own in kinship.ancestors(entity_id))
         nearer = rank_of(cause) < rank_of(finding.cause)
         return related and (nearer or root in (entity_id, own))
+
+
+def _nearest_to_root(findings: tuple[Finding, ...]) -> Finding:
+    return min(
+        findings,
+        key=lambda finding: (
+            finding.cause in STANDING,
+            rank_of(finding.cause),
+            finding.status is FindingStatus.CLEARED,
+            -finding.severity.rank,
+            finding.since_ns,
+            finding.entity_id,
+        ),
+    )
 
 
 def open_case(finding: Finding, root: str, now_ns: int) -> Case:
@@ -171,6 +181,8 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
         quiet_since_ns = None
     elif quiet_since_ns is None:
         quiet_since_ns = now_ns
+    # What was over before an action is told with that; else it is no title while something is still wrong.
+    told = lead if state is IncidentState.MITIGATED and late else case.still_wrong
     affected = tuple(sorted({own.entity_id for own in before.findings}))
     stake_gpu_hours = at_stake_gpu_hours(
         n_gpus=_gpus_at_stake(before.entity_id, probability, kinship),
@@ -184,7 +196,7 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
         state=state,
         affected=affected,
         impact_gpu_hours=stake_gpu_hours * probability,
-        summary=_summary(lead, affected, kinship, judged, held=_held_words(state, late=late)),
+        summary=_summary(told, affected, kinship, judged, held=_held_words(state, late=late)),
         loss_probability=probability,
         hypotheses=judged.hypotheses,
         silence=judged.silence,
@@ -210,9 +222,9 @@ def _held_words(state: IncidentState, *, late: bool) -> str:
     return "it was over before an action came into force" if late else "held down by an action"
 
 
-def _summary(lead: Finding, affected: tuple[str, ...], kinship: Kinship, judged: Judged, *, held: str) -> str:
-    others = [kinship.name(entity_id) for entity_id in affected if entity_id != lead.entity_id]
-    parts = [f"{judged.headline}: {lead.summary}" if judged.headline else lead.summary]
+def _summary(told: Finding, affected: tuple[str, ...], kinship: Kinship, judged: Judged, *, held: str) -> str:
+    others = [kinship.name(entity_id) for entity_id in affected if entity_id != told.entity_id]
+    parts = [f"{judged.headline}: {told.summary}" if judged.headline else told.summary]
     if others:
         more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
         parts.append(f"also on {', '.join(others[:_MAX_NAMES])}{more}")

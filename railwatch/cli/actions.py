@@ -14,7 +14,7 @@ from agent.actuation.client import ActuatorClient
 from railwatch.cli import approvals
 from railwatch.cli.action_story import ActionStory, stories_of
 from railwatch.cli.baselines import Who, whoever
-from railwatch.cli.output import describe, print_json
+from railwatch.cli.output import ahead_of, describe, print_json, told_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, open_records
 from railwatch.cli.reach import actuator_of, is_over, privileged_in
 from railwatch.left_behind import left_in, state_dir_of, take_back
@@ -23,7 +23,7 @@ from railwatch.taking_back import held_outside, take_back_outside
 from rules.words import WHO_MAX, WHY_MAX
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.errors import EnvironmentLacksError
-from telemetry.records import IN_FORCE, Action, ActionState, Decision, Outcome, Record, to_json
+from telemetry.records import IN_FORCE, Action, ActionState, Decision, Outcome, Record
 
 app = typer.Typer(no_args_is_help=True, help="What was changed, by whom and why, and taking it back.")
 app.add_typer(approvals.app)
@@ -77,7 +77,7 @@ def show(
         for record in (record for story in stories for record in story.records):
             if record not in told:  # actions of one incident share it, and a decision
                 told.append(record)
-                print_json(to_json(record, simulated=simulated))
+                print_json(told_json(record, simulated=simulated))
         return
     for story in stories:
         _tell(story)
@@ -191,7 +191,7 @@ def _is_simulated(session: Session | None) -> bool:
 def _show(actions: list[Action], simulated: Mapping[str, bool | None], *, as_json: bool, over: bool = False) -> None:
     if as_json:
         for action in actions:
-            print_json(to_json(action, simulated=simulated[action.id]))
+            print_json(told_json(action, simulated=simulated[action.id]))
         return
     console = Console(highlight=False)
     for _, same in groupby(actions, key=lambda action: (action.decision_id, action.state, describe(action))):
@@ -219,7 +219,9 @@ def _tell(story: ActionStory) -> None:
     console = Console(highlight=False)
     last = story.changes[-1]
     console.print(f"[bold]{escape(last.id)}[/]  on {escape(last.entity_id)}, by {escape(last.owner)}", soft_wrap=True)
-    if story.incident is None:
+    if (policy := ahead_of(last)) is not None:
+        console.print(f"a reflex: it went ahead of {escape(policy)} and of any incident", soft_wrap=True)
+    elif story.incident is None:
         console.print(f"incident {escape(last.incident_id)} is not kept any more")
     else:
         console.print(f"{iso_utc(story.incident.opened_ns)[:19]}Z  {describe(story.incident)}", soft_wrap=True)

@@ -117,6 +117,8 @@ def _tell_status(config: ActuatordConfig, *, as_json: bool) -> None:
         typer.echo(
             f"journal: forced to the disk {syncs['done']} times, {syncs['slow']} slowly; {syncs['failed']} failed"
         )
+    if dropped := said.get("bars_dropped"):
+        typer.echo(f"taken back by people: {dropped} forgotten, the oldest; their incidents may be acted on again")
 
 
 def _tell_allowed(config: ActuatordConfig, access: Access, path: Path, *, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """``railwatch config``: check, show or start a configuration file."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,29 +14,35 @@ from railwatch.config.loading import load_config
 from railwatch.config.models import Config
 from railwatch.config.reference import sample_yaml
 from railwatch.policies import check_names, policies_of
+from rules.fleet_loading import load_fleet_policies
 from telemetry.documents import Lines, read_document
 from telemetry.errors import ConfigError, NotPermittedError, NotSupportedError, Problem
 
 app = typer.Typer(no_args_is_help=True, help="Check, show or start a configuration file.")
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+# The keys that name folders of policies.
+_FOLDERS: Mapping[tuple[str, ...], Callable[[Config], tuple[Path, ...]]] = {
+    ("rules", "dirs"): lambda config: config.rules.dirs,
+    ("rules", "node_dirs"): lambda config: config.rules.node_dirs,
+    ("fleet", "act", "dirs"): lambda config: config.fleet.act.dirs,
+}
 
 
 @app.command(epilog="Example: railwatch config check /etc/railwatch.yaml")
 def check(file: Annotated[Path, typer.Argument(help="The YAML file.")], as_json: JsonFlag = False) -> None:
     """Report every problem of a configuration file with its line, key and what was expected.
 
-    The policies that it puts in force are read as well, and what they name has to stand in it. A hook's program that
-    cannot be run here is a warning, and so is a folder of policies that is not here: the file may be meant for another
-    machine.
+    The policies that it puts in force are read as well, the node's and the fleet's, and what they name has to stand in
+    it. A hook's program that cannot be run here is a warning, and so is a folder of policies that is not here: the file
+    may be meant for another machine.
     """
     try:
         config = load_config(file, os.environ)
         data, lines = read_document(file)
         _check_group(config, file, lines)
         missing = tuple(_folders_not_here(config, file, lines))
-        here = _with_folders_here(config)
-        check_names(here, policies_of(here))
+        _check_policies(_with_folders_here(config))
     except ConfigError as err:
         print_problems(err.problems, as_json=as_json)
         raise typer.Exit(2) from err
@@ -47,6 +53,23 @@ def check(file: Annotated[Path, typer.Argument(help="The YAML file.")], as_json:
     else:
         fine = "empty: every key has its default" if not data else "no problems"
         typer.echo(f"{file}: " + (counted(len(warnings), "warning") if warnings else fine))
+
+
+def _check_policies(config: Config) -> None:
+    """Refuse policies that cannot be used, with every problem of the node's and of the fleet's."""
+    problems: list[Problem] = []
+    act = config.fleet.act
+    readers: tuple[Callable[[], object], ...] = (
+        lambda: check_names(config, policies_of(config)),
+        lambda: load_fleet_policies(act.dirs, builtin=act.builtin),
+    )
+    for read in readers:
+        try:
+            read()
+        except ConfigError as err:
+            problems.extend(err.problems)
+    if problems:
+        raise ConfigError(problems)
 
 
 def _hooks_that_fail(config: Config, file: Path, lines: Lines) -> Iterator[Problem]:
@@ -67,18 +90,27 @@ def _hooks_that_fail(config: Config, file: Path, lines: Lines) -> Iterator[Probl
 
 def _folders_not_here(config: Config, file: Path, lines: Lines) -> Iterator[Problem]:
     """Give every folder of policies that this machine has not."""
-    for name in ("dirs", "node_dirs"):
-        for folder in getattr(config.rules, name):
-            if not Path(folder).exists():
+    for key, folders in _FOLDERS.items():
+        for folder in folders(config):
+            if not folder.exists():
                 found, expected = f"warning: {folder}: No such file or directory", "a readable folder of policies"
-                line = lines.get(("rules", name))
-                yield Problem(where=str(file), line=line, key=f"rules.{name}", found=found, expected=expected)
+                yield Problem(where=str(file), line=lines.get(key), key=".".join(key), found=found, expected=expected)
 
 
 def _with_folders_here(config: Config) -> Config:
-    rules = config.rules
-    here = {name: tuple(one for one in getattr(rules, name) if Path(one).exists()) for name in ("dirs", "node_dirs")}
-    return config.model_copy(update={"rules": rules.model_copy(update=here)})
+    rules, act = config.rules, config.fleet.act
+    of_node = {name: _here(getattr(rules, name)) for name in ("dirs", "node_dirs")}
+    of_fleet = act.model_copy(update={"dirs": _here(act.dirs)})
+    return config.model_copy(
+        update={
+            "rules": rules.model_copy(update=of_node),
+            "fleet": config.fleet.model_copy(update={"act": of_fleet}),
+        }
+    )
+
+
+def _here(folders: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(folder for folder in folders if folder.exists())
 
 
 def _check_group(config: Config, file: Path, lines: Lines) -> None:

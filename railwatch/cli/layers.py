@@ -7,15 +7,21 @@ import typer
 
 from railwatch.cli.output import print_problems
 from railwatch.config.models import Config
-from railwatch.policies import laid_over, layers_of
+from railwatch.policies import check_names, laid_over, layers_of
 from rules.loading import Layered
 from telemetry.errors import ConfigError
 
 
-def layers_told(config: Config, paths: Sequence[Path], *, as_json: bool) -> tuple[Layered, ...]:
-    """Load the policies, these files and folders as the site's; tell every problem, and end, where some are bad."""
+def layers_told(config: Config, paths: Sequence[Path], *, named: bool, as_json: bool) -> tuple[Layered, ...]:
+    """Load the policies, these files and folders as the site's; tell every problem, and end, where some are bad.
+
+    Where somebody named the configuration (`named`) it has to have what they name; without one nobody knows.
+    """
     try:
-        return layers_of(laid_over(config, paths))
+        layers = layers_of(laid_over(config, paths))
+        if named:
+            check_names(config, [item.policy for item in layers])
     except ConfigError as err:
         print_problems(err.problems, as_json=as_json)
         raise typer.Exit(2) from err
+    return layers

@@ -12,7 +12,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from telemetry.errors import Problem
-from telemetry.records import Action, ActionState, Decision, Event, Finding, Incident, Outcome, Record, Severity
+from telemetry.records import (
+    Action,
+    ActionState,
+    Decision,
+    Event,
+    Finding,
+    Incident,
+    Outcome,
+    Record,
+    Severity,
+    to_json,
+)
 
 # Longer than any line that is written.
 _NO_TERMINAL_COLUMNS = 10_000
@@ -121,24 +132,37 @@ def _beginning(text: str) -> str:
     return text if end is None else f"{text[: end.start()]} ..."
 
 
+def told_json(record: Record, *, simulated: bool | None) -> dict[str, Any]:
+    """Give a record as JSON types; the act of a reflex names the policy that it went ahead of."""
+    policy = ahead_of(record) if isinstance(record, Action) else None
+    fields = to_json(record, simulated=simulated)
+    return fields if policy is None else {**fields, "ahead_of": policy}
+
+
+def ahead_of(action: Action) -> str | None:
+    """Give the policy that an action went ahead of, None for one that the rules had decided."""
+    if not action.incident_id.startswith(REFLEX):
+        return None
+    return action.decision_id.removesuffix(f":{action.incident_id}")
+
+
 def _described_action(action: Action) -> str:
+    policy = ahead_of(action)
+    reflex = "" if policy is None else f" (reflex ahead of {escape(policy)})"
     if not action.unit:  # outside the GPUs: there are words for it and no numbers
         style = "red" if action.state in (ActionState.FAILED, ActionState.REFUSED) else "green"
         return f"[{style}]action {action.state.value}[/]  {action.knob}: {escape(action.reason)}"
     if action.state in (ActionState.FAILED, ActionState.REFUSED):
-        return f"[red]action {action.state.value}[/]  {action.knob} {_setting(action.wanted, action.unit)}: " + escape(
-            action.reason
-        )
+        setting = _setting(action.wanted, action.unit)
+        return f"[red]action {action.state.value}[/]  {action.knob} {setting}: {escape(action.reason)}{reflex}"
     state = f"[green]action {action.state.value}[/]  {action.knob}"
     read_back = _setting(action.read_back, action.unit)
-    reflex = action.incident_id.startswith(REFLEX)
     if action.state is ActionState.RELEASED:
         # What stands elsewhere than it was found is held by an incident of the rules.
         stands = reflex and action.read_back is not None and action.read_back != action.found
-        return f"{state}: the rules' own cap stands" if stands else f"{state} back to {read_back}"
+        return (f"{state}: the rules' own cap stands" if stands else f"{state} back to {read_back}") + reflex
     wanted, found = _setting(action.wanted, action.unit), _setting(action.found, action.unit)
-    words = f"{state} set to {wanted}, read back {read_back}; found {found}"
-    return f"{words} (reflex, until the rules have decided)" if reflex else words
+    return f"{state} set to {wanted}, read back {read_back}; found {found}{reflex}"
 
 
 def _setting(value: float | None, unit: str) -> str:

@@ -10,12 +10,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from railwatch.cli.layers import layers_told
-from railwatch.cli.output import counted, print_json, print_problems, print_table
+from railwatch.cli.output import counted, print_json, print_table
 from railwatch.cli.place import ConfigFile, JsonFlag
 from railwatch.cli.rules_trial import try_policies
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
-from railwatch.policies import check_names
 from rules.checking.complaint import Complaint
 from rules.checking.whole import check_policies
 from rules.differences import Difference, differences
@@ -48,7 +47,7 @@ def list_command(
     """List the policies in force: the layer each comes from, its mode in force, and what it replaces."""
     config = load_config(config_file, os.environ)
     rails = _rails(config, simulated=simulated)
-    found = layers_told(config, paths or (), as_json=as_json)
+    found = layers_told(config, paths or (), named=config_file is not None, as_json=as_json)
     if as_json:
         for item in found:
             print_json(_listed(item, rails))
@@ -72,7 +71,7 @@ def list_command(
 def show(policy_id: PolicyId, paths: Paths = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
     """Show the file of one policy, the layer it comes from, and what it replaces."""
     config = load_config(config_file, os.environ)
-    item = _named(policy_id, layers_told(config, paths or (), as_json=as_json))
+    item = _named(policy_id, layers_told(config, paths or (), named=config_file is not None, as_json=as_json))
     text = Path(item.policy.where).read_text(encoding="utf-8")
     if as_json:
         print_json({**_listed(item, _rails(config, simulated=False)), "text": text})
@@ -96,7 +95,7 @@ def diff(
 ) -> None:
     """Show what each layer changes against the one below, key by key; exit status 1 where it changes something."""
     policy_id, own = _id_or_path(policy_id, paths or [])
-    layers = layers_told(load_config(config_file, os.environ), own, as_json=as_json)
+    layers = layers_told(load_config(config_file, os.environ), own, named=config_file is not None, as_json=as_json)
     chosen = layers if policy_id is None else (_named(policy_id, layers),)
     changed = False
     for item in chosen:
@@ -125,7 +124,7 @@ def explain(
 ) -> None:
     """Say in plain words when a policy acts, what it does, within which bounds, how it ends, and on whose word."""
     config = load_config(config_file, os.environ)
-    layers = layers_told(config, paths or (), as_json=as_json)
+    layers = layers_told(config, paths or (), named=config_file is not None, as_json=as_json)
     item = _named(policy_id, layers)
     told = explain_policy(item.policy, [other.policy for other in layers], _rails(config, simulated=simulated))
     if as_json:
@@ -149,18 +148,14 @@ def check(
     """Find policies that can never act, contradict each other, are unbounded or never tested; exit status 1 on errors.
 
     Told is only what follows from the policies: what cannot be decided from them is said to be so. With --config a
-    program, a route or a checkpoint that a policy names has to stand in that file.
+    program, a route or a checkpoint that a policy names has to stand in that file, as for every command here.
     """
     from agent.guard.outcomes import MEASURES  # noqa: PLC0415 -- it loads the guard, which no other of these needs
 
     config = load_config(config_file, os.environ)
-    policies = tuple(item.policy for item in layers_told(config, paths or (), as_json=as_json))
-    if config_file is not None:  # without one nobody knows what there is to name
-        try:
-            check_names(config, policies)
-        except ConfigError as err:
-            print_problems(err.problems, as_json=as_json)
-            raise typer.Exit(2) from err
+    policies = tuple(
+        item.policy for item in layers_told(config, paths or (), named=config_file is not None, as_json=as_json)
+    )
     complaints = check_policies(policies, checked=frozenset(cause.value for cause in MEASURES))
     lines = {where: read_document(Path(where))[1] for where in {item.where for item in complaints}}
     for item in complaints:

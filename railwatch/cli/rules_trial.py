@@ -11,8 +11,9 @@ from railwatch.cli.layers import layers_told
 from railwatch.cli.output import counted, print_json, print_problems
 from railwatch.cli.place import ConfigFile, JsonFlag
 from railwatch.config.loading import load_config
-from railwatch.policies import laid_over
+from railwatch.policies import check_names, laid_over, policies_of
 from rules.loading import builtin_policy_files, load_policies
+from rules.policy import Policy
 from rules.testing import run_cases
 from telemetry.errors import ConfigError
 
@@ -20,7 +21,9 @@ from telemetry.errors import ConfigError
 def try_policies(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(help="Policy files or folders whose cases to run; none runs the built-in ones."),
+        typer.Argument(
+            help="Policy files or folders whose cases to run; else those of --config, else the built-in ones."
+        ),
     ] = None,
     recording: Annotated[
         Path | None,
@@ -53,7 +56,7 @@ def try_policies(
                 if value is not None
             )
             raise typer.BadParameter("it goes with --recording or --from-store", param_hint=given)
-        _run_cases(paths or [], as_json=as_json)
+        _run_cases(_policies_told(paths or [], config_file, as_json=as_json), as_json=as_json)
         return
     if paths or (recording is not None and from_store is not None):
         given = "PATHS" if paths else "--from-store"
@@ -66,7 +69,8 @@ def try_policies(
 
     config = load_config(config_file, os.environ)
     own = () if rules is None else (rules,)
-    layers_told(config, own, as_json=as_json)  # what is wrong with them is said before a recording is read
+    # What is wrong with them is said before a recording is read.
+    layers_told(config, own, named=config_file is not None, as_json=as_json)
     config = laid_over(config, own)
     if recording is not None:
         try_recording(recording, config, since=since, until=until, as_json=as_json)
@@ -74,12 +78,21 @@ def try_policies(
         try_store(from_store, config, since=since, until=until, as_json=as_json)
 
 
-def _run_cases(paths: Sequence[Path], *, as_json: bool) -> None:
+def _policies_told(paths: Sequence[Path], config_file: Path | None, *, as_json: bool) -> tuple[Policy, ...]:
+    """Load the policies whose cases are to run; tell every problem, and end, where some are bad."""
+    config = None if config_file is None else load_config(config_file, os.environ)
     try:
-        policies = load_policies(tuple(paths) if paths else builtin_policy_files())
+        if config is None:
+            return load_policies(tuple(paths) if paths else builtin_policy_files())
+        policies = load_policies(paths) if paths else policies_of(config)
+        check_names(config, policies)
     except ConfigError as err:
         print_problems(err.problems, as_json=as_json)
         raise typer.Exit(2) from err
+    return policies
+
+
+def _run_cases(policies: Sequence[Policy], *, as_json: bool) -> None:
     results = run_cases(policies)
     width = max((len(policy.id) for policy in policies), default=0)
     for result in results:

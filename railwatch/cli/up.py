@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from railwatch import __version__
-from railwatch.cli.output import describe, print_json
+from railwatch.cli.output import describe, print_json, told_json
 from railwatch.config.loading import load_config
 from railwatch.config.models import Config
 from railwatch.policies import check_names, policies_of
@@ -26,7 +26,7 @@ from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from telemetry.clock import Clock, SystemClock, iso_utc
 from telemetry.durations import format_duration, parse_duration_s
-from telemetry.records import IN_FORCE, Action, ActionState, Event, Incident, Mode, Record, to_json
+from telemetry.records import IN_FORCE, Action, ActionState, Event, Incident, Mode, Record
 
 # How often the records are looked at for the terminal: what people read as at once.
 LOOK_S = 0.1
@@ -185,7 +185,7 @@ class _Teller:
         for record in told:
             self._count(record)
             if self._as_json:
-                print_json(to_json(record, simulated=self._simulated))
+                print_json(told_json(record, simulated=self._simulated))
         if self._as_json:
             return
         # What happens to several GPUs alike in one moment is one line, and an incident that reads the same is no news.

@@ -17,7 +17,7 @@ from railwatch.driver import OpenDriver
 from railwatch.driver_watch import DRIVER_BACK, OPEN_LIMIT_S, DriverWatch
 from railwatch.left_behind import left_in, state_dir_of
 from railwatch.processes.child import Ready, leave, run_child
-from railwatch.processes.following import follow, keep_counts
+from railwatch.processes.following import Counts, follow
 from railwatch.session import Session
 from rules.policy import ActionClass
 from telemetry.clock import SystemClock
@@ -99,7 +99,7 @@ def main(session: Session, stop: Event, ready: Ready, *, open_limit_s: float = O
             run_id=str(session.started_ns),
             stop=stop,
             ready=lambda: ready({}),
-            note_syncs=lambda syncs: keep_counts(session.actuator_status_path, syncs.to_json()),
+            note=Counts(session.actuator_status_path).keep,
         )
 
 

@@ -5,9 +5,10 @@ import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 
 from agent.actuation.client import ActuatorClient
+from agent.actuation.server import BARS_DROPPED
 from railwatch.processes.child import Ready
 from railwatch.session import Session
 from telemetry.errors import TransientError
@@ -37,12 +38,24 @@ def follow(session: Session, socket_path: Path, stop: Event, ready: Ready) -> No
         journal.close()
 
 
-def keep_counts(path: Path, counts: Mapping[str, int]) -> None:
-    """Write down how forcing the actuator's journal to the disk goes; a disk that takes nothing keeps what was."""
-    fresh = path.with_suffix(".new")
-    with contextlib.suppress(OSError):
-        fresh.write_text(json.dumps(dict(counts)), encoding="utf-8")
-        fresh.replace(path)
+class Counts:
+    """What the actuator counts of its journal, written down for the service; a disk that takes nothing keeps what was.
+
+    Any thread may tell.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = Lock()
+        self._counts: dict[str, int] = {}
+
+    def keep(self, counts: Mapping[str, int]) -> None:
+        """Write down what is new with what is known."""
+        fresh = self._path.with_suffix(".new")
+        with self._lock, contextlib.suppress(OSError):
+            self._counts.update(counts)
+            fresh.write_text(json.dumps(self._counts), encoding="utf-8")
+            fresh.replace(self._path)
 
 
 class Follower:
@@ -51,7 +64,7 @@ class Follower:
     def __init__(self, client: ActuatorClient, journal: JournalWriter, *, status_path: Path) -> None:
         self._client = client
         self._journal = journal
-        self._status_path = status_path
+        self._counts = Counts(status_path)
         self._steps = 0
         self._number: int | None = None
         self._away = False
@@ -62,7 +75,9 @@ class Follower:
             pass
         if not self._away and self._steps % STATUS_EVERY == 0:
             with contextlib.suppress(TransientError):
-                keep_counts(self._status_path, self._client.status().get("syncs", {}))
+                said = self._client.status()
+                dropped = {name: said[name] for name in (BARS_DROPPED,) if name in said}  # an older one counts none
+                self._counts.keep({**said.get("syncs", {}), **dropped})
         self._steps += 1
 
     def _took_some(self) -> bool:

@@ -47,7 +47,11 @@ RESPONSE_COUNTS = {
     "responses_unknown": ("unknown",),
 }
 # Signals of the agent by what the actuator counts of its journal.
-ACTUATOR_COUNTS = {"actuator_syncs_slow": "slow", "actuator_syncs_failed": "failed"}
+ACTUATOR_COUNTS = {
+    "actuator_syncs_slow": "slow",
+    "actuator_syncs_failed": "failed",
+    "actuator_bars_dropped": "bars_dropped",
+}
 # Signals of the agent by what the control process counts.
 CONTROL_COUNTS = {
     "control_done": "done",

@@ -57,6 +57,7 @@ _AGENT = declare(
         ("responses_unknown", "", _C, 0, "Orders of which nobody knows whether they were carried out."),
         ("actuator_syncs_slow", "", _C, 0, "Times that the actuator's journal took over 0.1 s to force to the disk."),
         ("actuator_syncs_failed", "", _C, 0, "Times that it could not be: a power cut may lose its last lines."),
+        ("actuator_bars_dropped", "", _C, 0, "Actions taken back by people of which it has forgotten that."),
         ("control_done", "", _C, 0, "Requests of fleet services that were carried out."),
         ("control_refused", "", _C, 0, "Requests of fleet services that the node's own rails forbade."),
         ("control_forged", "", _C, 0, "Requests that were not by whom they said, or not for this node."),

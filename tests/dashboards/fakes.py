@@ -118,6 +118,7 @@ class FakeSource:
     keeps_s: float = 600.0
     failing: bool = False
     extra_events: list[Event] = field(default_factory=list)
+    extra_actions: list[Action] = field(default_factory=list)
     waiting: tuple[Decision, ...] = ()
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -177,7 +178,7 @@ class FakeSource:
             version=stage * 1000 + len(events),
             incidents=(self._incident(stage),) if stage else (),
             decisions=(*self.waiting, self._decision()) if acted else self.waiting,
-            actions=tuple(self._action(gpu, stage) for gpu in GPUS) if acted else (),
+            actions=(*self.extra_actions, *(self._action(gpu, stage) for gpu in GPUS if acted)),
             outcomes=(self._outcome(),) if stage >= 3 else (),
             events=events,
         )

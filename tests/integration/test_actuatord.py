@@ -219,6 +219,7 @@ def test_a_check_and_a_look_at_the_one_that_runs(machine: Machine) -> None:
     with machine.actuatord():
         said = json.loads(command(machine, "--status", "--json").stdout)
         assert (said["in_force"], said["refused"]["peer"], said["syncs"]["failed"]) == (0, 0, 0)
+        assert said["bars_dropped"] == 0
     assert command(machine, "--status").returncode == 3, "nobody answers"
 
 

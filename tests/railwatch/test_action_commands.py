@@ -18,6 +18,7 @@ from agent.actuation.forcing import Forcer
 from agent.actuation.journal import HoldJournal
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
+from agent.guard.foresight import reflex_id
 from railwatch import left_behind
 from railwatch.cli.app import app_for
 from railwatch.config.models import Config
@@ -220,6 +221,24 @@ def test_show_tells_of_one_action_why_it_was_every_change_and_what_came_of_it(tm
     by_incident = told("show", "i-1", "--data-dir", str(tmp_path))
     assert [row["id"] for row in by_incident[1] if row["type"] == "action"][:2] == [story[1].id, story[1].id]
     assert told("show", "power_cap:i-1", "--data-dir", str(tmp_path)) == (1, [])
+
+
+def test_the_act_of_a_reflex_is_told_with_the_policy_that_it_went_ahead_of(
+    tmp_path: Path, told: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = reflex_id("supply:psu0", 1)
+    acted = replace(
+        an_action(2, ActionState.APPLIED), id=f"clock_cap:{name}", incident_id=name, decision_id=f"sag-cap:{name}"
+    )
+    records = RecordFile(tmp_path / "records")
+    records.append([acted])
+    records.close()
+    for words in (("list",), ("show", name)):
+        assert [row["ahead_of"] for row in told(*words, "--data-dir", str(tmp_path))[1]] == ["sag-cap"]
+        app_for(["actions"])(["actions", *words, "--data-dir", str(tmp_path)], standalone_mode=False)
+        assert "found 1530 MHz (reflex ahead of sag-cap)" in (said := capsys.readouterr().out)
+    assert "a reflex: it went ahead of sag-cap and of any incident\n" in said
+    assert "not kept any more" not in said
 
 
 def test_a_release_keeps_who_wanted_it_and_why(served: tuple[FakeKnob, ActuatorClient, Path], told: Told) -> None:

@@ -8,20 +8,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
+from agent.actuation import barred
 from agent.actuation.client import ActuatorClient
 from agent.actuation.hold import GpuTarget
-from agent.actuation.limits import UnreadableClocks
+from agent.actuation.limits import ActuatorSettings, UnreadableClocks
+from agent.actuation.server import serve_actuator
 from railwatch.processes.actuator import settings_of
-from railwatch.session import DriverKind, Session
+from railwatch.processes.following import Counts, Follower
+from railwatch.processes.service import ACTUATOR_COUNTS
+from railwatch.session import DriverKind, Session, said_in
 from simulator.driver.layout import ALL_GPUS
+from telemetry.clock import SystemClock
+from telemetry.journal import JournalWriter
 from telemetry.knobs import KnobKind
 from telemetry.records import ActionState, Mode
 from tests.agent.actuation.rig import cap
 from tests.agent.driver.plant_file import plant_driver
+from tests.agent.fakes import FakeKnob
 from tests.railwatch.a_run import a_session
+from tests.waiting import LIMIT_S, wait_for
 
 # The process with a short limit for opening the driver, and short pauses between two questions to it.
 _PROGRAM = """
@@ -53,6 +62,35 @@ def test_the_actuator_goes_no_further_than_the_configuration(
     assert settings.knobs[KnobKind.CLOCK].highest_mode is mode
     allowed = settings.unreadable is UnreadableClocks.ALLOW
     assert allowed is ("unreadable_clocks" in actions)
+
+
+def test_what_the_actuator_forgets_of_peoples_words_is_written_down_for_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(barred, "BARRED_MAX", 1)
+    own, copied = Counts(tmp_path / "own.json"), tmp_path / "copied.json"
+    stop, ready = Event(), Event()
+    thread = Thread(
+        target=serve_actuator,
+        args=(lambda: (FakeKnob(),), tmp_path / "a.sock", tmp_path, lambda _: None, SystemClock()),
+        kwargs={"settings": ActuatorSettings(), "run_id": "1", "stop": stop, "ready": ready.set, "note": own.keep},
+    )
+    thread.start()
+    assert ready.wait(60.0)
+    client = ActuatorClient(tmp_path / "a.sock", timeout_s=LIMIT_S)
+    try:
+        for incident_id in ("i-1", "i-2", "i-3"):
+            client.apply(cap(incident=incident_id))
+            client.release_incident(incident_id, reason="by hand", bar=True)
+        wait_for(lambda: said_in(tmp_path / "own.json").get("bars_dropped") == 2)
+        Follower(client, JournalWriter(tmp_path / "j.jsonl"), status_path=copied).step()
+    finally:
+        client.close()
+        stop.set()
+        thread.join(60.0)
+    for path in (tmp_path / "own.json", copied):
+        assert set(ACTUATOR_COUNTS.values()) <= set(said_in(path)), "both say all that the service tells"
+    assert said_in(copied)["bars_dropped"] == 2
 
 
 @contextmanager

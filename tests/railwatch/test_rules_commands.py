@@ -121,10 +121,22 @@ def test_a_name_that_the_configuration_lacks_is_refused_at_its_line(
     file.write_text(f"actuators:\n  {config}\nrules: {{dirs: [{tmp_path}/my]}}\n")
     run = command_line(monkeypatch, capsys)
     line = f"{policy}:6: {at}: {known}\n"
-    for words in (("rules", "check", "--config"), ("config", "check"), ("up", "--simulate", "v100x4", "--config")):
+    recorded = ("rules", "test", "--recording", str(tmp_path / "any.parquet"), "--config")
+    asked = [("rules", name, "--config") for name in ("list", "test", "check", "diff")]
+    for words in (*asked, recorded, ("config", "check"), ("up", "--simulate", "v100x4", "--config")):
         status, out, err = run(*words, str(file))
         assert (status, out, err.removeprefix("railwatch: ")) == (2, "", line), words
-    assert run("rules", "check", str(policy))[0] != 2, "without a configuration nobody knows"
+    assert run("rules", "test", str(policy), "--config", str(file))[2] == line
+    for name in ("list", "test", "check"):
+        assert run("rules", name, str(policy))[0] != 2, "without a configuration nobody knows"
+
+
+def test_the_cases_of_the_policies_that_a_configuration_puts_in_force_are_run(run: Run, layered: str) -> None:
+    status, out, _ = run("test", "--config", layered, "--json")
+    assert status == 0
+    rows = objects(out)
+    assert [row["case"] for row in rows if row["policy"] == "supply-sag-clock-cap"] == ["tells", "silent"]
+    assert "gpu-lost-notify" in {row["policy"] for row in rows}, "the built-in ones that nobody replaces"
 
 
 def test_a_folder_of_policies_that_is_not_here_is_a_warning(
@@ -135,6 +147,49 @@ def test_a_folder_of_policies_that_is_not_here_is_a_warning(
     status, out, err = command_line(monkeypatch, capsys)("config", "check", str(file))
     assert (status, out) == (0, f"{file}: 1 warning\n")
     assert err.startswith(f"{file}:2: rules.node_dirs: warning: {tmp_path}/none: No such file or directory")
+
+
+FLEET = """\
+id: mine
+status: experimental
+why: it sags
+source: my own
+when: incident.cause == 'input_sag'
+then: {action: clock_cap, target: nodes_under, clock: 0.7}
+cases:
+  - {name: acts, incident: {cause: input_sag}, nodes: 40, racks: 4, expect: 4}
+  - {name: does not, incident: {cause: airflow}, expect: 0}
+"""
+
+
+def test_the_policies_of_the_fleet_are_checked_with_the_configuration_and_those_of_the_node(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file, node, fleet = tmp_path / "railwatch.yaml", tmp_path / "node", tmp_path / "fleet"
+    run = command_line(monkeypatch, capsys)
+    for folder in (node, fleet):
+        folder.mkdir()
+    file.write_text(f"rules: {{dirs: [{node}]}}\nfleet:\n  act:\n    dirs: [{fleet}, {tmp_path}/none]\n")
+    (node / "mine.yaml").write_text(TELL.replace("status: experimental", "status: new"))
+    (fleet / "a.yaml").write_text(FLEET.replace("clock: 0.7", "clock: 1.0"))
+    (fleet / "b.yaml").write_text(FLEET.replace("expect: 4", "expect: 40"))
+    (fleet / "c.yaml").write_text(FLEET.replace("then:", "after: nobody\nthen:"))
+    status, out, err = run("config", "check", str(file))
+    assert (status, out) == (2, "")
+    assert [line.split(":")[:3] for line in err.splitlines()] == [
+        [f"{node}/mine.yaml", "2", " status"],
+        [f"{fleet}/a.yaml", "6", " then.clock"],
+        [f"{fleet}/b.yaml", "8", " cases[0]"],
+        [f"{fleet}/c.yaml", "6", " after"],
+    ]
+    for folder in (node, fleet):
+        for bad in folder.iterdir():
+            bad.unlink()
+    (fleet / "mine.yaml").write_text(FLEET)
+    (node / "mine.yaml").write_text(TELL)
+    status, out, err = run("config", "check", str(file))
+    assert (status, out) == (0, f"{file}: 1 warning\n")
+    assert err.startswith(f"{file}:4: fleet.act.dirs: warning: {tmp_path}/none: No such file or directory")
 
 
 def test_a_policy_is_shown_with_the_file_and_every_layer_below(run: Run, layered: str, tmp_path: Path) -> None:

@@ -5,21 +5,25 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent.guard.foresight import reflex_id
 from railwatch import run as run_module
 from railwatch.config.models import Config
 from railwatch.config.sources import SourceUse
 from railwatch.probe import ProbeAnswer, has_driver, probe_nvml
 from railwatch.run import NodeRun, Wanted, choose_source
-from railwatch.session import DriverKind, Session, run_dir_of
-from telemetry.clock import SystemClock
+from railwatch.session import JOURNALS, DriverKind, Session, run_dir_of
+from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import EnvironmentLacksError
+from telemetry.records import Action, ActionState, Mode
 from tests.railwatch.a_run import a_session
 
 WANTED = Wanted(plant_node="v100x4", scenario="psu-sag")
+NS_PER_H = 3600 * NS_PER_S
 
 
 def config(data_dir: Path, *, port: int = 0) -> Config:
@@ -170,3 +174,20 @@ def test_a_terminal_that_is_gone_does_not_keep_the_run_from_stopping(tmp_path: P
         process.kill()
         process.wait()
         process.stderr.close()
+
+
+def test_an_act_waits_for_its_decision_to_be_told_and_that_of_a_reflex_has_none(tmp_path: Path) -> None:
+    session, clock = a_session(tmp_path), SystemClock()
+    run = NodeRun(session.config, WANTED, clock)
+    run._journals = {name: session.journal_reader(name) for name in JOURNALS}
+    writer = session.journal_writer("actuator")
+    own = Action(
+        id="a-1", time_ns=clock.utc_ns() + NS_PER_H, decision_id="d-1", incident_id="i-1", knob="application_clock",
+        entity_id="gpu:0", unit="MHz", found=1530.0, wanted=1057.0, read_back=1057.0, state=ActionState.APPLIED,
+        mode=Mode.ENFORCE, lease_until_ns=None, owner="railwatch", reason="the rail sags",
+    )  # fmt: skip
+    reflex = replace(own, id="a-2", incident_id=reflex_id("supply:psu0", 1), decision_id="sag:reflex:supply:psu0:1")
+    writer.append(own)
+    writer.append(reflex)
+    assert [record.id for record in run.records()] == ["a-2"]
+    writer.close()

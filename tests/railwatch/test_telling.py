@@ -7,16 +7,17 @@ import pytest
 
 from agent.guard.foresight import reflex_id
 from railwatch.cli import output
-from railwatch.cli.output import describe
+from railwatch.cli.output import describe, told_json
 from railwatch.cli.up import _approval_line, _Teller, _told_what_takes_long
 from railwatch.config.models import Config
 from railwatch.run import STOP_ORDER, STOPPING, NodeRun, Wanted
 from telemetry.clock import SystemClock
-from telemetry.records import Action, ActionState, Decision, IncidentState, Mode, Verdict
+from telemetry.records import Action, ActionState, Decision, IncidentState, Mode, Verdict, to_json
 from tests.rules.scenes import incident
 
+FORESEEN = reflex_id("supply:psu0", 1)
 APPLIED = Action(
-    id="a-1", time_ns=1, decision_id="d-1", incident_id=reflex_id("supply:psu0", 1), knob="application_clock",
+    id="a-1", time_ns=1, decision_id=f"sag:{FORESEEN}", incident_id=FORESEEN, knob="application_clock",
     entity_id="gpu:0", unit="MHz", found=1530.0, wanted=1057.0, read_back=1057.0, state=ActionState.APPLIED,
     mode=Mode.ENFORCE, lease_until_ns=None, owner="railwatch", reason="foreseen",
 )  # fmt: skip
@@ -28,12 +29,17 @@ NOTIFY = Decision(
 
 def test_a_reflex_says_that_it_is_one_and_who_holds_the_clock_after_it() -> None:
     assert reflex_id("", 0).removesuffix(":0") == output.REFLEX
-    assert describe(APPLIED).endswith("found 1530 MHz (reflex, until the rules have decided)")
+    assert describe(APPLIED).endswith("found 1530 MHz (reflex ahead of sag)")
     released = replace(APPLIED, state=ActionState.RELEASED)
-    assert describe(released).endswith("application_clock: the rules' own cap stands")
-    assert describe(replace(released, read_back=1530.0)).endswith("back to 1530 MHz"), "no cap followed"
+    assert describe(released).endswith("application_clock: the rules' own cap stands (reflex ahead of sag)")
+    assert describe(replace(released, read_back=1530.0)).endswith("back to 1530 MHz (reflex ahead of sag)"), "no cap"
+    assert describe(replace(APPLIED, state=ActionState.REFUSED)).endswith("1057 MHz: foreseen (reflex ahead of sag)")
     assert describe(replace(released, incident_id="i-1")).endswith("back to 1057 MHz")
-    assert "reflex" not in describe(replace(APPLIED, incident_id="i-1"))
+    own = replace(APPLIED, incident_id="i-1")
+    assert "reflex" not in describe(own)
+    assert told_json(APPLIED, simulated=True)["ahead_of"] == "sag"
+    assert told_json(own, simulated=True) == to_json(own, simulated=True)
+    assert told_json(NOTIFY, simulated=None) == to_json(NOTIFY)
 
 
 def test_a_decision_names_what_is_no_cap_and_is_cut_at_the_end_of_a_part() -> None:

@@ -12,6 +12,9 @@ let announced = null; // ids told to screen readers; null until the first drawin
 const nameOf = (id) => state.entities.find((entity) => entity.id === id)?.name ?? id ?? "the node";
 const inForce = (action) => state.words.in_force.includes(action.state);
 const titleOf = (incident) => state.words.causes[incident.cause]?.[0] ?? humanised(incident.cause);
+// The act of a reflex has no incident yet: its decision is named by the policy that it went ahead of.
+const aheadOf = (action) =>
+  action.incident_id.startsWith("reflex:") ? action.decision_id.slice(0, -action.incident_id.length - 1) : null;
 const knobOf = (action) => state.words.knobs[action.knob] ?? humanised(action.knob);
 
 const stateOf = (incident) => (incident.held ? state.words.held : (state.words.incident_states[incident.state] ?? incident.state));
@@ -240,7 +243,9 @@ function actionCard(actions) {
         ? ["lease ", element("span", { class: "lease", "data-until-ms": nsToMs(Math.min(...leases)) })]
         : "no lease",
       ` · ${first.mode} · by ${first.owner} · `,
-      element("a", { href: `#incident-${first.incident_id}` }, "incident"),
+      aheadOf(first)
+        ? `reflex ahead of ${aheadOf(first)}`
+        : element("a", { href: `#incident-${first.incident_id}` }, "incident"),
     ),
   );
 }
@@ -294,7 +299,7 @@ function logList() {
       set[0].time_ns,
       "info",
       "Action",
-      `${knobOf(set[0])} ${state.words.action_states[set[0].state]} on ${span(set.map((action) => nameOf(action.entity_id)).sort())}: ${settingOf(set[0].found, set[0].unit)} → ${settingOf(set[0].wanted, set[0].unit)}`,
+      `${knobOf(set[0])} ${state.words.action_states[set[0].state]} on ${span(set.map((action) => nameOf(action.entity_id)).sort())}: ${settingOf(set[0].found, set[0].unit)} → ${settingOf(set[0].wanted, set[0].unit)}${aheadOf(set[0]) ? ` (reflex ahead of ${aheadOf(set[0])})` : ""}`,
     ]),
     ...outcomes.map((outcome) => [outcome.time_ns, "info", "Outcome", outcome.summary]),
   ];

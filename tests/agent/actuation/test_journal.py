@@ -152,3 +152,23 @@ def test_a_journal_full_of_bars_is_not_rewritten_at_every_turn(tmp_path: Path, m
     rig.actuator.tick()
     assert not rewritten
     assert len(list(rig.journal.barred)) == BARRED_MAX
+
+
+def test_words_of_people_that_find_no_room_are_counted_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[int] = []
+    bars = [Bar(kind=KnobKind.CLOCK, uuid=UUID, incident_id=f"i-{n}", reason="by hand") for n in range(BARRED_MAX + 2)]
+    journal = HoldJournal(tmp_path, run_id="1", note_bars=told.append)
+    journal.append((), bars[:BARRED_MAX])
+    journal.append((), bars[:1])
+    assert (journal.barred.dropped, told, caplog.records) == (0, [], []), "said again of the same one, it takes no room"
+    journal.append((), bars[BARRED_MAX:])
+    assert (journal.barred.dropped, told) == (2, [1, 2])
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f"more than {BARRED_MAX}" in caplog.text
+    assert [journal.barred.reason(KnobKind.CLOCK, UUID, f"i-{n}") for n in (0, 1, 2)] == [None, None, "by hand"]
+    journal.close()
+    again = HoldJournal(tmp_path, run_id="2", note_bars=told.append)
+    assert (again.barred.dropped, len(list(again.barred)), told) == (0, BARRED_MAX, [1, 2]), "counted once"
+    again.close()

@@ -17,6 +17,7 @@ from agent.guard.reflex import (
     READY_FOR_S,
     WRONG_MAX,
 )
+from railwatch.cli.output import ahead_of
 from rules.engine import Engine
 from telemetry.records import ActionState, Mode
 from tests.agent.guard.box import GPUS, SUPPLIES, WEAK_OHM, make_pipeline
@@ -79,7 +80,9 @@ def test_while_the_rails_are_healthy_an_answer_is_ready_for_each_supply(rig: Rig
 def test_the_row_that_falls_below_the_limit_caps_every_gpu_before_the_guard_has_seen_it(rig: Rig) -> None:
     fire(rig)
     assert {action.entity_id for action in rig.journal()} == {gpu.id for gpu in GPUS}
-    assert all(is_reflex(action.incident_id) and "reflex" in action.reason for action in rig.journal())
+    assert all(is_reflex(action.incident_id) for action in rig.journal())
+    assert all(action.reason.startswith("reflex of supply-sag-clock-cap for ") for action in rig.journal())
+    assert {ahead_of(action) for action in rig.journal()} == {"supply-sag-clock-cap"}
     assert rig.pipeline.incidents == ()
 
 
@@ -92,6 +95,8 @@ def test_it_goes_once_the_rules_own_cap_stands_and_a_cap_holds_all_the_while(rig
     assert {action.incident_id for action in rig.client.in_force()} == {claim.incident_id}
     assert rig.reflex is not None
     assert (rig.reflex.fired, rig.reflex.unconfirmed) == (1, 0)
+    gone = [one for one in rig.journal() if is_reflex(one.incident_id) and one.state is ActionState.RELEASED]
+    assert {one.reason.partition(" for ")[0] for one in gone} == {"reflex of supply-sag-clock-cap"}
     assert all(clock is not None and clock < 1530.0 for _, clock in rig.knob.writes)
     assert rig.guard.failures == 0
 

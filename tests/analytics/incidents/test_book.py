@@ -53,6 +53,25 @@ def test_a_joint_that_ages_is_held_down_by_the_cap_that_came_before_any_sag() ->
     assert "it was over before an action came into force" in late.summary
 
 
+def test_an_open_incident_says_what_is_still_wrong_and_what_is_over_stays_in_its_evidence() -> None:
+    told = Told()
+    joint = finding(Cause.JOINT_AGEING, SAG.entity_id)
+    (opened,) = told.step(SAG, joint)
+    assert opened.summary == SAG.summary, "what is seen goes before the fault behind it"
+    back = replace(cleared(SAG, at_s=20), summary="12 V at psu0 is back")
+    (still,) = told.step(back, at_s=20)
+    assert (still.state, still.cause, still.summary) == (IncidentState.OPEN, Cause.SUPPLY_SAG, joint.summary)
+    assert back in still.findings
+    (again,) = told.step(replace(SAG, time_ns=at(30)), at_s=30)
+    assert again.summary == SAG.summary
+    told.book.note_claim(opened.id, in_force=True, now_ns=at(31))
+    (held,) = told.step(replace(back, time_ns=at(40)), at_s=40)
+    assert (held.state, held.summary) == (IncidentState.MITIGATED, f"{joint.summary}; held down by an action")
+    told.book.note_claim(opened.id, in_force=False, now_ns=at(50))
+    (over,) = told.step(cleared(joint, at_s=60), at_s=60)
+    assert over.summary == back.summary
+
+
 def test_what_was_over_before_an_action_is_not_held_down_by_it_until_it_comes_back_under_it() -> None:
     told = Told()
     (opened,) = told.step(SAG)

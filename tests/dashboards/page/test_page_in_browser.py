@@ -9,10 +9,11 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+from agent.guard.foresight import reflex_id
 from dashboards.page.app import create_app, echarts_dir
 from dashboards.page.server import PageServer, bind
 from telemetry.clock import NS_PER_S, SystemClock
-from telemetry.records import Mode
+from telemetry.records import ActionState, Mode
 from tests.browser import chromium, look
 from tests.dashboards.fakes import QUIET, FakeSource, Story, xid_event
 
@@ -135,6 +136,18 @@ def test_the_badge_credits_no_action_with_what_was_over_before_it(browser: WebDr
         open_page(browser, url)
         see(browser, "#incidents .badge", "quiet, an action is in force")
         assert "held down" not in text(browser, "#incidents")
+
+
+def test_the_act_of_a_reflex_names_the_policy_that_it_went_ahead_of(browser: WebDriver) -> None:
+    source = node(up_s=300)
+    (cap, *_) = source.records().actions
+    name = reflex_id("supply:psu0", cap.time_ns)
+    acted = replace(cap, id="a-reflex", incident_id=name, decision_id=f"sag-cap:{name}", state=ActionState.APPLIED)
+    source.extra_actions.append(acted)
+    with page_of(source, echarts=echarts_dir()) as url:
+        open_page(browser, url)
+        see(browser, "#actions .action", "reflex ahead of sag-cap")
+        see(browser, "#log", "(reflex ahead of sag-cap)")
 
 
 def test_values_turn_unknown_when_the_sampler_dies_and_come_back(browser: WebDriver) -> None:
