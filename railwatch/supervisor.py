@@ -214,11 +214,13 @@ def _listen(process: subprocess.Popen[bytes], said: queue.Queue[bytes], left: th
     """
     if process.stdout is None:
         return
-    with process.stdout as output:
-        said.put(output.readline())
-        while output.read(4096):
-            pass
-    left.set()
+    try:
+        with process.stdout as output:
+            said.put(output.readline())
+            while output.read(4096):
+                pass
+    finally:
+        left.set()
 
 
 def _facts(child: _Child, line: bytes, *, within_s: float) -> dict[str, Any]:

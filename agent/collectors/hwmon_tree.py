@@ -65,6 +65,7 @@ def survey_rails(sysfs_root: Path) -> Survey:
     One that is labelled and cannot be read now is a rail that may come back.
     """
     found: dict[str, Rail] = {}
+    keys: set[str] = set()
     odd: list[str] = []
     for device in hwmon_devices(sysfs_root):
         chip = chip_of(device)
@@ -75,12 +76,13 @@ def survey_rails(sysfs_root: Path) -> Survey:
             if not _is_rail(channel, current):
                 continue
             key = rail_key(channel.label, chip, place_of(device))
+            if key in keys:
+                key = f"{key}-{place_of(device)}-{channel.number}"
+            keys.add(key)  # also of one that is off now, lest the next one is taken for it
             reading_mv = whole_number_of(channel.path)
             if reading_mv is not None and not _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]:
                 odd.append(f"{key} reads {reading_mv / 1000:g} V")
                 continue
-            if key in found:
-                key = f"{key}-{place_of(device)}-{channel.number}"
             found[key] = rail_of(key, chip, channel, current)
     return Survey(rails=tuple(found[key] for key in sorted(found)), not_plausible=tuple(odd))
 

@@ -44,7 +44,7 @@ def test_on_a_full_disk_the_old_one_stays_and_no_descriptor_is_left(
         with pytest.raises(OSError, match="No space left"):
             open_replaced(path, NEW)
     assert path.read_bytes() == OLD
-    assert descriptors() == open_before
+    assert descriptors() <= open_before
 
 
 def test_what_is_written_goes_to_the_file_that_stands_also_where_its_folder_cannot_be_forced(

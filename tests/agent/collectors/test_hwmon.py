@@ -150,6 +150,8 @@ def test_two_chips_with_one_label_get_two_keys_that_do_not_depend_on_hwmon_numbe
         (tmp_path / "devices" / place).mkdir(parents=True)
         (tmp_path / device / "device").symlink_to(tmp_path / "devices" / place)
     assert _keys(tmp_path) == ["ina228", "ina228-1-0041-0"]
+    write(tmp_path, {"class/hwmon/hwmon5/in0_input": "0"})
+    assert _keys(tmp_path) == ["ina228-1-0041-0"], "one that is off leaves the other its name"
 
 
 @pytest.mark.parametrize("reading_mv", ["9400", "0", "1012", "14100"])
