@@ -11,7 +11,7 @@ from rules.document import PolicyDocument
 from rules.forbidden import Forbidden, forbidden_reach, forbidden_words
 from rules.places import scalar_place
 from rules.policy import Policy
-from rules.policy_files import SUFFIXES, files_in, policy_problem, read_policy, taken_problem
+from rules.policy_files import SUFFIXES, files_in, is_folder, policy_problem, read_policy, taken_problem
 from telemetry.documents import Lines, check_document, in_line_order
 from telemetry.errors import ConfigError, Problem
 
@@ -80,7 +80,7 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
     files: list[Path] = []
     for path in paths:
         try:
-            found = files_in(path) if path.is_dir() else (path,)
+            found = files_in(path) if is_folder(path) else (path,)
         except ConfigError as err:
             problems.extend(err.problems)
             continue

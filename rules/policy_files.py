@@ -11,6 +11,14 @@ SIZE_MAX_BYTES = 256 * 1024
 SUFFIXES = (".yaml", ".yml")
 
 
+def is_folder(path: Path) -> bool:
+    """Say whether it is a folder; what nobody may look at is told of where it is read."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def files_in(folder: Path) -> tuple[Path, ...]:
     """Give the policies of a folder, by name; ConfigError where it cannot be read."""
     try:

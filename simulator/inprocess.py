@@ -43,7 +43,7 @@ class PlantDriver:
         self._next_event = int(self._state.record["event_count"])
         self._gpus = tuple(self._identity(index) for index in range(self._state.gpu_count))
         self._index = {gpu.uuid: gpu.index for gpu in self._gpus}
-        self.pipes = PlantPipes(self._state, self._faults, self._gpus)
+        self.pipes = PlantPipes(self._state, self._faults, self._gpus, clock)
         # Applications clocks may be opened to everybody; power limits never.
         self.clock_knob = PlantClockKnob(self._state, self._present, self._may_set_clocks)
         self.power_knob = PlantPowerKnob(self._state, self._present, self._may_write)

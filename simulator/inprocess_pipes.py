@@ -5,6 +5,7 @@ import numpy as np
 from simulator.driver.injected import InjectedFaults
 from simulator.driver.layout import FEATURE_GPM, PIPES
 from simulator.driver.state import StateArray, StateFile
+from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.errors import TransientError
 from telemetry.frames import FloatArray
@@ -13,7 +14,7 @@ from telemetry.signals import Source, signals_of
 
 SIGNALS = tuple(signal.name for signal in signals_of(EntityKind.GPU, source=Source.GPM))
 # nvml.h, nvmlGpmMetricsGet: samples must be more than 100 ms apart.
-SHORTEST_WINDOW_US = 100_000
+SHORTEST_WINDOW_S = 0.1
 _CALLS = ("nvmlGpmSampleGet", "nvmlGpmMetricsGet")  # each once a GPU and read, as the agent makes them
 _NAMES = {"occupancy": "sm_occupancy_ratio", "integer": "int_active_ratio", "tensor": "tensor_active_ratio"}
 _NAMES |= {pipe: f"tensor_{pipe}_ratio" for pipe in ("dfma", "hmma", "dmma", "imma")}
@@ -31,28 +32,36 @@ class PlantPipes:
 
     is_refused = False
 
-    def __init__(self, state: StateFile, faults: InjectedFaults, gpus: tuple[GpuIdentity, ...]) -> None:
+    def __init__(self, state: StateFile, faults: InjectedFaults, gpus: tuple[GpuIdentity, ...], clock: Clock) -> None:
         self._state = state
         self._faults = faults
+        self._clock = clock
         fixed = state.record["fixed"]
         self.gpus = tuple(gpu for gpu in gpus if int(fixed[gpu.index]["features"]) & FEATURE_GPM)
         self._rows = np.array([gpu.index for gpu in self.gpus], dtype=np.int64)
         self._before: StateArray | None = None
         self._before_us = 0
+        self._taken_s = 0.0
         self._generation = 0
         self._values = np.full((len(self.gpus), len(SIGNALS)), np.nan)
 
     def read(self, values: FloatArray) -> None:
-        """Fill ``(n_gpus, n_signals)``, NaN at the first read and for a lost GPU; within 100 ms the same again."""
+        """Fill ``(n_gpus, n_signals)``; within 100 ms of the reader's time the same again.
+
+        NaN at the first read, for a lost GPU, and where the plant stood still since the last read.
+        """
         self._follow_driver()
-        readings, now_us = self._state.readings()
-        passed_us = now_us - self._before_us
-        if self._before is None or passed_us >= SHORTEST_WINDOW_US or passed_us < 0:
+        now_s = self._clock.monotonic_s()
+        if self._before is None or now_s - self._taken_s >= SHORTEST_WINDOW_S:
+            readings, now_us = self._state.readings()
             now = readings[self._rows]
             now["lost"] |= self._unanswered()
+            passed_us = now_us - self._before_us
             if self._before is not None and passed_us > 0:
                 self._values = self._between(self._before, now, passed_us / 1e6)
-            self._before, self._before_us = now, now_us
+            else:
+                self._values = np.full_like(self._values, np.nan)
+            self._before, self._before_us, self._taken_s = now, now_us, now_s
         values[:] = self._values
 
     def close(self) -> None:
@@ -65,7 +74,6 @@ class PlantPipes:
         generation = int(self._state.record["driver_generation"])
         if generation != self._generation:
             self._generation, self._before = generation, None
-            self._values = np.full_like(self._values, np.nan)
 
     def _unanswered(self) -> StateArray:
         """Give 1 for each GPU whose calls an injected fault fails now."""
@@ -89,5 +97,7 @@ class PlantPipes:
         }
         columns |= {_NAMES[pipe]: share for pipe, share in zip(PIPES, (rate("pipe_ns") / 1e9).T, strict=True)}
         values = np.stack([columns[name] for name in SIGNALS], axis=1)
-        values[(before["lost"] != 0) | (now["lost"] != 0)] = np.nan
+        # A new driver is told before the plant publishes its counts: what fell was counted by the one before.
+        fell = (values < 0.0).any(axis=1)
+        values[(before["lost"] != 0) | (now["lost"] != 0) | fell] = np.nan
         return values

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from analytics.detectors.limits import RailSagLimits
-from telemetry.records import Cause, Evidence, Finding, FindingStatus, Incident, IncidentState, Severity
+from telemetry.records import Action, Cause, Evidence, Finding, FindingStatus, Incident, IncidentState, Severity
 
 # Claims made ahead of the rules stand under names of their own, so that they are told from incidents everywhere.
 REFLEX = "reflex:"
@@ -15,6 +15,11 @@ _BELOW_V = 0.005
 def is_reflex(incident_id: str) -> bool:
     """Say whether an incident id is the name of a reflex."""
     return incident_id.startswith(REFLEX)
+
+
+def ahead_of(action: Action) -> str | None:
+    """Give the policy that an action went ahead of, None for one that the rules had decided."""
+    return action.decision_id.removesuffix(f":{action.incident_id}") if is_reflex(action.incident_id) else None
 
 
 def reflex_id(supply_id: str, now_ns: int) -> str:

@@ -181,8 +181,8 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
         quiet_since_ns = None
     elif quiet_since_ns is None:
         quiet_since_ns = now_ns
-    # What was over before an action is told with that; else it is no title while something is still wrong.
-    told = lead if state is IncidentState.MITIGATED and late else case.still_wrong
+    # An action holds down what was seen, which the lead tells; the fault behind it stands and is in the evidence.
+    told = case.still_wrong if state is IncidentState.OPEN else lead
     affected = tuple(sorted({own.entity_id for own in before.findings}))
     stake_gpu_hours = at_stake_gpu_hours(
         n_gpus=_gpus_at_stake(before.entity_id, probability, kinship),

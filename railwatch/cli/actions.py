@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from agent.actuation.client import ActuatorClient
+from agent.guard.foresight import ahead_of
 from railwatch.cli import approvals
 from railwatch.cli.action_story import ActionStory, stories_of
 from railwatch.cli.baselines import Who, whoever
-from railwatch.cli.output import ahead_of, describe, print_json, told_json
+from railwatch.cli.output import describe, print_json, told_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, open_records
 from railwatch.cli.reach import actuator_of, is_over, privileged_in
 from railwatch.left_behind import left_in, state_dir_of, take_back

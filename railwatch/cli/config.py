@@ -92,7 +92,7 @@ def _folders_not_here(config: Config, file: Path, lines: Lines) -> Iterator[Prob
     """Give every folder of policies that this machine has not."""
     for key, folders in _FOLDERS.items():
         for folder in folders(config):
-            if not folder.exists():
+            if _is_missing(folder):
                 found, expected = f"warning: {folder}: No such file or directory", "a readable folder of policies"
                 yield Problem(where=str(file), line=lines.get(key), key=".".join(key), found=found, expected=expected)
 
@@ -110,7 +110,18 @@ def _with_folders_here(config: Config) -> Config:
 
 
 def _here(folders: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(folder for folder in folders if folder.exists())
+    return tuple(folder for folder in folders if not _is_missing(folder))
+
+
+def _is_missing(folder: Path) -> bool:
+    """Say whether there is nothing; what is there and cannot be read is for the reader of the policies to refuse."""
+    try:
+        folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _check_group(config: Config, file: Path, lines: Lines) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from agent.guard.foresight import ahead_of
 from telemetry.errors import Problem
 from telemetry.records import (
     Action,
@@ -36,8 +37,6 @@ _LINE_CHARACTERS = 60
 _PART_ENDS = re.compile(r"[,;:] | \(")
 # Decisions that say what is to be set; the others are named.
 _CAPS = ("clock_", "power_cap", "power_relax", "power_release", "fan")
-# The beginning of an incident id that agent.guard.foresight gives; a test holds the two together.
-REFLEX = "reflex:"
 SEVERITY_STYLE = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red"}
 
 
@@ -137,13 +136,6 @@ def told_json(record: Record, *, simulated: bool | None) -> dict[str, Any]:
     policy = ahead_of(record) if isinstance(record, Action) else None
     fields = to_json(record, simulated=simulated)
     return fields if policy is None else {**fields, "ahead_of": policy}
-
-
-def ahead_of(action: Action) -> str | None:
-    """Give the policy that an action went ahead of, None for one that the rules had decided."""
-    if not action.incident_id.startswith(REFLEX):
-        return None
-    return action.decision_id.removesuffix(f":{action.incident_id}")
 
 
 def _described_action(action: Action) -> str:

@@ -116,7 +116,8 @@ class StartOfJob:
     """One start of a job, with railwatch holding a voltage (None: the policies' own) or without it.
 
     Where it is `told`, the node's owner said in its configuration that a path like this may be weak. With `again` it
-    ends, the node rests, and the next job starts: on a node that railwatch knows by then.
+    ends, the node rests, and the next job starts: on a node that railwatch knows by then. Without `hold_v` only a loss
+    counts, and the start ends with it.
     """
 
     plan: StoryPlan
@@ -142,7 +143,10 @@ class Started:
 
 
 def start_job(start: StartOfJob) -> Started:
-    """Simulate it to the millisecond, a quarter of a second for each; where only a loss is asked for, up to that."""
+    """Simulate it to the millisecond: about a quarter of a second of one core per simulated second.
+
+    Without `hold_v` only a loss counts, and the start ends with it.
+    """
     order = order_of(start)
     settings = settings_holding(start.hold_v, told=start.told)
     witness, last = Witness(settings.limits.rail_sag.minimum_v), _Last(start.plan.start)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from simulator.driver.layout import PIPES
 from simulator.files.node import NodeFile
 from simulator.plant.clocks import REASON_HW_THERMAL, REASON_POWER_BRAKE, REASON_POWER_CAP, REASON_SW_THERMAL
 from simulator.plant.state import GpuState
@@ -35,6 +36,7 @@ class Accounts:
         self._link_bytes_s = 0.0 if node.fabric == "none" else NVLINK_SHARE * gpu.nvlink_mib_s * MIB
         self._busy = np.zeros(node.gpu_count)
         self._level = np.zeros(node.gpu_count)
+        self._pipes = np.zeros((node.gpu_count, len(PIPES)))
         self._blocks = 0
         self._held: tuple[float, bytes] | None = None
 
@@ -80,14 +82,16 @@ class Accounts:
     def _use(self, gpus: GpuState, level: FloatArray, mean_level: FloatArray, pipes: FloatArray) -> None:
         self._busy += np.count_nonzero(level > BUSY_LEVEL, axis=0) / len(level)
         self._level += mean_level
+        self._pipes += np.outer(mean_level, pipes)
         self._blocks += 1
         if self._blocks < UTIL_BLOCKS:
             return
         gpus.util_ratio = np.where(gpus.present, self._busy / UTIL_BLOCKS, gpus.util_ratio)
         gpus.mem_util_ratio = np.where(gpus.present, MEMORY_BUSY * self._level / UTIL_BLOCKS, gpus.mem_util_ratio)
-        load = np.where(self._busy > 0.0, self._level / UTIL_BLOCKS, 0.0)  # where no kernel ran no pipe did
-        gpus.pipe_ratio = np.where(gpus.present[:, None], np.outer(load, pipes), gpus.pipe_ratio)
+        worked = np.where(self._busy[:, None] > 0.0, self._pipes / UTIL_BLOCKS, 0.0)  # where no kernel ran no pipe did
+        gpus.pipe_ratio = np.where(gpus.present[:, None], worked, gpus.pipe_ratio)
         self._busy[:] = self._level[:] = 0.0
+        self._pipes[:] = 0.0
         self._blocks = 0
 
     def _hold(self, gpus: GpuState, memory_share: float) -> None:

@@ -33,7 +33,8 @@ SHARES = MappingProxyType(
         JobPrecision.INT8: _shares(occupancy=0.25, integer=0.15, imma=0.3, fp32=0.1),
     }
 )
-# own choice: who spins for a sibling that never comes looks at memory and calculates nothing, on a few blocks.
+# own choice: who spins for a sibling that never comes looks at memory on a few blocks: its integer pipe turns a little,
+# and every other one stands still.
 SPINNING = _shares(occupancy=0.05, integer=0.1)
 
 

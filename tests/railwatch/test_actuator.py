@@ -76,20 +76,21 @@ def test_what_the_actuator_forgets_of_peoples_words_is_written_down_for_the_serv
         kwargs={"settings": ActuatorSettings(), "run_id": "1", "stop": stop, "ready": ready.set, "note": own.keep},
     )
     thread.start()
-    assert ready.wait(60.0)
     client = ActuatorClient(tmp_path / "a.sock", timeout_s=LIMIT_S)
     try:
+        assert ready.wait(LIMIT_S)
         for incident_id in ("i-1", "i-2", "i-3"):
             client.apply(cap(incident=incident_id))
             client.release_incident(incident_id, reason="by hand", bar=True)
         wait_for(lambda: said_in(tmp_path / "own.json").get("bars_dropped") == 2)
+        told = set(ACTUATOR_COUNTS.values())
+        wait_for(lambda: told <= set(said_in(tmp_path / "own.json")), "all that the service tells")
         Follower(client, JournalWriter(tmp_path / "j.jsonl"), status_path=copied).step()
     finally:
         client.close()
         stop.set()
         thread.join(60.0)
-    for path in (tmp_path / "own.json", copied):
-        assert set(ACTUATOR_COUNTS.values()) <= set(said_in(path)), "both say all that the service tells"
+    assert told <= set(said_in(copied)), "both say all that the service tells"
     assert said_in(copied)["bars_dropped"] == 2
 
 

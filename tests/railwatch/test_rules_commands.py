@@ -1,5 +1,7 @@
 """``railwatch rules``: layers, differences, explanations, checks, and policies tried on what was recorded."""
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -147,6 +149,28 @@ def test_a_folder_of_policies_that_is_not_here_is_a_warning(
     status, out, err = command_line(monkeypatch, capsys)("config", "check", str(file))
     assert (status, out) == (0, f"{file}: 1 warning\n")
     assert err.startswith(f"{file}:2: rules.node_dirs: warning: {tmp_path}/none: No such file or directory")
+
+
+@pytest.mark.parametrize("keys", ["rules:\n  node_dirs:", "fleet:\n  act:\n    dirs:"])
+def test_a_folder_of_policies_that_nobody_may_look_at_is_refused_and_not_taken_for_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, keys: str
+) -> None:
+    file, barred, real_stat = tmp_path / "railwatch.yaml", tmp_path / "barred" / "site", Path.stat
+    file.write_text(f"{keys} [{barred}]\n")
+
+    def stat(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.is_relative_to(barred):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real_stat(path, follow_symlinks=follow_symlinks)
+
+    barred.mkdir(parents=True)
+    (barred / "own.yaml").write_text(TELL)
+    monkeypatch.setattr(Path, "stat", stat)
+    status, out, err = command_line(monkeypatch, capsys)("config", "check", str(file))
+    assert (status, out) == (2, "")
+    assert err.startswith(f"{barred}: (")
+    assert ": Permission denied; expected a readable " in err
+    assert err.count("\n") == 1
 
 
 FLEET = """\

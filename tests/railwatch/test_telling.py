@@ -6,7 +6,6 @@ from threading import Event
 import pytest
 
 from agent.guard.foresight import reflex_id
-from railwatch.cli import output
 from railwatch.cli.output import describe, told_json
 from railwatch.cli.up import _approval_line, _Teller, _told_what_takes_long
 from railwatch.config.models import Config
@@ -28,7 +27,6 @@ NOTIFY = Decision(
 
 
 def test_a_reflex_says_that_it_is_one_and_who_holds_the_clock_after_it() -> None:
-    assert reflex_id("", 0).removesuffix(":0") == output.REFLEX
     assert describe(APPLIED).endswith("found 1530 MHz (reflex ahead of sag)")
     released = replace(APPLIED, state=ActionState.RELEASED)
     assert describe(released).endswith("application_clock: the rules' own cap stands (reflex ahead of sag)")

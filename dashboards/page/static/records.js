@@ -12,9 +12,10 @@ let announced = null; // ids told to screen readers; null until the first drawin
 const nameOf = (id) => state.entities.find((entity) => entity.id === id)?.name ?? id ?? "the node";
 const inForce = (action) => state.words.in_force.includes(action.state);
 const titleOf = (incident) => state.words.causes[incident.cause]?.[0] ?? humanised(incident.cause);
-// The act of a reflex has no incident yet: its decision is named by the policy that it went ahead of.
-const aheadOf = (action) =>
-  action.incident_id.startsWith("reflex:") ? action.decision_id.slice(0, -action.incident_id.length - 1) : null;
+// The act of a reflex has no incident yet: its decision is named by the policy that it went ahead of. As
+// agent.guard.foresight has it, which the page may not ask: a decision of another form is told as it stands.
+const aheadOf = ({ incident_id: incident, decision_id: decision }) =>
+  !incident.startsWith("reflex:") ? null : decision.endsWith(`:${incident}`) ? decision.slice(0, -incident.length - 1) : decision;
 const knobOf = (action) => state.words.knobs[action.knob] ?? humanised(action.knob);
 
 const stateOf = (incident) => (incident.held ? state.words.held : (state.words.incident_states[incident.state] ?? incident.state));

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.guard.foresight import REFLEX, is_reflex
+from agent.guard.foresight import REFLEX, ahead_of, is_reflex
 from agent.guard.reflex import (
     AFTER_WRONG_S,
     CONFIRM_WITHIN_S,
@@ -17,7 +17,6 @@ from agent.guard.reflex import (
     READY_FOR_S,
     WRONG_MAX,
 )
-from railwatch.cli.output import ahead_of
 from rules.engine import Engine
 from telemetry.records import ActionState, Mode
 from tests.agent.guard.box import GPUS, SUPPLIES, WEAK_OHM, make_pipeline

@@ -66,10 +66,26 @@ def test_an_open_incident_says_what_is_still_wrong_and_what_is_over_stays_in_its
     assert again.summary == SAG.summary
     told.book.note_claim(opened.id, in_force=True, now_ns=at(31))
     (held,) = told.step(replace(back, time_ns=at(40)), at_s=40)
-    assert (held.state, held.summary) == (IncidentState.MITIGATED, f"{joint.summary}; held down by an action")
+    assert (held.state, held.summary) == (IncidentState.MITIGATED, "12 V at psu0 is back; held down by an action")
     told.book.note_claim(opened.id, in_force=False, now_ns=at(50))
     (over,) = told.step(cleared(joint, at_s=60), at_s=60)
     assert over.summary == back.summary
+
+
+def test_a_cap_that_holds_a_sag_down_is_not_said_to_hold_down_the_lost_supply_beside_it() -> None:
+    told = Told()
+    lost, sag = finding(Cause.SUPPLY_LOST, "supply:psu0"), finding(Cause.SUPPLY_SAG, "supply:psu1")
+    told.step(lost, sag)
+    (opened,) = told.open
+    told.book.note_claim(opened.id, in_force=True, now_ns=at(1))
+    back = replace(cleared(sag, at_s=20), summary="12 V at psu1 is back")
+    (held,) = told.step(back, at_s=20)
+    assert (held.state, held.held) == (IncidentState.MITIGATED, True)
+    assert held.summary.startswith(back.summary)
+    assert held.summary.endswith("; held down by an action")
+    assert lost in held.findings
+    (open_again,) = told.book.note_claim(opened.id, in_force=False, now_ns=at(30))
+    assert open_again.summary.startswith(lost.summary)
 
 
 def test_what_was_over_before_an_action_is_not_held_down_by_it_until_it_comes_back_under_it() -> None:

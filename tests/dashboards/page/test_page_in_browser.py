@@ -143,11 +143,12 @@ def test_the_act_of_a_reflex_names_the_policy_that_it_went_ahead_of(browser: Web
     (cap, *_) = source.records().actions
     name = reflex_id("supply:psu0", cap.time_ns)
     acted = replace(cap, id="a-reflex", incident_id=name, decision_id=f"sag-cap:{name}", state=ActionState.APPLIED)
-    source.extra_actions.append(acted)
+    source.extra_actions += [acted, replace(acted, id="a-other", decision_id="of-another-form", wanted=900.0)]
     with page_of(source, echarts=echarts_dir()) as url:
         open_page(browser, url)
         see(browser, "#actions .action", "reflex ahead of sag-cap")
         see(browser, "#log", "(reflex ahead of sag-cap)")
+        see(browser, "#log", "(reflex ahead of of-another-form)")
 
 
 def test_values_turn_unknown_when_the_sampler_dies_and_come_back(browser: WebDriver) -> None:

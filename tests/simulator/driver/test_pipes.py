@@ -77,7 +77,8 @@ def test_each_precision_is_told_by_the_library_and_idle_is_nothing(tmp_path: Pat
         assert ratios["sm_occupancy_ratio"] == pytest.approx(shares["occupancy"])
 
 
-def pipes_of(driver: PlantDriver) -> dict[str, FloatArray]:
+def pipes_of(driver: PlantDriver, clock: HandClock, *, after_s: float = 1.0) -> dict[str, FloatArray]:
+    clock.now_s += after_s
     values = np.full((len(driver.pipes.gpus), len(SIGNALS)), -1.0)
     driver.pipes.read(values)
     return dict(zip(SIGNALS, values.T, strict=True))
@@ -85,38 +86,57 @@ def pipes_of(driver: PlantDriver) -> dict[str, FloatArray]:
 
 def test_the_driver_in_process_says_what_the_library_says(tmp_path: Path, library_dir: Path) -> None:
     plant = served(tmp_path, "llm-pretrain")
-    driver = PlantDriver(plant.served.state, HandClock())
+    clock = HandClock()
+    driver = PlantDriver(plant.served.state, clock)
     with remote_nvml(environment_of(plant.served.state, library_dir)) as nvml:
         nvml.call("nvmlInit")
         plant.advance(1000)
-        assert np.isnan(list(pipes_of(driver).values())).all(), "nothing happened before the first look"
+        assert np.isnan(list(pipes_of(driver, clock).values())).all(), "nothing happened before the first look"
         nvml.call("gpm_sample", nvml.gpu(3), "first")
         plant.advance(1000)
-        values = pipes_of(driver)
+        values = pipes_of(driver, clock)
         nvml.call("gpm_sample", nvml.gpu(3), "second")
         metrics = nvml.call("gpm_metrics", "first", "second", *NUMBERS)
     told = {name: value * unit for name, unit, (_, value) in zip(METRICS, UNITS, metrics, strict=True)}
     assert told["tensor_hmma_ratio"] > 0.2
     assert {name: column[3] for name, column in values.items()} == pytest.approx(told)
-    plant.advance(50)
-    assert pipes_of(driver)["tensor_hmma_ratio"].tolist() == values["tensor_hmma_ratio"].tolist()
+    plant.advance(500)
+    assert pipes_of(driver, clock, after_s=0.05)["tensor_hmma_ratio"].tolist() == values["tensor_hmma_ratio"].tolist()
     plant.plant.state.gpus.present[3] = False
     plant.advance(200)
-    assert np.isnan(pipes_of(driver)["tensor_hmma_ratio"]).tolist() == [False] * 3 + [True] + [False] * 4
+    assert np.isnan(pipes_of(driver, clock)["tensor_hmma_ratio"]).tolist() == [False] * 3 + [True] + [False] * 4
     plant.close()
 
 
 def test_without_a_driver_there_is_nothing_to_read_and_the_next_begins_anew(tmp_path: Path) -> None:
     plant = served(tmp_path)
-    driver = PlantDriver(plant.served.state, HandClock())
+    clock = HandClock()
+    driver = PlantDriver(plant.served.state, clock)
     plant.advance(500)
-    pipes_of(driver)
+    pipes_of(driver, clock)
     state = driver._state.record
     state["driver_loaded"] = 0
     with pytest.raises(TransientError):
-        pipes_of(driver)
+        pipes_of(driver, clock)
     state["driver_loaded"], state["driver_generation"] = 1, 2
-    assert np.isnan(pipes_of(driver)["sm_active_ratio"]).all()
+    assert np.isnan(pipes_of(driver, clock)["sm_active_ratio"]).all()
+    plant.close()
+
+
+def test_what_stands_still_or_fell_between_two_reads_is_no_activity(tmp_path: Path) -> None:
+    plant = served(tmp_path, "llm-pretrain")
+    clock = HandClock()
+    driver = PlantDriver(plant.served.state, clock)
+    plant.advance(2000)
+    pipes_of(driver, clock)
+    plant.advance(500)
+    assert (pipes_of(driver, clock)["pcie_tx_bytes_per_s"] > 0.0).all()
+    assert np.isnan(list(pipes_of(driver, clock).values())).all(), "the plant stood still"
+    plant.plant.state.gpus.pcie_tx_bytes[3] = 0.0  # as a new driver counts, seen after its generation
+    plant.advance(500)
+    fell = np.isnan(list(pipes_of(driver, clock).values()))
+    assert fell.all(axis=0).tolist() == [False] * 3 + [True] + [False] * 4
+    assert not np.delete(fell, 3, axis=1).any()
     plant.close()
 
 

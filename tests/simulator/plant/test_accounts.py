@@ -92,6 +92,14 @@ def test_pipes_work_in_proportion_to_the_load_and_only_while_a_kernel_runs() -> 
     assert not state.pipe_ratio.any()
 
 
+def test_each_block_of_a_window_counts_in_the_precision_that_it_was_calculated_in() -> None:
+    accounts, state = Accounts(NODE), gpus()
+    add(accounts, state, 1.0, 12, precision=JobPrecision.FP64)
+    add(accounts, state, 0.5, UTIL_BLOCKS - 12, precision=JobPrecision.INT8)
+    expected = (12 * SHARES[JobPrecision.FP64] + 4 * 0.5 * SHARES[JobPrecision.INT8]) / 16
+    assert state.pipe_ratio == pytest.approx(np.tile(expected, (4, 1)))
+
+
 @pytest.mark.parametrize("precision", JobPrecision)
 def test_no_pipe_works_longer_than_there_is_time_and_any_tensor_is_the_sum_of_its_kinds(
     precision: JobPrecision,
@@ -102,6 +110,6 @@ def test_no_pipe_works_longer_than_there_is_time_and_any_tensor_is_the_sum_of_it
     assert shares["tensor"] == shares["dfma"] + shares["hmma"] + shares["dmma"] + shares["imma"]
 
 
-def test_gpus_that_spin_for_a_sibling_calculate_nothing() -> None:
+def test_of_gpus_that_spin_for_a_sibling_only_the_integer_pipe_turns() -> None:
     shares = dict(zip(PIPES, SPINNING.tolist(), strict=True))
     assert {pipe for pipe, share in shares.items() if share} == {"occupancy", "integer"}
