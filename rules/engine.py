@@ -125,12 +125,9 @@ class Engine:
     def foresee(self, incident: Incident, node: NodeState, now_ns: int) -> tuple[Claim, ...]:
         """Give the clock caps that this incident would be answered with at once, were it there now.
 
-        Nothing is remembered. Nothing comes where a rail, a mode, a person or a hold time stands in the way, and while
-        an incident of any supply lasts from which a person took an action back: this may turn out to be part of it.
+        Nothing is remembered. Nothing comes where a rail, a mode, a person or a hold time stands in the way.
         """
         kept = self._memory
-        if self._is_taken_back():
-            return ()
         self._memory = kept.copy()
         try:
             said = {
@@ -143,12 +140,6 @@ class Engine:
             return tuple(claim for claim in self._memory.claims.values() if claim.decision_id in said)
         finally:
             self._memory = kept
-
-    def _is_taken_back(self) -> bool:
-        supplies = {one.id for one in self.topology.of_kind(EntityKind.SUPPLY)}
-        barred = {incident_id for (_, incident_id), watch in self._memory.watches.items() if watch.barred is not None}
-        live = (one for one in self._memory.incidents.values() if one.id in barred)
-        return any(not supplies.isdisjoint((one.entity_id, *one.affected)) for one in live)
 
     def note_action(self, action: Action) -> None:
         """Learn what became of a decision."""

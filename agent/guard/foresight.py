@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from analytics.detectors.limits import RailSagLimits
+from rules.targets import kind_of
+from telemetry.entities import EntityKind
 from telemetry.records import Action, Cause, Evidence, Finding, FindingStatus, Incident, IncidentState, Severity
 
 # Claims made ahead of the rules stand under names of their own, so that they are told from incidents everywhere.
@@ -30,21 +32,25 @@ def reflex_id(supply_id: str, now_ns: int) -> str:
 def sag_of(supply_id: str, live: Iterable[Incident], limits: RailSagLimits, now_ns: int) -> Incident:
     """Give the incident of a supply that has just fallen below where a sag counts at once.
 
-    Where one of the incidents in `live` is about that supply, it goes on, so that what stands against an action on
-    it (a person's word, a cap in force) stands against this one too.
+    Where one of the incidents in `live` is about that supply, or else about one beside it, it goes on: two that sag are
+    one incident. What stands against an action on it (a person's word, a cap in force) stands against this one too.
     """
     finding = _finding(supply_id, limits, now_ns)
-    for incident in live:
-        if supply_id in (incident.entity_id, *incident.affected):
-            others = tuple(one for one in incident.findings if _key(one) != _key(finding))
-            return replace(
-                incident,
-                time_ns=now_ns,
-                cause=Cause.SUPPLY_SAG,
-                state=IncidentState.OPEN,
-                severity=finding.severity,
-                findings=(*others, finding),
-            )
+    about = [(incident, {incident.entity_id, *incident.affected}) for incident in live]
+    own = (incident for incident, entities in about if supply_id in entities)
+    beside = (incident for incident, entities in about if any(kind_of(one) == EntityKind.SUPPLY for one in entities))
+    incident = next(own, None) or next(beside, None)
+    if incident is not None:
+        others = tuple(one for one in incident.findings if _key(one) != _key(finding))
+        return replace(
+            incident,
+            time_ns=now_ns,
+            cause=Cause.SUPPLY_SAG,
+            affected=tuple(sorted({*incident.affected, supply_id})),
+            state=IncidentState.OPEN,
+            severity=finding.severity,
+            findings=(*others, finding),
+        )
     return Incident(
         id=reflex_id(supply_id, now_ns),
         time_ns=now_ns,

@@ -346,17 +346,6 @@ def test_a_cap_that_ran_out_is_taken_up_again_and_one_a_person_took_back_is_not(
     assert engine.step([], node(), seconds(4000)) == ()
 
 
-def test_nothing_is_foreseen_for_a_supply_while_a_person_keeps_the_rules_from_the_one_beside_it() -> None:
-    engine = _engine()
-    other = incident(numbers=SAG, name="i2", entities=("supply:psu1",))
-    decision = _only(engine.step([incident(numbers=SAG)], node(), 0))
-    for gpu in GPUS:
-        engine.note_action(action(decision, gpu, ActionState.RELEASED, at_s=1))
-    assert engine.foresee(other, node(), seconds(100)) != ()
-    engine.bar("i1", who="ana")
-    assert engine.foresee(other, node(), seconds(100)) == ()
-
-
 def test_a_lost_gpu_is_no_target_and_a_capped_one_that_is_lost_does_not_stop_the_rest() -> None:
     engine = _engine()
     decision = _only(engine.step([incident(numbers=SAG)], node(gpus=GPUS[:3]), 0))

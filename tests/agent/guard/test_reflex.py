@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.guard.foresight import REFLEX, ahead_of, is_reflex
+from agent.guard.foresight import REFLEX, ahead_of, is_reflex, sag_of
 from agent.guard.reflex import (
     AFTER_WRONG_S,
     CONFIRM_WITHIN_S,
@@ -17,8 +17,10 @@ from agent.guard.reflex import (
     READY_FOR_S,
     WRONG_MAX,
 )
+from analytics.detectors.limits import RailSagLimits
 from rules.engine import Engine
 from telemetry.records import ActionState, Mode
+from tests.agent.fakes import START_NS
 from tests.agent.guard.box import GPUS, SUPPLIES, WEAK_OHM, make_pipeline
 from tests.agent.guard.rig import Rig
 from tests.waiting import wait_for
@@ -297,6 +299,16 @@ def test_a_guard_that_died_after_its_reflex_leaves_no_cap_behind(rig: Rig) -> No
 
     wait_for(gone)
     assert [state for state in rig.states() if state is ActionState.RELEASED]
+
+
+def test_a_sag_beside_one_that_lasts_is_foreseen_as_part_of_its_incident() -> None:
+    limits = RailSagLimits()
+    first = sag_of(SUPPLIES[0].id, (), limits, START_NS)
+    beside = sag_of(SUPPLIES[1].id, (replace(first, id="i1"),), limits, START_NS + 1)
+    assert (beside.id, beside.affected) == ("i1", tuple(sorted(NAMES)))
+    assert {one.entity_id for one in beside.findings} == NAMES
+    own = replace(first, id="i2", entity_id=SUPPLIES[1].id, affected=(SUPPLIES[1].id,))
+    assert sag_of(SUPPLIES[1].id, (replace(first, id="i1"), own), limits, START_NS + 1).id == "i2"
 
 
 def test_what_is_foreseen_leaves_no_trace_in_the_rules(rig: Rig) -> None:
