@@ -11,11 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from analytics.detectors.accepting import ended_by
+from analytics.detectors.accepting import accepted_in, ended_by
 from analytics.detectors.build import AnyDetector
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
 from analytics.shards.learnt import Resumed, pack_learnt, with_learnt
+from analytics.shards.learnt_away import Lot, without
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
@@ -46,6 +47,7 @@ class Judges:
         self._patient = Panel(detectors=patient, event_detectors=())
         self._urgent_state = self._urgent.start(specs)
         self._patient_state = self._patient.start(specs)
+        self._away: tuple[Lot, ...] = ()
         self._waiting: list[Frame] = []
         self._heard: list[Finding] = []
         self._block: int | None = None
@@ -73,6 +75,11 @@ class Judges:
         """The detectors that learn baselines; none of the urgent ones does."""
         return frozenset(self._patient.learning)
 
+    @property
+    def away(self) -> frozenset[tuple[str, str]]:
+        """What was learnt before and is not there at this start, by detector and entity."""
+        return frozenset((lot.detector, entity_id) for lot in self._away for entity_id in lot.kept_ns)
+
     def learnt(self, now_ns: int, frozen: Mapping[str, int]) -> Callable[[], bytes]:
         """Give what packs that which the detectors have learnt by now; any thread may call it, at any time.
 
@@ -80,7 +87,7 @@ class Judges:
 
         A state is never changed, only followed by another one: to keep hold of it is all that this costs.
         """
-        return partial(pack_learnt, self._patient, self._patient_state, now_ns, frozen=frozen)
+        return partial(pack_learnt, self._patient, self._patient_state, now_ns, frozen=frozen, away=self._away)
 
     def take_learnt(self, blob: bytes, now_ns: int, holding: Iterable[Finding]) -> Resumed:
         """Go on with what was learnt before a restart; ValueError where it is damaged, and nothing is changed.
@@ -88,7 +95,7 @@ class Judges:
         `holding` are the findings that the book holds; those that go on are told to whom they explain something.
         """
         resumed = with_learnt(self._patient, self._patient_state, blob, now_ns=now_ns, holding=holding)
-        self._patient_state = resumed.state
+        self._patient_state, self._away = resumed.state, resumed.away
         self._heard += resumed.going_on
         return resumed
 
@@ -111,6 +118,8 @@ class Judges:
             ended = self._ended_by(events, (*holding, *found), now_ns)
             found += ended
             self._heard += ended  # nobody is explained by it any more
+            if accepted := accepted_in(events):
+                self._away = without(self._away, accepted)
         self._urgent_state = self._urgent.hear(self._urgent_state, events)
         self._patient_state = self._patient.hear(self._patient_state, events)
         self._urgent_state, urgent = self._urgent.step(self._urgent_state, frames, topology)

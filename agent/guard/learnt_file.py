@@ -5,6 +5,7 @@ The guard only hands over what it holds; a thread packs it and waits for the dis
 
 import contextlib
 import logging
+import math
 import stat
 import threading
 from collections.abc import Callable
@@ -19,10 +20,13 @@ logger = logging.getLogger(__name__)
 
 # Own choice: no more than this is learnt anew where the process is killed, of baselines that take minutes to a week.
 KEEP_EVERY_S = 300.0
+# Own choice: it is tried again this soon after it failed, for a finding or the word of a person may wait for it.
+RETRY_S = 5.0
 # Own choice: a node of sixteen GPUs keeps a tenth of a MiB; what is longer is another file.
 MOST_BYTES = 64 * 2**20
 # Own choice: at its end a guard waits so long for a write that goes on; a disk that hangs must not hold it up.
 _END_S = 1.0
+_HANGS = "the disk does not answer"
 
 
 class Learner(Protocol):
@@ -43,7 +47,7 @@ class LearntFile:
     Attributes
     ----------
     failures
-        Times that it could not be written.
+        Times that it could not be written, or was still being written when it was due again.
     """
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -51,6 +55,7 @@ class LearntFile:
         self._clock = clock
         self._keep_at_s = clock.monotonic_s() + KEEP_EVERY_S
         self._writer: threading.Thread | None = None
+        self._hangs_at_s = math.inf
         self._is_said = False
         self.failures = 0
 
@@ -73,16 +78,28 @@ class LearntFile:
         now_s = self._clock.monotonic_s()
         if now:
             self._keep_at_s = now_s
-        if now_s < self._keep_at_s or not self.wait(0.0):
+        if now_s < self._keep_at_s:
             return
-        self._keep_at_s = now_s + KEEP_EVERY_S
-        self._writer = threading.Thread(target=self._write, args=(learner.learnt(now_ns),), name="learnt", daemon=True)
-        self._writer.start()
+        if not self.wait(0.0):
+            if now_s >= self._hangs_at_s:
+                self._hangs_at_s = now_s + KEEP_EVERY_S
+                self._fail("what is learnt cannot be kept for a restart: %s: %s", _HANGS)
+            return
+        self._keep_at_s, self._hangs_at_s = now_s + KEEP_EVERY_S, now_s + KEEP_EVERY_S
+        writer = threading.Thread(target=self._write, args=(learner.learnt(now_ns),), name="learnt", daemon=True)
+        try:
+            writer.start()
+        except RuntimeError as err:  # one that never began cannot be waited for
+            self._fail("what is learnt cannot be kept for a restart: %s: %s", err)
+        else:
+            self._writer = writer
 
     def end(self, learner: Learner, now_ns: int) -> None:
         """Write it down for the last time; it waits for the disk, unless that hangs already."""
         if self.wait(_END_S):
             self._write(learner.learnt(now_ns))
+        else:
+            self._fail("what is learnt cannot be kept for a restart: %s: %s", _HANGS)
 
     def wait(self, limit_s: float) -> bool:
         """Wait until nothing is being written; False where that takes too long."""
@@ -102,6 +119,7 @@ class LearntFile:
 
     def _fail(self, text: str, why: object) -> None:
         self.failures += 1
+        self._keep_at_s = min(self._keep_at_s, self._clock.monotonic_s() + RETRY_S)
         if not self._is_said:
             logger.warning(text, self._path, why)
         self._is_said = True

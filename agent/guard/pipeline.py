@@ -11,7 +11,7 @@ from agent.guard.foresight import is_reflex, sag_of
 from agent.guard.judges import Judges
 from agent.guard.node_window import NO_RANGES, NodeWindow, Ranges
 from agent.guard.outcomes import OutcomeTracker
-from analytics.calibration.baselines import Baseline, baselines_of
+from analytics.calibration.baselines import Baseline, about, baselines_of
 from analytics.detectors.limits import DetectorLimits
 from analytics.fusion import FusionState, fuse
 from analytics.incidents.book import IncidentBook
@@ -156,8 +156,12 @@ class Pipeline:
     def note_baselines(self, now_ns: int) -> tuple[Baseline, ...]:
         """Give the baselines with when each was frozen, which is when that is first noted here."""
         found = self.baselines
-        self._frozen = {one.key: self._frozen.get(one.key, now_ns) for one in found if one.learnt_ratio >= 1.0}
-        return tuple(replace(one, frozen_ns=self._frozen.get(one.key)) for one in found)
+        ours, away = {one.key for one in found}, self._judges.away
+        kept = {key: ns for key, ns in self._frozen.items() if key not in ours and about(key) in away}
+        fresh = {one.key: self._frozen.get(one.key, now_ns) for one in found if one.learnt_ratio >= 1.0}
+        self._frozen = kept | fresh
+        # A stamp may come from a clock that stood ahead, or this one may stand behind: it is kept as it is.
+        return tuple(replace(one, frozen_ns=min(fresh[one.key], now_ns) if one.key in fresh else None) for one in found)
 
     def learnt(self, now_ns: int) -> Callable[[], bytes]:
         """Give what packs that which the detectors have learnt by now; any thread may call it."""

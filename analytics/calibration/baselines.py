@@ -36,6 +36,12 @@ class Baseline:
         return f"{self.detector}/{self.what}/{self.entity_id}"
 
 
+def about(key: str) -> tuple[str, str]:
+    """Give the detector and the entity of a baseline by its key."""
+    detector, _, rest = key.partition("/")
+    return detector, rest.partition("/")[2]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learnt:
     """What one detector learns: in words, and how to read how far it has come ``(n_entities,)``, 0..1."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agent.guard.judges import Judges
-from agent.guard.learnt_file import KEEP_EVERY_S, MOST_BYTES, LearntFile
+from agent.guard.learnt_file import KEEP_EVERY_S, MOST_BYTES, RETRY_S, LearntFile
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.novelty import NoveltyState
@@ -25,6 +25,7 @@ from telemetry.records import Cause, Finding, FindingStatus, IncidentState
 from tests.agent.fakes import START_NS, FakeClock
 from tests.agent.guard.box import WEAK_OHM
 from tests.agent.guard.rig import Rig
+from tests.agent.guard.test_accepting import accepted
 from tests.analytics.detectors.novelty_scenes import node
 from tests.analytics.detectors.supply_scenes import ageing
 from tests.analytics.detectors.test_novelty import finding_about
@@ -110,7 +111,7 @@ def test_an_entity_that_is_gone_or_new_does_not_keep_the_others_from_going_on() 
     now_ns = int(frame.time_ns[-1])
     before.note_baselines(now_ns)
     said = again.take_learnt(before.learnt(now_ns)(), now_ns)
-    assert "1 gone" in said.words
+    assert "1 away" in said.words
     baselines = [one for one in again.note_baselines(now_ns + NS_PER_S) if one.detector == "novelty"]
     learnt = {one.entity_id: one.learnt_ratio for one in baselines}
     assert set(learnt) == {entity.id for entity in fewer.entities}
@@ -294,6 +295,91 @@ def test_a_folder_that_cannot_be_written_is_said_once_counted_and_ends_nothing(
     (said,) = caplog.messages
     assert "cannot be kept" in said
     assert file.failures == 4
+
+
+def test_a_write_that_failed_is_tried_again_soon(tmp_path: Path) -> None:
+    clock, path, pipeline = FakeClock(), tmp_path / "late" / "learnt", pipeline_of(ageing(1))
+    file = LearntFile(path, clock)
+    file.keep(pipeline, 0, now=True)
+    file.wait(LIMIT_S)
+    path.parent.mkdir()
+    file.keep(pipeline, 0)
+    file.wait(LIMIT_S)
+    assert not path.exists()
+    clock.advance(RETRY_S)
+    file.keep(pipeline, 0)
+    file.wait(LIMIT_S)
+    assert path.exists()
+
+
+def test_a_machine_without_a_thread_to_spare_costs_that_write_and_no_step(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    file, pipeline = LearntFile(tmp_path / "learnt", FakeClock()), pipeline_of(ageing(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fails)
+        for _ in range(2):
+            file.keep(pipeline, 0, now=True)
+    (said,) = caplog.messages
+    assert "can't start new thread" in said
+    assert file.failures == 2
+    file.end(pipeline, 0)
+    assert (tmp_path / "learnt").exists()
+
+
+def test_a_disk_that_hangs_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    slow, clock = Slow(), FakeClock()
+    file = LearntFile(tmp_path / "learnt", clock)
+    file.keep(slow, 1, now=True)
+    assert slow.began.wait(LIMIT_S)
+    clock.advance(KEEP_EVERY_S - 1.0)
+    file.keep(slow, 2, now=True)
+    assert not caplog.messages
+    for _ in range(3):
+        clock.advance(1.0)
+        file.keep(slow, 3, now=True)
+    (said,) = caplog.messages
+    assert "the disk does not answer" in said
+    assert file.failures == 1
+    slow.go.set()
+    assert file.wait(LIMIT_S)
+
+
+def test_a_start_by_a_wrong_clock_or_without_the_entities_does_not_spoil_since_when_they_are_frozen() -> None:
+    frame, at_ns = ageing(1, times=1.0), 50 * NS_PER_S
+    first = pipeline_of(frame)
+    for one in pieces(frame):
+        first.step([one], (), int(one.time_ns[-1]))
+    stamps = {one.key: one.frozen_ns for one in first.note_baselines(at_ns)}
+    assert at_ns in stamps.values()
+    blob = first.learnt(at_ns)()
+    nobody = replace(frame, spec=replace(frame.spec, entities=()), values=frame.values[:, :0], fresh=frame.fresh[:, :0])
+    for now_ns, rows in ((NS_PER_S, frame), (90 * NS_PER_S, nobody)):
+        again = pipeline_of(rows)
+        again.take_learnt(blob, now_ns)
+        shown = [one.frozen_ns for one in again.note_baselines(now_ns) if one.frozen_ns is not None]
+        assert all(one <= now_ns for one in shown)
+        blob = again.learnt(now_ns)()
+    last = pipeline_of(frame)
+    last.take_learnt(blob, 99 * NS_PER_S)
+    assert {one.key: one.frozen_ns for one in last.note_baselines(99 * NS_PER_S)} == stamps
+
+
+def test_what_a_person_accepted_while_it_was_away_does_not_come_back() -> None:
+    frame = ageing(1)
+    first = Judges(DetectorLimits(), [frame.spec])
+    judged(first, halves(frame, 160)[0])
+    absent = Judges(DetectorLimits(), [])
+    absent.take_learnt(first.learnt(1, {})(), 1, ())
+    assert ("source_resistance", "supply:psu0") in absent.away
+    absent.step((), [accepted("supply:psu0", time_ns=2)], 2, BOX)
+    back = Judges(DetectorLimits(), [frame.spec])
+    back.take_learnt(absent.learnt(3, {})(), 3, ())
+    own = next(state for detector, state in back.states() if detector.name == "source_resistance")
+    assert np.isnan(own.reference.ohm).tolist() == [True, False]
 
 
 @pytest.fixture

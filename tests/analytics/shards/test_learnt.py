@@ -4,7 +4,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from hashlib import sha256
 from typing import Any
 
@@ -13,19 +13,22 @@ import numpy.typing as npt
 import pytest
 
 from analytics.detectors.build import AnyDetector
+from analytics.detectors.condition import Conditions
+from analytics.detectors.heat_limits import ThermalResistanceLimits
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.novelty import Novelty
 from analytics.detectors.novelty_limits import NoveltyLimits
 from analytics.detectors.panel import Panel, PanelState
 from analytics.detectors.source_resistance import SourceResistance, SourceResistanceState
 from analytics.detectors.supply_limits import SourceResistanceLimits
+from analytics.detectors.thermal_resistance import ThermalResistance
 from analytics.shards.learnt import Resumed, pack_learnt, with_learnt
 from analytics.shards.learnt_parts import PARTS
 from analytics.shards.packing import archive, opened
 from analytics.shards.tree import leaves_of
 from telemetry.clock import NS_PER_S
 from telemetry.frames import Frame
-from telemetry.records import Finding, FindingStatus
+from telemetry.records import Cause, Finding, FindingStatus
 from tests.analytics.detectors.supply_scenes import ageing, frame
 from tests.analytics.detectors.test_conformance import ALL, TOPOLOGY, scene
 from tests.analytics.scenes import node_of
@@ -92,7 +95,10 @@ def test_every_detector_that_learns_says_what_of_its_state_is_learnt() -> None:
     panel = Panel.build(DetectorLimits())
     assert set(PARTS) == set(panel.learning)
     for detector in LEARNING:
-        places = leaves_of(detector.start(scene(detector).spec))
+        start = detector.start(scene(detector).spec)
+        places = leaves_of(start)
+        conditions = {one.name for one in fields(start) if isinstance(getattr(start, one.name), Conditions)}
+        assert set(PARTS[detector.name].causes) == conditions, detector.name
         for head in (*PARTS[detector.name].learnt, *PARTS[detector.name].holding):
             assert any(place == head or place.startswith(f"{head}.") for place in places), (detector.name, head)
 
@@ -181,7 +187,7 @@ def test_entities_that_are_gone_or_new_are_named_and_the_others_go_on() -> None:
     first, second = rows.spec.entities
     swapped = replace(rows, spec=replace(rows.spec, entities=(replace(first, key="psu7", name="psu7"), second)))
     one = resumed(swapped, blob, now_ns)
-    assert "1 entities go on; 1 new (psu7); 1 gone (supply:psu0)" in one.words
+    assert "1 entities go on; 1 new (psu7); 1 away (supply:psu0)" in one.words
     known = supply_state(one).reference.ohm
     assert np.isnan(known[0])
     assert known[1] == own.detectors[0].reference.ohm[1]
@@ -195,6 +201,84 @@ def test_an_entity_with_values_that_no_detector_leaves_begins_anew_and_the_other
     one = resumed(rows, changed(blob, spoil), now_ns)
     assert "1 with impossible values (supply:psu0)" in one.words
     assert np.isnan(supply_state(one).reference.ohm).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("left", [0, 1], ids=["no table", "one supply"])
+def test_what_is_not_there_at_one_start_is_carried_along_until_it_is_there_again(left: int) -> None:
+    rows, blob, now_ns = kept()
+    _, own, _ = aged()
+    fewer = replace(rows.spec, entities=rows.spec.entities[:left])
+    for starts in range(1, 4):
+        start = SUPPLIES.start([fewer] if left else [])
+        one = with_learnt(SUPPLIES, start, blob, now_ns=now_ns + starts * DAY_NS, holding=())
+        assert f"{2 - left} away (supply:psu{left}" in one.words
+        assert one.is_whole == (starts > 1), "what is away is news once"
+        blob = pack_learnt(SUPPLIES, one.state, now_ns + starts * DAY_NS, frozen={}, away=one.away)
+    back = resumed(rows, blob, now_ns + 4 * DAY_NS)
+    assert not back.away
+    assert "anew" not in back.words
+    np.testing.assert_array_equal(supply_state(back).reference.ohm, own.detectors[0].reference.ohm)
+    np.testing.assert_array_equal(supply_state(back).slow.learnt, own.detectors[0].slow.learnt)
+
+
+def test_what_was_learnt_by_other_settings_goes_on_when_they_are_as_before() -> None:
+    one, other = (ThermalResistance(limits=ThermalResistanceLimits(learn_windows=number)) for number in (30, 60))
+    rows = scene(one)
+    before, _ = panel_of(one).step(panel_of(one).start([rows.spec]), [rows], TOPOLOGY)
+    assert before.detectors[0].offsets.windows.any()
+    first = pack_learnt(panel_of(one), before, 1, frozen={})
+    longer = resumed(rows, first, 2, panel=panel_of(other))
+    assert "anew: thermal_resistance (other settings or signals)" in longer.words, "what is frozen does not thaw"
+    assert not longer.state.detectors[0].offsets.windows.any()
+    again = pack_learnt(panel_of(other), longer.state, 2, frozen={}, away=longer.away)
+    back = resumed(rows, again, 3, panel=panel_of(one))
+    np.testing.assert_array_equal(back.state.detectors[0].offsets.windows, before.detectors[0].offsets.windows)
+
+
+def test_of_two_findings_that_began_at_one_moment_only_the_one_that_is_held_goes_on() -> None:
+    rows, state, raised = aged()
+    own = state.detectors[0]
+    both = replace(state, detectors=(replace(own, lost=own.ageing),))
+    _, blob, now_ns = kept(state=both)
+    lost = replace(raised, id="lost", detector="source_resistance.supply_lost", cause=Cause.SUPPLY_LOST)
+    for held, conditions in ((raised, [True, False]), (lost, [False, True])):
+        one = resumed(rows, blob, now_ns, held)
+        after = supply_state(one)
+        assert one.going_on == (held,)
+        assert [bool(each.active[0]) for each in (after.ageing, after.lost)] == conditions
+    assert set(resumed(rows, blob, now_ns, lost, raised).going_on) == {lost, raised}
+
+
+def test_evidence_that_was_enough_is_gathered_anew_where_no_finding_goes_on_and_its_reference_stays() -> None:
+    rows, state, raised = aged()
+    own = state.detectors[0]
+    sums = np.array([20.0, 5.0])
+    week = np.full(2, -6.0)
+    slow = replace(own.slow, centre=week, centre_sd=np.full(2, 0.001), scatter=np.full(2, 0.01), effect=sums / 100.0)
+    slow = replace(slow, cusum=replace(slow.cusum, above=sums))
+    _, blob, now_ns = kept(state=replace(state, detectors=(replace(own, slow=slow),)))
+    after = supply_state(resumed(rows, blob, now_ns))
+    assert after.slow.centre.tolist() == week.tolist()
+    assert after.slow.cusum.above.tolist() == [0.0, 5.0], "what is not enough yet goes on"
+    idle = np.full((400, 2), 5.0)
+    calm = later(frame(np.full((400, 2), 12.1), idle), 1)
+    assert run(SUPPLIES, resumed(rows, blob, now_ns).state, calm)[1] == []
+    assert supply_state(resumed(rows, blob, now_ns, raised)).slow.cusum.above.tolist() == [20.0, 5.0]
+
+
+def test_levels_of_heat_and_air_are_measured_again_where_no_finding_goes_on() -> None:
+    for detector in LEARNING:
+        if detector.name not in ("thermal_resistance", "airflow"):
+            continue
+        panel, rows = panel_of(detector), scene(detector)
+        state, _ = panel.step(panel.start([rows.spec]), [rows], TOPOLOGY)
+        levels = "levels" if detector.name == "thermal_resistance" else "over"
+        assert getattr(state.detectors[0], levels).windows.any()
+        one = with_learnt(
+            panel, panel.start([rows.spec]), pack_learnt(panel, state, 7, frozen={}), now_ns=7, holding=()
+        )
+        assert not getattr(one.state.detectors[0], levels).windows.any()
+        assert not getattr(one.state.detectors[0], levels).quick.any()
 
 
 def _full(_: Mapping[str, Any], arrays: Arrays) -> None:
