@@ -147,7 +147,8 @@ def kill_child(node: Node, name: str) -> Loss:
 
 def test_a_cap_taken_back_by_hand_stays_away_until_the_incident_closes(capped: Capped) -> None:
     node = capped.node
-    incident_id = node.acts(state="applied")[0]["incident_id"]
+    acts = node.until(lambda: node.acts(state="applied"), what="the rules' own caps")
+    incident_id = acts[0]["incident_id"]
     done = railwatch("actions", "release", incident_id, "--data-dir", str(node.data_dir), "--json")
     assert done.status == 0, done.err
     assert {row["state"] for row in done.rows} == {"released"}
