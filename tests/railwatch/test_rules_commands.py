@@ -1,7 +1,5 @@
 """``railwatch rules``: layers, differences, explanations, checks, and policies tried on what was recorded."""
 
-import errno
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,20 +14,9 @@ from telemetry.records import Action, ActionState, Decision, Mode, Verdict
 from telemetry.store.records import RecordFile
 from tests.railwatch.command_line import Run, command_line, objects
 from tests.railwatch.sagging import sagging_recording
+from tests.rules.policy_texts import TELL
 
 BEGUN_NS = 1_700_000_000 * NS_PER_S
-
-TELL = """\
-id: supply-sag-clock-cap
-status: experimental
-why: On this node a person wants to know, and no more.
-source: the operator of node 7
-when: incident.cause == 'supply_sag'
-then: {action: notify, cooldown: 10m}
-cases:
-  - {name: tells, incident: {cause: supply_sag, entity_kind: supply}, expect: {action: notify}}
-  - {name: quiet, incident: {cause: gpu_lost}, expect: none}
-"""
 
 
 @pytest.fixture
@@ -139,81 +126,6 @@ def test_the_cases_of_the_policies_that_a_configuration_puts_in_force_are_run(ru
     rows = objects(out)
     assert [row["case"] for row in rows if row["policy"] == "supply-sag-clock-cap"] == ["tells", "silent"]
     assert "gpu-lost-notify" in {row["policy"] for row in rows}, "the built-in ones that nobody replaces"
-
-
-def test_a_folder_of_policies_that_is_not_here_is_a_warning(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    file = tmp_path / "railwatch.yaml"
-    file.write_text(f"rules:\n  node_dirs: [{tmp_path}/none]\n")
-    status, out, err = command_line(monkeypatch, capsys)("config", "check", str(file))
-    assert (status, out) == (0, f"{file}: 1 warning\n")
-    assert err.startswith(f"{file}:2: rules.node_dirs: warning: {tmp_path}/none: No such file or directory")
-
-
-@pytest.mark.parametrize("keys", ["rules:\n  node_dirs:", "fleet:\n  act:\n    dirs:"])
-def test_a_folder_of_policies_that_nobody_may_look_at_is_refused_and_not_taken_for_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, keys: str
-) -> None:
-    file, barred, real_stat = tmp_path / "railwatch.yaml", tmp_path / "barred" / "site", Path.stat
-    file.write_text(f"{keys} [{barred}]\n")
-
-    def stat(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
-        if path.is_relative_to(barred):
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return real_stat(path, follow_symlinks=follow_symlinks)
-
-    barred.mkdir(parents=True)
-    (barred / "own.yaml").write_text(TELL)
-    monkeypatch.setattr(Path, "stat", stat)
-    status, out, err = command_line(monkeypatch, capsys)("config", "check", str(file))
-    assert (status, out) == (2, "")
-    assert err.startswith(f"{barred}: (")
-    assert ": Permission denied; expected a readable " in err
-    assert err.count("\n") == 1
-
-
-FLEET = """\
-id: mine
-status: experimental
-why: it sags
-source: my own
-when: incident.cause == 'input_sag'
-then: {action: clock_cap, target: nodes_under, clock: 0.7}
-cases:
-  - {name: acts, incident: {cause: input_sag}, nodes: 40, racks: 4, expect: 4}
-  - {name: does not, incident: {cause: airflow}, expect: 0}
-"""
-
-
-def test_the_policies_of_the_fleet_are_checked_with_the_configuration_and_those_of_the_node(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    file, node, fleet = tmp_path / "railwatch.yaml", tmp_path / "node", tmp_path / "fleet"
-    run = command_line(monkeypatch, capsys)
-    for folder in (node, fleet):
-        folder.mkdir()
-    file.write_text(f"rules: {{dirs: [{node}]}}\nfleet:\n  act:\n    dirs: [{fleet}, {tmp_path}/none]\n")
-    (node / "mine.yaml").write_text(TELL.replace("status: experimental", "status: new"))
-    (fleet / "a.yaml").write_text(FLEET.replace("clock: 0.7", "clock: 1.0"))
-    (fleet / "b.yaml").write_text(FLEET.replace("expect: 4", "expect: 40"))
-    (fleet / "c.yaml").write_text(FLEET.replace("then:", "after: nobody\nthen:"))
-    status, out, err = run("config", "check", str(file))
-    assert (status, out) == (2, "")
-    assert [line.split(":")[:3] for line in err.splitlines()] == [
-        [f"{node}/mine.yaml", "2", " status"],
-        [f"{fleet}/a.yaml", "6", " then.clock"],
-        [f"{fleet}/b.yaml", "8", " cases[0]"],
-        [f"{fleet}/c.yaml", "6", " after"],
-    ]
-    for folder in (node, fleet):
-        for bad in folder.iterdir():
-            bad.unlink()
-    (fleet / "mine.yaml").write_text(FLEET)
-    (node / "mine.yaml").write_text(TELL)
-    status, out, err = run("config", "check", str(file))
-    assert (status, out) == (0, f"{file}: 1 warning\n")
-    assert err.startswith(f"{file}:4: fleet.act.dirs: warning: {tmp_path}/none: No such file or directory")
 
 
 def test_a_policy_is_shown_with_the_file_and_every_layer_below(run: Run, layered: str, tmp_path: Path) -> None:

@@ -7,18 +7,7 @@ import pytest
 from rules.fleet_loading import load_fleet_policies
 from rules.policy_files import SIZE_MAX_BYTES
 from telemetry.errors import ConfigError
-
-GOOD = """\
-id: mine
-status: experimental
-why: it sags
-source: my own
-when: incident.cause == 'input_sag'
-then: {action: clock_cap, target: nodes_under, clock: 0.7}
-cases:
-  - {name: acts, incident: {cause: input_sag}, nodes: 40, racks: 4, expect: 4}
-  - {name: does not, incident: {cause: airflow}, expect: 0}
-"""
+from tests.rules.policy_texts import FLEET
 
 
 def load(folder: Path, text: str) -> list[str]:
@@ -33,7 +22,7 @@ def test_those_that_come_with_railwatch_do_what_their_cases_say() -> None:
 @pytest.mark.parametrize("then", ["clock_cap, clock: 0.7", "power_cap, limit: 0.7", "fan, fan: 1.0", "drain"])
 def test_a_policy_of_ones_own_is_taken(tmp_path: Path, then: str) -> None:
     assert load(
-        tmp_path, GOOD.replace("clock_cap, target: nodes_under, clock: 0.7", f"{then}, target: nodes_under")
+        tmp_path, FLEET.replace("clock_cap, target: nodes_under, clock: 0.7", f"{then}, target: nodes_under")
     ) == ["mine"]
 
 
@@ -60,15 +49,15 @@ def test_a_policy_of_ones_own_is_taken(tmp_path: Path, then: str) -> None:
 )
 def test_what_cannot_be_meant_is_refused_with_file_and_key(tmp_path: Path, old: str, new: str, says: str) -> None:
     with pytest.raises(ConfigError) as err:
-        load(tmp_path, GOOD.replace(old, new))
+        load(tmp_path, FLEET.replace(old, new))
     assert says in str(err.value)
     assert str(tmp_path / "mine.yaml") in str(err.value)
     assert len(str(err.value).splitlines()) == 1
 
 
 def test_the_cases_of_a_policy_that_follows_another_are_played_as_if_that_one_had_not_helped(tmp_path: Path) -> None:
-    (tmp_path / "first.yaml").write_text(GOOD.replace("id: mine", "id: first"))
-    second = GOOD.replace("then:", "after: first\nthen:")
+    (tmp_path / "first.yaml").write_text(FLEET.replace("id: mine", "id: first"))
+    second = FLEET.replace("then:", "after: first\nthen:")
     assert load(tmp_path, second) == ["first", "mine"]
     with pytest.raises(ConfigError, match="acts on 4; expected it to act on 40"):
         load(tmp_path, second.replace("expect: 4", "expect: 40"))
@@ -90,8 +79,8 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_an_id_that_another_file_of_the_folder_has_is_refused_and_both_are_named(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(GOOD)
-    (tmp_path / "b.yaml").write_text(GOOD.replace("0.7", "0.9"))
+    (tmp_path / "a.yaml").write_text(FLEET)
+    (tmp_path / "b.yaml").write_text(FLEET.replace("0.7", "0.9"))
     with pytest.raises(ConfigError) as err:
         load_fleet_policies([tmp_path], builtin=False)
     (line,) = str(err.value).splitlines()
@@ -100,13 +89,13 @@ def test_an_id_that_another_file_of_the_folder_has_is_refused_and_both_are_named
 
 
 def test_a_deprecated_policy_is_loaded_and_its_cases_play(tmp_path: Path) -> None:
-    assert load(tmp_path, GOOD.replace("status: experimental", "status: deprecated")) == ["mine"]
+    assert load(tmp_path, FLEET.replace("status: experimental", "status: deprecated")) == ["mine"]
 
 
 def test_a_later_folder_replaces_the_policy_of_its_id(tmp_path: Path) -> None:
     for name, clock in (("site", "0.7"), ("own", "0.9")):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "mine.yaml").write_text(GOOD.replace("0.7", clock))
+        (tmp_path / name / "mine.yaml").write_text(FLEET.replace("0.7", clock))
     (policy,) = load_fleet_policies([tmp_path / "site", tmp_path / "own"], builtin=False)
     assert policy.then.ratio == 0.9
 
@@ -123,9 +112,9 @@ def test_a_second_rung_is_played_and_stands_on_one_that_acts(
     tmp_path: Path, below: tuple[str, str], expect: int, says: str
 ) -> None:
     acts = 1 if below[1] == "notify" else 4
-    text = GOOD.replace(*below).replace("mine", "first").replace("expect: 4", f"expect: {acts}")
+    text = FLEET.replace(*below).replace("mine", "first").replace("expect: 4", f"expect: {acts}")
     (tmp_path / "first.yaml").write_text(text)
-    above = GOOD.replace("then:", "after: first\nthen:")
+    above = FLEET.replace("then:", "after: first\nthen:")
     with pytest.raises(ConfigError) as err:
         load(tmp_path, above.replace("expect: 4", f"expect: {expect}"))
     assert says in str(err.value)
