@@ -38,7 +38,7 @@ check: $(STAMP) ## format, lint, types, import contracts, generated references
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m railwatch.generate --check
+	$(BIN)/python -m railwatch.reference.generate --check
 
 bench: $(STAMP) ## every benchmark, side by side
 	$(BIN)/python -m bench all
@@ -48,7 +48,7 @@ format: $(STAMP) ## format and fix
 	$(BIN)/ruff check --fix .
 
 generate: $(STAMP) ## rewrite the generated references
-	$(BIN)/python -m railwatch.generate
+	$(BIN)/python -m railwatch.reference.generate
 
 plots: $(STAMP) ## draw the plots of the documentation anew
 	$(BIN)/python docs/plots/draw_simulator.py

@@ -27,14 +27,14 @@ from agent.guard.guard import JOURNAL_EVERY_S, Guard
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.guard.reflex import Reflex
 from agent.guard.waking import Waking
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from agent.sampler.sampler import settle_process
 from bench.rows import Row
 from bench.subjects.actuator import JOURNAL_NAME
 from bench.subjects.stamps import CLOCKS_MHZ, Stamps
-from rules.loading import load_builtin_policies
-from rules.policy import ActionClass
-from rules.rails import Rails
+from rules.limits.node import Rails
+from rules.policy.loading import load_builtin_policies
+from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.errors import EnvironmentLacksError, TransientError

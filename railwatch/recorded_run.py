@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from railwatch.driver_watch import ranges_said
 from railwatch.session import Session
+from railwatch.wiring.driver_watch import ranges_said
 from telemetry.recording import RecordingMeta
 
 # What the recorder of a run tells on the page and in the records, beside the journals of guard and actuator.

@@ -16,14 +16,15 @@ from urllib.parse import urlsplit
 from agent.guard.foresight import is_reflex
 from agent.responding.intake import OUTSIDE
 from agent.responding.journal import is_owed
-from railwatch.config.actuators import Actuators
-from railwatch.config.models import Config
-from railwatch.config.sources import SourceUse
-from railwatch.probe import ProbeAnswer, has_driver, probe_nvml
+from config.actuators import Actuators
+from config.models import Config
+from config.sources import SourceUse
 from railwatch.recorded_run import left_dir
 from railwatch.session import JOURNALS, DriverKind, Session, responder_folder, run_dir_of, said_in
 from railwatch.supervisor import ChildSpec, Supervisor
-from rules.policy import ActionClass
+from railwatch.wiring.gpu_probe import ProbeAnswer, has_driver, probe_nvml
+from rules.policy.model import ActionClass
+from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.journal import JournalReader
@@ -31,9 +32,6 @@ from telemetry.records import Action, Decision, Mode, Record
 
 logger = logging.getLogger(__name__)
 
-# What a start without GPUs simulates.
-DEFAULT_NODE = "v100x4"
-DEFAULT_SCENARIO = "healthy"
 # Whoever opens the driver may have to wait for it, as the probe did.
 DRIVER_START_TIMEOUT_S = 60.0
 # What opens the driver, or may.

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from railwatch.config.models import Config
+from config.models import Config
 from telemetry.entities import Entity, EntityKind
 from telemetry.journal import JournalReader, JournalWriter, Position, lost_of, trouble_of
 

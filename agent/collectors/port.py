@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from agent.ring import RingTable
+from agent.ring.ring import RingTable
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.records import Event
 from telemetry.signals import RateClass

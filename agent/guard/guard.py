@@ -17,7 +17,7 @@ from agent.guard.learnt_file import LearntFile
 from agent.guard.orders import CapActuator, Orders, knob_of
 from agent.guard.pipeline import Pipeline, Step
 from agent.guard.reflex import Reflex
-from agent.ring import RingTable
+from agent.ring.ring import RingTable
 from telemetry.clock import Clock
 from telemetry.frames import Frame
 from telemetry.journal import JournalReader, Position

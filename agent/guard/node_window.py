@@ -7,8 +7,8 @@ from types import MappingProxyType
 import numpy as np
 
 from analytics.detectors.columns import optional
-from rules.node import GpuState, NodeState, SupplyState
-from rules.two_level import supply_state
+from physics.node_state import GpuState, NodeState, SupplyState
+from physics.two_level import supply_state
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from agent.actuation.hold import GpuTarget
 from agent.actuation.request import CapRequest
-from rules.claims import Claim
-from rules.engine import Engine
+from rules.engine.claims import Claim
+from rules.engine.engine import Engine
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.errors import ActionRefusedError, TransientError

@@ -17,13 +17,13 @@ from analytics.fusion import FusionState, fuse
 from analytics.incidents.book import IncidentBook
 from analytics.incidents.book_settings import BookSettings
 from analytics.shards.learnt import Resumed, name_of
-from rules.claims import Claim
-from rules.engine import Engine
-from rules.knobs import KNOB_VERBS
-from rules.node import NodeState
-from rules.policy import ActionClass, Policy, Verb
-from rules.rails import Rails
-from rules.words import word_of
+from physics.node_state import NodeState
+from rules.caps.knobs import KNOB_VERBS
+from rules.engine.claims import Claim
+from rules.engine.engine import Engine
+from rules.engine.operator_events import word_of
+from rules.limits.node import Rails
+from rules.policy.model import ActionClass, Policy, Verb
 from telemetry.entities import Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.records import (

@@ -19,7 +19,7 @@ from agent.actuation.request import CapRequest
 from agent.guard.foresight import is_reflex, reflex_id
 from agent.guard.orders import knob_of, request_of
 from analytics.detectors.limits import RailSagLimits
-from rules.claims import Claim
+from rules.engine.claims import Claim
 from telemetry.cells import CellView
 from telemetry.clock import Clock
 from telemetry.entities import EntityKind

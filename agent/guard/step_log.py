@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import TableSpec
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from agent.ring import RingTable
+from agent.ring.ring import RingTable
 from telemetry.cells import CellView
 from telemetry.clock import Clock
 

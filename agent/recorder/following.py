@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.recorder.entries import Entry, EntryKind, json_entry, pack_rows
-from agent.ring import RingTable
-from agent.rings import Rings
+from agent.ring.ring import RingTable
+from agent.ring.rings import Rings
 from telemetry.entities import Topology
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import TableSpec

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agent.collectors.kernel_log import KernelLine as LogLine
+from agent.collectors.events.kernel_log import KernelLine as LogLine
 from telemetry.errors import RailwatchError
 from telemetry.journal import JournalReader, Position
 from telemetry.recording_rows import KernelLine

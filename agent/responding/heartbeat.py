@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.ring import Ring, RingTable
+from agent.ring.ring import Ring, RingTable
 from telemetry.entities import EntityKind
 from telemetry.errors import EnvironmentLacksError
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.responding.work import Task, Work, work_of
-from rules.policy import ActionClass, Verb
+from rules.policy.model import ActionClass, Verb
 from telemetry.records import Decision, Event, EventKind, Incident, IncidentState, Mode, Record, Verdict
 
 # A recommended one is carried through too, all but the write.

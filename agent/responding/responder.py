@@ -8,7 +8,7 @@ from typing import Protocol
 from agent.responding.intake import Taken, take, taken_back
 from agent.responding.journal import WorkJournal
 from agent.responding.work import Phase, Task, Work, action_of, claim_of, work_of
-from rules.policy import ActionClass
+from rules.policy.model import ActionClass
 from telemetry.clock import Clock
 from telemetry.errors import TransientError
 from telemetry.journal import JournalReader, Position

@@ -15,7 +15,7 @@ from agent.responding.pauses import is_due, pause_s
 from agent.responding.port import Checked, Message, Order
 from agent.responding.tally import Tally
 from agent.responding.work import Task, Work, action_of, claim_of
-from rules.policy import ActionClass
+from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, RailwatchError, TransientError
 from telemetry.records import Action, ActionState

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from agent.collectors.port import StampedRow
-from agent.ring import RingTable
+from agent.ring.ring import RingTable
 from telemetry.cells import Cells, CellView
 from telemetry.frames import FloatArray
 

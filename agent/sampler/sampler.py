@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent.accounts import Accounts
 from agent.collectors.port import (
     AlertingCollector,
     BufferedCollector,
@@ -19,8 +18,9 @@ from agent.collectors.port import (
     RefusingCollector,
     StampedCollector,
 )
-from agent.ring import Ring
-from agent.ring_header import rows_for, rows_within
+from agent.ring.header import rows_for, rows_within
+from agent.ring.ring import Ring
+from agent.sampler.accounts import Accounts
 from agent.sampler.event_pump import EventPump
 from agent.sampler.pacing.pacer import PaceReport
 from agent.sampler.settings import SamplerSettings

@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from agent.accounts import Accounts
 from agent.collectors.port import Collector, StampedCollector, StampedRow
-from agent.ring import RingTable
+from agent.ring.ring import RingTable
+from agent.sampler.accounts import Accounts
 from agent.sampler.keeper import RowKeeper
 from agent.sampler.pacing.budget import Budget
 from agent.sampler.schedule import Timetable, wait_until

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from analytics.connectivity.same import Same
+from analytics.connectivity.topology_cache import Same
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Finding
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.connectivity.kinship import Kinship
-from analytics.connectivity.same import Same
+from analytics.connectivity.topology_cache import Same
 from telemetry.entities import Entity, Topology
 from telemetry.frames import FloatArray, MaskArray
 

@@ -15,11 +15,11 @@ from analytics.detectors.node_air import BORROWED, GpuCounts, node_air
 from analytics.detectors.wording import Statement, evidence, word
 from analytics.heat import past as own_past
 from analytics.heat.comparison import SCATTER_C, balanced
-from analytics.heat.fan_law import power_factor, resistance_factor
 from analytics.heat.levels import Levels, add_ratio, doubt, forget
 from analytics.heat.past import LikePast
-from analytics.heat.sink import felt_w
 from analytics.heat.windows import HeatColumns, HeatWindow, WindowSums, add_rows
+from physics.fan_law import power_factor, resistance_factor
+from physics.heat_sink import felt_w
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec

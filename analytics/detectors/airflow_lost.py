@@ -12,8 +12,8 @@ from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns
 from analytics.detectors.heat_limits import AirflowLostLimits
 from analytics.detectors.node_air import BORROWED, GpuCounts, node_air
 from analytics.detectors.wording import Statement, evidence, word
-from analytics.heat.fan_law import resistance_factor
 from analytics.heat.sudden import SuddenState, add_row
+from physics.fan_law import resistance_factor
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec

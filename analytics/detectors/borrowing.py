@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from analytics.connectivity import GroupArray, Kinship
-from analytics.connectivity.same import Same
+from analytics.connectivity.topology_cache import Same
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 

@@ -13,7 +13,7 @@ from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
 from analytics.detectors.limits import RailSagLimits
 from analytics.detectors.wording import Statement, evidence, word
-from analytics.supply.thevenin import Moments, SupplyEstimate, add_sample, estimate
+from physics.thevenin import Moments, SupplyEstimate, add_sample, estimate
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray

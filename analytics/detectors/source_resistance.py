@@ -29,7 +29,7 @@ from analytics.supply.input_fall import InputFall, fall_row, usual_after
 from analytics.supply.quantum import COARSE_V
 from analytics.supply.reference import Reference, forget, look
 from analytics.supply.slow_change import SlowChange, accept, add_hour
-from analytics.supply.temperature import at_25_c
+from physics.resistance_temperature import at_25_c
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray

@@ -20,8 +20,8 @@ from analytics.detectors.wording import Statement, evidence, word
 from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full, restart
 from analytics.supply.branches import known_count
 from analytics.supply.dip_impedance import DipImpedance
-from analytics.supply.headroom import TRANSIENT_OHM, Path, predict
 from analytics.supply.reference import Reference, look
+from physics.supply_headroom import TRANSIENT_OHM, Path, predict
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec

@@ -12,7 +12,7 @@ from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns
 from analytics.detectors.limits import ThermalMarginLimits
 from analytics.detectors.wording import Statement, evidence, word
 from analytics.heat.climb import Climb, add_row, time_to_limit_s
-from analytics.heat.sink import SINK_S
+from physics.heat_sink import SINK_S
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec

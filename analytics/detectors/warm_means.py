@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analytics.detectors.condition import elapsed_ns
-from analytics.heat.sink import SINK_S, felt_w
+from physics.heat_sink import SINK_S, felt_w
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
@@ -45,7 +45,7 @@ class WarmMeans:
 
     @property
     def felt_w(self) -> FloatArray:
-        """Give the power that the temperature tells of; see `analytics.heat.sink`."""
+        """Give the power that the temperature tells of; see `physics.heat_sink`."""
         return felt_w(self.power_w, self.sink_w)
 
     def cooled_within(self, now_ns: int, seconds: float) -> MaskArray:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from analytics.connectivity import Kinship
-from analytics.connectivity.same import Same
+from analytics.connectivity.topology_cache import Same
 from analytics.detectors.wording import evidence, finding_id
 from analytics.incidents.families import finding_key
 from telemetry.clock import NS_PER_S

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from analytics.connectivity.same import Same
+from analytics.connectivity.topology_cache import Same
 from analytics.fleet.signals import JUDGED
 from analytics.fleet.window import Table, Window, places_among
 from telemetry.entities import Entity, EntityKind

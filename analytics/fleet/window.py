@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from analytics.connectivity.same import Same
+from analytics.connectivity.topology_cache import Same
 from analytics.fleet.signals import hold_ns
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind

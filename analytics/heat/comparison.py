@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from analytics.connectivity import GroupArray, sibling_median
-from analytics.heat.sink import felt_w
 from analytics.heat.windows import HeatWindow
+from physics.heat_sink import felt_w
 from telemetry.frames import FloatArray, MaskArray
 
 # Fewer siblings leave no majority: of two that differ, either may be the odd one.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analytics.heat.sink import SINK_S
+from physics.heat_sink import SINK_S
 from telemetry.frames import FloatArray, MaskArray
 
 # A load counts as steady where power lies within this of its mean over the minutes before. Own choice: training steps

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from analytics.heat.sink import SINK_S, carried_w
+from physics.heat_sink import SINK_S, carried_w
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 

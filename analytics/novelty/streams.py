@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.anew import begun_anew
 from analytics.calibration.tail import expected_threshold
+from analytics.detectors.relearning import begun_anew
 from telemetry.frames import FloatArray, MaskArray
 
 # A load beyond so many of its own learnt deviations was not learnt: what answers to it cannot be told. Own choice.

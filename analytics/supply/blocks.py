@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.supply.thevenin import (
+from analytics.supply.time_skew import CLEARLY_BETTER, HARMLESS_RATIO
+from physics.thevenin import (
     INDEPENDENT_AFTER_S,
     MIN_CORRELATION,
     MIN_SAMPLES,
@@ -18,7 +19,6 @@ from analytics.supply.thevenin import (
     MIN_SPREAD_RATIO,
     NOMINAL_V,
 )
-from analytics.supply.time_skew import CLEARLY_BETTER, HARMLESS_RATIO
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray
 

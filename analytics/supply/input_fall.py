@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.anew import begun_anew
 from analytics.connectivity import GroupArray
+from analytics.detectors.relearning import begun_anew
 from analytics.supply.branches import group_sum
 from telemetry.frames import FloatArray, MaskArray
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analytics.supply.thevenin import INDEPENDENT_AFTER_S, Z_95
+from physics.thevenin import INDEPENDENT_AFTER_S, Z_95
 from telemetry.frames import FloatArray, MaskArray
 
 WindowArray = npt.NDArray[np.intp]

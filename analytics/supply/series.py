@@ -11,11 +11,11 @@ from itertools import pairwise
 import numpy as np
 
 from analytics.supply.line_fit import Line, WindowArray, fit_line, independent_samples
-from analytics.supply.noisy_current import NoisyCurrent, noisy_current
 from analytics.supply.quantum import quantum_of
-from analytics.supply.temperature import at_25_c
-from analytics.supply.thevenin import MIN_CORRELATION, MIN_SPREAD_RATIO, Identifiability
 from analytics.supply.time_skew import LagFit, PartSkew, better_lag, part_skew
+from physics.noisy_current import NoisyCurrent, noisy_current
+from physics.resistance_temperature import at_25_c
+from physics.thevenin import MIN_CORRELATION, MIN_SPREAD_RATIO, Identifiability
 from telemetry.frames import FloatArray
 
 # own choice: eight means of a second are enough where they lie on a line; the bounds say how far to trust them.

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from analytics.anew import begun_anew
 from analytics.change.cusum import CusumState, cusum_step
-from analytics.supply.thevenin import Z_95
+from analytics.detectors.relearning import begun_anew
+from physics.thevenin import Z_95
 from telemetry.frames import FloatArray, MaskArray
 
 CountArray = npt.NDArray[np.int64]

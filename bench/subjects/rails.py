@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.collectors.hwmon import Hwmon, Sweeping
+from agent.collectors.hwmon.rails import Hwmon, Sweeping
 from agent.collectors.rails.sweep import SweepSettings
 from agent.sampler.sampler import settle_process
 from agent.sampler.schedule import Schedule

@@ -96,12 +96,12 @@ def agent(task: dict[str, Any]) -> None:
     Without a rate it reads as it does unless told otherwise: GPUs in step with their sensors and with the driver's own
     samples beside, rails at the speed of theirs.
     """
-    from agent.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own
-    from agent.collectors.build import CollectorSettings, build_collectors  # noqa: PLC0415
-    from agent.collectors.hwmon import Sweeping  # noqa: PLC0415
+    from agent.collectors.build.fast import CollectorSettings, build_collectors  # noqa: PLC0415
+    from agent.collectors.hwmon.rails import Sweeping  # noqa: PLC0415
     from agent.collectors.rails.pace import UNASKED_MOST_HZ  # noqa: PLC0415
     from agent.collectors.rails.sweep import SweepSettings  # noqa: PLC0415
     from agent.driver.nvml import NvmlDriver  # noqa: PLC0415
+    from agent.sampler.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own
     from agent.sampler.pacing.pacer import PacerSettings  # noqa: PLC0415
     from agent.sampler.sampler import Sampler, make_ring, settle_process  # noqa: PLC0415
     from agent.sampler.settings import Pace, SamplerSettings  # noqa: PLC0415

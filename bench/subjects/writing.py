@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from agent.uplink.influx_v1 import InfluxV1, InfluxV1Settings
-from agent.uplink.port import Answer
 from bench.cores import pin
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import Entity, EntityKind
@@ -17,6 +15,8 @@ from telemetry.frames import Frame, TableSpec
 from telemetry.line_protocol import encode_frame
 from telemetry.signals import signals_of
 from telemetry.store.port import Resolution
+from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
+from telemetry.uplink.port import Answer
 
 GPUS = 8
 LINES_PER_REQUEST = 5000

@@ -10,7 +10,7 @@ from telemetry.rollup import statistics_of
 DATASOURCE_TYPE = "influxdb"
 # Always the variable at the top of the dashboard, so that it works with any data source of that type.
 DATASOURCE = dashboard.DataSourceRef(type_val=DATASOURCE_TYPE, uid="${datasource}")
-# The retention policy of the one-second rollups and of the records (`agent.uplink`).
+# The retention policy of the one-second rollups and of the records (`telemetry.uplink`).
 POLICY = "rollup"
 # Which node, and whether its values come from a simulation: never the two in one picture.
 SCOPE = '"node" =~ /^$node$/ AND "simulated" =~ /^$simulated$/ AND $timeFilter'

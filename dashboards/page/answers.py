@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from dashboards.page.live import record_json
 from dashboards.page.shapes import EventShape
 from dashboards.page.source import AnswerPort, PageSource
-from rules.words import WHO_MAX, WHY_MAX
+from rules.engine.operator_events import WHO_MAX, WHY_MAX
 from telemetry.records import Verdict
 
 _Line = StringConstraints(strip_whitespace=True, pattern=r"^[^\x00-\x1f]*$")

@@ -8,9 +8,9 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from railwatch.evaluation.control_plan import load_control
-from railwatch.evaluation.control_story import StartOfJob, order_of, settings_holding
-from railwatch.rehearsal.loop import moved, watch
+from evaluation.control.plan import load_control
+from evaluation.control.story import StartOfJob, order_of, settings_holding
+from evaluation.rehearsal.loop import moved, watch
 from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.plant import Plant
 from simulator.plant.state import Stretch

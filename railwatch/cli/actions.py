@@ -18,10 +18,10 @@ from railwatch.cli.baselines import Who, whoever
 from railwatch.cli.output import describe, print_json, told_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, open_records
 from railwatch.cli.reach import actuator_of, is_over, privileged_in
-from railwatch.left_behind import left_in, state_dir_of, take_back
+from railwatch.operator.leftovers import left_in, state_dir_of, take_back
+from railwatch.operator.release import held_outside, take_back_outside
 from railwatch.session import Session
-from railwatch.taking_back import held_outside, take_back_outside
-from rules.words import WHO_MAX, WHY_MAX
+from rules.engine.operator_events import WHO_MAX, WHY_MAX
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.errors import EnvironmentLacksError
 from telemetry.records import IN_FORCE, Action, ActionState, Decision, Outcome, Record
@@ -122,7 +122,7 @@ def verify(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: Js
     checks = client.verify()
     client.close()
     if session is not None:
-        from railwatch.verifying import verify_outside  # noqa: PLC0415 -- loads every actuator
+        from railwatch.operator.verify import verify_outside  # noqa: PLC0415 -- loads every actuator
 
         checks = (*checks, *verify_outside(session, SystemClock()))
     for check in checks:

@@ -16,11 +16,11 @@ from agent.actuation.writer_lock import WriterLock
 from agent.driver.nvml import NvmlDriver
 from agent.driver.port import Knob
 from agent.scheduling import keep_what_is_loaded
+from config.actuatord import DEFAULT_PATH, ActuatordConfig, load_actuatord
 from railwatch.cli.output import counted, print_json
 from railwatch.cli.place import JsonFlag
 from railwatch.cli.reach import privileged_actuator
-from railwatch.config.actuatord import DEFAULT_PATH, ActuatordConfig, load_actuatord
-from railwatch.driver import knobs_of
+from railwatch.wiring.gpu_driver import knobs_of
 from simulator.driver.layout import STATE_VARIABLE
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from railwatch.agreement import agreements_of
-from railwatch.answering import tell_word
+from evaluation.agreement import agreements_of
 from railwatch.cli.baselines import Who, whoever
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
+from railwatch.operator.guard_commands import tell_word
 from railwatch.session import Session
-from rules.decisions import setting_of
-from rules.words import WHO_MAX, WHY_MAX, Say, Word, word_of
+from rules.engine.decisions import setting_of
+from rules.engine.operator_events import WHO_MAX, WHY_MAX, Say, Word, word_of
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.knobs import KnobKind
 from telemetry.records import Decision, Event, EventKind, Verdict, to_json

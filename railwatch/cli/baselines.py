@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from analytics.connectivity import Kinship
-from railwatch.answering import ANSWER_WITHIN_S
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
+from railwatch.operator.guard_commands import ANSWER_WITHIN_S
 from railwatch.session import Session
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.entities import EntityKind, Topology

@@ -9,12 +9,12 @@ import typer
 
 from agent.collectors.readings.listener import ListenerSettings
 from agent.responding.hook import check_program
+from config.loading import load_config
+from config.models import Config
+from config.policies import check_names, policies_of
+from config.reference import sample_yaml
 from railwatch.cli.output import counted, print_json, print_problems
-from railwatch.config.loading import load_config
-from railwatch.config.models import Config
-from railwatch.config.reference import sample_yaml
-from railwatch.policies import check_names, policies_of
-from rules.fleet_loading import load_fleet_policies
+from rules.fleet.loading import load_fleet_policies
 from telemetry.documents import Lines, read_document
 from telemetry.errors import ConfigError, NotPermittedError, NotSupportedError, Problem
 

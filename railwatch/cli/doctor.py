@@ -8,23 +8,23 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agent.accounts import Accounts
-from agent.collectors.build import Built, CollectorSettings, build_collectors, kernel_log_status
-from agent.collectors.build_events import build_event_sources
-from agent.collectors.build_slow import build_slow_collectors, build_slow_event_sources
+from agent.collectors.build.events import build_event_sources
+from agent.collectors.build.fast import Built, CollectorSettings, build_collectors, kernel_log_status
+from agent.collectors.build.slow import build_slow_collectors, build_slow_event_sources
 from agent.collectors.port import SourceState, SourceStatus
 from agent.collectors.readings.source import Readings, readings_status
+from agent.sampler.accounts import Accounts
+from config.loading import load_config
 from railwatch.cli.diagnosis import Fields, tell
 from railwatch.cli.driver_rows import period_rows, probe_rows
 from railwatch.cli.output import print_json
 from railwatch.cli.place import ConfigFile, JsonFlag
 from railwatch.cli.up import seconds
-from railwatch.config.loading import load_config
-from railwatch.driver import OpenDriver
-from railwatch.driver_watch import OPEN_LIMIT_S, open_in_time
-from railwatch.event_sources import event_settings
 from railwatch.session import DriverKind, Session
-from railwatch.slow_sources import slow_settings
+from railwatch.wiring.driver_watch import OPEN_LIMIT_S, open_in_time
+from railwatch.wiring.event_sources import event_settings
+from railwatch.wiring.gpu_driver import OpenDriver
+from railwatch.wiring.slow_sources import slow_settings
 from simulator.driver.build import find_compiler
 from telemetry.clock import SystemClock
 from telemetry.knobs import KnobKind

@@ -13,13 +13,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from evaluation import rows as shape
+from evaluation.rows import Row
+from evaluation.suites import SUITES, Suite
+from evaluation.workers import none_left_at_work
 from railwatch.cli.output import print_json
 from railwatch.cli.pace import Pace
 from railwatch.cli.place import JsonFlag
-from railwatch.evaluation import rows as shape
-from railwatch.evaluation.rows import Row
-from railwatch.evaluation.suites import SUITES, Suite
-from railwatch.evaluation.workers import none_left_at_work
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
 

@@ -14,19 +14,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agent.uplink import sender
+from config.loading import load_config
+from config.models import Config, StoreKind
+from fleet import loop
+from fleet.building import Fleet, open_fleet
+from fleet.outbox import Told
 from railwatch import __version__
 from railwatch.cli import fleet_acts, fleet_ca
 from railwatch.cli.output import describe, print_json
 from railwatch.cli.place import JsonFlag
-from railwatch.config.loading import load_config
-from railwatch.config.models import Config, StoreKind
-from railwatch.fleet import loop
-from railwatch.fleet.building import Fleet, open_fleet
-from railwatch.fleet.outbox import Told
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.errors import ConfigError, EnvironmentLacksError, NotPermittedError, Problem, TransientError
 from telemetry.records import to_json
+from telemetry.uplink import sender
 
 _MICROS = 1_000_000
 

@@ -11,16 +11,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
-from agent.control.identity import client_context
+from config.loading import load_config
+from config.models import Config
+from fleet.asking import TlsWire
+from fleet.building import token_in
+from fleet.control.identity import client_context
+from fleet.ledger_file import LEDGER, read_memory
+from fleet.person import Said, say
 from railwatch.cli.output import print_json
 from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of
-from railwatch.config.loading import load_config
-from railwatch.config.models import Config
-from railwatch.fleet.asking import TlsWire
-from railwatch.fleet.building import token_in
-from railwatch.fleet.ledger_file import LEDGER, read_memory
-from railwatch.fleet.person import Said, say
-from rules.fleet_memory import FleetMemory
+from rules.fleet.memory import FleetMemory
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.errors import EnvironmentLacksError, RailwatchError
 
@@ -93,7 +93,7 @@ def rehearse(
 
     Exit status 1 where it is not one incident at the PDU, actions within budget, and one page.
     """
-    from railwatch.fleet.rehearsal.pdu_sag import (  # noqa: PLC0415 -- no other command needs it
+    from fleet.rehearsal.pdu_sag import (  # noqa: PLC0415 -- no other command needs it
         LATENESS_S,
         WATCHED_S,
         PduSag,

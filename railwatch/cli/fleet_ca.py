@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from agent.control.tokens import SCOPES
-from railwatch.fleet.authority import AUTHORITY, DAYS, Authority
+from fleet.authority import AUTHORITY, DAYS, Authority
+from fleet.control.tokens import SCOPES
 from telemetry.clock import SystemClock, iso_utc
 
 app = typer.Typer(no_args_is_help=True, help="Certificates of nodes and services, and what a service may ask.")

@@ -10,21 +10,21 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from railwatch.beside import Beside, beside
+from config.guard_pipeline import pipeline_settings
+from config.loading import load_config
+from evaluation.replay import recommending, recorded_topology, replayed
 from railwatch.cli.incident_plot import Around, frames_around, plot
 from railwatch.cli.output import SEVERITY_STYLE, print_json
 from railwatch.cli.picked import picked
 from railwatch.cli.place import ConfigFile, DataDir, data_dir_of, open_records
-from railwatch.config.loading import load_config
-from railwatch.pipeline import pipeline_settings
-from railwatch.replaying import recommending, recorded_topology, replayed
-from railwatch.story import AFTER_NS, BEFORE_NS, Moment, Story, meaning_of, story_of
-from railwatch.topology import topology_of
+from railwatch.operator.incident_context import Beside, beside
+from railwatch.operator.incident_story import AFTER_NS, BEFORE_NS, Moment, Story, meaning_of, story_of
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import EnvironmentLacksError
 from telemetry.recording import Recording, read_recording
 from telemetry.records import Hypothesis, Incident, Record, to_json
+from telemetry.topology import topology_of
 
 _MOST_REASONS = 4
 # A minute on either side shows what was usual. Own choice.

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from analytics.calibration.achieved import PAGE_FROM
+from config.loading import load_config
 from railwatch.cli.baselines import Who, Why, tell, topology_of_run, with_held
 from railwatch.cli.output import SEVERITY_STYLE, describe, print_json, print_table
 from railwatch.cli.picked import picked
@@ -22,9 +23,8 @@ from railwatch.cli.place import (
     live_session,
     open_records,
 )
-from railwatch.config.loading import load_config
-from railwatch.page_count import PAGES, read_count
 from railwatch.session import run_dir_of
+from railwatch.wiring.page_count import PAGES, read_count
 from telemetry.clock import iso_utc
 from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record, to_json
 

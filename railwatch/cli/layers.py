@@ -5,10 +5,10 @@ from pathlib import Path
 
 import typer
 
+from config.models import Config
+from config.policies import check_names, laid_over, layers_of
 from railwatch.cli.output import print_problems
-from railwatch.config.models import Config
-from railwatch.policies import check_names, laid_over, layers_of
-from rules.loading import Layered
+from rules.policy.loading import Layered
 from telemetry.errors import ConfigError
 
 

@@ -12,12 +12,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from analytics.calibration.healthy import BLOCK_S, MIN_BLOCKS, Calibrated, Healthy, calibrated
 from analytics.detectors.limits import DetectorLimits
-from railwatch.calibrating import seen_in
+from config.loading import load_config
+from config.thresholds import ThresholdFile, in_force, write_thresholds
+from evaluation.calibration import seen_in
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.pace import Pace
 from railwatch.cli.place import ConfigFile, JsonFlag
-from railwatch.config.loading import load_config
-from railwatch.config.thresholds import ThresholdFile, in_force, write_thresholds
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, Problem
 from telemetry.recording import Recording, read_recording

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from railwatch.config.loading import load_config
+from config.loading import load_config
 from railwatch.session import FILE_NAME, JOURNALS, SERVICE_STATUS, Session, run_dir_of, said_in
 from telemetry.errors import EnvironmentLacksError
 from telemetry.store.records import RecordFile

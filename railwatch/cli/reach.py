@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 
 from agent.actuation.client import ActuatorClient
+from config.loading import load_config
 from railwatch.cli.place import live_session
-from railwatch.config.loading import load_config
-from railwatch.left_behind import knobs_left
+from railwatch.operator.leftovers import knobs_left
 from railwatch.session import Session, run_dir_of
 from telemetry.errors import EnvironmentLacksError, TransientError
 

@@ -13,17 +13,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from evaluation.measures import Measured
+from evaluation.rehearsal.plan import Rehearsal
+from evaluation.rehearsal.progress import simulated_s
+from evaluation.rehearsal.runs import Arm, SeedResult
+from evaluation.rehearsal.runs import rehearse as rehearsed
+from evaluation.rehearsal.summary import LEAST_SEEDS, Figure, summarised, told_by
+from evaluation.workers import none_left_at_work
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import ConfigFile, JsonFlag
 from railwatch.cli.up import seconds
-from railwatch.evaluation.measures import Measured
-from railwatch.evaluation.workers import none_left_at_work
-from railwatch.rehearsal.plan import Rehearsal
-from railwatch.rehearsal.progress import simulated_s
-from railwatch.rehearsal.runs import Arm, SeedResult
-from railwatch.rehearsal.runs import rehearse as rehearsed
-from railwatch.rehearsal.summary import LEAST_SEEDS, Figure, summarised, told_by
-from railwatch.run import DEFAULT_NODE
+from simulator.files import DEFAULT_NODE
 from telemetry.durations import format_duration
 from telemetry.records import Mode
 

@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from config.guard_pipeline import pipeline_settings
+from config.loading import load_config
+from config.policies import laid_over
+from evaluation.replay import recommending, replayed
 from railwatch.cli.output import counted, describe, print_json
 from railwatch.cli.place import ConfigFile, JsonFlag
-from railwatch.config.loading import load_config
-from railwatch.pipeline import pipeline_settings
-from railwatch.policies import laid_over
-from railwatch.replaying import recommending, replayed
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.recording import read_recording
 from telemetry.records import to_json

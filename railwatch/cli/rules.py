@@ -9,19 +9,19 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from config.loading import load_config
+from config.models import Config
 from railwatch.cli.layers import layers_told
 from railwatch.cli.output import counted, print_json, print_table
 from railwatch.cli.place import ConfigFile, JsonFlag
 from railwatch.cli.rules_trial import try_policies
-from railwatch.config.loading import load_config
-from railwatch.config.models import Config
 from rules.checking.complaint import Complaint
 from rules.checking.whole import check_policies
-from rules.differences import Difference, differences
-from rules.explaining import explain_policy
-from rules.loading import Layer, Layered
-from rules.policy import ActionClass
-from rules.rails import Rails
+from rules.limits.node import Rails
+from rules.policy.differences import Difference, differences
+from rules.policy.explanation import explain_policy
+from rules.policy.loading import Layer, Layered
+from rules.policy.model import ActionClass
 from telemetry.documents import Lines, read_document
 from telemetry.errors import ConfigError, Problem
 

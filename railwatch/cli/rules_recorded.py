@@ -10,12 +10,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from config.guard_pipeline import pipeline_settings
+from config.models import Config
+from evaluation.policy_trial import Answer, Beside, Trial, answers_of, try_out
 from railwatch.cli.output import counted, print_json, print_problems, print_table
 from railwatch.cli.place import open_records
-from railwatch.config.models import Config
-from railwatch.pipeline import pipeline_settings
 from railwatch.recorded_run import recordings_dir
-from railwatch.trial import Answer, Beside, Trial, answers_of, try_out
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.durations import parse_duration_s
 from telemetry.errors import ConfigError, Problem

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from config.loading import load_config
+from config.policies import check_names, laid_over, policies_of
 from railwatch.cli.layers import layers_told
 from railwatch.cli.output import counted, print_json, print_problems
 from railwatch.cli.place import ConfigFile, JsonFlag
-from railwatch.config.loading import load_config
-from railwatch.policies import check_names, laid_over, policies_of
-from rules.loading import builtin_policy_files, load_policies
-from rules.policy import Policy
-from rules.testing import run_cases
+from rules.policy.cases import run_cases
+from rules.policy.loading import builtin_policy_files, load_policies
+from rules.policy.model import Policy
 from telemetry.errors import ConfigError
 
 

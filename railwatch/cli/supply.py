@@ -8,7 +8,7 @@ import typer
 
 from analytics.supply.plausibility import resistance_problem, unit_problem
 from analytics.supply.series import MIN_SAMPLES, SeriesEstimate, estimate_series
-from analytics.supply.thevenin import MIN_CORRELATION, MIN_SPREAD_RATIO, Identifiability
+from physics.thevenin import MIN_CORRELATION, MIN_SPREAD_RATIO, Identifiability
 from railwatch.cli.logged_pair import LoggedPair, read_pair
 from railwatch.cli.output import print_json
 from railwatch.cli.place import JsonFlag

@@ -15,13 +15,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from config.loading import load_config
+from config.models import Config
+from config.policies import check_names, policies_of
 from railwatch import __version__
 from railwatch.cli.output import describe, print_json, told_json
-from railwatch.config.loading import load_config
-from railwatch.config.models import Config
-from railwatch.policies import check_names, policies_of
-from railwatch.run import DEFAULT_NODE, DEFAULT_SCENARIO, NodeRun, Wanted
-from rules.policy import ActionClass
+from railwatch.run import NodeRun, Wanted
+from rules.policy.model import ActionClass
+from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from telemetry.clock import Clock, SystemClock, iso_utc

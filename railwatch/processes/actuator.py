@@ -13,13 +13,13 @@ from agent.actuation.server import serve_actuator
 from agent.actuation.writer_lock import WriterLock
 from agent.driver.port import Knob
 from agent.scheduling import keep_what_is_loaded
-from railwatch.driver import OpenDriver
-from railwatch.driver_watch import DRIVER_BACK, OPEN_LIMIT_S, DriverWatch
-from railwatch.left_behind import left_in, state_dir_of
+from railwatch.operator.leftovers import left_in, state_dir_of
 from railwatch.processes.child import Ready, leave, run_child
 from railwatch.processes.following import Counts, follow
 from railwatch.session import Session
-from rules.policy import ActionClass
+from railwatch.wiring.driver_watch import DRIVER_BACK, OPEN_LIMIT_S, DriverWatch
+from railwatch.wiring.gpu_driver import OpenDriver
+from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.errors import NotSupportedError, RailwatchError, TransientError
 from telemetry.knobs import KnobKind

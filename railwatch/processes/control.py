@@ -12,17 +12,17 @@ from pathlib import Path
 from threading import Event as Flag
 
 from agent.actuation.client import ActuatorClient
-from agent.control.desk import Desk, DeskSettings
-from agent.control.expiry import Expiry
-from agent.control.identity import authority_key, valid_until_ns
-from agent.control.node_rails import NodeState
-from agent.control.seen import SeenRequests
-from agent.control.server import ControlServer
 from analytics.incidents.silence import Silence
+from fleet.control.desk import Desk, DeskSettings
+from fleet.control.expiry import Expiry
+from fleet.control.identity import authority_key, valid_until_ns
+from fleet.control.node_rails import NodeState
+from fleet.control.seen import SeenRequests
+from fleet.control.server import ControlServer
 from railwatch.processes.child import Ready, run_child
 from railwatch.session import Session, said_in
-from rules.memory import restore_memory
-from rules.policy import ActionClass
+from rules.engine.memory import restore_memory
+from rules.policy.model import ActionClass
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import Entity
 from telemetry.errors import EnvironmentLacksError

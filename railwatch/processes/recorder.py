@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import Any
 
-from agent.collectors.kernel_log import KernelLog, Start
+from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import Entry, EntryKind
 from agent.recorder.following import RowFollower, state_of
@@ -19,7 +19,7 @@ from agent.recorder.recovery import last_words, recovered, runs_in
 from agent.recorder.shelf import Order, Shelf
 from agent.recorder.triggers import BY_HAND, Trigger
 from agent.recorder.writing import RecordingWriter, Result
-from railwatch.config.sources import SourceUse
+from config.sources import SourceUse
 from railwatch.processes.child import Ready, run_child
 from railwatch.recorded_run import JOURNAL, box_dir, left_dir, recordings_dir, run_meta, wishes_dir
 from railwatch.session import Session

@@ -10,8 +10,8 @@ from typing import Any
 from agent.responding.journal import WorkJournal
 from agent.responding.responder import GUARD, PERSON, Responder
 from railwatch.processes.child import Ready, run_child
-from railwatch.responding import Outside, Setup, build_outside
 from railwatch.session import Session, responder_folder
+from railwatch.wiring.responder import Outside, Setup, build_outside
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.errors import TransientError
 from telemetry.journal import JournalReader

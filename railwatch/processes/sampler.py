@@ -7,29 +7,30 @@ from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 
-from agent.accounts import Accounts
-from agent.collectors.build import FACTORIES, CollectorSettings, kernel_log_status
-from agent.collectors.build_events import boot_id, build_event_sources
-from agent.collectors.building import SourceBuilder
-from agent.collectors.driver_events import DriverEvents
-from agent.collectors.driver_lines import DriverLines
-from agent.collectors.gpu_roster import GpuRoster
-from agent.collectors.kernel_log import KernelLog, Start
-from agent.collectors.kernel_place import LinesSince, LogPlace, PlacedKernelLog
+from agent.collectors.build.background import SourceBuilder
+from agent.collectors.build.events import boot_id, build_event_sources
+from agent.collectors.build.fast import FACTORIES, CollectorSettings, kernel_log_status
+from agent.collectors.events.driver_events import DriverEvents
+from agent.collectors.events.driver_lines import DriverLines
+from agent.collectors.events.kernel_log import KernelLog, Start
+from agent.collectors.events.kernel_log_position import LinesSince, LogPlace, PlacedKernelLog
+from agent.collectors.gpu.roster import GpuRoster
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.guard.guard import IDLE_WAKE_S, Guard
-from agent.ring import Ring
+from agent.ring.ring import Ring
+from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import EVENT_BURST_S, Sampler, make_ring, settle_process
 from agent.sampler.settings import SamplerSettings
 from analytics.catalogue import xid
-from railwatch.config.sources import SourceUse
-from railwatch.driver import OpenDriver
-from railwatch.driver_watch import DRIVER_BACK, DRIVER_HUNG, DriverWatch
-from railwatch.event_sources import event_settings
-from railwatch.guarding import Guarding
+from config.sources import SourceUse
 from railwatch.processes.child import Ready, leave, run_child
-from railwatch.reenumeration import Reenumeration
-from railwatch.sampling import (
+from railwatch.session import DriverKind, Session
+from railwatch.wiring.driver_watch import DRIVER_BACK, DRIVER_HUNG, DriverWatch
+from railwatch.wiring.event_sources import event_settings
+from railwatch.wiring.gpu_driver import OpenDriver
+from railwatch.wiring.guard import Guarding
+from railwatch.wiring.reenumeration import Reenumeration
+from railwatch.wiring.samplers import (
     LOOK_AGAIN_S,
     STATUS_EVERY_S,
     StatusFiles,
@@ -37,11 +38,10 @@ from railwatch.sampling import (
     rail_sweeping,
     sampler_settings,
 )
-from railwatch.session import DriverKind, Session
-from railwatch.topology import topology_of
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
 from telemetry.records import Event, Severity
+from telemetry.topology import topology_of
 
 logger = logging.getLogger(__name__)
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from agent.ring import RingTable
-from agent.rings import Rings
+from agent.ring.ring import RingTable
+from agent.ring.rings import Rings
 from dashboards.page.app import create_app, echarts_dir
 from dashboards.page.server import PageServer, bind
 from railwatch import __version__
-from railwatch.answering import Answers
-from railwatch.keeping import Keeper, open_keeper
-from railwatch.node_page import NodePage
-from railwatch.page_count import KeptPageCount
+from railwatch.operator.guard_commands import Answers
 from railwatch.processes.child import Ready, run_child
 from railwatch.session import JOURNALS, Session, said_in
+from railwatch.wiring.node_page import NodePage
+from railwatch.wiring.page_count import KeptPageCount
+from railwatch.wiring.sample_store import Keeper, open_keeper
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import EnvironmentLacksError, TransientError

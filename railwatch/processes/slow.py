@@ -7,19 +7,20 @@ from dataclasses import dataclass, field
 from threading import Event as Flag
 from threading import Thread
 
-from agent.accounts import Accounts
-from agent.collectors.build import Built
-from agent.collectors.build_slow import BUILD_LIMIT_S, SlowSettings, build_slow_event_sources, slow_builder
-from agent.collectors.building import SourceBuilder
+from agent.collectors.build.background import SourceBuilder
+from agent.collectors.build.fast import Built
+from agent.collectors.build.slow import BUILD_LIMIT_S, SlowSettings, build_slow_event_sources, slow_builder
+from agent.collectors.host.self_metrics import SelfMetrics
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.collectors.readings.source import readings_status
-from agent.collectors.self_metrics import SelfMetrics
-from agent.ring import Ring
+from agent.ring.ring import Ring
+from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import SamplerSettings
 from railwatch.processes.child import Ready, leave, run_child
-from railwatch.reenumeration import Recount
-from railwatch.sampling import (
+from railwatch.session import Session
+from railwatch.wiring.reenumeration import Recount
+from railwatch.wiring.samplers import (
     LOOK_AGAIN_S,
     STATUS_EVERY_S,
     HungWatch,
@@ -28,12 +29,11 @@ from railwatch.sampling import (
     hung_limits_s,
     sampler_settings,
 )
-from railwatch.session import Session
-from railwatch.slow_sources import slow_settings
-from railwatch.topology import topology_of
+from railwatch.wiring.slow_sources import slow_settings
 from telemetry.clock import Clock, SystemClock
 from telemetry.journal import JournalWriter
 from telemetry.records import Event
+from telemetry.topology import topology_of
 
 logger = logging.getLogger(__name__)
 

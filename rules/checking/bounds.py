@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rules.checking.complaint import Complaint, Flaw
-from rules.policy import ActionClass, Policy
+from rules.policy.model import ActionClass, Policy
 
 # What stays in force until it is taken back: without a lease it would outlive whoever set it.
 _CAPS = (ActionClass.CLOCK_CAP, ActionClass.POWER_CAP, ActionClass.FAN)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from rules.checking.ranges import EVERYTHING, Interval, Range, compared, meet, outside, some_of
-from rules.expression import Kind, Node
-from rules.facts import FACTS, NUMBERS, ROOTS, Fact, Type, fact_of
+from rules.conditions.expression import Kind, Node
+from rules.conditions.facts import FACTS, NUMBERS, ROOTS, Fact, Type, fact_of
 from telemetry.entities import EntityKind
 from telemetry.records import IncidentState, Severity
 
@@ -201,7 +201,7 @@ def _whole(path: str) -> bool:
 
 
 def witness_of(branch: Branch) -> dict[str, dict[str, object]]:
-    """Give facts that meet a branch as far as its words and numbers go, in the form of `rules.facts.facts_of`."""
+    """Return facts that meet a branch as far as its texts and numbers go, in the form of `facts_of`."""
     told: dict[str, dict[str, object]] = {root: {} for root in ROOTS}
     evidence: dict[str, object] = {}
     for path, value in _values(branch):

@@ -6,7 +6,7 @@ from itertools import combinations
 from rules.checking.complaint import Complaint, Flaw
 from rules.checking.ladders import on_one_ladder
 from rules.checking.reach import Answer, facts_in_words, reach_of
-from rules.policy import ActionClass, Policy, PolicyStatus
+from rules.policy.model import ActionClass, Policy, PolicyStatus
 from telemetry.records import Mode
 
 # What takes a job or the node away, and what gives the job time to end or to save itself.

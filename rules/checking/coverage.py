@@ -6,9 +6,9 @@ from typing import Any
 from rules.checking.branches import Branch, TooManyBranchesError, branches_of, holds
 from rules.checking.complaint import Complaint, Flaw
 from rules.checking.reach import states_of
-from rules.conditions import compile_condition
-from rules.policy import Policy
-from rules.testing import facts_at
+from rules.conditions.condition import compile_condition
+from rules.policy.cases import facts_at
+from rules.policy.model import Policy
 
 
 def untested(policies: Sequence[Policy]) -> Iterator[Complaint]:

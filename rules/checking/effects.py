@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from rules.caps.knobs import KNOB_OF
 from rules.checking.complaint import Complaint, Flaw
-from rules.knobs import KNOB_OF
-from rules.policy import CaseNode, Policy
-from rules.thresholds import setting_key
+from rules.policy.model import CaseNode, Policy
+from rules.policy.sourced_numbers import setting_key
 from telemetry.knobs import KnobKind
 
 # What is at or beyond the loosest setting of every node of the cases, in words.

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rules.checking.complaint import Complaint, Flaw
 from rules.checking.reach import Answer, reach_of
-from rules.policy import Policy, PolicyStatus
+from rules.policy.model import Policy, PolicyStatus
 
 
 def rungs_below(policy: Policy, by_id: Mapping[str, Policy]) -> tuple[str, ...]:

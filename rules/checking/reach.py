@@ -13,8 +13,8 @@ from rules.checking.branches import (
     witness_of,
 )
 from rules.checking.complaint import Complaint, Flaw
-from rules.conditions import Condition
-from rules.policy import Policy
+from rules.conditions.condition import Condition
+from rules.policy.model import Policy
 
 Facts = Mapping[str, Mapping[str, object]]
 # Own choice: conditions of 60 ways each, looked at in a tenth of a second; every pair of policies costs this.

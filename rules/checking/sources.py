@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from rules.checking.complaint import Complaint, Flaw
-from rules.policy import Policy
-from rules.thresholds import thresholds_of
+from rules.policy.model import Policy
+from rules.policy.sourced_numbers import thresholds_of
 
 
 def unsourced(policies: Sequence[Policy]) -> Iterator[Complaint]:

@@ -10,7 +10,7 @@ from rules.checking.effects import without_effect
 from rules.checking.ladders import ladder_complaints
 from rules.checking.reach import unreachable
 from rules.checking.sources import unsourced
-from rules.policy import Policy
+from rules.policy.model import Policy
 
 CHECKS = (unreachable, without_effect, contradictions, unbounded, untested, unsourced)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rules.clock_for_voltage import GpuLoad, SupplyLoad, SupplyPath, highest_clock
+from physics.clock_for_voltage import GpuLoad, SupplyLoad, SupplyPath, highest_clock
 from simulator.files.node import load_node
 from simulator.golden.table import GoldenRow
 from simulator.golden.traces import Traces, static_trace

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.accounts import Accounts
 from agent.collectors.port import EventSource
+from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from analytics.fusion import FusionState, fuse

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from railwatch.cli_reference import Command, cli_markdown, commands
-from railwatch.config.loading import load_config
-from railwatch.config.thresholds import ThresholdFile, write_thresholds
-from railwatch.record_reference import records_markdown
-from rules.loading import load_policies
-from rules.testing import run_cases
+from config.loading import load_config
+from config.thresholds import ThresholdFile, write_thresholds
+from railwatch.reference.cli import Command, cli_markdown, commands
+from railwatch.reference.records import records_markdown
+from rules.policy.cases import run_cases
+from rules.policy.loading import load_policies
 from simulator.files.node import load_node
 from simulator.files.rack_scenario import load_rack_scenario
 from simulator.files.scenario import load_scenario

@@ -13,21 +13,21 @@ from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
-from agent.control.identity import client_context, private_key
-from agent.control.names import Identity
-from railwatch.fleet.acting import FleetActing, Hands
-from railwatch.fleet.asking import Asker, TlsWire
-from railwatch.fleet.ledger_file import LedgerFile
-from railwatch.fleet.outbox import Outbox
-from railwatch.fleet.person import PersonWords
-from railwatch.fleet.rehearsal.pdu_sag import Nowhere
-from rules.fleet_engine import FleetEngine
-from rules.fleet_loading import load_fleet_policies
-from rules.fleet_orders import FleetIncident, FleetView
-from rules.fleet_policy import FleetPolicy
-from rules.fleet_rails import FleetRails
-from rules.policy import ActionClass
+from fleet.acting import FleetActing, Hands
+from fleet.asking import Asker, TlsWire
+from fleet.control.identity import client_context, private_key
+from fleet.ledger_file import LedgerFile
+from fleet.outbox import Outbox
+from fleet.person import PersonWords
+from fleet.rehearsal.pdu_sag import Nowhere
+from rules.fleet.engine import FleetEngine
+from rules.fleet.loading import load_fleet_policies
+from rules.fleet.orders import FleetIncident, FleetView
+from rules.fleet.policy import FleetPolicy
+from rules.limits.fleet import FleetRails
+from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
+from telemetry.identity_names import Identity
 from telemetry.records import Cause, Incident, IncidentState, Mode, Severity
 
 FLEET = "fleet-a"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.rings import Rings
+from agent.ring.rings import Rings
 from railwatch.session import Session
 from telemetry.frames import Frame
 from telemetry.rollup import decimals_of

@@ -15,22 +15,22 @@ from pathlib import Path
 
 import pytest
 
-from agent.uplink.influx_v1 import InfluxV1, InfluxV1Settings
-from agent.uplink.port import Answer
 from analytics.fleet.window import Window
-from railwatch.config.fleet import FleetStore
-from railwatch.config.models import Config, Store
-from railwatch.evaluation.runs import Job, order_of
-from railwatch.fleet.building import reader_of
-from railwatch.pipeline import pipeline_settings
-from railwatch.replaying import replayed
+from config.fleet import FleetStore
+from config.guard_pipeline import pipeline_settings
+from config.models import Config, Store
+from evaluation.judgement.runs import Job, order_of
+from evaluation.replay import replayed
+from fleet.building import reader_of
 from simulator.runs.node_run import record_run
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.recording import Recording, read_recording
 from telemetry.store.port import Resolution
 from telemetry.store.records import RecordFile
+from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
+from telemetry.uplink.port import Answer
+from tests.fleet.stored import StoredNode, second_of
 from tests.integration.running import COMMAND, PATIENCE_S, environment
-from tests.railwatch.fleet.stored import StoredNode, second_of
 from tests.servers import Server, influxd, victoria_metrics
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 import rules
-from agent.control.tokens import READ, act
-from railwatch.fleet.authority import Authority
-from railwatch.fleet.ledger_file import LedgerFile, read_memory
+from fleet.authority import Authority
+from fleet.control.tokens import READ, act
+from fleet.ledger_file import LedgerFile, read_memory
 from railwatch.session import said_in
-from rules.fleet_memory import ClaimState, FleetMemory
-from rules.policy import ActionClass
+from rules.fleet.memory import ClaimState, FleetMemory
+from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, SystemClock
 from tests.integration.running import COMMAND, PATIENCE_S, Fields, Node, environment, node_up, quick_sag
 from tests.servers import Server, influxd

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from agent.actuation.client import ActuatorClient
-from agent.control.identity import client_context, private_key
-from agent.control.names import Identity
-from agent.control.tokens import READ, act
-from railwatch.fleet.asking import Asker, TlsWire
-from railwatch.fleet.authority import Authority
+from fleet.asking import Asker, TlsWire
+from fleet.authority import Authority
+from fleet.control.identity import client_context, private_key
+from fleet.control.tokens import READ, act
 from railwatch.session import said_in
-from rules.fleet_memory import ClaimState, FleetClaim
-from rules.fleet_orders import Answered, FleetDeed
-from rules.policy import ActionClass
+from rules.fleet.memory import ClaimState, FleetClaim
+from rules.fleet.orders import Answered, FleetDeed
+from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.errors import NotPermittedError, TransientError
+from telemetry.identity_names import Identity
 from tests.integration.running import Node, node_up
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

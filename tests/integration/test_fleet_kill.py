@@ -20,19 +20,19 @@ import pytest
 
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.journal import HoldJournal
-from agent.control.desk import Desk, DeskSettings
-from agent.control.identity import authority_key
-from agent.control.names import Identity
-from agent.control.node_rails import NodeState
-from agent.control.seen import SeenRequests
-from agent.control.server import ControlServer
-from agent.control.tokens import act
-from railwatch.fleet.authority import Authority
-from railwatch.fleet.ledger_file import read_memory
-from railwatch.fleet.rehearsal.agents import CLOCKS_MHZ, MadeUpKnob
-from rules.policy import ActionClass
-from rules.rails import Rails
+from fleet.authority import Authority
+from fleet.control.desk import Desk, DeskSettings
+from fleet.control.identity import authority_key
+from fleet.control.node_rails import NodeState
+from fleet.control.seen import SeenRequests
+from fleet.control.server import ControlServer
+from fleet.control.tokens import act
+from fleet.ledger_file import read_memory
+from fleet.rehearsal.agents import CLOCKS_MHZ, MadeUpKnob
+from rules.limits.node import Rails
+from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, SystemClock
+from telemetry.identity_names import Identity
 from telemetry.knobs import KnobKind
 from telemetry.records import Decision, Event, Mode, Verdict
 from tests.integration import fleet_nursery

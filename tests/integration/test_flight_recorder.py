@@ -16,7 +16,7 @@ import pytest
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import EntryKind
 from agent.recorder.recovery import recovered, runs_in
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from railwatch.recorded_run import box_dir, left_dir
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.recording import Recording, read_recording

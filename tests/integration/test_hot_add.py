@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.ring import Ring
-from railwatch.config.models import Config
+from agent.ring.ring import Ring
+from config.models import Config
 from railwatch.processes.sampler import GPUS_CHANGED
 from railwatch.session import DriverKind, Session
 from railwatch.supervisor import ChildSpec, Supervisor

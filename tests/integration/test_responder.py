@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agent.responding.sending import UNKNOWN
-from railwatch.taking_back import held_outside, take_back_outside
-from railwatch.verifying import verify_outside
+from railwatch.operator.release import held_outside, take_back_outside
+from railwatch.operator.verify import verify_outside
 from telemetry.clock import SystemClock
 from telemetry.records import ActionState
 from tests.integration.responding import Run, a_moment, token_for

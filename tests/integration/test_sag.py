@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from agent.guard.foresight import is_reflex
-from rules.loading import builtin_policy_files
+from rules.policy.loading import builtin_policy_files
 from simulator.driver.state import StateFile
 from telemetry.entities import EntityKind
 from telemetry.store.embedded import EmbeddedReader

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.ring import Ring
-from railwatch.config.models import Config
+from agent.ring.ring import Ring
+from config.models import Config
 from railwatch.session import DriverKind, Session
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology

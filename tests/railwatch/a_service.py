@@ -1,9 +1,9 @@
 """A service in the process of a test."""
 
-from railwatch.keeping import Keeper, open_keeper
-from railwatch.node_page import NodePage
 from railwatch.processes.service import Service
 from railwatch.session import Session
+from railwatch.wiring.node_page import NodePage
+from railwatch.wiring.sample_store import Keeper, open_keeper
 from telemetry.store.records import RecordFile
 from tests.agent.fakes import FakeClock
 

@@ -19,9 +19,9 @@ from agent.actuation.journal import HoldJournal
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
 from agent.guard.foresight import reflex_id
-from railwatch import left_behind
+from config.models import Config
 from railwatch.cli.app import app_for
-from railwatch.config.models import Config
+from railwatch.operator import leftovers as left_behind
 from railwatch.session import DriverKind, Session, run_dir_of
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError, TransientError

@@ -36,8 +36,8 @@ from tests.waiting import LIMIT_S, wait_for
 _PROGRAM = """
 import sys
 from functools import partial
-from railwatch import driver_watch
-from railwatch.driver_asking import Pauses
+from railwatch.wiring import driver_watch
+from railwatch.wiring.driver_probe import Pauses
 from railwatch.processes import actuator
 driver_watch.HANGS = Pauses(first_s=0.1, next_s=0.2, longest_s=0.2)
 actuator.run_child(partial(actuator.main, open_limit_s=0.3))

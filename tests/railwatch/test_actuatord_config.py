@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.actuation.limits import UnreadableClocks
-from railwatch.config.actuatord import SAMPLE, load_actuatord
+from config.actuatord import SAMPLE, load_actuatord
 from telemetry.errors import ConfigError
 from telemetry.knobs import KnobKind
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from railwatch.config.actuators import Actuators
+from config.actuators import Actuators
 
 
 def refused(**sections: Any) -> str:
@@ -64,8 +64,6 @@ def test_what_is_meant_reaches_the_actuators_as_it_stands() -> None:
 
 
 def test_a_command_that_only_reads_the_configuration_loads_no_client_of_any_actuator() -> None:
-    script = (
-        "import sys, railwatch.config.loading; print({'urllib3', 'lightkube', 'httpx2', 'apprise'} & {*sys.modules})"
-    )
+    script = "import sys, config.loading; print({'urllib3', 'lightkube', 'httpx2', 'apprise'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 import pytest
 
+from config.models import Config
 from railwatch.cli.app import app_for
-from railwatch.config.models import Config
 from railwatch.session import DriverKind, Session, run_dir_of
-from rules.words import Say, Word, event_of
+from rules.engine.operator_events import Say, Word, event_of
 from telemetry.records import Decision, Mode, Verdict
 from telemetry.store.records import RecordFile
 

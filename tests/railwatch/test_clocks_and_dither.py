@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from analytics.connectivity.dither import plan_dither
-from railwatch.beside import beside
+from railwatch.operator.incident_context import beside
 from telemetry.clock import iso_utc
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame

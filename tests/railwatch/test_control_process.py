@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 from railwatch.processes.control import guard_says
-from rules.memory import Acted, Memory
-from rules.policy import ActionClass
-from rules.rails import Breaker
+from rules.engine.memory import Acted, Memory
+from rules.limits.node import Breaker
+from rules.policy.model import ActionClass
 
 
 def test_the_guards_breaker_and_its_actions_count_and_one_that_cannot_be_read_is_no_free_hand(tmp_path: Path) -> None:

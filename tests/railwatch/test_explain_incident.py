@@ -10,7 +10,7 @@ import pytest
 from analytics.classification.answers import ANSWERS
 from analytics.classification.symptoms import SYMPTOMS
 from railwatch.cli.incident_plot import plot
-from railwatch.story import story_of
+from railwatch.operator.incident_story import story_of
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.errors import EnvironmentLacksError

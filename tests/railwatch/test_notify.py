@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.responding.notification.ledger import Ledger
-from railwatch.config.loading import load_config
+from config.loading import load_config
 from telemetry.errors import ConfigError
 from tests.agent.responding.notification.incidents import notice
 from tests.agent.responding.notification.listening import listening

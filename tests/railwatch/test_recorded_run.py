@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from railwatch.config.models import Config
+from config.models import Config
 from railwatch.recorded_run import run_meta
 from railwatch.session import DriverKind, Session
 

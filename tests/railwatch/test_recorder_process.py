@@ -8,7 +8,7 @@ import pytest
 
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import Entry, EntryKind, json_entry
-from railwatch.config.models import Config
+from config.models import Config
 from railwatch.processes.recorder import main
 from railwatch.recorded_run import box_dir, left_dir
 from railwatch.session import DriverKind, Session

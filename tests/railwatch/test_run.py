@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from agent.guard.foresight import reflex_id
+from config.models import Config
+from config.sources import SourceUse
 from railwatch import run as run_module
-from railwatch.config.models import Config
-from railwatch.config.sources import SourceUse
-from railwatch.probe import ProbeAnswer, has_driver, probe_nvml
 from railwatch.run import NodeRun, Wanted, choose_source
 from railwatch.session import JOURNALS, DriverKind, Session, run_dir_of
+from railwatch.wiring.gpu_probe import ProbeAnswer, has_driver, probe_nvml
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.records import Action, ActionState, Mode

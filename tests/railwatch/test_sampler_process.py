@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from agent.collectors.build import Built, CollectorSettings
+from agent.collectors.build.fast import Built, CollectorSettings
 from agent.collectors.port import SourceState, SourceStatus
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from agent.sampler.sampler import EVENT_BURST_S, Sampler
-from railwatch import guarding
 from railwatch.processes import sampler
-from railwatch.reenumeration import COUNTED_FILE, WANTED_FILE
 from railwatch.session import Session
+from railwatch.wiring import guard as guarding
+from railwatch.wiring.reenumeration import COUNTED_FILE, WANTED_FILE
 from telemetry.clock import SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from dashboards.page.source import StoreStatus
-from railwatch.keeping import EmbeddedKeeper, Keeper, open_keeper
 from railwatch.processes.service import Service
 from railwatch.session import Session
 from railwatch.supervisor import ChildSpec, Supervisor
+from railwatch.wiring.sample_store import EmbeddedKeeper, Keeper, open_keeper
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import EntityKind, Topology
 from telemetry.errors import TransientError

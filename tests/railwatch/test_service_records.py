@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from railwatch.config.models import StoreKind
+from config.models import StoreKind
 from railwatch.processes.service import MAX_UNWRITTEN, Service
 from railwatch.session import Session, said_in
 from telemetry.clock import NS_PER_S
@@ -14,9 +14,9 @@ from telemetry.errors import TransientError
 from telemetry.journal import JournalWriter
 from telemetry.records import Record
 from tests.agent.fakes import START_NS
-from tests.agent.uplink.stub import stub_store
 from tests.railwatch.a_run import a_session, an_event
 from tests.railwatch.a_service import Running
+from tests.telemetry.uplink.stub import stub_store
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from agent.collectors import build_slow
-from agent.collectors.build import Built
-from agent.collectors.build_slow import SlowSettings
+from agent.collectors.build import slow as build_slow
+from agent.collectors.build.fast import Built
+from agent.collectors.build.slow import SlowSettings
 from agent.collectors.port import SourceState, SourceStatus
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from railwatch.processes import slow
-from railwatch.reenumeration import Reenumeration
 from railwatch.session import Session
+from railwatch.wiring.reenumeration import Reenumeration
 from telemetry.clock import SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec

@@ -6,9 +6,9 @@ from threading import Event
 import pytest
 
 from agent.guard.foresight import reflex_id
+from config.models import Config
 from railwatch.cli.output import describe, told_json
 from railwatch.cli.up import _approval_line, _Teller, _told_what_takes_long
-from railwatch.config.models import Config
 from railwatch.run import STOP_ORDER, STOPPING, NodeRun, Wanted
 from telemetry.clock import SystemClock
 from telemetry.records import Action, ActionState, Decision, IncidentState, Mode, Verdict, to_json

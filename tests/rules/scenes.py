@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rules.conditions import compile_condition
-from rules.node import GpuState, NodeState, SupplyState
-from rules.policy import ActionClass, Persist, Policy, PolicyStatus, Release, Response, SettingRule, Target
-from rules.rails import Rails
+from physics.node_state import GpuState, NodeState, SupplyState
+from rules.conditions.condition import compile_condition
+from rules.limits.node import Rails
+from rules.policy.model import ActionClass, Persist, Policy, PolicyStatus, Release, Response, SettingRule, Target
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.records import (

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules.engine import Engine
-from rules.node import NodeState
-from rules.policy import Release, SettingRule
-from rules.rails import Rails
+from physics.node_state import NodeState
+from rules.engine.engine import Engine
+from rules.limits.node import Rails
+from rules.policy.model import Release, SettingRule
 from telemetry.records import ActionState, Cause, Decision, IncidentState, Mode, Verdict
 from tests.rules.scenes import (
     CAP,

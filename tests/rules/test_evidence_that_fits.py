@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from rules.bases import SupplyBasis, bases_of, path_now
-from rules.node import GpuState, NodeState, SupplyState
+from physics.node_state import GpuState, NodeState, SupplyState
+from rules.caps.evidence import SupplyBasis, bases_of, path_now
 from telemetry.entities import Topology
 from telemetry.records import (
     Cause,

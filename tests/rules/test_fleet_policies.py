@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rules.fleet_loading import load_fleet_policies
-from rules.policy_files import SIZE_MAX_BYTES
+from rules.fleet.loading import load_fleet_policies
+from rules.policy.files import SIZE_MAX_BYTES
 from telemetry.errors import ConfigError
 from tests.rules.policy_texts import FLEET
 

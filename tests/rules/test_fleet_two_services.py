@@ -11,17 +11,17 @@ from enum import Enum
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules.fleet_engine import FleetEngine
-from rules.fleet_loading import load_fleet_policies
-from rules.fleet_memory import FleetMemory
-from rules.fleet_orders import Answered, FleetDeed, FleetIncident, FleetOrder, FleetView
-from rules.fleet_policy import FleetPolicy
-from rules.fleet_rails import Begun, FleetLedger, FleetRails
-from rules.policy import ActionClass
+from rules.fleet.engine import FleetEngine
+from rules.fleet.loading import load_fleet_policies
+from rules.fleet.memory import FleetMemory
+from rules.fleet.orders import Answered, FleetDeed, FleetIncident, FleetOrder, FleetView
+from rules.fleet.policy import FleetPolicy
+from rules.limits.fleet import Begun, FleetLedger, FleetRails
+from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.records import IncidentState, Mode
-from tests.rules.test_fleet_engine import T0_NS, sag
-from tests.rules.test_fleet_rails import busiest_window, by
+from tests.rules.fleet.test_engine import T0_NS, sag
+from tests.rules.limits.test_fleet import busiest_window, by
 
 RACKS = {f"n{number:02d}": f"r{number % 4}" if number < 12 else "" for number in range(16)}
 BUDGET = 4

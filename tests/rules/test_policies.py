@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 import rules
-from rules.document import policy_schema, policy_schema_text
-from rules.facts import FACTS
-from rules.loading import builtin_policy_files, load_builtin_policies, load_policies
-from rules.policy import Expectation, Policy, PolicyStatus, Verb
-from rules.rails import RailsSettings
-from rules.testing import run_case, run_cases
+from rules.conditions.facts import FACTS
+from rules.limits.node import RailsSettings
+from rules.policy.cases import run_case, run_cases
+from rules.policy.document import policy_schema, policy_schema_text
+from rules.policy.loading import builtin_policy_files, load_builtin_policies, load_policies
+from rules.policy.model import Expectation, Policy, PolicyStatus, Verb
 from telemetry.records import Cause
 
 POLICIES = {policy.id: policy for policy in load_builtin_policies()}
@@ -71,7 +71,7 @@ def test_the_schema_bounds_what_the_loader_bounds() -> None:
 
 
 def test_the_committed_schema_is_in_step() -> None:
-    committed = Path(str(rules.__file__)).parent / "policy.schema.json"
+    committed = Path(str(rules.__file__)).parent / "policy" / "policy.schema.json"
     assert committed.read_text(encoding="utf-8") == policy_schema_text()
     json.loads(policy_schema_text())
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from rules.engine import Engine
-from rules.node import NodeState
-from rules.policy import ActionClass, Budget, Persist, Policy, Release, Response, SettingRule, Target
-from rules.rails import Maintenance, Rails
-from rules.words import Say, Word, event_of, word_of
+from physics.node_state import NodeState
+from rules.engine.engine import Engine
+from rules.engine.operator_events import Say, Word, event_of, word_of
+from rules.limits.node import Maintenance, Rails
+from rules.policy.model import ActionClass, Budget, Persist, Policy, Release, Response, SettingRule, Target
 from telemetry.records import ActionState, Cause, Decision, IncidentState, Mode, Outcome, Verdict
 from tests.rules.scenes import CAP, ENFORCED, GPUS, NOTIFY, SAG, action, incident, node, policy, seconds, topology
 

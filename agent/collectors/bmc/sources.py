@@ -12,7 +12,7 @@ from agent.collectors.bmc.log_source import BoardLog
 from agent.collectors.bmc.point import BoardLink
 from agent.collectors.bmc.settings import BmcKind, BmcSettings
 from agent.collectors.bmc.tables import BoardNode, BoardTable
-from agent.collectors.build import Built
+from agent.collectors.build.fast import Built
 from agent.collectors.port import EventSource, SourceState, SourceStatus
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, NotPermittedError, RailwatchError

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agent.collectors.build import Built
+from agent.collectors.build.fast import Built
 from agent.collectors.meters.pdu import Pdu, find_pdus
 from agent.collectors.meters.settings import PduSettings, UpsdSettings
 from agent.collectors.meters.ups import Ups, UpsEvents, find_upss

@@ -3,8 +3,8 @@
 import math
 import threading
 
-from agent.collectors.attribute_file import AttributeFile
-from agent.collectors.hwmon_tree import Rail
+from agent.collectors.hwmon.tree import Rail
+from agent.collectors.sysfs.attribute_file import AttributeFile
 
 _MILLI = 1e-3
 _NAN = float("nan")

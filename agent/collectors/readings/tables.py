@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from agent.collectors.readings.line import KINDS, LineRefusedError, Reading
-from agent.ring import Ring
-from agent.ring_header import rows_for
+from agent.ring.header import rows_for
+from agent.ring.ring import Ring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.errors import EnvironmentLacksError

@@ -6,7 +6,7 @@ from typing import Any
 
 from railwatch.cli.output import print_json, print_table
 from railwatch.cli.place import JsonFlag
-from railwatch.run import DEFAULT_NODE
+from simulator.files import DEFAULT_NODE
 from simulator.files.node import load_node, node_names
 from simulator.files.rack import load_rack, rack_names
 from simulator.files.rack_scenario import load_rack_scenario, rack_scenario_names

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from railwatch.run import DEFAULT_NODE
+from simulator.files import DEFAULT_NODE
 from simulator.files.loading import unknown_name
 from simulator.files.node import load_node
 from simulator.files.rack import load_rack, nodes_of

@@ -16,7 +16,7 @@ from railwatch.cli.simulate.show_node import node_figures, print_node
 from railwatch.cli.simulate.show_rack import print_rack, rack_figures
 from railwatch.cli.simulate.show_scenario import print_scenario
 from railwatch.cli.simulate.show_values import print_numbers, print_values
-from railwatch.run import DEFAULT_NODE
+from simulator.files import DEFAULT_NODE
 from simulator.files.gpu import GpuPart
 from simulator.files.kind import kind_of
 from simulator.files.node import GPUS, NODES, NodeFile, load_node, node_names

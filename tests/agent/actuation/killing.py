@@ -33,7 +33,7 @@ from agent.actuation.request import CapRequest
 from agent.actuation.server import serve_actuator
 from agent.driver.nvml import NvmlDriver
 from agent.driver.port import Knob
-from railwatch.driver import knobs_of
+from railwatch.wiring.gpu_driver import knobs_of
 from simulator.driver.layout import STATE_VARIABLE
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import RailwatchError

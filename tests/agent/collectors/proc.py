@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.agent.collectors.sysfs import write
+from tests.agent.collectors.sysfs_tree import write
 
 
 def proc_tree(root: Path) -> Path:

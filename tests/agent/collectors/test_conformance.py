@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.attribute_file import REOPEN_AFTER_READS
-from agent.collectors.build import FACTORIES, Built, build_collectors, kernel_log_status
-from agent.collectors.build_slow import SLOW_EVENT_FACTORIES, SLOW_FACTORIES, build_slow_collectors
+from agent.collectors.build.fast import FACTORIES, Built, build_collectors, kernel_log_status
+from agent.collectors.build.slow import SLOW_EVENT_FACTORIES, SLOW_FACTORIES, build_slow_collectors
 from agent.collectors.port import Collector, SourceState
+from agent.collectors.sysfs.attribute_file import REOPEN_AFTER_READS
 from telemetry.errors import RailwatchError
 from telemetry.frames import FloatArray
 from telemetry.signals import RateClass, signals_of

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.build_events import EVENT_FACTORIES, EventSettings
-from agent.collectors.driver_lines import DriverLines
-from agent.collectors.kernel_log import KernelLog
+from agent.collectors.build.events import EVENT_FACTORIES, EventSettings
+from agent.collectors.events.driver_lines import DriverLines
+from agent.collectors.events.kernel_log import KernelLog
+from agent.collectors.events.tracepoints import INSTANCE, POINTS
 from agent.collectors.port import EventSource
-from agent.collectors.tracepoints import INSTANCE, POINTS
 from telemetry.errors import RailwatchError
-from tests.agent.collectors.sysfs import pci_device
+from tests.agent.collectors.sysfs_tree import pci_device
 from tests.agent.fakes import FakeClock, gpu_identities
 
 KERNEL_LOG = "kernel_log"

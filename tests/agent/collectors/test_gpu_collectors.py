@@ -5,13 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.accounts import Accounts
-from agent.collectors.build import Built, CollectorSettings, build_collectors
-from agent.collectors.gpu_links import GpuLinks
-from agent.collectors.gpu_pipes import GpuPipes
-from agent.collectors.gpu_processes import GpuProcesses
-from agent.collectors.gpu_rare import GpuRare
-from agent.collectors.gpu_sources import (
+from agent.collectors.build.fast import Built, CollectorSettings, build_collectors
+from agent.collectors.gpu.links import GpuLinks
+from agent.collectors.gpu.pipes import GpuPipes
+from agent.collectors.gpu.processes import GpuProcesses
+from agent.collectors.gpu.rare import GpuRare
+from agent.collectors.gpu.sources import (
     GpuSources,
     OpenGpus,
     gpu_process_events,
@@ -20,6 +19,7 @@ from agent.collectors.gpu_sources import (
 )
 from agent.collectors.port import Collector, SourceState
 from agent.driver.port import GpuProcess, LinkReader, PipeReader
+from agent.sampler.accounts import Accounts
 from telemetry.entities import EntityKind
 from telemetry.signals import signal
 from tests.agent.fakes import FakeClock, FakeGpuReader, FakeLinkReader, FakePipeReader, gpu_identities

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.collectors.driver_lines import DriverLines
-from agent.collectors.driver_threads import DriverThreads
-from agent.collectors.kernel_log import KernelLog, Start
-from agent.collectors.link_state import LinkState
+from agent.collectors.events.driver_lines import DriverLines
+from agent.collectors.events.kernel_log import KernelLog, Start
+from agent.collectors.events.link_state import LinkState
+from agent.collectors.gpu.driver_threads import DriverThreads
 from agent.driver.port import GpuIdentity
 from analytics.fusion import FusionState, fuse, is_bus_loss
 from simulator.files.node import load_node

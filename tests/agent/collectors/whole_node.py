@@ -6,25 +6,25 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.accounts import Accounts
 from agent.collectors.bmc.board import Board
 from agent.collectors.bmc.point import Place, Point, Quantity
 from agent.collectors.bmc.tables import BoardNode, BoardTable
-from agent.collectors.build import FACTORIES, CollectorSettings, Factory
-from agent.collectors.build_slow import SLOW_FACTORIES, SlowFactory, SlowSettings
-from agent.collectors.gpu_processes import GpuProcesses
-from agent.collectors.gpu_sources import GpuSources, OpenGpus
+from agent.collectors.build.fast import FACTORIES, CollectorSettings, Factory
+from agent.collectors.build.slow import SLOW_FACTORIES, SlowFactory, SlowSettings
+from agent.collectors.gpu.processes import GpuProcesses
+from agent.collectors.gpu.sources import GpuSources, OpenGpus
 from agent.collectors.meters.channel import Answer, Oid, parse_oid
 from agent.collectors.meters.pdu import Pdu, find_pdus
 from agent.collectors.meters.settings import PduSettings
 from agent.collectors.port import Collector
 from agent.driver.port import GpuIdentity, GpuProcess, LinkIdentity, ProcessUse, SampleRun
+from agent.sampler.accounts import Accounts
 from telemetry.clock import SystemClock
 from telemetry.frames import FloatArray
 from tests.agent.collectors.bmc.fakes import FakeLink
 from tests.agent.collectors.meters.devices import APC_PDU
 from tests.agent.collectors.proc import proc_tree
-from tests.agent.collectors.sysfs import pci_device, two_supplies, write
+from tests.agent.collectors.sysfs_tree import pci_device, two_supplies, write
 from tests.agent.fakes import FakeClock, FakeGpuReader, gpu_identities
 
 GPUS = gpu_identities(2)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agent.guard.pipeline import Pipeline, PipelineSettings
-from agent.ring import Ring
-from rules.loading import load_builtin_policies
-from rules.policy import ActionClass
-from rules.rails import Rails
+from agent.ring.ring import Ring
+from rules.limits.node import Rails
+from rules.policy.loading import load_builtin_policies
+from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec

@@ -24,7 +24,7 @@ from agent.guard.foresight import is_reflex
 from agent.guard.guard import Guard
 from agent.guard.reflex import Reflex
 from agent.guard.waking import Waking
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from analytics.detectors.limits import RailSagLimits
 from telemetry.clock import NS_PER_S
 from telemetry.journal import JournalReader, JournalWriter

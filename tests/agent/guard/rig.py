@@ -12,7 +12,7 @@ from agent.guard.guard import Guard
 from agent.guard.learnt_file import LearntFile
 from agent.guard.pipeline import Pipeline
 from agent.guard.reflex import Reflex
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from analytics.detectors.limits import RailSagLimits
 from telemetry.journal import JournalReader, JournalWriter
 from telemetry.records import Action, ActionState, Record

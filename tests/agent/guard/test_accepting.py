@@ -11,7 +11,7 @@ from agent.guard.judges import Judges
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.novelty_limits import NoveltyLimits
-from rules.rails import Rails
+from rules.limits.node import Rails
 from telemetry.clock import NS_PER_S
 from telemetry.journal import JournalWriter
 from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, IncidentState, Severity

@@ -17,7 +17,7 @@ from analytics.detectors.novelty import NoveltyState
 from analytics.detectors.novelty_limits import NoveltyLimits
 from analytics.incidents.book_settings import BookSettings
 from analytics.shards.learnt import Resumed
-from rules.rails import Rails
+from rules.limits.node import Rails
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Topology
 from telemetry.frames import Frame

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from agent.guard.pipeline import Pipeline, PipelineSettings, Step
-from rules.loading import load_builtin_policies
-from rules.policy import ActionClass, Target, Verb
-from rules.rails import Rails
-from rules.words import Say, Word, event_of
+from rules.engine.operator_events import Say, Word, event_of
+from rules.limits.node import Rails
+from rules.policy.loading import load_builtin_policies
+from rules.policy.model import ActionClass, Target, Verb
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame, TableSpec

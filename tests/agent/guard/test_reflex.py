@@ -18,7 +18,7 @@ from agent.guard.reflex import (
     WRONG_MAX,
 )
 from analytics.detectors.limits import RailSagLimits
-from rules.engine import Engine
+from rules.engine.engine import Engine
 from telemetry.records import ActionState, Mode
 from tests.agent.fakes import START_NS
 from tests.agent.guard.box import GPUS, SUPPLIES, WEAK_OHM, make_pipeline

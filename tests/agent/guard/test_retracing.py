@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.guard.step_log import EVENTS, TABLE, StepLog, tables_of
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from telemetry.entities import Entity, EntityKind
 from tests.agent.fakes import START_NS
 

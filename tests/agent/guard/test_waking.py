@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent.guard.waking import EVERY_S, Waking
-from agent.ring import Ring, RingTable
+from agent.ring.ring import Ring, RingTable
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import TableSpec
 from tests.agent.fakes import FakeClock

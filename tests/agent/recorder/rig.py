@@ -12,7 +12,7 @@ from agent.recorder.moments import Lines, MomentFollower
 from agent.recorder.recorder import Recorder, RunFacts
 from agent.recorder.settings import RecorderSettings
 from agent.recorder.shelf import Order
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import TableSpec

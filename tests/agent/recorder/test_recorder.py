@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.kernel_log import KernelLog, Start
+from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import EntryKind, place_of_rows, unpack_rows
 from agent.recorder.following import RowFollower, state_of
@@ -13,7 +13,7 @@ from agent.recorder.recovery import last_words, recovered, runs_in
 from agent.recorder.shelf import Shelf
 from agent.recorder.triggers import Trigger
 from agent.recorder.unpacking import contents_of
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec

@@ -6,7 +6,7 @@ import pytest
 
 from agent.responding.intake import class_of, take
 from agent.responding.work import Task, Work, work_of
-from rules.policy import ActionClass, Verb
+from rules.policy.model import ActionClass, Verb
 from telemetry.records import Decision, Incident, IncidentState, Record, Verdict
 from tests.agent.responding.rig import decision, incident
 

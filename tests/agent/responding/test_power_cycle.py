@@ -22,7 +22,7 @@ from agent.responding.reset import PowerCycleSettings, Reset
 from agent.responding.sending import MANNERS, Sending
 from agent.responding.tally import Tally
 from agent.responding.work import Task, work_of
-from rules.policy import ActionClass
+from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
 from telemetry.records import ActionState, Decision, Mode, Verdict

@@ -8,7 +8,7 @@ from agent.responding.pace import Pace
 from agent.responding.responder import Responder
 from agent.responding.sending import Manner, Sending
 from agent.responding.tally import Tally
-from rules.policy import ActionClass
+from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.errors import TransientError
 from telemetry.journal import JournalReader, JournalWriter

@@ -7,7 +7,7 @@ import pytest
 from agent.responding.port import Receipt
 from agent.responding.sending import MANNERS, UNKNOWN
 from agent.responding.work import Task
-from rules.policy import ActionClass
+from rules.policy.model import ActionClass
 from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.records import Mode
 from tests.agent.responding.rig import BUSY, Killed, Rig

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.collectors.port import StampedRow
-from agent.ring import Ring, RingTable
+from agent.ring.ring import Ring, RingTable
 from agent.sampler.keeper import RowKeeper
 from telemetry.entities import Topology
 from tests.agent.fakes import gpu_fast_spec

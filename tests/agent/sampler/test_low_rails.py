@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.accounts import Accounts
-from agent.collectors.hwmon import Hwmon, Sweeping
+from agent.collectors.hwmon.rails import Hwmon, Sweeping
 from agent.collectors.rails.sweep import SweepSettings
-from agent.ring import Ring, RingTable
+from agent.ring.ring import Ring, RingTable
+from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from telemetry.clock import SystemClock
-from tests.agent.collectors.sysfs import two_supplies, write
+from tests.agent.collectors.sysfs_tree import two_supplies, write
 from tests.agent.fakes import node_topology
 from tests.waiting import wait_for
 

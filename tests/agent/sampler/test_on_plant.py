@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.accounts import Accounts
-from agent.collectors.build import CollectorSettings, build_collectors
-from agent.collectors.driver_events import DriverEvents
-from agent.collectors.driver_lines import DriverLines
-from agent.collectors.kernel_log import KernelLog, Start
+from agent.collectors.build.fast import CollectorSettings, build_collectors
+from agent.collectors.events.driver_events import DriverEvents
+from agent.collectors.events.driver_lines import DriverLines
+from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.collectors.port import Collector
 from agent.driver.nvml import NvmlDriver
+from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from simulator.driver.layout import SAMPLE_SLOTS, STATE_VARIABLE

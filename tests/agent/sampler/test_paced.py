@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.accounts import Accounts
-from agent.collectors.gpu_fast import GpuFast
+from agent.collectors.gpu.fast import GpuFast
+from agent.collectors.host.self_metrics import SelfMetrics
 from agent.collectors.port import Collector, FollowingCollector, PacedCollector, StampedRow
-from agent.collectors.self_metrics import SelfMetrics
-from agent.ring import Ring, RingTable
+from agent.ring.ring import Ring, RingTable
+from agent.sampler.accounts import Accounts
 from agent.sampler.pacing.pacer import PacerSettings
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings

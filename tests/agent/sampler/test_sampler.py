@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.accounts import Accounts
-from agent.collectors.driver_events import DriverEvents
-from agent.collectors.self_metrics import SelfMetrics
+from agent.collectors.events.driver_events import DriverEvents
+from agent.collectors.host.self_metrics import SelfMetrics
 from agent.driver.port import DriverEvent
-from agent.ring import Ring
+from agent.ring.ring import Ring
+from agent.sampler.accounts import Accounts
 from agent.sampler.event_pump import EventPump
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.accounts import Accounts
-from agent.collectors.gpu_fast import GpuFast
-from agent.ring import Ring
+from agent.collectors.gpu.fast import GpuFast
+from agent.ring.ring import Ring
+from agent.sampler.accounts import Accounts
 from agent.sampler.pacing.pacer import PaceMode, PacerSettings
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import SamplerSettings

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from analytics.supply.branches import imbalance, joint_power_w, others_sum
-from analytics.supply.headroom import Path, current_of_power, predict
 from analytics.supply.plausibility import power_mismatch, resistance_problem, unit_problem
 from analytics.supply.quantum import quantum_of
-from analytics.supply.temperature import at_25_c
+from physics.resistance_temperature import at_25_c
+from physics.supply_headroom import Path, current_of_power, predict
 from telemetry.frames import FloatArray
 
 NAN = float("nan")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.supply.noisy_current import noisy_current
 from analytics.supply.series import SeriesEstimate, estimate_series, window_resistances
-from analytics.supply.thevenin import Identifiability
+from physics.noisy_current import noisy_current
+from physics.thevenin import Identifiability
 from telemetry.frames import FloatArray
 
 LEAST_SQUARES_OHM = 6.77e-3

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rules.checking.branches import TooManyBranchesError, branches_of, holds
 from rules.checking.ranges import EVERYTHING, Interval, compared, meet, outside, some_of
 from rules.checking.reach import Answer, reach_of
-from rules.conditions import compile_condition
-from rules.facts import facts_of
+from rules.conditions.condition import compile_condition
+from rules.conditions.facts import facts_of
 from telemetry.records import Cause, Severity
 from tests.rules.scenes import incident
 

@@ -7,9 +7,9 @@ import pytest
 
 from rules.checking.complaint import Complaint, Flaw
 from rules.checking.whole import check_policies
-from rules.conditions import compile_condition
-from rules.loading import load_builtin_policies
-from rules.policy import ActionClass, Budget, Policy, PolicyStatus, SettingRule
+from rules.conditions.condition import compile_condition
+from rules.policy.loading import load_builtin_policies
+from rules.policy.model import ActionClass, Budget, Policy, PolicyStatus, SettingRule
 from telemetry.records import Mode
 
 POLICIES = {policy.id: policy for policy in load_builtin_policies()}

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agent.collectors.process_owner import owner_of
+from agent.collectors.gpu.process_owner import owner_of
 from simulator.plant.state import NodeState
 from simulator.ranks import RANK_PID
 from simulator.served.proc_tree import IRQ_PID, QUEUE_PID, TICKS_PER_S

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.collectors.hwmon_tree import find_inlet, survey_rails
+from agent.collectors.hwmon.tree import find_inlet, survey_rails
 from simulator.files.node import load_node
 from simulator.served.pci_tree import PciTree
 from simulator.served.sysfs_tree import Attribute, HwmonTree

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.accounts import Accounts
 from agent.collectors.bmc.board import Board
 from agent.collectors.bmc.ipmi import IpmiLink
 from agent.collectors.bmc.ipmi_port import Request
@@ -20,6 +19,7 @@ from agent.collectors.bmc.log_source import BoardLog
 from agent.collectors.bmc.settings import BmcKind, BmcSettings
 from agent.collectors.bmc.tables import BoardNode, BoardTable
 from agent.collectors.port import Collector
+from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import Pace, SamplerSettings
 from simulator.served.board import ipmi

@@ -10,8 +10,8 @@ from agent.collectors.bmc.settings import BmcKind, BmcSettings, Transport
 from agent.collectors.bmc.sources import BoardSource
 from agent.collectors.port import SourceState
 from agent.sampler.settings import Pace, SamplerSettings
-from railwatch.config.loading import load_config
-from railwatch.config.models import Config
+from config.loading import load_config
+from config.models import Config
 from telemetry.errors import ConfigError, NotPermittedError
 from tests.agent.collectors.bmc.redfish_trees import CHASSIS, SENSORS, at, sensor
 from tests.agent.collectors.bmc.services import Tree, served

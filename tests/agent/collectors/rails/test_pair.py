@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.hwmon_tree import Rail
+from agent.collectors.hwmon.tree import Rail
 from agent.collectors.rails.pair import RailPair
-from tests.agent.collectors.sysfs import write
+from tests.agent.collectors.sysfs_tree import write
 
 PLAUSIBLE_V = (6.0, 16.0)
 

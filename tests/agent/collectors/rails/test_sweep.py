@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.hwmon import Hwmon, Sweeping
+from agent.collectors.hwmon.rails import Hwmon, Sweeping
 from agent.collectors.rails import sweep as sweep_module
 from agent.collectors.rails.sweep import Sweep, SweepSettings
 from telemetry.clock import Clock, SystemClock
-from tests.agent.collectors.sysfs import two_supplies, write
+from tests.agent.collectors.sysfs_tree import two_supplies, write
 from tests.agent.fakes import FakeClock
 from tests.waiting import LeapingClock, wait_for
 

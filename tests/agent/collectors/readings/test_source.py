@@ -12,7 +12,7 @@ import pytest
 from agent.collectors.readings.listener import MAX_CONNECTIONS, ListenerSettings
 from agent.collectors.readings.source import Readings, ReadingsSettings
 from agent.collectors.readings.tables import MAX_ENTITIES
-from agent.ring import Ring
+from agent.ring.ring import Ring
 from telemetry.clock import NS_PER_S
 from telemetry.errors import NotPermittedError, TransientError
 from telemetry.frames import Frame

@@ -1,0 +1,119 @@
+"""Builds sources that may take their time or never answer: each in a thread of its own, the failed ones again later."""
+
+import logging
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from agent.collectors.build.fast import Built
+from agent.collectors.port import Collector, SourceState, SourceStatus
+from telemetry.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+Settings = TypeVar("Settings")
+_LOOK_S = 0.02
+
+
+class SourceBuilder(Generic[Settings]):
+    """Builds every source of a tuple of factories; none of them can hold up the others.
+
+    A factory that raises or gives no answer in time is a source that failed. Its thread is left to it: while it is
+    stuck no other is started, and what it gives in the end is taken at the next look, however late it came, so that
+    nothing is surveyed twice.
+    """
+
+    def __init__(self, factories: Sequence[Callable[[Settings], Built]], settings: Settings, clock: Clock) -> None:
+        self._factories = tuple(factories)
+        self._settings = settings
+        self._clock = clock
+        self._threads: dict[int, threading.Thread] = {}
+        self._answers: dict[int, Built] = {}
+        self._taken: dict[int, Built] = {}
+        self._took_s: dict[int, float] = {}
+        self._left_out: set[int] = set()
+
+    @property
+    def built(self) -> tuple[Built, ...]:
+        """Every source as it is known now, in the order of the factories."""
+        return tuple(self._taken[number] for number in range(len(self._factories)))
+
+    def build(self, within_s: float) -> tuple[Built, ...]:
+        """Give every source, in the order of the factories."""
+        self._run(range(len(self._factories)), within_s)
+        for number, factory in enumerate(self._factories):
+            answer = self._answers.pop(number, None)
+            self._taken[number] = _silent(factory, within_s) if answer is None else answer
+        return self.built
+
+    def again(self, within_s: float, *, most_s: float = math.inf) -> bool:
+        """Try once more what failed; True where a source has come, or one measures other things than before.
+
+        One that took longer than `most_s` to answer is left out from then on, and that is said: for whoever starts
+        again for a source that came, and would wait no longer than that for it.
+        """
+        failed = [number for number, built in self._taken.items() if built.status.state is SourceState.FAILED]
+        failed = [number for number in failed if number not in self._left_out]
+        self._run(failed, within_s)
+        came = False
+        for number in failed:
+            fresh = self._answers.pop(number, None)
+            if fresh is None or fresh.collector is None:
+                continue
+            known = self._taken[number].collector
+            if self._took_s[number] > most_s:
+                self._left_out.add(number)
+                took = "source %s takes %.0f s to answer, more than %g s: it is left out"
+                logger.warning(took, _name(self._factories[number]), self._took_s[number], most_s)
+            elif known is None or _measures(known) != _measures(fresh.collector):
+                came = True
+                self._taken[number] = fresh
+                continue
+            fresh.collector.close()
+        return came
+
+    def _run(self, numbers: Sequence[int], within_s: float) -> None:
+        for number in numbers:
+            thread = self._threads.get(number)
+            if (thread is None or not thread.is_alive()) and number not in self._answers:
+                name = f"build-{_name(self._factories[number])}"
+                fresh = self._threads[number] = threading.Thread(
+                    target=self._build_one, args=(number,), name=name, daemon=True
+                )
+                fresh.start()
+        end_s = self._clock.monotonic_s() + within_s
+        while any(self._threads[number].is_alive() for number in numbers if number not in self._answers):
+            now_s = self._clock.monotonic_s()
+            if now_s >= end_s:
+                return
+            self._clock.sleep_until(min(end_s, now_s + _LOOK_S))
+
+    def _build_one(self, number: int) -> None:
+        factory, began_s = self._factories[number], self._clock.monotonic_s()
+        try:
+            answer = factory(self._settings)
+        except Exception as err:
+            logger.warning("source %s cannot be built", _name(factory), exc_info=err)
+            answer = _failed(factory, f"{type(err).__name__}: {err}")
+        self._took_s[number] = self._clock.monotonic_s() - began_s
+        self._answers[number] = answer
+
+
+def _measures(collector: Collector) -> tuple[object, ...]:
+    return collector.spec.entities, collector.spec.signals
+
+
+def _name(factory: Callable[..., Built]) -> str:
+    return getattr(factory, "__name__", type(factory).__name__).strip("_")
+
+
+def _failed(factory: Callable[..., Built], detail: str) -> Built:
+    status = SourceStatus(
+        name=_name(factory), state=SourceState.FAILED, detail=detail, how_to_get="it is tried again every minute"
+    )
+    return Built(collector=None, status=status)
+
+
+def _silent(factory: Callable[..., Built], within_s: float) -> Built:
+    return _failed(factory, f"no answer within {within_s:g} s")

@@ -1,0 +1,1 @@
+"""Event sources: kernel log, driver events, tracepoints, uevents, Fabric Manager log, link state."""

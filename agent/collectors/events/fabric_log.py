@@ -1,0 +1,127 @@
+"""What NVIDIA's Fabric Manager writes into its log: errors of NVSwitches, and its own."""
+
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from agent.collectors.events.tailed_file import TailedFile, TailedLine
+from agent.driver.port import GpuIdentity
+from analytics.kernel_log import KernelLogParser, to_event
+from analytics.kernel_log.fabric_manager import fabric_line
+from telemetry.clock import Clock
+from telemetry.errors import NotPermittedError
+from telemetry.records import Event, EventKind
+
+logger = logging.getLogger(__name__)
+
+_POLL_S = 0.25
+_NUMBER = re.compile(r"\d+")
+# own choice: an error that comes again and again is told once a minute; handles and ids in it change each time.
+_TELL_AGAIN_S = 60.0
+_MAX_REMEMBERED = 256
+
+
+class FabricLog:
+    """An event source over the Fabric Manager's log, from its end on.
+
+    The log's stamps have whole seconds and no zone, so the time of reading counts.
+
+    Attributes
+    ----------
+    malformed, repeated
+        Lines without the format; errors that were told already within the minute.
+    """
+
+    name = "fabric_manager"
+
+    def __init__(self, path: Path, gpus: Iterable[GpuIdentity], *, node: str, clock: Clock) -> None:
+        self._file = TailedFile(path)
+        self._uuids = {gpu.pci.rpartition(".")[0]: gpu.uuid for gpu in gpus}
+        self._node = node
+        self._clock = clock
+        self._parser = KernelLogParser()
+        self._lines = 0
+        self._told_s: OrderedDict[str, float] = OrderedDict()
+        self.malformed = 0
+        self.repeated = 0
+
+    def open(self) -> None:
+        """Go to the end of the log; one that is not there yet is waited for."""
+        try:
+            self._file.open()
+        except PermissionError as err:
+            raise NotPermittedError(f"{err.filename}: {err.strerror}") from err
+
+    def close(self) -> None:
+        """Let the log go; closing twice is harmless."""
+        self._file.close()
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Wait up to the time-out for lines and give the events they tell of."""
+        end_s = self._clock.monotonic_s() + timeout_s
+        while True:
+            lines = self._file.lines()
+            events = tuple(event for line in lines for event in self._line(line))
+            now_s = self._clock.monotonic_s()
+            if lines or now_s >= end_s:
+                return events
+            self._clock.sleep_until(min(end_s, now_s + _POLL_S))
+
+    def _line(self, line: TailedLine) -> tuple[Event, ...]:
+        told = fabric_line(line.text)
+        self._lines += 1
+        switches = self._parser.feed(self._lines, line.text)
+        if switches:
+            where = f"fabric:{line.inode}:{line.offset_bytes}"
+            return tuple(
+                replace(
+                    to_event(
+                        replace(event, line=0, report_line=0),
+                        time_ns=self._clock.utc_ns(),
+                        uuids=self._uuids,
+                        source=where,
+                    ),
+                    sources=(self.name,),
+                )
+                for event in switches
+            )
+        if told is None:
+            self._count_malformed(line.text)
+            return ()
+        if told.severity is None or self._is_repeated(told.text):
+            return ()
+        return (
+            Event(
+                id=f"fabric:{line.inode}:{line.offset_bytes}",
+                time_ns=self._clock.utc_ns(),
+                kind=EventKind.FABRIC,
+                entity_id=f"node:{self._node}",
+                code=None,
+                severity=told.severity,
+                message=f"Fabric Manager: {told.text}",
+                sources=(self.name,),
+            ),
+        )
+
+    def _is_repeated(self, text: str) -> bool:
+        """Say whether the same error, whatever its numbers, was told within the minute."""
+        shape, now_s = _NUMBER.sub("#", text), self._clock.monotonic_s()
+        last_s = self._told_s.get(shape)
+        if last_s is not None and now_s - last_s < _TELL_AGAIN_S:
+            self.repeated += 1
+            return True
+        self._told_s[shape] = now_s
+        self._told_s.move_to_end(shape)
+        if len(self._told_s) > _MAX_REMEMBERED:
+            self._told_s.popitem(last=False)
+        return False
+
+    def _count_malformed(self, text: str) -> None:
+        if not text.strip():
+            return
+        self.malformed += 1
+        if self.malformed == 1:
+            logger.warning("a line of the Fabric Manager's log cannot be read: %s", text[:200])

@@ -1,0 +1,233 @@
+"""What sysfs shows of each GPU's place on the bus, as events: gone and back, a link trained lower, PCIe errors counted.
+
+Files: Documentation/ABI/testing/sysfs-bus-pci (current and maximum link speed and width) and
+sysfs-bus-pci-devices-aer_stats. They need no driver and no privilege.
+"""
+
+import math
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.collectors.host.pci import answers, error_total, is_virtual
+from agent.driver.port import GpuIdentity
+from telemetry.clock import Clock
+from telemetry.records import Event, EventKind, Severity
+
+_LOOK_EVERY_S = 1.0
+# A reset of the device by its driver leaves it without an answer for milliseconds (PCI Express Base Specification,
+# 100 ms from the end of a conventional reset to the first configuration request).
+_LOOK_AGAIN_S = 0.2
+# own choice: looks in a row before a link counts as trained lower; a retraining takes milliseconds.
+_LOOKS_WIDTH = 3
+# A GPU lowers the speed of its link while it is idle, so a short time says nothing.
+_LOOKS_SPEED = 10
+_NUMBER = re.compile(r"(\d{1,4}(?:\.\d{1,3})?)(?!\S)")
+_NVIDIA = "0x10de"
+_DISPLAY_CLASS = "0x03"
+_ERRORS = (("aer_dev_nonfatal", "non-fatal", Severity.WARNING), ("aer_dev_fatal", "fatal", Severity.CRITICAL))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Measure:
+    """One property of a link: what it should be, and for how many looks it was something else."""
+
+    word: str
+    unit: str
+    file: str
+    looks: int
+    severity: Severity
+    limit: float | None = None
+    is_low: bool = False
+    was_full: bool = False
+    against: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Device:
+    """One GPU as it was seen last."""
+
+    pci: str
+    entity_id: str | None
+    present: bool
+    measures: tuple[_Measure, ...]
+    counted: dict[str, float]
+
+
+class LinkState:
+    """An event source over the PCI devices of NVIDIA's GPUs in sysfs, looked at once a second.
+
+    A link counts as lower when it stays below what the GPU and the port above it both can. A lower width is told
+    whenever it is found; a lower speed only after the full one was seen, since an idle GPU lowers it by itself.
+    """
+
+    name = "link_state"
+
+    def __init__(self, gpus: Iterable[GpuIdentity], *, sysfs_root: Path, clock: Clock) -> None:
+        self._entity_ids = {gpu.pci: f"gpu:{gpu.uuid}" for gpu in gpus}
+        self._root = f"{sysfs_root}/bus/pci/devices"
+        self._clock = clock
+        self._devices: dict[str, _Device] = {}
+        self._others: set[str] = set()
+        self._look_at_s: float | None = None
+
+    def open(self) -> None:
+        """Take what is there now as what should be there."""
+        self._devices, self._others = {}, set()
+        for pci in self._entity_ids:
+            self._devices[pci] = self._device(pci)
+        for pci in self._listed():
+            if self._is_gpu(pci):
+                self._devices.setdefault(pci, self._device(pci))
+        self._look_at_s = self._clock.monotonic_s()
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Look once a second, and wait up to the time-out in between."""
+        now_s = self._clock.monotonic_s()
+        if self._look_at_s is None:
+            self.open()
+        elif now_s < self._look_at_s:
+            self._clock.sleep_until(min(self._look_at_s, now_s + timeout_s))
+            if self._clock.monotonic_s() < self._look_at_s:
+                return ()
+        self._look_at_s = self._clock.monotonic_s() + _LOOK_EVERY_S
+        events = self._newcomers()
+        events += self._presence()
+        for device in self._devices.values():
+            if device.present:
+                events += self._links(device)
+                events += self._errors(device)
+        return tuple(events)
+
+    def _listed(self) -> list[str]:
+        try:
+            return os.listdir(self._root)  # noqa: PTH208 -- once a second, no Path object wanted
+        except OSError:
+            return []
+
+    def _is_gpu(self, pci: str) -> bool:
+        """Say whether a device is a display device of NVIDIA's and no share of one; what is none is asked once."""
+        if pci in self._others:
+            return False
+        folder = f"{self._root}/{pci}"
+        is_gpu = _text(f"{folder}/vendor") == _NVIDIA and _text(f"{folder}/class").startswith(_DISPLAY_CLASS)
+        if is_gpu and not is_virtual(folder):
+            return True
+        self._others.add(pci)
+        return False
+
+    def _newcomers(self) -> list[Event]:
+        listed = self._listed()
+        self._others &= set(listed)
+        found = []
+        for pci in listed:
+            if pci not in self._devices and self._is_gpu(pci):
+                self._devices[pci] = device = self._device(pci)
+                found.append(self._event(device, EventKind.DEVICE_ADDED, Severity.INFO, "came onto the bus"))
+        return found
+
+    def _presence(self) -> list[Event]:
+        """Tell who left and who is back; one that does not answer is asked again before it counts as gone."""
+        changed = [one for one in self._devices.values() if answers(self._folder(one)) is not one.present]
+        if any(device.present for device in changed):
+            self._clock.sleep_until(self._clock.monotonic_s() + _LOOK_AGAIN_S)
+        events = []
+        for device in changed:
+            present = answers(self._folder(device))
+            if present is device.present:
+                continue
+            if present:
+                back = self._devices[device.pci] = self._device(device.pci)
+                events.append(self._event(back, EventKind.DEVICE_ADDED, Severity.INFO, "answers on the bus again"))
+                continue
+            device.present = False
+            listed = os.path.isdir(self._folder(device))  # noqa: PTH112 -- a plain string is cheaper
+            words = "answers nothing on the bus any more" if listed else "is no longer on the bus"
+            events.append(self._event(device, EventKind.BUS_DROP, Severity.CRITICAL, words))
+        return events
+
+    def _links(self, device: _Device) -> list[Event]:
+        events = []
+        for measure in device.measures:
+            now = _number(f"{self._folder(device)}/{measure.file}")
+            if not now or measure.limit is None:
+                continue  # "Unknown" or 0 while the link is down, or a device without a link of its own
+            low = now < measure.limit
+            measure.was_full = measure.was_full or not low
+            measure.against = measure.against + 1 if low is not measure.is_low else 0
+            settled = measure.against >= (measure.looks if low else _LOOKS_WIDTH)
+            if not settled or (measure.file == "current_link_speed" and not measure.was_full):
+                continue
+            measure.is_low, measure.against = low, 0
+            words = f"runs with a link {measure.word} of {now:g}{measure.unit}"
+            words += f" instead of {measure.limit:g}{measure.unit}" if low else " again, as it should"
+            events.append(self._event(device, EventKind.LINK, measure.severity if low else Severity.INFO, words))
+        return events
+
+    def _errors(self, device: _Device) -> list[Event]:
+        events = []
+        for file, word, severity in _ERRORS:
+            before, now = device.counted[file], error_total(f"{self._folder(device)}/{file}")
+            if not math.isnan(now):  # what could not be read once is counted by the next look
+                device.counted[file] = now
+            if now > before:
+                words = f"has {now - before:.0f} more {word} PCIe errors"
+                events.append(self._event(device, EventKind.AER, severity, words))
+        return events
+
+    def _device(self, pci: str) -> _Device:
+        folder = f"{self._root}/{pci}"
+        port = os.path.dirname(os.path.realpath(folder))  # noqa: PTH120 -- the port above lies above in the tree
+        width = _Measure(
+            word="width", unit=" lanes", file="current_link_width", looks=_LOOKS_WIDTH, severity=Severity.WARNING
+        )
+        speed = _Measure(
+            word="speed", unit=" GT/s", file="current_link_speed", looks=_LOOKS_SPEED, severity=Severity.INFO
+        )
+        for measure in (width, speed):
+            file = f"max_link_{measure.word}"
+            limits = [_number(f"{place}/{file}") for place in (folder, port)]
+            measure.limit = min((limit for limit in limits if limit), default=None)
+        return _Device(
+            pci=pci,
+            entity_id=self._entity_ids.get(pci),
+            present=answers(folder),
+            measures=(width, speed),
+            counted={file: error_total(f"{folder}/{file}") for file, _, _ in _ERRORS},
+        )
+
+    def _folder(self, device: _Device) -> str:
+        return f"{self._root}/{device.pci}"
+
+    def _event(self, device: _Device, kind: EventKind, severity: Severity, words: str) -> Event:
+        time_ns = self._clock.utc_ns()
+        return Event(
+            id=f"link_state:{kind}:{severity}:{device.pci}:{time_ns}",
+            time_ns=time_ns,
+            kind=kind,
+            entity_id=device.entity_id,
+            code=None,
+            severity=severity,
+            message=f"PCI device {device.pci} {words}",
+            sources=(self.name,),
+            pci=device.pci,
+        )
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123 -- as above
+            return file.read(64).strip()
+    except OSError:
+        return ""
+
+
+def _number(path: str) -> float | None:
+    """Give the number that an attribute begins with (``16.0 GT/s PCIe``), None where it says something else."""
+    found = _NUMBER.match(_text(path))
+    return None if found is None else float(found[1])

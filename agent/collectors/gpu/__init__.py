@@ -1,0 +1,1 @@
+"""Collectors over the GPU driver, one table or source a file."""

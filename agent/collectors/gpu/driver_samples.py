@@ -1,0 +1,160 @@
+"""The updates that polls of the fast group missed, out of the driver's own sample buffers, with the driver's stamps.
+
+Its table has the fast group's signals, and rows only where an update was missed: a row holds that update and nothing
+else. So each update stands in one of the two tables and in none twice. The rows come seconds late, and are for stores
+of single updates; what judges, shows or rolls up the newest rows leaves the table aside (`TableSpec.is_late`).
+"""
+
+import logging
+import math
+
+import numpy as np
+
+from agent.collectors.gpu.missed_updates import SETTLE_NS, MissedUpdates
+from agent.collectors.gpu.table import gpu_entities
+from agent.collectors.port import StampedRow
+from agent.driver.port import SampleRings
+from agent.ring.ring import RingTable
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.signals import RateClass
+
+logger = logging.getLogger(__name__)
+
+# The driver's stamps are of the same clock as ours, or they are of no use here. own choice.
+_SAME_CLOCK_NS = 60 * NS_PER_S
+
+
+class GpuSamples:
+    """Follows the fast group's table and the driver's buffers, and gives what only the buffers have.
+
+    The buffers belong to the caller. Without the fast group's table nothing counts as missed.
+
+    Attributes
+    ----------
+    other_sensor
+        Signals whose buffer was seen to hold another sensor than the polls; they are not filled in.
+    """
+
+    name = "gpu_samples"
+    rate = RateClass.SLOW
+    follows = "gpu_fast"
+
+    def __init__(self, rings: SampleRings) -> None:
+        self.spec = TableSpec(
+            name=self.name,
+            kind=EntityKind.GPU,
+            entities=gpu_entities(rings.gpus()),
+            signals=rings.signals,
+        )
+        self._rings = rings
+        self._table: RingTable | None = None
+        self._next = 0
+        self._began_ns: int | None = None
+        self._newest_ns = 0
+        self._tracks: dict[tuple[int, str], MissedUpdates] = {}
+        self._factors: dict[str, float] = {}
+        self._rows: list[StampedRow] = []
+        self._said: set[str] = set()
+        self._frames: list[Frame] = []
+        self._turn = object()
+
+    @property
+    def overruns(self) -> int:
+        """How often a buffer of the driver ran over, so that missed updates may be lost for good."""
+        return self._rings.overruns
+
+    @property
+    def other_sensor(self) -> tuple[str, ...]:
+        """Signals whose buffer does not agree with the polls on any GPU."""
+        found: dict[str, set[bool | None]] = {}
+        for (_, signal), track in self._tracks.items():
+            found.setdefault(signal, set()).add(track.agrees)
+        return tuple(signal for signal, answers in found.items() if False in answers and True not in answers)
+
+    def follow(self, table: RingTable) -> None:
+        """Take the fast group's table."""
+        self._table = table
+        self._next = table.count
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def read(self, values: FloatArray) -> None:
+        """Look for missed updates; every cell is NaN, for what was found has times of its own: see `take_rows`."""
+        values[:] = math.nan
+        if self._table is None:
+            return
+        turn = self._turn = object()
+        self._take_frames(self._table)
+        runs = self._rings.read()  # after the polls: whatever they saw is in the buffers by now
+        if turn is not self._turn:  # that took so long that another thread reads instead, these polls included
+            return
+        frames, self._frames = self._frames, []
+        for run in runs:
+            if self._began_ns is None or abs(run.samples[-1][0] - self._newest_ns) > _SAME_CLOCK_NS:
+                continue
+            self._factors[run.signal] = run.factor
+            self._track(run.row, run.signal).add_samples(run.samples)
+        for frame in frames:
+            self._take_polled(frame)
+        if self._began_ns is not None:
+            self._settle(self._newest_ns - SETTLE_NS, self._began_ns)
+        self._say_other(self.other_sensor)
+
+    def take_rows(self) -> tuple[StampedRow, ...]:
+        """Give the missed updates since the last call, ascending in time."""
+        rows, self._rows = tuple(self._rows), []
+        return rows
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _say_other(self, signals: tuple[str, ...]) -> None:
+        """Say once of each signal that its buffer is of another sensor than the polls."""
+        for signal in signals:
+            if signal not in self._said:
+                self._said.add(signal)
+                logger.warning("the driver's samples of %s show another sensor than its reads; none are added", signal)
+
+    def _track(self, row: int, signal: str) -> MissedUpdates:
+        return self._tracks.setdefault((row, signal), MissedUpdates())
+
+    def _take_frames(self, table: RingTable) -> None:
+        """Take what was polled since the last time, to be looked at once the driver has given its samples."""
+        while len(frame := self._next_frame(table)):
+            if self._began_ns is None or frame.time_ns[0] < self._newest_ns:  # the wall clock was set back: begin anew
+                self._tracks.clear()
+                self._frames.clear()
+                self._began_ns = int(frame.time_ns[0])
+            self._newest_ns = int(frame.time_ns[-1])
+            self._frames.append(frame)
+
+    def _next_frame(self, table: RingTable) -> Frame:
+        read = table.read(min(self._next, table.count))
+        self._next = read.next
+        return read.frame
+
+    def _take_polled(self, frame: Frame) -> None:
+        for signal, factor in self._factors.items():
+            if signal not in frame.spec.signals:
+                continue
+            column = frame.spec.signals.index(signal)
+            values = frame.values[:, :, column]
+            known = frame.fresh[:, :, column] & np.isfinite(values)
+            for row in range(known.shape[1]):
+                at = np.flatnonzero(known[:, row])
+                if len(at):
+                    counts = np.rint(values[at, row] / factor).astype(np.int64)
+                    self._track(row, signal).add_polled(zip(frame.time_ns[at].tolist(), counts.tolist(), strict=True))
+
+    def _settle(self, horizon_ns: int, began_ns: int) -> None:
+        found: dict[int, FloatArray] = {}
+        for (row, signal), track in self._tracks.items():
+            column = self.spec.signals.index(signal)
+            for time_ns, count in track.settle(horizon_ns):
+                if time_ns > began_ns:
+                    cells = found.setdefault(time_ns, np.full(self.spec.shape, math.nan))
+                    cells[row, column] = count * self._factors[signal]
+        self._rows += [StampedRow(time_ns=time_ns, values=found[time_ns]) for time_ns in sorted(found)]

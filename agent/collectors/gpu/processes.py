@@ -1,0 +1,259 @@
+"""Which process and which job uses which GPU: counts and memory as signals, comings and goings as events."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent.collectors.gpu.process_owner import ProcessOwner, owner_of
+from agent.collectors.gpu.table import gpu_entities
+from agent.driver.port import GpuIdentity, GpuProcess, ProcessReader, ProcessUse
+from telemetry.clock import Clock
+from telemetry.entities import EntityKind
+from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.records import Event, EventKind, Severity
+from telemetry.signals import RateClass, Source, signals_of
+
+logger = logging.getLogger(__name__)
+
+# Own choice: events that may wait for whoever asks for them; a node that starts more processes loses the oldest.
+_MOST_WAITING = 1000
+# Why a list stays unread; for any other reason it is read again soon, or the GPU is lost and its job hangs on it.
+_LASTING = (NotPermittedError.__name__, NotSupportedError.__name__)
+Key = tuple[str, int, int | None]
+JobGpus = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUser:
+    """A process on a GPU, and whose it is."""
+
+    process: GpuProcess
+    owner: ProcessOwner
+
+    @property
+    def key(self) -> Key:
+        """What tells it from every other: GPU, process number and start."""
+        return self.process.gpu_uuid, self.process.pid, self.owner.start_ticks
+
+    @property
+    def computes(self) -> bool:
+        """Whether it computes there; what only draws is nobody's job."""
+        return self.process.use is ProcessUse.COMPUTE
+
+    @property
+    def words(self) -> str:
+        """``python3 (pid 4000, slurm:1234)``."""
+        job = "" if self.owner.job is None else f", {self.owner.job}"
+        return f"{self.owner.command or 'a process'} (pid {self.process.pid}{job})"
+
+
+class GpuProcesses:
+    """A collector of how many processes use each GPU and how much of its memory, and the list behind it.
+
+    Attributes
+    ----------
+    users
+        Who used the GPUs at the last read.
+    dropped
+        Events that nobody fetched in time.
+    """
+
+    name = "gpu_processes"
+    rate = RateClass.RARE
+
+    def __init__(self, reader: ProcessReader, gpus: tuple[GpuIdentity, ...], *, proc_root: Path, clock: Clock) -> None:
+        self._reader = reader
+        self._gpus = gpus
+        self._proc_root = proc_root
+        self._clock = clock
+        self._told: dict[str, str] = {}
+        self._waiting: deque[Event] = deque(maxlen=_MOST_WAITING)
+        self._fresh = threading.Event()
+        self._seen: dict[str, dict[Key, GpuUser]] = {}
+        self._told_job_gpus: JobGpus = ()
+        self.dropped = 0
+        self.spec = TableSpec(
+            name=self.name,
+            kind=EntityKind.GPU,
+            entities=gpu_entities(gpus),
+            signals=tuple(signal.name for signal in signals_of(EntityKind.GPU, source=Source.NVML_PROCESSES)),
+        )
+
+    @property
+    def users(self) -> tuple[GpuUser, ...]:
+        """Who used the GPUs at the last read, GPU by GPU."""
+        return tuple(user for gpu in self._gpus for user in self._seen.get(gpu.uuid, {}).values())
+
+    @property
+    def job_gpus(self) -> JobGpus:
+        """Which job computes on which GPU.
+
+        Left out is a GPU with a process that computes and has no known owner, and one whose list may not be read.
+        """
+        found: dict[tuple[str, str], None] = {}
+        for gpu in self._gpus:
+            if self._told.get(gpu.uuid) in _LASTING:
+                continue
+            computing = [user for user in self._seen.get(gpu.uuid, {}).values() if user.computes]
+            jobs = [user.owner.job for user in computing if user.owner.job is not None]
+            if len(jobs) == len(computing):
+                found.update(dict.fromkeys((job, f"gpu:{gpu.uuid}") for job in sorted(jobs)))
+        return tuple(found)
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_gpus, 3)``: computing, drawing, bytes held; NaN for a GPU that does not tell.
+
+        Raises
+        ------
+        NotSupportedError, NotPermittedError, DeviceLostError, TransientError
+            No GPU tells, for the reason that the last one gives.
+        """
+        values[:] = float("nan")
+        failure: Exception | None = None
+        news: list[tuple[GpuIdentity, GpuUser, str]] = []
+        for row, gpu in enumerate(self._gpus):
+            try:
+                processes = self._reader.processes(gpu.uuid)
+            except (NotSupportedError, NotPermittedError, DeviceLostError, TransientError) as err:
+                failure = err
+                self._cannot(gpu, err)
+                continue
+            self._told.pop(gpu.uuid, None)
+            values[row] = _numbers(processes)
+            news += self._compare(gpu, processes)
+        job_gpus = self.job_gpus
+        for gpu, user, verb in news:
+            self._tell(gpu, user, verb, job_gpus)
+        if job_gpus != self._told_job_gpus and not news:  # the same processes, and another job or another use
+            self._tell_jobs(job_gpus)
+        self._told_job_gpus = job_gpus
+        if failure is not None and len(self._told) == len(self._gpus):
+            raise failure
+
+    def take(self, timeout_s: float) -> tuple[Event, ...]:
+        """Give the events since the last call, waiting for the first."""
+        self._fresh.wait(timeout_s)
+        self._fresh.clear()
+        found: list[Event] = []
+        while self._waiting:
+            found.append(self._waiting.popleft())
+        return tuple(found)
+
+    def _cannot(self, gpu: GpuIdentity, error: Exception) -> None:
+        """Say once why a GPU does not tell; who used it stays as it was, since nobody knows better."""
+        if self._told.get(gpu.uuid) != type(error).__name__:
+            self._told[gpu.uuid] = type(error).__name__
+            logger.info("gpu%d lists no processes: %s", gpu.index, error)
+
+    def _compare(
+        self, gpu: GpuIdentity, processes: tuple[GpuProcess, ...]
+    ) -> Iterator[tuple[GpuIdentity, GpuUser, str]]:
+        """Find out who came and who went; what was there at the first look is told as found."""
+        before = self._seen.get(gpu.uuid)
+        earlier = {user.process.pid: user for user in (before or {}).values()}
+        now: dict[Key, GpuUser] = {}
+        for process in processes:
+            user = GpuUser(
+                process=process, owner=_kept(owner_of(process.pid, self._proc_root), earlier.get(process.pid))
+            )
+            if user.computes or user.key not in now:  # one that draws as well computes all the same
+                now[user.key] = user
+        self._seen = {**self._seen, gpu.uuid: now}
+        verb = "uses" if before is None else "began to use"
+        for key in now.keys() - (before or {}).keys():
+            yield gpu, now[key], verb
+        for key in (before or {}).keys() - now.keys():
+            yield gpu, (before or {})[key], "no longer uses"
+
+    def _tell(self, gpu: GpuIdentity, user: GpuUser, verb: str, job_gpus: JobGpus) -> None:
+        time_ns = self._clock.utc_ns()
+        process = user.process
+        self._put(
+            Event(
+                id=f"gpu_process:{gpu.uuid}:{process.pid}:{user.owner.start_ticks}:{verb.split(maxsplit=1)[0]}:{time_ns}",
+                time_ns=time_ns,
+                kind=EventKind.GPU_PROCESS,
+                entity_id=f"gpu:{gpu.uuid}",
+                code=None,
+                severity=Severity.INFO,
+                message=f"{user.words} {verb} gpu{gpu.index}",
+                sources=("nvml",),
+                pci=gpu.pci,
+                pid=process.pid,
+                process=user.owner.command,
+                job_gpus=job_gpus,
+            )
+        )
+
+    def _tell_jobs(self, job_gpus: JobGpus) -> None:
+        time_ns = self._clock.utc_ns()
+        names = {f"gpu:{gpu.uuid}": f"gpu{gpu.index}" for gpu in self._gpus}
+        self._put(
+            Event(
+                id=f"gpu_jobs:{time_ns}",
+                time_ns=time_ns,
+                kind=EventKind.GPU_PROCESS,
+                entity_id=None,
+                code=None,
+                severity=Severity.INFO,
+                message="jobs now: "
+                + (", ".join(f"{job} on {names[gpu]}" for job, gpu in job_gpus) or "none is known"),
+                sources=("nvml",),
+                job_gpus=job_gpus,
+            )
+        )
+
+    def _put(self, event: Event) -> None:
+        if len(self._waiting) == _MOST_WAITING:
+            self.dropped += 1
+        self._waiting.append(event)
+        self._fresh.set()
+
+
+def _kept(owner: ProcessOwner, earlier: GpuUser | None) -> ProcessOwner:
+    """Give whose a process is, with what was known before of one that ends: it is listed until the driver looks again.
+
+    One that ended has no start any more; one that nobody has waited for yet still has one, and no environment.
+    """
+    if earlier is None:
+        return owner
+    if owner.start_ticks is None:
+        return earlier.owner
+    same = owner.start_ticks == earlier.owner.start_ticks
+    return replace(owner, job=earlier.owner.job) if same and owner.job is None else owner
+
+
+class GpuProcessEvents:
+    """The event source that tells what a `GpuProcesses` saw; it asks nothing itself."""
+
+    name = "gpu_process_events"
+
+    def __init__(self, take: Callable[[float], tuple[Event, ...]]) -> None:
+        self._take = take
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def poll(self, timeout_s: float) -> tuple[Event, ...]:
+        """Wait up to the time-out and give who came and went."""
+        return self._take(timeout_s)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def _numbers(processes: tuple[GpuProcess, ...]) -> tuple[float, float, float]:
+    uses = [process.use for process in processes]
+    known = {p.pid: p.used_bytes for p in processes if p.used_bytes is not None}  # one that does both is told twice
+    held = sum(known.values()) if known or not processes else float("nan")
+    return float(uses.count(ProcessUse.COMPUTE)), float(uses.count(ProcessUse.GRAPHICS)), held

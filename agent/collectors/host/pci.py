@@ -1,0 +1,80 @@
+"""Whether each GPU is still on the PCI bus, and the errors that the kernel counted for it."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.collectors.gpu.table import gpu_entities
+from agent.driver.port import GpuIdentity
+from telemetry.entities import EntityKind
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.signals import RateClass, Source, signals_of
+
+# What the root port answers for a device that is gone (PCI Express Base Specification, completion of a read that
+# finds no completer: all ones).
+_NOBODY = b"\xff\xff"
+# Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats: one line per error, and a total.
+_TOTAL = re.compile(rb"^TOTAL_ERR_\w+\s+(\d+)", re.MULTILINE)
+
+
+class Pci:
+    """The PCI side of each GPU, from sysfs alone, so that it answers when the GPU's driver does not."""
+
+    name = "gpu_bus"
+    rate = RateClass.SLOW
+
+    def __init__(self, gpus: Sequence[GpuIdentity], sysfs_root: Path) -> None:
+        self.spec = TableSpec(
+            name=self.name,
+            kind=EntityKind.GPU,
+            entities=gpu_entities(gpus),
+            signals=tuple(s.name for s in signals_of(EntityKind.GPU, source=Source.PCI)),
+        )
+        self._folders = tuple(f"{sysfs_root}/bus/pci/devices/{gpu.pci}" for gpu in gpus)
+
+    def open(self) -> None:
+        """Nothing to open: files are read at 1 Hz, and a device that comes back is a new one."""
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(n_gpus, 3)``: present 1 or 0, correctable and fatal errors, NaN where the kernel has no counter."""
+        for row, folder in enumerate(self._folders):
+            present = answers(folder)
+            values[row, 0] = float(present)
+            values[row, 1] = error_total(f"{folder}/aer_dev_correctable") if present else float("nan")
+            values[row, 2] = error_total(f"{folder}/aer_dev_fatal") if present else float("nan")
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def answers(folder: str) -> bool:
+    """Tell whether the device is listed and, where its configuration space can be read, answers there."""
+    try:
+        fd = os.open(f"{folder}/config", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return os.path.isdir(folder)  # noqa: PTH112 -- a plain string is cheaper, once a second per GPU
+    try:
+        return os.pread(fd, 2, 0) != _NOBODY
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def is_virtual(folder: str) -> bool:
+    """Tell whether the device is a virtual function, a share of a GPU that virtual machines get and give back.
+
+    Documentation/ABI/testing/sysfs-bus-pci: `physfn` is a link to the physical function that it belongs to.
+    """
+    return os.path.islink(f"{folder}/physfn")  # noqa: PTH114 -- as above
+
+
+def error_total(path: str) -> float:
+    """Give the total of an AER counter file, NaN where the kernel has none."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 -- as above
+            found = _TOTAL.search(file.read())
+    except OSError:
+        return float("nan")
+    return float("nan") if found is None else float(found[1])

@@ -1,0 +1,127 @@
+"""What a sampling process costs and how well it keeps time: the agent's own signals."""
+
+from collections.abc import Callable
+
+import psutil
+
+from agent.sampler.accounts import Accounts
+from telemetry.clock import Clock
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.signals import RateClass
+
+# The signals of the catalogue that the sampling process knows; spool and uplink are the service's to tell.
+_SIGNALS = (
+    "cpu_ratio",
+    "resident_bytes",
+    "tick_late_p99_s",
+    "driver_s",
+    "ticks",
+    "overruns",
+    "updates_kept",
+    "updates_filled",
+    "updates_missed",
+    "poll_period_s",
+    "sensor_period_s",
+    "sensor_jitter_s",
+    "locked_ratio",
+    "poll_stretch_ratio",
+    "driver_ratio",
+    "collector_errors",
+    "collector_hangs",
+    "oldest_signal_age_s",
+    "kernel_lines_unparsed",
+    "sample_overruns",
+    "reads_refused",
+    "reflexes",
+    "reflexes_unconfirmed",
+)
+
+
+class SelfMetrics:
+    """One row: this process.
+
+    The sampler's carries the node's name, as the service's does, which tells other signals. Another sampling process
+    tells the same signals, so that `process` stands in its table's name, its entity's and a tag.
+    """
+
+    rate = RateClass.SLOW
+
+    def __init__(self, node: str, accounts: Accounts, clock: Clock, *, process: str = "") -> None:
+        entity = Entity(kind=EntityKind.AGENT, key=node, name=node)
+        self.name = "agent"
+        if process:
+            tags = (("process", process),)
+            entity = Entity(kind=EntityKind.AGENT, key=f"{node}.{process}", name=f"{node} {process}", tags=tags)
+            self.name = f"agent_{process}"
+        self.spec = TableSpec(name=self.name, kind=EntityKind.AGENT, entities=(entity,), signals=_SIGNALS)
+        self._accounts = accounts
+        self._clock = clock
+        self._process = psutil.Process()
+        self._is_open = False
+        self._last_s = 0.0
+        self._last_cpu_s = 0.0
+
+    def open(self) -> None:
+        """Start the interval over which processor use is measured."""
+        self._is_open = True
+        self._last_s = self._clock.monotonic_s()
+        self._last_cpu_s = _cpu_s(self._process)
+
+    def read(self, values: FloatArray) -> None:
+        """Fill ``(1, n_signals)``."""
+        if not self._is_open:
+            self.open()
+        now_s, cpu_s = self._clock.monotonic_s(), _cpu_s(self._process)
+        elapsed_s = now_s - self._last_s
+        accounts = self._accounts
+        values[0] = (
+            (cpu_s - self._last_cpu_s) / elapsed_s if elapsed_s > 0 else float("nan"),
+            self._process.memory_info().rss,
+            _or_nan(accounts.take_late_p99_s),
+            _or_nan(accounts.driver_s),
+            accounts.ticks,
+            accounts.overruns,
+            accounts.updates_kept,
+            accounts.updates_filled,
+            *_pacing(accounts),
+            accounts.collector_errors,
+            accounts.collector_hangs,
+            _or_nan(accounts.oldest_age_s),
+            _or_nan(accounts.kernel_lines_unparsed),
+            _or_nan(accounts.sample_overruns),
+            _or_nan(accounts.reads_refused),
+            _or_nan(accounts.reflexes),
+            _or_nan(accounts.reflexes_unconfirmed),
+        )
+        self._last_s, self._last_cpu_s = now_s, cpu_s
+
+    def close(self) -> None:
+        """Nothing to close."""
+        self._is_open = False
+
+
+def _pacing(accounts: Accounts) -> tuple[float, ...]:
+    """Give missed, poll period, sensor period, jitter, locked, stretch, driver; NaN where the rate is fixed."""
+    report = None if accounts.pacing is None else accounts.pacing()
+    if report is None:
+        return (float("nan"),) * 7
+    return (
+        report.missed,
+        report.period_s,
+        report.sensor_period_s,
+        report.jitter_s,
+        report.locked_ratio,
+        report.stretch,
+        report.driver_ratio,
+    )
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
+
+
+def _or_nan(ask: Callable[[], float | None] | None) -> float:
+    value = None if ask is None else ask()
+    return float("nan") if value is None else value

@@ -1,0 +1,178 @@
+"""What the kernel's hwmon tree offers: rails with voltage and current, and the inlet temperature.
+
+Attribute names, units (mV, mA, millidegree) and labels are those of Documentation/hwmon/sysfs-interface.rst and, for
+power supplies, of the PMBus drivers (``vin``, ``vout1``, ``iout1``) in the Linux kernel.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.collectors.hwmon.devices import (
+    Channel,
+    channels_of,
+    chip_of,
+    hwmon_devices,
+    place_of,
+    text_of,
+    whole_number_of,
+)
+
+# A 12 V rail may lie anywhere in here and still be alive: ATX12V allows 5 %, a sagging one falls further. What is
+# labelled 12 V and reads otherwise when it is found has a scale that nobody set, or no rail behind it.
+_RAIL_MV = (10_000, 14_000)
+TWELVE_VOLTS = re.compile(r"(?<![0-9.])(?<!^-)\+?12\s*v", re.IGNORECASE)
+_VOLTS = re.compile(r"(?<![0-9.])(\d+(?:\.\d+)?)\s*v(?![a-z0-9])", re.IGNORECASE)
+_OUTPUT = re.compile(r"[vi]out(\d+)", re.IGNORECASE)
+INPUT_SIDE = re.compile(r"\b[vi](in|cap)\b", re.IGNORECASE)
+INLET = re.compile(r"inlet|intake|ambient", re.IGNORECASE)
+# Shunt monitors that convert voltage and current in one go and show both when they are done: TI's INA2xx and INA3221
+# (data sheets, "all conversions are complete"), Renesas' ISL28022.
+_ONE_CONVERSION = re.compile(r"ina\d|isl28022", re.IGNORECASE)
+_MS = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rail:
+    """A rail: where its voltage and, where it has one, its current are read.
+
+    `one_conversion` says that the chip measures both together; `period_s` is the time between two updates as the
+    chip's driver tells it, None where it does not.
+    """
+
+    key: str
+    device: str
+    label: str
+    voltage: Path
+    current: Path | None
+    one_conversion: bool = False
+    period_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The rails of a node; `not_plausible` says of each that is labelled 12 V and does not read so what it reads."""
+
+    rails: tuple[Rail, ...]
+    not_plausible: tuple[str, ...]
+
+
+def survey_rails(sysfs_root: Path) -> Survey:
+    """Give the 12 V rails of the node, in a stable order, each under a key of its own.
+
+    A voltage counts as a rail where its label says so, or where it has a current beside it, and it reads 10 to 14 V.
+    One that is labelled and cannot be read now is a rail that may come back.
+    """
+    found: dict[str, Rail] = {}
+    keys: set[str] = set()
+    odd: list[str] = []
+    for device in hwmon_devices(sysfs_root):
+        chip = chip_of(device)
+        currents = channels_of(device, "curr")
+        candidates = [channel for channel in channels_of(device, "in") if not INPUT_SIDE.search(channel.label)]
+        rails = [(channel, current_for(channel, candidates, currents)) for channel in candidates]
+        for channel, current in rails:
+            if not _is_rail(channel, current):
+                continue
+            key = rail_key(channel.label, chip, place_of(device))
+            if key in keys:
+                key = f"{key}-{place_of(device)}-{channel.number}"
+            keys.add(key)  # also of one that is off now, lest the next one is taken for it
+            reading_mv = whole_number_of(channel.path)
+            if reading_mv is not None and not _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]:
+                odd.append(f"{key} reads {reading_mv / 1000:g} V")
+                continue
+            found[key] = rail_of(key, chip, channel, current)
+    return Survey(rails=tuple(found[key] for key in sorted(found)), not_plausible=tuple(odd))
+
+
+def rail_of(key: str, chip: str, channel: Channel, current: Channel | None) -> Rail:
+    """Give a rail from its channels, with what its chip says of its conversions."""
+    return Rail(
+        key=key,
+        device=chip,
+        label=channel.label,
+        voltage=channel.path,
+        current=None if current is None else current.path,
+        one_conversion=current is not None and _ONE_CONVERSION.match(chip) is not None,
+        period_s=_update_period_s(channel.path.parent),
+    )
+
+
+def _update_period_s(device: Path) -> float | None:
+    """Read how often the chip updates: ``update_interval`` in milliseconds; a chip that says 0 does so within one."""
+    interval_ms = whole_number_of(device / "update_interval")
+    return None if interval_ms is None else max(interval_ms, 1) * _MS
+
+
+def find_inlet(sysfs_root: Path) -> Path | None:
+    """Give the temperature that is labelled as the inlet's, None where no sensor is."""
+    for device in hwmon_devices(sysfs_root):
+        chip = text_of(device / "name")
+        for channel in channels_of(device, "temp"):
+            if INLET.search(channel.label) or (not channel.label and INLET.search(chip)):
+                return channel.path
+    return None
+
+
+def _is_rail(channel: Channel, current: Channel | None) -> bool:
+    if TWELVE_VOLTS.search(channel.label):
+        return True
+    return current is not None and reads_as_12v(channel)
+
+
+def reads_as_12v(channel: Channel) -> bool:
+    """Tell whether a voltage reads as that of a 12 V rail now."""
+    reading_mv = whole_number_of(channel.path)
+    return reading_mv is not None and _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]
+
+
+def current_for(
+    channel: Channel,
+    voltages: list[Channel],
+    currents: list[Channel],
+    *,
+    reads_as_rail: Callable[[Channel], bool] = reads_as_12v,
+) -> Channel | None:
+    """Find the current of the same rail: by output, label, the volts in its label, channel, or because it is alone."""
+    outgoing = [current for current in currents if not INPUT_SIDE.search(current.label)]
+    output = _OUTPUT.search(channel.label)
+    if output is not None:
+        return next((c for c in outgoing if (m := _OUTPUT.search(c.label)) and m[1] == output[1]), None)
+    labelled = [c for c in outgoing if channel.label and _key(c.label) == _key(channel.label)]
+    if len(labelled) == 1:
+        return labelled[0]
+    # corsair-psu: ``v_out +12v`` and ``curr +12v``.
+    volts = _volts(channel.label)
+    alike = [c for c in outgoing if volts and _volts(c.label) == volts]
+    if len(alike) == 1 and sum(_volts(other.label) == volts for other in voltages) == 1:
+        return alike[0]
+    numbered = [c for c in outgoing if c.number == channel.number and not c.label]
+    if len(voltages) == 1 and len(outgoing) == 1:
+        return outgoing[0]
+    if numbered:
+        return numbered[0]
+    # INA2xx: in0 is the shunt, in1 the bus, curr1 the current of both.
+    is_bus = len(outgoing) == 1 and reads_as_rail(channel) and sum(map(reads_as_rail, voltages)) == 1
+    return outgoing[0] if is_bus else None
+
+
+def _volts(label: str) -> str:
+    named = _VOLTS.search(label)
+    return "" if named is None else named[1]
+
+
+def _key(label: str) -> str:
+    """Make a key of a label by taking off what says the kind: ``psu0 12V`` is ``psu0``."""
+    bare = TWELVE_VOLTS.sub(" ", label.lower())
+    bare = re.sub(r"\b(voltage|current|volts|amps|v_out|curr)\b", " ", bare)
+    return re.sub(r"[^a-z0-9]+", "-", bare).strip("-")
+
+
+def rail_key(label: str, chip: str, place: str) -> str:
+    """Name a rail by its label; a supply's own output, which every supply labels alike, by the supply."""
+    output = _OUTPUT.search(label)
+    if output is None:
+        return _key(label) or chip
+    return f"{chip}-{place}" + (f"-{output[1]}" if output[1] != "1" else "")

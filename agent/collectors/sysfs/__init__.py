@@ -1,0 +1,1 @@
+"""Readers of small sysfs and /proc files through descriptors that stay open."""

@@ -1,0 +1,178 @@
+"""What railwatch may act on outside the GPUs: schedulers, programs, jobs."""
+
+import re
+import signal
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from agent.responding.checkpoint import CheckpointSettings
+from agent.responding.hook import HookProgram
+from agent.responding.signalling import SignalledProcess
+from agent.responding.slurm import TIMEOUT_S, SlurmSettings
+from config.kubernetes import Kubernetes
+from config.notification import Notification
+from config.power_cycle import PowerCycleSection
+from config.section import Section, UserPath, at_least, web_url
+from telemetry.durations import DurationS
+
+# Own choice: programs run one after the other, so a longer one would hold up the next.
+HOOK_TIMEOUT_MAX_S = 600.0
+# Slurm's own limit for the name of a node, MAX_SLURM_NAME (slurm/slurm.h), and the characters of a host name.
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = r"^[a-z0-9][a-z0-9_-]{0,39}$"
+# Own choice: those by which jobs are commonly asked for something; none that a job cannot catch.
+_SIGNALS = frozenset({"SIGUSR1", "SIGUSR2", "SIGHUP", "SIGTERM", "SIGCONT", "SIGRTMIN"})
+
+
+def _program(text: str) -> str:
+    if not text.startswith("/"):
+        raise ValueError("the full path of a program, from /")
+    return text
+
+
+def _signal(text: str) -> str:
+    name = text if text.startswith("SIG") else f"SIG{text}"
+    if name not in _SIGNALS or name not in signal.Signals.__members__:
+        raise ValueError(f"one of {', '.join(sorted(_SIGNALS))}")
+    return name
+
+
+def _job_url(text: str) -> str:
+    url = web_url(text)
+    if "@" in urlsplit(url).netloc:
+        raise ValueError("an address without user and password: it is told in the journal")
+    return url
+
+
+def _slurm_node(text: str) -> str:
+    if text and not _NODE.fullmatch(text):
+        raise ValueError("the name of one node as Slurm knows it, such as gpu017")
+    return text
+
+
+class Scheduler(StrEnum):
+    """Through what a node is drained."""
+
+    SLURM = "slurm"
+    KUBERNETES = "kubernetes"
+
+
+class Slurm(Section):
+    """Slurm's own commands, as a user who may drain nodes (operator or SlurmUser)."""
+
+    node: Annotated[str, AfterValidator(_slurm_node)] = Field(
+        default="", description="This node's name in Slurm; empty takes the first part of the host name."
+    )
+    folder: UserPath | None = Field(default=None, description="Where scontrol and squeue lie; empty searches the path.")
+    conf: UserPath | None = Field(default=None, description="slurm.conf, where it is not in its usual place.")
+    timeout: Annotated[DurationS, at_least(1, "1s")] = Field(
+        default=TIMEOUT_S, description="How long one command may take."
+    )
+
+    def settings(self, host: str) -> SlurmSettings:
+        """Give what its commands need."""
+        return SlurmSettings(
+            node=self.node or host.partition(".")[0],
+            folder="" if self.folder is None else str(self.folder),
+            conf="" if self.conf is None else str(self.conf),
+            timeout_s=self.timeout,
+        )
+
+
+class HookSection(Section):
+    """A program that policies may name."""
+
+    command: tuple[str, ...] = Field(
+        min_length=1, max_length=64, description="The program by its full path, and its arguments, as they are."
+    )
+    timeout: Annotated[DurationS, Field(gt=0, le=HOOK_TIMEOUT_MAX_S)] = Field(
+        default=10.0, description="How long it may take; then it is killed with all that it started."
+    )
+    environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = Field(
+        default={}, description="What it finds in its environment beside PATH and LANG."
+    )
+
+    @model_validator(mode="after")
+    def _by_full_path(self) -> Self:
+        _program(self.command[0])
+        if any("\0" in word for word in (*self.command, *self.environment.values())):
+            raise ValueError("words without a NUL character: no program can be given one")
+        return self
+
+    def program(self) -> HookProgram:
+        """Give it as the hook starts it."""
+        return HookProgram(command=self.command, timeout_s=self.timeout, environment=dict(self.environment))
+
+
+class CheckpointSection(Section):
+    """How one job is asked for a checkpoint, and how it tells that it has written one."""
+
+    file: UserPath | None = Field(default=None, description="A file to touch.")
+    pid_file: UserPath | None = Field(default=None, description="The file that names the process to signal.")
+    signal: Annotated[str, AfterValidator(_signal)] = Field(default="SIGUSR1", description="The signal it gets.")
+    cgroup: str = Field(default="", description="The control group that the process has to lie in; empty for any.")
+    url: Annotated[str, AfterValidator(_job_url)] | None = Field(
+        default=None, description="An address to post to; it answers 200 once it has taken the request."
+    )
+    confirm_file: UserPath | None = Field(default=None, description="A file that is new once it is written.")
+    confirm_url: Annotated[str, AfterValidator(_job_url)] | None = Field(
+        default=None, description="An address that answers 200 once it is written."
+    )
+    heartbeat: str = Field(
+        default="",
+        max_length=128,
+        description="The key of the job whose heartbeat tells `checkpoint_step`; empty for the checkpoint's own name, "
+        "if neither file nor address confirms.",
+    )
+    within: Annotated[DurationS, Field(gt=0, le=3600)] = Field(
+        default=300.0, description="How long the job may take to tell."
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if sum(way is not None for way in (self.file, self.pid_file, self.url)) != 1:
+            raise ValueError("exactly one of file, pid_file and url")
+        if self.confirm_file is not None and self.confirm_url is not None:
+            raise ValueError("confirm_file or confirm_url, not both")
+        return self
+
+    def settings(self) -> CheckpointSettings:
+        """Give it as the request needs it."""
+        process = None
+        if self.pid_file is not None:
+            process = SignalledProcess(pid_file=Path(self.pid_file), signal_name=self.signal, cgroup=self.cgroup)
+        return CheckpointSettings(
+            within_s=self.within,
+            file=self.file,
+            process=process,
+            url=self.url,
+            confirm_file=self.confirm_file,
+            confirm_url=self.confirm_url,
+            heartbeat=self.heartbeat,
+        )
+
+
+class Actuators(Section):
+    """What the classes of actions outside the GPUs act on; how far each may go stands in `actions`."""
+
+    drain: tuple[Scheduler, ...] = Field(
+        default=(), description="Through what this node is drained: slurm, kubernetes, both, or nothing."
+    )
+    slurm: Slurm = Slurm()
+    kubernetes: Kubernetes = Kubernetes()
+    notification: Notification = Notification()
+    power_cycle: PowerCycleSection = PowerCycleSection()
+    hooks: dict[Annotated[str, Field(pattern=_NAME)], HookSection] = Field(
+        default={}, description="Programs that policies may start, by name: `command`, and `timeout`, `environment`."
+    )
+    checkpoints: dict[Annotated[str, Field(pattern=_NAME)], CheckpointSection] = Field(
+        default={},
+        description=(
+            "Jobs that can be asked for a checkpoint, by name: one of `file`, `pid_file` and `url`, and as wanted "
+            "`signal`, `cgroup`, `confirm_file`, `confirm_url`, `heartbeat`, `within`."
+        ),
+    )

@@ -1,0 +1,31 @@
+"""The server that the configuration names as the store, as a destination of the uplink."""
+
+from config.models import Store, StoreKind
+from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
+from telemetry.uplink.influx_v2 import InfluxV2, InfluxV2Settings
+from telemetry.uplink.port import Destination
+
+
+def destination_of(store: Store) -> Destination:
+    """Return the server that a store's section names."""
+    if store.kind is StoreKind.INFLUXDB1:
+        return InfluxV1(
+            InfluxV1Settings(
+                url=store.url or "",
+                database=store.database,
+                username=store.username,
+                password=store.password,
+                raw_s=int(store.raw_retention),
+                rollup_s=int(store.rollup_retention),
+            )
+        )
+    return InfluxV2(
+        InfluxV2Settings(
+            url=store.url or "",
+            org=store.org,
+            token=store.token or "",
+            raw_bucket=store.bucket,
+            rollup_bucket=f"{store.bucket}-rollup",
+            basic_auth=store.basic_auth,
+        )
+    )

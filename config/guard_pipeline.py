@@ -1,0 +1,18 @@
+"""What the pipeline of a node is made of: its policies, rails and limits out of the configuration."""
+
+from agent.guard.pipeline import PipelineSettings
+from config.models import Config
+from config.policies import policies_of
+from config.thresholds import limits_of
+from rules.policy.model import ActionClass
+
+
+def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:
+    """Give what the guard judges and decides by."""
+    modes = {action: config.actions.of(action).resolve(simulated=simulated) for action in ActionClass}
+    return PipelineSettings(
+        policies=policies_of(config),
+        rails=config.rails.rails(modes),
+        limits=limits_of(config),
+        book=config.incidents,
+    )

@@ -1,0 +1,67 @@
+"""How this node is taken out of Kubernetes."""
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from agent.responding.kubernetes import EvictionSettings
+from agent.responding.kubernetes_api import KubernetesSettings
+from config.section import Section, UserPath, at_least
+from telemetry.durations import DurationS
+
+# A DNS subdomain, what Kubernetes allows: kubernetes.io/docs/concepts/overview/working-with-objects/names.
+_NODE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+
+def _node(text: str) -> str:
+    if text and not _NODE.fullmatch(text):
+        raise ValueError("the name of one node as kubectl get nodes prints it, such as gpu017")
+    return text
+
+
+class Evict(StrEnum):
+    """What becomes of the pods of a node that is taken out."""
+
+    NEVER = "never"
+    PODS = "pods"
+
+
+class Kubernetes(Section):
+    """Cordon, taint and eviction through the API server; in a pod by its service account."""
+
+    node: Annotated[str, AfterValidator(_node)] = Field(
+        default="", description="This node's name in Kubernetes; empty takes the host name."
+    )
+    kubeconfig: UserPath | None = Field(
+        default=None, description="A kubeconfig; unset, the service account of the pod is used."
+    )
+    context: str = Field(default="", description="Its context; empty takes the current one.")
+    evict: Evict = Field(
+        default=Evict.NEVER,
+        description="Whether pods are evicted once the node is cordoned; budgets (PodDisruptionBudget) are kept.",
+    )
+    evict_within: Annotated[DurationS, at_least(1, "1s"), Field(le=3600)] = Field(
+        default=120.0, description="How long eviction is tried; what is still there then is told and stays."
+    )
+    grace: Annotated[DurationS, at_least(0, "0s")] | None = Field(
+        default=None, description="Time that a pod gets to end; unset leaves it to the pod."
+    )
+
+    def node_of(self, host: str) -> str:
+        """Give the node's name in Kubernetes."""
+        return self.node or host.lower()
+
+    def settings(self) -> KubernetesSettings:
+        """Give what the connection needs."""
+        kubeconfig = None if self.kubeconfig is None else Path(self.kubeconfig)
+        return KubernetesSettings(kubeconfig=kubeconfig, context=self.context)
+
+    def eviction(self) -> EvictionSettings | None:
+        """Give how pods are evicted, None where they are not."""
+        if self.evict is Evict.NEVER:
+            return None
+        grace_s = None if self.grace is None else round(self.grace)
+        return EvictionSettings(within_s=self.evict_within, grace_s=grace_s)

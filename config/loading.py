@@ -1,0 +1,130 @@
+"""Where configuration comes from: defaults, then a YAML file, then environment variables."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from config.models import Config
+from telemetry.documents import Lines, keys_of, problems_of, read_yaml
+from telemetry.errors import ConfigError, Problem
+
+PREFIX = "RAILWATCH_"
+# Read by other parts: the state file of a simulated driver, how much is logged, and the recordings that tests use.
+RESERVED = ("RAILWATCH_PLANT", "RAILWATCH_LOG_LEVEL", "RAILWATCH_DATA")
+
+
+def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
+    """Read the configuration.
+
+    Parameters
+    ----------
+    path
+        A YAML file; None for none.
+    environ
+        Variables such as ``RAILWATCH_STORE__URL`` (section and key, joined by two underscores) or
+        ``RAILWATCH_DATA_DIR`` win over the file; values are read as YAML scalars.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of the file and the environment.
+    """
+    where, lines = "(environment)", Lines()
+    data: Any = {}
+    if path is not None:
+        where = str(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as err:
+            reason = err.strerror if isinstance(err, OSError) and err.strerror else "not UTF-8 text"
+            problem = Problem(where=where, line=None, key="(file)", found=reason, expected="a readable YAML file")
+            raise ConfigError([problem]) from err
+        data, lines = read_yaml(text, where=where)
+    if not isinstance(data, dict):
+        problem = Problem(
+            where=where, line=1, key="(document)", found="not keys and values", expected="keys and values"
+        )
+        raise ConfigError([problem])
+    problems: list[Problem] = []
+    from_environment = _overlay(data, environ, problems)
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as err:
+        for problem in problems_of(err, where=where, lines=lines, model=Config):
+            variable = from_environment.get(problem.key)
+            problems.append(
+                problem
+                if variable is None
+                else Problem(where=variable, line=None, key=problem.key, found=problem.found, expected=problem.expected)
+            )
+        raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0)) from err
+    problems += _too_late(config, where=where, lines=lines, from_environment=from_environment)
+    if problems:
+        raise ConfigError(problems)
+    if config.analytics.thresholds is not None:  # what reads them need not be loaded where there are none
+        from config.thresholds import check_thresholds  # noqa: PLC0415
+
+        check_thresholds(config, where=from_environment.get("analytics.thresholds", where), lines=lines)
+    return config
+
+
+def _too_late(config: Config, *, where: str, lines: Lines, from_environment: Mapping[str, str]) -> Iterator[Problem]:
+    """Give what is wrong where somebody set a lateness in which the slowest rows of the nodes cannot come."""
+    rare_s = config.sampling.rare
+    if "lateness" in config.fleet.model_fields_set and config.fleet.lateness <= rare_s:
+        variable = from_environment.get("fleet.lateness")
+        yield Problem(
+            where=variable or where,
+            line=None if variable else lines.get(("fleet", "lateness")),
+            key="fleet.lateness",
+            found=f"got {config.fleet.lateness:g} s",
+            expected=f"more than sampling.rare of the nodes, {rare_s:g} s if this file sets no other",
+        )
+
+
+def _overlay(data: dict[str, Any], environ: Mapping[str, str], problems: list[Problem]) -> dict[str, str]:
+    """Put the variables into `data`; give which dotted key came from which variable."""
+    origin: dict[str, str] = {}
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX) or variable in RESERVED:
+            continue
+        keys = variable.removeprefix(PREFIX).lower().split("__")
+        if not _known(keys):
+            problems.append(
+                Problem(
+                    where=variable,
+                    line=None,
+                    key=".".join(keys),
+                    found="unknown variable",
+                    expected="RAILWATCH_SECTION__KEY of a known key",
+                )
+            )
+            continue
+        try:
+            value = yaml.safe_load(environ[variable])
+        except yaml.YAMLError:
+            value = environ[variable]
+        target = data
+        for key in keys[:-1]:
+            inner = target.setdefault(key, {})
+            if not isinstance(inner, dict):
+                break  # the file's own problem is reported by the model
+            target = inner
+        else:
+            target[keys[-1]] = value
+            origin[".".join(keys)] = variable
+    return origin
+
+
+def _known(keys: list[str]) -> bool:
+    """Say whether the keys lead to a value; a whole section cannot be one variable."""
+    place: Any = Config
+    for key in keys:
+        inner = keys_of(place)
+        if key not in inner:
+            return False
+        place = inner[key]
+    return not keys_of(place)

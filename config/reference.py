@@ -1,0 +1,153 @@
+"""The sample file and the reference page, generated from the models."""
+
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, TypeAdapter
+
+from config.models import Config
+
+_SAMPLE_COLUMNS = 110
+# What stands for a default that depends on who asks.
+_DATA_DIR = "~/.local/state/railwatch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One key, or a section of keys; `default` is None for a section."""
+
+    key: str
+    text: str
+    default: str | None
+    children: tuple["Entry", ...] = ()
+
+
+def entries() -> tuple[Entry, ...]:
+    """Give every key of the configuration as a tree, in the order of the models."""
+    return tuple(_entries(Config, TypeAdapter(Config).dump_python(Config(), mode="json")))
+
+
+def sample_yaml() -> str:
+    """Give a configuration file with every key at its default, commented out."""
+    lines = [
+        "# railwatch configuration: every key with its default. Uncomment what you change.",
+        "# Every key can also be set by the environment: RAILWATCH_STORE__URL for store.url.",
+        "# Durations and sizes carry their unit: 200ms, 30s, 10m, 1h, 7d; 512KiB, 64MiB, 2GiB.",
+    ]
+    for entry in entries():
+        lines += ["", *_sample_lines(entry, "")]
+    return "\n".join(lines) + "\n"
+
+
+def reference_markdown() -> str:
+    """Give the reference of every key as Markdown tables."""
+    lines = [
+        "# Configuration reference",
+        "",
+        "Generated from the models by `make generate`; do not edit.",
+        "",
+        "Values come from the defaults, then the file given with `--config`, then the environment, where",
+        "`RAILWATCH_STORE__URL` sets `store.url`. `railwatch config check FILE` reports every problem of a file at",
+        "once; `railwatch config sample` prints a file to start from.",
+    ]
+    top = entries()
+    lines += ["", *_table("", [entry for entry in top if not entry.children])]
+    for entry in top:
+        lines += _section_lines(entry.key, entry)
+    return "\n".join(lines) + "\n"
+
+
+def _sample_lines(entry: Entry, indent: str) -> Iterator[str]:
+    yield from textwrap.wrap(entry.text, _SAMPLE_COLUMNS, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+    if not entry.children:
+        yield f"{indent}#{entry.key}: {entry.default}"
+        return
+    yield f"{indent}#{entry.key}:"
+    for child in entry.children:
+        yield from _sample_lines(child, f"{indent}  ")
+
+
+def _section_lines(name: str, entry: Entry) -> list[str]:
+    if not entry.children:
+        return []
+    lines = ["", f"## `{name}`", "", entry.text]
+    own = [child for child in entry.children if not child.children]
+    if own:
+        lines += ["", *_table(name, own)]
+    for child in entry.children:
+        lines += _section_lines(f"{name}.{child.key}", child)
+    return lines
+
+
+def _table(section: str, rows: list[Entry]) -> Iterator[str]:
+    yield "| key | default | meaning |"
+    yield "| --- | --- | --- |"
+    for entry in rows:
+        dotted = f"{section}.{entry.key}".removeprefix(".")
+        meaning = entry.text.replace("|", "\\|")
+        yield f"| `{dotted}` | `{entry.default}` | {meaning} |"
+
+
+def _entries(section: Any, defaults: dict[str, Any]) -> Iterator[Entry]:
+    notes = _notes(section)
+    for key, annotation, description in _fields(section):
+        value = defaults[key]
+        if _is_section(annotation):
+            yield Entry(key=key, text=_summary(annotation), default=None, children=tuple(_entries(annotation, value)))
+            continue
+        text = description or notes.get(key, "")
+        yield Entry(key=key, text=f"{text}{_choices(annotation)}", default=_default(key, value))
+
+
+def _fields(section: Any) -> Iterator[tuple[str, Any, str]]:
+    if issubclass(section, BaseModel):
+        for key, model_field in section.model_fields.items():
+            yield key, model_field.annotation, _sentence(model_field.description or "")
+        return
+    hints = inspect.get_annotations(section)
+    for field in dataclasses.fields(section):
+        yield field.name, hints[field.name], ""
+
+
+def _notes(section: Any) -> dict[str, str]:
+    """Read what a numpydoc docstring says of each parameter."""
+    notes: dict[str, str] = {}
+    current: list[str] = []
+    for line in inspect.cleandoc(section.__doc__ or "").partition("----------\n")[2].splitlines():
+        if line and not line.startswith(" "):
+            current = line.split(", ")
+        for name in current if line.startswith(" ") else ():
+            notes[name] = f"{notes.get(name, '')} {line.strip()}".strip()
+    return notes
+
+
+def _sentence(text: str) -> str:
+    """Give a description as a sentence, whoever wrote it."""
+    return text if not text else f"{text[0].upper()}{text[1:].removesuffix('.')}."
+
+
+def _choices(annotation: Any) -> str:
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return " One of " + ", ".join(f"`{member.value}`" for member in annotation) + "."
+    return ""
+
+
+def _default(key: str, value: Any) -> str:
+    if key == "data_dir":
+        return _DATA_DIR
+    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True)
+    return text.removesuffix("\n").removesuffix("\n...").strip()
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation))
+
+
+def _summary(section: Any) -> str:
+    return inspect.cleandoc(section.__doc__ or "").splitlines()[0]

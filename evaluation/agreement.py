@@ -1,0 +1,72 @@
+"""How far people agree with what a class of actions was only told to do: what a promotion rests on.
+
+Railwatch promotes nothing itself; a person raises the mode in the configuration.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rules.engine.operator_events import Say, word_of
+from rules.policy.model import ActionClass
+from telemetry.clock import NS_PER_S
+from telemetry.records import Decision, Event, Verdict
+
+# own choice: two weeks hold ten working days and two weekends of load, and one wrong in twenty is what people bear.
+DAYS_MIN, AGREED_MIN = 14.0, 0.95
+_DAY_NS = 86_400 * NS_PER_S
+_TOLD = frozenset({Verdict.OBSERVE, Verdict.RECOMMEND, Verdict.PENDING})
+_YES, _NO = frozenset({Say.AGREE, Say.APPROVE}), frozenset({Say.DISAGREE, Say.REJECT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """One class: days since its first decision that was only told, how many there were, judged, and agreed with."""
+
+    action: str
+    days: float
+    told: int
+    judged: int
+    agreed: int
+    ready: bool
+    lacks: str
+
+
+def agreements_of(decisions: Sequence[Decision], events: Sequence[Event], *, now_ns: int) -> tuple[Agreement, ...]:
+    """Give the agreement of each class that a decision was kept of; the last word on a decision counts."""
+    last: dict[str, Say] = {}
+    for event in sorted(events, key=lambda item: item.time_ns):
+        word = word_of(event)
+        if word is not None and word.say in _YES | _NO:
+            last[word.decision_id] = word.say
+    found = []
+    for action in ActionClass:
+        own = [one for one in decisions if one.action == action.value and (one.verdict in _TOLD or one.id in last)]
+        if not own:
+            continue
+        since_ns = min(one.time_ns for one in own)
+        said = [last[one.id] for one in own if one.id in last]
+        agreed = sum(say in _YES for say in said)
+        days = (now_ns - since_ns) / _DAY_NS
+        lacks = _lacks(days, agreed, len(said))
+        found.append(
+            Agreement(
+                action=action.value,
+                days=days,
+                told=len(own),
+                judged=len(said),
+                agreed=agreed,
+                ready=not lacks,
+                lacks=lacks,
+            )
+        )
+    return tuple(found)
+
+
+def _lacks(days: float, agreed: int, judged: int) -> str:
+    if days < DAYS_MIN:
+        return f"{DAYS_MIN - days:.1f} more days"
+    if not judged:
+        return "a person's judgement of any decision: railwatch actions judge"
+    if agreed < AGREED_MIN * judged:
+        return f"agreement of {AGREED_MIN:.0%}, it is {agreed / judged:.0%}"
+    return ""

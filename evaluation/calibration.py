@@ -1,0 +1,47 @@
+"""Healthy recordings through the detectors: what each statistic rose to, and what was found although all was well."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from analytics.calibration.healthy import Healthy
+from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.panel import Panel
+from evaluation.replay import recorded_topology
+from telemetry.frames import Frame
+from telemetry.recording import Recording
+from telemetry.records import Event, Finding, FindingStatus
+
+# The statistics move once in some seconds; rows of so long are judged at once. Own choice.
+STEP_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a recording showed up to a moment: the values of its blocks, and the findings that were raised."""
+
+    time_ns: int
+    healthy: Healthy
+    raised: tuple[Finding, ...]
+
+
+def seen_in(read: Recording, limits: DetectorLimits, healthy: Healthy) -> Iterator[Seen]:
+    """Give what a recording adds to what was seen in others, step by step; detectors begin anew with it."""
+    panel, topology = Panel.build(limits), recorded_topology(read)
+    state = panel.start([spec for spec in read.tables if not spec.is_late])
+    events = [record for record in read.records if isinstance(record, Event)]
+    waiting: list[Frame] = []
+    for frame in (*read.frames(window_ns=STEP_NS), None):
+        if waiting and (frame is None or int(frame.time_ns[0]) // STEP_NS != int(waiting[0].time_ns[0]) // STEP_NS):
+            now_ns = max(int(one.time_ns[-1]) for one in waiting)
+            told = [event for event in events if event.time_ns <= now_ns]
+            events = events[len(told) :]
+            state = panel.hear(state, told)
+            state, findings = panel.step(state, waiting, topology)
+            state, of_events = panel.step_events(state, told, now_ns, topology)
+            healthy = healthy.after(panel, state, limits, now_ns)
+            raised = tuple(one for one in (*findings, *of_events) if one.status is FindingStatus.RAISED)
+            yield Seen(time_ns=now_ns, healthy=healthy, raised=raised)
+            waiting = []
+        if frame is not None and not frame.spec.is_late:
+            waiting.append(frame)
+    yield Seen(time_ns=0, healthy=healthy.ended(), raised=())

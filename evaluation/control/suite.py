@@ -1,0 +1,204 @@
+"""The suite `control`: is the cap the right one, does it save the node, and what does it cost.
+
+Real here: the law, the engine with the built-in policies and rails, the incident book, the window of the last seconds,
+the detectors of sags and of source resistance; in the first minutes of a job also the plant's milliseconds, its sensors
+and the actuator with its journals. Summarised: in the months, the node between two looks (`simulator.fleet`), samples
+(`control_windows`), and an actuator that always succeeds. `tier B against tier A` says how far that holds.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluation.control.check import Agreement, State, agree
+from evaluation.control.months import Month, MonthResult, Way, live
+from evaluation.control.plan import CheckPlan, ControlPlan, MonthsPlan, StoryPlan, load_control
+from evaluation.control.story import (
+    Started,
+    StartOfJob,
+    law_mhz,
+    least_drops,
+    start_job,
+    steps_apart,
+    true_limit_mhz,
+)
+from evaluation.measures import Measured, longest, mean, median, rate
+from evaluation.rows import Effort, Progress, Row, at_least, at_most
+from evaluation.workers import each
+from simulator.files.node import load_node
+
+SUITE = "control"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """One piece of work; `do` is a function of a module, so that it can be sent to a worker."""
+
+    do: Callable[[Any], Any]
+    what: Any
+
+
+def control_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
+    """Give all rows, those of the story first; `seeds` of the effort are starts of the job and nodes of a month."""
+    plan = _asked(load_control(), effort)
+    months = _months(plan)
+    starts = _starts(plan.story)
+    states = _states(plan.months, plan.check)
+    # The long ones first, so that no processor waits for the last.
+    pieces = [_Piece(do=live, what=one) for one in months]
+    pieces += [_Piece(do=start_job, what=one) for one in starts]
+    pieces += [_Piece(do=agree, what=one) for one in states]
+    made = 0
+
+    def done() -> None:
+        nonlocal made
+        made += 1
+        progress(f"{made} of {len(pieces)} parts", made / len(pieces))
+
+    results = list(each(_do, pieces, done=done))
+    lived, started = results[: len(months)], results[len(months) : len(months) + len(starts)]
+    yield from story_rows(plan.story, list(zip(starts, started, strict=True)))
+    yield from _story_month_rows(plan, lived[0])
+    yield from month_rows(plan.months, list(zip(months[1:], lived[1:], strict=True)))
+    yield from check_rows(plan.check, results[len(months) + len(starts) :])
+
+
+def story_rows(plan: StoryPlan, starts: Sequence[tuple[StartOfJob, Started]]) -> Iterator[Row]:
+    """Give what is known of the story's node: its limit, the law's answer, and what happens when a job starts."""
+    node = load_node(plan.node)
+    true_mhz, computed_mhz = true_limit_mhz(node, plan.limit_v), law_mhz(node, plan.limit_v)
+    at_v = f"{plan.limit_v:.2f} V"
+    yield _row(f"highest clock that holds {at_v}, by bisection on the plant", Measured(value=true_mhz), "MHz")
+    apart = Measured(value=float(steps_apart(node, true_mhz, computed_mhz)))
+    yield at_most(_row("computed clock against it, supported steps", apart), plan.steps)
+    off = Measured(value=abs(computed_mhz - plan.published_mhz))
+    yield at_most(_row(f"computed clock against {plan.published_mhz:g} MHz", off, "MHz"), plan.within_mhz)
+    held = [end for start, end in starts if start.hold_v is not None]
+    caps = [end.cap_mhz for end in held if end.cap_mhz is not None]
+    yield _row(f"clock that railwatch holds for {at_v} on its own samples", median(caps), "MHz")
+    live_off = longest([abs(cap_mhz - plan.published_mhz) for cap_mhz in caps])
+    yield at_most(_row(f"that clock against {plan.published_mhz:g} MHz, worst start", live_off, "MHz"), plan.within_mhz)
+    lowest_v = Measured(value=min((end.settled_min_v for end in held), default=None))
+    yield at_least(_row("lowest true voltage under it", lowest_v, "V"), plan.limit_v)
+    next_v = Measured(value=min((end.next_min_v for end in held), default=None))
+    yield at_least(_row("lowest true voltage as the next job starts", next_v, "V"), plan.limit_v - plan.next_within_v)
+    yield from _start_rows(plan, starts)
+
+
+def _start_rows(plan: StoryPlan, starts: Sequence[tuple[StartOfJob, Started]]) -> Iterator[Row]:
+    """Give how many jobs were lost at once; a path that nobody called weak has shown nothing by then to act upon."""
+    for watched, told, words in (
+        (False, False, "without railwatch"),
+        (True, False, "with it, nobody said that the path may be weak"),
+        (True, True, "with it, told that the path may be weak"),
+    ):
+        kind = (watched, told, None)
+        ends = [end for start, end in starts if (start.watched, start.told, start.hold_v) == kind]
+        lost = sum(end.outcome.drops > 0 for end in ends)
+        row = _row(f"jobs lost in the first {plan.start:g} s, {words}", rate(lost, len(ends)), "a start")
+        yield at_most(row, 0.0) if told else row
+
+
+def _story_month_rows(plan: ControlPlan, result: MonthResult) -> Iterator[Row]:
+    days = plan.story.days
+    yield at_most(_row(f"drops in {days} days of the story's node, with railwatch", _drops(result)), 0.0)
+    floor_mhz, least = least_drops(load_node(plan.story.node), days)
+    yield _row(f"the same to expect at {floor_mhz:g} MHz, the lowest clock that the rails allow", Measured(value=least))
+    yield _row("goodput of the story's node against one that is well", mean(result.goodput))
+
+
+def month_rows(plan: MonthsPlan, lived: Sequence[tuple[Month, MonthResult]]) -> Iterator[Row]:
+    """Give drops, goodput and mean clock of each way to answer a node that degrades."""
+    for month, result in lived:
+        name = _named(month)
+        judged = month.way is Way.OURS and month.hold_v is None
+        drops = _row(f"drops in {plan.days} days, {name}", _drops(result))
+        yield at_most(drops, plan.goals.drops) if judged else drops
+        goodput = _row(f"goodput, {name}", mean(result.goodput))
+        yield at_least(goodput, plan.goals.goodput) if judged else goodput
+        yield _row(f"mean clock cap, {name}", mean(result.clock_mhz), "MHz")
+
+
+def check_rows(plan: CheckPlan, agreements: Sequence[Agreement]) -> Iterator[Row]:
+    """Give how far the closed form is from the millisecond, at its worst."""
+    over = f"tier B against tier A over {sum(one.state.duration_s for one in agreements) / 3600.0:.2g} h"
+    voltage = longest([one.voltage_error_v for one in agreements])
+    yield at_most(_row(f"{over}, lowest voltage", voltage, "V"), plan.goals.voltage_v)
+    pace = longest([one.pace_error_ratio for one in agreements])
+    yield at_most(_row(f"{over}, pace of the job", pace), plan.goals.pace)
+    hazard = longest([one.hazard_ratio for one in agreements])
+    yield at_most(_row(f"{over}, drops to expect, factor", hazard), plan.goals.hazard)
+
+
+def _asked(plan: ControlPlan, effort: Effort) -> ControlPlan:
+    """Give the plan with as many seeds as were asked for."""
+    if effort.seeds is None:
+        return plan
+    seeds = {"seeds": effort.seeds}
+    return plan.model_copy(
+        update={"story": plan.story.model_copy(update=seeds), "months": plan.months.model_copy(update=seeds)}
+    )
+
+
+def _months(plan: ControlPlan) -> list[Month]:
+    """Give the story's month, then all ways of the node that degrades."""
+    story, months = plan.story, plan.months
+    branch_mohm = load_node(story.node).supply.units[0].branch_mohm
+    steady = months.model_copy(
+        update={
+            "node": story.node,
+            "branch_from_mohm": branch_mohm,
+            "branch_to_mohm": branch_mohm,
+            "days": story.days,
+            "seeds": story.seeds,
+        }
+    )
+    others = [Month(plan=months, way=way) for way in Way if way is not Way.OURS]
+    ours = [Month(plan=months, way=Way.OURS, hold_v=hold_v) for hold_v in (None, *months.hold_v)]
+    return [Month(plan=steady, way=Way.OURS), *others, *ours]
+
+
+def _starts(plan: StoryPlan) -> list[StartOfJob]:
+    seeds = range(plan.first_seed, plan.first_seed + plan.seeds)
+    return [
+        *(
+            StartOfJob(plan=plan, seed=seed, watched=True, hold_v=plan.limit_v, failing=False, again=True)
+            for seed in list(seeds)[: plan.cap_seeds]
+        ),
+        *(
+            StartOfJob(plan=plan, seed=seed, watched=watched, told=told)
+            for watched, told in ((True, True), (True, False), (False, False))
+            for seed in seeds
+        ),
+    ]
+
+
+def _states(months: MonthsPlan, plan: CheckPlan) -> list[State]:
+    return [
+        State(
+            node=months.node,
+            branch_mohm=one.branch_mohm,
+            clock_mhz=one.clock_mhz,
+            duration_s=plan.duration,
+            seed=months.first_seed,
+        )
+        for one in plan.states
+    ]
+
+
+def _drops(result: MonthResult) -> Measured:
+    return rate(sum(result.drops), len(result.drops))
+
+
+def _named(month: Month) -> str:
+    if month.way is not Way.OURS:
+        return str(month.way)
+    return "railwatch as it comes" if month.hold_v is None else f"railwatch holding {month.hold_v:.2f} V"
+
+
+def _do(piece: _Piece) -> Any:
+    return piece.do(piece.what)
+
+
+def _row(name: str, found: Measured, unit: str = "") -> Row:
+    return Row(suite=SUITE, name=name, value=found.value, low=found.low, high=found.high, unit=unit)

@@ -1,0 +1,1 @@
+"""Suite `heat`: cooling that fails, and cooling that does not, under recorded loads."""

@@ -1,0 +1,136 @@
+"""The suite `heat`: what is told of cooling that fails, and of cooling that does not, under recorded loads."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from analytics.detectors.build import build_detectors
+from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.panel import Panel
+from evaluation.heat.nodes import FAULTY, HeatNodes
+from evaluation.heat.plan import HeatPlan, HeatScene, SceneKind, load_heat
+from evaluation.measures import Measured, longest, median, rate, share
+from evaluation.rows import Effort, Progress, Row, at_least, at_most
+from evaluation.workers import each
+from simulator.runs.description import START_NS
+from telemetry.clock import NS_PER_S
+from telemetry.records import Cause, Finding, FindingStatus
+
+SUITE = "heat"
+_DAY_H = 24.0
+_BATCHES = 2  # own choice: the scenes of a batch cost hardly more than one, and two cores are the least there is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One finding that was raised: when after the node's onset, of which GPU, None for the node or its fans."""
+
+    since_s: float
+    node: int
+    gpu: int | None
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneResult:
+    """What was told in one scene of so many nodes."""
+
+    scene: str
+    n_nodes: int
+    told: tuple[Told, ...]
+
+
+def heat_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
+    """Give the rows; EnvironmentLacksError where the recordings are not there."""
+    plan = load_heat()
+    n_nodes = effort.seeds or (plan.full_nodes if effort.full else plan.nodes)
+    work = [(plan, tuple(list(plan.scenes)[first::_BATCHES]), n_nodes) for first in range(_BATCHES)]
+    made = 0
+
+    def done() -> None:
+        nonlocal made
+        made += 1
+        progress(f"{made} of {len(work)} batches of scenes", made / len(work))
+
+    results = [one for batch in each(judge_scenes, work, done=done) for one in batch]
+    yield from rows_of(sorted(results, key=lambda one: list(plan.scenes).index(one.scene)), plan)
+
+
+def judge_scenes(work: tuple[HeatPlan, tuple[str, ...], int]) -> tuple[SceneResult, ...]:
+    """Simulate and judge the nodes of some scenes, all side by side."""
+    plan, names, n_nodes = work
+    nodes = HeatNodes(plan, [plan.scenes[name] for name in names], n_nodes=n_nodes)
+    detectors = tuple(one for one in build_detectors(DetectorLimits()) if one.name in plan.detectors)
+    panel = Panel(detectors=detectors, event_detectors=())
+    tables = nodes.tables
+    state = panel.start([tables.gpus, tables.nodes, tables.fans])
+    told: list[Told] = []
+    for frames in nodes.frames():
+        state, findings = panel.step(state, frames, tables.topology)
+        told += [_told(one, nodes) for one in findings if one.status is FindingStatus.RAISED]
+    return tuple(
+        SceneResult(scene=name, n_nodes=n_nodes, told=tuple(one for one in told if one.node // n_nodes == place))
+        for place, name in enumerate(names)
+    )
+
+
+def rows_of(results: Sequence[SceneResult], plan: HeatPlan) -> Iterator[Row]:
+    """Give the rows of judged scenes."""
+    for result in results:
+        scene = plan.scenes[result.scene]
+        if scene.cause is not None:
+            yield from _found(result, scene)
+    days = sum(result.n_nodes for result in results) * plan.hours / _DAY_H
+    wrong = sum(len(false_interfaces(result, plan.scenes[result.scene])) for result in results)
+    yield at_most(_row("false thermal_interface per node-day, all scenes", rate(wrong, days), "1/d"), 0.0)
+    quiet = [result for result in results if plan.scenes[result.scene].cause is None]
+    days = sum(result.n_nodes for result in quiet) * plan.hours / _DAY_H
+    alarms = sum(len(result.told) for result in quiet)
+    yield at_most(_row("alarms per node-day without a fault", rate(alarms, days), "1/d"), 0.0)
+    for result in results:
+        if plan.scenes[result.scene].kind is not SceneKind.INTERFACE:
+            called = {one.node for one in result.told if one.cause is Cause.THERMAL_INTERFACE}
+            said = share(len(called), result.n_nodes)
+            yield at_most(_row(f"nodes called thermal_interface: {result.scene}", said), 0.0)
+
+
+def _found(result: SceneResult, scene: HeatScene) -> Iterator[Row]:
+    delays_s = first_told(result, scene)
+    hits = sum(delay_s <= scene.within for delay_s in delays_s.values())
+    found = _row(f"found within {scene.within / 60.0:g} min: {result.scene}", share(hits, result.n_nodes))
+    yield found if scene.found is None else at_least(found, scene.found)
+    minutes = [delay_s / 60.0 for delay_s in delays_s.values()]
+    yield _row(f"delay: {result.scene}", median(minutes), "min")
+    yield _row(f"longest delay: {result.scene}", longest(minutes), "min")
+
+
+def first_told(result: SceneResult, scene: HeatScene) -> Mapping[int, float]:
+    """Give by node how long after the onset its fault was first named."""
+    delays_s: dict[int, float] = {}
+    for one in result.told:
+        if one.cause is scene.cause and one.since_s >= 0.0 and _about(one, scene):
+            delays_s.setdefault(one.node, one.since_s)
+    return delays_s
+
+
+def false_interfaces(result: SceneResult, scene: HeatScene) -> tuple[Told, ...]:
+    """Give the interfaces that were told and were not bad."""
+    return tuple(
+        one
+        for one in result.told
+        if one.cause is Cause.THERMAL_INTERFACE
+        and not (scene.kind is SceneKind.INTERFACE and one.gpu == FAULTY and one.since_s >= 0.0)
+    )
+
+
+def _about(one: Told, scene: HeatScene) -> bool:
+    return one.gpu == FAULTY if scene.kind is SceneKind.INTERFACE else one.gpu is None
+
+
+def _told(finding: Finding, nodes: HeatNodes) -> Told:
+    node, gpu = nodes.tables.places[finding.entity_id]
+    since_s = (finding.time_ns - START_NS) / NS_PER_S - float(nodes.onset_s[node])
+    return Told(since_s=since_s, node=node, gpu=gpu, cause=finding.cause)
+
+
+def _row(name: str, found: Measured, unit: str = "") -> Row:
+    return Row(suite=SUITE, name=name, value=found.value, low=found.low, high=found.high, unit=unit)

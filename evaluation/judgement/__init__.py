@@ -1,0 +1,1 @@
+"""Suite `judgement`: simulated failures and hard negatives through the live pipeline."""

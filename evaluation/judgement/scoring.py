@@ -1,0 +1,168 @@
+"""A run's sightings against its truth: what was found, named and told too much. Events, never rows.
+
+A fault is found by the first incident that is about it, is told no earlier than it began, and says what the table
+accepts. Everything else that is told as a page is false; there is no point adjustment, and a page that stood before
+the fault came has found nothing.
+"""
+
+from dataclasses import dataclass
+
+from evaluation.judgement.sightings import Ranked, Sighting, TrueFault
+from evaluation.judgement.table import Answer, JudgementTable
+from simulator.files.scenario import TrueCause
+from telemetry.clock import NS_PER_S
+from telemetry.records import Cause, Severity
+
+_TOP_3 = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTold:
+    """One run as it comes back from where it was made.
+
+    `first_drop_ns` is when the first GPU fell off its bus, None where none did.
+    """
+
+    scenario: str
+    node: str
+    seed: int
+    group: str
+    quiet: bool
+    duration_s: float
+    faults: tuple[TrueFault, ...]
+    first_drop_ns: int | None
+    sightings: tuple[Sighting, ...]
+    baselines: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultScore:
+    """What became of one true fault; the delays are NaN-free: None where it was not found or nothing dropped.
+
+    `told` has the probability of each hypothesis, the likeliest first, and whether it names the fault.
+    """
+
+    cause: str
+    found: bool
+    delay_s: float | None
+    lead_s: float | None
+    top_1: bool
+    top_3: bool
+    first: Ranked | None
+    pages: int
+    told: tuple[tuple[float, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunScore:
+    """One run, scored.
+
+    `false_pages` are the summaries of what was told too much, `false_told` their hypotheses as `FaultScore.told` has
+    them. `false_notices` counts what was only noted, `wrong_drops` incidents of a lost GPU while no GPU was lost.
+    """
+
+    run: RunTold
+    faults: tuple[FaultScore, ...]
+    pages: int
+    false_pages: tuple[str, ...]
+    false_notices: int
+    wrong_drops: int
+    false_told: tuple[tuple[tuple[float, bool], ...], ...] = ()
+
+    @property
+    def right(self) -> bool:
+        """Whether a quiet run had no page."""
+        return not self.false_pages
+
+
+def score_run(run: RunTold, table: JudgementTable) -> RunScore:
+    """Score one run by the table."""
+    faults = tuple(_score_fault(fault, run, table) for fault in run.faults)
+    paged = [one for one in run.sightings if one.told_at(table.page_from) is not None]
+    false = [one for one in paged if not _accepted(one, run, table)]
+    noticed = [one for one in run.sightings if one not in paged and not _accepted(one, run, table)]
+    drop_ns = run.first_drop_ns
+    wrong_drops = sum(
+        Cause.GPU_LOST in one.causes and (drop_ns is None or _first_ns(one) < drop_ns) for one in run.sightings
+    )
+    return RunScore(
+        run=run,
+        faults=faults,
+        pages=len(paged),
+        false_pages=tuple(one.summary for one in false),
+        false_notices=len(noticed),
+        wrong_drops=wrong_drops,
+        false_told=tuple(_told(one, frozenset()) for one in false),
+    )
+
+
+def answers_to(fault: TrueFault, table: JudgementTable) -> tuple[Answer, ...]:
+    """Give what the table says to the causes of a fault; several where they are one event."""
+    return tuple(table.answers[TrueCause(cause)] for cause in fault.causes)
+
+
+def _score_fault(fault: TrueFault, run: RunTold, table: JudgementTable) -> FaultScore:
+    answers = answers_to(fault, table)
+    found_by = frozenset[str]().union(*(answer.found for answer in answers))
+    names = frozenset(name for answer in answers for name in answer.names)
+    level = min((answer.told_from for answer in answers), key=lambda severity: severity.rank)
+    about = [
+        (told_ns, one)
+        for one in run.sightings
+        if (told_ns := _told_within(one, fault, level, table)) is not None and one.words & found_by
+    ]
+    name = " and ".join(fault.causes)
+    if not about:
+        return FaultScore(
+            cause=name, found=False, delay_s=None, lead_s=None, top_1=False, top_3=False, first=None, pages=0
+        )
+    first_ns = min(told_ns for told_ns, _ in about)
+    # What a person opens first: the worst, and of these the oldest.
+    read = min(about, key=lambda pair: (-_worst(pair[1]), pair[0]))[1]
+    ranked = [one.cause for one in read.ranked]
+    dropped = run.first_drop_ns is not None and run.first_drop_ns > fault.onset_ns
+    return FaultScore(
+        cause=name,
+        found=True,
+        delay_s=max(0.0, (first_ns - fault.onset_ns) / NS_PER_S),
+        lead_s=(run.first_drop_ns - first_ns) / NS_PER_S if dropped and run.first_drop_ns is not None else None,
+        top_1=ranked[0] in names,
+        top_3=bool(names & set(ranked[:_TOP_3])),
+        first=read.ranked[0],
+        pages=sum(one.told_at(table.page_from) is not None for _, one in about),
+        told=_told(read, names),
+    )
+
+
+def _told(one: Sighting, names: frozenset[str]) -> tuple[tuple[float, bool], ...]:
+    return tuple((each.probability, each.cause in names) for each in one.ranked if each.probability is not None)
+
+
+def _told_within(one: Sighting, fault: TrueFault, level: Severity, table: JudgementTable) -> int | None:
+    """Give when a sighting that is about a fault was told, None where it is not, or was told outside its time."""
+    told_ns = one.told_at(level)
+    if told_ns is None or not one.entities & fault.about:
+        return None
+    if _first_ns(one) < fault.onset_ns - round(table.early * NS_PER_S):
+        return None
+    late_ns = None if fault.end_ns is None else fault.end_ns + round(table.after_end * NS_PER_S)
+    return told_ns if late_ns is None or told_ns <= late_ns else None
+
+
+def _accepted(one: Sighting, run: RunTold, table: JudgementTable) -> bool:
+    """Say whether a sighting belongs to a fault of the run, or to a GPU that was lost in it."""
+    for fault in run.faults:
+        accepted = frozenset[str]().union(*(answer.accepted for answer in answers_to(fault, table)))
+        if _told_within(one, fault, Severity.INFO, table) is not None and one.words & accepted:
+            return True
+    drop_ns = run.first_drop_ns
+    early_ns = round(table.early * NS_PER_S)
+    return drop_ns is not None and _first_ns(one) >= drop_ns - early_ns and bool(one.words & set(table.after_drop))
+
+
+def _first_ns(one: Sighting) -> int:
+    return min(time_ns for time_ns in one.told_ns if time_ns is not None)
+
+
+def _worst(one: Sighting) -> int:
+    return max(rank for rank, time_ns in enumerate(one.told_ns) if time_ns is not None)

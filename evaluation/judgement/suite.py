@@ -1,0 +1,159 @@
+"""The suite `judgement`: simulated failures and hard negatives through the live pipeline, against a visible table."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from evaluation.baselines import BASELINES
+from evaluation.judgement.runs import Job, run_job
+from evaluation.judgement.scoring import FaultScore, RunScore, score_run
+from evaluation.judgement.sightings import TrueFault
+from evaluation.judgement.table import Goal, JudgementTable, load_judgement
+from evaluation.judgement.temperature import fitted_temperature
+from evaluation.measures import Measured, brier_score, calibration_error, longest, median, rate, share
+from evaluation.rows import Effort, Progress, Row, at_least, at_most
+from evaluation.workers import each
+from simulator.files.scenario import TrueCause
+from telemetry.clock import NS_PER_S
+
+SUITE = "judgement"
+FULL_RATE = "full rate"
+_HOUR_S = 3600.0
+_DAY_S = 24 * _HOUR_S
+_MONTH_S = 30 * _DAY_S
+
+
+def judgement_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
+    """Run every scenario of the table and give the rows of the score table."""
+    table = load_judgement()
+    jobs = jobs_of(table, effort)
+    made = 0
+
+    def done() -> None:
+        nonlocal made
+        made += 1
+        progress(f"{made} of {len(jobs)} runs", made / len(jobs))
+
+    yield from rows_of([score_run(run, table) for run in each(run_job, jobs, done=done)], table)
+
+
+def jobs_of(table: JudgementTable, effort: Effort) -> tuple[Job, ...]:
+    """Give every run to be made; of the shortened ones the longest first, so that no core waits for the last."""
+    seeds = effort.seeds or (table.full_seeds if effort.full else table.seeds)
+    jobs = [
+        Job(
+            scenario=planned.scenario,
+            node=node,
+            seed=table.first_seed + number,
+            duration_s=None if effort.full else planned.duration,
+            tier=planned.tier,
+            group=planned.group,
+            together=planned.together,
+            announced=planned.announced,
+        )
+        for planned in table.runs
+        if effort.full or not planned.full
+        for node in planned.nodes
+        for number in range(seeds)
+    ]
+    return tuple(sorted(jobs, key=lambda job: -(job.duration_s or 0.0)))
+
+
+def rows_of(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
+    """Give the rows of scored runs: over all of them, class by class, and beside the baselines."""
+    faults = [fault for score in scores for fault in score.faults]
+    quiet = [score for score in scores if score.run.quiet]
+    yield _row("recall", share(sum(fault.found for fault in faults), len(faults)), "", table.goals["recall"])
+    for top, right in (("top-1", [one.top_1 for one in faults]), ("top-3", [one.top_3 for one in faults])):
+        answers = [*right, *(score.right for score in quiet)]
+        yield _row(top, share(sum(answers), len(answers)), "", table.goals[top])
+    yield from _of_classes(scores, table)
+    yield from _of_alarms(scores, quiet, table)
+    yield from _of_calibration(scores, table)
+    yield from _of_baselines([score for score in scores if score.run.group == FULL_RATE], table)
+
+
+def _of_classes(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
+    by_class: dict[tuple[str, str], list[FaultScore]] = defaultdict(list)
+    for score in scores:
+        for fault in score.faults:
+            by_class[score.run.group, fault.cause].append(fault)
+    for (group, cause), faults in by_class.items():
+        name = cause if group == FULL_RATE else f"{cause} in {group}"
+        yield _row(f"recall {name}", share(sum(one.found for one in faults), len(faults)), "", table.goals["recall"])
+        yield _row(f"top-1 {name}", share(sum(one.top_1 for one in faults), len(faults)), "", table.goals["top-1"])
+        yield _row(f"top-3 {name}", share(sum(one.top_3 for one in faults), len(faults)), "", table.goals["top-3"])
+        if group == FULL_RATE:
+            within_s = max(table.answers[TrueCause(one)].within for one in cause.split(" and "))
+            delays = [one.delay_s for one in faults if one.delay_s is not None]
+            yield _row(f"delay {name}", median(delays), "s", Goal(max=within_s))
+            if cause == TrueCause.NO_ELECTRICAL_EVIDENCE:
+                yield _row("longest delay of a lost GPU", longest(delays), "s", table.goals["gpu lost delay"])
+            if cause == TrueCause.HANG:
+                yield _row("longest delay of a hang", longest(delays), "s", table.goals["hang delay"])
+        leads = [one.lead_s for one in faults if one.lead_s is not None]
+        if leads:
+            yield _row(f"lead before a drop {name}", median(leads), "s", table.goals["lead before a drop"])
+
+
+def _of_alarms(scores: Sequence[RunScore], quiet: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
+    pages = sum(score.pages for score in scores)
+    false = sum(len(score.false_pages) for score in scores)
+    yield _row("precision", share(pages - false, pages), "", table.goals["precision"])
+    for group in dict.fromkeys(score.run.group for score in scores):
+        own = [score for score in scores if score.run.group == group]
+        months = sum(score.run.duration_s for score in own) / _MONTH_S
+        found = rate(sum(len(score.false_pages) for score in own), months)
+        yield _row(f"pages per node-month, {group}", found, "", table.goals["pages per node-month"])
+    days = sum(score.run.duration_s for score in scores) / _DAY_S
+    notices = rate(sum(score.false_notices for score in scores), days)
+    yield _row("false notices per node-day", notices, "", table.goals["false notices per node-day"])
+    paged = share(sum(not score.right for score in quiet), len(quiet))
+    yield _row("quiet runs with a page", paged, "", table.goals["quiet runs with a page"])
+    wrong = sum(score.wrong_drops for score in scores)
+    said = Measured(value=float(wrong))
+    yield _row("bus drops called where none was", said, "", table.goals["bus drops called where none was"])
+
+
+def _of_calibration(scores: Iterable[RunScore], table: JudgementTable) -> Iterator[Row]:
+    """Give how far the probabilities of all pages can be trusted; what a false one says is wrong whatever it is."""
+    answers = [told for score in scores for told in (*(one.told for one in score.faults), *score.false_told) if told]
+    said, was = [told[0][0] for told in answers], [told[0][1] for told in answers]
+    yield _row("ece", calibration_error(said, was), "", table.goals["ece"])
+    yield _row("brier", brier_score(said, was), "", table.goals["brier"])
+    yield _row("temperature that fits", fitted_temperature(answers), "", table.goals["temperature that fits"])
+
+
+def _of_baselines(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
+    """Give ours and the baselines by what they can all do: say that something is wrong, without a name."""
+    hours = sum(score.run.duration_s for score in scores) / _HOUR_S
+    faults = [(score, fault) for score in scores for fault in score.run.faults]
+    found = sum(fault.found for score in scores for fault in score.faults)
+    false = sum(len(score.false_pages) for score in scores)
+    yield _row("found at full rate", share(found, len(faults)), "", table.goals["recall"])
+    yield _row("false pages per hour at full rate", rate(false, hours), "1/h", table.goals["false pages per hour"])
+    for name in BASELINES:
+        hits = sum(any(_within(at, fault, table) for at in _alarms(score, name)) for score, fault in faults)
+        wrong = sum(
+            not any(_within(at, fault, table) for fault in score.run.faults)
+            for score in scores
+            for at in _alarms(score, name)
+        )
+        yield _row(f"{name}: found", share(hits, len(faults)), "", None)
+        yield _row(f"{name}: false alarms per hour", rate(wrong, hours), "1/h", None)
+
+
+def _alarms(score: RunScore, name: str) -> tuple[int, ...]:
+    return dict(score.run.baselines).get(name, ())
+
+
+def _within(at_ns: int, fault: TrueFault, table: JudgementTable) -> bool:
+    late_ns = None if fault.end_ns is None else fault.end_ns + round(table.after_end * NS_PER_S)
+    early_ns = fault.onset_ns - round(table.early * NS_PER_S)
+    return early_ns <= at_ns and (late_ns is None or at_ns <= late_ns)
+
+
+def _row(name: str, found: Measured, unit: str, goal: Goal | None) -> Row:
+    row = Row(suite=SUITE, name=name, value=found.value, low=found.low, high=found.high, unit=unit)
+    if goal is None:
+        return row
+    return at_least(row, goal.min) if goal.min is not None else at_most(row, goal.max or 0.0)

@@ -1,0 +1,147 @@
+"""What policies would have done in a recording, beside what was done: what ``railwatch rules test --recording`` prints.
+
+The samples of a recording show the node as it was answered then. Whatever another policy would have changed is not in
+them, so that from the first difference on a trial says what the policy asks for, not what would have come of it.
+
+Every class of action counts as enforced, whatever its mode was, and what the recording tells of actions is heard: the
+policies that were in force then give the same answers again.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from agent.guard.judges import Judges
+from agent.guard.pipeline import PipelineSettings
+from evaluation.replay import replayed
+from rules.policy.model import ActionClass
+from telemetry.clock import NS_PER_S
+from telemetry.entities import EntityKind
+from telemetry.recording import Recording
+from telemetry.records import Action, Decision, Mode, Record, Verdict
+
+# Own choice: a decision of one policy and that of another on the same symptom are one answer if they come this close.
+SAME_NS = 10 * NS_PER_S
+# Own choice, in parts of the value: half of a clock step of V100 SXM2 is 0.25 % (3.75 of 1530 MHz); twice that is told.
+_SAME_RATIO = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One decision, in words; `came` says what became of it where that is known."""
+
+    time_ns: int
+    policy_id: str
+    action: str
+    targets: tuple[str, ...]
+    setting: float | None
+    verdict: Verdict
+    reason: str
+    came: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What would have been done at a time, beside what was; None where nothing answers to it on that side."""
+
+    time_ns: int
+    would: Answer | None
+    was: Answer | None
+
+    @property
+    def difference(self) -> str:
+        """What differs, in words; empty where nothing does."""
+        if self.would is None:
+            return "would not be done"
+        if self.was is None:
+            return "was not done"
+        if (self.would.verdict is Verdict.REFUSE) is not (self.was.verdict is Verdict.REFUSE):
+            return "would be refused" if self.would.verdict is Verdict.REFUSE else "was refused"
+        would, was = self.would.setting, self.was.setting
+        if would is not None and was is not None and abs(would - was) > _SAME_RATIO * max(abs(would), abs(was)):
+            return f"{would:g} instead of {was:g}"
+        others = len(set(self.would.targets) ^ set(self.was.targets))
+        return f"other targets ({others})" if others else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What came of one recording; `unjudged` says in sentences what it could not tell."""
+
+    rows: tuple[Beside, ...]
+    unjudged: tuple[str, ...]
+
+
+def try_out(read: Recording, settings: PipelineSettings, *, done: Sequence[Record] | None = None) -> Trial:
+    """Replay a recording under the policies of `settings`, and set it beside what its own records say was done.
+
+    `done` stands in for the recording's own records where they are known from elsewhere, such as the store of the run.
+    """
+    rails = replace(settings.rails, modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
+    would = answers_of(tuple(replayed(read, replace(settings, rails=rails))))
+    was = answers_of(read.records if done is None else done)
+    return Trial(rows=tuple(beside(would, was)), unjudged=tuple(unjudged(read, settings)))
+
+
+def answers_of(records: Sequence[Record]) -> tuple[Answer, ...]:
+    """Give the decisions among records with what became of each, in order of time."""
+    states: dict[str, list[str]] = {}
+    for record in records:
+        if isinstance(record, Action):
+            states.setdefault(record.decision_id, []).append(record.state.value)
+    found = {record.id: record for record in records if isinstance(record, Decision)}
+    return tuple(
+        Answer(
+            time_ns=item.time_ns,
+            policy_id=item.rule,
+            action=item.action,
+            targets=item.targets,
+            setting=next((v for v in (item.clock_mhz, item.power_limit_w, item.fan_ratio) if v is not None), None),
+            verdict=item.verdict,
+            reason=item.reason,
+            came=", ".join(dict.fromkeys(states.get(item.id, ()))),
+        )
+        for item in sorted(found.values(), key=lambda decision: decision.time_ns)
+    )
+
+
+def beside(would: Sequence[Answer], was: Sequence[Answer]) -> Iterator[Beside]:
+    """Set two stories beside each other in order of time: each answer with the nearest one of the same action."""
+    left = list(was)
+    rows = []
+    for answer in would:
+        near = [
+            other
+            for other in left
+            if other.action == answer.action
+            and set(other.targets) & set(answer.targets)
+            and abs(other.time_ns - answer.time_ns) <= SAME_NS
+        ]
+        # The same policy's own answer first, then whichever is nearest.
+        match = min(
+            near, key=lambda o: (o.policy_id != answer.policy_id, abs(o.time_ns - answer.time_ns)), default=None
+        )
+        if match is not None:
+            left.remove(match)
+        rows.append(Beside(time_ns=answer.time_ns, would=answer, was=match))
+    rows += [Beside(time_ns=other.time_ns, would=None, was=other) for other in left]
+    yield from sorted(rows, key=lambda row: row.time_ns)
+
+
+def unjudged(read: Recording, settings: PipelineSettings) -> Iterator[str]:
+    """Say what the recording cannot show: detectors without their signals, predictions without their numbers."""
+    if read.span_ns is None:
+        yield "the recording holds no samples: nothing was judged"
+        return
+    specs = [spec for spec in read.tables if not spec.is_late]
+    idle = set(Judges(settings.limits, specs).idle)
+    if idle:
+        yield f"no signals for these detectors, so their causes were not judged: {', '.join(sorted(idle))}"
+    supplies = [spec for spec in specs if spec.kind is EntityKind.SUPPLY]
+    if not supplies:
+        yield "no supply telemetry: nothing could be said of sags, joints or the clock that holds a voltage"
+    elif not any("current_a" in spec.signals for spec in supplies):
+        yield "no supply currents: no source resistance, so that a hold_v fell back on its fraction"
+    if not read.meta.config.get("supported_mhz"):
+        yield "the recording does not say which clocks the GPUs support: no cap could be computed"
+    if not any(isinstance(record, Decision) for record in read.records):
+        yield "the recording holds no decisions of its own: nothing to set beside"

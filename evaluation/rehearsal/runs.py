@@ -1,0 +1,124 @@
+"""The runs of a rehearsal: each seed with railwatch, without it, and on a node that cannot fail."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from agent.guard.pipeline import PipelineSettings
+from evaluation.judgement.table import load_judgement
+from evaluation.rehearsal.answers import Answers, answers_of
+from evaluation.rehearsal.loop import moved, watch
+from evaluation.rehearsal.outcome import RunOutcome, Witness
+from evaluation.rehearsal.plan import Rehearsal
+from evaluation.rehearsal.progress import Marks
+from evaluation.workers import each
+from simulator.files.scenario import ScenarioFile
+from simulator.plant.events import PlantEvent
+from simulator.plant.plant import Plant
+from simulator.plant.state import Stretch
+from simulator.runs.order import RunOrder
+
+
+class Arm(StrEnum):
+    """Under what a seed is run."""
+
+    WATCHED = "watched"
+    BARE = "bare"
+    HEALTHY = "healthy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One run to be made; `marks` is the folder where it shows how far it has come."""
+
+    rehearsal: Rehearsal
+    seed: int
+    arm: Arm
+    marks: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedResult:
+    """One seed: the run with railwatch and the one without, and the steps of the job where nothing fails."""
+
+    seed: int
+    duration_s: float
+    watched: RunOutcome
+    bare: RunOutcome
+    healthy_steps: int
+    answers: Answers
+
+    def goodput(self, outcome: RunOutcome) -> float | None:
+        """Give the steps of a run against those of the healthy node; None for a job that has no steps."""
+        return outcome.steps / self.healthy_steps if self.healthy_steps else None
+
+
+def rehearse(rehearsal: Rehearsal, seeds: Sequence[int], *, marks: Path | None = None) -> Iterator[SeedResult]:
+    """Give the result of each seed in order, spread over the processors; `marks` is where runs show their progress."""
+    rehearsal.order(seeds[0])
+    rehearsal.settings()
+    pieces = [Piece(rehearsal=rehearsal, seed=seed, arm=arm, marks=marks) for seed in seeds for arm in Arm]
+    made: list[tuple[RunOutcome, Answers | None]] = []
+    for result in each(run_piece, pieces, done=lambda: None):
+        made.append(result)
+        if len(made) == len(Arm):
+            seed = seeds[0]
+            seeds = seeds[1:]
+            yield _joined(rehearsal.order(seed), made)
+            made = []
+
+
+def run_piece(piece: Piece) -> tuple[RunOutcome, Answers | None]:
+    """Simulate one arm of one seed; what railwatch did is None where it was not there."""
+    order, settings = piece.rehearsal.order(piece.seed), piece.rehearsal.settings()
+    with Marks(piece.marks, f"{piece.seed}-{piece.arm}") as reached:
+        return _run(piece.arm, order, settings, reached)
+
+
+def _run(
+    arm: Arm, order: RunOrder, settings: PipelineSettings, reached: Callable[[int], None]
+) -> tuple[RunOutcome, Answers | None]:
+    witness = Witness(settings.limits.rail_sag.minimum_v)
+
+    def see(plant: Plant, stretch: Stretch, events: tuple[PlantEvent, ...]) -> None:
+        witness.take(stretch, plant.state, events)
+        reached(int(stretch.time_ms[-1]) + 1)
+
+    if arm is not Arm.WATCHED:
+        plant = (order if arm is Arm.BARE else without_failing(order)).plant()
+        for stretch, events in moved(plant, order.duration_ms):
+            see(plant, stretch, events)
+        return witness.outcome(), None
+    watched = watch(order, settings, see)
+    answers = answers_of(
+        watched.records,
+        watched.actions,
+        scenario=order.scenario,
+        witness=witness,
+        table=load_judgement(),
+        duration_s=order.duration_s,
+    )
+    return witness.outcome(), replace(answers, failed=answers.failed + watched.failures)
+
+
+def without_failing(order: RunOrder) -> RunOrder:
+    """Give the same work on a node that nothing happens to: no scenario but its jobs, no drop and no brake."""
+    hazard = order.node.gpu.hazard.model_copy(update={"rate_per_s": 0.0, "brake_below_v": 0.0})
+    node = order.node.model_copy(update={"gpu": order.node.gpu.model_copy(update={"hazard": hazard})})
+    jobs = ScenarioFile(name="healthy", description="Nothing happens.", kind="quiet", jobs=order.scenario.jobs)
+    return replace(order, node=node, scenario=jobs)
+
+
+def _joined(order: RunOrder, made: Sequence[tuple[RunOutcome, Answers | None]]) -> SeedResult:
+    (watched, answers), (bare, _), (healthy, _) = made
+    if answers is None:
+        raise ValueError("the run with railwatch says nothing of what was done")
+    return SeedResult(
+        seed=order.seed,
+        duration_s=order.duration_s,
+        watched=watched,
+        bare=bare,
+        healthy_steps=healthy.steps,
+        answers=answers,
+    )

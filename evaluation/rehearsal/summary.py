@@ -1,0 +1,81 @@
+"""All seeds of a rehearsal together: each figure with its 95 % bounds, beside the same without railwatch."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from evaluation.measures import Measured, mean, rate, share
+from evaluation.rehearsal.outcome import RunOutcome
+from evaluation.rehearsal.runs import SeedResult
+
+# own choice: Student's t over two runs gives bounds that are wider than anything they could bound.
+LEAST_SEEDS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One line: with railwatch, and without where that means anything."""
+
+    name: str
+    unit: str
+    watched: Measured
+    bare: Measured | None = None
+
+
+def summarised(results: Sequence[SeedResult]) -> tuple[Figure, ...]:
+    """Give the figures of some seeds, at least one."""
+    if not results:
+        raise ValueError("no seed to speak of")
+
+    def both(
+        name: str, unit: str, of: Callable[[SeedResult, RunOutcome], float | None], *, most: float = math.inf
+    ) -> Figure:
+        watched = [of(one, one.watched) for one in results]
+        bare = [of(one, one.bare) for one in results]
+        return Figure(name=name, unit=unit, watched=_mean(watched, most), bare=_mean(bare, most))
+
+    def ours(name: str, unit: str, of: Callable[[SeedResult], float | None], *, most: float = math.inf) -> Figure:
+        return Figure(name=name, unit=unit, watched=_mean([of(one) for one in results], most))
+
+    runs = float(len(results))
+    caps = sum(one.answers.caps for one in results)
+    false = sum(one.answers.false_caps for one in results)
+    return (
+        Figure(
+            name="drops",
+            unit="a run",
+            watched=rate(sum(one.watched.drops for one in results), runs),
+            bare=rate(sum(one.bare.drops for one in results), runs),
+        ),
+        both("goodput", "of healthy", lambda one, outcome: one.goodput(outcome), most=1.0),
+        both("lowest rail", "V", lambda _, outcome: outcome.rail_min_v),
+        both("rail below the limit", "s", lambda _, outcome: outcome.below_s),
+        both("mean clock", "MHz", lambda _, outcome: outcome.clock_mean_mhz),
+        both("lowest clock", "MHz", lambda _, outcome: outcome.clock_lowest_mhz),
+        ours("caps", "a run", lambda one: float(one.answers.caps)),
+        ours("under a cap", "of the time", lambda one: one.answers.capped_share, most=1.0),
+        ours("symptom to first cap", "s", lambda one: one.answers.to_first_cap_s),
+        Figure(name="false caps", unit="of all", watched=share(false, caps)),
+        ours("changes that failed", "a run", lambda one: float(one.answers.failed)),
+        ours("refused by the rails", "a run", lambda one: float(one.answers.refused)),
+    )
+
+
+def told_by(results: Sequence[SeedResult]) -> dict[str, int]:
+    """Give how many decisions of each other kind there were."""
+    told: Counter[str] = Counter()
+    for one in results:
+        told.update(one.answers.told)
+    return dict(sorted(told.items()))
+
+
+def _mean(values: Sequence[float | None], most: float) -> Measured:
+    """Give a mean with bounds where it can lie, none of which is below zero; no bounds of too few."""
+    known = [value for value in values if value is not None]
+    found = mean(known)
+    if found.value is None or found.low is None or found.high is None:
+        return found
+    if len(known) < LEAST_SEEDS:
+        return Measured(value=found.value)
+    return Measured(value=found.value, low=max(found.low, 0.0), high=min(found.high, max(most, found.value)))

@@ -1,0 +1,119 @@
+"""The live pipeline over a recording, the same every time: what ``replay`` prints and what ``evaluate`` scores."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from agent.guard.pipeline import Pipeline, PipelineSettings
+from agent.guard.retracing import Trace, retrace
+from agent.guard.step_log import TABLE as STEPS
+from agent.guard.step_log import tables_of
+from rules.limits.node import Rails
+from rules.policy.model import ActionClass
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.frames import Frame, TableSpec
+from telemetry.recording import Recording
+from telemetry.records import Action, Event, Mode, Record
+from telemetry.topology import topology_of
+
+# As the live guard wakes with every fast row, a replay steps through short windows; 50 ms is one row at 20 Hz.
+WINDOW_NS = 50_000_000
+
+
+def recommending(settings: PipelineSettings) -> PipelineSettings:
+    """Give the settings of a replay: nothing can be carried out, so that every decision says what would be."""
+    return replace(settings, rails=Rails(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
+
+
+def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WINDOW_NS) -> Iterator[Record]:
+    """Give every record that the pipeline makes of a recording, in order of time; nothing is carried out.
+
+    Where the recording holds no steps of a live guard, each step takes the rows of `window_ns`. Longer ones give the
+    same findings at less cost, and tell of them up to that much later.
+    """
+    specs, trace = _judged(read.tables), _trace(read)
+    clocks = read.meta.config.get("supported_mhz", {})
+    pipeline = Pipeline(
+        specs if trace is None else [table.spec for table in trace.tables.values()],
+        recorded_topology(read),
+        settings,
+        supported_mhz={uuid: tuple(values) for uuid, values in clocks.items()},
+        ranges=read.meta.config.get("ranges", {}),
+    )
+    return _records(pipeline, read, window_ns) if trace is None else iter(retrace(pipeline, trace))
+
+
+def recorded_topology(read: Recording) -> Topology:
+    """Give the recording's topology; a foreign file has none, so everything is taken to be one node."""
+    if read.topology.edges:
+        return read.topology
+    name = read.meta.node or read.path.stem
+    return topology_of(Entity(kind=EntityKind.NODE, key=name, name=name), read.tables)
+
+
+def _judged(tables: Sequence[TableSpec]) -> list[TableSpec]:
+    """Give the tables that are judged where nobody kept which ones the guard judged live."""
+    return [spec for spec in tables if not spec.is_late and spec.name != STEPS]
+
+
+def _trace(read: Recording) -> Trace | None:
+    """Give the steps of the live guard where the recording has them: the flight recorder writes them down.
+
+    Steps of two guards, where the sampling process was started again with other tables, cannot be taken by one.
+    """
+    steps = next((spec for spec in read.tables if spec.name == STEPS), None)
+    first_rows = read.meta.about.get("first_rows", {})
+    if steps is None or STEPS not in first_rows:
+        return None
+    whole = {spec.name: frame for spec in read.tables if (frame := _whole(read, spec)) is not None}
+    if STEPS not in whole or np.any(np.diff(whole[STEPS].values[:, 0, : len(tables_of(steps))], axis=0) < 0):
+        return None
+    events = [record for record in read.records if isinstance(record, Event)]
+    order = read.meta.about.get("event_order", [])
+    return Trace(
+        steps=whole[STEPS],
+        tables={name: whole[name] for name in tables_of(steps) if name in whole},
+        first_rows=first_rows,
+        events=[events[place] for place in order] if sorted(order) == list(range(len(events))) else events,
+        actions=[record for record in read.records if isinstance(record, Action)],
+    )
+
+
+def _whole(read: Recording, spec: TableSpec) -> Frame | None:
+    parts = [frame for frame in read.frames() if frame.spec.name == spec.name]
+    if not parts:
+        return None
+    return Frame(
+        spec=spec,
+        time_ns=np.concatenate([part.time_ns for part in parts]),
+        values=np.concatenate([part.values for part in parts]),
+        fresh=np.concatenate([part.fresh for part in parts]),
+    )
+
+
+def _records(pipeline: Pipeline, read: Recording, window_ns: int) -> Iterator[Record]:
+    events = [record for record in read.records if isinstance(record, Event)]
+    waiting: list[Frame] = []
+    window = None
+    for frame in read.frames(window_ns=window_ns):
+        if frame.spec.is_late or frame.spec.name == STEPS:
+            continue
+        here = int(frame.time_ns[0]) // window_ns
+        if window is not None and here != window:
+            yield from _step(pipeline, waiting, events)
+            waiting = []
+        window = here
+        waiting.append(frame)
+    if waiting:
+        yield from _step(pipeline, waiting, events)
+    for event in events:  # told when no row came any more
+        yield from pipeline.step((), (event,), event.time_ns).records
+
+
+def _step(pipeline: Pipeline, frames: list[Frame], events: list[Event]) -> tuple[Record, ...]:
+    now_ns = max(int(frame.time_ns[-1]) for frame in frames)
+    told = []
+    while events and events[0].time_ns <= now_ns:
+        told.append(events.pop(0))
+    return pipeline.step(frames, told, now_ns).records

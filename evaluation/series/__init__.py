@@ -1,0 +1,1 @@
+"""Suite `series`: general detectors side by side on public labelled series."""

@@ -1,0 +1,35 @@
+"""The suites of `railwatch evaluate`, in the order in which they run."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from evaluation.control.suite import control_rows
+from evaluation.heat.suite import heat_rows
+from evaluation.judgement.suite import judgement_rows
+from evaluation.rows import Effort, Progress, Row
+from evaluation.series.suite import series_rows
+from evaluation.supply.suite import supply_rows
+from evaluation.wallpower.suite import wallpower_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """One suite: its rows come as they are ready. What it lacks is an EnvironmentLacksError that names it."""
+
+    name: str
+    about: str
+    rows: Callable[[Effort, Progress], Iterator[Row]]
+
+
+SUITES: tuple[Suite, ...] = (
+    Suite(
+        name="judgement", about="simulated failures and hard negatives through the live pipeline", rows=judgement_rows
+    ),
+    Suite(name="supply", about="source resistance of real recordings, joints that age for months", rows=supply_rows),
+    Suite(name="heat", about="cooling that fails, and cooling that does not, under recorded loads", rows=heat_rows),
+    Suite(name="control", about="the clock cap in the loop: minutes to the millisecond, months", rows=control_rows),
+    Suite(name="wallpower", about="real wall-power traces, as they are and with faults put in", rows=wallpower_rows),
+    Suite(
+        name="series", about="general detectors on SMD, ASD and NAB, beside what else could be used", rows=series_rows
+    ),
+)

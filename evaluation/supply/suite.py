@@ -1,0 +1,97 @@
+"""The suite `supply`: source resistance of real recordings, and joints that age for months."""
+
+from collections.abc import Iterator
+
+from evaluation.measures import Measured, median, rate, share
+from evaluation.public_data import data_folder
+from evaluation.rows import Effort, Progress, Row, at_least, at_most
+from evaluation.supply.ageing import AgeingResult, age
+from evaluation.supply.feeds import judge_feed, load_feeds
+from evaluation.supply.plan import AgeingPlan, RecordingsPlan, SensorChain, load_supply
+from evaluation.workers import each
+
+SUITE = "supply"
+# Most of the time goes into the months; feeds take seconds.
+_FEEDS_SHARE = 0.1
+
+
+def supply_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
+    """Give the rows of the months first, then those of the recordings, which need the public data."""
+    plan = load_supply()
+    ageing = plan.ageing
+    fleets = effort.seeds or (ageing.full_fleets if effort.full else 1)
+    work = [
+        (ageing.model_copy(update={"seed": ageing.seed + number}), chain)
+        for chain in ageing.sensors
+        for number in range(fleets)
+    ]
+    made = 0
+
+    def done() -> None:
+        nonlocal made
+        made += 1
+        progress(f"{made} of {len(work)} fleets", (1.0 - _FEEDS_SHARE) * made / len(work))
+
+    results = list(each(_age, work, done=done))
+    for chain in ageing.sensors:
+        yield from ageing_rows(chain, [one for one in results if one.chain is chain], ageing)
+    yield from _recording_rows(plan.recordings)
+    progress("recordings", 1.0)
+
+
+def ageing_rows(chain: SensorChain, results: list[AgeingResult], plan: AgeingPlan) -> Iterator[Row]:
+    """Give what one chain of sensors was worth."""
+    goals = plan.sensors[chain]
+    aged = [node for result in results for node in result.aged]
+    found = share(sum(node.in_time for node in aged), len(aged))
+    yield at_least(_row(f"joint ageing found before the drop, {chain}", found), goals.found)
+    rises = [node.rise for node in aged if node.rise is not None]
+    yield at_most(_row(f"rise at which it is found, {chain}", median(rises)), goals.rise)
+    leads = [
+        node.hazard_day - node.found_day for node in aged if node.found_day is not None and node.hazard_day is not None
+    ]
+    lead = _row(f"lead before 1 % a day, {chain}", median(leads), "d")
+    yield at_least(lead, plan.goals.lead_days)
+    drops = [
+        node.drop_day - node.found_day for node in aged if node.found_day is not None and node.drop_day is not None
+    ]
+    yield at_least(_row(f"lead before the drop, {chain}", median(drops), "d"), plan.goals.lead_days)
+    for part in plan.quiet:
+        alarms = sum(result.false_alarms.get(part.scenario, 0) for result in results)
+        exposure = sum(result.quiet_months.get(part.scenario, 0.0) for result in results)
+        name = f"false alarms per node-month, {part.scenario}, {chain}"
+        yield at_most(_row(name, rate(alarms, exposure)), goals.false_alarms)
+
+
+def _recording_rows(plan: RecordingsPlan) -> Iterator[Row]:
+    for feed in load_feeds(data_folder(plan.folder)):
+        result = judge_feed(feed, plan)
+        own = f"{result.name}, {feed.rate_hz:.0f} Hz"
+        yield at_most(_row(f"resistance against least squares, {own}", _exact(result.full_rate)), plan.goals.full_rate)
+        for rate_hz, error in result.averaged.items():
+            name = f"resistance against least squares, {result.name}, means at {rate_hz:g} Hz, worst phase"
+            yield at_most(_row(name, _exact(error)), plan.goals.averaged)
+        for rate_hz, covered in result.covered.items():
+            name = f"bounds hold least squares, {result.name}, picked at {rate_hz:g} Hz"
+            yield at_least(_row(name, share(sum(covered), len(covered))), plan.goals.covered)
+        yield at_most(_row(f"halves differ, {own}", _exact(result.halves)), plan.goals.halves)
+        refused = share(sum(result.refused), len(result.refused))
+        skew = f"{plan.skew * 1e3:g} ms of skew"
+        yield at_least(_row(f"refused with {skew}, {result.name}", refused), 1.0)
+        for rate_hz, honest in result.skewed_means.items():
+            name = f"refused or bounds hold with {skew}, {result.name}, means at {rate_hz:g} Hz"
+            yield at_least(_row(name, share(sum(honest), len(honest))), plan.goals.covered)
+            worst = f"worst answer given with {skew}, {result.name}, means at {rate_hz:g} Hz"
+            yield _row(worst, Measured(value=result.skewed_error[rate_hz]))
+
+
+def _age(work: tuple[AgeingPlan, SensorChain]) -> AgeingResult:
+    return age(*work)
+
+
+def _exact(value: float | None) -> Measured:
+    return Measured(value=value)
+
+
+def _row(name: str, found: Measured, unit: str = "") -> Row:
+    return Row(suite=SUITE, name=name, value=found.value, low=found.low, high=found.high, unit=unit)

@@ -1,0 +1,252 @@
+"""From the fleet's incidents to what agents and people are asked: decide, write down, ask, take in, tell the store.
+
+The memory is on disk before the first agent is asked, so a service that was killed anywhere knows what it may have
+begun: it counts it, asks again where it had no answer, and gives it back when the incident is over.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.responding.port import Message, Order, Switch
+from fleet.asking import Asker, Reply
+from fleet.control.expiry import Expiry
+from fleet.ledger_file import LedgerFile
+from fleet.outbox import Audited, Outbox
+from fleet.person import PersonWords, Said
+from rules.caps.knobs import KNOB_OF
+from rules.fleet.engine import FleetEngine
+from rules.fleet.memory import Word
+from rules.fleet.orders import Answered, FleetDeed, FleetIncident, FleetOrder, FleetView
+from telemetry.clock import Clock
+from telemetry.errors import RailwatchError, TransientError
+from telemetry.records import Action, ActionState, Event, EventKind, Mode, Severity
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hands:
+    """Through what a fleet acts: agents, a scheduler, people; None or nothing where there is none."""
+
+    asker: Asker | None = None
+    drain: Switch | None = None
+    messages: Sequence[Message] = ()
+
+
+class FleetActing:
+    """Acts for one fleet service; one thread owns it."""
+
+    def __init__(
+        self,
+        engine: FleetEngine,
+        hands: Hands,
+        ledger: LedgerFile,
+        outbox: Outbox,
+        clock: Clock,
+        *,
+        people: PersonWords,
+        simulated: bool = False,
+        expiry: Expiry | None = None,
+    ) -> None:
+        self._engine, self._hands, self._ledger = engine, hands, ledger
+        self._outbox, self._clock, self._people, self._simulated = outbox, clock, people, simulated
+        self._expiry = expiry
+        self._told_refusals: set[tuple[str, str]] = set()
+        self._kept = b""
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def claimed(self) -> frozenset[str]:
+        """Incidents that an action of the fleet holds down."""
+        return frozenset(claim.incident_id for claim in self._engine.memory.claims.values())
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Give what it tells of itself."""
+        memory = self._engine.memory
+        return {
+            "fleet_asked": self.counts[Answered.DONE],
+            "fleet_refused": self.counts[Answered.REFUSED] + self.counts[Answered.LOST],
+            "fleet_unanswered": self.counts[Answered.SILENT],
+            "fleet_held_nodes": len({claim.node for claim in memory.claims.values()}),
+            "fleet_breaker": float(memory.ledger.breaker is not None),
+        } | ({} if self._expiry is None else {"fleet_days_left": float(self._expiry.days_left(self._clock.utc_ns()))})
+
+    def step(self, cases: Sequence[FleetIncident], fleet: FleetView) -> None:
+        """Do what is due now; nothing is asked while the memory cannot be written."""
+        audited: list[Audited] = [*self._listen(), *self._expiring()]
+        was_whole = self._engine.memory.ledger.breaker is None
+        made = self._engine.step(cases, fleet, self._clock.utc_ns())
+        audited += [*made.decisions, *made.outcomes]
+        if was_whole and self._engine.memory.ledger.breaker is not None:
+            audited.append(self._tripped(self._engine.memory.ledger.breaker.reason))
+        # Each record goes out before the memory of it is kept: after a kill it may be told again, and is never lost.
+        self._audit(audited)
+        if self._is_kept():
+            replies = self._carry_out(made.orders)
+            pairs = zip(made.orders, replies, strict=True)
+            self._audit([action for order, reply in pairs for action in self._taken_in(order, reply)])
+            self._say_words()
+            self._is_kept()
+
+    def _audit(self, records: Sequence[Audited]) -> None:
+        if records:
+            self._outbox.audit(records, simulated=self._simulated)
+
+    def _expiring(self) -> tuple[Event, ...]:
+        news = None if self._expiry is None else self._expiry.news(self._clock.utc_ns())
+        if news is None:
+            return ()
+        logger.warning(news.message)
+        return (news,)
+
+    def _listen(self) -> tuple[Event, ...]:
+        """Take in what people said; gives it for the record."""
+        memory, now_ns = self._engine.memory, self._clock.utc_ns()
+        words = self._people.read()
+        for word in words:
+            if word.said is Said.RESET:
+                if memory.ledger.breaker is not None and word.event.time_ns >= memory.ledger.breaker.tripped_ns:
+                    memory.ledger.reset()
+                    logger.warning("the fleet's breaker was reset by %s", ", ".join(word.event.sources))
+            elif not self._engine.answer_person(word.about, approved=word.said is Said.APPROVE, now_ns=now_ns):
+                logger.warning("no decision %s waits for a person", word.about)
+        memory.person = tuple(self._people.position)
+        return tuple(word.event for word in words)
+
+    def _is_kept(self) -> bool:
+        """Write the memory down where it has changed."""
+        body = self._engine.memory.to_json()
+        if body == self._kept:
+            return True
+        try:
+            self._ledger.save(body)
+        except OSError as err:
+            self.counts["unkept"] += 1
+            logger.error("nothing is asked, for what is asked cannot be written down: %s", err)  # noqa: TRY400 -- the reason says it all
+            return False
+        self._kept = body
+        return True
+
+    def _carry_out(self, orders: Sequence[FleetOrder]) -> tuple[Reply, ...]:
+        """Ask agents all together, and the scheduler one after the other."""
+        asked = [order for order in orders if order.claim.action in KNOB_OF]
+        if self._hands.asker is None:
+            answers = [Reply(answered=Answered.REFUSED, words="no agent can be asked: fleet.act is off")] * len(asked)
+        else:
+            answers = list(self._hands.asker.ask_all([(order.deed, order.claim) for order in asked]))
+        by_order = {id(order): reply for order, reply in zip(asked, answers, strict=True)}
+        return tuple(by_order[id(order)] if id(order) in by_order else self._drained(order) for order in orders)
+
+    def _drained(self, order: FleetOrder) -> Reply:
+        drain, claim = self._hands.drain, order.claim
+        if drain is None:
+            return Reply(answered=Answered.REFUSED, words="no scheduler is configured")
+        try:
+            if order.deed is FleetDeed.BEGIN:
+                drain.engage(claim.node, token=claim.decision_id, reason=claim.reason)
+            elif order.deed is FleetDeed.END:
+                drain.release(claim.node, token=claim.decision_id)
+        except TransientError as err:
+            return Reply(answered=Answered.SILENT, words=str(err))
+        except RailwatchError as err:
+            return Reply(answered=Answered.REFUSED if order.deed is FleetDeed.BEGIN else Answered.LOST, words=str(err))
+        return Reply(answered=Answered.DONE)
+
+    def _taken_in(self, order: FleetOrder, reply: Reply) -> tuple[Action, ...]:
+        """Learn what came of an order; gives what is worth telling: every change, and a failure once."""
+        claim = order.claim
+        self.counts[reply.answered] += 1
+        self._engine.note(claim, order.deed, reply.answered, self._clock.utc_ns())
+        if reply.answered is Answered.DONE:
+            self._told_refusals.discard((claim.node, order.deed))
+            if order.deed is FleetDeed.RENEW:
+                return ()
+            return tuple(self._acted(order, action) for action in reply.actions) or (self._did(order, reply),)
+        if (claim.node, order.deed) in self._told_refusals:
+            return ()
+        self._told_refusals.add((claim.node, order.deed))
+        logger.warning("%s on %s: %s, %s", order.deed, claim.node, reply.answered, reply.words)
+        return (self._did(order, reply),)
+
+    def _acted(self, order: FleetOrder, action: Action) -> Action:
+        """Give what an agent did as the fleet tells of it: beside the node, with before, after and who asked."""
+        return Action(
+            id=f"fleet/{order.claim.node}/{action.id}",
+            time_ns=action.time_ns,
+            decision_id=order.claim.decision_id,
+            incident_id=order.claim.incident_id,
+            knob=f"{action.entity_id}/{action.knob}",
+            entity_id=f"node:{order.claim.node}",
+            unit=action.unit,
+            found=action.found,
+            wanted=action.wanted,
+            read_back=action.read_back,
+            state=action.state,
+            mode=action.mode,
+            lease_until_ns=action.lease_until_ns,
+            owner=action.owner,
+            reason=action.reason,
+        )
+
+    def _did(self, order: FleetOrder, reply: Reply) -> Action:
+        claim = order.claim
+        done = ActionState.RELEASED if order.deed is FleetDeed.END else ActionState.APPLIED
+        failed = ActionState.FAILED if reply.answered is Answered.SILENT else ActionState.REFUSED
+        asker = self._hands.asker
+        return Action(
+            id=f"fleet/{claim.node}/{claim.decision_id}",
+            time_ns=self._clock.utc_ns(),
+            decision_id=claim.decision_id,
+            incident_id=claim.incident_id,
+            knob=claim.action.value,
+            entity_id=f"node:{claim.node}",
+            unit="",
+            found=None,
+            wanted=None,
+            read_back=None,
+            state=done if reply.answered is Answered.DONE else failed,
+            mode=Mode.ENFORCE,
+            lease_until_ns=None,
+            owner=f"fleet:{self._engine.rails.me if asker is None else asker.fleet}",
+            reason=f"{order.deed}: {reply.words or claim.reason}",
+        )
+
+    def _say_words(self) -> None:
+        """Tell people what waits to be told; what cannot be said now is said at the next step."""
+        for word in tuple(self._engine.memory.unsent):
+            if self._is_said(word):
+                self._engine.note_sent(word.decision.id)
+
+    def _is_said(self, word: Word) -> bool:
+        token = f"{word.decision.rule}:{word.decision.incident_id}:{'over' if word.recovery else 'begun'}"
+        order = Order(decision=word.decision, incident=word.incident, recovery=word.recovery, token=token)
+        said = True
+        for message in self._hands.messages:
+            try:
+                message.send(order)
+            except TransientError as err:
+                logger.warning("%s: %s", message.name, err)
+                said = False
+            except RailwatchError as err:
+                logger.error("%s cannot tell anybody: %s", message.name, err)  # noqa: TRY400 -- the reason says it all
+        if said:
+            self.counts["recoveries" if word.recovery else "pages"] += 1
+            logger.warning("%s: %s", "over" if word.recovery else "page", word.decision.reason)
+        return said
+
+    def _tripped(self, reason: str) -> Event:
+        now_ns = self._clock.utc_ns()
+        logger.error("the fleet's breaker tripped: %s; railwatch fleet reset-breaker --reason TEXT closes it", reason)
+        return Event(
+            id=f"fleet-breaker:{now_ns}",
+            time_ns=now_ns,
+            kind=EventKind.CONTROL,
+            entity_id=None,
+            code=None,
+            severity=Severity.CRITICAL,
+            message=f"the fleet's breaker tripped: {reason}",
+            sources=("fleet",),
+        )

@@ -1,0 +1,188 @@
+"""The parts of the fleet daemon, put together as the configuration says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+from agent.responding.notification.build import build_notifier
+from agent.responding.notification.notifier import Sender
+from agent.responding.slurm import SlurmCommands, SlurmDrain
+from analytics.fleet.judge import FleetSettings
+from config.actuators import Scheduler
+from config.destination import destination_of
+from config.fleet import FleetStore
+from config.models import Config, Store, StoreKind
+from config.sources import SourceUse
+from fleet.acting import FleetActing, Hands
+from fleet.asking import Asker, TlsWire
+from fleet.control.expiry import Expiry
+from fleet.control.identity import authority_key, check_private, client_context, private_key, valid_until_ns
+from fleet.control.tokens import read_token
+from fleet.daemon import FleetDaemon
+from fleet.influx import InfluxFleetReader
+from fleet.ledger_file import LedgerFile
+from fleet.loop import FleetLoop, LoopSettings
+from fleet.outbox import Outbox, Told
+from fleet.person import PersonWords
+from fleet.port import FleetReader
+from fleet.victoria import VictoriaFleetReader
+from rules.fleet.engine import FleetEngine
+from rules.fleet.loading import load_fleet_policies
+from rules.policy.model import ActionClass
+from telemetry.clock import Clock
+from telemetry.errors import EnvironmentLacksError
+from telemetry.identity_names import Identity
+from telemetry.store.influxql import InfluxQl
+from telemetry.store.port import Resolution
+
+STATE = "fleet.state"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The fleet daemon's parts."""
+
+    reader: FleetReader
+    outbox: Outbox
+    loop: FleetLoop
+    daemon: FleetDaemon
+    close_acting: Callable[[], None]
+
+
+def open_fleet(
+    config: Config,
+    clock: Clock,
+    *,
+    since_ns: int | None = None,
+    until_ns: int | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+    on_news: Callable[[tuple[Told, ...]], None] = lambda _: None,
+) -> Fleet:
+    """Open everything; nothing runs yet but the sender.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        The data folder cannot be written, or another fleet loop has it.
+    """
+    own = config.fleet
+    reader = reader_of(config.store, own.reads, timeout_s=own.deadline)
+    outbox = Outbox(
+        config.data_dir, destination_of(config.store), clock, name=own.name, spool_max_bytes=config.store.spool_max
+    )
+    loop = FleetLoop(
+        reader,
+        outbox,
+        FleetSettings(limits=config.detectors, book=config.incidents, above=own.above, forget_s=own.forget),
+        LoopSettings(
+            every_s=int(own.every),
+            lateness_s=int(own.lateness),
+            deadline_s=own.deadline,
+            catch_up_s=own.catch_up,
+            since_ns=since_ns,
+            until_ns=until_ns,
+        ),
+        clock,
+        state_path=config.data_dir / STATE,
+        stopping=stopping,
+        on_news=on_news,
+    )
+    acting, close = open_acting(config, outbox, clock)
+    daemon = FleetDaemon(
+        loop, outbox, clock, name=own.name, every_s=own.every, keep_every_s=own.keep_every, acting=acting
+    )
+    return Fleet(reader=reader, outbox=outbox, loop=loop, daemon=daemon, close_acting=close)
+
+
+def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActing | None, Callable[[], None]]:
+    """Open what acts, and what closes it; None where the service only judges.
+
+    Raises
+    ------
+    ConfigError
+        A policy cannot be used.
+    EnvironmentLacksError
+        A certificate, a key or a token is missing.
+    """
+    act, identity = config.fleet.act, config.fleet.act.identity
+    if act.use is SourceUse.OFF or identity is None or act.token is None:
+        return None, lambda: None
+    # A fleet is of real nodes unless a rehearsal says otherwise: `auto` observes.
+    modes = {one: config.actions.of(one).resolve(simulated=False) for one in ActionClass}
+    policies = load_fleet_policies(act.dirs, builtin=act.builtin)
+    ledger = LedgerFile(config.data_dir, clock)
+    memory = ledger.load()
+    token = token_in(act.token)
+    wire = TlsWire(client_context(identity), act.agents, port=act.port, token=token)
+    expiry = Expiry(
+        until_ns=min(valid_until_ns(identity), expires_ns(token, identity, where=act.token)),
+        what=f"the certificate or the token of {config.fleet.name}",
+    )
+    asker = Asker(
+        fleet=config.fleet.name,
+        key=private_key(identity.key),
+        token=token,
+        wire=wire,
+        clock=clock,
+        term=ledger.begin_term(),
+        instance=token_hex(8),
+    )
+    notifier = build_notifier(
+        config.actuators.notification.settings(),
+        folder=config.data_dir / "notification",
+        sender=Sender(node=config.fleet.name),
+        clock=clock,
+    )
+    notifier.start()
+    drain = None
+    if Scheduler.SLURM in config.actuators.drain:
+        drain = SlurmDrain(SlurmCommands(config.actuators.slurm.settings(""), clock))
+    acting = FleetActing(
+        FleetEngine(policies, act.rails(config.fleet.name, modes, config.rails), memory),
+        Hands(asker=asker, drain=drain, messages=(notifier,)),
+        ledger,
+        outbox,
+        clock,
+        people=PersonWords(config.data_dir, memory.person),
+        expiry=expiry,
+    )
+
+    def close() -> None:
+        wire.close()
+        notifier.close()
+
+    return acting, close
+
+
+def token_in(path: Path) -> str:
+    """Give the token of a service; EnvironmentLacksError where it cannot be read, or everybody may."""
+    check_private(path)
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as err:
+        raise EnvironmentLacksError(f"{path}: cannot be read; expected a token of railwatch fleet ca token") from err
+
+
+def expires_ns(token: str, identity: Identity, *, where: Path) -> int:
+    """Give when a token ends; EnvironmentLacksError where it is none of the authority that agents trust."""
+    try:
+        return read_token(token, authority_key(identity.authority)).expires_ns
+    except ValueError as err:
+        raise EnvironmentLacksError(f"{where}: {err}; expected a token of railwatch fleet ca token") from err
+
+
+def reader_of(store: Store, reads: FleetStore, *, timeout_s: float) -> FleetReader:
+    """Give the reader of a store's rollups."""
+    url = store.url or ""
+    if reads is FleetStore.VICTORIAMETRICS:
+        if store.kind is StoreKind.INFLUXDB2:
+            return VictoriaFleetReader(url, basic_auth=store.token if store.basic_auth else None, timeout_s=timeout_s)
+        basic = None if store.username is None else f"{store.username}:{store.password or ''}"
+        return VictoriaFleetReader(url, basic_auth=basic, timeout_s=timeout_s)
+    if store.kind is StoreKind.INFLUXDB2:
+        # A 2.x server gives InfluxQL each bucket as a database of its name with this one retention policy.
+        ql = InfluxQl(url, token=store.token, timeout_s=timeout_s)
+        return InfluxFleetReader(ql, database=f"{store.bucket}-rollup", policy="autogen")
+    ql = InfluxQl(url, username=store.username, password=store.password, timeout_s=timeout_s)
+    return InfluxFleetReader(ql, database=store.database, policy=str(Resolution.ROLLUP))

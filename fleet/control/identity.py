@@ -1,0 +1,127 @@
+"""Who is at the other end: names in certificates of one authority, and TLS that accepts nothing else.
+
+A node's certificate carries its name as a DNS name, which whoever connects checks, and ``railwatch://node/NAME``; a
+service's carries ``railwatch://fleet/ID``. Extended key usage keeps a node's certificate from asking anything.
+"""
+
+import ssl
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from telemetry.clock import NS_PER_S
+from telemetry.errors import EnvironmentLacksError, NotPermittedError
+from telemetry.identity_names import Identity
+
+FLEET_URI = "railwatch://fleet/"
+NODE_URI = "railwatch://node/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """The fleet service at the other end, as its certificate says; `where` is for the record."""
+
+    fleet: str
+    key: Ed25519PublicKey
+    where: str = ""
+
+
+def peer_of(der: bytes | None, *, where: str) -> Peer:
+    """Give who a certificate names; NotPermittedError where it names no fleet service."""
+    if der is None:
+        raise NotPermittedError("no certificate")
+    certificate = x509.load_der_x509_certificate(der)
+    key = certificate.public_key()
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+    except (x509.ExtensionNotFound, ValueError):  # none, or none that can be read
+        uris = []
+    fleets = [uri.removeprefix(FLEET_URI) for uri in uris if uri.startswith(FLEET_URI)]
+    if len(fleets) != 1 or not isinstance(key, Ed25519PublicKey):
+        raise NotPermittedError("the certificate is not that of a fleet service")
+    return Peer(fleet=fleets[0], key=key, where=where)
+
+
+def authority_key(path: Path) -> Ed25519PublicKey:
+    """Give the key of an authority out of its certificate; EnvironmentLacksError where there is none."""
+    key = _certificate(path).public_key()
+    if not isinstance(key, Ed25519PublicKey):
+        raise EnvironmentLacksError(f"{path}: another kind of key; expected Ed25519, as railwatch fleet ca makes it")
+    return key
+
+
+def check_private(path: Path) -> None:
+    """Refuse a key or a token that everybody on this machine may read or change; EnvironmentLacksError says so.
+
+    Own choice: ssh refuses a group too, but a service that runs as its own user often reads what root owns by one.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # whoever reads it says what is wrong
+    if mode & (stat.S_IRWXO | stat.S_IWGRP):
+        raise EnvironmentLacksError(f"{path}: mode {stat.S_IMODE(mode):o}; expected 0600, since it is a secret")
+
+
+def valid_until_ns(identity: Identity) -> int:
+    """Give when the first of somebody's certificates ends; EnvironmentLacksError where one cannot be read."""
+    return min(
+        round(_certificate(path).not_valid_after_utc.timestamp()) * NS_PER_S
+        for path in (identity.authority, identity.certificate)
+    )
+
+
+def private_key(path: Path) -> Ed25519PrivateKey:
+    """Give a private key out of its file; EnvironmentLacksError where there is none, or everybody may read it."""
+    check_private(path)
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError) as err:
+        raise EnvironmentLacksError(f"{path}: {_words(err)}; expected a private key in PEM") from err
+    if not isinstance(key, Ed25519PrivateKey):
+        raise EnvironmentLacksError(f"{path}: another kind of key; expected Ed25519, as railwatch fleet ca makes it")
+    return key
+
+
+def server_context(identity: Identity) -> ssl.SSLContext:
+    """Give TLS for who listens: only who has a certificate of the authority gets in."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return _loaded(context, identity)
+
+
+def client_context(identity: Identity) -> ssl.SSLContext:
+    """Give TLS for who asks: the other end has to prove the name that it is asked by."""
+    return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
+
+
+def _loaded(context: ssl.SSLContext, identity: Identity) -> ssl.SSLContext:
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    for path in (identity.authority, identity.certificate, identity.key):
+        if not path.is_file():
+            raise EnvironmentLacksError(f"{path}: no such file; railwatch fleet ca makes it")
+    check_private(identity.key)
+    try:
+        context.load_verify_locations(cafile=identity.authority)
+        context.load_cert_chain(identity.certificate, identity.key)
+    except (ssl.SSLError, OSError) as err:
+        raise EnvironmentLacksError(
+            f"{identity.certificate}: {_words(err)}; expected a certificate with its key {identity.key}"
+        ) from err
+    return context
+
+
+def _certificate(path: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except (OSError, ValueError) as err:
+        raise EnvironmentLacksError(f"{path}: {_words(err)}; expected a certificate in PEM") from err
+
+
+def _words(err: Exception) -> str:
+    return (err.strerror if isinstance(err, OSError) else None) or str(err).partition("\n")[0] or "cannot be read"

@@ -1,0 +1,149 @@
+"""What an agent has to remember of requests: nonces until they expire, terms, and actions begun in the last day.
+
+On disk before anything is done: a restart forgets nothing. A nonce is dropped once its request has expired, and the
+latest expiry that was dropped stays: nothing that expires earlier is taken any more, even if the clock is set back.
+An agent without this file does not know what it took before, so it takes nothing that was issued before it began it.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from fleet.control.ask import Ask
+from rules.limits.node import DAY_NS
+from rules.policy.model import ActionClass
+from telemetry.errors import EnvironmentLacksError, TransientError
+from telemetry.whole_files import open_replaced, write_whole
+
+# Own choice: some 150 KiB, a few thousand requests; then what is still needed is written anew.
+COMPACT_BYTES = 256 << 10
+# Own choice: a service that renews 64 caps four times a minute needs 300 within a request's longest life. Beyond this
+# nothing is taken: forgetting one that is fresh would let it in again.
+NONCES_MAX = 4096
+
+
+class SeenRequests:
+    """The memory of one agent, in one file that it alone writes; any thread may not: the desk has a lock.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        The file cannot be written.
+    """
+
+    def __init__(self, path: Path, *, now_ns: int) -> None:
+        self._path = path
+        self._nonces: dict[str, int] = {}
+        self._terms: dict[str, tuple[int, str]] = {}
+        self._acted_ns: list[tuple[ActionClass, int]] = []
+        self._floor_ns = 0
+        self._begun_ns = now_ns
+        self._size = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
+            self._replay()
+            self._file = self._rewritten()
+        except OSError as err:
+            raise EnvironmentLacksError(f"{path}: {err.strerror}; expected a file that can be written") from err
+
+    @property
+    def terms(self) -> dict[str, tuple[int, str]]:
+        """Give the newest term and its instance, by service."""
+        return dict(self._terms)
+
+    def fenced(self, ask: Ask) -> str:
+        """Say why another process of this service has taken its place, an empty text where none has."""
+        term, instance = self._terms.get(ask.fleet, (0, ""))
+        if ask.term < term:
+            return f"term {ask.term} of {ask.fleet} is over, since it began term {term}"
+        if ask.term == term and ask.instance != instance:
+            return f"another process of {ask.fleet} holds term {term}"
+        return ""
+
+    def replayed(self, ask: Ask) -> bool:
+        """Say whether this request was taken before, or may have been."""
+        return ask.nonce in self._nonces or ask.expires_ns <= self._floor_ns or ask.issued_ns < self._begun_ns
+
+    def take(self, ask: Ask, *, forget_before_ns: int) -> None:
+        """Remember a request, on disk; TransientError where that is impossible, and then it must not be carried out."""
+        self._forget(forget_before_ns)
+        if len(self._nonces) >= NONCES_MAX:
+            raise TransientError(f"{NONCES_MAX} requests within the life of one")
+        self._nonces[ask.nonce] = ask.expires_ns
+        self._terms[ask.fleet] = (ask.term, ask.instance)
+        self._append({"nonce": ask.nonce, "expires_ns": ask.expires_ns, **_term(ask.fleet, ask.term, ask.instance)})
+
+    def acted_ns(self, now_ns: int) -> tuple[tuple[ActionClass, int], ...]:
+        """Give when new actions were begun in the last day, by class."""
+        self._acted_ns = [one for one in self._acted_ns if now_ns - one[1] < DAY_NS]
+        return tuple(self._acted_ns)
+
+    def note_action(self, action: ActionClass, now_ns: int) -> None:
+        """Remember that a new action begins; TransientError where that is impossible, and then it must not."""
+        self._acted_ns.append((action, now_ns))
+        self._append({"acted": action.value, "at_ns": now_ns})
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def _append(self, fields: dict[str, object]) -> None:
+        try:
+            if self._size > COMPACT_BYTES:
+                fresh = self._rewritten()
+                os.close(self._file)
+                self._file = fresh
+            else:
+                line = _line(fields)
+                write_whole(self._file, line)
+                self._size += len(line)
+                os.fdatasync(self._file)
+        except OSError as err:
+            self._size = COMPACT_BYTES + 1  # half a line may stand there, and must not stand before the next one
+            raise TransientError(f"{self._path}: {err.strerror}") from err
+
+    def _forget(self, before_ns: int) -> None:
+        gone = [nonce for nonce, expires_ns in self._nonces.items() if expires_ns < before_ns]
+        for nonce in gone:
+            self._floor_ns = max(self._floor_ns, self._nonces.pop(nonce))
+
+    def _replay(self) -> None:
+        try:
+            lines = self._path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return
+        known = False
+        for text in lines:
+            try:
+                line: dict[str, Any] = json.loads(text)
+                if "begun_ns" in line:
+                    self._begun_ns, self._floor_ns, known = int(line["begun_ns"]), int(line["floor_ns"]), True
+                if "nonce" in line:
+                    self._nonces[str(line["nonce"])] = int(line["expires_ns"])
+                if "acted" in line:
+                    self._acted_ns.append((ActionClass(line["acted"]), int(line["at_ns"])))
+                if "fleet" in line:
+                    self._terms[str(line["fleet"])] = int(line["term"]), str(line["instance"])
+            except (ValueError, KeyError, TypeError):
+                continue  # torn by a kill: what it stood for was not done
+        if not known:
+            self._nonces.clear()
+
+    def _rewritten(self) -> int:
+        lines = [_line({"begun_ns": self._begun_ns, "floor_ns": self._floor_ns})]
+        lines += [_line(_term(fleet, *term)) for fleet, term in self._terms.items()]
+        lines += [_line({"nonce": nonce, "expires_ns": expires_ns}) for nonce, expires_ns in self._nonces.items()]
+        lines += [_line({"acted": action.value, "at_ns": at_ns}) for action, at_ns in self._acted_ns]
+        body = b"".join(lines)
+        descriptor = open_replaced(self._path, body)
+        self._size = len(body)
+        return descriptor
+
+
+def _term(fleet: str, term: int, instance: str) -> dict[str, object]:
+    return {"fleet": fleet, "term": term, "instance": instance}
+
+
+def _line(fields: dict[str, object]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"

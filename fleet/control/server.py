@@ -1,0 +1,167 @@
+"""The control endpoint: mutual TLS, two paths, small bodies, short waits. The desk decides; this only listens.
+
+The standard library's server, because what decides here is the certificate of the other end, which web frameworks do
+not hand through. Each connection has a thread, of which there are few, and a time limit.
+"""
+
+import json
+import logging
+import socket
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+from fleet.control.ask import ENVELOPE_BYTES_MAX, Answer
+from fleet.control.desk import Desk
+from fleet.control.identity import Peer, peer_of, server_context
+from telemetry.errors import EnvironmentLacksError, NotPermittedError
+from telemetry.identity_names import Identity
+
+logger = logging.getLogger(__name__)
+
+ASK_PATH = "/control/v1/ask"
+STATUS_PATH = "/control/v1/status"
+# Own choice: a handful of services, each with one connection; whoever knocks beyond that is hung up on.
+CONNECTIONS_MAX = 16
+# Own choice: a handshake and a request take milliseconds on any network that a fleet service is worth having on.
+WAIT_S = 5.0
+
+
+class ControlServer:
+    """Listens until it is closed.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        The address is in use, or a certificate cannot be read.
+    """
+
+    def __init__(self, desk: Desk, identity: Identity, *, host: str, port: int) -> None:
+        context = server_context(identity)
+        try:
+            self._server = _Listener(host, port, desk, context)
+        except OSError as err:
+            raise EnvironmentLacksError(f"{host}:{port}: {err.strerror}; expected a free port for control") from err
+        self._thread = threading.Thread(target=self._server.serve_forever, name="control", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """Give the port that it listens on."""
+        return int(self._server.server_address[1])
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(WAIT_S)
+
+
+class _Listener(HTTPServer):
+    allow_reuse_address = True
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int, desk: Desk, context: ssl.SSLContext) -> None:
+        self.desk, self._context = desk, context
+        self._room = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Give each connection a thread of its own, or hang up where there are too many."""
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        threading.Thread(target=self._serve, args=(request, client_address), daemon=True).start()
+
+    def _serve(self, request: socket.socket, client_address: Any) -> None:
+        where = str(client_address[0])
+        try:
+            request.settimeout(WAIT_S)
+            try:
+                secured = self._context.wrap_socket(request, server_side=True)
+            except OSError as err:
+                # Whoever hangs up in the middle claims to be nobody.
+                if isinstance(err, ssl.SSLError) and not isinstance(err, ssl.SSLEOFError):
+                    self.desk.turn_away(where, err.reason or str(err))
+                request.close()
+                return
+            try:
+                self.finish_request(secured, client_address)
+            except OSError:
+                logger.debug("a connection of %s broke", where)
+            finally:
+                self.shutdown_request(secured)
+        finally:
+            self._room.release()
+
+    def server_bind(self) -> None:
+        """Bind without asking a name server who this machine is."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "railwatch"
+    sys_version = ""
+    timeout = WAIT_S
+    server: _Listener
+
+    def do_POST(self) -> None:
+        """Take one request."""
+        length = self.headers.get("Content-Length", "")
+        if self.path != ASK_PATH or not length.isdecimal() or _is_too_long(length):
+            self.close_connection = True
+            self._say(404 if self.path != ASK_PATH else 413, b"{}\n")
+            return
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            self.close_connection = True  # it hung up in the middle
+            return
+        peer = self._peer()
+        if peer is not None:
+            self._say(200, self.server.desk.handle(body, peer).line())
+
+    def do_GET(self) -> None:
+        """Give the counters."""
+        if self.path != STATUS_PATH:
+            self._say(404, b"{}\n")
+            return
+        peer = self._peer()
+        if peer is None:
+            return
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        why = self.server.desk.may_read(token, peer)
+        if why:
+            self._say(403, Answer(kind="scope", words=why).line())
+        else:
+            self._say(200, json.dumps(self.server.desk.status()).encode() + b"\n")
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the library's own name
+        """Say nothing: the desk tells what counts."""
+
+    def _peer(self) -> Peer | None:
+        where = str(self.client_address[0])
+        try:
+            return peer_of(self.connection.getpeercert(binary_form=True), where=where)
+        except NotPermittedError as err:
+            self.server.desk.turn_away(where, str(err))
+            self._say(403, Answer(kind="forged", words=str(err)).line())
+            return None
+
+    def _say(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _is_too_long(length: str) -> bool:
+    return len(length) > len(str(ENVELOPE_BYTES_MAX)) or int(length) > ENVELOPE_BYTES_MAX

@@ -1,0 +1,141 @@
+"""The fleet daemon's jobs under APScheduler: each alone, and never twice at once."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import numpy as np
+from apscheduler.events import (
+    EVENT_JOB_ERROR,
+    EVENT_JOB_MAX_INSTANCES,
+    EVENT_JOB_MISSED,
+    JobEvent,
+    JobExecutionEvent,
+)
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from fleet.acting import FleetActing
+from fleet.loop import FleetLoop
+from fleet.outbox import Outbox
+from telemetry.clock import NS_PER_S, Clock
+from telemetry.entities import Entity, EntityKind
+from telemetry.frames import Frame, TableSpec
+from telemetry.signals import Source, signals_of
+
+logger = logging.getLogger(__name__)
+
+# own choice: what came late and how the loop does are looked at once in ten seconds.
+TELL_EVERY_S = 10.0
+
+
+class FleetDaemon:
+    """Runs the loop's jobs until it is stopped.
+
+    One worker thread runs all jobs, so the loop's state has one owner. A job that is still at work when it is due again
+    is skipped and counted; several that were missed become one. A look that would begin too late waits for the next;
+    the other jobs wait behind it for as long as it takes.
+    """
+
+    def __init__(
+        self,
+        loop: FleetLoop,
+        outbox: Outbox,
+        clock: Clock,
+        *,
+        name: str,
+        every_s: float,
+        keep_every_s: float,
+        acting: FleetActing | None = None,
+    ) -> None:
+        self._loop, self._outbox, self._clock, self._acting = loop, outbox, clock, acting
+        self._name = name
+        self._grace_s = max(1, round(every_s))
+        self.counts: Counter[str] = Counter()
+        self._scheduler = BackgroundScheduler(
+            executors={"default": ThreadPoolExecutor(max_workers=1)},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+            timezone=UTC,
+        )
+        self._scheduler.add_listener(self._note, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES | EVENT_JOB_ERROR)
+        for job, period_s in (
+            (self._loop.step, every_s),
+            *(() if acting is None else ((self.act, every_s),)),
+            (self._loop.save, keep_every_s),
+            (self._loop.look_for_late, TELL_EVERY_S),
+            (self._tell_of_itself, TELL_EVERY_S),
+        ):
+            self._add(job, period_s)
+
+    def start(self) -> None:
+        """Begin."""
+        self._scheduler.start()
+        now = datetime.fromtimestamp(self._clock.utc_ns() / NS_PER_S, tz=UTC)
+        # The first look is at once.
+        self._scheduler.modify_job(self._loop.step.__name__, next_run_time=now, misfire_grace_time=self._grace_s)
+
+    def stop(self) -> None:
+        """End after the job that is at work, and write the state down."""
+        self._scheduler.shutdown(wait=True)
+        self._loop.save()
+        self._tell_of_itself()
+
+    def act(self) -> None:
+        """Act on what stands now; after the look that is under way, since one thread does both."""
+        standing = self._loop.standing()
+        if self._acting is not None and standing is not None:
+            self._acting.step(*standing)
+            self._loop.note_claims(self._acting.claimed)
+
+    def _add(self, job: Callable[[], None], period_s: float) -> None:
+        self._scheduler.add_job(job, "interval", seconds=period_s, id=job.__name__)
+
+    def _note(self, event: JobEvent) -> None:
+        if event.code == EVENT_JOB_MISSED:
+            self.counts["misfires"] += 1
+        elif event.code == EVENT_JOB_MAX_INSTANCES:
+            self.counts["skipped"] += 1
+        elif isinstance(event, JobExecutionEvent):
+            self.counts["failures"] += 1
+            logger.error("job %s failed: %s\n%s", event.job_id, event.exception, event.traceback)
+
+    def _tell_of_itself(self) -> None:
+        figures = self._loop.figures
+        now_ns = self._clock.utc_ns()
+        own = {
+            "fleet_nodes": figures.nodes,
+            "fleet_silent_nodes": figures.silent_nodes,
+            "fleet_windows": figures.windows,
+            "fleet_window_age_s": figures.age_s,
+            "fleet_window_s": figures.window_s,
+            "fleet_overruns": figures.overruns + self.counts["skipped"],
+            "fleet_misfires": self.counts["misfires"],
+            "fleet_failures": figures.failures + self.counts["failures"],
+            "fleet_gaps": figures.gaps,
+            "fleet_folded": figures.folded,
+            "fleet_late_values": figures.late_values.total(),
+        } | (dict[str, float]() if self._acting is None else self._acting.figures)
+        names = tuple(one.name for one in signals_of(EntityKind.AGENT, source=Source.FLEET) if one.name in own)
+        frames = [_frame((self._name,), names, [[float(own[name]) for name in names]], now_ns)]
+        if figures.late_values:
+            nodes = tuple(figures.late_values)
+            counts = [[float(figures.late_values[node])] for node in nodes]
+            frames.append(_frame(nodes, ("fleet_late_values",), counts, now_ns))
+        self._outbox.tell_of_itself(frames, simulated=False)
+
+
+def _frame(entities: tuple[str, ...], signals: tuple[str, ...], rows: list[list[float]], now_ns: int) -> Frame:
+    spec = TableSpec(
+        name="fleet",
+        kind=EntityKind.AGENT,
+        entities=tuple(Entity(kind=EntityKind.AGENT, key=name, name=name) for name in entities),
+        signals=signals,
+    )
+    values = np.array(rows, dtype=np.float64)[np.newaxis]
+    return Frame(
+        spec=spec,
+        time_ns=np.array([now_ns], dtype=np.int64),
+        values=values,
+        fresh=np.ones(values.shape, dtype=np.bool_),
+    )

@@ -1,0 +1,171 @@
+"""Where the fleet's records go: into a spool towards the store, into a file of their own, each window once.
+
+Up to which window was told stands in a file that is replaced behind it. A loop that was killed judges some windows
+again from its last state, and tells of those what is not in the records yet: what it said is not said twice, and what
+rows that came meanwhile add is not lost. The store may get the one window that it was at when it was killed again:
+with the same ids and stamps, which it keeps once.
+"""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+from analytics.connectivity import Kinship
+from analytics.fleet.naming import at_home
+from fleet.influx import BY_FLEET
+from telemetry.clock import Clock
+from telemetry.entities import EntityKind
+from telemetry.errors import TransientError
+from telemetry.frames import Frame
+from telemetry.line_protocol import encode_frame, encode_records, simulated_tag
+from telemetry.records import Action, Decision, Event, Finding, Incident, Outcome
+from telemetry.spool.spool import Spool
+from telemetry.store.port import Resolution
+from telemetry.store.records import RecordFile
+from telemetry.uplink.port import Destination
+from telemetry.uplink.sender import Sender, UplinkStatus
+from telemetry.whole_files import replace_file
+
+logger = logging.getLogger(__name__)
+
+Told = Finding | Incident
+Audited = Decision | Action | Outcome | Event | Incident
+# At the end what waits gets this long to reach a server that answers; the rest stays in the spool for the next start.
+DRAIN_S = 5.0
+
+
+class Outbox:
+    """Tells what the fleet found. One thread owns it."""
+
+    def __init__(
+        self, directory: Path, destination: Destination, clock: Clock, *, name: str, spool_max_bytes: int
+    ) -> None:
+        self._name = name
+        self._clock = clock
+        self._marker = directory / "fleet.told.json"
+        self._spool = Spool(directory / "spool", max_bytes=spool_max_bytes)
+        self._records = RecordFile(directory / "records")
+        self._sender = Sender(self._spool, destination, clock)
+        self._sender.start()
+        self._resumed = True
+        self._waiting: list[Told] = []
+        self.told_until_ns = _marked(self._marker)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether records of the last window still wait for the disk."""
+        return bool(self._waiting)
+
+    def tell(
+        self, records: Sequence[Told], until_ns: int, kinship: Kinship, *, simulated: frozenset[str]
+    ) -> tuple[Told, ...]:
+        """Tell what a window gave, once; gives what is news."""
+        again = self._resumed or until_ns <= self.told_until_ns
+        self._resumed = False
+        news = tuple(one for one in records if not (again and self._is_kept(one)))
+        if again and not news and until_ns <= self.told_until_ns:
+            return ()
+        told_ns = self._clock.utc_ns()
+        for (node, home_simulated), own in groupby(
+            sorted(((self._home(one, kinship, simulated), one) for one in news), key=lambda pair: pair[0]),
+            key=lambda pair: pair[0],
+        ):
+            tags = {"node": node, "simulated": simulated_tag(simulated=home_simulated), "by": BY_FLEET}
+            body = encode_records([_as_known_there(one, node) for _, one in own], tags=tags)
+            self._spool.append(Resolution.ROLLUP, body, newest_ns=told_ns)
+        self._spool.sync()
+        self._waiting = list(news)
+        self._keep(until_ns)
+        return news
+
+    def audit(self, records: Sequence[Audited], *, simulated: bool) -> None:
+        """Tell what was decided and done, each beside the node that it is about; the fleet itself where it is none."""
+        by_node: dict[str, list[Audited]] = {}
+        for record in records:
+            by_node.setdefault(_node_of(record) or self._name, []).append(record)
+        for node, own in by_node.items():
+            tags = {"node": node, "simulated": simulated_tag(simulated=simulated), "by": BY_FLEET}
+            self._spool.append(Resolution.ROLLUP, encode_records(own, tags=tags), newest_ns=self._clock.utc_ns())
+        try:
+            self._records.append(records)
+        except TransientError as err:
+            logger.error("what the fleet did is in the store alone: %s", err)  # noqa: TRY400 -- the reason says it all
+
+    def retry(self, until_ns: int) -> None:
+        """Try again to keep what waits for the disk."""
+        if self._waiting:
+            self._keep(until_ns)
+
+    def tell_of_itself(self, frames: Sequence[Frame], *, simulated: bool) -> None:
+        """Send self-metrics; each entity is a node, or the fleet itself."""
+        for frame in frames:
+            for place, entity in enumerate(frame.spec.entities):
+                one = Frame(
+                    spec=replace(frame.spec, entities=(entity,)),
+                    time_ns=frame.time_ns,
+                    values=frame.values[:, place : place + 1],
+                    fresh=frame.fresh[:, place : place + 1],
+                )
+                tags = {"node": entity.key, "simulated": simulated_tag(simulated=simulated), "by": BY_FLEET}
+                body = encode_frame(one, tags=tags)
+                if body:
+                    self._spool.append(Resolution.RAW, body, newest_ns=self._clock.utc_ns())
+
+    def status(self) -> UplinkStatus:
+        """Say how sending goes."""
+        return self._sender.status()
+
+    def close(self) -> None:
+        """Send what waits while the server takes it; the rest stays on disk for the next start."""
+        self._sender.stop(drain_s=DRAIN_S)
+        self._spool.close()
+        self._records.close()
+
+    def _keep(self, until_ns: int) -> None:
+        try:
+            if self._waiting:
+                self._records.append(self._waiting)
+            until_ns = max(until_ns, self.told_until_ns)
+            replace_file(self._marker, json.dumps({"told_until_ns": until_ns}).encode())
+        except (TransientError, OSError) as err:
+            logger.error("records of the fleet wait in memory: %s", err)  # noqa: TRY400 -- the reason says it all
+            return
+        self._waiting = []
+        self.told_until_ns = until_ns
+
+    def _is_kept(self, record: Told) -> bool:
+        try:
+            return any(one.time_ns == record.time_ns for one in self._records.history(record.id))
+        except TransientError:
+            return False  # said twice is better than never
+
+    def _home(self, record: Told, kinship: Kinship, simulated: frozenset[str]) -> tuple[str, bool]:
+        """Give the node that a record is about, the fleet itself where it is about more than one."""
+        kind, _, key = kinship.top(record.entity_id).partition(":")
+        nodes = {one.key for one in kinship.topology.of_kind(EntityKind.NODE)} if kind != EntityKind.NODE else {key}
+        name = key if kind == EntityKind.NODE else self._name
+        return name, nodes <= simulated
+
+
+def _node_of(record: Audited) -> str:
+    entity_id = record.entity_id if isinstance(record, Action | Event) else None
+    kind, _, key = (entity_id or "").partition(":")
+    return key if kind == EntityKind.NODE else ""
+
+
+def _as_known_there(record: Told, node: str) -> Told:
+    """Give a record with its entity as its node calls it, so that it stands beside the node's own."""
+    return replace(record, entity_id=at_home(record.entity_id, node))
+
+
+def _marked(path: Path) -> int:
+    try:
+        return int(json.loads(path.read_text(encoding="utf-8"))["told_until_ns"])
+    except FileNotFoundError:
+        return 0
+    except (OSError, ValueError, KeyError, TypeError) as err:
+        logger.warning("what was told last cannot be read, so some of it may be told again: %s: %s", path, err)
+        return 0

@@ -1,0 +1,112 @@
+"""Agents of a made-up fleet: the real desk and the real actuator of each node, over knobs that are dictionaries.
+
+Only the wire is left out: a request is signed, checked, remembered and held against the node's rails as on a node.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from agent.actuation.actuator import KnobActuator
+from agent.actuation.journal import HoldJournal
+from fleet.control.ask import Answer
+from fleet.control.desk import Desk, DeskSettings
+from fleet.control.identity import Peer
+from fleet.control.node_rails import NodeState
+from fleet.control.seen import SeenRequests
+from rules.limits.node import Rails
+from rules.policy.model import ActionClass
+from telemetry.clock import Clock
+from telemetry.knobs import KnobKind
+from telemetry.records import Decision, Event, Mode, Verdict
+
+# The clocks of a V100 SXM2 as NVML lists them: 135 to 1530 MHz in steps of 7.5 MHz.
+CLOCKS_MHZ = tuple(135.0 + 7.5 * step for step in range(187))
+
+
+@dataclass(slots=True)
+class MadeUpKnob:
+    """The clocks of one node's GPUs; `settings` is what is in force."""
+
+    settings: dict[str, float | None]
+    kind: KnobKind = KnobKind.CLOCK
+    name: str = "application_clock"
+    readable: bool = True
+
+    def supported(self, uuid: str) -> tuple[float, ...]:
+        """Give the clocks that can be set."""
+        if uuid not in self.settings:
+            raise KeyError(uuid)
+        return CLOCKS_MHZ
+
+    def read(self, uuid: str) -> float | None:
+        """Give the setting in force."""
+        return self.settings[uuid]
+
+    def write(self, uuid: str, setting: float | None) -> None:
+        """Set it."""
+        self.settings[uuid] = setting
+
+
+@dataclass(slots=True)
+class MadeUpAgents:
+    """All agents of a fleet, each made when it is first asked. As a wire it takes no time and loses nothing."""
+
+    folder: Path
+    gpus: Mapping[str, tuple[str, ...]]
+    fleet: str
+    key: Ed25519PublicKey
+    authority: Ed25519PublicKey
+    clock: Clock
+    told: list[Decision | Event] = field(default_factory=list)
+    knobs: dict[str, MadeUpKnob] = field(default_factory=dict)
+    _desks: dict[str, Desk] = field(default_factory=dict)
+    _actuators: dict[str, KnobActuator] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def send(self, node: str, body: bytes) -> Answer:
+        """Let a node's desk answer."""
+        with self._lock:
+            if node not in self._desks:
+                self._desks[node] = self._desk(node)
+        return self._desks[node].handle(body, Peer(fleet=self.fleet, key=self.key, where="rehearsal"))
+
+    def tick(self) -> None:
+        """Let leases run out."""
+        for actuator in self._actuators.values():
+            actuator.tick()
+
+    @property
+    def capped(self) -> tuple[str, ...]:
+        """Give the nodes with a GPU below its highest clock."""
+        highest = CLOCKS_MHZ[-1]
+        return tuple(
+            node
+            for node, knob in self.knobs.items()
+            if any((mhz or highest) < highest for mhz in knob.settings.values())
+        )
+
+    @property
+    def acted_on(self) -> tuple[str, ...]:
+        """Give the node of every cap that was carried out, as often as it was."""
+        done = [one for one in self.told if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
+        return tuple(one.targets[0].partition(":")[2] for one in done if one.action == "clock_cap")
+
+    def _desk(self, node: str) -> Desk:
+        knob = self.knobs[node] = MadeUpKnob(dict.fromkeys(self.gpus[node], CLOCKS_MHZ[-1]))
+        journal = HoldJournal(self.folder / node, run_id="rehearsal")
+        actuator = self._actuators[node] = KnobActuator((knob,), journal, self.clock, sink=lambda _: None)
+        seen = SeenRequests(self.folder / node / "seen.jsonl", now_ns=self.clock.utc_ns())
+        settings = DeskSettings(
+            node=node,
+            fleets=frozenset({self.fleet}),
+            authority=self.authority,
+            rails=Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE)),
+        )
+        clocks = {f"gpu:{uuid}": CLOCKS_MHZ for uuid in self.gpus[node]}
+        return Desk(
+            settings, actuator, seen, self.clock, lambda: NodeState(settings={KnobKind.CLOCK: clocks}), self.told.append
+        )

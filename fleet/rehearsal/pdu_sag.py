@@ -1,0 +1,204 @@
+"""One PDU sags under many nodes at once: how many incidents, actions and pages come of it.
+
+The loop, the judgement, the policies, the rails, the signatures and the desks of the agents are the real ones. Made up
+are the windows, the clocks of the GPUs, and time, which passes as fast as it can.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from agent.responding.port import Order, Receipt
+from analytics.fleet.judge import FleetSettings
+from fleet.acting import FleetActing, Hands
+from fleet.asking import Asker
+from fleet.control.tokens import Token, act, issue_token
+from fleet.ledger_file import LedgerFile
+from fleet.loop import FleetLoop, LoopSettings
+from fleet.outbox import Outbox
+from fleet.person import PersonWords
+from fleet.rehearsal.agents import MadeUpAgents
+from fleet.rehearsal.made_up import SAGGING, MadeUpFleet, MadeUpReader
+from rules.fleet.engine import FleetEngine
+from rules.fleet.loading import load_fleet_policies
+from rules.fleet.memory import FleetMemory
+from rules.fleet.policy import FleetPolicy
+from rules.limits.fleet import FleetLedger, FleetRails
+from rules.policy.model import ActionClass
+from telemetry.clock import NS_PER_S
+from telemetry.records import Incident, Mode
+from telemetry.store.port import Resolution
+from telemetry.uplink.port import Answer, Reply
+
+# Some time that is not now; which one does not matter.
+START_NS = 1_700_000_000 * NS_PER_S
+EVERY_S, LATENESS_S = 5, 15
+# The nodes are seen healthy for so long before the sag, and the fleet is watched for so long in all.
+SAG_FROM_S, SAG_UNTIL_S, WATCHED_S = 30, 120, 180
+_FLEET = "rehearsal"
+_DAY_NS = 86_400 * NS_PER_S
+
+
+@dataclass(slots=True)
+class MadeUpClock:
+    """Time that passes when the rehearsal says so."""
+
+    now_s: float = 0.0
+
+    def monotonic_s(self) -> float:
+        """Seconds since the start."""
+        return self.now_s
+
+    def utc_ns(self) -> int:
+        """Nanoseconds since 1970."""
+        return START_NS + round(self.now_s * NS_PER_S)
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        """Be there at once."""
+        self.now_s = max(self.now_s, monotonic_s)
+
+
+@dataclass(slots=True)
+class Pages:
+    """Takes what people would be told."""
+
+    name: str = "pages"
+    orders: list[Order] = field(default_factory=list)
+
+    def send(self, order: Order) -> Receipt:
+        """Take one."""
+        self.orders.append(order)
+        return Receipt(words="written down")
+
+
+@dataclass(slots=True)
+class Nowhere:
+    """A store that takes everything and keeps nothing."""
+
+    name: str = "nowhere"
+
+    def prepare(self) -> Reply:
+        """Be ready."""
+        return Reply(answer=Answer.STORED)
+
+    def write(self, resolution: Resolution, body: bytes) -> Reply:  # noqa: ARG002 -- the port's signature
+        """Take it."""
+        return Reply(answer=Answer.STORED)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed:
+    """What came of it."""
+
+    nodes: int
+    fleet_nodes: int
+    incidents: tuple[Incident, ...]
+    acted_on: tuple[str, ...]
+    racks_acted_on: int
+    budget_nodes: int
+    refused: int
+    pages: tuple[str, ...]
+    recoveries: int
+    breaker: str
+
+    @property
+    def at_the_pdu(self) -> tuple[Incident, ...]:
+        """Give the incidents on the PDU itself."""
+        return tuple(one for one in self.incidents if one.entity_id == f"supply:feed/{SAGGING}")
+
+    @property
+    def holds(self) -> bool:
+        """Say whether it is as it has to be: one incident, at the PDU; actions within budget; one page."""
+        one = len(self.incidents) == len(self.at_the_pdu) == 1 == len(self.pages)
+        return one and len(self.acted_on) <= self.budget_nodes and len(set(self.acted_on)) == self.racks_acted_on
+
+
+class PduSag:
+    """The parts of one rehearsal over a folder of its own."""
+
+    def __init__(
+        self, folder: Path, *, nodes: int, others: int, policies: tuple[FleetPolicy, ...] | None = None
+    ) -> None:
+        self.clock, self.pages = MadeUpClock(), Pages()
+        self.fleet = MadeUpFleet(
+            nodes=nodes, others=others, start_ns=START_NS, sag_from_s=SAG_FROM_S, sag_until_s=SAG_UNTIL_S
+        )
+        authority, key = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+        self.agents = MadeUpAgents(
+            folder / "agents", self.fleet.gpus, _FLEET, key.public_key(), authority.public_key(), self.clock
+        )
+        self.outbox = Outbox(folder, Nowhere(), self.clock, name=_FLEET, spool_max_bytes=64 << 20)
+        self.loop = FleetLoop(
+            MadeUpReader(self.fleet),
+            self.outbox,
+            FleetSettings(above=self.fleet.above),
+            LoopSettings(every_s=EVERY_S, lateness_s=LATENESS_S, deadline_s=1e9, catch_up_s=3600, since_ns=START_NS),
+            self.clock,
+            state_path=folder / "fleet.state",
+            on_news=self._note,
+        )
+        scopes = (act(ActionClass.CLOCK_CAP),)
+        token = Token(id="t-made-up", fleet=_FLEET, scopes=scopes, not_before_ns=1, expires_ns=START_NS + _DAY_NS)
+        asker = Asker(
+            fleet=_FLEET,
+            key=key,
+            token=issue_token(token, authority),
+            wire=self.agents,
+            clock=self.clock,
+            term=1,
+            instance="rehearsal",
+        )
+        self.rails = FleetRails(me=_FLEET, modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
+        memory = FleetMemory(ledger=FleetLedger(since_ns=0), shadow=FleetLedger(since_ns=0))
+        self.engine = FleetEngine(load_fleet_policies() if policies is None else policies, self.rails, memory)
+        self.acting = FleetActing(
+            self.engine,
+            Hands(asker=asker, messages=(self.pages,)),
+            LedgerFile(folder, self.clock),
+            self.outbox,
+            self.clock,
+            people=PersonWords(folder, ()),
+            simulated=True,
+        )
+        self._opened: dict[str, Incident] = {}
+
+    def _note(self, news: tuple[object, ...]) -> None:
+        self._opened |= {one.id: one for one in news if isinstance(one, Incident)}
+
+    def run(self, *, reached: Callable[[int], None] = lambda _: None) -> Rehearsed:
+        """Play it to its end; `reached` is told each second of it that is over."""
+        try:
+            for second in range(EVERY_S, WATCHED_S + LATENESS_S, EVERY_S):
+                self.clock.now_s = float(second)
+                self.loop.step()
+                standing = self.loop.standing()
+                if standing is not None:
+                    self.acting.step(*standing)
+                    self.loop.note_claims(self.acting.claimed)
+                self.agents.tick()
+                reached(second)
+        finally:
+            self.outbox.close()
+        return self._told()
+
+    def _told(self) -> Rehearsed:
+        racks = {node: rack for rack, members in self.fleet.above.racks.items() for node in members}
+        breaker = self.engine.memory.ledger.breaker
+        acted_on = self.agents.acted_on
+        return Rehearsed(
+            nodes=self.fleet.nodes,
+            fleet_nodes=len(self.fleet.names),
+            incidents=tuple(self._opened.values()),
+            acted_on=acted_on,
+            racks_acted_on=len({racks[node] for node in acted_on}),
+            budget_nodes=self.rails.nodes_of(len(self.fleet.names)),
+            refused=int(self.acting.figures["fleet_refused"]),
+            pages=tuple(one.decision.reason for one in self.pages.orders if not one.recovery),
+            recoveries=sum(one.recovery for one in self.pages.orders),
+            breaker="" if breaker is None else breaker.reason,
+        )

@@ -1,0 +1,48 @@
+"""What a heat sink carries to the air while the load changes: power, delayed by the sink's time constant.
+
+A die on its paste follows its power within seconds, the heat sink under it within a minute. With ``s`` the share of the
+resistance that lies between heat sink and air, ``T - T_air = theta [(1 - s) P + s F]``, where `F` is the power delayed
+by a first-order lag. So a window tells a resistance also where the load changes within it, provided that the time
+before is known. What is wrong in `s` and in the time constant is wrong for all siblings alike.
+"""
+
+import math
+
+import numpy as np
+
+from physics.fan_law import AIR_SHARE
+from telemetry.frames import FloatArray
+
+# Time constant of a heat sink: 800 J/K on 0.06 K/W (V100 SXM2 of about 0.9 kg, assumption).
+SINK_S = 48.0
+# Below this share of a window's mean it does not matter what the sink held at its beginning. Own choice: a window of
+# ten time constants, over which a load that doubles is a twentieth off.
+_FORGOTTEN_SHARE = 0.1
+
+
+def carried_w(
+    *, before_w: FloatArray, mean_w: FloatArray, older_w: FloatArray, recent_w: FloatArray, length_s: float
+) -> tuple[FloatArray, FloatArray]:
+    """Give what the sink carried over a window in the mean, and what it carries at its end.
+
+    Parameters
+    ----------
+    before_w
+        What it carried when the window began; NaN where unknown, which only a long window makes good.
+    mean_w, older_w, recent_w
+        Power in the window: its mean, and the means weighted by ``1 - g`` and by ``g``, where ``g = exp(-age / tau)``
+        with the age at the window's end.
+    """
+    left = math.exp(-length_s / SINK_S)
+    share = SINK_S / length_s * (1.0 - left)
+    known_w = np.where(np.isnan(before_w), mean_w, before_w) if share <= _FORGOTTEN_SHARE else before_w
+    carried: FloatArray = share * known_w + (1.0 - share) * older_w
+    # Whatever the window began with is nearly gone at its end.
+    after: FloatArray = left * np.where(np.isnan(before_w), mean_w, before_w) + (1.0 - left) * recent_w
+    return carried, after
+
+
+def felt_w(power_w: FloatArray, sink_w: FloatArray) -> FloatArray:
+    """Give the power that a GPU's temperature tells of: part of it now, part of it delayed by the sink."""
+    felt: FloatArray = (1.0 - AIR_SHARE) * power_w + AIR_SHARE * sink_w
+    return felt

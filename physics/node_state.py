@@ -1,0 +1,79 @@
+"""What the engine is told of the node besides incidents: what each GPU draws and what each supply shows.
+
+The caller fills it from the last seconds of samples. None stands for what it does not know.
+"""
+
+from dataclasses import dataclass
+
+from physics.source_band import SourceBand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuState:
+    """One GPU that answers; a lost one is left out.
+
+    Parameters
+    ----------
+    supported_mhz
+        The clocks that can be set, ascending; nothing where none can.
+    clock_mhz
+        The clock at which it drew `power_high_w`.
+    power_high_w, power_low_w
+        Its power in the high and the low phase of the load, over the window of the supply's currents.
+    limit_min_w, limit_default_w
+        The power limits that can be set, up to the vendor's default.
+    fan_min_ratio, fan_ratio
+        The lowest speed that its fan can be set to, and its speed now.
+    """
+
+    entity_id: str
+    max_clock_mhz: float
+    supported_mhz: tuple[float, ...]
+    clock_mhz: float | None = None
+    power_high_w: float | None = None
+    power_low_w: float | None = None
+    temp_c: float | None = None
+    limit_min_w: float | None = None
+    limit_default_w: float | None = None
+    fan_min_ratio: float | None = None
+    fan_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyState:
+    """One supply path now, as far as it can be identified; `physics.two_level` fills it from the last seconds.
+
+    Parameters
+    ----------
+    minimum_v
+        The lowest voltage of the last seconds, since the last change of a clock.
+    current_high_a, current_low_a
+        Its current in the high and the low phase of the load, over the window of the GPUs' powers.
+    band
+        How far open-circuit voltage and source resistance may be off; None where nobody can tell.
+    """
+
+    entity_id: str
+    minimum_v: float | None = None
+    open_circuit_v: float | None = None
+    source_resistance_ohm: float | None = None
+    current_high_a: float | None = None
+    current_low_a: float | None = None
+    band: SourceBand | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """All GPUs and supplies of one node at one moment. `job_started_ns` is when a job last began to use its GPUs."""
+
+    gpus: tuple[GpuState, ...]
+    supplies: tuple[SupplyState, ...] = ()
+    job_started_ns: int | None = None
+
+    def gpu(self, entity_id: str) -> GpuState | None:
+        """Give one GPU, None where it does not answer."""
+        return next((gpu for gpu in self.gpus if gpu.entity_id == entity_id), None)
+
+    def supply(self, entity_id: str) -> SupplyState | None:
+        """Give one supply, None where nothing is known of it."""
+        return next((supply for supply in self.supplies if supply.entity_id == entity_id), None)

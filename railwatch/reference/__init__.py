@@ -1,0 +1,1 @@
+"""Generated reference pages, the sample configuration and the Grafana dashboards."""

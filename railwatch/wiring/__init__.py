@@ -1,0 +1,1 @@
+"""Parts of a node, built from the configuration: driver, samplers, guard, responder, stores."""

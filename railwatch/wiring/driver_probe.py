@@ -1,0 +1,91 @@
+"""Asks a GPU driver that hangs, or is not there yet, from a process of its own, until it reads."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from telemetry.clock import Clock
+
+# Own choice: a healthy driver that is open elsewhere answers within a second; a probe that hangs is killed.
+PROBE_LIMIT_S = 10.0
+
+# Opens the driver and reads once what this process reads, since a driver that opens may still hang in a read. It ends
+# itself in time: whoever started it may have ended before.
+_PROGRAM = """
+import math, signal, sys
+signal.alarm(math.ceil(float(sys.argv[1])))
+import numpy
+from agent.collectors.gpu.fast import GpuFast
+from agent.collectors.gpu.links import GpuLinks
+from agent.collectors.gpu.pipes import GpuPipes
+from agent.collectors.gpu.slow import GpuSlow
+from agent.driver.nvml import NvmlDriver
+driver = NvmlDriver()
+for collector in (GpuFast(driver), GpuSlow(driver), GpuLinks(driver.links), GpuPipes(driver.pipes)):
+    collector.read(numpy.empty(collector.spec.shape))
+driver.samples.read()
+print(len(driver.gpus()), flush=True)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pauses:
+    """How long to wait before each question: `first_s`, then `next_s`, doubled up to `longest_s`."""
+
+    first_s: float
+    next_s: float
+    longest_s: float
+
+    def __iter__(self) -> Iterator[float]:
+        """Give the pauses, without end."""
+        yield self.first_s
+        pause_s = self.next_s
+        while True:
+            yield pause_s
+            pause_s = min(self.longest_s, 2.0 * pause_s)
+
+
+# Own choice: a driver that hangs is asked evenly, since every second without it is one without readings.
+HANGS = Pauses(first_s=2.0, next_s=15.0, longest_s=15.0)
+# Own choice: a module that is loaded late at boot comes within the first minute, one that is being installed some time.
+ABSENT = Pauses(first_s=5.0, next_s=5.0, longest_s=300.0)
+
+
+def ask_until_it_reads(answered: threading.Event, clock: Clock, pauses: Pauses) -> bool:
+    """Ask until GPUs are read; True then, False where the flag was set by somebody else before."""
+    asked: subprocess.Popen[bytes] | None = None
+    began_s = clock.monotonic_s()
+    for pause_s in pauses:
+        if answered.wait(max(0.0, began_s + pause_s - clock.monotonic_s())):
+            return False
+        began_s = clock.monotonic_s()
+        if asked is not None and asked.poll() is None:
+            continue  # stuck in the kernel, where it cannot be killed: another would only join it
+        asked = start_probe()
+        if reads_gpus(asked):
+            return True
+    return False
+
+
+def start_probe() -> subprocess.Popen[bytes]:
+    """Start one question."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, str(PROBE_LIMIT_S)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def reads_gpus(asked: subprocess.Popen[bytes]) -> bool:
+    """Wait for the answer and say whether GPUs were read; a question without an answer is killed and not waited for."""
+    try:
+        said, _ = asked.communicate(timeout=PROBE_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        asked.kill()
+        if asked.stdout is not None:
+            asked.stdout.close()
+        return False
+    return asked.returncode == 0 and said.strip() not in (b"", b"0")

@@ -1,0 +1,306 @@
+"""A GPU driver that stops answering, or is not there: left alone, asked from outside, taken up when it answers.
+
+NVML can hang for ever, in a read and while it is opened (github.com/NVIDIA/NVSentinel issue 1576). The process whose
+calls hang ends, leaving a mark in the run folder; the next one starts on its other sources, with the GPUs of before as
+absent, and asks the driver from a process of its own until that reads again. On a real node a driver that is not
+there, as before its module is loaded, is looked for in the same way.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from agent.collectors.port import Collector, EventSource
+from agent.driver.port import GpuIdentity
+from agent.ring.ring import Ring
+from agent.sampler.worker import WorkerState, WorkerStatus
+from railwatch.session import DriverKind, Session
+from railwatch.wiring.driver_probe import ABSENT, HANGS, ask_until_it_reads
+from railwatch.wiring.driver_status import Away, DriverNews
+from railwatch.wiring.gpu_driver import OpenDriver, open_driver
+from telemetry.clock import Clock
+from telemetry.errors import EnvironmentLacksError, TransientError
+from telemetry.frames import FloatArray, TableSpec
+from telemetry.signals import RateClass, Source, signal
+
+logger = logging.getLogger(__name__)
+
+# The driver cannot be read, and it can: a process that ends with one of these is started again, without it and with it.
+DRIVER_HUNG, DRIVER_BACK = 7, 8
+# Own choice: without persistence mode the first caller initialises every GPU, seconds each.
+OPEN_LIMIT_S = 20.0
+# A driver that hangs counts as dead after so many deadlines of a read; by then three threads are stuck in it.
+DEADLINES = 10
+# Own choice: at least so long, so that the guard of this process has told that nothing is read (after five seconds).
+LEAST_S = 10.0
+_MARK, _GPUS, _RATES = "{process}-driver-away.json", "driver-gpus.json", "table-rates.json"
+_DRIVER_SOURCES = frozenset({Source.NVML, Source.NVLINK, Source.GPM, Source.NVML_PROCESSES})
+
+
+class AbsentReader:
+    """The GPUs of before, of which nothing can be read; it keeps the tables, and so the ring with what was read."""
+
+    def __init__(self, gpus: Sequence[GpuIdentity], why: str) -> None:
+        self._gpus = tuple(gpus)
+        self._why = why
+
+    def gpus(self) -> tuple[GpuIdentity, ...]:
+        """Give the GPUs that the driver had when it last answered."""
+        return self._gpus
+
+    def read_fast(self, values: FloatArray) -> None:
+        """Raise TransientError: there is nothing to read."""
+        del values
+        raise TransientError(self._why)
+
+    def read_slow(self, values: FloatArray) -> None:
+        """Raise TransientError: there is nothing to read."""
+        del values
+        raise TransientError(self._why)
+
+    def read_rare(self, values: FloatArray) -> None:
+        """Raise TransientError: there is nothing to read."""
+        del values
+        raise TransientError(self._why)
+
+
+class AbsentCollector:
+    """Stands for a table of the ring whose source needs the driver, until that answers again."""
+
+    def __init__(self, spec: TableSpec, rate: RateClass, why: str) -> None:
+        self.name = spec.name
+        self.spec = spec
+        self.rate = rate
+        self._why = why
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def read(self, values: FloatArray) -> None:
+        """Raise TransientError: there is nothing to read."""
+        del values
+        raise TransientError(self._why)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class DriverWatch:
+    """The driver of one process, opened under a time limit.
+
+    Attributes
+    ----------
+    away
+        Why nothing is asked of the driver, where it hangs.
+    absent
+        Why there is nothing to read, where a real node has no driver or the driver no GPU.
+
+    Parameters
+    ----------
+    process
+        Whose driver it is; each process finds out for itself.
+    ask_once
+        What is asked of a driver that has just been opened, under the same limit.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        clock: Clock,
+        *,
+        open_limit_s: float = OPEN_LIMIT_S,
+        process: str = "sampler",
+        ask_once: Callable[[OpenDriver], object] | None = None,
+    ) -> None:
+        self._session = session
+        self._clock = clock
+        self._open_limit_s = open_limit_s
+        self._ask_once = ask_once or _ask_what_is_asked_once
+        self._mark = session.run_dir / _MARK.format(process=process)
+        self._hung_since_s: dict[str, float] = {}
+        self._limit_s = max(LEAST_S, DEADLINES * session.config.sampling.deadline)
+        self.away: Away | None = None
+        self.absent: Away | None = None
+        self.news: Away | None = None
+
+    def open(self) -> OpenDriver:
+        """Open the driver, or give one without values where it does not answer, now or since the process before."""
+        if self._session.driver not in (DriverKind.NVML, DriverKind.HUNG):
+            return open_driver(self._session, self._clock)
+        known = self._known()
+        if known is None or known.back_ns is not None:
+            opened = open_in_time(self._session, self._clock, self._open_limit_s, self._ask_once)
+            if opened is not None:
+                self._keep_gpus(opened)
+                self.news = known
+                self._mark.unlink(missing_ok=True)
+                return opened
+            logger.error("the GPU driver does not open within %g s; sampling goes on without it", self._open_limit_s)
+            known = Away(
+                since_ns=self._clock.utc_ns(), why=f"the GPU driver does not open within {self._open_limit_s:g} s"
+            )
+            _write(self._mark, asdict(known))
+        self.away = self.news = known
+        gpus = self._known_gpus()
+        reader = AbsentReader(gpus, known.why) if gpus else None
+        return OpenDriver(reader=reader, events=None, why=known.why)
+
+    def _known(self) -> Away | None:
+        """Give what the process before left word of, or the start of the run where its probe hung."""
+        known = _read_mark(self._mark)
+        begun_hung = self._session.driver is DriverKind.HUNG and not (self._session.run_dir / _GPUS).exists()
+        if known is None and begun_hung:
+            known = Away(since_ns=self._session.started_ns, why=self._session.source)
+            _write(self._mark, asdict(known))
+        return known
+
+    def keep_tables(self, collectors: Sequence[Collector]) -> list[Collector]:
+        """Give the collectors in the order of the ring's tables, with a stand-in for each that needs the driver.
+
+        With the same tables the next writer takes the ring over, and what was read before stays in it.
+        """
+        kept = list(collectors) if self.away is None else self._with_stand_ins(collectors, self.away.why)
+        _write(self._session.run_dir / _RATES, {one.name: one.rate for one in kept})
+        return kept
+
+    def _with_stand_ins(self, collectors: Sequence[Collector], why: str) -> list[Collector]:
+        try:
+            known = json.loads((self._session.run_dir / _RATES).read_text(encoding="utf-8"))
+            ring = Ring.attach(self._session.ring_path)
+        except (EnvironmentLacksError, OSError, ValueError):
+            return list(collectors)
+        before = {table.spec.name: table.spec for table in ring.tables.values()}
+        ring.close()
+        found = {collector.name: collector for collector in collectors}
+        absent = {
+            name: AbsentCollector(spec, RateClass(known[name]), why)
+            for name, spec in before.items()
+            if name not in found and name in known
+        }
+        old = [found.get(name) or absent[name] for name in before if name in found or name in absent]
+        return [*old, *(collector for name, collector in found.items() if name not in before)]
+
+    def event_sources(self) -> tuple[EventSource, ...]:
+        """Give what tells that the driver went away or is back; nothing where it was there all along."""
+        if self.news is None:
+            return ()
+        return (DriverNews(self.news, node=self._session.node.key, clock=self._clock),)
+
+    def supported_mhz(self, driver: OpenDriver) -> dict[str, tuple[float, ...]]:
+        """Give the clocks that can be set, those of before where the driver does not answer."""
+        if self.away is None:
+            return driver.supported_mhz()
+        try:
+            known = json.loads(self._session.clocks_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return {uuid: tuple(clocks) for uuid, clocks in known.items()}
+
+    def ranges(self, driver: OpenDriver) -> dict[str, dict[str, tuple[float, float]]]:
+        """Give what else can be set, as before where the driver does not answer."""
+        return driver.ranges() if self.away is None else ranges_said(self._session)
+
+    def see(self, collectors: Sequence[Collector], statuses: Sequence[WorkerStatus]) -> str:
+        """Look at the collectors of the driver; gives why it counts as dead, an empty text where it does not."""
+        names = {collector.name for collector in collectors if _asks_driver(collector)}
+        now_s = self._clock.monotonic_s()
+        hung = {status.name for status in statuses if status.name in names and status.state is WorkerState.HUNG}
+        self._hung_since_s = {name: self._hung_since_s.get(name, now_s) for name in hung}
+        for name, since_s in self._hung_since_s.items():
+            if now_s - since_s >= self._limit_s:
+                return f"the GPU driver does not answer: {name} hangs for {now_s - since_s:.0f} s"
+        return ""
+
+    def give_up(self, why: str) -> None:
+        """Leave word for the next process that the driver is not to be waited for."""
+        _write(self._mark, asdict(Away(since_ns=self._clock.utc_ns(), why=why)))
+
+    def ask(self, answered: threading.Event) -> None:
+        """Ask the driver from outside until it reads, then set the flag; for a thread of its own."""
+        known = self.away or self.absent
+        if known is not None and ask_until_it_reads(answered, self._clock, ABSENT if known.absent else HANGS):
+            _write(self._mark, asdict(replace(known, back_ns=self._clock.utc_ns())))
+            answered.set()
+
+    def _keep_gpus(self, opened: OpenDriver) -> None:
+        if opened.gpus:
+            _write(self._session.run_dir / _GPUS, [asdict(gpu) for gpu in opened.gpus])
+        elif not self._session.simulated:
+            why = opened.why or "the driver finds no GPU"
+            self.absent = Away(since_ns=self._clock.utc_ns(), why=why, absent=True)
+            logger.warning("no GPU is read: %s; it is looked for again now and then", why)
+
+    def _known_gpus(self) -> tuple[GpuIdentity, ...]:
+        try:
+            found = json.loads((self._session.run_dir / _GPUS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return ()
+        return tuple(GpuIdentity(**fields) for fields in found)
+
+
+def open_in_time(
+    session: Session, clock: Clock, limit_s: float, ask_once: Callable[[OpenDriver], object] | None = None
+) -> OpenDriver | None:
+    """Open the driver and have it tell what it is asked once; None where that takes longer than the limit."""
+    opened: list[OpenDriver | BaseException] = []
+
+    def opening() -> None:
+        try:
+            driver = open_driver(session, clock)
+            (ask_once or _ask_what_is_asked_once)(driver)
+            opened.append(driver)
+        except BaseException as err:  # noqa: BLE001 -- raised again in the thread that waits
+            opened.append(err)
+
+    thread = threading.Thread(target=opening, name="open-driver", daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if not opened:
+        return None
+    if isinstance(opened[0], BaseException):
+        raise opened[0]
+    return opened[0]
+
+
+def ranges_said(session: Session) -> dict[str, dict[str, tuple[float, float]]]:
+    """Give what the guard of a run wrote down of what else can be set; nothing before it has begun."""
+    try:
+        known = json.loads(session.ranges_path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {kind: {uuid: (low, high) for uuid, (low, high) in by_gpu.items()} for kind, by_gpu in known.items()}
+
+
+def _ask_what_is_asked_once(driver: OpenDriver) -> None:
+    """Have the driver tell here, under the time limit, what it is asked at a start and what it then remembers."""
+    if driver.nvml is not None:
+        for _ in (driver.links, driver.pipes, driver.nvml.samples, driver.supported_mhz(), driver.ranges()):
+            pass
+
+
+def _asks_driver(collector: Collector) -> bool:
+    spec = collector.spec
+    return any(signal(spec.kind, name).source in _DRIVER_SOURCES for name in spec.signals)
+
+
+def _read_mark(path: Path) -> Away | None:
+    try:
+        return Away(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as err:
+        logger.warning("%s cannot be read: %s", path, err)
+        return None
+
+
+def _write(path: Path, known: object) -> None:
+    """Keep what the next process of this run is to know; without it that one may wait for the driver, or lose rows."""
+    fresh = path.with_suffix(".new")
+    try:
+        fresh.write_text(json.dumps(known), encoding="utf-8")
+        fresh.replace(path)
+    except OSError as err:
+        logger.warning("%s cannot be written: %s; a start without the driver misses it", path, err.strerror)

@@ -1,0 +1,186 @@
+"""The guard of a sampling process: made out of the configuration, run in a thread of its own, watched."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Event as Flag
+from threading import Thread
+
+from agent.actuation.client import ActuatorClient
+from agent.actuation.prompt import PromptLine
+from agent.guard.guard import Guard
+from agent.guard.learnt_file import LearntFile
+from agent.guard.node_window import Ranges
+from agent.guard.pipeline import Pipeline
+from agent.guard.reflex import Reflex
+from agent.guard.step_log import StepLog
+from agent.guard.waking import Waking
+from agent.ring.header import rows_for
+from agent.ring.ring import Ring
+from agent.sampler.accounts import Accounts
+from agent.sampler.settings import SamplerSettings
+from config.guard_pipeline import pipeline_settings
+from config.sources import SourceUse
+from railwatch.session import Session
+from telemetry.clock import Clock
+from telemetry.records import Event
+
+logger = logging.getLogger(__name__)
+
+# A guard that took no step for this long hangs; a step takes milliseconds, an order to the actuator at most a second.
+GUARD_SILENT_S = 10.0
+# Steps that the log has room for at each tick of the fast class: while a rail is low, every row of the two tables of
+# rails wakes the guard. Otherwise it takes ten steps a second, and the log reaches back further than the ring.
+STEPS_PER_TICK = 2
+
+
+class Guarding:
+    """The guard over the tables of a ring, and what it needs.
+
+    Attributes
+    ----------
+    guard
+        It may be told of events from any thread.
+    waking
+        To be told of every new row.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        ring: Ring,
+        settings: SamplerSettings,
+        *,
+        supported_mhz: Mapping[str, tuple[float, ...]],
+        ranges: Ranges,
+        clock: Clock,
+        on_suspicion: Callable[[], None],
+    ) -> None:
+        session.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
+        session.ranges_path.write_text(json.dumps(ranges), encoding="utf-8")
+        # A simulated node starts anew with each run, and its incidents with it.
+        kept_in = session.run_dir if session.simulated else session.config.data_dir
+        self._kept = kept_in / "guard.json"
+        self._actuator = ActuatorClient(session.actuator_socket)
+        self._journal = session.journal_writer("guard")
+        self._pulse = Pulse(clock)
+        sag = session.config.detectors.rail_sag
+        self._line = PromptLine(session.actuator_socket)
+        specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
+        pipeline = _pipeline(session, ring, supported_mhz, ranges)
+        reflex = Reflex(specs, self._line, clock, limits=sag)
+        self.guard = Guard(
+            {name: table for name, table in ring.tables.items() if not table.spec.is_late},
+            pipeline,
+            self._actuator,
+            self._journal,
+            self._pulse,
+            snapshot_path=self._kept,
+            actions_path=session.journal_path("actuator"),
+            responses_path=session.journal_path("responder"),
+            events_path=session.slow_events_path,
+            person_path=session.person_path,
+            baselines_path=session.baselines_path,
+            learnt=LearntFile(kept_in / "learnt", clock),
+            spill_dir=session.run_dir,
+            steps=_step_log(session, ring, settings),
+            reflex=reflex,
+            on_suspicion=on_suspicion,
+        )
+        _note_jobs(session, pipeline)
+        self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=sag.minimum_v, on_low=reflex.look)
+        self._reflex = reflex
+        self._thread: Thread | None = None
+
+    def tell_accounts(self, accounts: Accounts) -> None:
+        """Let what the reflex does be counted with what the process tells of itself."""
+        accounts.reflexes = lambda: self._reflex.fired
+        accounts.reflexes_unconfirmed = lambda: self._reflex.unconfirmed
+
+    def start(self, stop: Flag) -> None:
+        """Guard in a thread until told to stop."""
+        self._thread = Thread(target=run_guard, args=(self.guard, stop, self._kept), name="guard", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it takes no steps any more."""
+        ended = self._thread is not None and not self._thread.is_alive()
+        return ended or self._pulse.age_s > GUARD_SILENT_S
+
+    def join(self) -> None:
+        """Wait a little for the last step, after the stop was asked for."""
+        if self._thread is not None:
+            self._thread.join(2.0)
+
+    def close(self) -> None:
+        """Let the actuator and the journal go."""
+        self._actuator.close()
+        self._line.close()
+        self._journal.close()
+
+
+class Pulse:
+    """The clock as the guard sees it: each step begins with the time of day, so it knows when the last one began."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asked_s = clock.monotonic_s()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the guard last asked for the time of day."""
+        return self._clock.monotonic_s() - self._asked_s
+
+    def monotonic_s(self) -> float:
+        """Seconds since an arbitrary start."""
+        return self._clock.monotonic_s()
+
+    def utc_ns(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC."""
+        self._asked_s = self._clock.monotonic_s()
+        return self._clock.utc_ns()
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        """Return at that monotonic time."""
+        self._clock.sleep_until(monotonic_s)
+
+
+def run_guard(guard: Guard, stop: Flag, kept: Path) -> None:
+    """Guard until told to stop; a snapshot that it cannot go on from is put aside, so that the next start can."""
+    try:
+        guard.run(stop)
+    except Exception:
+        logger.exception("the guard cannot go on from %s; it is put aside", kept)
+        if kept.exists():
+            kept.replace(kept.with_suffix(".bad"))
+
+
+def _note_jobs(session: Session, pipeline: Pipeline) -> None:
+    """Tell what this run has heard of jobs so far: the guard follows the journal from where it ends now."""
+    told: tuple[tuple[str, str], ...] | None = None
+    try:
+        for record in session.journal_reader("slow", session.journal_starts().get("slow")).read():
+            told = record.job_gpus if isinstance(record, Event) and record.job_gpus is not None else told
+    except OSError as err:
+        logger.warning("what was told of jobs cannot be read: %s", err)
+    if told is not None:
+        pipeline.note_jobs(told)
+
+
+def _step_log(session: Session, ring: Ring, settings: SamplerSettings) -> StepLog | None:
+    if session.config.recorder.use is SourceUse.OFF:
+        return None
+    names = [name for name, table in ring.tables.items() if not table.spec.is_late]
+    rows = rows_for(session.config.sampling.ring, STEPS_PER_TICK * settings.fast.rate_hz)
+    return StepLog(session.steps_ring_path, names, node=session.node, simulated=session.simulated, rows=rows)
+
+
+def _pipeline(session: Session, ring: Ring, supported_mhz: Mapping[str, tuple[float, ...]], ranges: Ranges) -> Pipeline:
+    specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
+    settings = pipeline_settings(session.config, simulated=session.simulated)
+    pipeline = Pipeline(specs, ring.topology, settings, supported_mhz=supported_mhz, ranges=ranges)
+    for name in pipeline.idle_detectors:
+        logger.info("detector %s has nothing to judge: no source gives its signals", name)
+    return pipeline

@@ -1,0 +1,257 @@
+"""The node as the page reads it: samples out of the ring, records out of the record file, states out of the run."""
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from agent.ring.ring import RingTable
+from agent.ring.rings import Rings
+from analytics.calibration.achieved import PageRate
+from dashboards.page.source import (
+    ActionMode,
+    CollectorState,
+    CollectorStatus,
+    NodeStatus,
+    Records,
+    SamplerStatus,
+)
+from railwatch import __version__
+from railwatch.session import Session
+from railwatch.wiring.sample_store import Keeper
+from railwatch.wiring.samplers import AUTO_FIXED_HZ, read_statuses
+from rules.policy.model import ActionClass
+from telemetry.clock import NS_PER_S, Clock
+from telemetry.entities import EntityKind, Topology
+from telemetry.errors import EnvironmentLacksError, TransientError
+from telemetry.frames import Frame
+from telemetry.records import (
+    IN_FORCE,
+    Action,
+    Decision,
+    Event,
+    Health,
+    Incident,
+    IncidentState,
+    Outcome,
+    Record,
+    Severity,
+    Verdict,
+)
+from telemetry.store.records import RecordFile
+
+# How many records of a kind the page gets; those that are open or in force come on top, however old.
+RECENT = 50
+# Where the sampling process tells of itself.
+AGENT_TABLE = "agent"
+# The kinds without which nothing can be said of the node.
+WATCHED = (EntityKind.GPU, EntityKind.SUPPLY)
+# A source that gave no row for this long is stale, or for this many periods where those are longer.
+STALE_S = 3.0
+STALE_PERIODS = 3.0
+# A watcher is mostly some tenths of a second behind.
+FIRST_LOOK_ROWS = 8
+
+
+class NodePage:
+    """A `PageSource` over one run.
+
+    Attributes
+    ----------
+    trouble
+        Which file of records cannot be written, and why; an empty text where all can be.
+    pages
+        How often people were paged, None before anybody counted.
+    """
+
+    def __init__(self, session: Session, records: RecordFile, keeper: Keeper, clock: Clock) -> None:
+        self._session = session
+        self._config = session.config
+        self._records_file = records
+        self._keeper = keeper
+        self._clock = clock
+        self._started_s = clock.monotonic_s()
+        self._lock = threading.Lock()
+        self._rings: Rings | None = None
+        self._version = 0
+        self._recent: Records | None = None
+        self._waiting: tuple[Record, ...] = ()
+        self.trouble = ""
+        self.pages: PageRate | None = None
+
+    def note_records(self, waiting: Sequence[Record] = ()) -> None:
+        """Learn that records were added, and which of them the record file has not taken yet."""
+        with self._lock:
+            self._version += 1
+            self._waiting = tuple(waiting)
+
+    def status(self) -> NodeStatus:
+        """Give how the node does now."""
+        records = self.records()
+        last_ns = self._last_sample_ns()
+        collectors = self._collectors()
+        health, reason = self._health(records, last_ns, collectors)
+        modes = self._config.actions
+        return NodeStatus(
+            node=self._session.node.name,
+            version=__version__,
+            simulated=self._session.simulated,
+            source=self._session.source,
+            uptime_s=self._clock.monotonic_s() - self._started_s,
+            health=health,
+            health_reason=reason,
+            modes=tuple(
+                ActionMode(action=action.value, mode=modes.of(action).resolve(simulated=self._session.simulated))
+                for action in ActionClass
+            ),
+            store=self._keeper.status(),
+            sampler=SamplerStatus(rate_hz=self._fast_hz(), last_sample_ns=last_ns),
+            collectors=collectors,
+            pages=self.pages,
+        )
+
+    def topology(self) -> Topology:
+        """Give what has signals and who feeds whom."""
+        return self._attached().topology
+
+    def history(self, seconds: float) -> tuple[Frame, ...]:
+        """Give the last so many seconds out of the ring."""
+        since_ns = self._clock.utc_ns() - int(seconds * NS_PER_S)
+        return self.updates(dict.fromkeys(self._attached().tables, since_ns))
+
+    def updates(self, since_ns: Mapping[str, int]) -> tuple[Frame, ...]:
+        """Give the rows of each named table that are later than its time."""
+        frames = []
+        tables = self._attached().tables
+        for name, after_ns in since_ns.items():
+            table = tables.get(name)
+            if table is None:
+                continue
+            frame = table.read(self._row_before(table, after_ns)).frame
+            first = int(np.searchsorted(frame.time_ns, after_ns, side="right"))
+            if first < len(frame):
+                frames.append(frame.rows(first, len(frame)))
+        return tuple(frames)
+
+    def _row_before(self, table: RingTable, after_ns: int) -> int:
+        """Give a row number at or before that time, so that a watcher who asks often copies little."""
+        oldest, newest = max(0, table.count - table.rows), table.count
+        step = FIRST_LOOK_ROWS
+        while newest - step > oldest:
+            looked = table.read(newest - step, 1).frame
+            if not len(looked) or int(looked.time_ns[0]) <= after_ns:
+                return newest - step
+            step *= 4
+        return oldest
+
+    def records(self) -> Records:
+        """Give the recent records; read anew only when some were added."""
+        with self._lock:
+            version = self._version
+            if self._recent is not None and self._recent.version == version:
+                return self._recent
+        found = {kind: self._find(kind) for kind in ("incident", "decision", "action", "outcome", "event")}
+        recent = Records(
+            version=version,
+            incidents=tuple(item for item in found["incident"] if isinstance(item, Incident)),
+            decisions=tuple(item for item in found["decision"] if isinstance(item, Decision)),
+            actions=tuple(item for item in found["action"] if isinstance(item, Action)),
+            outcomes=tuple(item for item in found["outcome"] if isinstance(item, Outcome)),
+            events=tuple(item for item in found["event"] if isinstance(item, Event)),
+        )
+        with self._lock:
+            self._recent = recent
+        return recent
+
+    def _find(self, kind: str) -> tuple[Record, ...]:
+        # A simulated node starts anew with each run; what an earlier plant went through is not its past.
+        since_ns = self._session.started_ns if self._session.simulated else 0
+        recent = {record.id: record for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT)}
+        field = "state"
+        live: tuple[str, ...] = ()
+        if kind == "incident":
+            live = (IncidentState.OPEN.value, IncidentState.MITIGATED.value)
+        elif kind == "action":
+            live = tuple(state.value for state in IN_FORCE)
+        elif kind == "decision":
+            field, live = "verdict", (Verdict.PENDING.value,)
+        for state in live:
+            for record in self._records_file.find(kind, since_ns=since_ns, limit=RECENT, where={field: state}):
+                recent.setdefault(record.id, record)
+        for record in self._waiting:
+            if type(record).__name__.lower() == kind and record.time_ns >= since_ns:
+                recent[record.id] = record
+        shown = sorted(recent.values(), key=lambda record: record.time_ns, reverse=True)
+        return (*shown[:RECENT], *(record for record in shown[RECENT:] if getattr(record, field, None) in live))
+
+    def _attached(self) -> Rings:
+        with self._lock:
+            if self._rings is None or not self._rings.current:
+                try:
+                    self._rings = Rings.attach(self._session.ring_path, self._session.other_ring_paths)
+                except EnvironmentLacksError as err:
+                    raise TransientError(str(err)) from err
+            return self._rings
+
+    def _fast_hz(self) -> float:
+        """Give the rate of the fast group: as configured, or as the newest of the sampler's rows about itself say."""
+        configured_hz = self._config.sampling.fast_hz
+        if configured_hz is not None:
+            return configured_hz
+        try:
+            table = self._attached().tables.get(AGENT_TABLE)
+        except TransientError:
+            table = None
+        frame = None if table is None else table.read(max(0, table.count - 1)).frame
+        period_s = float(frame.signal("poll_period_s")[-1, 0]) if frame is not None and len(frame) else float("nan")
+        return 1.0 / period_s if period_s > 0 else AUTO_FIXED_HZ
+
+    def _last_sample_ns(self) -> int | None:
+        """Give when the source that is furthest behind last had a row; slow sources and the host's do not count."""
+        try:
+            ring = self._attached().main
+        except TransientError:
+            return None
+        tables = [table for table in ring.tables.values() if table.spec.kind in WATCHED and not table.spec.is_late]
+        newest = []
+        for table in tables:
+            frame = table.read(max(0, table.count - 1)).frame
+            if len(frame):
+                newest.append(int(frame.time_ns[-1]))
+        return min(newest) if newest and len(newest) == len(tables) else None
+
+    def _collectors(self) -> tuple[CollectorStatus, ...]:
+        rows, workers = read_statuses(self._session.run_dir)
+        found = []
+        for row in rows:
+            worker = workers.get(row["name"])
+            state, detail = CollectorState(row["state"]), row["detail"]
+            if worker is not None and worker["state"] in ("failing", "hung"):
+                state, detail = CollectorState.FAILED, worker["detail"]
+            elif worker is not None and worker.get("pace"):
+                detail = f"{detail}; {worker['pace']}" if detail else worker["pace"]
+            found.append(CollectorStatus(name=row["name"], state=state, detail=detail, how_to_get=row["how_to_get"]))
+        return tuple(found)
+
+    def _health(
+        self, records: Records, last_ns: int | None, collectors: tuple[CollectorStatus, ...]
+    ) -> tuple[Health, str]:
+        slowest_s = 1.0 / self._config.sampling.slow_hz
+        if self._config.sampling.fast_hz is not None:
+            slowest_s = max(slowest_s, 1.0 / self._config.sampling.fast_hz)
+        stale_ns = max(STALE_S, STALE_PERIODS * slowest_s) * NS_PER_S
+        if last_ns is None or self._clock.utc_ns() - last_ns > stale_ns:
+            return Health.UNKNOWN, "no new samples"
+        unwritten = f"records cannot be written: {self.trouble}" if self.trouble else ""
+        live = [item for item in records.incidents if item.state is not IncidentState.CLOSED]
+        if live:
+            worst = max(live, key=lambda item: (item.state is IncidentState.OPEN, item.severity.rank))
+            bad = worst.severity is Severity.CRITICAL and worst.state is IncidentState.OPEN
+            reason = "; ".join(filter(None, (worst.summary, unwritten)))
+            return (Health.UNHEALTHY if bad else Health.DEGRADED), reason
+        failed = [item.name for item in collectors if item.state is CollectorState.FAILED]
+        if failed:
+            return Health.UNKNOWN, f"no answer from {', '.join(failed)}"
+        if unwritten:
+            return Health.DEGRADED, unwritten
+        return Health.HEALTHY, "no incident is open"

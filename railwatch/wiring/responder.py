@@ -1,0 +1,181 @@
+"""What the responder acts on, made out of the configuration."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent.responding.checkpoint import Checkpoint
+from agent.responding.heartbeat import checkpoint_step
+from agent.responding.hook import Hook
+from agent.responding.journal import WorkJournal
+from agent.responding.kubernetes import KubernetesDrain
+from agent.responding.kubernetes_api import KubernetesApi
+from agent.responding.notification.notifier import NobodyToTell
+from agent.responding.pace import Pace
+from agent.responding.port import Message, Switch
+from agent.responding.responder import Lane
+from agent.responding.sending import MANNERS, Sending
+from agent.responding.slurm import SlurmCommands, SlurmDrain, SlurmRequeue
+from agent.responding.switching import Switching
+from agent.responding.tally import Tally
+from agent.responding.work import OWNER, token_of
+from config.actuators import Scheduler
+from railwatch.session import Session
+from railwatch.wiring.notifications import notifier_for
+from railwatch.wiring.power_cycle import power_cycle_for
+from rules.policy.model import ActionClass
+from telemetry.clock import Clock
+from telemetry.records import Incident
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a factory may use.
+
+    `wait` waits for so many seconds and says whether railwatch is to end. `kept` closes what was opened; whoever is
+    to be told of every news of an incident is put into `followers`. `folder` is for what has to survive a restart.
+    """
+
+    session: Session
+    clock: Clock
+    wait: Callable[[float], bool]
+    kept: ExitStack
+    folder: Path
+    followers: list[Callable[[Incident], None]] = field(default_factory=list)
+    # One for all that writes to schedulers: a node is one client of theirs, however many ways it has.
+    pace: Pace = field(default_factory=Pace)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A switch and what it is to be moved on: this node, as its scheduler calls it."""
+
+    switch: Switch
+    target: str
+
+
+def _slurm_commands(setup: Setup) -> tuple[SlurmCommands, str]:
+    settings = setup.session.config.actuators.slurm.settings(setup.session.node.key)
+    return SlurmCommands(settings, setup.clock), settings.node
+
+
+def _slurm(setup: Setup) -> Placed:
+    commands, node = _slurm_commands(setup)
+    return Placed(switch=SlurmDrain(commands), target=node)
+
+
+def _kubernetes(setup: Setup) -> Placed:
+    section = setup.session.config.actuators.kubernetes
+    api = KubernetesApi(section.settings())
+    switch = KubernetesDrain(api, clock=setup.clock, eviction=section.eviction(), pace=setup.pace)
+    return Placed(switch=switch, target=section.node_of(setup.session.node.key))
+
+
+def _requeue(setup: Setup) -> Message | None:
+    if Scheduler.SLURM not in setup.session.config.actuators.drain:
+        return None
+    commands, node = _slurm_commands(setup)
+    return SlurmRequeue(commands, node=node)
+
+
+def _hook(setup: Setup) -> Message | None:
+    hooks = setup.session.config.actuators.hooks
+    return Hook({name: hook.program() for name, hook in hooks.items()}, setup.clock) if hooks else None
+
+
+def _checkpoint(setup: Setup) -> Message | None:
+    session = setup.session
+    jobs = {name: job.settings() for name, job in session.config.actuators.checkpoints.items()}
+    step_of = partial(checkpoint_step, session.readings_ring_path)
+    return Checkpoint(jobs, setup.clock, wait=setup.wait, step_of=step_of) if jobs else None
+
+
+def _notify(setup: Setup) -> Message | None:
+    notifier = notifier_for(setup.session, folder=setup.folder, clock=setup.clock)
+    if notifier is None:
+        return NobodyToTell()
+    notifier.start()
+    setup.kept.callback(notifier.close)
+    setup.followers.append(notifier.follow)
+    return notifier
+
+
+def _power_cycle(setup: Setup) -> Message | None:
+    session = setup.session
+    return power_cycle_for(session.config.actuators, node=session.node.key, folder=setup.folder, clock=setup.clock)
+
+
+# Through what a node is drained, and what else is done outside the GPUs; None where nothing is set up for it.
+SWITCHES: tuple[tuple[Scheduler, Callable[[Setup], Placed]], ...] = (
+    (Scheduler.SLURM, _slurm),
+    (Scheduler.KUBERNETES, _kubernetes),
+)
+MESSAGES: tuple[tuple[ActionClass, Callable[[Setup], Message | None]], ...] = (
+    (ActionClass.CHECKPOINT, _checkpoint),
+    (ActionClass.REQUEUE, _requeue),
+    (ActionClass.HOOK, _hook),
+    (ActionClass.NOTIFY, _notify),
+    (ActionClass.POWER_CYCLE, _power_cycle),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """The lanes of a node, the actuators of each class by name, and the counts of each."""
+
+    lanes: tuple[Lane, ...]
+    routes: dict[ActionClass, tuple[str, ...]]
+    tallies: dict[str, Tally]
+
+    def status(self) -> dict[str, Any]:
+        """Give what each actuator counted, as JSON types."""
+        return {name: asdict(tally) for name, tally in self.tallies.items()}
+
+    def switches(self) -> tuple[Switching, ...]:
+        """Give the lanes that hold something."""
+        return tuple(lane for lane in self.lanes if isinstance(lane, Switching))
+
+    def held(self) -> dict[str, list[str]]:
+        """Give the incidents that hold each switch that is on."""
+        holds = [lane.hold for lane in self.switches()]
+        return {hold.actuator: [claim.incident_id for claim in hold.claims] for hold in holds if hold.claims}
+
+
+def build_outside(setup: Setup, journal: WorkJournal, *, guard_age_s: Callable[[], float]) -> Outside:
+    """Make every actuator that the configuration names."""
+    lanes: list[Lane] = []
+    routes: dict[ActionClass, tuple[str, ...]] = {}
+    tallies: dict[str, Tally] = {}
+    for placed in placed_in(setup):
+        name = placed.switch.name
+        tally = tallies[name] = Tally()
+        lanes.append(
+            Switching(
+                placed.switch,
+                placed.target,
+                journal,
+                setup.clock,
+                token=token_of(OWNER, name, placed.target),
+                guard_age_s=guard_age_s,
+                tally=tally,
+                pace=setup.pace,
+            )
+        )
+        routes[ActionClass.DRAIN] = (*routes.get(ActionClass.DRAIN, ()), name)
+    for of_class, make in MESSAGES:
+        message = make(setup)
+        if message is not None:
+            tally = tallies[message.name] = Tally()
+            pace = setup.pace if of_class is ActionClass.REQUEUE else Pace()
+            lanes.append(Sending(message, MANNERS[of_class], journal, setup.clock, tally=tally, pace=pace))
+            routes[of_class] = (message.name,)
+    return Outside(lanes=tuple(lanes), routes=routes, tallies=tallies)
+
+
+def placed_in(setup: Setup) -> Sequence[Placed]:
+    """Give the switches through which this node is drained."""
+    wanted = setup.session.config.actuators.drain
+    return [make(setup) for scheduler, make in SWITCHES if scheduler in wanted]

@@ -1,0 +1,197 @@
+"""Keeps what the ring and the journals bring: in the embedded store, or through the spool in a server."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from config.destination import destination_of
+from config.models import Config, Store, StoreKind
+from dashboards.page.source import StoreState, StoreStatus
+from telemetry.clock import NS_PER_S, Clock
+from telemetry.errors import TransientError
+from telemetry.frames import Frame, TableSpec
+from telemetry.line_protocol import encode_frame, encode_records, encode_rollups, simulated_tag
+from telemetry.records import Record
+from telemetry.spool.spool import Spool
+from telemetry.store.embedded import EmbeddedRetention, EmbeddedStore
+from telemetry.store.port import Resolution
+from telemetry.uplink.port import Destination
+from telemetry.uplink.sender import Sender, UplinkState, UplinkStatus
+
+# At the end what waits gets this long to reach a server that answers; the rest stays in the spool for the next start.
+DRAIN_S = 5.0
+
+
+class Keeper(Protocol):
+    """Keeps samples and records, and says how that goes."""
+
+    def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
+        """Keep what is given; records that are given twice are kept once."""
+        ...
+
+    def status(self) -> StoreStatus:
+        """Say how it goes."""
+        ...
+
+    def errors(self) -> int:
+        """Give how many writes failed so far."""
+        ...
+
+    def newest_ns(self, spec: TableSpec) -> int | None:
+        """Give the time up to which a table is kept for sure; None where keeping rows twice does no harm.
+
+        Raises
+        ------
+        TransientError
+            The store cannot be read now.
+        """
+        ...
+
+    def close(self) -> None:
+        """Flush and let everything go."""
+        ...
+
+
+def open_keeper(config: Config, *, node: str, simulated: bool, clock: Clock) -> Keeper:
+    """Open the store that the configuration names.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        A folder cannot be written.
+    """
+    store = config.store
+    if store.kind is StoreKind.EMBEDDED:
+        return EmbeddedKeeper(config.data_dir / "store", store, clock)
+    tags = {"node": node, "simulated": simulated_tag(simulated=simulated)}
+    spool = Spool(config.data_dir / "spool", max_bytes=store.spool_max)
+    return ServerKeeper(spool, destination_of(store), store.spool_max, tags, clock)
+
+
+class EmbeddedKeeper:
+    """Samples in files beside the agent. Records are kept by the service in their own file in any case."""
+
+    def __init__(self, directory: Path, store: Store, clock: Clock) -> None:
+        self._store = EmbeddedStore(
+            directory,
+            retention=EmbeddedRetention(
+                raw_ns=int(store.raw_retention * NS_PER_S),
+                rollup_ns=int(store.rollup_retention * NS_PER_S),
+                max_bytes=store.embedded_max,
+            ),
+            clock=clock,
+        )
+        self._rows = 0
+        self._dropped = 0
+        self._errors = 0
+        self._trouble = ""
+
+    def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
+        """Keep one second's worth; what the disk does not take is counted."""
+        del records
+        if not raw and not rollups:
+            return
+        rows = sum(len(frame) for frame in raw)
+        try:
+            # Raw rows say what is kept: after a kill in between, the rollups are made once more and found again.
+            self._store.write_rollups(rollups)
+            self._store.write_raw(raw)
+        except TransientError as err:
+            self._errors += 1
+            self._dropped += rows
+            self._trouble = str(err)
+        else:
+            self._rows += rows
+            self._trouble = ""
+
+    def status(self) -> StoreStatus:
+        """Say how it goes."""
+        return StoreStatus(
+            name="embedded store",
+            state=StoreState.REFUSED if self._trouble else StoreState.EMBEDDED,
+            detail=self._trouble,
+            sent_points=self._rows,
+            dropped_points=self._dropped,
+        )
+
+    def errors(self) -> int:
+        """Give how many writes failed so far."""
+        return self._errors
+
+    def newest_ns(self, spec: TableSpec) -> int | None:
+        """Give the time of the newest row of a table."""
+        return self._store.newest_raw_ns(spec)
+
+    def close(self) -> None:
+        """Let the files go."""
+        self._store.close()
+
+
+class ServerKeeper:
+    """Samples and records as line protocol, through a spool on disk, in order."""
+
+    def __init__(
+        self, spool: Spool, destination: Destination, spool_max: int, tags: dict[str, str], clock: Clock
+    ) -> None:
+        self._spool = spool
+        self._spool_max = spool_max
+        self._tags = tags
+        self._clock = clock
+        self._sender = Sender(spool, destination, clock)
+        self._sender.start()
+
+    def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
+        """Put it into the spool and force it to the disk."""
+        now_ns = self._clock.utc_ns()
+        body = b"".join(encode_frame(frame, tags=self._tags) for frame in raw)
+        if body:
+            self._spool.append(Resolution.RAW, body, newest_ns=now_ns)
+        slow = encode_rollups(rollups, tags=self._tags) + encode_records(records, tags=self._tags)
+        if slow:
+            self._spool.append(Resolution.ROLLUP, slow, newest_ns=now_ns)
+        self._spool.sync()
+
+    def status(self) -> StoreStatus:
+        """Say how it goes."""
+        uplink = self._sender.status()
+        return StoreStatus(
+            name=uplink.destination,
+            state=_STATES[uplink.state],
+            detail=_detail(uplink),
+            spool_bytes=uplink.spool_bytes,
+            spool_limit_bytes=self._spool_max,
+            behind_s=uplink.behind_s if uplink.waiting_points else None,
+            sent_points=uplink.sent_points,
+            dropped_points=uplink.dropped_points,
+            refused_points=uplink.refused_points,
+        )
+
+    def errors(self) -> int:
+        """Give how many writes failed so far."""
+        return self._sender.status().errors
+
+    def newest_ns(self, spec: TableSpec) -> int | None:
+        """Give None: a server keeps one point per series and time, however often it is sent."""
+        del spec
+        return None
+
+    def close(self) -> None:
+        """Send what waits while the server takes it; the rest stays on disk for the next start."""
+        self._sender.stop(drain_s=DRAIN_S)
+        self._spool.close()
+
+
+_STATES = {
+    UplinkState.STARTING: StoreState.SENDING,
+    UplinkState.FLOWING: StoreState.SENDING,
+    UplinkState.CATCHING_UP: StoreState.SENDING,
+    UplinkState.AWAY: StoreState.AWAY,
+    UplinkState.REFUSED: StoreState.REFUSED,
+    UplinkState.STOPPED: StoreState.AWAY,
+}
+
+
+def _detail(uplink: UplinkStatus) -> str:
+    if uplink.state in (UplinkState.AWAY, UplinkState.REFUSED) or uplink.refused_points:
+        return uplink.last_error
+    return "catching up" if uplink.state is UplinkState.CATCHING_UP else ""

@@ -1,0 +1,155 @@
+"""What the processes that sample do alike: choose among the sources of a node, pace them, and say how they do."""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agent.collectors.build.fast import Built
+from agent.collectors.hwmon.rails import Sweeping
+from agent.collectors.port import Collector, SourceState, SourceStatus
+from agent.collectors.rails.pace import MOST_HZ, UNASKED_MOST_HZ
+from agent.collectors.rails.sweep import SweepSettings
+from agent.sampler.pacing.budget import BudgetSettings
+from agent.sampler.pacing.pacer import PacerSettings
+from agent.sampler.settings import Pace, SamplerSettings
+from agent.sampler.worker import WorkerState, WorkerStatus
+from config.models import Config
+from telemetry.clock import Clock
+from telemetry.frames import TableSpec
+
+logger = logging.getLogger(__name__)
+
+STATUS_EVERY_S = 1.0
+# Rows a second of fast sources that are not read in step with anything, such as voltage rails, whose extremes between
+# two rows are in the row. own choice: as often as the power of a GPU with the fastest sensor, 20 ms, updates.
+AUTO_FIXED_HZ = 50.0
+# own choice: by then three threads are stuck in it, with a growing pause before each.
+DEADLINES = 10
+# Own choice: what was switched on late is read a minute later; what stays away costs one look a minute.
+LOOK_AGAIN_S = 60.0
+# A process's sources and how its collectors do, for the page; one pair of files for each process.
+_SOURCES, _WORKERS = "sources", "workers"
+
+
+def chosen(
+    built: Iterable[Built], *, off: Callable[[Collector], bool], simulated: bool
+) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
+    """Give the collectors that this run reads, and the state of every source; those of simulated nodes are marked."""
+    collectors: list[Collector] = []
+    statuses: list[SourceStatus] = []
+    for part in built:
+        if part.collector is not None and off(part.collector):
+            statuses.append(
+                SourceStatus(name=part.status.name, state=SourceState.MISSING, detail="switched off by configuration")
+            )
+            continue
+        statuses.append(part.status)
+        if part.collector is not None:
+            if simulated:
+                part.collector.spec = _marked(part.collector.spec)
+            collectors.append(part.collector)
+    return collectors, tuple(statuses)
+
+
+def sampler_settings(config: Config) -> SamplerSettings:
+    """Give the paces of a run."""
+    sampling = config.sampling
+    fast_hz = AUTO_FIXED_HZ if sampling.fast_hz is None else sampling.fast_hz
+    fast_s, slow_s = 1.0 / fast_hz, 1.0 / sampling.slow_hz
+    paced = PacerSettings(budget=BudgetSettings(cpu_ratio=sampling.cpu_budget, driver_ratio=sampling.driver_budget))
+    return SamplerSettings(
+        paced=paced if sampling.fast_hz is None else None,
+        fast=Pace(rate_hz=fast_hz, stale_after_s=max(1.0, 5 * fast_s), hung_after_s=max(sampling.deadline, fast_s)),
+        slow=Pace(
+            rate_hz=sampling.slow_hz, stale_after_s=max(5.0, 3 * slow_s), hung_after_s=max(5.0, sampling.deadline)
+        ),
+        rare=Pace(rate_hz=1.0 / sampling.rare, stale_after_s=3 * sampling.rare, hung_after_s=max(30.0, sampling.rare)),
+    )
+
+
+def rail_sweeping(config: Config, clock: Clock) -> Sweeping:
+    """Give how voltage rails are looked at between two rows."""
+    hz = config.sources.hwmon_hz
+    most_hz = UNASKED_MOST_HZ if hz is None else MOST_HZ
+    low_v = config.detectors.rail_sag.at_once_below_v
+    return Sweeping(settings=SweepSettings(hz=hz, most_hz=most_hz, low_v=low_v), clock=clock)
+
+
+class HungWatch:
+    """Says when a collector has hung for so long that only another process can help: its threads are all stuck."""
+
+    def __init__(self, clock: Clock, limits_s: Mapping[str, float]) -> None:
+        self._clock = clock
+        self._limits_s = limits_s
+        self._since_s: dict[str, float] = {}
+
+    def see(self, statuses: Iterable[WorkerStatus]) -> str:
+        """Look at the collectors; gives which one hangs for longer than its limit, an empty text where none does."""
+        now_s = self._clock.monotonic_s()
+        hung = {status.name for status in statuses if status.state is WorkerState.HUNG} & self._limits_s.keys()
+        self._since_s = {name: self._since_s.get(name, now_s) for name in hung}
+        for name, since_s in self._since_s.items():
+            if now_s - since_s >= self._limits_s[name]:
+                return f"{name} hangs for {now_s - since_s:.0f} s"
+        return ""
+
+
+def hung_limits_s(collectors: Iterable[Collector], settings: SamplerSettings) -> dict[str, float]:
+    """Give by name for how long each collector may hang before its process is given up."""
+    return {one.name: DEADLINES * settings.pace_of(one.name, one.rate).hung_after_s for one in collectors}
+
+
+class StatusFiles:
+    """Where a sampling process leaves word of its sources; `process` is its name."""
+
+    def __init__(self, run_dir: Path, process: str) -> None:
+        self._sources = run_dir / f"{_SOURCES}-{process}.json"
+        self._workers = run_dir / f"{_WORKERS}-{process}.json"
+
+    def tell_sources(self, statuses: Iterable[SourceStatus]) -> None:
+        """Write which sources there are."""
+        _write(
+            self._sources,
+            [
+                {"name": one.name, "state": one.state.value, "detail": one.detail, "how_to_get": one.how_to_get}
+                for one in statuses
+            ],
+        )
+
+    def tell_workers(self, statuses: Iterable[WorkerStatus]) -> None:
+        """Write how the collectors do."""
+        names = ("name", "state", "detail", "errors", "hangs", "age_s", "pace")
+        _write(self._workers, [{name: getattr(status, name) for name in names} for status in statuses])
+
+
+def read_statuses(run_dir: Path) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Give the sources of all processes of a run, and by name how their collectors do."""
+    sources = [row for path in sorted(run_dir.glob(f"{_SOURCES}-*.json")) for row in _read(path)]
+    workers = [row for path in sorted(run_dir.glob(f"{_WORKERS}-*.json")) for row in _read(path)]
+    return sources, {row["name"]: row for row in workers}
+
+
+def _marked(spec: TableSpec) -> TableSpec:
+    """Tag every entity as simulated, so that no store and no recording can take it for a real one."""
+    tag = ("simulated", "true")
+    return replace(spec, entities=tuple(replace(entity, tags=(*entity.tags, tag)) for entity in spec.entities))
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    try:
+        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return rows
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    fresh = path.with_suffix(".new")
+    try:
+        fresh.write_text(json.dumps(rows), encoding="utf-8")
+        fresh.replace(path)
+    except OSError as err:
+        logger.warning("%s cannot be written: %s; the page shows old states", path, err.strerror)

@@ -1,0 +1,180 @@
+"""From an incident's evidence to what its supplies are: a source that ages, and the load that it carried.
+
+The load that a supply carried is taken once, when a cap is first set, because a capped GPU no longer shows what it
+would draw. The source, open-circuit voltage and resistance, is taken anew at every step: it is what ages.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from physics.clock_for_voltage import GpuLoad, SupplyLoad, SupplyPath
+from physics.node_state import GpuState, NodeState
+from physics.source_band import Z_LOWER, SourceBand, of_bounds
+from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
+from telemetry.entities import EntityKind, Topology
+from telemetry.records import Finding, FindingStatus, Incident
+
+# Below this part of their power, the GPUs' swing says nothing of how supplies share it. Own choice.
+SWING_RATIO_MIN = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplyBasis:
+    """One supply as it was when the cap was first set, with a finding of `found_ns`."""
+
+    entity_id: str
+    path: SupplyPath
+    load: SupplyLoad
+    found_ns: int = 0
+
+
+def bases_of(
+    incident: Incident, node: NodeState, *, targets: Sequence[str], topology: Topology
+) -> tuple[tuple[SupplyBasis, ...], str]:
+    """Give what each supply of the incident carried; where that cannot be told, nothing and the reason in words."""
+    bases = []
+    doubt = "no finding names a supply"
+    for finding in supply_findings(incident):
+        basis, reason = _basis(finding, node, targets=targets, topology=topology)
+        if basis is None:
+            doubt = reason
+        else:
+            bases.append(basis)
+    return tuple(bases), doubt
+
+
+def supply_findings(incident: Incident) -> tuple[Finding, ...]:
+    """Give the newest finding of each supply, those that are cleared left out."""
+    newest: dict[str, Finding] = {}
+    for finding in sorted(incident.findings, key=lambda item: item.time_ns):
+        if kind_of(finding.entity_id) == EntityKind.SUPPLY and finding.status is not FindingStatus.CLEARED:
+            newest[finding.entity_id] = finding
+    return tuple(newest.values())
+
+
+def path_now(basis: SupplyBasis, incident: Incident, node: NodeState, *, resistance_ratio: float = 1.0) -> SupplyPath:
+    """Give the present source of a supply, at a multiple of its resistance; as it was where nothing newer is known.
+
+    What the finding said when the cap was set is not newer: samples were preferred to it then.
+    """
+    newer = (item for item in supply_findings(incident) if item.time_ns > basis.found_ns)
+    found = next((item for item in newer if item.entity_id == basis.entity_id), None)
+    source = _source(found, node, basis.entity_id) or basis.path
+    return replace(
+        source,
+        source_resistance_ohm=resistance_ratio * source.source_resistance_ohm,
+        transient_ohm=basis.path.transient_ohm,
+    )
+
+
+def _basis(
+    finding: Finding, node: NodeState, *, targets: Sequence[str], topology: Topology
+) -> tuple[SupplyBasis | None, str]:
+    source = _source(finding, node, finding.entity_id)
+    high_a, low_a = _currents(finding, node)
+    if source is None:
+        return None, f"the source resistance of {finding.entity_id} is not known"
+    if high_a is None:
+        return None, f"the current of {finding.entity_id} is not known"
+    open_circuit_v, resistance_ohm = source.open_circuit_v, source.source_resistance_ohm
+    fed_ids = gpus_of_supply(finding.entity_id, topology) or tuple(gpu.entity_id for gpu in node.gpus)
+    fed = [gpu for gpu in node.gpus if gpu.entity_id in fed_ids]
+    capped = [known for gpu in fed if gpu.entity_id in targets and (known := _load(gpu)) is not None]
+    if not capped or len(capped) < sum(gpu.entity_id in targets for gpu in fed):
+        return None, "the power of the GPUs under load is not known"
+    low_a = high_a if low_a is None else min(low_a, high_a)
+    high_w = high_a * (open_circuit_v - resistance_ohm * high_a)
+    low_w = low_a * (open_circuit_v - resistance_ohm * low_a)
+    if not high_w > 0.0:
+        return None, f"open-circuit voltage, resistance and current of {finding.entity_id} do not fit together"
+    supplies = max(len(supplies_of_gpu(fed[0].entity_id, topology)), 1)
+    loads = [known for gpu in fed if (known := _load(gpu)) is not None]
+    if high_w - low_w > sum(gpu.power_high_w for gpu in loads):  # as in the first moment of a job
+        return None, f"the power of the GPUs is not yet that of the load on {finding.entity_id}"
+    share = _share(high_w - low_w, high_w, loads, supplies)
+    plateau_v = open_circuit_v - resistance_ohm * high_a
+    path = replace(source, transient_ohm=_transient_ohm(finding, node, plateau_v, high_a - low_a))
+    load = SupplyLoad(power_high_w=high_w, power_low_w=low_w, share_ratio=share, gpus=tuple(capped))
+    return SupplyBasis(entity_id=finding.entity_id, path=path, load=load, found_ns=finding.time_ns), ""
+
+
+def _source(finding: Finding | None, node: NodeState, supply_id: str) -> SupplyPath | None:
+    """Give the source as measured now, else as found, with how far it may be off."""
+    live = node.supply(supply_id)
+    if live is not None and live.open_circuit_v is not None and live.source_resistance_ohm is not None:
+        return _known(live.open_circuit_v, live.source_resistance_ohm, live.band)
+    if finding is None:
+        return None
+    open_circuit_v, resistance_ohm = finding.number("open_circuit_v"), finding.number("source_resistance_ohm")
+    open_low_v, resistance_high_ohm = (
+        finding.number("open_circuit_low_v"),
+        finding.number("source_resistance_high_ohm"),
+    )
+    high_a, low_a = finding.number("current_high_a"), finding.number("current_low_a")
+    if open_circuit_v is None or resistance_ohm is None:
+        return None
+    # Where the fit is narrow is not told, or how wide: the worst of the bounds that there are.
+    if open_low_v is None or resistance_high_ohm is None or high_a is None or low_a is None:
+        worst_v = open_circuit_v if open_low_v is None else open_low_v
+        return _known(worst_v, resistance_ohm if resistance_high_ohm is None else resistance_high_ohm, None)
+    band = of_bounds(
+        centre_a=(high_a + low_a) / 2.0,
+        open_reach_v=max(open_circuit_v - open_low_v, 0.0),
+        resistance_reach_ohm=max(resistance_high_ohm - resistance_ohm, 0.0),
+    )
+    if resistance_ohm <= Z_LOWER * band.resistance_sd_ohm:
+        return None
+    return _known(open_circuit_v, resistance_ohm, band)
+
+
+def _known(open_circuit_v: float, resistance_ohm: float, band: SourceBand | None) -> SupplyPath | None:
+    if not (open_circuit_v > 0.0 and resistance_ohm > 0.0):
+        return None
+    return SupplyPath(open_circuit_v=open_circuit_v, source_resistance_ohm=resistance_ohm, band=band)
+
+
+def _currents(finding: Finding, node: NodeState) -> tuple[float | None, float | None]:
+    """Give the currents of the high and the low phase: as measured now, else as found."""
+    live = node.supply(finding.entity_id)
+    if live is not None and live.current_high_a is not None:
+        return live.current_high_a, live.current_low_a
+    return finding.number("current_high_a"), finding.number("current_low_a")
+
+
+def _load(gpu: GpuState) -> GpuLoad | None:
+    if gpu.power_high_w is None or not gpu.power_high_w > 0.0:
+        return None
+    low_w = gpu.power_high_w if gpu.power_low_w is None else min(gpu.power_low_w, gpu.power_high_w)
+    clock_mhz = gpu.clock_mhz if gpu.clock_mhz is not None and gpu.clock_mhz > 0.0 else gpu.max_clock_mhz
+    return GpuLoad(
+        max_clock_mhz=gpu.max_clock_mhz,
+        clock_mhz=min(clock_mhz, gpu.max_clock_mhz),
+        power_high_w=gpu.power_high_w,
+        power_low_w=low_w,
+    )
+
+
+def _share(swing_w: float, high_w: float, gpus: Sequence[GpuLoad], supplies: int) -> float:
+    """Give the part of the GPUs' swing that the supply felt; an even share where the swing is too small to tell."""
+    gpu_high_w = sum(gpu.power_high_w for gpu in gpus)
+    gpu_swing_w = gpu_high_w - sum(gpu.power_low_w for gpu in gpus)
+    even = 1.0 / supplies
+    share = swing_w / gpu_swing_w if gpu_swing_w > SWING_RATIO_MIN * gpu_high_w else even
+    if share < 0.5 * even:  # the two were not measured over the same load
+        share = even
+    return min(share, 1.0, high_w / gpu_high_w)
+
+
+def _transient_ohm(finding: Finding, node: NodeState, plateau_v: float, step_a: float) -> float:
+    """Give the extra drop per ampere of a step: as found, else from the lowest voltage seen under the plateau's.
+
+    The lowest voltage is that of the window of the currents: one from another clock belongs to another step.
+    """
+    named = finding.number("transient_impedance_ohm")
+    live = node.supply(finding.entity_id)
+    minimum_v = live.minimum_v if live is not None and live.current_high_a is not None else finding.number("minimum_v")
+    if named is not None:
+        return max(named, 0.0)
+    if minimum_v is None or step_a < 1.0:
+        return 0.0
+    return max((plateau_v - minimum_v) / step_a, 0.0)

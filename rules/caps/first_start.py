@@ -1,0 +1,85 @@
+"""The first start of a node that nobody knows: a job of it is the first time that anybody sees what its supply carries.
+
+The first milliseconds of a job can take a GPU from a weak supply, and no answer to a sag comes before the sag. Where
+the rails say so (`unmeasured_start`), the start ramp stands from the beginning, on GPUs that have nothing to do yet,
+and goes up only once the supply path has been measured under a load that steps. That happens once: it is remembered.
+It has no incident, for nothing is wrong; the engine keeps one for itself, under a name of its own.
+"""
+
+from dataclasses import replace
+
+from physics.node_state import NodeState, SupplyState
+from rules.engine.memory import Memory
+from rules.limits.node import Rails, UnmeasuredStart
+from rules.policy.model import Policy
+from telemetry.clock import NS_PER_S
+from telemetry.records import Cause, Incident, IncidentState, Severity
+
+FIRST_START = "first-start"
+# The swing of a current that tells a job from what else runs on a node: the same share of it below which the power of
+# GPUs says nothing of the load. Own choice.
+STEP_RATIO_MIN = 0.2
+# A supply that is read too seldom shows no minimum of three seconds, and can never be measured within them: no start
+# waits for it. Own choice: three of these windows, the first of which begins with the cap.
+GIVE_UP_AFTER_S = 10.0
+
+
+def watch_first_start(memory: Memory, node: NodeState, rails: Rails, now_ns: int) -> None:
+    """Keep the engine's own incident for as long as the path has not been measured."""
+    standing = memory.incidents.get(FIRST_START)
+    told = rails.unmeasured_start is not UnmeasuredStart.FULL
+    if told and not memory.path_measured:
+        memory.path_measured = _is_over(memory, node.supplies, waits=standing is not None, now_ns=now_ns)
+    if not told or memory.path_measured:
+        if standing is not None and standing.state is not IncidentState.CLOSED:
+            memory.incidents[FIRST_START] = replace(standing, state=IncidentState.CLOSED, closed_ns=now_ns)
+    elif standing is None and node.supplies and node.gpus:
+        memory.incidents[FIRST_START] = _incident(tuple(one.entity_id for one in node.supplies), now_ns)
+
+
+def concerns(policy: Policy, incident: Incident) -> bool:
+    """Tell whether a policy is asked about an incident: about a first start those alone that have a start ramp."""
+    rule = policy.then.setting
+    return incident.id != FIRST_START or (rule is not None and rule.ramp_from is not None)
+
+
+def _is_over(memory: Memory, supplies: tuple[SupplyState, ...], *, waits: bool, now_ns: int) -> bool:
+    """Tell whether every path that can be measured was, while its load stepped; or that none can be.
+
+    A supply whose voltage was read once can be measured: a sensor that is silent now, as after every change of a clock,
+    ends nothing. For one that was never read the wait is short, and begins anew with every run.
+    """
+    since_ns = memory.waiting_since_ns
+    if not waits or since_ns is None or since_ns > now_ns:  # the last where the clock was set back
+        since_ns = memory.waiting_since_ns = now_ns
+    memory.paths_read |= {one.entity_id for one in supplies if one.minimum_v is not None}
+    readable = [one for one in supplies if one.entity_id in memory.paths_read]
+    if not supplies and memory.paths_read:
+        return False
+    if (not supplies or len(readable) < len(supplies)) and now_ns - since_ns < GIVE_UP_AFTER_S * NS_PER_S:
+        return False
+    return all(_is_measured(one) for one in readable)
+
+
+def _is_measured(supply: SupplyState) -> bool:
+    high_a, low_a = supply.current_high_a, supply.current_low_a
+    if supply.source_resistance_ohm is None or high_a is None or low_a is None:
+        return False
+    return high_a - low_a >= STEP_RATIO_MIN * high_a
+
+
+def _incident(supplies: tuple[str, ...], now_ns: int) -> Incident:
+    return Incident(
+        id=FIRST_START,
+        time_ns=now_ns,
+        opened_ns=now_ns,
+        closed_ns=None,
+        cause=Cause.SUPPLY_OVERLOAD,  # what it counts as until somebody knows better
+        entity_id=supplies[0],
+        affected=supplies,
+        state=IncidentState.OPEN,
+        severity=Severity.INFO,
+        impact_gpu_hours=0.0,
+        summary="nobody has measured this supply path under load: it counts as weak until then",
+        findings=(),
+    )

@@ -1,0 +1,110 @@
+"""The settings of a GPU that a claim can hold: its clock, its power limit, its fan, and which setting is stricter."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from physics.node_state import GpuState
+from rules.caps.targets import common_clocks_mhz
+from rules.policy.model import ActionClass, Verb
+from telemetry.knobs import KnobKind
+
+# own choice: boards take a power limit in milliwatts; 5 W is under two per cent of any limit of theirs.
+POWER_STEP_W = 5.0
+# own choice: below what a tachometer tells apart, and few enough steps to write down.
+FAN_STEP_RATIO = 0.05
+
+
+KNOB_OF = {ActionClass(knob.value): knob for knob in KnobKind}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verbs:
+    """What a decision on a knob is called: make it stricter, make it looser, give it back."""
+
+    tighten: Verb
+    relax: Verb
+    release: Verb
+
+
+VERBS = {
+    KnobKind.CLOCK: Verbs(tighten=Verb.CLOCK_CAP, relax=Verb.CLOCK_RELAX, release=Verb.CLOCK_RELEASE),
+    KnobKind.POWER: Verbs(tighten=Verb.POWER_CAP, relax=Verb.POWER_RELAX, release=Verb.POWER_RELEASE),
+    KnobKind.FAN: Verbs(tighten=Verb.FAN, relax=Verb.FAN_RELAX, release=Verb.FAN_RELEASE),
+}
+# The decisions that the actuator of the GPUs carries out; every other one is for the responder.
+KNOB_VERBS = frozenset(verb for verbs in VERBS.values() for verb in (verbs.tighten, verbs.relax, verbs.release))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """The settings that a knob may take on some GPUs, ascending and never empty.
+
+    For a clock and a power limit lower is stricter, for a fan higher is. The loosest setting is where a claim ends:
+    the vendor's default, which is never exceeded.
+    """
+
+    knob: KnobKind
+    settings: tuple[float, ...]
+
+    @property
+    def strictest(self) -> float:
+        """The strictest setting that the rails allow."""
+        return self.settings[-1] if self.knob is KnobKind.FAN else self.settings[0]
+
+    @property
+    def loosest(self) -> float:
+        """The setting that restrains nothing."""
+        return self.settings[0] if self.knob is KnobKind.FAN else self.settings[-1]
+
+    def stricter(self, one: float, other: float) -> bool:
+        """Tell whether the first is stricter than the second."""
+        return one > other if self.knob is KnobKind.FAN else one < other
+
+    def snap(self, wanted: float) -> float:
+        """Give the loosest setting that is at least as strict as this one, the strictest of all where none is."""
+        if self.knob is KnobKind.FAN:
+            return min((item for item in self.settings if item >= wanted), default=self.strictest)
+        return max((item for item in self.settings if item <= wanted), default=self.strictest)
+
+    def looser(self, setting: float) -> float:
+        """Give the next looser setting, the loosest of all where none is."""
+        if self.knob is KnobKind.FAN:
+            return max((item for item in self.settings if item < setting), default=self.loosest)
+        return min((item for item in self.settings if item > setting), default=self.loosest)
+
+    def strictest_of(self, settings: Iterable[float], *, default: float) -> float:
+        """Give the strictest of these, the default where there is none."""
+        found = tuple(settings)
+        return self.knob.strictest(*found) if found else default
+
+    def fraction(self, setting: float, ratio: float) -> float:
+        """Give a setting made stricter by a share: 0.85 of a clock, of a fan what is 0.85 as far from its end."""
+        if self.knob is KnobKind.FAN:
+            return 1.0 - ratio * (1.0 - setting)
+        return ratio * setting
+
+
+def settable(knob: KnobKind, gpu: GpuState) -> bool:
+    """Tell whether this GPU has such a knob."""
+    if knob is KnobKind.CLOCK:
+        return bool(gpu.supported_mhz)
+    if knob is KnobKind.POWER:
+        return gpu.limit_min_w is not None and gpu.limit_default_w is not None
+    return gpu.fan_min_ratio is not None
+
+
+def scale_of(knob: KnobKind, gpus: Sequence[GpuState], *, min_clock_ratio: float) -> Scale | None:
+    """Give the settings that all of these GPUs share and no rail forbids; None where there is no such GPU."""
+    able = [gpu for gpu in gpus if settable(knob, gpu)]
+    if not able:
+        return None
+    if knob is KnobKind.CLOCK:
+        return Scale(knob=knob, settings=common_clocks_mhz(able, min_clock_ratio=min_clock_ratio))
+    if knob is KnobKind.POWER:
+        low_w = max(gpu.limit_min_w for gpu in able if gpu.limit_min_w is not None)
+        high_w = min(gpu.limit_default_w for gpu in able if gpu.limit_default_w is not None)
+        steps = int((high_w - low_w) / POWER_STEP_W)
+        return Scale(knob=knob, settings=tuple(high_w - POWER_STEP_W * k for k in range(max(steps, 0), -1, -1)))
+    low = max(gpu.fan_min_ratio for gpu in able if gpu.fan_min_ratio is not None)
+    steps = int((1.0 - low) / FAN_STEP_RATIO + 1e-9)
+    return Scale(knob=knob, settings=tuple(round(1.0 - FAN_STEP_RATIO * k, 6) for k in range(steps, -1, -1)))

@@ -1,0 +1,133 @@
+"""From evidence to a setting: the prediction where the evidence allows it, a fraction where it does not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from physics.clock_for_voltage import highest_clock
+from physics.node_state import NodeState
+from physics.power_for_voltage import highest_limit
+from rules.caps.evidence import SupplyBasis, bases_of, path_now
+from rules.caps.knobs import Scale
+from rules.policy.model import SettingRule
+from telemetry.entities import Topology
+from telemetry.knobs import KnobKind
+from telemetry.records import Incident
+
+AVERAGE_ONLY = "it bounds the average power, not the peaks of single steps"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """A setting and the voltage that goes with it; `holds` is False where not even the strictest one holds it."""
+
+    setting: float
+    predicted_v: float
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A setting and why; `setting` is None where there is nothing to restrain."""
+
+    setting: float | None
+    reason: str
+    bases: tuple[SupplyBasis, ...] = ()
+
+
+def choose(
+    rule: SettingRule,
+    incident: Incident,
+    node: NodeState,
+    *,
+    targets: Sequence[str],
+    topology: Topology,
+    scale: Scale,
+    in_force: float,
+) -> Choice:
+    """Choose the first setting of a claim; `in_force` is the strictest one on a target, or the loosest of all."""
+    choice = _choose(rule, incident, node, targets=targets, topology=topology, scale=scale, in_force=in_force)
+    if scale.knob is not KnobKind.POWER or choice.setting is None:
+        return choice
+    return Choice(setting=choice.setting, reason=f"{choice.reason}; {AVERAGE_ONLY}", bases=choice.bases)
+
+
+def _choose(
+    rule: SettingRule,
+    incident: Incident,
+    node: NodeState,
+    *,
+    targets: Sequence[str],
+    topology: Topology,
+    scale: Scale,
+    in_force: float,
+) -> Choice:
+    knob = scale.knob
+    if rule.fixed is not None:
+        return Choice(setting=scale.snap(rule.fixed), reason=f"the policy asks for {knob.text(rule.fixed)}")
+    if rule.fraction is not None:
+        wanted = scale.fraction(in_force, rule.fraction)
+        return Choice(setting=scale.snap(wanted), reason=f"{rule.fraction:g} of {knob.text(in_force)}")
+    hold_v = rule.hold_v if rule.hold_v is not None else 0.0
+    bases, doubt = bases_of(incident, node, targets=targets, topology=topology)
+    if bases:
+        answer = predict(bases, incident, node, scale=scale, hold_v=hold_v)
+        if scale.stricter(answer.setting, in_force):
+            return Choice(setting=answer.setting, reason=describe(answer, knob, hold_v), bases=bases)
+        minimum_v = incident.number("minimum_v")
+        if minimum_v is None:
+            return Choice(setting=None, reason=f"no dip below {hold_v:.2f} V was seen, and none is predicted")
+        if minimum_v >= hold_v:
+            reason = f"the lowest voltage of {minimum_v:.2f} V stands above the {hold_v:.2f} V to hold"
+            return Choice(setting=None, reason=reason)
+        doubt = f"the evidence predicts no dip below {hold_v:.2f} V, and there was one"
+        bases = ()  # they are of another load
+    setting = scale.snap(scale.fraction(in_force, rule.fallback))
+    return Choice(setting=setting, reason=f"{rule.fallback:g} of {knob.text(in_force)}, for {doubt}", bases=bases)
+
+
+def predict(
+    bases: Sequence[SupplyBasis],
+    incident: Incident,
+    node: NodeState,
+    *,
+    scale: Scale,
+    hold_v: float,
+    resistance_ratio: float = 1.0,
+) -> Prediction:
+    """Give the strictest answer over the supplies, each with its present source at a multiple of its resistance."""
+    answers = []
+    for basis in bases:
+        path = path_now(basis, incident, node, resistance_ratio=resistance_ratio)
+        if scale.knob is KnobKind.POWER:
+            limit = highest_limit(path, basis.load, hold_v=hold_v, limits_w=scale.settings)
+            answers.append(Prediction(setting=limit.limit_w, predicted_v=limit.predicted_v, holds=limit.holds))
+        else:
+            clock = highest_clock(path, basis.load, limit_v=hold_v, clocks_mhz=scale.settings)
+            answers.append(Prediction(setting=clock.clock_mhz, predicted_v=clock.predicted_v, holds=clock.holds))
+    return min(answers, key=lambda answer: (answer.holds, answer.setting))
+
+
+def safe_setting(
+    bases: Sequence[SupplyBasis],
+    incident: Incident,
+    node: NodeState,
+    *,
+    scale: Scale,
+    hold_v: float | None,
+    resistance_ratio: float,
+) -> float | None:
+    """Give the setting that holds even if the source is worse than it seems; None where nothing can be predicted."""
+    if not bases or hold_v is None:
+        return None
+    return predict(bases, incident, node, scale=scale, hold_v=hold_v, resistance_ratio=resistance_ratio).setting
+
+
+def describe(answer: Prediction, knob: KnobKind, hold_v: float) -> str:
+    """Say what the prediction says."""
+    what = "worst dip" if knob is KnobKind.CLOCK else "plateau"
+    if answer.holds:
+        return (
+            f"{knob.text(answer.setting)} is the highest {knob.words} at which the {what} stays above {hold_v:.2f} V "
+            f"(predicted {answer.predicted_v:.2f} V)"
+        )
+    return f"not even {knob.text(answer.setting)}, the lowest {knob.words} allowed, is predicted to hold {hold_v:.2f} V"

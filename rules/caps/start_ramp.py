@@ -1,0 +1,43 @@
+"""The start ramp: while a supply is in trouble, the GPUs of a job that begins go up in steps and not all at once."""
+
+from dataclasses import dataclass
+
+from physics.node_state import NodeState
+from rules.caps.knobs import Scale
+from rules.engine.claims import Claim
+from rules.policy.model import SettingRule
+from telemetry.clock import NS_PER_S
+
+# Own choice: eight steps of a twentieth of the clock each, a load step of some per cent at a time.
+STEPS = 8
+# Own choice: a job that has run for longer has drawn its full power already.
+BEGAN_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RampStep:
+    """The next setting, None where it is not time; `over` says that the ramp has arrived."""
+
+    setting: float | None = None
+    over: bool = False
+
+
+def ramping(node: NodeState, *, since_ns: int | None, now_ns: int) -> bool:
+    """Tell whether a job began in the last seconds and after the last ramp ended."""
+    began_ns = node.job_started_ns
+    if began_ns is None or not 0 <= now_ns - began_ns < BEGAN_WITHIN_S * NS_PER_S:
+        return False
+    return since_ns is None or began_ns > since_ns
+
+
+def ramped(claim: Claim, rule: SettingRule, *, scale: Scale, target: float, now_ns: int) -> RampStep:
+    """Give where a ramp stands: linear from its first setting to the target, in equal steps."""
+    if claim.ramp_since_ns is None or rule.ramp_from is None:
+        raise ValueError("no start ramp")
+    done = min((now_ns - claim.ramp_since_ns) / (rule.ramp_s * NS_PER_S), 1.0)
+    start = scale.snap(rule.ramp_from * scale.loosest)
+    wanted = start + (target - start) * int(done * STEPS) / STEPS
+    setting = scale.snap(wanted)
+    if done >= 1.0 or not scale.stricter(start, target):
+        return RampStep(over=True)
+    return RampStep(setting=setting if scale.stricter(claim.strictest, setting) else None)

@@ -1,0 +1,111 @@
+"""Which GPUs an action is for, and which clocks they share."""
+
+from collections.abc import Sequence
+
+from physics.node_state import GpuState, NodeState
+from rules.policy.model import Target
+from telemetry.entities import EntityKind, Topology
+from telemetry.records import Incident
+
+
+def kind_of(entity_id: str) -> str:
+    """Give the kind that an entity id starts with."""
+    return entity_id.partition(":")[0]
+
+
+def gpus_of_supply(supply_id: str, topology: Topology) -> tuple[str, ...]:
+    """Give the GPUs that a supply feeds; nothing where the topology does not say."""
+    return tuple(child.id for child in topology.children(supply_id) if child.kind is EntityKind.GPU)
+
+
+def supplies_of_gpu(gpu_id: str, topology: Topology) -> tuple[str, ...]:
+    """Give the supplies that feed a GPU; nothing where the topology does not say."""
+    return tuple(parent.id for parent in topology.parents(gpu_id) if parent.kind is EntityKind.SUPPLY)
+
+
+def supplies_of_incident(incident: Incident) -> tuple[str, ...]:
+    """Give the supplies that the incident is about."""
+    named = (incident.entity_id, *incident.affected, *(finding.entity_id for finding in incident.findings))
+    return tuple(dict.fromkeys(name for name in named if kind_of(name) == EntityKind.SUPPLY))
+
+
+def node_of(topology: Topology) -> str | None:
+    """Give the node itself, None where the topology does not name one."""
+    return next((entity.id for entity in topology.of_kind(EntityKind.NODE)), None)
+
+
+def gpus_by_job(incident: Incident, topology: Topology) -> dict[str, tuple[str, ...]]:
+    """Give every job of the incident with its GPUs; nothing where one of the incident's GPUs has none that is known.
+
+    Its GPUs are those it names; where it names none, those that its supplies feed.
+    """
+    named = {incident.entity_id, *incident.affected}
+    if not any(kind_of(name) in (EntityKind.GPU, EntityKind.JOB) for name in named):
+        named = {gpu for supply in supplies_of_incident(incident) for gpu in gpus_of_supply(supply, topology)}
+    found: dict[str, tuple[str, ...]] = {}
+    for job in topology.of_kind(EntityKind.JOB):
+        tied = [entity.id for entity in (*topology.children(job.id), *topology.parents(job.id))]
+        gpus = tuple(name for name in tied if kind_of(name) == EntityKind.GPU)
+        if job.id in named or named.intersection(gpus):
+            found[job.id] = gpus
+    working = {gpu for gpus in found.values() for gpu in gpus}
+    return found if all(kind_of(name) != EntityKind.GPU or name in working for name in named) else {}
+
+
+def reach_words(target: Target | None, incident: Incident, topology: Topology) -> str:
+    """Say for whose GPUs an action is where jobs decide that; an empty text where they do not."""
+    if target is not Target.ALL_GPUS_OF_JOB:
+        return ""
+    jobs = gpus_by_job(incident, topology)
+    if not any(jobs.values()):
+        return "for every GPU of the node, since it is not known whose job runs there"
+    told = (f"{job.partition(':')[2]} on {_names(gpus, topology)}" for job, gpus in jobs.items())
+    return f"for the job {' and '.join(told)}"
+
+
+def _names(gpus: Sequence[str], topology: Topology) -> str:
+    return ", ".join(sorted(topology.entity(gpu).name for gpu in gpus))
+
+
+def targets_of(target: Target, incident: Incident, node: NodeState, topology: Topology) -> tuple[str, ...]:
+    """Give the GPUs that answer and are meant, in the node's order.
+
+    Where the topology does not say what a supply feeds, it feeds every GPU: a cap too many costs speed, one too few a
+    GPU.
+    """
+    present = tuple(gpu.entity_id for gpu in node.gpus)
+    if target is Target.ALL_GPUS:
+        return present
+    if target is Target.ALL_GPUS_OF_JOB:  # one synchronous job goes at the pace of its slowest GPU
+        shared = {gpu for gpus in gpus_by_job(incident, topology).values() for gpu in gpus}
+        return tuple(gpu for gpu in present if gpu in shared) or present
+    if target is Target.THIS_GPU:
+        meant = {incident.entity_id} if kind_of(incident.entity_id) == EntityKind.GPU else set(incident.affected)
+        return tuple(gpu for gpu in present if gpu in meant)
+    supplies = set(supplies_of_incident(incident))
+    if not supplies:
+        gpus = (incident.entity_id, *incident.affected)
+        supplies = {supply for gpu in gpus for supply in supplies_of_gpu(gpu, topology)}
+    fed = {gpu for supply in supplies for gpu in gpus_of_supply(supply, topology)}
+    return tuple(gpu for gpu in present if gpu in fed) or present
+
+
+def common_clocks_mhz(gpus: Sequence[GpuState], *, min_clock_ratio: float) -> tuple[float, ...]:
+    """Give the clocks that all of them support and no rail forbids, ascending; at least the highest."""
+    if not gpus:
+        raise ValueError("there is no GPU to choose a clock for")
+    shared = set(gpus[0].supported_mhz).intersection(*(gpu.supported_mhz for gpu in gpus[1:]))
+    # Different parts share no list: the actuator takes the nearest clock below on each.
+    clocks = sorted(shared or set(gpus[0].supported_mhz) or {gpus[0].max_clock_mhz})
+    floor_mhz = min_clock_ratio * max(gpu.max_clock_mhz for gpu in gpus)
+    return tuple(clock for clock in clocks if clock >= floor_mhz) or (clocks[-1],)
+
+
+def at_or_below(clocks_mhz: Sequence[float], clock_mhz: float) -> float:
+    """Give the highest clock that does not exceed this one, the lowest of all where each does."""
+    return max((clock for clock in clocks_mhz if clock <= clock_mhz), default=clocks_mhz[0])
+
+
+def next_above(clocks_mhz: Sequence[float], clock_mhz: float) -> float:
+    """Give the lowest clock that exceeds this one, the highest of all where none does."""
+    return min((clock for clock in clocks_mhz if clock > clock_mhz), default=clocks_mhz[-1])

@@ -1,0 +1,70 @@
+"""The thermal loop: a fan or a clock regulated so that the hottest GPU stays at a temperature. Pure.
+
+A proportional-integral law in its velocity form (Åström and Hägglund, "PID Controllers", 2nd edition, 3.5): each period
+moves the setting by what the error and its change ask for, so that an end of the range winds nothing up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from physics.node_state import NodeState
+from rules.caps.knobs import Scale
+from rules.engine.claims import Claim
+from telemetry.clock import NS_PER_S
+from telemetry.knobs import KnobKind
+
+# Own choice: ten times and more the seconds within which the power loop answers, so that the two do not chase each
+# other, and about the time constant of a heat sink of 800 J/K behind 0.06 K/W.
+PERIOD_S = 45.0
+# Own choice, from a V100 at 300 W on a heat sink of 0.06 K/W at half speed: full speed instead of half is worth about
+# 15 K, a tenth of the clock about 4 K, so that either loop takes up between a third and two thirds of an error.
+PROPORTIONAL_PER_K = {KnobKind.FAN: 0.02, KnobKind.CLOCK: 0.010, KnobKind.POWER: 0.010}
+INTEGRAL_PER_K = {KnobKind.FAN: 0.02, KnobKind.CLOCK: 0.010, KnobKind.POWER: 0.010}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regulation:
+    """The claim as it goes on, and the setting that it asks for now; None where it is not time or not known."""
+
+    claim: Claim
+    setting: float | None = None
+    hottest_c: float | None = None
+
+
+def hottest_c(node: NodeState, gpus: Sequence[str]) -> float | None:
+    """Give the temperature of the hottest of these GPUs, None where none is known."""
+    known = [gpu.temp_c for name in gpus if (gpu := node.gpu(name)) is not None and gpu.temp_c is not None]
+    return max(known, default=None)
+
+
+def first_output(node: NodeState, gpus: Sequence[str], *, scale: Scale, error_c: float) -> float:
+    """Give what a new claim asks for, as a share of the fan's speed or of the loosest setting."""
+    gain = (PROPORTIONAL_PER_K[scale.knob] + INTEGRAL_PER_K[scale.knob]) * error_c
+    if scale.knob is not KnobKind.FAN:
+        return _within(1.0 - gain, scale)
+    speeds = [gpu.fan_ratio for name in gpus if (gpu := node.gpu(name)) is not None and gpu.fan_ratio is not None]
+    return _within(max(speeds, default=scale.loosest) + gain, scale)
+
+
+def setting_of(output: float, scale: Scale) -> float:
+    """Give the setting that is at least as strict as an output."""
+    return scale.snap(output if scale.knob is KnobKind.FAN else output * scale.loosest)
+
+
+def regulate(claim: Claim, node: NodeState, *, scale: Scale, hold_c: float, now_ns: int) -> Regulation:
+    """Take one step of the loop where its period is over and a temperature is known; it waits in any other case."""
+    since_ns = claim.regulated_ns if claim.regulated_ns is not None else claim.tightened_ns
+    hottest = hottest_c(node, claim.gpus)
+    if hottest is None or claim.output is None or now_ns - since_ns < PERIOD_S * NS_PER_S:
+        return Regulation(claim=claim)
+    error_c = hottest - hold_c
+    change = PROPORTIONAL_PER_K[claim.knob] * (error_c - (claim.error_c or 0.0)) + INTEGRAL_PER_K[claim.knob] * error_c
+    output = _within(claim.output + (change if claim.knob is KnobKind.FAN else -change), scale)
+    moved = replace(claim, output=output, error_c=error_c, regulated_ns=now_ns)
+    return Regulation(claim=moved, setting=setting_of(output, scale), hottest_c=hottest)
+
+
+def _within(output: float, scale: Scale) -> float:
+    ends = [scale.settings[0], scale.settings[-1]]
+    low, high = ends if scale.knob is KnobKind.FAN else [end / scale.loosest for end in ends]
+    return min(max(output, low), high)

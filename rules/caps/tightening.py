@@ -1,0 +1,130 @@
+"""Whether and how far a setting in force is made stricter. Pure: claim and moment in, setting and reason out."""
+
+from dataclasses import dataclass
+
+from physics.node_state import NodeState
+from rules.caps.knobs import Scale
+from rules.caps.setting import describe, predict, safe_setting
+from rules.engine.claims import Claim
+from rules.limits.node import Rails
+from rules.policy.model import Persist, Response
+from telemetry.clock import NS_PER_S
+from telemetry.knobs import KnobKind
+from telemetry.records import Cause, FindingStatus, Incident, IncidentState
+
+# A symptom that outlives its cap is met with this share of it. Multiplicative decrease, as in the congestion control
+# of Chiu and Jain (1989), doi 10.1016/0169-7552(89)90019-6; the size of the step is this project's choice.
+STRICTER = 0.85
+# Own choice: the source resistance is known to about two per cent, so a change of the computed clock that is hardly
+# larger is noise. Without this a cap would creep down to the worst estimate ever made; it rests on the cautious end of
+# one already, and that twice over costs work and holds nothing.
+DEADBAND = 0.025
+# A rail this far below what is to be held does not wait for `settle`. Own choice: with the margin of a release it makes
+# a hysteresis of 0.1 V, twice the noise of a rail's hourly minimum in simulated months.
+DEEP_V = 0.05
+# Own choice: two training steps of about a second in which a cap takes hold, and the three seconds of rows by which a
+# supply is judged.
+DEEP_AFTER_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tightening:
+    """What to do with a setting whose symptom is still there.
+
+    `setting` is None where it stays as it is; `exhausted` then says that it ought to be stricter and cannot.
+    `returned` tells that the symptom came back after the setting had been relaxed.
+    """
+
+    setting: float | None = None
+    reason: str = ""
+    returned: bool = False
+    exhausted: bool = False
+
+
+def tighten(
+    claim: Claim,
+    response: Response,
+    incident: Incident,
+    node: NodeState,
+    rails: Rails,
+    *,
+    scale: Scale,
+    now_ns: int,
+) -> Tightening:
+    """Decide on a claim; where its incident is not open, only what cannot wait is answered."""
+    hold_v = None if response.setting is None else response.setting.hold_v
+    knob = scale.knob
+    returned = claim.relaxed_ns is not None
+    if claim.bases and hold_v is not None:  # also while the cap holds the symptom down: the path goes on ageing
+        answer = predict(claim.bases, incident, node, scale=scale, hold_v=hold_v)
+        if scale.stricter(answer.setting, scale.fraction(claim.strictest, 1.0 - DEADBAND)):
+            reason = f"{describe(answer, knob, hold_v)}; {knob.text(claim.strictest)} no longer does"
+            came_back = returned and incident.state is IncidentState.OPEN
+            return Tightening(setting=answer.setting, reason=reason, returned=came_back)
+    why = _why(claim, response, incident, node, hold_v=hold_v, now_ns=now_ns)
+    if why is None:
+        return Tightening()
+    ratio = rails.safe_resistance_ratio
+    predicted = safe_setting(claim.bases, incident, node, scale=scale, hold_v=hold_v, resistance_ratio=ratio)
+    safe = scale.strictest if predicted is None else predicted
+    setting = scale.snap(scale.fraction(claim.strictest, STRICTER))
+    if scale.stricter(setting, safe):
+        setting = safe
+    if returned and scale.stricter(claim.held, setting):
+        setting = claim.held
+    if not scale.stricter(setting, claim.strictest):
+        words = f"{why}, and {knob.text(claim.strictest)} is the safe {knob.words}"
+        return Tightening(reason=words, exhausted=True)
+    return Tightening(setting=setting, reason=f"{why}; safe {knob.words} {knob.text(safe)}", returned=returned)
+
+
+def _why(
+    claim: Claim, response: Response, incident: Incident, node: NodeState, *, hold_v: float | None, now_ns: int
+) -> str | None:
+    """Say why the setting has to be stricter, None where it has not."""
+    age_s = (now_ns - claim.tightened_ns) / NS_PER_S
+    if age_s >= min(DEEP_AFTER_S, response.settle_s):
+        deep = _deep(claim, incident, node, hold_v=hold_v)
+        if deep is not None:
+            return deep
+    if incident.state is not IncidentState.OPEN:
+        return None
+    if claim.relaxed_ns is not None:
+        return f"the symptom came back after the {claim.knob.words} was relaxed"
+    if response.persist is Persist.HOLD or age_s < response.settle_s or not _persists(incident, node, claim):
+        return None
+    what = "cap" if claim.knob is not KnobKind.FAN else "fan"
+    return f"the symptom is still there {response.settle_s:g} s after the {what}"
+
+
+def _deep(claim: Claim, incident: Incident, node: NodeState, *, hold_v: float | None) -> str | None:
+    """Say what cannot wait: a rail far below what is to be held, or a power brake under a cap that answers a rail."""
+    if hold_v is None:
+        return None
+    lowest_v = _lowest_v(node, claim)
+    if lowest_v is not None and lowest_v < hold_v - DEEP_V:
+        return f"{lowest_v:.2f} V is more than {DEEP_V:g} V below the {hold_v:.2f} V to hold"
+    since_ns = claim.tightened_ns + int(DEEP_AFTER_S * NS_PER_S)
+    for finding in incident.findings:
+        if (
+            finding.cause is Cause.POWER_BRAKE
+            and finding.status is not FindingStatus.CLEARED
+            and finding.time_ns > since_ns
+        ):
+            return "the power brake was pulled under the cap"
+    return None
+
+
+def _lowest_v(node: NodeState, claim: Claim) -> float | None:
+    lowest = [
+        supply.minimum_v
+        for name in claim.supplies
+        if (supply := node.supply(name)) is not None and supply.minimum_v is not None
+    ]
+    return min(lowest, default=None)
+
+
+def _persists(incident: Incident, node: NodeState, claim: Claim) -> bool:
+    """Tell whether the symptom is still there: what the supplies show now, else what the incident says."""
+    limit_v, lowest_v = incident.number("limit_v"), _lowest_v(node, claim)
+    return limit_v is None or lowest_v is None or lowest_v < limit_v

@@ -1,0 +1,1 @@
+"""When a policy applies: conditions over the facts of an incident and its node."""

@@ -1,0 +1,1 @@
+"""The engine: incidents in, decisions out, within the limits."""

@@ -1,0 +1,180 @@
+"""What the engine remembers of what it asked for: claims on knobs, engagements of switches, and how far it has got."""
+
+from dataclasses import dataclass, replace
+
+from rules.caps.evidence import SupplyBasis
+from rules.conditions.condition import NOT_MET, Judgement
+from telemetry.knobs import KnobKind
+from telemetry.records import Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steady:
+    """The source resistance of one supply, and since when it has stayed near that."""
+
+    entity_id: str
+    resistance_ohm: float
+    since_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One policy's hold on one knob of some GPUs, for one incident; its settings are in the unit of the knob.
+
+    Parameters
+    ----------
+    decision_id
+        The last decision on it.
+    mode
+        The mode in which it was decided; only an enforced one stands in the hardware.
+    settings
+        Setting per GPU; while they are relaxed one GPU at a time, they differ.
+    held
+        The setting after the last tightening.
+    safe
+        The setting to fall to when nobody renews the lease; None where no prediction gives one.
+    tightened_ns
+        When that was.
+    relaxed_ns
+        When a setting of it was last relaxed, None since the last tightening.
+    quiet_since_ns
+        Since when the symptom is gone, None while it is there.
+    round_ns, round_setting, round_left
+        When the round of relaxing began, to which setting it goes, and which GPUs are still to come.
+    bases
+        The supplies as they were when it was first set; empty where it does not rest on a prediction.
+    supplies
+        The supplies that the incident was about.
+    steady
+        How steady their source resistance is.
+    exhausted
+        The symptom is still there, and it cannot be made stricter.
+    output, error_c, regulated_ns
+        Of a regulated setting: what was last asked for before rounding, the error then, and when that was.
+    ramp_since_ns
+        When the start ramp began, None where it is none.
+    """
+
+    policy_id: str
+    incident_id: str
+    entity_id: str
+    decision_id: str
+    knob: KnobKind
+    mode: Mode
+    lease_s: float
+    settings: tuple[tuple[str, float], ...]
+    held: float
+    tightened_ns: int
+    safe: float | None = None
+    relaxed_ns: int | None = None
+    quiet_since_ns: int | None = None
+    round_ns: int | None = None
+    round_setting: float | None = None
+    round_left: tuple[str, ...] = ()
+    bases: tuple[SupplyBasis, ...] = ()
+    supplies: tuple[str, ...] = ()
+    steady: tuple[Steady, ...] = ()
+    exhausted: bool = False
+    output: float | None = None
+    error_c: float | None = None
+    regulated_ns: int | None = None
+    ramp_since_ns: int | None = None
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The GPUs under it."""
+        return tuple(gpu for gpu, _ in self.settings)
+
+    @property
+    def strictest(self) -> float:
+        """The strictest of its settings."""
+        return self.knob.strictest(*(setting for _, setting in self.settings))
+
+    @property
+    def enforced(self) -> bool:
+        """Whether it stands in the hardware."""
+        return self.mode is Mode.ENFORCE
+
+    def tightened(self, setting: float, *, decision_id: str, now_ns: int) -> "Claim":
+        """Give it with one stricter setting on every GPU, and the way back starting anew."""
+        return replace(
+            self,
+            decision_id=decision_id,
+            settings=tuple((gpu, setting) for gpu in self.gpus),
+            held=setting,
+            tightened_ns=now_ns,
+            relaxed_ns=None,
+            quiet_since_ns=None,
+            round_ns=None,
+            round_setting=None,
+            round_left=(),
+            exhausted=False,
+        )
+
+    def relaxed(self, gpus: tuple[str, ...], setting: float | None, *, decision_id: str, now_ns: int) -> "Claim":
+        """Give it with a looser setting on some GPUs, or without those GPUs where the setting is None."""
+        settings = tuple(
+            (name, was if name not in gpus or setting is None else setting)
+            for name, was in self.settings
+            if name not in gpus or setting is not None
+        )
+        left = tuple(name for name in self.round_left if name not in gpus)
+        return replace(
+            self, decision_id=decision_id, settings=settings, relaxed_ns=now_ns, round_left=left, exhausted=False
+        )
+
+    def without(self, gpu: str) -> "Claim":
+        """Give it without a GPU that somebody else took out."""
+        return replace(
+            self,
+            settings=tuple(item for item in self.settings if item[0] != gpu),
+            round_left=tuple(name for name in self.round_left if name != gpu),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engagement:
+    """One policy's hold on a switch outside the GPU, such as a drain, for one incident.
+
+    `quiet_since_ns` is since when its incident has been closed, None while it is not.
+    """
+
+    policy_id: str
+    incident_id: str
+    entity_id: str
+    decision_id: str
+    mode: Mode
+    targets: tuple[str, ...]
+    quiet_since_ns: int | None = None
+
+    @property
+    def enforced(self) -> bool:
+        """Whether it was carried out."""
+        return self.mode is Mode.ENFORCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """How far one policy has got with one incident.
+
+    Parameters
+    ----------
+    judged_ns, judgement
+        What the condition said of the incident as of then.
+    met_since_ns, met_times
+        Since when it has been met without a break, and by how many pieces of news in a row.
+    refused
+        The kind of refusal that was last told, so that each is told once.
+    done
+        A message about this incident is out.
+    barred
+        Why this incident gets no new action, None where it may.
+    """
+
+    judged_ns: int | None = None
+    judgement: Judgement = NOT_MET
+    met_since_ns: int | None = None
+    met_times: int = 0
+    refused: str | None = None
+    done: bool = False
+    barred: str | None = None

@@ -1,0 +1,282 @@
+"""What the engine keeps between steps, and its form on disk."""
+
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from rules.engine.claims import Claim, Engagement, Steady, Watch
+from rules.limits.node import DAY_NS, HOUR_NS, Breaker
+from rules.policy.model import ActionClass, Policy
+from telemetry.records import Decision, Incident, IncidentState
+
+# own choice: resets of the breaker that are remembered with who and why.
+RESETS_KEPT = 10
+
+# The longest stretch over which a policy's budget may count (`per` in rules/policy/then_document.py).
+ACTED_KEPT_NS = 31 * DAY_NS
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acted:
+    """A new action, as the budgets count it."""
+
+    action: ActionClass
+    policy_id: str
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A person's yes to one decision, for as long as that is among those pending; `setting` is what was asked for."""
+
+    decision_id: str
+    who: str
+    why: str
+    setting: float | None = None
+
+    @property
+    def words(self) -> str:
+        """Who and why."""
+        return f"approved by {self.who}" + (f": {self.why}" if self.why else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset:
+    """Who set the breaker whole again, when and why."""
+
+    who: str
+    why: str
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worsened:
+    """An action after which what it was for got worse, and the GPUs that it was on."""
+
+    gpus: tuple[str, ...]
+    time_ns: int
+
+
+_Timed = TypeVar("_Timed", Acted, Worsened, Watch, Engagement, Claim, Steady)
+
+
+@dataclass(slots=True, kw_only=True)
+class Memory:
+    """State of one engine. Keys are ``(policy id, incident id)`` or, where it says so, ``(policy id, entity id)``.
+
+    Parameters
+    ----------
+    engagements
+        Switches outside the GPU that are held on.
+    ended
+        By entity: when the last action ended, for a day.
+    acted
+        When new actions were taken, for as long as a budget looks back.
+    returns
+        By entity: when the symptom came back after its cap was relaxed, for a day.
+    latched
+        By entity: why its cap is not relaxed any more.
+    rungs
+        Whether the symptom check of a policy's last action on an incident was passed.
+    pending
+        Decisions that wait for a person, or have a yes and are still to be done, by their id.
+    approved
+        What a person said yes to of those.
+    failed
+        Decisions in a row that could not be carried out.
+    worsened
+        Actions of the last hour after which things got worse.
+    resets
+        The last resets of the breaker.
+    path_measured
+        Whether the supply path was measured under load, ever.
+    paths_read
+        Supplies that showed a voltage while that was waited for.
+    waiting_since_ns
+        Since when it has been waited for in this run.
+    now_ns
+        When the last step was, None before the first one of this run.
+    """
+
+    incidents: dict[str, Incident] = field(default_factory=dict)
+    claims: dict[Key, Claim] = field(default_factory=dict)
+    engagements: dict[Key, Engagement] = field(default_factory=dict)
+    watches: dict[Key, Watch] = field(default_factory=dict)
+    ended: dict[Key, int] = field(default_factory=dict)
+    acted: list[Acted] = field(default_factory=list)
+    returns: dict[Key, tuple[int, ...]] = field(default_factory=dict)
+    latched: dict[Key, str] = field(default_factory=dict)
+    rungs: dict[Key, bool] = field(default_factory=dict)
+    pending: dict[str, Decision] = field(default_factory=dict)
+    approved: dict[Key, Approval] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
+    worsened: tuple[Worsened, ...] = ()
+    breaker: Breaker | None = None
+    resets: tuple[Reset, ...] = ()
+    path_measured: bool = False
+    paths_read: frozenset[str] = frozenset()
+    waiting_since_ns: int | None = None
+    now_ns: int | None = None
+
+    def copy(self) -> "Memory":
+        """Give another memory of the same; what it holds is frozen, so that its tables alone are made anew."""
+        return replace(self, **{field.name: copy(getattr(self, field.name)) for field in fields(self)})
+
+    def note_time(self, now_ns: int) -> None:
+        """Learn the time. Where the clock was set back, nothing is later than now: no wait is longer than meant."""
+        if self.now_ns is not None and now_ns >= self.now_ns:
+            self.now_ns = now_ns
+            return
+        self.now_ns = now_ns
+        self.ended = {key: min(time_ns, now_ns) for key, time_ns in self.ended.items()}
+        self.returns = {key: tuple(min(one, now_ns) for one in times) for key, times in self.returns.items()}
+        self.acted = [_not_after(item, now_ns) for item in self.acted]
+        self.worsened = tuple(_not_after(item, now_ns) for item in self.worsened)
+        self.watches = {key: _not_after(watch, now_ns, kept="judged_ns") for key, watch in self.watches.items()}
+        self.engagements = {key: _not_after(held, now_ns) for key, held in self.engagements.items()}
+        self.claims = {
+            key: replace(_not_after(claim, now_ns), steady=tuple(_not_after(item, now_ns) for item in claim.steady))
+            for key, claim in self.claims.items()
+        }
+        self.pending = {name: _asked_by(decision, now_ns) for name, decision in self.pending.items()}
+
+    def keep(self, key: Key, claim: Claim, now_ns: int) -> None:
+        """Keep a claim while it holds a GPU; its end starts the cooldown."""
+        if claim.settings:
+            self.claims[key] = claim
+        else:
+            self.end(key, claim.entity_id, now_ns)
+
+    def end(self, key: Key, entity_id: str, now_ns: int) -> None:
+        """Drop a claim or an engagement; the cooldown runs from now."""
+        self.claims.pop(key, None)
+        self.engagements.pop(key, None)
+        self.ended[key[0], entity_id] = now_ns
+
+    def note_acted(self, policy: Policy, now_ns: int) -> None:
+        """Count a new action; kept as long as a budget may look back."""
+        self.acted.append(Acted(action=policy.then.action, policy_id=policy.id, time_ns=now_ns))
+
+    def note_return(self, policy_id: str, entity_id: str, now_ns: int, *, most: int) -> None:
+        """Count that the symptom came back after a cap was relaxed; more than `most` in a day, and relaxing ends."""
+        key = (policy_id, entity_id)
+        times = (*(time_ns for time_ns in self.returns.get(key, ()) if now_ns - time_ns < DAY_NS), now_ns)
+        self.returns[key] = times
+        if len(times) > most:
+            self.latched[key] = f"the symptom came back {len(times)} times in a day; a person must reset it"
+
+    def reset(self, word: Reset) -> None:
+        """Make the breaker whole and loosen what latched, and remember who said so."""
+        self.resets = (*self.resets, word)[-RESETS_KEPT:]
+        self.breaker, self.failed, self.worsened = None, (), ()
+        self.returns, self.latched = {}, {}
+
+    def forget(self, now_ns: int) -> None:
+        """Drop what is over, so that memory is bounded by what is live, a day of ends and a month of budgets."""
+        held = {incident_id for _, incident_id in (*self.claims, *self.engagements)}
+        over = [
+            name
+            for name, incident in self.incidents.items()
+            if incident.state is IncidentState.CLOSED and name not in held
+        ]
+        for name in over:
+            del self.incidents[name]
+        live = self.incidents
+        self.watches = {key: watch for key, watch in self.watches.items() if key[1] in live}
+        self.rungs = {key: helped for key, helped in self.rungs.items() if key[1] in live}
+        self.approved = {key: word for key, word in self.approved.items() if word.decision_id in self.pending}
+        self.ended = {key: time_ns for key, time_ns in self.ended.items() if now_ns - time_ns < DAY_NS}
+        self.acted = [item for item in self.acted if now_ns - item.time_ns < ACTED_KEPT_NS]
+        self.worsened = tuple(item for item in self.worsened if now_ns - item.time_ns < HOUR_NS)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Give it as JSON types."""
+        stored = _Stored(
+            incidents=tuple(self.incidents.values()),
+            claims=tuple(self.claims.values()),
+            engagements=tuple(self.engagements.values()),
+            watches=tuple((*key, watch) for key, watch in self.watches.items()),
+            ended=tuple((*key, time_ns) for key, time_ns in self.ended.items()),
+            acted=tuple(self.acted),
+            returns=tuple((*key, times) for key, times in self.returns.items()),
+            latched=tuple((*key, why) for key, why in self.latched.items()),
+            rungs=tuple((*key, helped) for key, helped in self.rungs.items()),
+            pending=tuple(self.pending.values()),
+            approved=tuple((*key, word) for key, word in self.approved.items()),
+            failed=self.failed,
+            worsened=self.worsened,
+            breaker=self.breaker,
+            resets=self.resets,
+            path_measured=self.path_measured,
+            paths_read=tuple(sorted(self.paths_read)),
+        )
+        state: dict[str, Any] = _STORED.dump_python(stored, mode="json")
+        return state
+
+
+def restore_memory(state: dict[str, Any], *, policies: frozenset[str]) -> Memory:
+    """Read what `Memory.snapshot` gave, without what belongs to policies that are gone; ValueError where it is none."""
+    stored = _STORED.validate_python(state)
+    return Memory(
+        incidents={incident.id: incident for incident in stored.incidents},
+        claims={(item.policy_id, item.incident_id): item for item in stored.claims if item.policy_id in policies},
+        engagements={
+            (item.policy_id, item.incident_id): item for item in stored.engagements if item.policy_id in policies
+        },
+        watches={(policy, name): watch for policy, name, watch in stored.watches if policy in policies},
+        ended={(policy, name): time_ns for policy, name, time_ns in stored.ended if policy in policies},
+        acted=list(stored.acted),
+        returns={(policy, name): times for policy, name, times in stored.returns if policy in policies},
+        latched={(policy, name): why for policy, name, why in stored.latched if policy in policies},
+        rungs={(policy, name): helped for policy, name, helped in stored.rungs if policy in policies},
+        pending={item.id: item for item in stored.pending if item.rule in policies},
+        approved={(policy, name): word for policy, name, word in stored.approved if policy in policies},
+        failed=stored.failed,
+        worsened=stored.worsened,
+        breaker=stored.breaker,
+        resets=stored.resets,
+        path_measured=stored.path_measured,
+        paths_read=frozenset(stored.paths_read),
+    )
+
+
+def _not_after(item: _Timed, now_ns: int, *, kept: str = "") -> _Timed:
+    """Give it with every time of its that is later than now as now."""
+    names = [one.name for one in fields(item) if one.name.endswith("_ns") and one.name != kept]
+    late: dict[str, Any] = {name: now_ns for name in names if (getattr(item, name) or now_ns) > now_ns}
+    return replace(item, **late)
+
+
+def _asked_by(decision: Decision, now_ns: int) -> Decision:
+    """Give a decision that waits as asked now at the latest, so that it waits no longer than it would have."""
+    late_ns = max(decision.time_ns - now_ns, 0)
+    expires_ns = None if decision.expires_ns is None else decision.expires_ns - late_ns
+    return replace(decision, time_ns=decision.time_ns - late_ns, expires_ns=expires_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    incidents: tuple[Incident, ...]
+    claims: tuple[Claim, ...]
+    engagements: tuple[Engagement, ...]
+    watches: tuple[tuple[str, str, Watch], ...]
+    ended: tuple[tuple[str, str, int], ...]
+    acted: tuple[Acted, ...]
+    returns: tuple[tuple[str, str, tuple[int, ...]], ...]
+    latched: tuple[tuple[str, str, str], ...]
+    rungs: tuple[tuple[str, str, bool], ...]
+    pending: tuple[Decision, ...]
+    approved: tuple[tuple[str, str, Approval], ...]
+    failed: tuple[str, ...]
+    worsened: tuple[Worsened, ...]
+    breaker: Breaker | None
+    resets: tuple[Reset, ...]
+    path_measured: bool = False  # what was written before there was such a thing has none
+    paths_read: tuple[str, ...] = ()
+
+
+_STORED: TypeAdapter[_Stored] = TypeAdapter(_Stored)

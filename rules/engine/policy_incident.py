@@ -1,0 +1,117 @@
+"""One policy and one incident at one moment: what every step of the engine is about, and how its answer is written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from physics.node_state import NodeState
+from rules.caps.knobs import Scale, scale_of
+from rules.engine.claims import Watch
+from rules.engine.decisions import VERDICTS, decision_id
+from rules.engine.memory import Approval, Key, Memory
+from rules.limits.node import Rails
+from rules.policy.model import Policy, Verb
+from telemetry.entities import Topology
+from telemetry.knobs import KnobKind
+from telemetry.records import Decision, Incident, IncidentState, Mode, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matter:
+    """What a step is about. `memory` is the engine's own and the one thing in here that changes."""
+
+    policy: Policy
+    incident: Incident
+    node: NodeState
+    rails: Rails
+    topology: Topology
+    memory: Memory
+    now_ns: int
+
+    @property
+    def key(self) -> Key:
+        """Under which memory keeps it."""
+        return (self.policy.id, self.incident.id)
+
+    @property
+    def mode(self) -> Mode:
+        """The mode in force."""
+        return self.rails.mode(self.policy.then.action, self.policy.then.mode)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the symptom is there."""
+        return self.incident.state is IncidentState.OPEN
+
+    @property
+    def new_id(self) -> str:
+        """The id of the decision that is taken now."""
+        return decision_id(*self.key, self.now_ns)
+
+    @property
+    def watch(self) -> Watch:
+        """How far the policy has got with the incident."""
+        return self.memory.watches.get(self.key, Watch())
+
+    def scale(self, knob: KnobKind, names: Sequence[str]) -> Scale | None:
+        """Give the settings of those of these GPUs that answer; None where none does, or none has such a knob."""
+        gpus = [gpu for name in names if (gpu := self.node.gpu(name)) is not None]
+        return scale_of(knob, gpus, min_clock_ratio=self.rails.min_clock_ratio)
+
+    def decide(
+        self,
+        verb: Verb,
+        targets: Sequence[str],
+        *,
+        reason: str,
+        setting: float | None = None,
+        knob: KnobKind | None = None,
+        mode: Mode | None = None,
+        approval: Approval | None = None,
+    ) -> Decision:
+        """Write down what is to be done; the verdict follows from the mode.
+
+        One that a person approved keeps the id under which it was asked for, and says who it was.
+        """
+        mode = self.mode if mode is None else mode
+        then = self.policy.then
+        said = () if approval is None else (("approved_by", approval.who),)
+        return Decision(
+            id=self.new_id if approval is None else approval.decision_id,
+            time_ns=self.now_ns,
+            rule=self.policy.id,
+            incident_id=self.incident.id,
+            action=verb.value,
+            targets=tuple(targets),
+            clock_mhz=setting if knob is KnobKind.CLOCK else None,
+            power_limit_w=setting if knob is KnobKind.POWER else None,
+            fan_ratio=setting if knob is KnobKind.FAN else None,
+            lease_s=then.lease_s if setting is not None or verb is Verb.DRAIN else None,
+            mode=mode,
+            verdict=VERDICTS[mode],
+            reason=reason if approval is None else f"{reason}; {approval.words}",
+            parameters=(*then.parameters, *said),
+        )
+
+    def refuse(self, kind: str, reason: str) -> Decision | None:
+        """Say once that and why nothing is done; None where it has been said."""
+        if self.watch.refused == kind:
+            return None
+        self.memory.watches[self.key] = replace(self.watch, refused=kind)
+        return Decision(
+            id=self.new_id,
+            time_ns=self.now_ns,
+            rule=self.policy.id,
+            incident_id=self.incident.id,
+            action=self.policy.then.action.value,
+            targets=(self.incident.entity_id,),
+            clock_mhz=None,
+            lease_s=None,
+            mode=self.mode,
+            verdict=Verdict.REFUSE,
+            reason=reason,
+        )
+
+    def note_acted(self) -> None:
+        """Count a new action against the budgets."""
+        self.memory.note_acted(self.policy, self.now_ns)
+        self.memory.watches[self.key] = replace(self.watch, refused=None)

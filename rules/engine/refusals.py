@@ -1,0 +1,77 @@
+"""The rails that can stand in the way of a new action, each with its reason in words."""
+
+from collections.abc import Iterator, Sequence
+
+from rules.caps.knobs import KNOB_OF
+from rules.engine.policy_incident import Matter
+from rules.limits.node import DAY_NS, HOUR_NS, Breaker
+from rules.policy.model import ActionClass
+from telemetry.clock import NS_PER_S
+from telemetry.knobs import KnobKind
+
+# Telling people and protecting the hardware do not wait for the last action; see `Rails.spacing_s`.
+_SPACED = frozenset(ActionClass) - KNOB_OF.keys() - {ActionClass.NOTIFY}
+
+
+def breaker_words(breaker: Breaker) -> str:
+    """Say that and why the breaker tripped."""
+    return f"the breaker tripped ({breaker.reason}); a person must reset it"
+
+
+def refusals(matter: Matter, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Give every rail in the way as its kind and the reason, the weightiest first."""
+    memory, rails, incident, now_ns = matter.memory, matter.rails, matter.incident, matter.now_ns
+    action = matter.policy.then.action
+    if matter.watch.barred is not None:
+        yield "barred", matter.watch.barred
+    if memory.breaker is not None and action is not ActionClass.NOTIFY:  # people are told all the more
+        yield "breaker", breaker_words(memory.breaker)
+    if incident.silence is not None and action in rails.silence_stops:
+        yield "silence", incident.silence
+    window = rails.stopped_by(action, now_ns)
+    if window is not None:
+        yield "maintenance", window.words
+    if not targets:
+        yield "target", "no GPU that answers is meant" if action not in KNOB_OF else _no_target(KNOB_OF[action])
+    ended_ns = memory.ended.get((matter.policy.id, incident.entity_id))
+    if ended_ns is not None and now_ns - ended_ns < matter.policy.then.cooldown_s * NS_PER_S:
+        seconds = matter.policy.then.cooldown_s
+        yield "cooldown", f"cooldown of {seconds:g} s after the last action on {incident.entity_id}"
+    yield from _budgets(matter, targets)
+
+
+def _no_target(knob: KnobKind) -> str:
+    return f"no GPU that answers is meant, or none has a {knob.words} to set"
+
+
+def _budgets(matter: Matter, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
+    memory, rails, now_ns = matter.memory, matter.rails, matter.now_ns
+    then = matter.policy.then
+    ages_ns = [now_ns - item.time_ns for item in memory.acted if item.action is then.action]
+    for most, over_ns, words in (
+        (rails.actions_per_hour, HOUR_NS, "an hour"),
+        (rails.actions_per_day, DAY_NS, "a day"),
+    ):
+        if sum(age_ns < over_ns for age_ns in ages_ns) >= most:
+            yield "rate", f"the budget of {most} new {then.action.value} actions {words} is used up"
+    if then.budget is not None:
+        own = [item for item in memory.acted if item.policy_id == matter.policy.id]
+        if sum(now_ns - item.time_ns < then.budget.per_s * NS_PER_S for item in own) >= then.budget.actions:
+            yield "rate", f"the policy's budget of {then.budget.actions} in {then.budget.per_s:g} s is used up"
+    spaced = [now_ns - item.time_ns for item in memory.acted if item.action in _SPACED]
+    if then.action in _SPACED and any(age_ns < rails.spacing_s * NS_PER_S for age_ns in spaced):
+        yield "spacing", f"at most one action in {rails.spacing_s:g} s, and there was one"
+    knob = KNOB_OF.get(then.action)
+    if knob is None:
+        return
+    held = {gpu for claim in memory.claims.values() if claim.knob is not KnobKind.FAN for gpu in claim.gpus}
+    if (
+        knob is not KnobKind.FAN
+        and rails.capped_gpus_max is not None
+        and len(held | set(targets)) > rails.capped_gpus_max
+    ):
+        yield "budget", f"{len(held | set(targets))} GPUs would be capped, {rails.capped_gpus_max} may be"
+    if then.budget is not None and then.budget.gpus_max is not None:
+        own_gpus = {gpu for key, claim in memory.claims.items() if key[0] == matter.policy.id for gpu in claim.gpus}
+        if len(own_gpus | set(targets)) > then.budget.gpus_max:
+            yield "budget", f"{len(own_gpus | set(targets))} GPUs, the policy's budget is {then.budget.gpus_max}"

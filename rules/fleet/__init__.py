@@ -1,0 +1,1 @@
+"""Policies and engine of a fleet: actions on whole nodes."""

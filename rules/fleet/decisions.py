@@ -1,0 +1,69 @@
+"""Decisions of the fleet's engine in words: whether a policy is met, what it decides, and what a rail refused, once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rules.caps.knobs import KNOB_OF
+from rules.conditions.facts import facts_of
+from rules.fleet.orders import FleetIncident, Moment
+from rules.fleet.policy import FleetPolicy
+from telemetry.clock import NS_PER_S
+from telemetry.records import Decision, Incident, IncidentState, Mode, Verdict
+
+_SHOWN = 4
+_VERDICTS = {Mode.ENFORCE: Verdict.EXECUTE, Mode.RECOMMEND: Verdict.RECOMMEND, Mode.OBSERVE: Verdict.OBSERVE}
+
+
+def is_met(policy: FleetPolicy, case: FleetIncident, at: Moment) -> bool:
+    """Say whether a policy's condition was met without a break for as long as it asks."""
+    incident, since = case.incident, at.memory.met_since
+    pair = (policy.id, incident.id)
+    met = incident.state is IncidentState.OPEN and policy.when.judge(facts_of(incident)).met
+    if policy.after is not None:
+        awaited = at.memory.awaited.get((policy.after, incident.id))
+        met = met and awaited is not None and awaited.helped is False
+    if not met:
+        since.pop(pair, None)
+        return False
+    return at.now_ns - since.setdefault(pair, at.now_ns) >= policy.then.hold_s * NS_PER_S
+
+
+def decided(
+    policy: FleetPolicy, incident: Incident, nodes: Sequence[str], mode: Mode, at: Moment, *, reason: str = ""
+) -> Decision:
+    """Give what a policy decides on some nodes, on the incident's own entity where none is named."""
+    more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
+    knob, ratio = KNOB_OF.get(policy.then.action), policy.then.ratio
+    what = "" if knob is None or ratio is None else f"{ratio:.0%} of the highest {knob.words}, "
+    return Decision(
+        id=f"{policy.id}:{incident.id}:{at.now_ns}",
+        time_ns=at.now_ns,
+        rule=policy.id,
+        incident_id=incident.id,
+        action=policy.then.action.value,
+        targets=tuple(f"node:{node}" for node in nodes) or (incident.entity_id,),
+        clock_mhz=None,
+        lease_s=None if knob is None else policy.then.lease_s,
+        mode=mode,
+        verdict=_VERDICTS[mode],
+        reason=reason or f"{what}{', '.join(nodes[:_SHOWN])}{more}: {incident.summary}",
+    )
+
+
+def refusals(
+    policy: FleetPolicy, incident: Incident, refused: Mapping[str, tuple[str, int]], mode: Mode, at: Moment
+) -> Iterator[Decision]:
+    """Give what rails refused, by kind with its words and on how many nodes; each kind of one incident once."""
+    for kind, (words, count) in refused.items():
+        if is_new(policy, incident, kind, at):
+            reason = f"{words}; {count} node{'s' if count > 1 else ''} left as they are"
+            decision = decided(policy, incident, [], mode, at, reason=reason)
+            yield replace(decision, id=f"{decision.id}:{kind}", verdict=Verdict.REFUSE, targets=(incident.entity_id,))
+
+
+def is_new(policy: FleetPolicy, incident: Incident, kind: str, at: Moment) -> bool:
+    """Say whether this was not said of the incident yet; it counts as said from now on."""
+    one = (policy.id, incident.id, kind)
+    new = one not in at.memory.said
+    at.memory.said.add(one)
+    return new

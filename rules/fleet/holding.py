@@ -1,0 +1,80 @@
+"""What the fleet holds on nodes: renewed, asked again where nobody answered, and given back one after the other."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from rules.fleet.memory import ClaimState, FleetClaim, FleetMemory
+from rules.fleet.orders import Answered, FleetDeed, FleetIncident, FleetOrder, Moment
+from rules.fleet.policy import FleetPolicy
+from telemetry.clock import NS_PER_S
+from telemetry.records import IncidentState
+
+# Leases are renewed four times before they run out, as on a node.
+RENEWALS_PER_LEASE = 4
+# Own choice: what nobody answered is asked again after this.
+ASK_AGAIN_NS = 10 * NS_PER_S
+_DEEDS = {
+    ClaimState.RESERVED: FleetDeed.BEGIN,
+    ClaimState.HELD: FleetDeed.RENEW,
+    ClaimState.LEAVING: FleetDeed.END,
+}
+
+
+def upkeep(live: Mapping[str, FleetIncident], policies: Mapping[str, FleetPolicy], at: Moment) -> Iterator[FleetOrder]:
+    """Give what is due for what stands on nodes."""
+    memory, now_ns = at.memory, at.now_ns
+    for claim in sorted(memory.claims.values(), key=lambda one: one.key):
+        case, policy = live.get(claim.incident_id), policies.get(claim.policy_id)
+        if claim.state is not ClaimState.LEAVING and _may_leave(claim, case, policy, at):
+            memory.released_ns = now_ns
+            claim = replace(claim, state=ClaimState.LEAVING, due_ns=now_ns)  # noqa: PLW2901 -- the same, later
+            memory.claims[claim.key] = claim
+        if now_ns < claim.due_ns:
+            continue
+        if claim.state is ClaimState.RESERVED:
+            claim = _counted_anew(claim, at)  # noqa: PLW2901 -- the same, later
+        memory.claims[claim.key] = replace(claim, due_ns=now_ns + ASK_AGAIN_NS)
+        yield FleetOrder(deed=_DEEDS[claim.state], claim=claim)
+
+
+def note(memory: FleetMemory, order: FleetOrder, answer: Answered, now_ns: int) -> None:
+    """Learn what came of an order on a node."""
+    now = memory.claims.get(order.claim.key)
+    if now is None:
+        return
+    if answer is Answered.SILENT:
+        memory.claims[now.key] = replace(now, due_ns=now_ns + ASK_AGAIN_NS)
+    elif order.deed is FleetDeed.END:
+        memory.claims.pop(now.key)
+        memory.ended[now.policy_id, now.node] = now_ns
+    elif answer is Answered.DONE:
+        due_ns = now_ns + round(now.lease_s / RENEWALS_PER_LEASE * NS_PER_S)
+        memory.claims[now.key] = replace(now, state=ClaimState.HELD, due_ns=due_ns)
+    else:  # refused or lost: what was carried out before may stand there all the same
+        memory.claims[now.key] = replace(now, state=ClaimState.LEAVING, due_ns=now_ns)
+
+
+def _counted_anew(claim: FleetClaim, at: Moment) -> FleetClaim:
+    """Count what is asked for again as begun now; where no budget is left it is given back instead."""
+    ledger, now_ns = at.memory.ledger, at.now_ns
+    ledger.take_back(claim.node, claim.begun_ns)
+    nodes = len(at.fleet.racks)
+    kind, _ = ledger.refusal(claim.node, claim.rack, at.rails, fleet_nodes=nodes, now_ns=now_ns)
+    ledger.note_begun(claim.node, claim.rack, now_ns)  # it may have begun, whatever is asked now
+    if kind:
+        return replace(claim, state=ClaimState.LEAVING, begun_ns=now_ns)
+    return replace(claim, begun_ns=now_ns)
+
+
+def _may_leave(claim: FleetClaim, case: FleetIncident | None, policy: FleetPolicy | None, at: Moment) -> bool:
+    memory, now_ns = at.memory, at.now_ns
+    if case is not None and case.incident.state is IncidentState.OPEN:
+        memory.quiet.pop(claim.incident_id, None)
+        return False
+    since_ns = memory.quiet.setdefault(claim.incident_id, now_ns)
+    if memory.ledger.breaker is not None:
+        return False  # nothing is changed until a person has looked; what holds is renewed
+    if policy is None:
+        return True
+    after_ns, every_ns = (round(one * NS_PER_S) for one in (policy.then.release_after_s, policy.then.release_every_s))
+    return now_ns - since_ns >= after_ns and now_ns - memory.released_ns >= every_ns

@@ -1,0 +1,226 @@
+"""A policy of the fleet: the same shape as a node's, for actions on whole nodes.
+
+What a node's policy reads off its own rails and knobs is not known here: a cap is a share of the highest setting of
+each GPU, and each agent finds the setting.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+from rules.conditions.condition import Condition, compile_condition
+from rules.policy.document_values import (
+    CLOSED,
+    COOLDOWN_MAX_S,
+    RELEASE_AFTER_MAX_S,
+    ConditionText,
+    Duration,
+    PolicyId,
+    PositiveDuration,
+    Sentence,
+    Sentences,
+    at_most,
+)
+from rules.policy.forbidden import LEASE_MAX_S
+from rules.policy.model import ActionClass, PolicyStatus
+from telemetry.entities import EntityKind
+from telemetry.records import Cause, Mode, Severity
+
+# What a fleet can do through agents, and the key that says how far; then take nodes out of a scheduler, tell people.
+_SHARES = {ActionClass.CLOCK_CAP: "clock", ActionClass.POWER_CAP: "limit", ActionClass.FAN: "fan"}
+FLEET_ACTIONS = (*_SHARES, ActionClass.DRAIN, ActionClass.NOTIFY)
+# A cap is renewed several times within its lease; below this a busy network would lose it by chance. own choice.
+LEASE_MIN_S = 20.0
+_NodeCount = Annotated[int, Field(strict=True, ge=0, le=100_000)]
+
+
+class NodeTarget(StrEnum):
+    """Which nodes are meant."""
+
+    THIS_NODE = "this_node"
+    NODES_UNDER = "nodes_under"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetResponse:
+    """What a policy of the fleet wants done."""
+
+    action: ActionClass
+    mode: Mode
+    target: NodeTarget
+    ratio: float | None
+    lease_s: float
+    hold_s: float
+    settle_s: float
+    cooldown_s: float
+    release_after_s: float
+    release_every_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetCase:
+    """One incident over so many nodes and racks, and on how many nodes it is acted at once."""
+
+    name: str
+    cause: Cause
+    severity: Severity
+    entity_kind: EntityKind
+    numbers: tuple[tuple[str, float], ...]
+    nodes: int
+    racks: int
+    expect: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPolicy:
+    """When this, then that, and why. With `after` it acts only once that policy's action did not help."""
+
+    id: str
+    status: PolicyStatus
+    why: str
+    source: tuple[str, ...]
+    when: Condition = field(compare=False)
+    then: FleetResponse
+    cases: tuple[FleetCase, ...]
+    where: str
+    after: str | None = None
+
+
+class FleetReleaseDocument(BaseModel):
+    """How caps go again."""
+
+    model_config = CLOSED
+
+    after: Annotated[PositiveDuration, at_most(RELEASE_AFTER_MAX_S)] = Field(
+        default=1800.0, description="quiet time before the first one goes; 7d or less"
+    )
+    every: Annotated[PositiveDuration, at_most(RELEASE_AFTER_MAX_S)] = Field(
+        default=10.0, description="time between two nodes, so that they do not rise together; 7d or less"
+    )
+
+
+class FleetThenDocument(BaseModel):
+    """What is done. `lease` and `release` are for what agents carry out: `clock_cap`, `power_cap` and `fan`."""
+
+    model_config = CLOSED
+
+    action: ActionClass
+    target: NodeTarget = Field(default=NodeTarget.THIS_NODE, description="the incident's node, or all below its entity")
+    clock: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="share of the highest clock of each GPU, below 1"
+    )
+    limit: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="share of the highest power limit of each GPU, below 1"
+    )
+    fan: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="the slowest that fans may turn, as a share of their highest speed"
+    )
+    mode: Mode = Field(default=Mode.ENFORCE, description="lowers the mode of its class; it cannot raise it")
+    lease: Annotated[Duration, Field(ge=LEASE_MIN_S), at_most(LEASE_MAX_S)] = Field(
+        default=120.0, description="how long a cap stands alone, 20s to 1d"
+    )
+    hold: Duration = Field(default=0.0, description="how long the condition must be met")
+    settle: PositiveDuration = Field(default=60.0, description="how long a cap may take to show its effect")
+    cooldown: Annotated[Duration, at_most(COOLDOWN_MAX_S)] = Field(
+        default=600.0, description="quiet time on a node afterwards; 1d or less"
+    )
+    release: FleetReleaseDocument = FleetReleaseDocument()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.action not in FLEET_ACTIONS:
+            raise ValueError(f"one of {', '.join(FLEET_ACTIONS)} as the action of a fleet")
+        given = {action for action, key in _SHARES.items() if getattr(self, key) is not None}
+        if given != {self.action} & _SHARES.keys():
+            pairs = ", ".join(f"{key} beside {action}" for action, key in _SHARES.items())
+            raise ValueError(f"{pairs}, and none of them beside anything else")
+        return self
+
+    def response(self) -> FleetResponse:
+        """Give it as the engine uses it."""
+        return FleetResponse(
+            action=self.action,
+            mode=self.mode,
+            target=self.target,
+            ratio=next((one for one in (self.clock, self.limit, self.fan) if one is not None), None),
+            lease_s=self.lease,
+            hold_s=self.hold,
+            settle_s=self.settle,
+            cooldown_s=self.cooldown,
+            release_after_s=self.release.after,
+            release_every_s=self.release.every,
+        )
+
+
+class FleetIncidentDocument(BaseModel):
+    """The incident of a case."""
+
+    model_config = CLOSED
+
+    cause: Cause
+    severity: Severity = Severity.WARNING
+    entity_kind: EntityKind = EntityKind.SUPPLY
+    numbers: dict[str, float] = {}
+
+
+class FleetCaseDocument(BaseModel):
+    """One incident in a fleet, and on how many nodes this policy acts at once."""
+
+    model_config = CLOSED
+
+    name: Sentence
+    incident: FleetIncidentDocument
+    nodes: Annotated[_NodeCount, Field(ge=1)] = 40
+    racks: Annotated[_NodeCount, Field(ge=1)] = 1
+    expect: _NodeCount = Field(description="nodes acted on at once; a notification counts as 1")
+
+    def case(self) -> FleetCase:
+        """Give it as the check uses it."""
+        told = self.incident
+        return FleetCase(
+            name=self.name,
+            cause=told.cause,
+            severity=told.severity,
+            entity_kind=told.entity_kind,
+            numbers=tuple(told.numbers.items()),
+            nodes=self.nodes,
+            racks=self.racks,
+            expect=self.expect,
+        )
+
+
+class FleetPolicyDocument(BaseModel):
+    """One policy of the fleet."""
+
+    model_config = CLOSED
+
+    id: PolicyId = Field(description="lower-case words joined by hyphens")
+    status: PolicyStatus
+    why: Sentence = Field(description="what it prevents")
+    source: Sentences = Field(min_length=1, description="where its numbers come from")
+    when: ConditionText = Field(description="a CEL expression over 'incident'")
+    after: str | None = Field(default=None, description="only once this policy's action did not help")
+    then: FleetThenDocument
+    cases: tuple[FleetCaseDocument, ...] = Field(description="at least one that acts and one that does not")
+
+    @model_validator(mode="after")
+    def _both_kinds(self) -> Self:
+        if not any(case.expect for case in self.cases) or all(case.expect for case in self.cases):
+            raise ValueError("a case that acts and a case that expects 0")
+        return self
+
+    def policy(self, *, where: str) -> FleetPolicy:
+        """Give it as the engine uses it."""
+        return FleetPolicy(
+            id=self.id,
+            status=self.status,
+            why=self.why,
+            source=self.source,
+            when=compile_condition(self.when),
+            then=self.then.response(),
+            cases=tuple(case.case() for case in self.cases),
+            where=where,
+            after=self.after,
+        )

@@ -1,0 +1,1 @@
+"""Limits that restrain every action: modes, budgets, cooldowns, circuit breakers."""

@@ -1,0 +1,1 @@
+"""Policies as YAML files: format, loading, cases, explanation."""

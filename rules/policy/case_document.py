@@ -1,0 +1,178 @@
+"""The cases of a policy as they stand in its file: a story, and what must come of it."""
+
+import difflib
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
+
+from rules.policy.document_values import (
+    CASE_AT_MAX_S,
+    CLOSED,
+    Count,
+    Duration,
+    Finite,
+    Sentence,
+    Share,
+    Volt,
+    Watt,
+    as_list,
+)
+from rules.policy.model import Case, CaseNode, Expectation, Step, Verb
+from telemetry.entities import EntityKind
+from telemetry.evidence import EVIDENCE
+from telemetry.records import Cause, IncidentState, RootCause, Severity
+
+
+def _check_evidence(numbers: dict[str, float]) -> dict[str, float]:
+    for name in numbers:
+        if name not in EVIDENCE:
+            nearest = difflib.get_close_matches(name, tuple(EVIDENCE), n=1)
+            raise ValueError(f"{nearest[0] if nearest else 'a name that a detector gives'}, not {name}")
+    return numbers
+
+
+def _as_expectations(value: object) -> object:
+    if value is None:
+        raise ValueError("'none', one decision or a list of decisions")
+    return [] if value == "none" else as_list(value)
+
+
+class StepDocument(BaseModel):
+    """An incident at one moment of a case, and what its supply then shows."""
+
+    model_config = CLOSED
+
+    at: Annotated[Duration, Field(le=CASE_AT_MAX_S)] = 0.0
+    cause: Cause
+    severity: Severity = Severity.WARNING
+    state: IncidentState = IncidentState.OPEN
+    entity_kind: EntityKind = EntityKind.GPU
+    affected_count: Count = 1
+    impact_gpu_hours: Annotated[Finite, Field(ge=0)] = 0.0
+    root_cause: RootCause | None = None
+    confidence: Share = Field(default=1.0, description="with root_cause: its probability")
+    loss_probability: Share | None = None
+    numbers: Annotated[dict[str, Finite], AfterValidator(_check_evidence)] = {}
+    minimum_v: Volt | None = None
+    open_circuit_v: Volt | None = None
+    source_resistance_ohm: Annotated[Finite, Field(gt=0, le=1)] | None = None
+    gpu_temp_c: Annotated[Finite, Field(ge=-40, le=150)] | None = Field(
+        default=None, description="temperature of every GPU"
+    )
+    job_started: bool = Field(default=False, description="whether a job begins at this moment")
+    helped: bool | None = Field(
+        default=None, description="what the symptom check of the policy named by `after` says at this moment"
+    )
+
+    def step(self) -> Step:
+        """Give it as the engine's tests use it."""
+        return Step(
+            at_s=self.at,
+            cause=self.cause.value,
+            severity=self.severity.value,
+            state=self.state.value,
+            entity_kind=self.entity_kind.value,
+            affected_count=self.affected_count,
+            impact_gpu_hours=self.impact_gpu_hours,
+            root_cause=None if self.root_cause is None else self.root_cause.value,
+            confidence=self.confidence,
+            loss_probability=self.loss_probability,
+            numbers=tuple(self.numbers.items()),
+            minimum_v=self.minimum_v,
+            open_circuit_v=self.open_circuit_v,
+            source_resistance_ohm=self.source_resistance_ohm,
+            gpu_temp_c=self.gpu_temp_c,
+            job_started=self.job_started,
+            helped=self.helped,
+        )
+
+
+class CaseNodeDocument(BaseModel):
+    """The node of a case; what it does not name is a box of four V100 SXM2 on one supply."""
+
+    model_config = CLOSED
+
+    gpus: Count = 4
+    supplies: Count = 1
+    max_clock_mhz: Annotated[Finite, Field(gt=0, le=10_000)] = 1530.0
+    # own choice: half of the finest step that a GPU has (7 or 8 MHz on a V100) would do; each step is an object.
+    clock_step_mhz: Annotated[Finite, Field(ge=1, le=1000)] = 7.5
+    power_high_w: Annotated[Finite, Field(gt=0)] | None = 350.0
+    power_low_w: Annotated[Finite, Field(gt=0)] | None = 150.0
+    limit_min_w: Watt | None = Field(default=150.0, description="lowest power limit that can be set")
+    limit_default_w: Watt | None = Field(default=300.0, description="the vendor's power limit")
+    fan_min_ratio: Share | None = Field(default=None, description="lowest fan speed that can be set; no fan if unset")
+
+    def node(self) -> CaseNode:
+        """Give it as the engine's tests use it."""
+        return CaseNode(
+            gpus=self.gpus,
+            supplies=self.supplies,
+            max_clock_mhz=self.max_clock_mhz,
+            clock_step_mhz=self.clock_step_mhz,
+            power_high_w=self.power_high_w,
+            power_low_w=self.power_low_w,
+            limit_min_w=self.limit_min_w,
+            limit_default_w=self.limit_default_w,
+            fan_min_ratio=self.fan_min_ratio,
+        )
+
+
+class ExpectationDocument(BaseModel):
+    """A decision that must come, at its time to the second."""
+
+    model_config = CLOSED
+
+    at: Annotated[Duration, Field(le=CASE_AT_MAX_S)] = 0.0
+    action: Verb
+    targets: Count | None = Field(default=None, description="how many entities it is for")
+    clock_mhz: Annotated[Finite, Field(gt=0)] | None = Field(default=None, description="to one clock step")
+    power_limit_w: Watt | None = Field(default=None, description="to one step of 5 W")
+    fan_ratio: Share | None = Field(default=None, description="to one step of a twentieth")
+
+
+class CaseDocument(BaseModel):
+    """A story and what must come of it: the incident at one moment or several, then the decisions."""
+
+    model_config = CLOSED
+
+    name: Sentence
+    node: CaseNodeDocument = CaseNodeDocument()
+    incident: Annotated[
+        tuple[StepDocument, ...],
+        BeforeValidator(as_list, json_schema_input_type=StepDocument | tuple[StepDocument, ...]),
+    ] = Field(min_length=1, description="the incident, at one moment or as a list with 'at'")
+    expect: Annotated[
+        tuple[ExpectationDocument, ...],
+        BeforeValidator(
+            _as_expectations,
+            json_schema_input_type=Literal["none"] | ExpectationDocument | tuple[ExpectationDocument, ...],
+        ),
+    ]
+
+    @field_validator("incident")
+    @classmethod
+    def _in_order(cls, value: tuple[StepDocument, ...]) -> tuple[StepDocument, ...]:
+        if any(later.at <= earlier.at for earlier, later in pairwise(value)):
+            raise ValueError("moments in order, each 'at' later than the one before")
+        return value
+
+    def case(self) -> Case:
+        """Give it as the engine's tests use it."""
+        return Case(
+            name=self.name,
+            node=self.node.node(),
+            steps=tuple(item.step() for item in self.incident),
+            expect=tuple(
+                Expectation(
+                    at_s=item.at,
+                    action=item.action,
+                    targets=item.targets,
+                    clock_mhz=item.clock_mhz,
+                    power_limit_w=item.power_limit_w,
+                    fan_ratio=item.fan_ratio,
+                )
+                for item in self.expect
+            ),
+        )

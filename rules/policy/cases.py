@@ -1,0 +1,249 @@
+"""Runs the cases that every policy carries: what ``railwatch rules test`` shows.
+
+A case plays on a made-up node, with everything enforced, in steps of one second, and must give exactly the decisions
+that it expects, each at its time.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from physics.node_state import GpuState, NodeState, SupplyState
+from rules.caps.knobs import FAN_STEP_RATIO, POWER_STEP_W
+from rules.conditions.facts import facts_of
+from rules.engine.decisions import decision_id
+from rules.engine.engine import Engine
+from rules.limits.node import Rails
+from rules.policy.model import ActionClass, Case, CaseNode, Expectation, Policy, PolicyStatus, Step
+from telemetry.clock import NS_PER_S
+from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.knobs import KnobKind
+from telemetry.records import (
+    Cause,
+    Decision,
+    Evidence,
+    Finding,
+    FindingStatus,
+    Hypothesis,
+    Incident,
+    IncidentState,
+    Mode,
+    Outcome,
+    RootCause,
+    Severity,
+    Verdict,
+)
+
+_TICK_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """Whether a case gave what it expects; `problems` says in words what differs."""
+
+    policy_id: str
+    where: str
+    case: str
+    passed: bool
+    problems: tuple[str, ...]
+    decisions: tuple[Decision, ...]
+
+
+def run_cases(policies: Iterable[Policy]) -> tuple[CaseResult, ...]:
+    """Run every case of every policy."""
+    return tuple(run_case(policy, case) for policy in policies for case in policy.cases)
+
+
+def run_case(policy: Policy, case: Case) -> CaseResult:
+    """Run one case."""
+    topology = _topology(case.node)
+    live = replace(policy, status=PolicyStatus.STABLE, then=replace(policy.then, mode=Mode.ENFORCE))
+    rails = Rails(modes=dict.fromkeys(ActionClass, Mode.ENFORCE))
+    engine = Engine((live,), rails=rails, topology=topology)
+    decisions: list[Decision] = []
+    for at_s in _ticks(policy, case):
+        step = [item for item in case.steps if item.at_s <= at_s]
+        if step:
+            now_ns = round(at_s * NS_PER_S)
+            incident = _incident(step[-1], case.steps[0], topology)
+            state = _node(case.node, step[-1], topology)
+            decisions.extend(engine.step((incident,), state, now_ns))
+            for waiting in engine.pending:  # the person of a case says yes at once
+                engine.approve(waiting.id, who="the case")
+            if step[-1].helped is not None and policy.after is not None:
+                engine.note_outcome(_outcome(policy.after, incident, now_ns, helped=step[-1].helped))
+    problems = _differences(case.expect, decisions)
+    return CaseResult(
+        policy_id=policy.id,
+        where=policy.where,
+        case=case.name,
+        passed=not problems,
+        problems=problems,
+        decisions=tuple(decisions),
+    )
+
+
+def _outcome(policy_id: str, incident: Incident, now_ns: int, *, helped: bool) -> Outcome:
+    """Give what the symptom check of the rung below says."""
+    return Outcome(
+        id=f"outcome:{policy_id}",
+        time_ns=now_ns,
+        incident_id=incident.id,
+        decision_id=decision_id(policy_id, incident.id, now_ns),
+        measure="case",
+        unit="",
+        before=None,
+        after=None,
+        helped=helped,
+        summary="of the case",
+    )
+
+
+def _ticks(policy: Policy, case: Case) -> tuple[float, ...]:
+    """Give every second until the last moment of the case, and so long on that a held condition could still fire."""
+    moments = {step.at_s for step in case.steps} | {expected.at_s for expected in case.expect}
+    end_s = max(moments | {case.steps[-1].at_s + policy.then.hold_s})
+    return tuple(sorted(moments | {_TICK_S * count for count in range(int(end_s / _TICK_S) + 1)} | {end_s}))
+
+
+def _topology(node: CaseNode) -> Topology:
+    box = Entity(kind=EntityKind.NODE, key="case", name="case")
+    supplies = tuple(Entity(kind=EntityKind.SUPPLY, key=f"psu{i}", name=f"psu{i}") for i in range(node.supplies))
+    gpus = tuple(Entity(kind=EntityKind.GPU, key=f"GPU-{i}", name=f"gpu{i}") for i in range(node.gpus))
+    edges = [(box.id, supply.id) for supply in supplies]
+    edges += [(supply.id, gpu.id) for supply in supplies for gpu in gpus]
+    return Topology(entities=(box, *supplies, *gpus), edges=tuple(edges))
+
+
+def _node(node: CaseNode, step: Step, topology: Topology) -> NodeState:
+    count = int(node.max_clock_mhz / node.clock_step_mhz)
+    clocks = tuple(node.max_clock_mhz - node.clock_step_mhz * k for k in range(count - 1, -1, -1))
+    gpus = tuple(
+        GpuState(
+            entity_id=gpu.id,
+            max_clock_mhz=node.max_clock_mhz,
+            supported_mhz=clocks,
+            clock_mhz=node.max_clock_mhz,
+            power_high_w=node.power_high_w,
+            power_low_w=node.power_low_w,
+            temp_c=step.gpu_temp_c,
+            limit_min_w=node.limit_min_w,
+            limit_default_w=node.limit_default_w,
+            fan_min_ratio=node.fan_min_ratio,
+        )
+        for gpu in topology.of_kind(EntityKind.GPU)
+    )
+    supplies = tuple(
+        SupplyState(
+            entity_id=supply.id,
+            minimum_v=step.minimum_v,
+            open_circuit_v=step.open_circuit_v,
+            source_resistance_ohm=step.source_resistance_ohm,
+        )
+        for supply in topology.of_kind(EntityKind.SUPPLY)
+    )
+    began_ns = round(step.at_s * NS_PER_S) if step.job_started else None
+    return NodeState(gpus=gpus, supplies=supplies, job_started_ns=began_ns)
+
+
+def _incident(step: Step, first: Step, topology: Topology) -> Incident:
+    """Give the incident of a step: one finding on each affected entity, all with the same numbers."""
+    kind = EntityKind(step.entity_kind)
+    named = [entity.id for entity in topology.of_kind(kind)] or [f"{kind.value}:case"]
+    affected = tuple(named[: step.affected_count])
+    now_ns, opened_ns = round(step.at_s * NS_PER_S), round(first.at_s * NS_PER_S)
+    state = IncidentState(step.state)
+    summary = f"{step.cause} on {affected[0]}"
+    findings = tuple(
+        Finding(
+            id=f"case:{name}",
+            time_ns=now_ns,
+            since_ns=opened_ns,
+            detector="case",
+            cause=Cause(step.cause),
+            entity_id=name,
+            status=FindingStatus.RAISED if state is IncidentState.OPEN else FindingStatus.CLEARED,
+            severity=Severity(step.severity),
+            score=0.5,
+            summary=summary,
+            evidence=tuple(Evidence(name=key, value=value, unit="") for key, value in step.numbers),
+        )
+        for name in affected
+    )
+    return Incident(
+        id="case",
+        time_ns=now_ns,
+        opened_ns=opened_ns,
+        closed_ns=now_ns if state is IncidentState.CLOSED else None,
+        cause=Cause(step.cause),
+        entity_id=affected[0],
+        affected=affected,
+        state=state,
+        severity=Severity(step.severity),
+        impact_gpu_hours=step.impact_gpu_hours,
+        summary=summary,
+        findings=findings,
+        loss_probability=step.loss_probability,
+        hypotheses=_hypotheses(step),
+    )
+
+
+def _hypotheses(step: Step) -> tuple[Hypothesis, ...]:
+    if step.root_cause is None:
+        return ()
+    cause = RootCause(step.root_cause)
+    return (Hypothesis(cause=cause, probability=step.confidence, for_=(), against=(), would_disprove=""),)
+
+
+def _differences(expected: Sequence[Expectation], decisions: Sequence[Decision]) -> tuple[str, ...]:
+    done = [decision for decision in decisions if decision.verdict is Verdict.EXECUTE]
+    refused = [decision for decision in decisions if decision.verdict is Verdict.REFUSE]
+    problems = [
+        f"expected {_wanted(want)}, got {_words(got)}"
+        for want, got in zip(expected, done, strict=False)
+        if not _fits(want, got)
+    ]
+    problems += [f"expected {_wanted(want)}, got nothing" for want in expected[len(done) :]]
+    problems += [f"expected nothing more, got {_words(got)}" for got in done[len(expected) :]]
+    if problems:
+        problems += [f"refused: {decision.reason}" for decision in refused]
+    return tuple(problems)
+
+
+def _fits(want: Expectation, got: Decision) -> bool:
+    return (
+        want.action.value == got.action
+        and abs(got.time_ns / NS_PER_S - want.at_s) <= _TICK_S
+        and want.targets in (None, len(got.targets))
+        and all(
+            wanted is None or (found is not None and abs(found - wanted) <= near)
+            for wanted, found, near in (
+                (want.clock_mhz, got.clock_mhz, 8.0),  # one clock step of a V100 is 7 or 8 MHz
+                (want.power_limit_w, got.power_limit_w, POWER_STEP_W),
+                (want.fan_ratio, got.fan_ratio, FAN_STEP_RATIO),
+            )
+        )
+    )
+
+
+def _wanted(want: Expectation) -> str:
+    targets = "" if want.targets is None else f" for {want.targets}"
+    at = _at(want.clock_mhz, want.power_limit_w, want.fan_ratio)
+    return f"{want.action.value}{targets}{at} after {want.at_s:g} s"
+
+
+def _words(got: Decision) -> str:
+    at = _at(got.clock_mhz, got.power_limit_w, got.fan_ratio)
+    return f"{got.action} for {len(got.targets)}{at} after {got.time_ns / NS_PER_S:g} s ({got.reason})"
+
+
+def _at(*settings: float | None) -> str:
+    said = zip(KnobKind, settings, strict=True)
+    return "".join(f" at {knob.text(setting)}" for knob, setting in said if setting is not None)
+
+
+def facts_at(case: Case, step: Step) -> dict[str, Any]:
+    """Give what a condition is told at one moment of a case."""
+    topology = _topology(case.node)
+    incident = _incident(step, case.steps[0], topology)
+    return facts_of(incident, _node(case.node, step, topology), round(step.at_s * NS_PER_S))

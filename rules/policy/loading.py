@@ -1,0 +1,161 @@
+"""Policies from files: every problem of every file at once, by file, line and key."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from rules.conditions.condition import ConditionError, compile_condition
+from rules.policy.document import PolicyDocument
+from rules.policy.files import SUFFIXES, files_in, is_folder, policy_problem, read_policy, taken_problem
+from rules.policy.forbidden import Forbidden, forbidden_reach, forbidden_words
+from rules.policy.model import Policy
+from rules.policy.text_positions import scalar_place
+from telemetry.documents import Lines, check_document, in_line_order
+from telemetry.errors import ConfigError, Problem
+
+
+class Layer(StrEnum):
+    """Whose policies they are; each layer replaces those of the layers before it by their id."""
+
+    BUILTIN = "built-in"
+    SITE = "site"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layered:
+    """A policy in force, the layer it comes from, and what it stands in for, None where it is the first of its id."""
+
+    policy: Policy
+    layer: Layer
+    replaces: "Layered | None" = None
+
+
+def builtin_policy_files() -> tuple[Path, ...]:
+    """Give the policies that come with railwatch, by name."""
+    return files_in(Path(__file__).parents[1] / "builtin")
+
+
+def load_builtin_policies() -> tuple[Policy, ...]:
+    """Load the policies that come with railwatch."""
+    return load_policies(builtin_policy_files())
+
+
+def load_layers(layers: Mapping[Layer, Sequence[Path]]) -> tuple[Layered, ...]:
+    """Load every layer: the highest layer's policies first, and of each id the highest layer's only.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of every layer, as `load_policies` tells them.
+    """
+    problems: list[Problem] = []
+    standing: dict[str, Layered] = {}
+    for layer in Layer:
+        try:
+            loaded = load_policies(layers.get(layer, ()))
+        except ConfigError as err:
+            problems.extend(err.problems)
+            continue
+        own = {item.id: Layered(policy=item, layer=layer, replaces=standing.get(item.id)) for item in loaded}
+        standing = {**own, **{name: below for name, below in standing.items() if name not in own}}
+    if problems:
+        raise ConfigError(problems)
+    return tuple(standing.values())
+
+
+def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
+    """Load policies from files and folders of files, in the order given; a folder's files come by name.
+
+    Raises
+    ------
+    ConfigError
+        With every problem of every file: it cannot be read, is not YAML, has an unknown key, a wrong unit or an
+        impossible value, a condition that asks for what does not exist, lacks a case that fires or one that stays
+        quiet, may do more than it should, or its id is taken.
+    """
+    problems: list[Problem] = []
+    files: list[Path] = []
+    for path in paths:
+        try:
+            found = files_in(path) if is_folder(path) else (path,)
+        except ConfigError as err:
+            problems.extend(err.problems)
+            continue
+        if not found:
+            problems.append(
+                policy_problem(path, None, "(folder)", "no policy in it", f"files named *{' or *'.join(SUFFIXES)}")
+            )
+        files.extend(found)
+    policies: list[Policy] = []
+    first_with: dict[str, str] = {}
+    for path in files:
+        try:
+            policy, line = _load(path)
+        except ConfigError as err:
+            problems.extend(err.problems)
+            continue
+        place = str(path) if line is None else f"{path}:{line}"
+        if policy.id in first_with:
+            problems.append(taken_problem(path, line, policy.id, first_with[policy.id]))
+        first_with.setdefault(policy.id, place)
+        policies.append(policy)
+    if problems:
+        raise ConfigError(problems)
+    return tuple(policies)
+
+
+def _load(path: Path) -> tuple[Policy, int | None]:
+    text, data, lines = read_policy(path)
+    refused = [_forbidden(path, item, lines) for item in forbidden_words(data)]
+    try:
+        document = check_document(PolicyDocument, data, where=str(path), lines=lines)
+    except ConfigError as err:
+        ours = {problem.key for problem in refused}
+        others = (problem for problem in _with_places(err.problems, text, data) if problem.key not in ours)
+        raise ConfigError(in_line_order([*refused, *others])) from err
+    policy = document.policy(where=str(path))
+    refused += [_forbidden(path, item, lines) for item in forbidden_reach(policy)]
+    if refused:
+        raise ConfigError(in_line_order(refused))
+    return policy, lines.get(("id",))
+
+
+def _forbidden(path: Path, item: Forbidden, lines: Lines) -> Problem:
+    place = next((item.key[:depth] for depth in range(len(item.key), -1, -1) if item.key[:depth] in lines), ())
+    return policy_problem(path, lines.get(place), ".".join(map(str, item.key)), item.found, item.expected)
+
+
+def _with_places(problems: Iterable[Problem], text: str, data: Any) -> list[Problem]:
+    """Tell each fault of a condition on its own, with its line and column in the file."""
+    told: list[Problem] = []
+    for problem in problems:
+        faults = _faults_in(data.get("when")) if problem.key == "when" and isinstance(data, dict) else None
+        if faults is None:
+            told.append(problem)
+            continue
+        for fault in faults.faults:
+            line, column = scalar_place(text, "when", fault.at)
+            place = f"column {column}" if line is not None else f"character {fault.at + 1} of the condition"
+            told.append(
+                Problem(
+                    where=problem.where,
+                    line=line or problem.line,
+                    key="when",
+                    found=f"{fault.found} in {place}",
+                    expected=fault.expected,
+                )
+            )
+    return told
+
+
+def _faults_in(source: object) -> ConditionError | None:
+    if not isinstance(source, str):
+        return None
+    try:
+        compile_condition(source)
+    except ConditionError as err:
+        return err
+    return None

@@ -1,0 +1,228 @@
+"""A policy as the engine sees it: checked, converted, frozen. `rules.policy.document` is its form in a file."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rules.conditions.condition import Condition
+from telemetry.records import Mode
+
+
+class PolicyStatus(StrEnum):
+    """How mature a policy is. A deprecated one is checked and tested, and never decides."""
+
+    EXPERIMENTAL = "experimental"
+    STABLE = "stable"
+    DEPRECATED = "deprecated"
+
+
+class ActionClass(StrEnum):
+    """What a policy may ask for; modes and budgets are kept per class."""
+
+    CLOCK_CAP = "clock_cap"
+    POWER_CAP = "power_cap"
+    FAN = "fan"
+    NOTIFY = "notify"
+    CHECKPOINT = "checkpoint"
+    DRAIN = "drain"
+    REQUEUE = "requeue"
+    HOOK = "hook"
+    POWER_CYCLE = "power_cycle"
+
+
+class Verb(StrEnum):
+    """The `action` of a decision: a class of actions, or how one of its claims is loosened or given back."""
+
+    CLOCK_CAP = "clock_cap"
+    NOTIFY = "notify"
+    CLOCK_RELAX = "clock_relax"
+    CLOCK_RELEASE = "clock_release"
+    POWER_CAP = "power_cap"
+    POWER_RELAX = "power_relax"
+    POWER_RELEASE = "power_release"
+    FAN = "fan"
+    FAN_RELAX = "fan_relax"
+    FAN_RELEASE = "fan_release"
+    CHECKPOINT = "checkpoint"
+    DRAIN = "drain"
+    DRAIN_RELEASE = "drain_release"
+    REQUEUE = "requeue"
+    HOOK = "hook"
+    POWER_CYCLE = "power_cycle"
+
+
+class Target(StrEnum):
+    """Which GPUs an action is for."""
+
+    THIS_GPU = "this_gpu"
+    ALL_GPUS_OF_SUPPLY = "all_gpus_of_supply"
+    ALL_GPUS_OF_JOB = "all_gpus_of_job"
+    ALL_GPUS = "all_gpus"
+
+
+class Persist(StrEnum):
+    """What a symptom gets that is still there when its cap has had time to work.
+
+    A cap lowers what a GPU draws, and not every symptom follows: a bad thermal interface stays one at any clock.
+    """
+
+    TIGHTEN = "tighten"
+    HOLD = "hold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRule:
+    """How the setting of a knob is found; exactly one of the five is set.
+
+    Parameters
+    ----------
+    hold_v
+        The loosest setting at which the predicted voltage stays above this: of the worst dip for a clock, of the
+        plateau for a power limit.
+    fraction
+        This share of the setting in force, of the loosest one where there is none.
+    fixed
+        This setting, in MHz, watts or as a share of the fan's full speed.
+    hold_c
+        Regulated, so that the hottest GPU stays at this temperature.
+    ramp_from
+        At the start of a job from this share up to where the claims of others leave it, over `ramp_s`.
+    fallback
+        Stands in for `hold_v`, as a fraction, where the evidence does not allow the prediction.
+    """
+
+    hold_v: float | None = None
+    fraction: float | None = None
+    fixed: float | None = None
+    hold_c: float | None = None
+    ramp_from: float | None = None
+    ramp_s: float = 45.0
+    fallback: float = 0.85
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How often a policy may act, and on how many GPUs at once; None for as many as the rails allow."""
+
+    actions: int
+    per_s: float
+    gpus_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """How a cap goes: `after_s` without the symptom, then one clock every `every_s`, above the limit by a margin."""
+
+    after_s: float
+    every_s: float
+    margin_v: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What a policy wants done.
+
+    Parameters
+    ----------
+    setting
+        How the setting of a knob is found; None for an action that moves none.
+    consecutive
+        How many times in a row new evidence must meet the condition.
+    approval
+        Whether a person has to say yes each time.
+    parameters
+        What an actuator outside the GPU is handed, such as the program of a hook.
+    """
+
+    action: ActionClass
+    mode: Mode
+    cooldown_s: float
+    hold_s: float
+    target: Target | None = None
+    setting: SettingRule | None = None
+    lease_s: float | None = None
+    settle_s: float = 30.0
+    persist: Persist = Persist.TIGHTEN
+    release: Release | None = None
+    consecutive: int = 1
+    approval: bool = False
+    budget: Budget | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One moment of a case: the incident as it then is, and what its supply shows."""
+
+    at_s: float
+    cause: str
+    severity: str
+    state: str
+    entity_kind: str
+    affected_count: int
+    impact_gpu_hours: float
+    numbers: tuple[tuple[str, float], ...]
+    minimum_v: float | None
+    open_circuit_v: float | None
+    source_resistance_ohm: float | None
+    gpu_temp_c: float | None = None
+    job_started: bool = False
+    helped: bool | None = None
+    root_cause: str | None = None
+    confidence: float = 1.0
+    loss_probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseNode:
+    """The node on which a case plays: GPUs that are alike, on supplies that share them."""
+
+    gpus: int
+    supplies: int
+    max_clock_mhz: float
+    clock_step_mhz: float
+    power_high_w: float | None
+    power_low_w: float | None
+    limit_min_w: float | None = None
+    limit_default_w: float | None = None
+    fan_min_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """One decision that a case must give."""
+
+    at_s: float
+    action: Verb
+    targets: int | None
+    clock_mhz: float | None
+    power_limit_w: float | None = None
+    fan_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A short story with the decisions that must come of it; none at all where `expect` is empty."""
+
+    name: str
+    node: CaseNode
+    steps: tuple[Step, ...]
+    expect: tuple[Expectation, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """When this, then that, and why. `where` is the file it came from.
+
+    With `after` it is a rung of a ladder: it acts on an incident only once the symptom check of that policy's action
+    on it has failed.
+    """
+
+    id: str
+    status: PolicyStatus
+    why: str
+    source: tuple[str, ...]
+    when: Condition = field(compare=False)
+    then: Response
+    cases: tuple[Case, ...]
+    where: str
+    after: str | None = None

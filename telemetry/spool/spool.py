@@ -1,0 +1,312 @@
+"""What waits on disk for the store: encoded lines in order, bounded, safe against a killed process.
+
+Entries are appended to numbered segment files; each carries its length and a checksum, so the torn end that a kill or
+a power cut leaves is found and cut off. What the store has taken is acknowledged: the read position moves on, and
+segments that are done are deleted. A crash between the store's answer and the acknowledgement sends an entry again,
+which changes nothing there, because a store keeps one point per series and time.
+
+When the bound is reached, or the disk is full, the oldest segment goes, and its points are counted.
+"""
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from telemetry.errors import EnvironmentLacksError
+from telemetry.line_protocol import count_lines
+from telemetry.spool.entries import SpoolEntry, frame_entry, read_entries
+from telemetry.store.port import Resolution
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_MAX_BYTES = 256 << 20
+# An eighth of the bound is what one overflow costs at most.
+_SEGMENTS = 8
+_POSITION = "position.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolStatus:
+    """What the spool holds, and what it had to give up since its directory was made.
+
+    `oldest_ns` is the newest stamp of the oldest waiting entry, None where nothing waits.
+    """
+
+    waiting_bytes: int
+    waiting_points: int
+    dropped_points: int
+    torn_bytes: int
+    oldest_ns: int | None
+
+
+@dataclass(slots=True)
+class _Segment:
+    number: int
+    path: Path
+    size: int = 0
+    unsent_points: int = 0
+
+
+class Spool:
+    """One directory of segments, for one process; every method may be called from any thread.
+
+    Parameters
+    ----------
+    directory
+        Made where it is missing.
+    max_bytes
+        The most that the segments take on disk.
+
+    Raises
+    ------
+    EnvironmentLacksError
+        The directory cannot be written, or another process has it.
+    """
+
+    def __init__(self, directory: Path, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self._segment_bytes = max(1, max_bytes // _SEGMENTS)
+        self._changed = threading.Condition()
+        self._dropped_points = 0
+        self._torn_bytes = 0
+        self._read_offset = 0
+        self._oldest_ns: int | None = None
+        self._segments: list[_Segment] = []
+        self._open()
+
+    def append(self, resolution: Resolution, body: bytes, *, newest_ns: int) -> bool:
+        """Keep encoded lines; False where the disk could not take them, which is counted.
+
+        They survive a kill of this process at once, and a power cut after the next `sync`.
+        """
+        points = count_lines(body)
+        if not points:
+            return True
+        record = frame_entry(resolution, body, points=points, newest_ns=newest_ns)
+        with self._changed:
+            kept = len(record) <= self._max_bytes and self._append(record, points)
+            if not kept:
+                self._dropped_points += points
+                self._save_position()
+            self._changed.notify_all()
+            return kept
+
+    def sync(self) -> None:
+        """Force what was appended to the disk; once per second is enough. A failing disk shows at the next append."""
+        with self._changed, contextlib.suppress(OSError):
+            os.fdatasync(self._file)
+
+    def peek(self, *, max_points: int) -> tuple[SpoolEntry, ...]:
+        """Give the oldest entries that are not acknowledged: at least one if any waits, then up to `max_points`."""
+        with self._changed:
+            found: list[SpoolEntry] = []
+            offset, points = self._read_offset, 0
+            for segment in self._segments:
+                own_points = 0
+                for entry in read_entries(segment.path, segment.number, start=offset, stop=segment.size):
+                    if found and points + entry.points > max_points:
+                        return tuple(found)
+                    found.append(entry)
+                    points += entry.points
+                    own_points += entry.points
+                    offset = entry.end
+                if offset < segment.size:
+                    self._cut(segment, offset, own_points)
+                offset = 0
+            return tuple(found)
+
+    def ack(self, entries: Sequence[SpoolEntry]) -> None:
+        """Forget entries that the store has taken; they must be what `peek` gave, from the first on."""
+        with self._changed:
+            for entry in entries:
+                if entry.segment < self._segments[0].number:
+                    # Dropped while it was on its way: it did arrive.
+                    self._dropped_points -= entry.points
+                    continue
+                while self._segments[0].number < entry.segment:
+                    self._remove_first()
+                self._read_offset = entry.end
+                self._segments[0].unsent_points -= entry.points
+            if len(self._segments) > 1 and self._read_offset >= self._segments[0].size:
+                self._remove_first()
+            self._oldest_ns = None
+            self._save_position()
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when something is appended, at the latest after the time-out."""
+        with self._changed:
+            self._changed.wait(timeout_s)
+
+    def wake(self) -> None:
+        """Let every `wait` return now."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def status(self) -> SpoolStatus:
+        """Give what waits and what was dropped."""
+        with self._changed:
+            waiting = sum(segment.unsent_points for segment in self._segments)
+            if waiting and self._oldest_ns is None:
+                first = self.peek(max_points=1)
+                self._oldest_ns = first[0].newest_ns if first else None
+            return SpoolStatus(
+                waiting_bytes=max(0, sum(segment.size for segment in self._segments) - self._read_offset),
+                waiting_points=waiting,
+                dropped_points=self._dropped_points,
+                torn_bytes=self._torn_bytes,
+                oldest_ns=self._oldest_ns if waiting else None,
+            )
+
+    def close(self) -> None:
+        """Force everything to the disk and let the directory go."""
+        self.sync()
+        with self._changed:
+            os.close(self._file)
+            os.close(self._lock)
+
+    # -- opening ------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as err:
+            raise EnvironmentLacksError(f"{self._directory}: cannot keep a spool there: {err.strerror}") from err
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._load()
+            self._file = self._open_last()
+        except OSError as err:
+            os.close(self._lock)
+            reason = "another process uses it" if isinstance(err, BlockingIOError) else err.strerror
+            raise EnvironmentLacksError(f"{self._directory}: cannot keep a spool there: {reason}") from err
+
+    def _load(self) -> None:
+        first, offset = self._read_position()
+        found = sorted(self._directory.glob("*.spool"))
+        own = [path for path in found if path.stem.isascii() and path.stem.isdigit() and path.is_file()]
+        if foreign := [path.name for path in found if path not in own]:
+            _log.warning("%s: left alone, not files of the spool: %s", self._directory, ", ".join(foreign))
+        for path in own:
+            number = int(path.stem)
+            if number < first:
+                path.unlink()
+                continue
+            segment = _Segment(number=number, path=path, size=path.stat().st_size)
+            self._segments.append(segment)
+            start = valid = min(offset, segment.size) if number == first else 0
+            for entry in read_entries(path, number, start=start, stop=segment.size):
+                segment.unsent_points += entry.points
+                valid = entry.end
+            if valid < segment.size:
+                self._cut(segment, valid, segment.unsent_points)
+        if not self._segments:
+            self._segments.append(self._new_segment(first))
+        self._read_offset = min(offset, self._segments[0].size) if self._segments[0].number == first else 0
+
+    def _new_segment(self, number: int) -> _Segment:
+        return _Segment(number=number, path=self._directory / f"{number:012d}.spool")
+
+    def _open_last(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        return os.open(self._segments[-1].path, flags, 0o600)
+
+    def _read_position(self) -> tuple[int, int]:
+        try:
+            position = json.loads((self._directory / _POSITION).read_text())
+            self._dropped_points = int(position["dropped_points"])
+            return int(position["segment"]), int(position["offset"])
+        except (OSError, ValueError, KeyError, TypeError):
+            # None yet, or torn by a power cut: sending from the oldest on is right, if not the least.
+            return 0, 0
+
+    def _save_position(self) -> None:
+        position = {
+            "segment": self._segments[0].number,
+            "offset": self._read_offset,
+            "dropped_points": self._dropped_points,
+        }
+        draft = self._directory / f"{_POSITION}.new"
+        # On a full disk the position stays behind, and entries are sent again after a restart.
+        with contextlib.suppress(OSError):
+            draft.write_text(json.dumps(position))
+            draft.replace(self._directory / _POSITION)
+
+    # -- growing and shrinking ----------------------------------------------------------------------------------
+
+    def _append(self, record: bytes, points: int) -> bool:
+        while sum(segment.size for segment in self._segments) + len(record) > self._max_bytes and self._drop_first():
+            pass
+        try:
+            if self._segments[-1].size and self._segments[-1].size + len(record) > self._segment_bytes:
+                self._rotate()
+            self._write(record)
+        except OSError:
+            if not self._drop_first():
+                return False
+            try:
+                self._write(record)
+            except OSError:
+                return False
+        last = self._segments[-1]
+        last.size += len(record)
+        last.unsent_points += points
+        return True
+
+    def _write(self, record: bytes) -> None:
+        last = self._segments[-1]
+        left = memoryview(record)
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError:
+            # Half an entry must not stand before the next one.
+            os.ftruncate(self._file, last.size)
+            raise
+
+    def _rotate(self) -> None:
+        following = self._new_segment(self._segments[-1].number + 1)
+        self._segments.append(following)
+        try:
+            opened = self._open_last()
+        except OSError:
+            self._segments.pop()
+            raise
+        with contextlib.suppress(OSError):
+            os.fdatasync(self._file)
+        os.close(self._file)
+        self._file = opened
+
+    def _drop_first(self) -> bool:
+        """Give up the oldest segment; False where the one being written is all there is and it is empty."""
+        if len(self._segments) == 1:
+            if not self._segments[0].size:
+                return False
+            try:
+                self._rotate()
+            except OSError:
+                return False
+        self._dropped_points += self._segments[0].unsent_points
+        self._remove_first()
+        self._save_position()
+        return True
+
+    def _remove_first(self) -> None:
+        gone = self._segments.pop(0)
+        self._read_offset = 0
+        self._oldest_ns = None
+        gone.path.unlink(missing_ok=True)
+
+    def _cut(self, segment: _Segment, valid: int, points: int) -> None:
+        """End a segment where its first flaw is: torn by a kill, or changed by the disk since it was written."""
+        self._torn_bytes += segment.size - valid
+        self._dropped_points += segment.unsent_points - points
+        segment.size, segment.unsent_points = valid, points
+        os.truncate(segment.path, valid)

@@ -1,0 +1,150 @@
+"""Sources that are slow to build, fail, or never answer: none holds up the others, and each is tried again."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from agent.collectors.build.background import SourceBuilder
+from agent.collectors.build.fast import Built
+from agent.collectors.port import SourceState, SourceStatus
+from telemetry.clock import Clock, SystemClock
+from telemetry.entities import EntityKind
+from telemetry.frames import TableSpec
+from tests.agent.fakes import FakeCollector, gpu_entities
+from tests.waiting import LeapingClock
+
+CLOCK = SystemClock()
+LIMIT_S = 60.0
+Factory = Callable[[object], Built]
+
+
+def spec(count: int = 1) -> TableSpec:
+    return TableSpec(name="table", kind=EntityKind.GPU, entities=gpu_entities(count), signals=("power_w",))
+
+
+def working(count: int = 1, *, signals: tuple[str, ...] = ("power_w",)) -> Built:
+    status = SourceStatus(name="works", state=SourceState.WORKING, detail="")
+    return Built(collector=FakeCollector(replace(spec(count), signals=signals)), status=status)
+
+
+def failed(count: int = 0) -> Built:
+    status = SourceStatus(name="fails", state=SourceState.FAILED, detail="no answer")
+    return Built(collector=FakeCollector(spec(count)) if count else None, status=status)
+
+
+def builder(*factories: Factory, clock: Clock = CLOCK) -> SourceBuilder[object]:
+    return SourceBuilder(factories, None, clock)
+
+
+class Switched:
+    """A factory that gives what a test put last, and waits for a flag before."""
+
+    __name__ = "_switched"
+
+    def __init__(self, built: Built) -> None:
+        self.built = built
+        self.asked = 0
+        self.free = threading.Event()
+        self.free.set()
+
+    def __call__(self, settings: object) -> Built:
+        self.asked += 1
+        self.free.wait(110.0)
+        return self.built
+
+
+def test_a_factory_that_never_answers_or_raises_has_failed_and_the_others_are_built_in_order() -> None:
+    stuck = Switched(working())
+    stuck.free.clear()
+
+    def _broken(settings: object) -> Built:
+        raise OSError("no such bus")
+
+    clock = LeapingClock()
+    made = builder(lambda _: working(), stuck, _broken, lambda _: working(2), clock=clock)
+    clock.leap_once(lambda: len(made._answers) == 3 and clock.is_slept_on, 2 * LIMIT_S)
+    found = made.build(LIMIT_S)
+    assert [one.status.state for one in found] == [
+        SourceState.WORKING,
+        SourceState.FAILED,
+        SourceState.FAILED,
+        SourceState.WORKING,
+    ]
+    assert [one.status.name for one in found[1:3]] == ["switched", "broken"]
+    assert found[1].status.detail == "no answer within 60 s"
+    assert found[2].status.detail == "OSError: no such bus"
+    assert all(one.status.how_to_get for one in found[1:3])
+    stuck.free.set()
+
+
+def test_what_failed_is_tried_again_and_what_works_is_left_alone() -> None:
+    late, well = Switched(failed()), Switched(working())
+    made = builder(late, well)
+    made.build(LIMIT_S)
+    assert not made.again(LIMIT_S)
+    late.built = working()
+    assert made.again(LIMIT_S)
+    assert (late.asked, well.asked) == (3, 1)
+    assert late.built.collector is not None
+    assert isinstance(late.built.collector, FakeCollector)
+    assert late.built.collector.closed == 0
+    assert made.built[0] is late.built, "it has to be built once more"
+
+
+@pytest.mark.parametrize(("count", "came"), [(1, False), (2, True)])
+def test_a_source_of_which_a_part_was_away_has_come_once_it_measures_more(count: int, *, came: bool) -> None:
+    part = Switched(failed(1))
+    made = builder(part)
+    made.build(LIMIT_S)
+    part.built = working(count)
+    assert made.again(LIMIT_S) is came
+
+
+def test_no_second_thread_joins_one_that_is_stuck_and_its_late_answer_is_taken() -> None:
+    stuck = Switched(working())
+    stuck.free.clear()
+    made = builder(stuck)
+    made.build(0.1)
+    assert not made.again(0.1)
+    assert not made.again(0.1)
+    assert stuck.asked == 1
+    stuck.free.set()
+    assert made.again(60.0)
+
+
+def test_a_source_that_measures_other_signals_than_before_has_come() -> None:
+    part = Switched(failed(1))
+    made = builder(part)
+    made.build(LIMIT_S)
+    part.built = working(1, signals=("power_w", "sm_clock_mhz"))
+    assert made.again(LIMIT_S)
+
+
+def test_an_answer_that_came_between_two_looks_is_taken() -> None:
+    stuck = Switched(working())
+    stuck.free.clear()
+    made = builder(stuck)
+    made.build(0.1)
+    stuck.free.set()
+    made._threads[0].join(60.0)
+    assert made.again(LIMIT_S)
+    assert stuck.asked == 1, "it was asked again though its answer was there"
+
+
+def test_a_source_that_takes_longer_than_the_next_process_would_wait_is_left_out_and_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stuck = Switched(working())
+    stuck.free.clear()
+    made = builder(stuck)
+    made.build(0.1)
+    stuck.free.set()
+    made._threads[0].join(60.0)
+    assert not made.again(LIMIT_S, most_s=0.05), "another process would start, and be late as well"
+    assert not made.again(LIMIT_S, most_s=0.05)
+    assert stuck.asked == 1
+    assert "switched takes" in caplog.text
+    assert isinstance(stuck.built.collector, FakeCollector)
+    assert stuck.built.collector.closed == 1

@@ -1,0 +1,111 @@
+"""The Fabric Manager's log, with lines as NVIDIA's program writes them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.collectors.events.fabric_log import FabricLog
+from analytics.fusion import FusionState, fuse
+from telemetry.records import Event, EventKind, Severity
+from tests.agent.fakes import START_NS, FakeClock, gpu_identities
+from tests.analytics.scenes import event_of
+
+FATAL = (
+    "[Jul 23 2024 07:53:55] [ERROR] [tid 841] detected NVSwitch fatal error 20034 on fid 0 "
+    "on NVSwitch pci bus id 00000000:86:00.0 physical id 3 port 33"
+)
+NON_FATAL = (
+    "[Jul 09 2024 18:14:07] [ERROR] [tid 12727] detected NVSwitch non-fatal error 12028 on NodeId 0 "
+    "on NVSwitch pci bus id 00000000:86:00.0 physical id 3 port 61"
+)
+TEAM = (
+    "[Sep 17 2024 06:01:46] [ERROR] [tid 1230079] failed to find the GPU handle {} in the multicast team request "
+    "setup 6130285411925746235."
+)
+INFO = "[Feb 25 2025 13:59:45] [INFO] [tid 1803] Received an inband message"
+
+
+class Log:
+    """A log that the test writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "fabricmanager.log"
+        self.path.touch()
+        self.clock = FakeClock()
+        self.source = FabricLog(self.path, gpu_identities(1), node="node0", clock=self.clock)
+        self.source.open()
+
+    def tell(self, *lines: str) -> tuple[Event, ...]:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+        return self.source.poll(0.0)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "severity"), [(FATAL, 20034, Severity.CRITICAL), (NON_FATAL, 12028, Severity.WARNING)]
+)
+def test_an_error_of_a_switch_is_an_sxid_of_that_switch(log: Log, line: str, code: int, severity: Severity) -> None:
+    (event,) = log.tell(line)
+    assert (event.kind, event.code, event.severity) == (EventKind.SXID, code, severity)
+    assert event.pci == "0000:86:00.0"
+    assert event.sources == ("fabric_manager",)
+    assert event.time_ns == START_NS, "the log's own stamp has no zone"
+
+
+def test_the_kernels_sxid_and_the_fabric_managers_are_one_event(log: Log) -> None:
+    kernel = event_of(kind=EventKind.SXID, code=20034, entity_id=None, pci="0000:86:00.0", source="kernel_log")
+    (told,) = log.tell(FATAL)
+    state, _ = fuse(FusionState(), [event_of_now(kernel)])
+    _, (event,) = fuse(state, [told])
+    assert event.id == kernel.id
+    assert event.sources == ("fabric_manager", "kernel_log")
+
+
+def event_of_now(event: Event) -> Event:
+    return replace(event, time_ns=START_NS)
+
+
+def test_an_error_of_its_own_is_told_once_a_minute_whatever_its_numbers(log: Log) -> None:
+    (event,) = log.tell(TEAM.format(1), INFO)
+    assert (event.kind, event.severity, event.entity_id) == (EventKind.FABRIC, Severity.WARNING, "node:node0")
+    assert event.message.startswith("Fabric Manager: failed to find the GPU handle 1 in")
+    assert log.tell(TEAM.format(2), TEAM.format(3)) == ()
+    assert log.source.repeated == 2
+    log.clock.advance(61.0)
+    assert len(log.tell(TEAM.format(4))) == 1
+
+
+def test_a_line_without_the_format_is_counted_and_what_is_no_fault_is_not(log: Log) -> None:
+    assert log.tell("<html>", INFO, "", "[2024-07-09 18:14:07] [ERROR] [tid 1] x") == ()
+    assert log.source.malformed == 2
+
+
+def test_a_log_that_is_read_again_gives_the_same_ids(log: Log) -> None:
+    first = log.tell(FATAL, TEAM.format(1))
+    again = FabricLog(log.path, (), node="node0", clock=log.clock)
+    again._file._begun = True  # a reader that begins at the beginning
+    again.open()
+    assert {event.id for event in again.poll(0.0)} == {event.id for event in first}
+
+
+def test_rotation_loses_no_line(log: Log) -> None:
+    log.tell(INFO)
+    with log.path.open("a", encoding="utf-8") as file:
+        file.write(f"{FATAL}\n")
+    log.path.rename(log.path.with_suffix(".log.1"))
+    log.path.write_text(f"{NON_FATAL}\n", encoding="utf-8")
+    codes = [event.code for _ in range(3) for event in log.source.poll(0.3)]
+    assert codes == [20034, 12028]
+    log.source.close()
+    log.source.close()
+
+
+def test_the_wait_ends_with_the_time_out_and_does_not_spin(log: Log) -> None:
+    assert log.source.poll(0.5) == ()
+    assert len(log.clock.slept_s) <= 4

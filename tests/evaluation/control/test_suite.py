@@ -1,0 +1,195 @@
+"""The suite `control`: its parts by themselves, small enough for a unit test."""
+
+import numpy as np
+import pytest
+
+from evaluation.control.answers import DipAnswer, OurAnswer, policies_holding
+from evaluation.control.check import Agreement, State
+from evaluation.control.months import Month, MonthResult, Way, worn
+from evaluation.control.plan import load_control
+from evaluation.control.story import (
+    Started,
+    StartOfJob,
+    law_mhz,
+    least_drops,
+    settings_holding,
+    start_job,
+    steps_apart,
+    true_limit_mhz,
+)
+from evaluation.control.suite import check_rows, month_rows, story_rows
+from evaluation.control.windows import ROWS, Moment, Window, Windows
+from evaluation.rehearsal.outcome import RunOutcome
+from physics.two_level import supply_state
+from rules.limits.node import UnmeasuredStart
+from simulator.files.node import NodeFile, load_node
+from simulator.files.workload import load_workload
+from simulator.fleet.fleet import Fleet
+from simulator.plant.steady import supply_figures
+from simulator.runs.description import START_NS
+from telemetry.clock import NS_PER_S
+
+_STEP_NS = 1200 * NS_PER_S
+
+
+def _moment(node: NodeFile, n_nodes: int, *, clock_mhz: float, branch_mohm: float) -> Moment:
+    joints = [unit.joint_mohm for unit in worn(node, branch_mohm).supply.units]
+    return Moment(
+        clock_mhz=np.full((n_nodes, node.gpu_count), clock_mhz),
+        die_c=np.full((n_nodes, node.gpu_count), 60.0),
+        joint_mohm=np.tile(joints, (n_nodes, 1)),
+        other_w=np.full(n_nodes, 350.0),
+    )
+
+
+def _windows(node: NodeFile, n_nodes: int) -> Windows:
+    return Windows(node, load_workload(node.workload), n_nodes, seed=1)
+
+
+def test_the_law_finds_the_clock_that_the_plant_itself_holds() -> None:
+    plan = load_control().story
+    node = load_node(plan.node)
+    true_mhz, computed_mhz = true_limit_mhz(node, plan.limit_v), law_mhz(node, plan.limit_v)
+    assert steps_apart(node, true_mhz, computed_mhz) <= 1
+    assert abs(computed_mhz - 1057) <= 60
+
+
+def test_a_node_that_is_well_holds_its_highest_clock() -> None:
+    node = load_node("v100x4-double-ring")
+    assert true_limit_mhz(node, 11.40) == 1530
+    assert law_mhz(node, 11.40) == 1530
+
+
+@pytest.mark.parametrize("clock_mhz", [1530.0, 1305.0])
+def test_a_window_shows_the_source_and_the_dips_of_the_closed_form(clock_mhz: float) -> None:
+    node = load_node("v100x4-corroded-3psu")
+    windows = _windows(node, 6)
+    window = windows.of(_moment(node, 6, clock_mhz=clock_mhz, branch_mohm=17.0))
+    assert window.voltage_v.shape == (ROWS, 6, 3)
+    fleet = Fleet([node], seed=1, step_s=600.0)
+    fleet.obey(clock_cap_mhz=clock_mhz)
+    truth = fleet.advance(1).truth
+    # The monitor's mean over 4 ms lies above the bottom of the dip, its noise of 4 mV may take it below.
+    lowest_v = np.median(window.voltage_v.min(axis=(0, 2)))
+    assert -0.02 < lowest_v - truth.v_min_v[0, 0] < 0.04
+    volts, amps = window.voltage_v[:, :, 0].T.tolist(), window.current_a[:, :, 0].T.tolist()
+    shown = [supply_state("supply:one", *pair) for pair in zip(volts, amps, strict=True)]
+    # A branch is seen with the bus in which its siblings' currents flow as well: 17 + 3 x 0.3 milliohm.
+    known = [one.source_resistance_ohm for one in shown if one.source_resistance_ohm is not None]
+    assert np.median(known) == pytest.approx(0.0179, rel=0.05)
+    assert supply_figures(worn(node, 17.0)).source_mohm == pytest.approx(17.9 / 3.0)
+
+
+def _looked(answer: DipAnswer | OurAnswer, node: NodeFile, *, branch_mohm: float, looks: int) -> np.ndarray:
+    windows, caps = _windows(node, 1), np.full((1, node.gpu_count), np.inf)
+    for look in range(looks):
+        clock_mhz = float(np.minimum(caps, 1530.0).min())
+        window = windows.of(_moment(node, 1, clock_mhz=clock_mhz, branch_mohm=branch_mohm))
+        caps = answer.caps_mhz(window, np.ones(1, dtype=np.bool_), START_NS + look * _STEP_NS)
+    return caps
+
+
+def test_ours_caps_a_rail_that_sags_and_leaves_one_that_does_not() -> None:
+    node = load_node("v100x4-corroded-3psu")
+    policies = policies_holding(11.50)
+    assert np.isinf(_looked(OurAnswer(node, 1, policies=policies), node, branch_mohm=10.0, looks=3)).all()
+    caps = _looked(OurAnswer(node, 1, policies=policies), node, branch_mohm=18.0, looks=3)
+    assert (caps == caps[0, 0]).all(), "all GPUs of a synchronous job alike"
+    assert 900.0 < caps[0, 0] < 1350.0
+
+
+def test_a_higher_voltage_to_hold_takes_a_lower_clock() -> None:
+    node = load_node("v100x4-corroded-3psu")
+    caps = [
+        _looked(OurAnswer(node, 1, policies=policies_holding(hold_v)), node, branch_mohm=18.0, looks=3).min()
+        for hold_v in (11.45, 11.55)
+    ]
+    assert caps[1] < caps[0]
+
+
+def test_a_node_that_lost_a_gpu_is_left_as_it_is() -> None:
+    node = load_node("v100x4-corroded-3psu")
+    answer = OurAnswer(node, 1, policies=policies_holding(11.50))
+    window = _windows(node, 1).of(_moment(node, 1, clock_mhz=1530.0, branch_mohm=18.0))
+    assert np.isinf(answer.caps_mhz(window, np.zeros(1, dtype=np.bool_), START_NS)).all()
+
+
+def test_the_simple_answer_steps_down_at_a_dip_and_up_by_one_clock() -> None:
+    node = load_node("v100x4-corroded-3psu")
+    answer = DipAnswer(node, 1, limit_v=11.40)
+
+    def seen(voltage_v: float) -> Window:
+        rail = np.full((ROWS, 1, 3), voltage_v)
+        return Window(at_s=np.linspace(0.05, 2.0, ROWS), voltage_v=rail, current_a=rail, power_w=np.ones((ROWS, 1, 4)))
+
+    alive = np.ones(1, dtype=np.bool_)
+    down = answer.caps_mhz(seen(11.30), alive, START_NS)[0, 0]
+    assert down == pytest.approx(0.85 * 1530, abs=8)
+    assert answer.caps_mhz(seen(11.50), alive, START_NS + _STEP_NS)[0, 0] == pytest.approx(down + 7.5, abs=1)
+
+
+def test_a_month_with_too_many_drops_misses_its_goal() -> None:
+    plan = load_control().months
+    good = MonthResult(drops=(0, 1), goodput=(0.99, 0.985), clock_mhz=(1400.0, 1390.0), v_min_v=(11.49, 11.49))
+    bad = MonthResult(drops=(3, 4), goodput=(0.97, 0.96), clock_mhz=(1400.0, 1390.0), v_min_v=(11.3, 11.3))
+    for result, missed in ((good, 0), (bad, 2)):
+        rows = list(month_rows(plan, [(Month(plan=plan, way=Way.OURS), result)]))
+        assert sum(row.missed for row in rows) == missed
+
+
+def _ended(drops: int) -> Started:
+    outcome = RunOutcome(
+        drops=drops,
+        first_drop_s=None,
+        steps=50,
+        rail_min_v=11.3,
+        below_s=0.0,
+        first_below_s=None,
+        clock_mean_mhz=1000.0,
+        clock_lowest_mhz=900.0,
+    )
+    return Started(outcome=outcome, cap_mhz=1057.0, settled_min_v=11.43, next_min_v=11.43)
+
+
+@pytest.mark.parametrize(("told_drops", "missed"), [(0, False), (1, True)])
+def test_a_job_lost_at_once_is_a_miss_where_the_path_was_called_weak_and_a_figure_elsewhere(
+    told_drops: int, *, missed: bool
+) -> None:
+    plan = load_control().story
+    starts = [
+        (StartOfJob(plan=plan, seed=1, watched=True, told=True), _ended(told_drops)),
+        (StartOfJob(plan=plan, seed=1, watched=True), _ended(1)),
+        (StartOfJob(plan=plan, seed=1, watched=False), _ended(2)),
+        (StartOfJob(plan=plan, seed=1, watched=True, hold_v=plan.limit_v), _ended(0)),
+    ]
+    lost = [row for row in story_rows(plan, starts) if row.name.startswith("jobs lost")]
+    assert [(row.value, row.missed) for row in lost] == [(1.0, False), (1.0, False), (float(told_drops), missed)]
+
+
+def test_a_start_of_which_only_the_loss_counts_ends_with_it() -> None:
+    plan = load_control().story
+    ended = start_job(StartOfJob(plan=plan, seed=plan.first_seed, watched=False))
+    assert ended.outcome.drops >= 1
+    assert ended.outcome.first_drop_s is not None
+    assert ended.outcome.below_s < ended.outcome.first_drop_s < plan.start / 2
+
+
+def test_a_path_that_was_called_weak_is_told_to_the_rails_and_to_nobody_else() -> None:
+    told, untold = settings_holding(None, told=True), settings_holding(None)
+    assert (told.rails.unmeasured_start, untold.rails.unmeasured_start) == (UnmeasuredStart.RAMP, UnmeasuredStart.FULL)
+    assert told.policies == untold.policies
+
+
+def test_no_clock_cap_brings_the_storys_node_to_no_drop_at_all() -> None:
+    floor_mhz, drops = least_drops(load_node(load_control().story.node), 30.0)
+    assert floor_mhz == pytest.approx(0.4 * 1530, abs=8)
+    assert 0.02 < drops < 0.5
+    assert least_drops(load_node("v100x4-double-ring"), 30.0)[1] < drops / 10
+
+
+def test_the_tiers_are_judged_by_their_worst_state() -> None:
+    state = State(node="v100x4", branch_mohm=4.4, clock_mhz=1530.0, duration_s=60.0, seed=1)
+    well = Agreement(state=state, v_min_v=(11.5, 11.505), steps_per_s=(1.0, 1.01), drops_per_day=(1.0, 1.1))
+    off = Agreement(state=state, v_min_v=(11.5, 11.55), steps_per_s=(1.0, 1.01), drops_per_day=(1.0, 0.5))
+    assert [row.missed for row in check_rows(load_control().check, [well])] == [False, False, False]
+    assert [row.missed for row in check_rows(load_control().check, [well, off])] == [True, False, True]

@@ -1,0 +1,76 @@
+from dataclasses import replace
+
+from evaluation.judgement.sightings import Ranked, faults_of, sightings_of
+from telemetry.clock import NS_PER_S
+from telemetry.records import Cause, Hypothesis, Incident, IncidentState, RootCause, Severity
+from tests.analytics.scenes import node_of
+
+EARLIER = Incident(
+    id="i-1",
+    time_ns=10 * NS_PER_S,
+    opened_ns=9 * NS_PER_S,
+    closed_ns=None,
+    cause=Cause.SUPPLY_SAG,
+    entity_id="supply:psu0",
+    affected=("supply:psu0",),
+    state=IncidentState.OPEN,
+    severity=Severity.INFO,
+    impact_gpu_hours=0.0,
+    summary="12 V sags",
+    findings=(),
+)
+
+
+def test_an_incident_is_seen_once_with_all_that_it_was_ever_called() -> None:
+    later = replace(EARLIER, time_ns=20 * NS_PER_S, cause=Cause.JOINT_AGEING, severity=Severity.WARNING)
+    closed = replace(later, time_ns=90 * NS_PER_S, state=IncidentState.CLOSED, summary="closed")
+    (one,) = sightings_of([EARLIER, later, closed])
+    assert one.causes == {"supply_sag", "joint_ageing"}
+    assert one.told_ns == (10 * NS_PER_S, 20 * NS_PER_S, None)
+    assert one.told_at(Severity.WARNING) == 20 * NS_PER_S
+    assert one.told_at(Severity.INFO) == 10 * NS_PER_S
+    assert one.told_at(Severity.CRITICAL) is None
+    assert [ranked.cause for ranked in one.ranked] == ["joint_ageing"]
+
+
+def test_what_is_silenced_is_noted_and_calls_nobody_until_the_silence_is_over() -> None:
+    quiet = replace(EARLIER, severity=Severity.CRITICAL, silence="silenced by ops until noon: swap of psu0")
+    (noted,) = sightings_of([quiet])
+    assert noted.told_ns == (10 * NS_PER_S, None, None)
+    (called,) = sightings_of([quiet, replace(quiet, time_ns=20 * NS_PER_S, silence=None)])
+    assert called.told_at(Severity.WARNING) == 20 * NS_PER_S
+
+
+def guess(cause: str, probability: float) -> Hypothesis:
+    return Hypothesis(cause=RootCause(cause), probability=probability, for_=(), against=(), would_disprove="")
+
+
+def test_hypotheses_are_ranked_by_their_probability() -> None:
+    guesses = (guess("unknown", 0.2), guess("joint_ageing", 0.8))
+    (one,) = sightings_of([replace(EARLIER, hypotheses=guesses)])
+    assert one.ranked == (Ranked(cause="joint_ageing", probability=0.8), Ranked(cause="unknown", probability=0.2))
+    assert "joint_ageing" in one.words
+
+
+def label(cause: str, *entities: str, onset_s: int = 30, end_s: int | None = None) -> dict[str, object]:
+    end_ns = None if end_s is None else end_s * NS_PER_S
+    return {"cause": cause, "entities": list(entities), "onset_ns": onset_s * NS_PER_S, "end_ns": end_ns}
+
+
+def test_a_fault_is_about_what_it_names_and_all_above_and_below_but_not_the_neighbour() -> None:
+    (fault,) = faults_of([label("supply_lost", "psu1")], node_of(), node="box", together=False)
+    assert {"supply:psu1", "node:box", "gpu:GPU-0"} <= fault.about
+    assert "supply:psu0" not in fault.about
+
+
+def test_a_fault_of_the_node_is_about_everything_on_it() -> None:
+    (fault,) = faults_of([label("hang", "node")], node_of(), node="box", together=False)
+    assert {"node:box", "supply:psu0", "gpu:GPU-3"} <= fault.about
+
+
+def test_labels_that_are_one_event_are_one_fault_that_ends_with_the_last() -> None:
+    labels = [label("supply_lost", "psu1", end_s=40), label("supply_overload", "psu0", onset_s=31, end_s=50)]
+    (fault,) = faults_of(labels, node_of(), node="box", together=True)
+    assert fault.causes == ("supply_lost", "supply_overload")
+    assert (fault.onset_ns, fault.end_ns) == (30 * NS_PER_S, 50 * NS_PER_S)
+    assert {"supply:psu0", "supply:psu1"} <= fault.about

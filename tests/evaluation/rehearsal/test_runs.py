@@ -1,0 +1,95 @@
+"""The loop itself: the live guard and actuator on a plant, the same every time."""
+
+from pathlib import Path
+
+import pytest
+
+from evaluation.rehearsal.loop import watch
+from evaluation.rehearsal.plan import Rehearsal
+from evaluation.rehearsal.runs import Arm, Piece, run_piece, without_failing
+from telemetry.errors import ConfigError
+from telemetry.records import Decision, Mode, Verdict
+
+_SAG = """
+name: sudden-sag
+description: Both joints are worn from the second second on.
+changes:
+  - {at: 1s, what: psu0.joint_mohm, to: 12.5}
+  - {at: 1s, what: psu1.joint_mohm, to: 12.5}
+truth:
+  - {cause: joint_ageing, entities: [psu0, psu1], onset: 1s}
+"""
+
+
+def _rehearsal(folder: Path, **changed: object) -> Rehearsal:
+    path = folder / "sudden-sag.yaml"
+    path.write_text(_SAG, encoding="utf-8")
+    return Rehearsal(**{"scenario": str(path), "duration_s": 2.5, **changed})  # type: ignore[arg-type] # test's choice
+
+
+def test_a_sag_is_capped_in_the_loop_and_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
+    piece = Piece(rehearsal=_rehearsal(tmp_path), seed=3, arm=Arm.WATCHED)
+    outcome, answers = run_piece(piece)
+    assert answers is not None
+    assert answers.caps >= 1
+    assert answers.false_caps == 0
+    assert answers.failed == 0
+    assert answers.lowest_cap_mhz is not None
+    assert outcome.clock_lowest_mhz is not None
+    assert outcome.clock_lowest_mhz <= answers.lowest_cap_mhz < 1530
+    assert answers.to_first_cap_s is not None
+    assert answers.to_first_cap_s < 1.0
+    assert run_piece(piece) == (outcome, answers)
+
+
+def test_what_is_only_recommended_changes_no_clock(tmp_path: Path) -> None:
+    watched, answers = run_piece(Piece(rehearsal=_rehearsal(tmp_path, mode=Mode.RECOMMEND), seed=3, arm=Arm.WATCHED))
+    bare, nothing = run_piece(Piece(rehearsal=_rehearsal(tmp_path), seed=3, arm=Arm.BARE))
+    assert nothing is None
+    assert answers is not None
+    assert answers.caps == 0
+    assert watched == bare
+
+
+def test_the_healthy_node_does_the_work_without_a_drop(tmp_path: Path) -> None:
+    order = _rehearsal(tmp_path).order(1)
+    healthy = without_failing(order)
+    assert healthy.node.gpu.hazard.rate_per_s == 0.0
+    assert healthy.scenario.changes == ()
+    assert order.scenario.changes
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"scenario": "psu-sga"}, "perhaps psu-sag"),
+        ({"scenario": "pdu-sag"}, "a scenario of one node"),
+        ({"node": "v100x5"}, "--node"),
+        ({"duration_s": 1e9}, "--duration"),
+    ],
+)
+def test_what_cannot_be_rehearsed_is_told_in_words(tmp_path: Path, changed: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        _rehearsal(tmp_path, **changed).order(1)
+
+
+def test_own_policies_come_over_the_built_in_ones(tmp_path: Path) -> None:
+    builtin = Path(__file__).parents[3] / "rules" / "builtin" / "supply-sag-clock-cap.yaml"
+    text = builtin.read_text(encoding="utf-8").replace("status: experimental", "status: deprecated")
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    (folder / "mine.yaml").write_text(text, encoding="utf-8")
+    plain = {policy.id: policy.status for policy in _rehearsal(tmp_path).settings().policies}
+    mine = {policy.id: policy.status for policy in _rehearsal(tmp_path, rules=folder).settings().policies}
+    assert plain.keys() == mine.keys()
+    assert plain["supply-sag-clock-cap"] != mine["supply-sag-clock-cap"]
+
+
+def test_the_guard_hears_of_a_job_that_begins_and_lets_its_gpus_go_up_in_steps(tmp_path: Path) -> None:
+    path = tmp_path / "begins.yaml"
+    text = "name: begins\ndescription: A job begins.\nkind: quiet\njobs: [{at: 1s, workload: ddp}]\n"
+    path.write_text(text, encoding="utf-8")
+    rehearsal = Rehearsal(scenario=str(path), node="v100x4-banana", workload="idle", duration_s=1.5)
+    watched = watch(without_failing(rehearsal.order(1)), rehearsal.settings(), lambda *_: None)
+    ramps = [one for one in watched.records if isinstance(one, Decision) and one.rule == "weak-supply-start-ramp"]
+    assert [(one.verdict, one.clock_mhz) for one in ramps] == [(Verdict.EXECUTE, 915.0)]

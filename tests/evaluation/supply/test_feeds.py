@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evaluation.supply.feeds import Feed, judge_feed, load_feeds
+from evaluation.supply.plan import load_supply
+
+R_OHM = 0.005
+
+
+def square_wave(*, seconds: float = 10.0, rate_hz: int = 1000, noise_v: float = 0.005) -> Feed:
+    time_s = np.arange(round(seconds * rate_hz)) / rate_hz
+    amps = np.where(time_s % 0.1 < 0.05, 20.0, 5.0) + np.where(time_s % 3.0 < 1.5, 5.0, 0.0)
+    noise = np.random.default_rng(3).normal(0.0, noise_v, len(time_s))
+    return Feed(name="made-up", time_s=time_s, voltage_v=12.1 - R_OHM * amps + noise, current_a=amps)
+
+
+def test_a_clean_feed_meets_every_goal_and_is_refused_when_it_is_skewed() -> None:
+    plan = load_supply().recordings
+    result = judge_feed(square_wave(), plan)
+    assert result.full_rate is not None
+    assert result.full_rate <= plan.goals.full_rate
+    assert all(error is not None and error <= plan.goals.averaged for error in result.averaged.values())
+    assert result.refused == (True, True)
+    assert all(sum(honest) >= 0.85 * len(honest) for honest in result.skewed_means.values())
+    assert {rate_hz: len(covered) for rate_hz, covered in result.covered.items()} == {10.0: 8, 1.0: 8}
+
+
+def test_a_feed_that_tells_nothing_has_no_error_instead_of_none_at_all() -> None:
+    feed = square_wave()
+    flat = Feed(name="flat", time_s=feed.time_s, voltage_v=feed.voltage_v, current_a=np.full_like(feed.current_a, 5.0))
+    assert flat.estimate().source_resistance_ohm is None
+
+
+def test_a_skew_moves_the_current_against_the_voltage_either_way() -> None:
+    feed = square_wave(seconds=1.0)
+    late, early = feed.skewed(50), feed.skewed(-50)
+    assert len(late.time_s) == len(early.time_s) == len(feed.time_s) - 50
+    assert late.current_a[0] == feed.current_a[50]
+    assert late.voltage_v[0] == feed.voltage_v[0]
+    assert early.voltage_v[0] == feed.voltage_v[50]
+
+
+def test_the_feed_that_carries_the_load_is_found_in_a_file(tmp_path: Path) -> None:
+    feed = square_wave(seconds=1.0)
+    amps = np.stack([np.zeros_like(feed.current_a), feed.current_a], axis=1)
+    volts = np.stack([np.full_like(feed.voltage_v, 12.0), feed.voltage_v], axis=1)
+    np.savez(tmp_path / "one.npz", t_s=feed.time_s, voltage_v=volts, current_a=amps)
+    (loaded,) = load_feeds(tmp_path)
+    assert loaded.name == "one"
+    assert loaded.least_squares_ohm == pytest.approx(R_OHM, rel=0.02)

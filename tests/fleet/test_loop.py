@@ -1,0 +1,288 @@
+"""The fleet loop over a store in the test's hand: watermark, gaps, late rows, a store that is away, kills."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from analytics.fleet.judge import FleetSettings
+from analytics.fleet.window import Window
+from fleet.loop import LATE_LOOK_NS, FleetLoop, LoopSettings
+from fleet.outbox import Outbox, Told
+from telemetry.clock import NS_PER_S
+from telemetry.errors import TransientError
+from telemetry.records import Finding
+from telemetry.store.records import RecordFile
+from tests.analytics.fleet.windows import START_NS, fleet_tables, gpu_of, window_of
+from tests.fleet.fakes import FakeFleetReader, FakeServer
+
+NODES = ("node1", "node2")
+EVERY_S, LATENESS_S = 5, 15
+
+
+class FleetClock:
+    """Seconds since the first window; nothing but the test moves it."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def at(self, second: float) -> "FleetClock":
+        self.now_s = second
+        return self
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    def utc_ns(self) -> int:
+        return START_NS + round(self.now_s * NS_PER_S)
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        self.now_s = max(self.now_s, monotonic_s)
+
+
+def losing(until_s: int = 100, lost_from_s: int = 20) -> dict[int, Window]:
+    windows = (
+        window_of(second, fleet_tables(NODES, lost=gpu_of("node2", 3) if second >= lost_from_s else None))
+        for second in range(0, until_s, EVERY_S)
+    )
+    return {window.start_ns: window for window in windows}
+
+
+def every_start(until_s: int) -> list[tuple[int, int]]:
+    return [(second, START_NS + second * NS_PER_S) for second in range(0, until_s, EVERY_S)]
+
+
+class Rig:
+    """A loop on a folder; made anew it is what a new process finds."""
+
+    def __init__(self, folder: Path, reader: FakeFleetReader, clock: FleetClock, **settings: float) -> None:
+        self.folder, self.server, self.told = folder, FakeServer(), list[Told]()
+        self.outbox = Outbox(folder, self.server, clock, name="fleet", spool_max_bytes=1 << 20)
+        self.loop = FleetLoop(
+            reader,
+            self.outbox,
+            FleetSettings(),
+            LoopSettings(
+                every_s=EVERY_S,
+                lateness_s=LATENESS_S,
+                deadline_s=settings.get("deadline_s", 10.0),
+                catch_up_s=settings.get("catch_up_s", 3600.0),
+                since_ns=None if "anywhere" in settings else START_NS,
+            ),
+            clock,
+            state_path=folder / "fleet.state",
+            on_news=self.told.extend,
+        )
+
+    def kept(self) -> list[tuple[str, int]]:
+        records = RecordFile(self.folder / "records", read_only=True)
+        _, found = records.after(0)
+        records.close()
+        return [(one.id, one.time_ns) for one in found]
+
+
+@contextmanager
+def rig(folder: Path, reader: FakeFleetReader, clock: FleetClock, **settings: float) -> Iterator[Rig]:
+    made = Rig(folder, reader, clock, **settings)
+    try:
+        yield made
+    finally:
+        made.outbox.close()
+
+
+def ids(records: list[Told]) -> list[tuple[str, int]]:
+    return [(one.id, one.time_ns) for one in records]
+
+
+def test_a_window_is_judged_when_its_rows_had_time_to_come(tmp_path: Path) -> None:
+    reader, clock = FakeFleetReader(losing()), FleetClock()
+    with rig(tmp_path, reader, clock) as made:
+        clock.at(19.9)
+        made.loop.step()
+        assert reader.asked == []
+        clock.at(20.0)
+        made.loop.step()
+        assert reader.asked == [START_NS]
+        clock.at(51.0)
+        made.loop.step()
+        assert [(asked - START_NS) // NS_PER_S for asked in reader.asked] == [0, 5, 10, 15, 20, 25, 30]
+
+
+def test_what_it_finds_is_told_to_the_store_beside_the_node_and_kept(tmp_path: Path) -> None:
+    clock = FleetClock().at(70.0)
+    with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
+        made.loop.step()
+        assert any(isinstance(one, Finding) and one.entity_id == gpu_of("node2", 3).id for one in made.told)
+        assert made.kept() == ids(made.told)
+    told = [line for line in made.server.lines if line.startswith("finding")]
+    assert told
+    assert all(",by=fleet," in line and ",node=node2," in line for line in told)
+
+
+def test_a_loop_that_was_killed_loses_nothing_and_says_nothing_twice(tmp_path: Path) -> None:
+    straight, clock = tmp_path / "straight", FleetClock().at(130.0)
+    with rig(straight, FakeFleetReader(losing()), clock) as made:
+        made.loop.step()
+        wanted = ids(made.told)
+    assert len(wanted) >= 3
+    for saved_s in (15, 45):
+        folder, told = tmp_path / f"killed-{saved_s}", list[tuple[str, int]]()
+        for now_s in (saved_s, 75, 130):  # each a process: it saves, judges on, and is gone without a word
+            with rig(folder, FakeFleetReader(losing()), clock) as made:
+                clock.at(saved_s if now_s == saved_s else now_s)
+                made.loop.step()
+                if now_s == saved_s:
+                    made.loop.save()
+                told += ids(made.told)
+                kept = made.kept()
+        assert told == wanted
+        assert kept == wanted
+
+
+def test_a_window_that_was_told_but_not_marked_is_kept_once(tmp_path: Path) -> None:
+    clock = FleetClock().at(35.0)
+    with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
+        made.loop.step()
+        made.loop.save()
+        clock.at(40.0)
+        made.loop.step()
+        wanted = made.kept()
+    assert wanted
+    # Killed between the records and the line that says so.
+    (tmp_path / "fleet.told.json").write_text(json.dumps({"told_until_ns": START_NS + 20 * NS_PER_S}))
+    with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
+        made.loop.step()
+        assert made.outbox.told_until_ns == START_NS + 25 * NS_PER_S
+        assert made.kept() == wanted
+
+
+def test_what_rows_that_came_meanwhile_add_to_a_window_that_is_judged_again_is_told(tmp_path: Path) -> None:
+    clock = FleetClock().at(35.0)
+    quiet = {start_ns: window_of(start_s, fleet_tables(NODES)) for start_s, start_ns in every_start(until_s=60)}
+    with rig(tmp_path, FakeFleetReader(quiet), clock) as made:
+        made.loop.step()
+        made.loop.save()
+        clock.at(75.0)
+        made.loop.step()
+        assert made.kept() == []
+    # Killed without a word; the rows that say that a GPU was lost came since.
+    with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
+        made.loop.step()
+        assert made.kept() == ids(made.told) != []
+        assert made.outbox.told_until_ns == START_NS + 60 * NS_PER_S
+
+
+def test_a_loop_that_was_killed_before_it_saved_goes_on_behind_what_it_had_told(tmp_path: Path) -> None:
+    reader, clock = FakeFleetReader(losing()), FleetClock()
+    for now_s in (20.0, 60.0):
+        with rig(tmp_path, reader, clock, anywhere=1) as made:
+            for step_s in (now_s, now_s + EVERY_S):
+                clock.at(step_s)
+                made.loop.step()
+    assert [(asked - START_NS) // NS_PER_S for asked in reader.asked] == list(range(5, 50, EVERY_S))
+
+
+def test_records_that_the_disk_did_not_take_are_told_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> None:
+        raise TransientError("records: disk full")
+
+    clock = FleetClock().at(70.0)
+    with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
+        monkeypatch.setattr(RecordFile, "append", lambda _, records: full(records))
+        made.loop.step()
+        assert made.outbox.is_blocked
+        made.loop.save()  # as at SIGTERM
+        assert made.kept() == []
+    monkeypatch.undo()
+    with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
+        made.loop.step()
+        assert any("gpu_lost" in record_id for record_id, _ in made.kept())
+
+
+def test_a_clock_that_stood_far_ahead_is_begun_anew_from_once_it_is_set_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, clock = FakeFleetReader(losing()), FleetClock().at(86_400.0)
+    with rig(tmp_path, reader, clock, catch_up_s=60.0, anywhere=1) as made:
+        made.loop.step()
+        clock.at(20.0)
+        made.loop.step()
+        assert made.loop.figures.gaps == 1
+        for now_s in range(25, 90, EVERY_S):
+            clock.at(now_s)
+            made.loop.step()
+        assert made.loop.until_ns == START_NS + 70 * NS_PER_S
+        assert made.kept() == ids(made.told) != []
+    assert "was set back" in caplog.text
+
+
+def test_a_store_that_is_away_is_waited_for_and_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    reader, clock = FakeFleetReader(losing(), away=True), FleetClock().at(70.0)
+    with rig(tmp_path, reader, clock) as made:
+        for _ in range(3):
+            made.loop.step()
+        assert made.loop.until_ns == START_NS
+        assert made.loop.figures.failures == 3
+        assert sum("does not answer" in record.message for record in caplog.records) == 1
+        reader.away = False
+        made.loop.step()
+        assert made.loop.until_ns == START_NS + 55 * NS_PER_S
+
+
+def test_what_comes_late_is_counted_by_node_and_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    reader, clock = FakeFleetReader(losing()), FleetClock().at(20.0)
+    with rig(tmp_path, reader, clock) as made:
+        made.loop.step()
+        reader.late = {"node1": 12, "node9": 3}
+        made.loop.look_for_late()
+        assert made.loop.figures.late_values.total() == 0  # not yet: it may be no more than slow
+        clock.at(20.0 + LATE_LOOK_NS / NS_PER_S)
+        made.loop.look_for_late()
+        assert dict(made.loop.figures.late_values) == {"node1": 12, "node9": 3}
+        assert "12 of node1" in caplog.text
+
+
+def test_an_absence_that_is_too_long_is_a_gap_and_not_a_flood_of_questions(tmp_path: Path) -> None:
+    reader, clock = FakeFleetReader(losing()), FleetClock().at(40.0)
+    with rig(tmp_path, reader, clock, catch_up_s=60.0, anywhere=1) as made:
+        made.loop.step()
+        clock.at(10_000.0)
+        reader.asked.clear()
+        made.loop.step()
+        assert made.loop.figures.gaps == 1
+        assert len(reader.asked) == 60 // EVERY_S
+
+
+def test_a_look_past_its_deadline_ends_between_windows_and_goes_on_at_the_next(tmp_path: Path) -> None:
+    clock = FleetClock().at(70.0)
+    with rig(tmp_path, FakeFleetReader(losing()), clock, deadline_s=-1.0) as made:
+        made.loop.step()
+        assert made.loop.figures.overruns == 1
+        assert made.loop.until_ns == START_NS
+
+
+def test_a_node_that_falls_silent_is_said_and_holds_up_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    windows = {
+        START_NS + second * NS_PER_S: window_of(second, fleet_tables(NODES if second < 10 else NODES[:1]))
+        for second in range(0, 50, EVERY_S)
+    }
+    clock = FleetClock().at(65.0)
+    with rig(tmp_path, FakeFleetReader(windows), clock) as made:
+        made.loop.step()
+        assert made.loop.until_ns == START_NS + 50 * NS_PER_S
+        assert made.loop.figures.silent_nodes == 1
+    assert [record.message for record in caplog.records if "silent" in record.message] == ["node node2 is silent"]
+
+
+def test_a_state_that_cannot_be_read_is_said_and_begun_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "fleet.state").write_bytes(b"not a state")
+    with rig(tmp_path, FakeFleetReader(losing()), FleetClock().at(20.0)) as made:
+        made.loop.step()
+        assert made.loop.until_ns == START_NS + 5 * NS_PER_S
+    assert "the fleet begins anew: state: damaged" in caplog.text

@@ -1,0 +1,104 @@
+"""Policies in words: when, then, bounds, ends, ladder, and the source of each number."""
+
+from dataclasses import replace
+
+from rules.conditions.condition import compile_condition
+from rules.limits.node import Rails
+from rules.policy.explanation import explain_policy
+from rules.policy.loading import load_builtin_policies
+from rules.policy.model import ActionClass, Budget, Policy, PolicyStatus
+from rules.policy.sourced_numbers import thresholds_of
+from telemetry.records import Mode
+
+POLICIES = {policy.id: policy for policy in load_builtin_policies()}
+INTERFACE = POLICIES["thermal-interface-clock-cap"]
+NOTIFY = POLICIES["gpu-lost-notify"]
+
+
+def told(policy: Policy, *others: Policy, rails: Rails | None = None) -> dict[str, list[str]]:
+    words: dict[str, list[str]] = {}
+    for about, sentence in explain_policy(policy, (policy, *others), rails or Rails()):
+        words.setdefault(about, []).append(sentence)
+    return words
+
+
+def test_every_builtin_policy_is_explained_whole() -> None:
+    for policy in POLICIES.values():
+        words = told(policy, *(other for other in POLICIES.values() if other is not policy))
+        assert {"why", "when", "then", "within", "ends", "source"} <= set(words)
+        assert all(sentence.strip() for sentences in words.values() for sentence in sentences)
+
+
+def test_a_condition_is_told_by_its_facts() -> None:
+    words = told(INTERFACE)
+    assert words["when"] == [
+        "cause is thermal_interface and excess_c at least 8",
+        "and that has lasted 2s without a break",
+    ]
+    either = replace(
+        NOTIFY, when=compile_condition("incident.cause in ['hang', 'gpu_lost'] || incident.severity_rank > 1")
+    )
+    assert told(either)["when"] == ["cause is one of gpu_lost, hang", "severity is critical"]
+    vague = replace(NOTIFY, when=compile_condition("incident.numbers.minimum_v < incident.numbers.limit_v"))
+    assert told(vague)["when"] == ["incident.numbers.minimum_v < incident.numbers.limit_v"]
+    denied = replace(
+        NOTIFY,
+        when=compile_condition(
+            "!(incident.numbers.minimum_v >= 11.4) && incident.numbers.dips in [2.0, 3.0] && 0.5 < incident.score "
+            "&& incident.numbers.code != 79.0 && has(incident.numbers.limit_v)"
+        ),
+    )
+    assert told(denied)["when"] == [
+        "minimum_v below 11.4 and dips is 2 or is 3 and score above 0.5 and code is not 79 and limit_v is known"
+    ]
+    absent = replace(NOTIFY, when=compile_condition("!has(incident.root_cause)"))
+    assert told(absent)["when"] == ["root_cause is not known"]
+    assert told(replace(NOTIFY, status=PolicyStatus.DEPRECATED))["when"][0] == "never: it is deprecated"
+
+
+def test_bounds_are_those_of_the_policy_and_of_the_rails() -> None:
+    rails = Rails(
+        modes={ActionClass.CLOCK_CAP: Mode.ENFORCE}, approval=frozenset({ActionClass.CLOCK_CAP}), actions_per_hour=2
+    )
+    budgeted = replace(INTERFACE, then=replace(INTERFACE.then, budget=Budget(actions=3, per_s=86_400.0, gpus_max=2)))
+    within = told(budgeted, rails=rails)["within"]
+    assert within == [
+        "the mode in force is enforce",
+        "rails.approval lists its class: a person has to say yes each time",
+        "its budget: 3 new actions in 1d, at most 2 GPUs at once",
+        "the rails: 2 new actions of its class an hour on the node",
+        "after one has ended, quiet for 5m on the same entity",
+    ]
+    assert told(INTERFACE)["within"][0] == "the mode in force is observe, so that nothing is changed"
+
+
+def test_a_ladder_is_told_from_its_lowest_rung() -> None:
+    middle = replace(NOTIFY, id="middle", after="gpu-lost-notify")
+    top = replace(NOTIFY, id="top", after="middle")
+    words = told(middle, NOTIFY, top)["ladder"]
+    assert words == [
+        "only once the symptom check of gpu-lost-notify has failed on the same incident",
+        "gpu-lost-notify -> middle -> top",
+    ]
+    assert "ladder" not in told(NOTIFY)
+
+
+def test_a_ladder_in_a_circle_is_told_and_ends() -> None:
+    one, other = replace(NOTIFY, id="one", after="other"), replace(NOTIFY, id="other", after="one")
+    assert told(one, other)["ladder"][0].startswith("only once")
+
+
+def test_each_number_stands_with_the_source_that_names_it() -> None:
+    found = {item.key: item for item in thresholds_of(INTERFACE)}
+    assert set(found) == {"incident.numbers.excess_c", "then.clock.fraction"}
+    assert all(item.sources for item in found.values())
+    bare = replace(INTERFACE, source=("0.851 and 10.85, 8 000 of them",))
+    assert [item.sources for item in thresholds_of(bare)] == [(), ()]
+    assert "then.clock.fraction 0.85: no line of its source names this number" in told(bare)["source"]
+    percent = replace(INTERFACE, source=("85 % of the clock",))
+    assert {item.key: bool(item.sources) for item in thresholds_of(percent)} == {
+        "incident.numbers.excess_c": False,
+        "then.clock.fraction": True,
+    }
+    ranked = replace(NOTIFY, when=compile_condition("incident.severity_rank >= 1"))
+    assert thresholds_of(ranked) == (), "a rank is a word"

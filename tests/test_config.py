@@ -1,0 +1,142 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from config.actions import ActionMode
+from config.loading import load_config
+from config.models import Config, StoreKind
+from config.reference import reference_markdown, sample_yaml
+from telemetry.errors import ConfigError
+from telemetry.records import Mode
+
+
+def problems(text: str, tmp_path: Path, **environ: str) -> list[str]:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, environ)
+    return [str(problem).replace(str(path), "FILE") for problem in caught.value.problems]
+
+
+def test_without_a_file_the_defaults_hold() -> None:
+    assert load_config(None, {}) == Config()
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "railwatch.yaml"
+    path.write_text("store: {kind: influxdb1, url: 'http://one:8086'}\n")
+    config = load_config(path, {"RAILWATCH_STORE__URL": "http://two:8086", "RAILWATCH_SAMPLING__FAST_HZ": "50"})
+    assert config.store.kind is StoreKind.INFLUXDB1
+    assert config.store.url == "http://two:8086"
+    assert config.sampling.fast_hz == 50
+
+
+def test_every_key_can_be_set_by_the_environment_however_deep_it_lies() -> None:
+    environ = {"RAILWATCH_INCIDENTS__CONFIRM_S": "8s", "RAILWATCH_DETECTORS__RAIL_SAG__MINIMUM_V": "11.39"}
+    config = load_config(None, environ)
+    assert config.incidents.confirm_s == 8.0
+    assert config.detectors.rail_sag.minimum_v == 11.39
+
+
+def test_every_problem_of_file_and_environment_is_reported_at_once(tmp_path: Path) -> None:
+    found = problems(
+        "sampling:\n  fast_hz: 0\n  ring: 120\nstor:\n  kind: embedded\npage:\n  host: 0.0.0.0\n",
+        tmp_path,
+        RAILWATCH_SAMPLING__SLOW_HZ="often",
+        RAILWATCH_STORE__KIMD="embedded",
+    )
+    assert sorted(found) == [
+        "FILE:2: sampling.fast_hz: got 0; expected greater than or equal to 1",
+        "FILE:3: sampling.ring: got 120; expected a duration with its unit, such as 200ms, 30s, 10m, 1h or 7d",
+        "FILE:4: stor: unknown key; expected one of the known keys, perhaps store",
+        "FILE:6: page: the keys do not fit together; expected page.token, since page.host is not a loopback address",
+        "RAILWATCH_SAMPLING__SLOW_HZ: sampling.slow_hz: got 'often'; expected a number",
+        "RAILWATCH_STORE__KIMD: store.kimd: unknown variable; expected RAILWATCH_SECTION__KEY of a known key",
+    ]
+
+
+def test_an_unknown_key_is_told_with_the_one_it_resembles_however_deep_it_lies(tmp_path: Path) -> None:
+    assert problems("store:\n  knd: embedded\ndetectors:\n  rail_sag:\n    minimun_v: 11\n", tmp_path) == [
+        "FILE:2: store.knd: unknown key; expected one of the known keys, perhaps kind",
+        "FILE:5: detectors.rail_sag.minimun_v: unknown key; expected one of the known keys, perhaps minimum_v",
+    ]
+
+
+def test_a_server_needs_an_address(tmp_path: Path) -> None:
+    (found,) = problems("store:\n  kind: influxdb1\n", tmp_path)
+    assert found == "FILE:1: store: the keys do not fit together; expected store.url, since store.kind is influxdb1"
+
+
+def test_a_file_that_holds_a_list_is_refused(tmp_path: Path) -> None:
+    assert problems("- a\n", tmp_path) == ["FILE:1: (document): not keys and values; expected keys and values"]
+
+
+def test_the_sample_file_uncommented_is_the_default_configuration() -> None:
+    keys = [line.replace("#", "", 1) for line in sample_yaml().splitlines() if line.lstrip()[:2] != "# " and line]
+    assert Config.model_validate(yaml.safe_load("\n".join(keys))) == Config()
+
+
+def test_the_reference_names_every_key() -> None:
+    page = reference_markdown()
+    for section, field in Config.model_fields.items():
+        assert section in page
+        for key in getattr(field.annotation, "model_fields", {}):
+            assert f"`{section}.{key}`" in page
+
+
+def test_auto_enforces_on_a_simulated_node_only() -> None:
+    assert ActionMode.AUTO.resolve(simulated=True) is Mode.ENFORCE
+    assert ActionMode.AUTO.resolve(simulated=False) is Mode.OBSERVE
+    assert ActionMode.RECOMMEND.resolve(simulated=True) is Mode.RECOMMEND
+
+
+def test_the_configuration_survives_json_unchanged() -> None:
+    config = load_config(None, {"RAILWATCH_SAMPLING__RING": "90s", "RAILWATCH_STORE__SPOOL_MAX": "5MiB"})
+    assert Config.model_validate_json(config.model_dump_json()) == config
+
+
+@pytest.mark.parametrize(("given", "expected_hz"), [("auto", None), (500, 500.0), ("250", 250.0)])
+def test_the_pace_of_rails_is_a_rate_or_the_word_auto(given: str | int, expected_hz: float | None) -> None:
+    config = Config.model_validate({"sources": {"hwmon_hz": given}})
+    assert config.sources.hwmon_hz == expected_hz
+    assert Config.model_validate_json(config.model_dump_json()) == config
+
+
+def test_two_pdus_of_one_name_would_share_their_rows_and_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "conf.yaml"
+    path.write_text("sources:\n  pdus:\n    - {name: a, host: one}\n    - {name: a, host: two}\n")
+    with pytest.raises(ConfigError, match="'a' stands there more than once"):
+        load_config(path, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sources: {bmc: {address: 'https://bmc17/redfish'}}", "got 'https://bmc17/redfish'; expected a host name"),
+        ("sources: {bmc: {address: 'bmc17:623'}}", "got 'bmc17:623'; expected a host name"),
+        ("sources: {pdus: [{name: a, host: 'http://a'}]}", "expected a host name or an address"),
+        ("sources: {bmc: {password_env: 'has space'}}", "expected the name of an environment variable"),
+        ("sources: {upsd: [{host: a}, {host: a}]}", "a:3493 stands there more than once"),
+        ("sources: {readings: {socket: here.sock}}", "got 'here.sock'; expected a whole path"),
+        (f"sources: {{readings: {{socket: /{'a' * 100}.sock}}}}", "at most 107 bytes"),
+        ("sources: {readings: {tcp_port: 0}}", "got 0; expected greater than or equal to 1"),
+        ("sources: {readings: {tcp_port: 8470}}", "expected another sources.readings.tcp_port than 8470"),
+        (
+            "sources: {pdus: [{name: a, host: a, oids: [{part: a, signal: mains_power_w, oid: abc}]}]}",
+            "'abc'; expected an",
+        ),
+        ("sources: {pdus: {name: a}}", "sources.pdus: got keys and values; expected a list"),
+        ("recorder: {memory_max: 1KiB}", "recorder.memory_max: got '1KiB'; expected at least 1MiB"),
+        ("recorder: on", "got true (also written on or yes); expected keys and values"),
+        ("recorder:", "recorder: got nothing; expected keys and values"),
+    ],
+)
+def test_what_could_not_work_is_told_in_the_words_of_the_file(tmp_path: Path, text: str, expected: str) -> None:
+    (found,) = problems(text, tmp_path)
+    assert expected in found
+
+
+@pytest.mark.parametrize("address", ["bmc17", "bmc-17.rack.example", "10.0.0.17", "fe80::1%eth0", "2001:db8::7"])
+def test_a_host_may_be_a_name_or_an_address_of_either_kind(address: str) -> None:
+    assert Config.model_validate({"sources": {"bmc": {"address": address}}}).sources.bmc.address == address
