@@ -27,7 +27,7 @@ WITH_OWN_FINDING = (
 )
 # Rows further apart than this leave a hole that is given to no reason; as `detectors.condition.GAP_NS`.
 _MAX_GAP_S = 5.0
-# own choice: a clock within 1 % of the highest is the highest; clocks move in steps of 7.5 or 15 MHz.
+# heuristic: a clock within 1 % of the highest is the highest; clocks move in steps of 7.5 or 15 MHz.
 _FULL_RATIO = 0.99
 
 
@@ -82,7 +82,7 @@ class ClockAccount:
     lost_ratio: FloatArray
 
     def share(self, index: int, reason: Reason) -> float:
-        """Give the share of the time read that a reason held one GPU, by the better witness; NaN over no time.
+        """Return the share of the time read that a reason held one GPU, by the better witness; NaN over no time.
 
         All shares add up to 1. A GPU that never was read is wholly unknown.
         """
@@ -132,7 +132,7 @@ def clock_account(frame: Frame) -> ClockAccount:
 
 
 def in_words(account: ClockAccount, index: int) -> str:
-    """Say where one GPU's clocks went, the largest share first: "power limit 31 % (6 % of its clock)"."""
+    """Return where one GPU's clocks went, the largest share first: "power limit 31 % (6 % of its clock)"."""
     if not account.seconds > 0:
         return "no time to account for"
     read_s = float(account.read_s[index])
@@ -152,7 +152,7 @@ def in_words(account: ClockAccount, index: int) -> str:
 
 
 def rounded(shares: Sequence[float], whole: int) -> tuple[int, ...]:
-    """Give shares of one as whole parts of `whole` that add up to it: what was cut off most is rounded up first."""
+    """Return shares of one as whole parts of `whole` that add up to it: what was cut off most is rounded up first."""
     exact = [share * whole for share in shares]
     parts = [int(one) for one in exact]
     last = sorted(range(len(exact)), key=lambda place: parts[place] - exact[place])
@@ -162,7 +162,7 @@ def rounded(shares: Sequence[float], whole: int) -> tuple[int, ...]:
 
 
 def _held(flags: FloatArray, ratio: FloatArray) -> list[MaskArray]:
-    """Give for each reason of `Reason` where it alone is held responsible, shape ``(n_rows, n_gpus)``."""
+    """Return for each reason of `Reason` where it alone is held responsible, shape ``(n_rows, n_gpus)``."""
     known = ~np.isnan(flags)
     bits = np.where(known, flags, 0.0).astype(np.int64)
     full = ratio >= _FULL_RATIO
@@ -192,7 +192,7 @@ def _counted(frame: Frame) -> FloatArray:
 
 
 def _behind_a_hole(time_ns: TimeArray) -> MaskArray:
-    """Give the rows that end a hole or soon follow it: there a counter of a slower table first tells of it."""
+    """Return the rows that end a hole or soon follow it: there a counter of a slower table first tells of it."""
     ends_ns = time_ns[1:][np.diff(time_ns) > _MAX_GAP_S * NS_PER_S]
     if not ends_ns.size:
         return np.zeros(len(time_ns), dtype=np.bool_)
@@ -202,7 +202,7 @@ def _behind_a_hole(time_ns: TimeArray) -> MaskArray:
 
 
 def _growth(counter: FloatArray, left_out: MaskArray) -> FloatArray:
-    """Give how far each counter rose, resets and marked rows left out; NaN where it was known less than twice."""
+    """Return how far each counter rose, resets and marked rows left out; NaN where it was known less than twice."""
     found = np.full(counter.shape[1], np.nan)
     for index in np.flatnonzero((~np.isnan(counter)).sum(axis=0) >= 2):
         known = ~np.isnan(counter[:, index])

@@ -14,7 +14,7 @@ from telemetry.records import Event, EventKind
 # An Xid reaches the kernel log and the driver's event queue within the same interrupt; a busy machine and sources that
 # are polled once a second stay well below this.
 WINDOW_NS = 5 * NS_PER_S
-# own choice: a GPU falls off once until it is back. The driver says so when it touches the GPU next, the kernel when
+# heuristic: a GPU falls off once until it is back. The driver says so when it touches the GPU next, the kernel when
 # the hot-plug controller gives it up; what comes later than a minute is told as an event of its own.
 LOSS_WINDOW_NS = 60 * NS_PER_S
 MAX_PENDING = 512
@@ -79,12 +79,12 @@ def fuse(state: FusionState, tellings: Sequence[Event]) -> tuple[FusionState, tu
 
 
 def event_id(kind: EventKind, device: str | None, code: int | None, time_ns: int) -> str:
-    """Give an event's id from what it says: kind, device (entity id or PCI address), code and time."""
+    """Return an event's id from what it says: kind, device (entity id or PCI address), code and time."""
     return f"{kind}:{device or 'unknown'}:{'none' if code is None else code}:{time_ns}"
 
 
 def is_bus_loss(event: Event) -> bool:
-    """Say whether an event tells that a GPU fell off its bus: the text of the driver, or Xid 79."""
+    """Return whether an event tells that a GPU fell off its bus: the text of the driver, or Xid 79."""
     return event.kind is EventKind.BUS_DROP or (event.kind is EventKind.XID and event.code == XID_FALLEN_OFF_THE_BUS)
 
 
@@ -94,14 +94,14 @@ def _within_window(known: Event, telling: Event) -> bool:
 
 
 def _place(pending: Sequence[Told], telling: Event) -> int | None:
-    """Give where the event stands that a telling belongs to: the one it is in already, else the first that fits."""
+    """Return where the event stands that a telling belongs to: the one it is in already, else the first that fits."""
     again = (place for place, known in enumerate(pending) if telling.id in known.ids)
     fits = (place for place, known in enumerate(pending) if _same(known.event, telling))
     return next(again, next(fits, None))
 
 
 def _ends(known: Event, back: Event) -> bool:
-    """Say whether a device that is back ends a loss."""
+    """Return whether a device that is back ends a loss."""
     return is_bus_loss(known) and back.time_ns >= known.time_ns and _same_device(known, back)
 
 

@@ -15,7 +15,7 @@ _PEAK = {
     "tensor_hmma_ratio": 15.0,
     "tensor_imma_ratio": 30.0,
 }
-# Own choice: below one per cent everywhere there is too little to tell; the word goes to more than half of the work.
+# Heuristic: below one per cent everywhere there is too little to tell; the word goes to more than half of the work.
 _LEAST_ACTIVE = 0.01
 _LEAST_SHARE = 0.5
 
@@ -47,7 +47,7 @@ _WORDS = {
 
 
 def precision_of(ratios: dict[str, float]) -> Precision:
-    """Give the word for the pipe that does more than half of the work.
+    """Return the word for the pipe that does more than half of the work.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ def run(measured_s: float = MEASURED_S) -> tuple[Row, ...]:
 
 
 def rows_of(costs: dict[str, Cost]) -> Iterator[Row]:
-    """Give the rows of the highest rate: the agent against each other subject."""
+    """Yield the rows of the highest rate: the agent against each other subject."""
     agent, gpus_alone = costs["agent"], costs["agent_gpus"]
     for name, against in AGAINST.items():
         other = costs[name]
@@ -113,7 +113,7 @@ def rows_of(costs: dict[str, Cost]) -> Iterator[Row]:
 
 
 def rows_of_slower(costs: dict[str, Cost]) -> Iterator[Row]:
-    """Give the rows of the rate that keeps up with a 100 ms sensor."""
+    """Yield the rows of the rate that keeps up with a 100 ms sensor."""
     agent = costs["agent"]
     for name in AT_BOTH:
         name_of_row = f"core_share_{name}_{SLOWER_HZ:g}hz"
@@ -121,14 +121,14 @@ def rows_of_slower(costs: dict[str, Cost]) -> Iterator[Row]:
 
 
 def rows_in_step(costs: dict[str, Cost], fixed: Cost) -> Iterator[Row]:
-    """Give what the agent takes unless told otherwise: GPUs in step with their sensors, rails at their own speed."""
+    """Yield what the agent takes unless told otherwise: GPUs in step with their sensors, rails at their own speed."""
     for sensors, cost in costs.items():
         against = f"fixed {FAST_HZ:g} Hz, rails at as much"
         yield _row(f"core_share_auto_{sensors}", cost.core_share, "core", fixed.core_share, against)
 
 
 def rows_of_twice(eight: Cost, sixteen: Cost) -> Iterator[Row]:
-    """Give what twice the GPUs cost against half of them."""
+    """Yield what twice the GPUs cost against half of them."""
     yield _row("core_share_16_gpus", sixteen.core_share, "core", eight.core_share, f"{GPUS} GPUs")
     yield _row("resident_mib_16_gpus", sixteen.resident_mib, "MiB", eight.resident_mib, f"{GPUS} GPUs")
 

@@ -4,12 +4,12 @@ import os
 
 
 def measured_core() -> int:
-    """Give the core for the process that is measured: the last one this process may use."""
+    """Return the core for the process that is measured: the last one this process may use."""
     return max(os.sched_getaffinity(0))
 
 
 def other_core() -> int:
-    """Give the core for what feeds it: the first one, which is the same where there is only one."""
+    """Return the core for what feeds it: the first one, which is the same where there is only one."""
     return min(os.sched_getaffinity(0))
 
 

@@ -80,7 +80,7 @@ def run(measured_s: float = MEASURED_S, cases: tuple[tuple[str, str, float], ...
 
 
 def rows_of(in_step: Score, fixed: Score, *, suffix: str, against: str) -> list[Row]:
-    """Give the rows of one case."""
+    """Return the rows of one case."""
 
     def row(name: str, value: float, unit: str, baseline: float) -> Row:
         return Row(name=f"{name}_{suffix}", value=value, unit=unit, baseline=baseline, against=against)
@@ -183,7 +183,7 @@ def score(
 
 
 def kept(frame: Frame, gpu: int) -> list[tuple[int, int, int]]:
-    """Give what a table says that one GPU's power sensor showed: stamp, mW, and age in ns, 0 where none is told."""
+    """Return what a table says that one GPU's power sensor showed: stamp, mW, and age in ns, 0 where none is told."""
     power_w = frame.signal("power_w")[:, gpu]
     fresh = frame.fresh[:, gpu, frame.spec.signals.index("power_w")] & np.isfinite(power_w)
     at = np.flatnonzero(fresh)

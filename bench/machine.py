@@ -10,7 +10,7 @@ PACKAGES = ("numpy", "nvidia-ml-py", "nvitop", "influxdb-client", "pydantic", "u
 
 
 def describe_machine() -> dict[str, object]:
-    """Give processor, cores, kernel, Python and the versions of what is measured."""
+    """Return processor, cores, kernel, Python and the versions of what is measured."""
     return {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -23,7 +23,7 @@ def describe_machine() -> dict[str, object]:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Give the name of the processor, its architecture where the kernel does not tell."""
+    """Return the name of the processor, its architecture where the kernel does not tell."""
     for line in cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else ():
         key, _, value = line.partition(":")
         if key.strip() == "model name":

@@ -86,7 +86,7 @@ class Steps:
         self._nexts = dict(nexts)
 
     def reached(self, ring: Ring) -> bool:
-        """Say whether it has judged every row."""
+        """Return whether it has judged every row."""
         return all(self._nexts.get(name) == table.count for name, table in ring.tables.items())
 
 
@@ -194,7 +194,7 @@ class Scene:
         self.note()
 
     def note(self) -> None:
-        """Say as the sampler does that there are new rows."""
+        """Report as the sampler does that there are new rows."""
         for name in self.ring.tables:
             self.waking.note(name)
 
@@ -277,7 +277,7 @@ def append(ring: Ring, time_ns: int, voltage_v: float | None, *, busy: bool) -> 
 
 
 def memory_folder(otherwise: Path) -> Path:
-    """Give a folder in memory, where the agent keeps its ring, or another one where there is none."""
+    """Return a folder in memory, where the agent keeps its ring, or another one where there is none."""
     memory = Path("/dev/shm")  # noqa: S108 -- the kernel's memory file system
     return memory if os.access(memory, os.W_OK) else otherwise
 
@@ -301,7 +301,7 @@ def actuator(folder: Path) -> Iterator[tuple[ActuatorClient, Stamps]]:
 
 
 def may_be_agent(folder: Path) -> bool:
-    """Say whether this process may be the agent's user beside root, and that user may read the code and the folder."""
+    """Return whether this process may be the agent's user beside root, and that user may read the code and the folder."""
     if os.geteuid() != 0:
         return False
     with _effective(AGENT_ID):

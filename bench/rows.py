@@ -24,7 +24,7 @@ class Row:
         return None if not self.baseline else self.value / self.baseline
 
     def to_json(self) -> dict[str, object]:
-        """Give the row as it is printed."""
+        """Return the row as it is printed."""
         return {
             "name": self.name,
             "value": self.value,

@@ -69,7 +69,7 @@ def _fleets() -> list[Row]:
 
 
 def cpu_s(subject: str, entities: int, span: int) -> float:
-    """Give the CPU seconds of one task on the measured core, the least of some runs."""
+    """Return the CPU seconds of one task on the measured core, the least of some runs."""
     return min(_once(subject, entities, span) for _ in range(REPEATS))
 
 

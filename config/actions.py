@@ -19,7 +19,7 @@ class ActionMode(StrEnum):
     ENFORCE = "enforce"
 
     def resolve(self, *, simulated: bool) -> Mode:
-        """Say what it means on this node."""
+        """Return what it means on this node."""
         if self is ActionMode.AUTO:
             return Mode.ENFORCE if simulated else Mode.OBSERVE
         return Mode(self.value)
@@ -61,7 +61,7 @@ class Actions(Section):
     )
 
     def of(self, action: ActionClass) -> ActionMode:
-        """Give how far one class may go."""
+        """Return how far one class may go."""
         mode = getattr(self, action.value)
         if not isinstance(mode, ActionMode):
             raise TypeError(f"{action.value} has no mode")

@@ -24,7 +24,7 @@ SAMPLE = "deploy/systemd/actuatord.yaml"
 
 class _Range(Section):
     def bounds(self) -> tuple[float | None, float | None]:
-        """Give the least and the most that is allowed."""
+        """Return the least and the most that is allowed."""
         lowest, highest = (getattr(self, name) for name in type(self).model_fields)
         return lowest, highest
 
@@ -96,7 +96,7 @@ class ActuatordConfig(Section):
         return self
 
     def settings(self) -> ActuatorSettings:
-        """Give the limits of the actuator."""
+        """Return the limits of the actuator."""
         knobs: dict[KnobKind, KnobLimits] = {}
         for kind, limits in DEFAULT_LIMITS.items():
             allowed = getattr(self.knobs, kind.value)

@@ -19,12 +19,12 @@ from config.power_cycle import PowerCycleSection
 from config.section import Section, UserPath, at_least, web_url
 from telemetry.durations import DurationS
 
-# Own choice: programs run one after the other, so a longer one would hold up the next.
+# Heuristic: programs run one after the other, so a longer one would hold up the next.
 HOOK_TIMEOUT_MAX_S = 600.0
 # Slurm's own limit for the name of a node, MAX_SLURM_NAME (slurm/slurm.h), and the characters of a host name.
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,39}$"
-# Own choice: those by which jobs are commonly asked for something; none that a job cannot catch.
+# Heuristic: those by which jobs are commonly asked for something; none that a job cannot catch.
 _SIGNALS = frozenset({"SIGUSR1", "SIGUSR2", "SIGHUP", "SIGTERM", "SIGCONT", "SIGRTMIN"})
 
 
@@ -74,7 +74,7 @@ class Slurm(Section):
     )
 
     def settings(self, host: str) -> SlurmSettings:
-        """Give what its commands need."""
+        """Return what its commands need."""
         return SlurmSettings(
             node=self.node or host.partition(".")[0],
             folder="" if self.folder is None else str(self.folder),
@@ -104,7 +104,7 @@ class HookSection(Section):
         return self
 
     def program(self) -> HookProgram:
-        """Give it as the hook starts it."""
+        """Return it as the hook starts it."""
         return HookProgram(command=self.command, timeout_s=self.timeout, environment=dict(self.environment))
 
 
@@ -141,7 +141,7 @@ class CheckpointSection(Section):
         return self
 
     def settings(self) -> CheckpointSettings:
-        """Give it as the request needs it."""
+        """Return it as the request needs it."""
         process = None
         if self.pid_file is not None:
             process = SignalledProcess(pid_file=Path(self.pid_file), signal_name=self.signal, cgroup=self.cgroup)

@@ -55,7 +55,7 @@ class Bmc(Section):
         return self
 
     def settings(self) -> BmcSettings:
-        """Give what the collectors need."""
+        """Return what the collectors need."""
         return BmcSettings(
             kind=self.kind,
             address=self.address,

@@ -27,7 +27,7 @@ class Certificates(Section):
 
     @property
     def identity(self) -> Identity | None:
-        """Give them together, None where one is missing."""
+        """Return them together, None where one is missing."""
         if self.authority is None or self.certificate is None or self.key is None:
             return None
         return Identity(authority=self.authority, certificate=self.certificate, key=self.key)
@@ -77,7 +77,7 @@ class FleetAct(Certificates):
         return self
 
     def rails(self, me: str, modes: Mapping[ActionClass, Mode], own: RailsSettings) -> FleetRails:
-        """Give them as the engine uses them."""
+        """Return them as the engine uses them."""
         return FleetRails(
             me=me,
             shares=dict(self.budget_shares),

@@ -85,5 +85,5 @@ class Fleet(Section):
 
     @property
     def above(self) -> Above:
-        """Give what stands above the nodes."""
+        """Return what stands above the nodes."""
         return Above(feeds=dict(self.feeds), racks=dict(self.racks))

@@ -8,7 +8,7 @@ from rules.policy.model import ActionClass
 
 
 def pipeline_settings(config: Config, *, simulated: bool) -> PipelineSettings:
-    """Give what the guard judges and decides by."""
+    """Return what the guard judges and decides by."""
     modes = {action: config.actions.of(action).resolve(simulated=simulated) for action in ActionClass}
     return PipelineSettings(
         policies=policies_of(config),

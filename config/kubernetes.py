@@ -51,16 +51,16 @@ class Kubernetes(Section):
     )
 
     def node_of(self, host: str) -> str:
-        """Give the node's name in Kubernetes."""
+        """Return the node's name in Kubernetes."""
         return self.node or host.lower()
 
     def settings(self) -> KubernetesSettings:
-        """Give what the connection needs."""
+        """Return what the connection needs."""
         kubeconfig = None if self.kubeconfig is None else Path(self.kubeconfig)
         return KubernetesSettings(kubeconfig=kubeconfig, context=self.context)
 
     def eviction(self) -> EvictionSettings | None:
-        """Give how pods are evicted, None where they are not."""
+        """Return how pods are evicted, None where they are not."""
         if self.evict is Evict.NEVER:
             return None
         grace_s = None if self.grace is None else round(self.grace)

@@ -72,7 +72,7 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
 
 
 def _too_late(config: Config, *, where: str, lines: Lines, from_environment: Mapping[str, str]) -> Iterator[Problem]:
-    """Give what is wrong where somebody set a lateness in which the slowest rows of the nodes cannot come."""
+    """Yield what is wrong where somebody set a lateness in which the slowest rows of the nodes cannot come."""
     rare_s = config.sampling.rare
     if "lateness" in config.fleet.model_fields_set and config.fleet.lateness <= rare_s:
         variable = from_environment.get("fleet.lateness")
@@ -120,7 +120,7 @@ def _overlay(data: dict[str, Any], environ: Mapping[str, str], problems: list[Pr
 
 
 def _known(keys: list[str]) -> bool:
-    """Say whether the keys lead to a value; a whole section cannot be one variable."""
+    """Return whether the keys lead to a value; a whole section cannot be one variable."""
     place: Any = Config
     for key in keys:
         inner = keys_of(place)

@@ -73,7 +73,7 @@ class Pdu(Section):
         return self
 
     def settings(self, environ: Mapping[str, str]) -> PduSettings:
-        """Give what the collector needs; ConfigError where a variable with a secret is not set."""
+        """Return what the collector needs; ConfigError where a variable with a secret is not set."""
         return PduSettings(
             name=self.name,
             host=self.host,
@@ -102,7 +102,7 @@ class Upsd(Section):
     )
 
     def settings(self) -> UpsdSettings:
-        """Give what the collector needs."""
+        """Return what the collector needs."""
         return UpsdSettings(host=self.host, port=self.port, timeout_s=self.timeout)
 
 

@@ -181,7 +181,7 @@ class Analytics(Section):
 
 
 def default_data_dir() -> Path:
-    """Give the folder for state where nobody names one."""
+    """Return the folder for state where nobody names one."""
     return Path("~/.local/state/railwatch").expanduser()
 
 

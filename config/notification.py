@@ -55,7 +55,7 @@ class RouteSection(Section):
         return self
 
     def route(self, name: str) -> Route:
-        """Give what delivery needs."""
+        """Return what delivery needs."""
         return Route(
             name=name,
             kind=self.kind,
@@ -92,7 +92,7 @@ class Notification(Section):
     )
 
     def settings(self) -> NotificationSettings:
-        """Give what the notifier needs."""
+        """Return what the notifier needs."""
         return NotificationSettings(
             routes=tuple(section.route(name) for name, section in self.routes.items()),
             group_s=self.group,

@@ -17,7 +17,7 @@ def layers_of(config: Config) -> tuple[Layered, ...]:
 
 
 def laid_over(config: Config, paths: Sequence[Path]) -> Config:
-    """Give the configuration with these files and folders as the site's policies; as it is where there are none."""
+    """Return the configuration with these files and folders as the site's policies; as it is where there are none."""
     if not paths:
         return config
     return config.model_copy(update={"rules": config.rules.model_copy(update={"dirs": tuple(paths)})})

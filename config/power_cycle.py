@@ -67,7 +67,7 @@ class PowerCycleSection(Section):
     )
 
     def bmc(self) -> BmcSettings:
-        """Give how the controller is reached."""
+        """Return how the controller is reached."""
         return BmcSettings(
             kind=BmcKind.REDFISH,
             address=self.address,
@@ -81,7 +81,7 @@ class PowerCycleSection(Section):
         )
 
     def settings(self, node: str) -> PowerCycleSettings:
-        """Give what a power cycle needs."""
+        """Return what a power cycle needs."""
         return PowerCycleSettings(
             node=node,
             reset=self.reset,

@@ -9,7 +9,7 @@ from telemetry.errors import ConfigError, Problem
 
 
 def read_private(path: Path, *, sample: str) -> str:
-    """Give the text of a file that only this process's own user, or root, can change or replace.
+    """Return the text of a file that only this process's own user, or root, can change or replace.
 
     The file is owned by this user, its folders by this user or root, and nobody else may write any of them. A folder
     further up may be open to others where they can only remove what is theirs, as in /tmp. Where there is none,

@@ -43,7 +43,7 @@ class Recorder(Section):
         return self
 
     def settings(self) -> RecorderSettings:
-        """Give it in the recorder's own words."""
+        """Return it in the recorder's own words."""
         return RecorderSettings(
             before_s=self.before,
             after_s=self.after,

@@ -29,12 +29,12 @@ class Entry:
 
 
 def entries() -> tuple[Entry, ...]:
-    """Give every key of the configuration as a tree, in the order of the models."""
+    """Return every key of the configuration as a tree, in the order of the models."""
     return tuple(_entries(Config, TypeAdapter(Config).dump_python(Config(), mode="json")))
 
 
 def sample_yaml() -> str:
-    """Give a configuration file with every key at its default, commented out."""
+    """Return a configuration file with every key at its default, commented out."""
     lines = [
         "# railwatch configuration: every key with its default. Uncomment what you change.",
         "# Every key can also be set by the environment: RAILWATCH_STORE__URL for store.url.",
@@ -46,7 +46,7 @@ def sample_yaml() -> str:
 
 
 def reference_markdown() -> str:
-    """Give the reference of every key as Markdown tables."""
+    """Return the reference of every key as Markdown tables."""
     lines = [
         "# Configuration reference",
         "",
@@ -128,7 +128,7 @@ def _notes(section: Any) -> dict[str, str]:
 
 
 def _sentence(text: str) -> str:
-    """Give a description as a sentence, whoever wrote it."""
+    """Return a description as a sentence, whoever wrote it."""
     return text if not text else f"{text[0].upper()}{text[1:].removesuffix('.')}."
 
 

@@ -15,7 +15,7 @@ class Section(BaseModel):
 
 
 def at_least(least: float, words: str) -> AfterValidator:
-    """Give a check of a duration or a size against its least value, in the words of the message."""
+    """Return a check of a duration or a size against its least value, in the words of the message."""
 
     def check(value: float) -> float:
         if value < least:
@@ -26,7 +26,7 @@ def at_least(least: float, words: str) -> AfterValidator:
 
 
 def web_url(text: str) -> str:
-    """Give an address without its last slash; ValueError where it is none of the web."""
+    """Return an address without its last slash; ValueError where it is none of the web."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("an address such as http://127.0.0.1:8086")

@@ -76,13 +76,13 @@ def check_thresholds(config: Config, *, where: str, lines: Lines) -> None:
 
 
 def limits_of(config: Config) -> DetectorLimits:
-    """Give the limits in force: the configured ones, raised by the calibration where there is one."""
+    """Return the limits in force: the configured ones, raised by the calibration where there is one."""
     if config.analytics.thresholds is None:
         return config.detectors
     return raised(config.detectors, read_thresholds(config.analytics.thresholds).thresholds)
 
 
 def in_force(config: Config) -> Mapping[str, tuple[float, float]]:
-    """Give each limit that can be calibrated: as configured, and as it holds."""
+    """Return each limit that can be calibrated: as configured, and as it holds."""
     limits = limits_of(config)
     return {name: (one.limit(config.detectors), one.limit(limits)) for name, one in BY_NAME.items()}

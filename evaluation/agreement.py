@@ -11,7 +11,7 @@ from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.records import Decision, Event, Verdict
 
-# own choice: two weeks hold ten working days and two weekends of load, and one wrong in twenty is what people bear.
+# heuristic: two weeks hold ten working days and two weekends of load, and one wrong in twenty is what people bear.
 DAYS_MIN, AGREED_MIN = 14.0, 0.95
 _DAY_NS = 86_400 * NS_PER_S
 _TOLD = frozenset({Verdict.OBSERVE, Verdict.RECOMMEND, Verdict.PENDING})
@@ -32,7 +32,7 @@ class Agreement:
 
 
 def agreements_of(decisions: Sequence[Decision], events: Sequence[Event], *, now_ns: int) -> tuple[Agreement, ...]:
-    """Give the agreement of each class that a decision was kept of; the last word on a decision counts."""
+    """Return the agreement of each class that a decision was kept of; the last word on a decision counts."""
     last: dict[str, Say] = {}
     for event in sorted(events, key=lambda item: item.time_ns):
         word = word_of(event)

@@ -27,19 +27,19 @@ _WINDOW = 60
 _Z = 6.0
 _HOLD = 5
 _MAD_TO_SD = 1.4826
-# own choice: alarms less than a minute apart are one, as incidents are.
+# heuristic: alarms less than a minute apart are one, as incidents are.
 _JOIN_S = 60.0
 _WATCHED = {
     EntityKind.SUPPLY: ("voltage_v", "rail_voltage_v", "current_a", "rail_current_a"),
     EntityKind.GPU: ("power_w", "gpu_temp_c"),
 }
 _VOLTAGES = ("voltage_v", "rail_voltage_v")
-# own choice: a series that stands still has no deviation; what it is at least, by the unit in a signal's name.
+# heuristic: a series that stands still has no deviation; what it is at least, by the unit in a signal's name.
 _FLOOR = {"v": 0.01, "a": 0.5, "w": 5.0, "c": 1.0}
 
 
 def baseline_alarms(frames: Iterable[Frame]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Give when each baseline begins an alarm; the frames hold a second each, as a recording gives them."""
+    """Return when each baseline begins an alarm; the frames hold a second each, as a recording gives them."""
     seconds = _seconds(frames)
     static: list[int] = []
     rolling: list[int] = []
@@ -53,7 +53,7 @@ def baseline_alarms(frames: Iterable[Frame]) -> tuple[tuple[str, tuple[int, ...]
 
 
 def _seconds(frames: Iterable[Frame]) -> dict[tuple[str, str], tuple[TimeArray, FloatArray, FloatArray]]:
-    """Give mean and lowest value of each frame, by entity and signal."""
+    """Return mean and lowest value of each frame, by entity and signal."""
     rows: dict[tuple[str, str], list[tuple[int, float, float]]] = defaultdict(list)
     for frame in frames:
         for signal in _WATCHED.get(frame.spec.kind, ()):
@@ -82,7 +82,7 @@ def _nominal_v(means: FloatArray) -> float:
 
 
 def _outliers(means: FloatArray, floor: float) -> FloatArray:
-    """Give 1 where a value has been far off the minute before it for some seconds, else 0."""
+    """Return 1 where a value has been far off the minute before it for some seconds, else 0."""
     flags = np.zeros(len(means))
     if len(means) <= _WINDOW:
         return flags

@@ -11,7 +11,7 @@ from telemetry.frames import Frame
 from telemetry.recording import Recording
 from telemetry.records import Event, Finding, FindingStatus
 
-# The statistics move once in some seconds; rows of so long are judged at once. Own choice.
+# The statistics move once in some seconds; rows of so long are judged at once. Heuristic.
 STEP_NS = 1_000_000_000
 
 
@@ -25,7 +25,7 @@ class Seen:
 
 
 def seen_in(read: Recording, limits: DetectorLimits, healthy: Healthy) -> Iterator[Seen]:
-    """Give what a recording adds to what was seen in others, step by step; detectors begin anew with it."""
+    """Yield what a recording adds to what was seen in others, step by step; detectors begin anew with it."""
     panel, topology = Panel.build(limits), recorded_topology(read)
     state = panel.start([spec for spec in read.tables if not spec.is_late])
     events = [record for record in read.records if isinstance(record, Event)]

@@ -34,7 +34,7 @@ NOTHING = Measured(value=None)
 
 
 def share(hits: int, of: int) -> Measured:
-    """Give a share with the exact bounds of a binomial count."""
+    """Return a share with the exact bounds of a binomial count."""
     if of == 0:
         return NOTHING
     low, high = share_bounds(hits, of)
@@ -42,7 +42,7 @@ def share(hits: int, of: int) -> Measured:
 
 
 def rate(count: int, exposure: float) -> Measured:
-    """Give events per unit of exposure with the exact bounds of a Poisson count."""
+    """Return events per unit of exposure with the exact bounds of a Poisson count."""
     if exposure <= 0.0:
         return NOTHING
     low, high = rate_bounds(count, exposure)
@@ -50,7 +50,7 @@ def rate(count: int, exposure: float) -> Measured:
 
 
 def mean(values: Sequence[float]) -> Measured:
-    """Give the mean over runs with the bounds of Student's t; no bounds of a single one."""
+    """Return the mean over runs with the bounds of Student's t; no bounds of a single one."""
     if not values:
         return NOTHING
     known = np.array(values, dtype=np.float64)
@@ -63,7 +63,7 @@ def mean(values: Sequence[float]) -> Measured:
 
 
 def median(values: Sequence[float]) -> Measured:
-    """Give the median with the bounds of a percentile bootstrap over runs; the same values give the same bounds."""
+    """Return the median with the bounds of a percentile bootstrap over runs; the same values give the same bounds."""
     if not values:
         return NOTHING
     known = np.array(values, dtype=np.float64)
@@ -72,17 +72,17 @@ def median(values: Sequence[float]) -> Measured:
 
 
 def longest(values: Sequence[float]) -> Measured:
-    """Give the largest of some values; what was seen bounds nothing."""
+    """Return the largest of some values; what was seen bounds nothing."""
     return Measured(value=max(values)) if values else NOTHING
 
 
 def brier_score(told: Sequence[float], happened: Sequence[bool]) -> Measured:
-    """Give the Brier score with the bounds of a bootstrap over events."""
+    """Return the Brier score with the bounds of a bootstrap over events."""
     return _scored(brier, told, happened)
 
 
 def calibration_error(told: Sequence[float], happened: Sequence[bool]) -> Measured:
-    """Give the expected calibration error with the bounds of a bootstrap over events."""
+    """Return the expected calibration error with the bounds of a bootstrap over events."""
     return _scored(expected_calibration_error, told, happened)
 
 

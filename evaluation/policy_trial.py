@@ -19,9 +19,9 @@ from telemetry.entities import EntityKind
 from telemetry.recording import Recording
 from telemetry.records import Action, Decision, Mode, Record, Verdict
 
-# Own choice: a decision of one policy and that of another on the same symptom are one answer if they come this close.
+# Heuristic: a decision of one policy and that of another on the same symptom are one answer if they come this close.
 SAME_NS = 10 * NS_PER_S
-# Own choice, in parts of the value: half of a clock step of V100 SXM2 is 0.25 % (3.75 of 1530 MHz); twice that is told.
+# Heuristic, in parts of the value: half of a clock step of V100 SXM2 is 0.25 % (3.75 of 1530 MHz); twice that is told.
 _SAME_RATIO = 0.005
 
 
@@ -83,7 +83,7 @@ def try_out(read: Recording, settings: PipelineSettings, *, done: Sequence[Recor
 
 
 def answers_of(records: Sequence[Record]) -> tuple[Answer, ...]:
-    """Give the decisions among records with what became of each, in order of time."""
+    """Return the decisions among records with what became of each, in order of time."""
     states: dict[str, list[str]] = {}
     for record in records:
         if isinstance(record, Action):
@@ -128,7 +128,7 @@ def beside(would: Sequence[Answer], was: Sequence[Answer]) -> Iterator[Beside]:
 
 
 def unjudged(read: Recording, settings: PipelineSettings) -> Iterator[str]:
-    """Say what the recording cannot show: detectors without their signals, predictions without their numbers."""
+    """Return what the recording cannot show: detectors without their signals, predictions without their numbers."""
     if read.span_ns is None:
         yield "the recording holds no samples: nothing was judged"
         return

@@ -9,7 +9,7 @@ VARIABLE = "RAILWATCH_DATA"
 
 
 def data_folder(name: str) -> Path:
-    """Give a folder of public recordings; EnvironmentLacksError where it is not there."""
+    """Return a folder of public recordings; EnvironmentLacksError where it is not there."""
     root = os.environ.get(VARIABLE)
     if not root:
         raise EnvironmentLacksError(f"{VARIABLE}: not set; expected a folder that holds {name}/")

@@ -22,12 +22,12 @@ WINDOW_NS = 50_000_000
 
 
 def recommending(settings: PipelineSettings) -> PipelineSettings:
-    """Give the settings of a replay: nothing can be carried out, so that every decision says what would be."""
+    """Return the settings of a replay: nothing can be carried out, so that every decision says what would be."""
     return replace(settings, rails=Rails(modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
 
 
 def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WINDOW_NS) -> Iterator[Record]:
-    """Give every record that the pipeline makes of a recording, in order of time; nothing is carried out.
+    """Return every record that the pipeline makes of a recording, in order of time; nothing is carried out.
 
     Where the recording holds no steps of a live guard, each step takes the rows of `window_ns`. Longer ones give the
     same findings at less cost, and tell of them up to that much later.
@@ -45,7 +45,7 @@ def replayed(read: Recording, settings: PipelineSettings, *, window_ns: int = WI
 
 
 def recorded_topology(read: Recording) -> Topology:
-    """Give the recording's topology; a foreign file has none, so everything is taken to be one node."""
+    """Return the recording's topology; a foreign file has none, so everything is taken to be one node."""
     if read.topology.edges:
         return read.topology
     name = read.meta.node or read.path.stem
@@ -53,12 +53,12 @@ def recorded_topology(read: Recording) -> Topology:
 
 
 def _judged(tables: Sequence[TableSpec]) -> list[TableSpec]:
-    """Give the tables that are judged where nobody kept which ones the guard judged live."""
+    """Return the tables that are judged where nobody kept which ones the guard judged live."""
     return [spec for spec in tables if not spec.is_late and spec.name != STEPS]
 
 
 def _trace(read: Recording) -> Trace | None:
-    """Give the steps of the live guard where the recording has them: the flight recorder writes them down.
+    """Return the steps of the live guard where the recording has them: the flight recorder writes them down.
 
     Steps of two guards, where the sampling process was started again with other tables, cannot be taken by one.
     """

@@ -38,12 +38,12 @@ class Row:
 
 
 def at_least(row: Row, goal: float) -> Row:
-    """Give the row with the goal that its value be `goal` or more."""
+    """Return the row with the goal that its value be `goal` or more."""
     return _judged(row, f">= {goal:g}", is_met=row.value is not None and row.value >= goal)
 
 
 def at_most(row: Row, goal: float) -> Row:
-    """Give the row with the goal that its value be `goal` or less."""
+    """Return the row with the goal that its value be `goal` or less."""
     return _judged(row, f"<= {goal:g}", is_met=row.value is not None and row.value <= goal)
 
 

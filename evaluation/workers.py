@@ -14,14 +14,14 @@ Result = TypeVar("Result")
 
 
 def processes() -> int:
-    """Give how many processors there are for this process."""
+    """Return how many processors there are for this process."""
     return len(os.sched_getaffinity(0))
 
 
 def each(
     do: Callable[[Work], Result], work: Sequence[Work], *, done: Callable[[], None], n_processes: int | None = None
 ) -> Iterator[Result]:
-    """Give the result of each piece of work, in order; `done` is called once for each.
+    """Yield the result of each piece of work, in order; `done` is called once for each.
 
     With one process, or one piece of work, everything happens here. What a worker raises is raised here.
     """

@@ -64,7 +64,7 @@ class FleetActing:
 
     @property
     def figures(self) -> dict[str, float]:
-        """Give what it tells of itself."""
+        """Return what it tells of itself."""
         memory = self._engine.memory
         return {
             "fleet_asked": self.counts[Answered.DONE],
@@ -172,7 +172,7 @@ class FleetActing:
         return (self._did(order, reply),)
 
     def _acted(self, order: FleetOrder, action: Action) -> Action:
-        """Give what an agent did as the fleet tells of it: beside the node, with before, after and who asked."""
+        """Return what an agent did as the fleet tells of it: beside the node, with before, after and who asked."""
         return Action(
             id=f"fleet/{order.claim.node}/{action.id}",
             time_ns=action.time_ns,
@@ -215,7 +215,7 @@ class FleetActing:
         )
 
     def _say_words(self) -> None:
-        """Tell people what waits to be told; what cannot be said now is said at the next step."""
+        """Report people what waits to be told; what cannot be said now is said at the next step."""
         for word in tuple(self._engine.memory.unsent):
             if self._is_said(word):
                 self._engine.note_sent(word.decision.id)

@@ -22,11 +22,11 @@ from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, RailwatchError, TransientError
 from telemetry.records import Action, from_json
 
-# Own choice: an agent answers within milliseconds, its actuator within a second; a dead one costs this much, once.
+# Heuristic: an agent answers within milliseconds, its actuator within a second; a dead one costs this much, once.
 WAIT_S = 3.0
-# An answer about 64 GPUs takes 32 KiB; an agent that somebody else has taken over fills no memory here. own choice.
+# An answer about 64 GPUs takes 32 KiB; an agent that somebody else has taken over fills no memory here. heuristic.
 ANSWER_BYTES_MAX = 256 << 10
-# Own choice: so many agents are asked at a time; a tenth of 1,000 nodes takes a second, and 20 s if all are dead.
+# Heuristic: so many agents are asked at a time; a tenth of 1,000 nodes takes a second, and 20 s if all are dead.
 ASKED_AT_ONCE = 16
 _DEEDS = {FleetDeed.BEGIN: Deed.CAP, FleetDeed.RENEW: Deed.RENEW, FleetDeed.END: Deed.RELEASE}
 
@@ -44,7 +44,7 @@ class Wire(Protocol):
     """Carries a sealed request to a node; TransientError where nobody answered, NotPermittedError where not let in."""
 
     def send(self, node: str, body: bytes) -> Answer:
-        """Give the answer."""
+        """Return the answer."""
         ...
 
 
@@ -62,11 +62,11 @@ class TlsWire:
         self._pools: dict[str, urllib3.HTTPSConnectionPool] = {}
 
     def send(self, node: str, body: bytes) -> Answer:
-        """Give the answer of a node."""
+        """Return the answer of a node."""
         return self._answer(node, "POST", ASK_PATH, body=body)
 
     def status(self, node: str) -> dict[str, Any]:
-        """Give the counters of a node's control endpoint."""
+        """Return the counters of a node's control endpoint."""
         data = self._exchange(node, "GET", STATUS_PATH, headers={"Authorization": f"Bearer {self._token}"})
         try:
             status: dict[str, Any] = dict(json.loads(data))

@@ -21,9 +21,9 @@ from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError
 
 AUTHORITY = "authority"
-# own choice: the life of a machine room, and a year for what is easily made anew.
+# heuristic: the life of a machine room, and a year for what is easily made anew.
 AUTHORITY_DAYS, DAYS = 3650, 365
-# A clock that is a little behind must not call a fresh certificate one of the future. own choice.
+# A clock that is a little behind must not call a fresh certificate one of the future. heuristic.
 _BACK = timedelta(minutes=5)
 
 
@@ -63,11 +63,11 @@ class Authority:
 
     @property
     def fleets(self) -> tuple[str, ...]:
-        """Give the services that have a certificate here."""
+        """Return the services that have a certificate here."""
         return tuple(sorted(path.stem.removeprefix("fleet-") for path in self.folder.glob("fleet-*.pem")))
 
     def has(self, stem: str) -> bool:
-        """Say whether there is a key of ``node-NAME`` or ``fleet-NAME`` here."""
+        """Return whether there is a key of ``node-NAME`` or ``fleet-NAME`` here."""
         return (self.folder / f"{stem}.key").exists()
 
     def issue_node(self, name: str, clock: Clock, *, addresses: tuple[str, ...] = (), days: int = DAYS) -> Path:

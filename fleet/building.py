@@ -156,7 +156,7 @@ def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActi
 
 
 def token_in(path: Path) -> str:
-    """Give the token of a service; EnvironmentLacksError where it cannot be read, or everybody may."""
+    """Return the token of a service; EnvironmentLacksError where it cannot be read, or everybody may."""
     check_private(path)
     try:
         return path.read_text(encoding="ascii").strip()
@@ -165,7 +165,7 @@ def token_in(path: Path) -> str:
 
 
 def expires_ns(token: str, identity: Identity, *, where: Path) -> int:
-    """Give when a token ends; EnvironmentLacksError where it is none of the authority that agents trust."""
+    """Return when a token ends; EnvironmentLacksError where it is none of the authority that agents trust."""
     try:
         return read_token(token, authority_key(identity.authority)).expires_ns
     except ValueError as err:
@@ -173,7 +173,7 @@ def expires_ns(token: str, identity: Identity, *, where: Path) -> int:
 
 
 def reader_of(store: Store, reads: FleetStore, *, timeout_s: float) -> FleetReader:
-    """Give the reader of a store's rollups."""
+    """Return the reader of a store's rollups."""
     url = store.url or ""
     if reads is FleetStore.VICTORIAMETRICS:
         if store.kind is StoreKind.INFLUXDB2:

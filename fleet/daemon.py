@@ -26,7 +26,7 @@ from telemetry.signals import Source, signals_of
 
 logger = logging.getLogger(__name__)
 
-# own choice: what came late and how the loop does are looked at once in ten seconds.
+# heuristic: what came late and how the loop does are looked at once in ten seconds.
 TELL_EVERY_S = 10.0
 
 

@@ -27,7 +27,7 @@ class InfluxFleetReader:
         self._builders = {kind: TableBuilder(kind) for kind in JUDGED}
 
     def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> Window:
-        """Give a window; see the port."""
+        """Return a window; see the port."""
         tables: dict[EntityKind, Table] = {}
         simulated: set[str] = set()
         for kind, builder in self._builders.items():
@@ -48,7 +48,7 @@ class InfluxFleetReader:
         )
 
     def values_by_node(self, start_ns: int, stop_ns: int) -> dict[str, int]:
-        """Give how many values each node has; see the port."""
+        """Return how many values each node has; see the port."""
         counts: dict[str, int] = {}
         for kind in self._builders:
             fields = ", ".join(f"count({quoted(name)})" for name in columns_of(kind))

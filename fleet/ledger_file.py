@@ -25,7 +25,7 @@ class LedgerFile:
         self._clock = clock
 
     def load(self) -> FleetMemory:
-        """Give what was kept. One that makes no sense is put aside, and then nothing begins until a person has looked.
+        """Return what was kept. One that makes no sense is put aside, and then nothing begins until a person has looked.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class LedgerFile:
         replace_file(self._path, body)
 
     def begin_term(self) -> int:
-        """Give a term above every one before, also of a predecessor on another machine whose clock was right.
+        """Return a term above every one before, also of a predecessor on another machine whose clock was right.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class LedgerFile:
 
 
 def read_memory(data_dir: Path) -> FleetMemory | None:
-    """Give the memory of a service for whoever only looks, None where none was kept."""
+    """Return the memory of a service for whoever only looks, None where none was kept."""
     try:
         return FleetMemory.from_json((data_dir / LEDGER).read_bytes())
     except (OSError, ValueError):

@@ -22,7 +22,7 @@ from telemetry.whole_files import replace_file
 
 logger = logging.getLogger(__name__)
 
-# own choice: a minute after a window was judged whatever was merely slow has come, and the rest comes from a spool.
+# heuristic: a minute after a window was judged whatever was merely slow has come, and the rest comes from a spool.
 LATE_LOOK_NS = 60 * NS_PER_S
 _MAX_WATCHED = 1024
 
@@ -98,7 +98,7 @@ class FleetLoop:
         return self._judge.state.members.nodes
 
     def standing(self) -> tuple[tuple[FleetIncident, ...], FleetView] | None:
-        """Give the incidents that are not closed, and the members; None before anything is known.
+        """Return the incidents that are not closed, and the members; None before anything is known.
 
         A state that was just read counts: what was begun for its incidents goes on.
         """

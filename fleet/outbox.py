@@ -62,7 +62,7 @@ class Outbox:
     def tell(
         self, records: Sequence[Told], until_ns: int, kinship: Kinship, *, simulated: frozenset[str]
     ) -> tuple[Told, ...]:
-        """Tell what a window gave, once; gives what is news."""
+        """Return what a window gave, once; gives what is news."""
         again = self._resumed or until_ns <= self.told_until_ns
         self._resumed = False
         news = tuple(one for one in records if not (again and self._is_kept(one)))
@@ -82,7 +82,7 @@ class Outbox:
         return news
 
     def audit(self, records: Sequence[Audited], *, simulated: bool) -> None:
-        """Tell what was decided and done, each beside the node that it is about; the fleet itself where it is none."""
+        """Report what was decided and done, each beside the node that it is about; the fleet itself where it is none."""
         by_node: dict[str, list[Audited]] = {}
         for record in records:
             by_node.setdefault(_node_of(record) or self._name, []).append(record)
@@ -115,7 +115,7 @@ class Outbox:
                     self._spool.append(Resolution.RAW, body, newest_ns=self._clock.utc_ns())
 
     def status(self) -> UplinkStatus:
-        """Say how sending goes."""
+        """Return how sending goes."""
         return self._sender.status()
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class Outbox:
             return False  # said twice is better than never
 
     def _home(self, record: Told, kinship: Kinship, simulated: frozenset[str]) -> tuple[str, bool]:
-        """Give the node that a record is about, the fleet itself where it is about more than one."""
+        """Return the node that a record is about, the fleet itself where it is about more than one."""
         kind, _, key = kinship.top(record.entity_id).partition(":")
         nodes = {one.key for one in kinship.topology.of_kind(EntityKind.NODE)} if kind != EntityKind.NODE else {key}
         name = key if kind == EntityKind.NODE else self._name
@@ -157,7 +157,7 @@ def _node_of(record: Audited) -> str:
 
 
 def _as_known_there(record: Told, node: str) -> Told:
-    """Give a record with its entity as its node calls it, so that it stands beside the node's own."""
+    """Return a record with its entity as its node calls it, so that it stands beside the node's own."""
     return replace(record, entity_id=at_home(record.entity_id, node))
 
 

@@ -61,7 +61,7 @@ class PersonWords:
         return self._journal.position
 
     def read(self) -> tuple[PersonWord, ...]:
-        """Give what was said since."""
+        """Return what was said since."""
         return tuple(word for record in self._journal.read() if isinstance(record, Event) and (word := _word(record)))
 
 

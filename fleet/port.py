@@ -9,11 +9,11 @@ class FleetReader(Protocol):
     """Gives windows of all nodes; TransientError where the store does not answer now."""
 
     def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> Window:
-        """Give the whole seconds of ``[start_ns, stop_ns)``, and the nodes' own incidents `ahead_ns` beyond."""
+        """Return the whole seconds of ``[start_ns, stop_ns)``, and the nodes' own incidents `ahead_ns` beyond."""
         ...
 
     def values_by_node(self, start_ns: int, stop_ns: int) -> dict[str, int]:
-        """Give how many values that the fleet reads each node has there now."""
+        """Return how many values that the fleet reads each node has there now."""
         ...
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ _FIXED = frozenset({"id", "tags", "title", "text", "score", "severity_rank", "la
 
 
 def finding_of(tags: Tags, time_ns: int, fields: Fields) -> Finding | None:
-    """Give a finding; its evidence has no units."""
+    """Return a finding; its evidence has no units."""
     node = tags.get("node", "")
     entity_id = fleet_id(node, tags.get("entity_kind", ""), tags.get("entity", ""))
     since_ns = time_ns - round((_number(fields, "lasted_s") or 0.0) * NS_PER_S)
@@ -52,7 +52,7 @@ def finding_of(tags: Tags, time_ns: int, fields: Fields) -> Finding | None:
 
 
 def incident_of(tags: Tags, time_ns: int) -> NodeIncident | None:
-    """Give what a node says of one of its incidents."""
+    """Return what a node says of one of its incidents."""
     node = tags.get("node", "")
     try:
         return NodeIncident(
@@ -67,7 +67,7 @@ def incident_of(tags: Tags, time_ns: int) -> NodeIncident | None:
 
 
 def event_of(tags: Tags, time_ns: int, fields: Fields) -> Event | None:
-    """Give an event of a node; one without an entity is about the node."""
+    """Return an event of a node; one without an entity is about the node."""
     code, pid = _number(fields, "code_number"), _number(fields, "pid")
     node = tags.get("node", "")
     kind = tags.get("kind", "")

@@ -18,7 +18,7 @@ _TagKey = tuple[tuple[str, str], ...]
 
 
 def columns_of(kind: EntityKind) -> tuple[str, ...]:
-    """Give the names under which the store has what the fleet reads of a kind."""
+    """Return the names under which the store has what the fleet reads of a kind."""
     return tuple(column_of(kind, name) for name in JUDGED[kind])
 
 
@@ -36,7 +36,7 @@ class TableBuilder:
     _last_keys: tuple[_TagKey, ...] = ()
 
     def table(self, cells: Mapping[_TagKey, FloatArray]) -> Table:
-        """Give the table of series by tags, each of shape ``(n_seconds, n_signals)``."""
+        """Return the table of series by tags, each of shape ``(n_seconds, n_signals)``."""
         keys = tuple(sorted(cells))
         if keys != self._last_keys:
             self._known = {key: self._entity(key) for key in keys}  # jobs come and go: only who is here is kept
@@ -63,7 +63,7 @@ class TableBuilder:
 
 
 def tag_key(tags: Mapping[str, str]) -> _TagKey:
-    """Give the tags of a series as something to look up by."""
+    """Return the tags of a series as something to look up by."""
     return tuple(sorted((name, value) for name, value in tags.items() if value))
 
 
@@ -81,5 +81,5 @@ def merged_by_entity(series: Iterable[tuple[_TagKey, FloatArray]]) -> dict[_TagK
 
 
 def empty_cells(kind: EntityKind, start_ns: int, stop_ns: int) -> FloatArray:
-    """Give the cells of one entity, nothing in them."""
+    """Return the cells of one entity, nothing in them."""
     return np.full(((stop_ns - start_ns) // NS_PER_S, len(JUDGED[kind])), np.nan)

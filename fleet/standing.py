@@ -13,7 +13,7 @@ _RACK, _NODE = f"{EntityKind.FAN}:rack/", f"{EntityKind.NODE}:"
 
 
 def incidents_of(incidents: tuple[Incident, ...], kinship: Kinship) -> tuple[FleetIncident, ...]:
-    """Give incidents with the nodes under each."""
+    """Return incidents with the nodes under each."""
     return tuple(
         FleetIncident(incident=incident, nodes=tuple(sorted(nodes_under(incident.entity_id, Same(kinship)))))
         for incident in incidents
@@ -21,13 +21,13 @@ def incidents_of(incidents: tuple[Incident, ...], kinship: Kinship) -> tuple[Fle
 
 
 def view_of(nodes: tuple[str, ...], topology: Topology, heard: frozenset[str]) -> FleetView:
-    """Give the members of the fleet, each with its rack, an empty text where nobody told."""
+    """Return the members of the fleet, each with its rack, an empty text where nobody told."""
     racks = dict.fromkeys(nodes, "") | _racks(Same(topology))
     return FleetView(racks=racks, heard=heard & frozenset(nodes))
 
 
 @lru_cache(maxsize=4)
 def _racks(topology: Same[Topology]) -> dict[str, str]:
-    """Give the rack of each node that has one."""
+    """Return the rack of each node that has one."""
     pairs = ((parent, child) for parent, child in topology.it.edges if parent.startswith(_RACK))
     return {child.removeprefix(_NODE): parent.removeprefix(_RACK) for parent, child in pairs}

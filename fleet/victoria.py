@@ -35,7 +35,7 @@ class VictoriaFleetReader:
         self._builders = {kind: TableBuilder(kind) for kind in JUDGED}
 
     def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> Window:
-        """Give a window; see the port."""
+        """Return a window; see the port."""
         tables: dict[EntityKind, Table] = {}
         simulated: set[str] = set()
         for kind, builder in self._builders.items():
@@ -64,7 +64,7 @@ class VictoriaFleetReader:
         )
 
     def values_by_node(self, start_ns: int, stop_ns: int) -> dict[str, int]:
-        """Give how many values each node has; see the port."""
+        """Return how many values each node has; see the port."""
         counts: dict[str, int] = {}
         for kind in self._builders:
             for labels, _, times_ns, _ in self._kind(kind, start_ns, stop_ns):

@@ -61,13 +61,13 @@ class VoltageCap:
 
 
 def terminal_voltage_v(path: SupplyPath, power_w: float) -> float:
-    """Give the voltage under a constant-power load; NaN where the source cannot carry it."""
+    """Return the voltage under a constant-power load; NaN where the source cannot carry it."""
     root = path.open_circuit_v**2 - 4.0 * path.source_resistance_ohm * power_w
     return math.nan if root < 0.0 else (path.open_circuit_v + math.sqrt(root)) / 2.0
 
 
 def cautious_voltage_v(path: SupplyPath, power_w: float) -> float:
-    """Give the lower end of the 95 % bounds of the voltage under a constant-power load; NaN where it may collapse."""
+    """Return the lower end of the 95 % bounds of the voltage under a constant-power load; NaN where it may collapse."""
     voltage_v = terminal_voltage_v(path, power_w)
     if path.band is None or math.isnan(voltage_v):
         return voltage_v
@@ -104,7 +104,7 @@ def highest_clock(
     clocks_mhz: Sequence[float],
     curve: PowerCurve = DEFAULT_CURVE,
 ) -> VoltageCap:
-    """Give the highest of `clocks_mhz` (ascending, not empty) whose predicted worst dip is at or above `limit_v`.
+    """Return the highest of `clocks_mhz` (ascending, not empty) whose predicted worst dip is at or above `limit_v`.
 
     Where none is, the lowest clock with ``holds=False``. The dip falls with the clock, so a bisection finds it.
     """

@@ -9,16 +9,16 @@ EXPONENT = 0.8
 # Share of a healthy GPU's resistance that lies between heat sink and air, at half duty. Assumption: 0.060 of
 # 0.115 K/W on a V100 SXM2; die, lid and paste do not feel the fans.
 AIR_SHARE = 0.52
-# Below this a duty is an idle reading of the board, not a speed at which anything cools. Own choice.
+# Below this a duty is an idle reading of the board, not a speed at which anything cools. Heuristic.
 LEAST_DUTY = 0.05
 
 
 def resistance_factor(duty_ratio: FloatArray) -> FloatArray:
-    """Give the whole resistance at a duty, in units of that at half duty; NaN where the duty is unknown."""
+    """Return the whole resistance at a duty, in units of that at half duty; NaN where the duty is unknown."""
     factor: FloatArray = 1.0 - AIR_SHARE + AIR_SHARE * (HALF_DUTY / duty_ratio.clip(min=LEAST_DUTY)) ** EXPONENT
     return factor
 
 
 def power_factor(duty_factor: float) -> float:
-    """Give how many times the power fans take at so many times their speed: the cube, by the affinity laws."""
+    """Return how many times the power fans take at so many times their speed: the cube, by the affinity laws."""
     return duty_factor**3

@@ -15,7 +15,7 @@ from telemetry.frames import FloatArray
 
 # Time constant of a heat sink: 800 J/K on 0.06 K/W (V100 SXM2 of about 0.9 kg, assumption).
 SINK_S = 48.0
-# Below this share of a window's mean it does not matter what the sink held at its beginning. Own choice: a window of
+# Below this share of a window's mean it does not matter what the sink held at its beginning. Heuristic: a window of
 # ten time constants, over which a load that doubles is a twentieth off.
 _FORGOTTEN_SHARE = 0.1
 
@@ -23,7 +23,7 @@ _FORGOTTEN_SHARE = 0.1
 def carried_w(
     *, before_w: FloatArray, mean_w: FloatArray, older_w: FloatArray, recent_w: FloatArray, length_s: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Give what the sink carried over a window in the mean, and what it carries at its end.
+    """Return what the sink carried over a window in the mean, and what it carries at its end.
 
     Parameters
     ----------
@@ -43,6 +43,6 @@ def carried_w(
 
 
 def felt_w(power_w: FloatArray, sink_w: FloatArray) -> FloatArray:
-    """Give the power that a GPU's temperature tells of: part of it now, part of it delayed by the sink."""
+    """Return the power that a GPU's temperature tells of: part of it now, part of it delayed by the sink."""
     felt: FloatArray = (1.0 - AIR_SHARE) * power_w + AIR_SHARE * sink_w
     return felt

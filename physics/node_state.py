@@ -71,9 +71,9 @@ class NodeState:
     job_started_ns: int | None = None
 
     def gpu(self, entity_id: str) -> GpuState | None:
-        """Give one GPU, None where it does not answer."""
+        """Return one GPU, None where it does not answer."""
         return next((gpu for gpu in self.gpus if gpu.entity_id == entity_id), None)
 
     def supply(self, entity_id: str) -> SupplyState | None:
-        """Give one supply, None where nothing is known of it."""
+        """Return one supply, None where nothing is known of it."""
         return next((supply for supply in self.supplies if supply.entity_id == entity_id), None)

@@ -16,10 +16,10 @@ from telemetry.frames import FloatArray
 
 # Below a fifth of the spread the shrinkage is under 4 %, less than what the correction adds in scatter.
 MIN_NOISE_RATIO = 0.2
-# own choice: neighbours that share less than this with the sample say too little about it (a weak instrument).
+# heuristic: neighbours that share less than this with the sample say too little about it (a weak instrument).
 MIN_SHARED = 0.5
 MIN_PAIRS = 100
-# own choice: noise stands between all neighbours, so half of it must show in the median difference too. What shows only
+# heuristic: noise stands between all neighbours, so half of it must show in the median difference too. What shows only
 # at the edges of a load is a skew of less than a sample, not noise.
 MIN_EVERYWHERE = 0.5
 _MAD_TO_SD = 1.4826  # of a normal distribution
@@ -41,7 +41,7 @@ class NoisyCurrent:
 
 
 def noisy_current(voltage_v: FloatArray, current_a: FloatArray) -> NoisyCurrent | None:
-    """Give the noise of the current and the corrected slope, None where the pair does not tell.
+    """Return the noise of the current and the corrected slope, None where the pair does not tell.
 
     Both of shape ``(n,)``, evenly sampled and without NaN.
     """

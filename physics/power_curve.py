@@ -22,14 +22,14 @@ class PowerCurve:
     knee: float = 0.48
 
     def share(self, clock_ratio: float, load: float = 1.0) -> float:
-        """Give the power at this clock and load over that at the highest clock and full load."""
+        """Return the power at this clock and load over that at the highest clock and full load."""
         ratio = min(max(clock_ratio, 0.0), 1.0)
         slope = (1.0 - self.voltage_floor) / (1.0 - self.knee)
         voltage = max(self.voltage_floor, 1.0 - slope * (1.0 - ratio))
         return self.idle + (self.static - self.idle) * load + (1.0 - self.static) * load * ratio * voltage**2
 
     def load_of(self, share: float, clock_ratio: float) -> float:
-        """Give the load from 0 to 1 at which the power at this clock is that share: `share` inverted."""
+        """Return the load from 0 to 1 at which the power at this clock is that share: `share` inverted."""
         idle = self.share(clock_ratio, 0.0)
         span = self.share(clock_ratio, 1.0) - idle
         if span <= 0.0:  # at no clock, on a curve whose static share is idle alone, every load draws the same

@@ -29,7 +29,7 @@ def plateau_v(path: SupplyPath, load: SupplyLoad, limit_w: float) -> float:
 
 
 def highest_limit(path: SupplyPath, load: SupplyLoad, *, hold_v: float, limits_w: Sequence[float]) -> PlateauCap:
-    """Give the highest of `limits_w` (ascending, not empty) whose predicted plateau is at or above `hold_v`."""
+    """Return the highest of `limits_w` (ascending, not empty) whose predicted plateau is at or above `hold_v`."""
     if not limits_w:
         raise ValueError("there is no power limit to choose from")
 

@@ -12,7 +12,7 @@ _PER_K = COPPER_20_PER_K / (1.0 + COPPER_20_PER_K * (REFERENCE_C - 20.0))
 
 
 def at_25_c(resistance_ohm: FloatArray, temp_c: FloatArray) -> FloatArray:
-    """Give resistances as they would be at 25 °C; as they are where the temperature is NaN.
+    """Return resistances as they would be at 25 °C; as they are where the temperature is NaN.
 
     The temperature is that of the path as a whole, in practice the inlet air. A joint's own temperature must not be
     used: it rises with the very fault that is looked for.

@@ -25,12 +25,12 @@ class SourceBand:
     resistance_sd_ohm: float
 
     def below_v(self, current_a: float) -> float:
-        """Give how far below the line the voltage at a current may lie, at the lower end of the 95 % bounds."""
+        """Return how far below the line the voltage at a current may lie, at the lower end of the 95 % bounds."""
         return Z_LOWER * math.hypot(self.level_sd_v, (current_a - self.centre_a) * self.resistance_sd_ohm)
 
 
 def of_two_levels(*, low_a: float, high_a: float, level_sd_v: float) -> SourceBand:
-    """Give the band of the line through two levels whose voltages have the same standard error."""
+    """Return the band of the line through two levels whose voltages have the same standard error."""
     return SourceBand(
         centre_a=(low_a + high_a) / 2.0,
         level_sd_v=level_sd_v / math.sqrt(2.0),
@@ -39,7 +39,7 @@ def of_two_levels(*, low_a: float, high_a: float, level_sd_v: float) -> SourceBa
 
 
 def of_bounds(*, centre_a: float, open_reach_v: float, resistance_reach_ohm: float) -> SourceBand:
-    """Give the band of a fit about `centre_a` out of how far its 95 % bounds reach to either side.
+    """Return the band of a fit about `centre_a` out of how far its 95 % bounds reach to either side.
 
     The bound of the open-circuit voltage is that of the line at no current, so what the tilt does not explain of it is
     the error at the centre.

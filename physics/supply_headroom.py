@@ -36,7 +36,7 @@ class Headroom:
 
 
 def current_of_power(path: Path, power_w: float, *, cautious: bool = True) -> float | None:
-    """Give the current of a load that draws constant power, None where the path cannot carry it."""
+    """Return the current of a load that draws constant power, None where the path cannot carry it."""
     open_v = path.open_low_v if cautious else path.open_v
     ohm = path.resistance_high_ohm if cautious else path.resistance_ohm
     root = open_v * open_v - 4.0 * ohm * power_w
@@ -46,7 +46,7 @@ def current_of_power(path: Path, power_w: float, *, cautious: bool = True) -> fl
 
 
 def predict(path: Path, *, full_a: float, low_a: float, limit_v: float) -> Headroom:
-    """Give the worst dips at a full load of `full_a`, and after a step to it from `low_a`."""
+    """Return the worst dips at a full load of `full_a`, and after a step to it from `low_a`."""
     swing_v = path.transient_ohm * max(full_a - low_a, 0.0)
     full_v = path.open_v - path.resistance_ohm * full_a
     full_low_v = path.open_low_v - path.resistance_high_ohm * full_a

@@ -88,7 +88,7 @@ class Moments:
 
     @staticmethod
     def empty(n_supplies: int) -> "Moments":
-        """Give the moments of no sample."""
+        """Return the moments of no sample."""
         zero = np.zeros(n_supplies)
         return Moments(
             weight=zero,
@@ -166,7 +166,7 @@ def _local_means(
 
 
 def moments_of_window(time_s: FloatArray, voltage_v: FloatArray, current_a: FloatArray) -> Moments:
-    """Give the moments of one whole window, all samples weighing alike.
+    """Return the moments of one whole window, all samples weighing alike.
 
     `time_s` has shape ``(n_times,)``, the others ``(n_times, n_supplies)``; a sample with a NaN is left out.
     """
@@ -198,7 +198,7 @@ def moments_of_window(time_s: FloatArray, voltage_v: FloatArray, current_a: Floa
 
 
 def estimate(moments: Moments, index: int) -> SupplyEstimate:
-    """Give the estimate for one supply with 95 % bounds, or why there is none."""
+    """Return the estimate for one supply with 95 % bounds, or why there is none."""
     weight = float(moments.weight[index])
     squares = float(moments.weight_squares[index])
     samples = weight * weight / squares if squares > 0 else 0.0

@@ -30,7 +30,7 @@ _STEP_TO_SD = 1.0 / math.sqrt(12.0)
 
 
 def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequence[float]) -> SupplyState:
-    """Give the state of a supply from paired samples of the last seconds; about 30 us for 60 of them.
+    """Return the state of a supply from paired samples of the last seconds; about 30 us for 60 of them.
 
     Pairs with a NaN are left out. What the samples do not tell is None: everything where there are too few, the source
     where the current hardly moves, the voltage does not fall with it, or falls by no more than it scatters.
@@ -66,7 +66,7 @@ def supply_state(entity_id: str, voltages_v: Sequence[float], currents_a: Sequen
 
 
 def _level_sd_v(pairs: Sequence[tuple[float, float]], high_v: float, high_a: float, resistance_ohm: float) -> float:
-    """Give the standard error of the median voltage of one level, out of what the samples of both lie off the line.
+    """Return the standard error of the median voltage of one level, out of what the samples of both lie off the line.
 
     A value that is read twice counts once; the single deep dips are few enough not to move a median. Readings that do
     not scatter at all are no surer than the step of their scale, which is no wider than the two closest of them are

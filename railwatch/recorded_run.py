@@ -19,7 +19,7 @@ _KEPT_TEXT = frozenset({"name", "part", "signal", "oid"})
 
 
 def run_meta(session: Session) -> RecordingMeta:
-    """Give what a recording says about its run; the clocks that can be set are known once the sampler has begun."""
+    """Return what a recording says about its run; the clocks that can be set are known once the sampler has begun."""
     settings = session.config
     config = _without_places(settings, settings.model_dump(mode="json"))
     try:
@@ -32,7 +32,7 @@ def run_meta(session: Session) -> RecordingMeta:
 
 
 def _without_places(section: BaseModel, told: dict[str, Any]) -> dict[str, Any]:
-    """Give what JSON has of a section, without the free text that `_KEPT_TEXT` does not name."""
+    """Return what JSON has of a section, without the free text that `_KEPT_TEXT` does not name."""
     for key in type(section).model_fields:
         value = getattr(section, key)
         parts = value if isinstance(value, tuple) else tuple(value.values()) if isinstance(value, dict) else (value,)

@@ -225,7 +225,7 @@ class NodeRun:
         return 0 if self._supervisor is None else self._supervisor.restarts
 
     def records(self) -> Iterator[Record]:
-        """Give the records written since the last look, in order of time and no action before its decision."""
+        """Yield the records written since the last look, in order of time and no action before its decision."""
         # An act is journalled by its own process, and may be there before the guard has written down why.
         acts = [one for name in ACTING for one in self._journals[name].read()] if self._journals else []
         told = [one for name in ("guard", "control") for one in self._journals[name].read()] if self._journals else []
@@ -273,7 +273,7 @@ def _child(
 
 
 def _responds(config: Config, *, simulated: bool) -> bool:
-    """Say whether anything outside the GPUs may be acted on, or is owed from before; telling people needs a route."""
+    """Return whether anything outside the GPUs may be acted on, or is owed from before; telling people needs a route."""
     modes = (
         config.actions.of(of_class).resolve(simulated=simulated)
         for of_class in OUTSIDE

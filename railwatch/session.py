@@ -188,12 +188,12 @@ class Session:
         return JournalReader(self.journal_path(name), position, spill_dir=self.run_dir)
 
     def journal_trouble(self, names: Iterable[str]) -> str:
-        """Give the first of these journals that cannot be written to now, and why; an empty text where all can be."""
+        """Return the first of these journals that cannot be written to now, and why; an empty text where all can be."""
         troubles = (trouble_of(self.journal_path(name)) for name in names)
         return next(filter(None, troubles), "")
 
     def journal_lost(self, names: Iterable[str]) -> int:
-        """Give how many records of this run found no room in these journals."""
+        """Return how many records of this run found no room in these journals."""
         return sum(lost_of(self.journal_path(name), self.run_dir) for name in names)
 
     def stored_position(self, name: str) -> Position | None:
@@ -239,7 +239,7 @@ class Session:
 
 
 def run_dir_of(data_dir: Path) -> Path:
-    """Give the run folder that belongs to a data folder: one run at a time a data folder."""
+    """Return the run folder that belongs to a data folder: one run at a time a data folder."""
     memory = Path("/dev/shm")  # noqa: S108 -- the kernel's memory file system, in a folder only we can enter
     if not memory.is_dir():
         return data_dir / "run"
@@ -248,12 +248,12 @@ def run_dir_of(data_dir: Path) -> Path:
 
 
 def responder_folder(config: Config, *, simulated: bool) -> Path:
-    """Give where the journal of the responder lies; a simulated node has its own, that outlives a killed run."""
+    """Return where the journal of the responder lies; a simulated node has its own, that outlives a killed run."""
     return config.data_dir / ("responder-simulated" if simulated else "responder")
 
 
 def said_in(path: Path) -> dict[str, Any]:
-    """Give what a process last said of itself; nothing where none has."""
+    """Return what a process last said of itself; nothing where none has."""
     try:
         said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

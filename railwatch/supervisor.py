@@ -25,7 +25,7 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 # Whoever closed its output gets this long to end by itself, and as long again once it is killed.
 LEAVE_S = 5.0
-# Own choice: between the end of its output and its own a process that dies needs milliseconds.
+# Heuristic: between the end of its output and its own a process that dies needs milliseconds.
 _REAP_S = 0.2
 # Stands for the status of a process that cannot end, since a thread of it is stuck in the kernel.
 LINGERS = -1000
@@ -141,7 +141,7 @@ class Supervisor:
             self.stop(name)
 
     def _cannot_end(self, child: _Child, now_s: float) -> bool:
-        """Say whether a process is to end, it closed its output or was killed, and even a kill does not make it end.
+        """Return whether a process is to end, it closed its output or was killed, and even a kill does not make it end.
 
         A thread that is stuck in the kernel holds it; nothing can be done about that, and nothing waits for it.
         """

@@ -49,7 +49,7 @@ class PlantDriver:
         self.power_knob = PlantPowerKnob(self._state, self._present, self._may_write)
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
-        """Give the GPUs in driver order, lost ones included."""
+        """Return the GPUs in driver order, lost ones included."""
         return self._gpus
 
     def read_fast(self, values: FloatArray) -> None:
@@ -65,7 +65,7 @@ class PlantDriver:
         self._fill(values, self._rare)
 
     def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
-        """Give the events since the last call, waiting for the first.
+        """Return the events since the last call, waiting for the first.
 
         Raises
         ------

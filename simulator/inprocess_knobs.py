@@ -24,13 +24,13 @@ class PlantClockKnob:
         self._may_write = may_write
 
     def supported(self, uuid: str) -> tuple[float, ...]:
-        """Give the clocks that can be set, ascending; the default is left out, since it reads as unset."""
+        """Return the clocks that can be set, ascending; the default is left out, since it reads as unset."""
         fixed = self._state.record["fixed"][self._present(uuid, "nvmlDeviceGetSupportedGraphicsClocks")]
         count, default_mhz = int(fixed["clock_count"]), int(fixed["default_sm_clock_mhz"])
         return tuple(float(clock) for clock in fixed["clocks_mhz"][:count][::-1] if clock != default_mhz)
 
     def read(self, uuid: str) -> float | None:
-        """Give the applications clock in force, None where the default is: then the GPU boosts beyond it."""
+        """Return the applications clock in force, None where the default is: then the GPU boosts beyond it."""
         index = self._present(uuid, "nvmlDeviceGetApplicationsClock")
         clock_mhz = int(self._state.record["request"][index]["app_sm_clock_mhz"])
         default_mhz = int(self._state.record["fixed"][index]["default_sm_clock_mhz"])
@@ -76,14 +76,14 @@ class PlantPowerKnob:
         self._may_write = may_write
 
     def supported(self, uuid: str) -> tuple[float, ...]:
-        """Give whole watts from the least limit up, and the default."""
+        """Return whole watts from the least limit up, and the default."""
         fixed = self._state.record["fixed"][self._present(uuid, "nvmlDeviceGetPowerManagementLimitConstraints")]
         default_w = int(fixed["power_default_mw"]) / 1000.0
         whole_w = range(math.ceil(int(fixed["power_min_mw"]) / 1000.0), math.floor(default_w) + 1)
         return tuple(sorted({*(float(limit_w) for limit_w in whole_w), default_w}))
 
     def read(self, uuid: str) -> float | None:
-        """Give the limit in force."""
+        """Return the limit in force."""
         index = self._present(uuid, "nvmlDeviceGetPowerManagementLimit")
         return int(self._state.record["request"][index]["power_limit_mw"]) / 1000.0
 

@@ -76,7 +76,7 @@ class PlantPipes:
             self._generation, self._before = generation, None
 
     def _unanswered(self) -> StateArray:
-        """Give 1 for each GPU whose calls an injected fault fails now."""
+        """Return 1 for each GPU whose calls an injected fault fails now."""
         failed = [any(self._faults.answer(call, gpu.index) for call in _CALLS) for gpu in self.gpus]
         return np.array(failed, dtype=np.uint32)
 

@@ -13,6 +13,6 @@ _RANK_BYTES = 64 * 2**20  # assumption: with more than this in use, a process ho
 
 
 def ranks_running(node: NodeFile, gpus: GpuState) -> MaskArray:
-    """Give whether a rank holds memory on each GPU, shape ``(n_gpus,)``."""
+    """Return whether a rank holds memory on each GPU, shape ``(n_gpus,)``."""
     running: MaskArray = np.asarray(gpus.memory_used_bytes > node.gpu.memory_reserved_bytes + _RANK_BYTES)
     return running

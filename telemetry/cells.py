@@ -23,7 +23,7 @@ class Cells:
         self._known: tuple[FloatArray, CellView] = (_EMPTY, memoryview(_EMPTY.data).cast("B").cast("d"))
 
     def of(self, values: FloatArray) -> CellView:
-        """Give the view of a C-contiguous array; TypeError for another."""
+        """Return the view of a C-contiguous array; TypeError for another."""
         known = self._known
         if known[0] is not values:
             known = self._known = (values, memoryview(values.data).cast("B").cast("d"))

@@ -44,7 +44,7 @@ class SystemClock:
 
 
 def iso_utc(time_ns: int) -> str:
-    """Give a UTC stamp in ISO 8601 with microseconds, as in ``2026-01-31T12:00:00.000000Z``."""
+    """Return a UTC stamp in ISO 8601 with microseconds, as in ``2026-01-31T12:00:00.000000Z``."""
     whole_s, rest_ns = divmod(time_ns, NS_PER_S)
     stamp = datetime.fromtimestamp(whole_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{stamp}.{rest_ns // 1000:06d}Z"

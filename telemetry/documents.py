@@ -51,7 +51,7 @@ _SECRET_KEYS = frozenset({"password", "token"})
 
 
 def decoded(content: bytes, *, where: str) -> str:
-    """Give the text of a file; ConfigError with the line, and what stands there, where it is not UTF-8."""
+    """Return the text of a file; ConfigError with the line, and what stands there, where it is not UTF-8."""
     marked = next((words for mark, words in _MARKS if content.startswith(mark)), None)
     if marked is not None:
         raise ConfigError([_problem(where, 1, "(file)", marked, "YAML in UTF-8")])
@@ -118,7 +118,7 @@ def check_document(
 
 
 def in_line_order(problems: Iterable[Problem]) -> list[Problem]:
-    """Give problems by their lines, those of one file together, files in the order in which they first appear."""
+    """Return problems by their lines, those of one file together, files in the order in which they first appear."""
     told = list(problems)
     files = list(dict.fromkeys(problem.where for problem in told))
     return sorted(told, key=lambda problem: (files.index(problem.where), problem.line or 0))
@@ -194,7 +194,7 @@ def _problem_of(
 
 
 def keys_of(kind: Any) -> Mapping[str, Any]:
-    """Give the keys that a model or dataclass has, and the type of each; anything else has none."""
+    """Return the keys that a model or dataclass has, and the type of each; anything else has none."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return {name: field.annotation for name, field in kind.model_fields.items()}
     if isinstance(kind, type) and is_dataclass(kind):
@@ -213,7 +213,7 @@ def _known_key(model: type[BaseModel] | None, path: tuple[str | int, ...]) -> st
 
 
 def _keyed_in(annotation: Any) -> Iterator[Mapping[str, Any]]:
-    """Give the keys of each kind of section that a value of this type may be, inside lists, unions and root models."""
+    """Yield the keys of each kind of section that a value of this type may be, inside lists, unions and root models."""
     keys = keys_of(annotation)
     if isinstance(annotation, type) and issubclass(annotation, RootModel):
         yield from _keyed_in(keys["root"])
@@ -224,7 +224,7 @@ def _keyed_in(annotation: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _with_tab(problem: Problem, rows: Sequence[str]) -> Problem:
-    """Say that a tab is what stands in the way, where it is; YAML's own words for it name a token."""
+    """Return that a tab is what stands in the way, where it is; YAML's own words for it name a token."""
     row = rows[problem.line - 1] if problem.line is not None and problem.line <= len(rows) else ""
     if "\t" not in row[: len(row) - len(row.lstrip())]:
         return problem

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, PlainSerializer
 
 _DURATION_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-# Own choice of 15 digits: what a float counts exactly; more of them would make infinity of what has to end.
+# Heuristic of 15 digits: what a float counts exactly; more of them would make infinity of what has to end.
 _QUANTITY = re.compile(r"\s*(\d{1,15}(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 
 

@@ -45,7 +45,7 @@ class Entity:
         return f"{self.kind}:{self.key}"
 
     def tag(self, name: str) -> str | None:
-        """Give the value of one tag, None where it has no such tag."""
+        """Return the value of one tag, None where it has no such tag."""
         return dict(self.tags).get(name)
 
 
@@ -67,15 +67,15 @@ class Topology:
         object.__setattr__(self, "_by_id", by_id)
 
     def entity(self, entity_id: str) -> Entity:
-        """Give the entity with that id; KeyError where there is none."""
+        """Return the entity with that id; KeyError where there is none."""
         return self._by_id[entity_id]
 
     def of_kind(self, kind: EntityKind) -> tuple[Entity, ...]:
-        """Give the entities of one kind, in their declared order."""
+        """Return the entities of one kind, in their declared order."""
         return tuple(entity for entity in self.entities if entity.kind is kind)
 
     def with_jobs(self, job_gpus: Sequence[tuple[str, str]]) -> "Topology":
-        """Give the topology with these jobs, each tied to the GPUs that it computes on, and no other job tied to a GPU.
+        """Return topology with these jobs, each tied to the GPUs that it computes on, and no other job tied to a GPU.
 
         `job_gpus` are pairs of a job's key and a GPU's id; a GPU that is not in the topology is left out.
         """
@@ -92,9 +92,9 @@ class Topology:
         )
 
     def parents(self, entity_id: str) -> tuple[Entity, ...]:
-        """Give what feeds or holds this entity."""
+        """Return what feeds or holds this entity."""
         return tuple(self._by_id[parent] for parent, child in self.edges if child == entity_id)
 
     def children(self, entity_id: str) -> tuple[Entity, ...]:
-        """Give what this entity feeds or holds."""
+        """Return what this entity feeds or holds."""
         return tuple(self._by_id[child] for parent, child in self.edges if parent == entity_id)

@@ -48,7 +48,7 @@ class Lines:
 
 
 def encode_lines(lines: Lines) -> list[bytes] | None:
-    """Give the encoded lines in pieces, None where fixed width cannot hold a value: below zero, or too large."""
+    """Return the encoded lines in pieces, None where fixed width cannot hold a value: below zero, or too large."""
     values, decimals = lines.values, lines.decimals
     if lines.times_ns.min() < 0 or max(decimals) > 7 or values.min() < 0:
         return None
@@ -91,7 +91,7 @@ class _Digits:
 
 
 def divmod_by(values: IntArray, divisor: int) -> tuple[IntArray, IntArray]:
-    """Give quotient and remainder of values that are not negative; faster than `numpy.divmod`."""
+    """Return quotient and remainder of values that are not negative; faster than `numpy.divmod`."""
     quotient = values // divisor
     return quotient, values - quotient * divisor
 
@@ -112,7 +112,7 @@ def _block(
     entities: npt.NDArray[np.intp],
     chosen: slice | npt.NDArray[np.intp],
 ) -> bytes:
-    """Give the lines of entities whose prefixes are equally long."""
+    """Return the lines of entities whose prefixes are equally long."""
     entities = entities[chosen]
     prefix_bytes = len(lines.prefixes[int(entities[0])])
     skeleton = bytearray()

@@ -73,15 +73,15 @@ class Frame:
             )
 
     def __len__(self) -> int:
-        """Give the number of rows."""
+        """Return the number of rows."""
         return len(self.time_ns)
 
     def signal(self, name: str) -> FloatArray:
-        """Give the values of one signal, shape ``(n_times, n_entities)``, as a view."""
+        """Return the values of one signal, shape ``(n_times, n_entities)``, as a view."""
         return self.values[:, :, self.spec.signals.index(name)]
 
     def rows(self, start: int, stop: int) -> "Frame":
-        """Give the rows from `start` up to `stop` as views."""
+        """Return the rows from `start` up to `stop` as views."""
         return Frame(
             spec=self.spec,
             time_ns=self.time_ns[start:stop],

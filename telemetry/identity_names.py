@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 
 def printable(text: str) -> str:
-    """Give a text in which nothing but letters, signs and blanks is left: it goes to journals and to terminals."""
+    """Return a text in which nothing but letters, signs and blanks is left: it goes to journals and to terminals."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 

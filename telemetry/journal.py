@@ -24,12 +24,12 @@ logger = logging.getLogger(__name__)
 # A journal of 16 MiB holds about 20,000 records; one generation behind it is kept for slow readers.
 ROTATE_BYTES = 16 << 20
 OLD_SUFFIX = ".old"
-# Own choice: some 8,000 records, more than a node has in a week.
+# Heuristic: some 8,000 records, more than a node has in a week.
 SPILL_BYTES = 8 << 20
 SPILL_SUFFIX = ".spill"
 # A byte a record that found no room anywhere.
 LOST_SUFFIX = ".lost"
-# Own choice: what must be free before a disk that was full is written again, so that the small records of a moment do
+# Heuristic: what must be free before a disk that was full is written again, so that the small records of a moment do
 # not go to the disk while the large ones go to memory.
 ROOM_BYTES = 256 << 10
 
@@ -38,13 +38,13 @@ Position = tuple[int, ...]
 
 
 def has_room(path: Path) -> bool:
-    """Say whether the disk that holds a file or a folder takes more; a file system that does not say does."""
+    """Return whether the disk that holds a file or a folder takes more; a file system that does not say does."""
     status = os.statvfs(path)
     return status.f_blocks == 0 or status.f_bavail * status.f_frsize >= ROOM_BYTES
 
 
 def trouble_of(path: Path) -> str:
-    """Give a journal and why nothing can be written there, an empty text where something can or there is none."""
+    """Return a journal and why nothing can be written there, an empty text where something can or there is none."""
     try:
         path.open("r+b").close()
         return "" if has_room(path) else f"{path}: {os.strerror(errno.ENOSPC)}"
@@ -55,7 +55,7 @@ def trouble_of(path: Path) -> str:
 
 
 def lost_of(path: Path, spill_dir: Path) -> int:
-    """Give how many records of a journal found room neither on the disk nor in the spill."""
+    """Return how many records of a journal found room neither on the disk nor in the spill."""
     try:
         return _beside(path, spill_dir, LOST_SUFFIX).stat().st_size
     except OSError:
@@ -204,7 +204,7 @@ class JournalReader:
         self._inode, self._offset = status.st_ino, status.st_size
 
     def read(self) -> Iterator[Record]:
-        """Give the whole records that were appended since the last read; a line that is no record is counted."""
+        """Yield the whole records that were appended since the last read; a line that is no record is counted."""
         if self._spill is None:
             yield from self._read_journal()
             return

@@ -21,11 +21,11 @@ class KnobKind(StrEnum):
         return _WORDS[self]
 
     def strictest(self, *settings: float) -> float:
-        """Give the setting that protects most: the fastest fan, the lowest of everything else."""
+        """Return the setting that protects most: the fastest fan, the lowest of everything else."""
         return max(settings) if self is KnobKind.FAN else min(settings)
 
     def text(self, setting: float | None) -> str:
-        """Give a setting in words."""
+        """Return a setting in words."""
         if setting is None:
             return "unset"
         return f"{setting:.0%}" if self is KnobKind.FAN else f"{setting:g} {self.unit}"

@@ -33,12 +33,12 @@ _TEXT_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": " ", "\r": " ", "
 
 
 def simulated_tag(*, simulated: bool) -> str:
-    """Give the value of the tag that every stored line carries."""
+    """Return the value of the tag that every stored line carries."""
     return "true" if simulated else "false"
 
 
 def encode_frame(frame: Frame, *, measurement: str | None = None, tags: Mapping[str, str]) -> bytes:
-    """Give the lines of a frame, each ended by a newline; order over entities and times is not promised.
+    """Return the lines of a frame, each ended by a newline; order over entities and times is not promised.
 
     Cost per line of 25 fields: 0.6 us where many lines have the same shape, 4 us where few have; feed it
     some thousand lines at a time, for the allocation of tens of MiB costs more than the digits.
@@ -72,12 +72,12 @@ def encode_frame(frame: Frame, *, measurement: str | None = None, tags: Mapping[
 
 
 def encode_rollups(frames: Sequence[Frame], *, tags: Mapping[str, str]) -> bytes:
-    """Give the lines of frames from `telemetry.rollup`, under the measurement of their entity kind."""
+    """Return the lines of frames from `telemetry.rollup`, under the measurement of their entity kind."""
     return b"".join(encode_frame(frame, tags=tags) for frame in frames)
 
 
 def encode_records(records: Sequence[Record], *, tags: Mapping[str, str]) -> bytes:
-    """Give one line per record: measurement is its type, ``title``, ``text`` and ``tags`` are there for annotations.
+    """Return one line per record: measurement is its type, ``title``, ``text`` and ``tags`` are there for annotations.
 
     Two records of one call that would fall on the same series and nanosecond are set 1 ns apart, because the store
     keeps one point per series and time.
@@ -102,7 +102,7 @@ def encode_records(records: Sequence[Record], *, tags: Mapping[str, str]) -> byt
 
 
 def count_lines(body: bytes) -> int:
-    """Give the number of points in encoded lines, each of which ends with a newline."""
+    """Return the number of points in encoded lines, each of which ends with a newline."""
     return body.count(b"\n")
 
 

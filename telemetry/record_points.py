@@ -10,7 +10,7 @@ Fields = Mapping[str, float | str | None]
 
 
 def record_point(record: Record) -> tuple[str, dict[str, str], Fields]:
-    """Give measurement, tags and fields of a record.
+    """Return measurement, tags and fields of a record.
 
     Every record has the fields ``id``, ``title``, ``text`` and ``tags`` (its tags in one text, for annotations). All
     numbers are floats; what is None has no value.

@@ -66,7 +66,7 @@ class RecordingMeta:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def with_about(self, about: Mapping[str, Any]) -> "RecordingMeta":
-        """Give it with other words about why the recording was written."""
+        """Return it with other words about why the recording was written."""
         return replace(self, about=about)
 
 
@@ -86,7 +86,7 @@ class Recording:
     samples: Samples = field(repr=False)
 
     def frames(self, *, window_ns: int = NS_PER_S) -> Iterator[Frame]:
-        """Give the frames in order of time, one per table and window, with values held from row to row.
+        """Return the frames in order of time, one per table and window, with values held from row to row.
 
         What the first row of a table knew counts as fresh, whenever it was measured.
         """
@@ -159,7 +159,7 @@ def write_recording(
 
 
 def header_of(tables: Iterable[TableSpec], *, topology: Topology, meta: RecordingMeta) -> Header:
-    """Give what a recording says about itself, for those who write its rows themselves."""
+    """Return what a recording says about itself, for those who write its rows themselves."""
     return {
         "format": FORMAT,
         "node": meta.node,
@@ -271,7 +271,7 @@ class _Reading:
         self._parts.append((rows.time_ns[is_sample], codes[is_sample], rows.value[is_sample]))
 
     def recording(self, header: Header) -> Recording:
-        """Give what was gathered, with what the header says about it."""
+        """Return what was gathered, with what the header says about it."""
         empty = (np.array([], dtype=np.int64), np.array([], dtype=np.int32), np.array([]))
         times_ns, codes, values = (np.concatenate(columns) for columns in zip(empty, *self._parts, strict=True))
         order = np.argsort(times_ns, kind="stable")

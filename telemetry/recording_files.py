@@ -37,7 +37,7 @@ class RowWriter(Protocol):
 
 
 def refuse(path: Path, *, row: int | None, key: str, found: str, expected: str) -> ConfigError:
-    """Give the error for one flaw of a file."""
+    """Return the error for one flaw of a file."""
     return ConfigError([Problem(where=str(path), line=row, key=key, found=found, expected=expected)])
 
 
@@ -91,12 +91,12 @@ class CsvWriter:
 
 
 def open_writer(path: Path, *, suffix: str) -> RowWriter:
-    """Give the writer for a suffix, ``.parquet`` or ``.csv``."""
+    """Return the writer for a suffix, ``.parquet`` or ``.csv``."""
     return ParquetWriter(path) if suffix == ".parquet" else CsvWriter(path)
 
 
 def read_header(path: Path) -> Header:
-    """Give what the file says about itself, empty for a foreign file."""
+    """Return what the file says about itself, empty for a foreign file."""
     text: str | bytes | None
     if path.suffix == ".csv":
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -115,7 +115,7 @@ def read_header(path: Path) -> Header:
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, Rows]]:
-    """Give batches of rows, each with the number of its first row: lines of a CSV file, rows of a Parquet file."""
+    """Return batches of rows, each with the number of its first row: lines of a CSV file, rows of a Parquet file."""
     return _csv_rows(path) if path.suffix == ".csv" else _parquet_rows(path)
 
 

@@ -43,11 +43,11 @@ class Rows:
     text: Texts
 
     def __len__(self) -> int:
-        """Give the number of rows."""
+        """Return the number of rows."""
         return len(self.time_ns)
 
     def taken(self, which: slice | npt.NDArray[np.int64]) -> "Rows":
-        """Give some of the rows, in the order in which they are asked for."""
+        """Return some of the rows, in the order in which they are asked for."""
         return Rows(
             time_ns=self.time_ns[which],
             kind=self.kind[which],
@@ -78,7 +78,7 @@ class FrameRows:
         self._signals = np.array(spec.signals, dtype=object)
 
     def rows(self, frame: Frame) -> Rows:
-        """Give the changes of a frame, and a tick for each time at which there is none."""
+        """Return the changes of a frame, and a tick for each time at which there is none."""
         values = frame.values
         before = np.concatenate([self._held[None], values[:-1]])
         changed = (frame.fresh & ~np.isnan(values)) | ~((values == before) | (np.isnan(values) & np.isnan(before)))
@@ -102,12 +102,12 @@ class FrameRows:
 
 
 def sample_kind(spec: TableSpec) -> str:
-    """Give what stands in the column `kind` for the rows of a table."""
+    """Return what stands in the column `kind` for the rows of a table."""
     return f"{_LATE}{spec.kind}" if spec.is_late else str(spec.kind)
 
 
 def in_order(parts: Sequence[Rows]) -> Rows:
-    """Give all rows in order of time; rows of the same time keep their order."""
+    """Return all rows in order of time; rows of the same time keep their order."""
     rows = Rows(
         time_ns=np.concatenate([part.time_ns for part in parts]),
         kind=np.concatenate([part.kind for part in parts]),
@@ -120,7 +120,7 @@ def in_order(parts: Sequence[Rows]) -> Rows:
 
 
 def moment_rows(records: Sequence[Record], kernel_lines: Sequence[KernelLine]) -> Rows:
-    """Give one row per record and per line of the kernel log."""
+    """Return one row per record and per line of the kernel log."""
     told = [_record_row(record) for record in records]
     told += [(line.time_ns, KERNEL_LINE, "", "", float("nan"), line.text) for line in kernel_lines]
     columns = list(zip(*told, strict=True)) if told else [()] * 6
@@ -136,7 +136,7 @@ def moment_rows(records: Sequence[Record], kernel_lines: Sequence[KernelLine]) -
 
 
 def record_of_row(time_ns: int, place: Place, value: float, text: str | None) -> Record:
-    """Give the record that a row holds; ValueError says what was expected where it holds none.
+    """Return the record that a row holds; ValueError says what was expected where it holds none.
 
     An event of a foreign file needs no JSON: its `signal` is the kind, its `value` the code, its `text` the message.
     """
@@ -160,7 +160,7 @@ def record_of_row(time_ns: int, place: Place, value: float, text: str | None) ->
 
 
 def tables_of_places(places: Sequence[Place]) -> tuple[TableSpec, ...]:
-    """Give one table per entity kind for rows that came without tables, in order of first sight."""
+    """Return one table per entity kind for rows that came without tables, in order of first sight."""
     entities: dict[str, dict[str, None]] = {}
     signals: dict[str, dict[str, None]] = {}
     for kind, entity, signal in places:
@@ -179,7 +179,7 @@ def tables_of_places(places: Sequence[Place]) -> tuple[TableSpec, ...]:
 
 
 def frames_of_samples(samples: Samples, tables: Sequence[TableSpec], *, window_ns: int) -> Iterator[Frame]:
-    """Give the frames window by window, and table by table within a window, with values held as they were."""
+    """Yield the frames window by window, and table by table within a window, with values held as they were."""
     if not len(samples.time_ns):
         return
     where = _coordinates(samples.places, tables)[samples.place]
@@ -203,7 +203,7 @@ def _frame(
     where: npt.NDArray[np.int32],
     told: npt.NDArray[np.float64],
 ) -> Frame:
-    """Give one frame; `held` is the table's last row before it and becomes its last row."""
+    """Return one frame; `held` is the table's last row before it and becomes its last row."""
     stamps, row = np.unique(times_ns, return_inverse=True)
     values = np.full((len(stamps) + 1, *spec.shape), np.nan)
     given = np.zeros(values.shape, dtype=bool)
@@ -219,7 +219,7 @@ def _frame(
 
 
 def _coordinates(places: Sequence[Place], tables: Sequence[TableSpec]) -> npt.NDArray[np.int32]:
-    """Give ``(table, entity, signal)`` per place, -1 for what is in no table; a tick has a table only."""
+    """Return ``(table, entity, signal)`` per place, -1 for what is in no table; a tick has a table only."""
     known: dict[Place, tuple[int, int, int]] = {}
     for number, spec in enumerate(tables):
         known[TICK, spec.name, ""] = (number, -1, -1)

@@ -209,7 +209,7 @@ class Finding:
     evidence: tuple[Evidence, ...]
 
     def number(self, name: str) -> float | None:
-        """Give the value of one piece of evidence, None where there is none of that name."""
+        """Return the value of one piece of evidence, None where there is none of that name."""
         return next((item.value for item in self.evidence if item.name == name), None)
 
 
@@ -256,7 +256,7 @@ class Incident:
     held: bool = False
 
     def number(self, name: str) -> float | None:
-        """Give the newest value of one piece of evidence over its findings, None where there is none."""
+        """Return the newest value of one piece of evidence over its findings, None where there is none."""
         for finding in sorted(self.findings, key=lambda item: item.time_ns, reverse=True):
             value = finding.number(name)
             if value is not None:
@@ -347,7 +347,7 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind
 
 
 def to_json(record: Record, *, simulated: bool | None = None) -> dict[str, Any]:
-    """Give a record as JSON types: ``time`` in ISO 8601, ``type``, and every field under its own name.
+    """Return a record as JSON types: ``time`` in ISO 8601, ``type``, and every field under its own name.
 
     Where it is known whether the record comes from a simulated node, ``simulated`` says so.
     """

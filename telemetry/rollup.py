@@ -39,7 +39,7 @@ _STATISTICS: dict[SignalKind, tuple[str, ...]] = {
 
 
 def rollup_spec(spec: TableSpec) -> TableSpec:
-    """Give the columns of a table's rollup."""
+    """Return the columns of a table's rollup."""
     return TableSpec(
         name=spec.name,
         kind=spec.kind,
@@ -49,7 +49,7 @@ def rollup_spec(spec: TableSpec) -> TableSpec:
 
 
 def statistics_of(kind: EntityKind, name: str) -> tuple[str, ...]:
-    """Give the statistics that a rollup keeps of a signal; one that is not in the catalogue counts as a gauge."""
+    """Return the statistics that a rollup keeps of a signal; one that is not in the catalogue counts as a gauge."""
     try:
         return _STATISTICS[signal(kind, name).kind]
     except KeyError:
@@ -58,7 +58,7 @@ def statistics_of(kind: EntityKind, name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def decimals_of(kind: EntityKind, column: str) -> int:
-    """Give the digits behind the point that the store and the wire keep of a signal or of its rollup column."""
+    """Return the digits behind the point that the store and the wire keep of a signal or of its rollup column."""
     try:
         return signal(kind, column).decimals
     except KeyError:
@@ -111,7 +111,7 @@ class Rollup:
 
     @property
     def spec(self) -> TableSpec:
-        """Give the columns of what comes out."""
+        """Return the columns of what comes out."""
         return self._spec
 
     def feed(self, frame: Frame) -> Frame:
@@ -127,7 +127,7 @@ class Rollup:
         return self._frame(done)
 
     def flush(self, now_ns: int) -> Frame:
-        """Give the open second if it is over by `now_ns`: for the end, and for a table whose rows stopped coming."""
+        """Return the open second if it is over by `now_ns`: for the end, and for a table whose rows stopped coming."""
         done: list[_Second] = []
         if self._open is not None and self._open.start_ns + NS_PER_S <= now_ns:
             self._close(done)

@@ -34,7 +34,7 @@ CATALOGUE: tuple[Signal, ...] = (
 def signals_of(
     entity: EntityKind, *, source: Source | None = None, rate: RateClass | None = None
 ) -> tuple[Signal, ...]:
-    """Give the signals of one entity kind, in catalogue order, narrowed by source and rate class."""
+    """Return the signals of one entity kind, in catalogue order, narrowed by source and rate class."""
     return tuple(
         signal
         for signal in CATALOGUE
@@ -43,7 +43,7 @@ def signals_of(
 
 
 def signal(entity: EntityKind, name: str) -> Signal:
-    """Give one signal of the catalogue; KeyError where there is none of that name."""
+    """Return one signal of the catalogue; KeyError where there is none of that name."""
     for candidate in CATALOGUE:
         if candidate.entity is entity and candidate.name == name:
             return candidate

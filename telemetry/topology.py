@@ -7,7 +7,7 @@ from telemetry.frames import TableSpec
 
 
 def topology_of(node: Entity, specs: Sequence[TableSpec]) -> Topology:
-    """Give who feeds whom: the node holds its supplies and GPUs, every supply is taken to feed every GPU.
+    """Return who feeds whom: the node holds its supplies and GPUs, every supply is taken to feed every GPU.
 
     A GPU holds its NVLinks, the node runs its jobs and holds its fans.
     """

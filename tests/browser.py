@@ -26,7 +26,7 @@ _ARGUMENTS = (
 
 @contextmanager
 def chromium(width: int, height: int, *, dark: bool = False) -> Iterator[WebDriver]:
-    """Give a browser whose page is so many CSS pixels wide and high; skips the test where there is no Chromium."""
+    """Return a browser whose page is so many CSS pixels wide and high; skips the test where there is no Chromium."""
     binary, driver = require("chromium"), require("chromedriver")
     options = webdriver.ChromeOptions()
     options.binary_location = binary

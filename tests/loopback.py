@@ -15,7 +15,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: Any) -> None:
-        """Say nothing: a client that does not trust our certificate, or hangs up, is one of the cases."""
+        """Report nothing: a client that does not trust our certificate, or hangs up, is one of the cases."""
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class Server:
     process: subprocess.Popen[bytes]
 
     def get(self, path: str, *, method: str = "GET", **fields: str) -> str:
-        """Give the text of one answer; AssertionError where the status is not 2xx."""
+        """Return the text of one answer; AssertionError where the status is not 2xx."""
         answer = urllib3.request(method, self.url + path, fields=fields, timeout=20, retries=False)
         text: str = answer.data.decode()
         assert 200 <= answer.status < 300, f"{path}: {answer.status} {text}"
@@ -68,7 +68,7 @@ class Server:
         return [series for result in results for series in result.get("series", [])]
 
     def export(self, match: str, *, samples: int = 1, auth: str | None = None) -> list[dict[str, Any]]:
-        """Give the series that a selector matches (VictoriaMetrics only): metric, values, timestamps in ms.
+        """Return the series that a selector matches (VictoriaMetrics only): metric, values, timestamps in ms.
 
         New series show up within a second or so: asks again until there are as many samples as expected.
         """

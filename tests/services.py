@@ -10,7 +10,7 @@ import pytest
 
 
 def require(program: str) -> str:
-    """Give the path of a program; without it the test is skipped, or fails where CI=true."""
+    """Return the path of a program; without it the test is skipped, or fails where CI=true."""
     path = shutil.which(program)
     if path is None:
         message = f"{program} is not installed on this machine"
@@ -28,7 +28,7 @@ _steps = itertools.count(os.getpid() * 997)
 
 
 def free_port() -> int:
-    """Give a TCP port of the loopback interface that is free, and that nobody else is given."""
+    """Return a TCP port of the loopback interface that is free, and that nobody else is given."""
     for step in itertools.islice(_steps, _PORTS):
         port = _FIRST_PORT + step % _PORTS
         with contextlib.suppress(OSError), socket.socket() as probe:

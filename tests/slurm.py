@@ -93,7 +93,7 @@ class Slurm:
         assert self.say("scontrol", "update", f"nodename={NODE}", *changes) == ""
 
     def node(self) -> str:
-        """Give state and reason; a node that was just resumed does not respond for a moment, which is left out."""
+        """Return state and reason; a node that was just resumed does not respond for a moment, which is left out."""
         return self.say("sinfo", "-h", "-N", "-n", NODE, "-o", "%T %E").replace("* ", " ")
 
     def until(self, program: str, *arguments: str, says: str) -> str:

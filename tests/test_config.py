@@ -56,7 +56,7 @@ def test_every_problem_of_file_and_environment_is_reported_at_once(tmp_path: Pat
     ]
 
 
-def test_an_unknown_key_is_told_with_the_one_it_resembles_however_deep_it_lies(tmp_path: Path) -> None:
+def test_an_unknown_key_is_reported_with_the_one_it_resembles_however_deep_it_lies(tmp_path: Path) -> None:
     assert problems("store:\n  knd: embedded\ndetectors:\n  rail_sag:\n    minimun_v: 11\n", tmp_path) == [
         "FILE:2: store.knd: unknown key; expected one of the known keys, perhaps kind",
         "FILE:5: detectors.rail_sag.minimun_v: unknown key; expected one of the known keys, perhaps minimum_v",
@@ -132,7 +132,7 @@ def test_two_pdus_of_one_name_would_share_their_rows_and_are_refused(tmp_path: P
         ("recorder:", "recorder: got nothing; expected keys and values"),
     ],
 )
-def test_what_could_not_work_is_told_in_the_words_of_the_file(tmp_path: Path, text: str, expected: str) -> None:
+def test_what_could_not_work_is_reported_in_the_words_of_the_file(tmp_path: Path, text: str, expected: str) -> None:
     (found,) = problems(text, tmp_path)
     assert expected in found
 

@@ -58,7 +58,7 @@ class Access:
         return {0o600: 0o700, 0o660: 0o750, 0o666: 0o755}[self.socket_mode]
 
     def allows(self, peer: Peer) -> bool:
-        """Say whether a peer may ask."""
+        """Return whether a peer may ask."""
         groups = self.gids if self.gid is None else self.gids | {self.gid}
         return peer.uid in (0, os.geteuid()) or peer.uid in self.uids or bool(peer.gids & groups)
 
@@ -67,7 +67,7 @@ OWN_USER = Access()
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """Give who is at the other end.
+    """Return who is at the other end.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def peer_of(connection: socket.socket) -> Peer:
 
 
 def listen(path: Path, access: Access) -> socket.socket:
-    """Give a socket that listens at a path and that only those with access may open.
+    """Return a socket that listens at a path and that only those with access may open.
 
     Raises
     ------

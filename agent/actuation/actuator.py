@@ -158,7 +158,7 @@ class KnobActuator:
         return tuple(actions)
 
     def next_wake_s(self) -> float | None:
-        """Give the monotonic time at which `tick` has something to do, None where it has nothing."""
+        """Return the monotonic time at which `tick` has something to do, None where it has nothing."""
         return min((at_s for hold in self._holds.values() if (at_s := hold.due_at_s) is not None), default=None)
 
     @property
@@ -167,7 +167,7 @@ class KnobActuator:
         return self._journal
 
     def in_force(self) -> tuple[Action, ...]:
-        """Give the newest action of every claim that is in force, or that could not be taken back yet."""
+        """Return the newest action of every claim that is in force, or that could not be taken back yet."""
         return self._told.of((claim, hold) for hold in self._holds.values() for claim in hold.claims or (hold.subject,))
 
     def verify(self) -> tuple[Check, ...]:

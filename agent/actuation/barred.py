@@ -26,7 +26,7 @@ class Bar:
 
 
 def bar_of(hold: Hold, incident_id: str, reason: str) -> Bar:
-    """Give what keeps an incident from the knob of a hold."""
+    """Return what keeps an incident from the knob of a hold."""
     return Bar(kind=hold.kind, uuid=hold.target.uuid, incident_id=incident_id, reason=reason)
 
 
@@ -75,10 +75,10 @@ class Barred:
         return self._bars.pop(next(iter(self._bars))) if len(self._bars) > BARRED_MAX else None
 
     def reason(self, kind: KnobKind, uuid: str, incident_id: str) -> str | None:
-        """Give why an incident may not, None where it may."""
+        """Return why an incident may not, None where it may."""
         bar = self._bars.get((kind, uuid, incident_id))
         return None if bar is None else bar.reason
 
     def __iter__(self) -> Iterator[Bar]:
-        """Give all, the oldest first."""
+        """Return all, the oldest first."""
         return iter(self._bars.values())

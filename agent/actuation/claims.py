@@ -50,17 +50,17 @@ class Claim:
         return self.setting if leased else self.kind.strictest(self.setting, self.safe_setting)
 
     def is_stricter_than(self, other: "Claim") -> bool:
-        """Say whether it asks for more protection than another one of the same knob."""
+        """Return whether it asks for more protection than another one of the same knob."""
         mine, others = self.effective, other.effective
         return mine != others and self.kind.strictest(mine, others) == mine
 
     def leased(self, lease_s: float, *, now_s: float, now_ns: int) -> "Claim":
-        """Give the claim with a lease that begins now."""
+        """Return the claim with a lease that begins now."""
         until_ns = now_ns + round(lease_s * NS_PER_S)
         return replace(self, lease_s=lease_s, deadline_s=now_s + lease_s, lease_until_ns=until_ns)
 
     def expired(self) -> "Claim":
-        """Give the claim as it stands when its lease has run out."""
+        """Return the claim as it stands when its lease has run out."""
         return replace(self, deadline_s=None, lease_until_ns=None)
 
 
@@ -68,22 +68,22 @@ Claims = tuple[Claim, ...]
 
 
 def claim_of(claims: Claims, incident_id: str) -> Claim | None:
-    """Give the claim of one incident, None where it has none."""
+    """Return the claim of one incident, None where it has none."""
     return next((claim for claim in claims if claim.incident_id == incident_id), None)
 
 
 def with_claim(claims: Claims, claim: Claim) -> Claims:
-    """Give the claims with one added; it takes the place of an earlier one of the same incident."""
+    """Return the claims with one added; it takes the place of an earlier one of the same incident."""
     return (*without_claim(claims, claim.incident_id), claim)
 
 
 def without_claim(claims: Claims, incident_id: str) -> Claims:
-    """Give the claims less the one of that incident."""
+    """Return the claims less the one of that incident."""
     return tuple(claim for claim in claims if claim.incident_id != incident_id)
 
 
 def setting_of(claims: Claims, found: float | None) -> float | None:
-    """Give what the knob should stand at: the strictest claim, or what was found where there is none.
+    """Return what the knob should stand at: the strictest claim, or what was found where there is none.
 
     A claim never loosens a knob: where what was found is stricter than every claim, it stays. None means unset.
     """
@@ -94,10 +94,10 @@ def setting_of(claims: Claims, found: float | None) -> float | None:
 
 
 def overdue(claims: Claims, now_s: float) -> Claims:
-    """Give the claims whose lease has run out and that do not know it yet."""
+    """Return the claims whose lease has run out and that do not know it yet."""
     return tuple(claim for claim in claims if claim.deadline_s is not None and claim.deadline_s <= now_s)
 
 
 def next_deadline_s(claims: Claims) -> float | None:
-    """Give when the next lease runs out, None where none does."""
+    """Return when the next lease runs out, None where none does."""
     return min((claim.deadline_s for claim in claims if claim.deadline_s is not None), default=None)

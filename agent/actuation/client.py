@@ -61,11 +61,11 @@ class ActuatorClient:
         return self._ask(do="release_all", reason=reason)
 
     def in_force(self) -> tuple[Action, ...]:
-        """Give the newest action of every claim that is in force."""
+        """Return the newest action of every claim that is in force."""
         return self._ask(do="list")
 
     def news(self, after: int | None) -> News:
-        """Give what was done since a number; None asks for the number alone."""
+        """Return what was done since a number; None asks for the number alone."""
         return read_news(self._answer(do="follow", after=after))
 
     def verify(self) -> tuple[Check, ...]:
@@ -73,7 +73,7 @@ class ActuatorClient:
         return read_checks(self._answer(do="verify"))
 
     def status(self) -> dict[str, Any]:
-        """Give what the actuator holds and what it refused."""
+        """Return what the actuator holds and what it refused."""
         return read_status(self._answer(do="status"))
 
     def close(self) -> None:

@@ -18,16 +18,16 @@ logger = logging.getLogger(__name__)
 
 # An append may wait for the sync before it: on an ext4 that others kept busy 99 of 100 took 0.1 ms, or 2.6 ms while the
 # file was being forced. The caps of one sag come within less than this after each other, also on a busy machine.
-# Own choice.
+# Heuristic.
 SETTLE_S = 0.05
-# However many lines come, those of half a second are forced. Own choice.
+# However many lines come, those of half a second are forced. Heuristic.
 SETTLES_MAX = 10
 # How long the changes of one turn that protect nothing wait in all, and with them a cap that comes in that moment. Own
 # choice: forcing took 12 ms at the 99th percentile on that disk.
 PATIENCE_S = 0.02
-# Own choice: what a spinning disk takes that others keep busy; beyond it something is wrong with this one.
+# Heuristic: what a spinning disk takes that others keep busy; beyond it something is wrong with this one.
 SLOW_S = 0.1
-# The last lines at the end of the process; a disk that hangs keeps nobody. Own choice.
+# The last lines at the end of the process; a disk that hangs keeps nobody. Heuristic.
 END_S = 1.0
 
 
@@ -48,7 +48,7 @@ class Syncs:
     failed: int = 0
 
     def to_json(self) -> dict[str, int]:
-        """Give the counts by name."""
+        """Return the counts by name."""
         return asdict(self)
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from telemetry.records import Action
 
-# Own choice: 64 GPUs that are capped, loosened in steps and released within the seconds between two questions.
+# Heuristic: 64 GPUs that are capped, loosened in steps and released within the seconds between two questions.
 KEPT = 1024
-# In one answer, which so stays below what the server keeps for somebody who reads slowly. Own choice.
+# In one answer, which so stays below what the server keeps for somebody who reads slowly. Heuristic.
 TOLD_AT_ONCE = 256
 
 
@@ -39,7 +39,7 @@ class History:
         self._sink(action)
 
     def since(self, number: int | None) -> News:
-        """Give the first that came after a number; None asks for the number, one from the future for all."""
+        """Return the first that came after a number; None asks for the number, one from the future for all."""
         if number is None:
             return News(number=self._number, actions=())
         after = number if number <= self._number else 0

@@ -65,7 +65,7 @@ class Hold:
 
     @classmethod
     def begin(cls, target: GpuTarget, *, knob: str, found: float | None, claim: Claim, enforcing: bool) -> "Hold":
-        """Give a hold that has read the knob and not yet touched it."""
+        """Return a hold that has read the knob and not yet touched it."""
         return cls(
             target=target,
             knob=knob,
@@ -113,7 +113,7 @@ class Hold:
         return self.retry_at_s if deadline_s is None else min(deadline_s, self.retry_at_s)
 
     def is_ours(self, in_force: float | None) -> bool:
-        """Say whether what is in force is what we left there; if not, somebody else has set it since."""
+        """Return whether what is in force is what we left there; if not, somebody else has set it since."""
         if not self.enforcing:
             return True
         if self.settled:
@@ -121,7 +121,7 @@ class Hold:
         return in_force in (self.before, self.wanted)
 
     def must_write(self, in_force: float | None) -> bool:
-        """Say whether the knob has to be moved to where the claims want it.
+        """Return whether the knob has to be moved to where the claims want it.
 
         Where it was found as None and reads as None, nobody may be able to tell what is in force; then what counts
         is what was written last, and a write that is in doubt is done again.
@@ -133,20 +133,20 @@ class Hold:
         return self.setting != in_force
 
     def confirms(self, read_back: float | None, *, readable: bool) -> bool:
-        """Say whether a read-back shows the wanted setting.
+        """Return whether a read-back shows the wanted setting.
 
         Where no getter shows the setting (NVML has none for locked clocks), a reading proves nothing.
         """
         return read_back == self.wanted or not readable
 
     def aiming(self, in_force: float | None) -> "Hold":
-        """Give the hold as it stands when its setting is about to be written over `in_force`."""
+        """Return the hold as it stands when its setting is about to be written over `in_force`."""
         return replace(self, before=in_force, wanted=self.setting, settled=False)
 
     def landed(self, read_back: float | None) -> "Hold":
-        """Give the hold after its setting was read back."""
+        """Return the hold after its setting was read back."""
         return replace(self, read_back=read_back, settled=True, lost=False, owed=False, tries=0)
 
     def owing(self, *, retry_at_s: float, lost: bool) -> "Hold":
-        """Give the hold with a write still owed."""
+        """Return the hold with a write still owed."""
         return replace(self, owed=True, lost=self.lost or lost, tries=self.tries + 1, retry_at_s=retry_at_s)

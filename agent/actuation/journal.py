@@ -93,7 +93,7 @@ class HoldJournal:
             ) from err
 
     def leftovers(self, *, now_s: float, now_ns: int) -> tuple[tuple[str, Hold], ...]:
-        """Give ``(run id, hold)`` of every knob whose last line still holds something."""
+        """Return ``(run id, hold)`` of every knob whose last line still holds something."""
         lines = (HoldLine.model_validate_json(text) for text in self._lines.values())
         return tuple((line.run_id, line.hold(now_s=now_s, now_ns=now_ns)) for line in lines)
 

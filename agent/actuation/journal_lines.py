@@ -31,7 +31,7 @@ class ClaimLine(BaseModel):
     reason: str
 
     def claim(self, *, now_s: float, now_ns: int) -> Claim:
-        """Give the claim with what is left of its lease; a wall clock that was set back adds nothing to it."""
+        """Return the claim with what is left of its lease; a wall clock that was set back adds nothing to it."""
         deadline_s = None
         if self.lease_until_ns is not None:
             deadline_s = now_s + min(self.lease_s, (self.lease_until_ns - now_ns) / NS_PER_S)
@@ -63,7 +63,7 @@ class HoldLine(BaseModel):
         return self.settled and not self.claims and not self.owed
 
     def hold(self, *, now_s: float, now_ns: int) -> Hold:
-        """Give the hold that the line tells of."""
+        """Return the hold that the line tells of."""
         fields = self.model_dump(exclude={"run_id", "entity_id", "uuid", "claims", "subject"})
         return Hold(
             **fields,
@@ -85,7 +85,7 @@ class BarLine(BaseModel):
     reason: str
 
     def bar(self) -> Bar:
-        """Give the bar that the line tells of."""
+        """Return the bar that the line tells of."""
         return Bar(kind=self.barred, uuid=self.uuid, incident_id=self.incident_id, reason=self.reason)
 
 

@@ -16,7 +16,7 @@ class Knobs:
         self._supported: dict[tuple[KnobKind, str], tuple[float, ...]] = {}
 
     def of(self, kind: KnobKind) -> Knob:
-        """Give the knob of a kind.
+        """Return the knob of a kind.
 
         Raises
         ------
@@ -29,31 +29,31 @@ class Knobs:
             raise NotSupportedError(f"no GPU here has a {kind.words} that can be set") from None
 
     def name(self, kind: KnobKind) -> str:
-        """Give the name of the setting behind a kind, that of the kind where there is no such knob."""
+        """Return the name of the setting behind a kind, that of the kind where there is no such knob."""
         knob = self._knobs.get(kind)
         return kind.value if knob is None else knob.name
 
     def has(self, kind: KnobKind, name: str) -> bool:
-        """Say whether what was set under this name can be taken back; a driver still away may turn out to do so."""
+        """Return whether what was set under this name can be taken back; a driver still away may turn out to do so."""
         knob = self._knobs.get(kind)
         return knob is not None and knob.name in ("", name)
 
     def supported(self, kind: KnobKind, uuid: str) -> tuple[float, ...]:
-        """Give the settings that a GPU supports, ascending; raises what the driver says against it."""
+        """Return the settings that a GPU supports, ascending; raises what the driver says against it."""
         key = kind, uuid
         if key not in self._supported:
             self._supported[key] = self.of(kind).supported(uuid)
         return self._supported[key]
 
     def stands_at(self, hold: Hold, setting: float | None) -> bool:
-        """Say whether the knob of a hold reads as given; False where nobody can tell."""
+        """Return whether the knob of a hold reads as given; False where nobody can tell."""
         try:
             return self.of(hold.kind).read(hold.target.uuid) == setting
         except RailwatchError:
             return False
 
     def was_reset(self, hold: Hold, in_force: float | None) -> bool:
-        """Say whether a GPU that was lost came back with this setting by itself, rather than by somebody's hand.
+        """Return whether a GPU that was lost came back with this setting by itself, rather than by somebody's hand.
 
         Clocks and fans come back unset and the power limit at the board's default, which is the highest to be asked
         for; whatever runs at the start of the machine may have set again what was found.

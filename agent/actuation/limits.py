@@ -12,7 +12,7 @@ from telemetry.errors import ActionRefusedError
 from telemetry.knobs import KnobKind
 from telemetry.records import Mode
 
-# Incidents on one knob, each of which makes every line of its journal longer. Own choice: a node has a handful.
+# Incidents on one knob, each of which makes every line of its journal longer. Heuristic: a node has a handful.
 CLAIMS_MAX = 32
 
 
@@ -47,14 +47,14 @@ class KnobLimits:
 
 
 DEFAULT_LIMITS: Mapping[KnobKind, KnobLimits] = {
-    # Own choice of the least: a V100 is then at 612 of 1530 MHz, where its core voltage has long met its floor, so that
+    # Heuristic of the least: a V100 is then at 612 of 1530 MHz, where its core voltage has long met its floor, so that
     # a lower clock loses work and hardly saves power. 1005 of 1530 MHz is where four V100 on a weak supply were held:
     # blbadger.github.io/gpu-server, ``-ac 877,1005``.
     KnobKind.CLOCK: KnobLimits(min_ratio=0.40, safe_ratio=1005 / 1530),
-    # Own choice: the same least as of the clock, though the driver's own is mostly above it, and about the same safe
+    # Heuristic: the same least as of the clock, though the driver's own is mostly above it, and about the same safe
     # share.
     KnobKind.POWER: KnobLimits(min_ratio=0.40, safe_ratio=2 / 3),
-    # Own choice: a fan that is held no longer follows the heat (nvml.h, nvmlDeviceSetFanSpeed_v2), so it is held well
+    # Heuristic: a fan that is held no longer follows the heat (nvml.h, nvmlDeviceSetFanSpeed_v2), so it is held well
     # above where it would be left, and turns at its fastest once nobody looks after it.
     KnobKind.FAN: KnobLimits(min_ratio=0.80, safe_ratio=1.0),
 }
@@ -86,7 +86,7 @@ class ActuatorSettings:
     unreadable: UnreadableClocks = UnreadableClocks.REFUSE
 
     def check(self, request: CapRequest, uuid: str, *, hold: Hold | None, readable: bool) -> KnobLimits:
-        """Give the limits of what is asked for one GPU, beside what is held of it.
+        """Return the limits of what is asked for one GPU, beside what is held of it.
 
         Raises
         ------
@@ -117,11 +117,11 @@ class ActuatorSettings:
             )
 
     def may_enforce(self, kind: KnobKind) -> bool:
-        """Say whether knobs of a kind may be turned at all."""
+        """Return whether knobs of a kind may be turned at all."""
         return kind in self.knobs and self.knobs[kind].highest_mode is Mode.ENFORCE
 
     def may_go_on(self, hold: Hold) -> bool:
-        """Say whether what an actuator before this one set may stay: its limits may have been others."""
+        """Return whether what an actuator before this one set may stay: its limits may have been others."""
         if not self.may_enforce(hold.kind) or (self.gpus is not None and hold.target.uuid not in self.gpus):
             return False
         limits = self.knobs[hold.kind]
@@ -130,12 +130,12 @@ class ActuatorSettings:
         return within and all(claim.lease_s <= self.longest_lease_s for claim in hold.claims)
 
     def pause_s(self, tries: int) -> float:
-        """Give how long to wait after so many tries that failed."""
+        """Return how long to wait after so many tries that failed."""
         return min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(tries, 16))
 
 
 def allowed_setting(kind: KnobKind, supported: Sequence[float], wanted: float, limits: KnobLimits) -> float:
-    """Give the supported setting nearest to the one wanted that is no looser, within the limits.
+    """Return the supported setting nearest to the one wanted that is no looser, within the limits.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def allowed_setting(kind: KnobKind, supported: Sequence[float], wanted: float, l
 def bounded_claim(
     request: CapRequest, supported: Sequence[float], limits: KnobLimits, *, now_s: float, now_ns: int
 ) -> Claim:
-    """Give the claim of a request at settings that the part supports and the rail allows, its lease begun.
+    """Return the claim of a request at settings that the part supports and the rail allows, its lease begun.
 
     Raises
     ------

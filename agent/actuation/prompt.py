@@ -16,7 +16,7 @@ from telemetry.errors import TransientError
 from telemetry.records import Action
 
 _RECEIVE_BYTES = 64 << 10
-# A unix socket takes a connection at once or its queue is full. Own choice: rare, and never on the way of a cap.
+# A unix socket takes a connection at once or its queue is full. Heuristic: rare, and never on the way of a cap.
 _CONNECT_S = 0.2
 
 # What became of a line: its name, and the actions; None where the actuator refused it or failed.
@@ -68,7 +68,7 @@ class PromptLine:
             return True
 
     def answers(self) -> tuple[Answered, ...]:
-        """Give what has been answered since the last call, in the order in which it was asked; waits for nothing."""
+        """Return what has been answered since the last call, in the order in which it was asked; waits for nothing."""
         found: list[tuple[str, bytes]] = []
         with self._lock:
             self._receive()
@@ -102,17 +102,17 @@ class PromptLine:
 
 
 def apply_line(request: CapRequest) -> bytes:
-    """Give the line that asks for a cap; ValueError where it may not be asked for."""
+    """Return the line that asks for a cap; ValueError where it may not be asked for."""
     return request_line(make_request(do="apply", **asdict(request)))
 
 
 def release_line(incident_id: str, *, reason: str) -> bytes:
-    """Give the line that gives up every claim of an incident."""
+    """Return the line that gives up every claim of an incident."""
     return request_line(make_request(do="release_incident", incident_id=incident_id, reason=reason))
 
 
 def list_line() -> bytes:
-    """Give the line that asks what is in force."""
+    """Return the line that asks what is in force."""
     return request_line(make_request(do="list"))
 
 

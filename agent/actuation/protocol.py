@@ -65,7 +65,7 @@ class Apply(_Request):
     reason: Reason
 
     def request(self) -> CapRequest:
-        """Give it in the words of the core; ValueError where a GPU stands twice."""
+        """Return it in the words of the core; ValueError where a GPU stands twice."""
         gpus = tuple(GpuTarget(entity_id=gpu.entity_id, uuid=gpu.uuid) for gpu in self.gpus)
         fields = self.model_dump(exclude={"do", "gpus"})
         return CapRequest(gpus=gpus, **fields)

@@ -8,7 +8,7 @@ from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-# Own choice: whoever floods the socket fills no disk; the counts go on.
+# Heuristic: whoever floods the socket fills no disk; the counts go on.
 SAY_EVERY_S = 10.0
 
 

@@ -11,14 +11,14 @@ logger = logging.getLogger(__name__)
 
 
 def action_id(claim: Claim, hold: Hold) -> str:
-    """Give the id of an incident's action on one GPU: the same from the first write to the release."""
+    """Return the id of an incident's action on one GPU: the same from the first write to the release."""
     return f"{claim.kind}:{claim.incident_id}:{hold.target.uuid}"
 
 
 def action_of(
     hold: Hold, claim: Claim, state: ActionState, *, reason: str, read_back: float | None, time_ns: int
 ) -> Action:
-    """Give the action that tells where a claim stands now."""
+    """Return the action that tells where a claim stands now."""
     return Action(
         id=action_id(claim, hold),
         time_ns=time_ns,
@@ -64,6 +64,6 @@ class NewestActions:
             self._newest.pop(action_id(claim, hold), None)
 
     def of(self, held: Iterable[tuple[Claim, Hold]]) -> tuple[Action, ...]:
-        """Give the newest actions of these claims, in order."""
+        """Return the newest actions of these claims, in order."""
         ids = [action_id(claim, hold) for claim, hold in held]
         return tuple(self._newest[action_id] for action_id in ids if action_id in self._newest)

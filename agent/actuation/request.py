@@ -53,7 +53,7 @@ class CapRequest:
             raise ValueError("gpus, expected at least one and each once")
 
     def claim(self, *, setting: float, safe_setting: float, reason: str) -> Claim:
-        """Give the claim that it makes at the settings given, its lease not begun."""
+        """Return the claim that it makes at the settings given, its lease not begun."""
         return Claim(
             incident_id=self.incident_id,
             decision_id=self.decision_id,

@@ -52,9 +52,9 @@ logger = logging.getLogger(__name__)
 ACTUATOR_STOPS = "the actuator stops"
 # The count of people's words that were forgotten, in the status and in what is noted.
 BARS_DROPPED = "bars_dropped"
-# The guard, its prompt line, the service, the fleet's door, a person's command; the rest is margin. Own choice.
+# The guard, its prompt line, the service, the fleet's door, a person's command; the rest is margin. Heuristic.
 CONNECTIONS_MAX = 32
-# So that one user who opens all he can leaves room for another. Own choice.
+# So that one user who opens all he can leaves room for another. Heuristic.
 CONNECTIONS_PER_USER_MAX = 16
 # How soon a request to stop is seen.
 STOP_CHECK_S = 0.1
@@ -67,7 +67,7 @@ RELEASE_WITHIN_S = 3.0
 RELEASE_PAUSE_S = 0.1
 # An answer to somebody who does not read it is dropped with the connection beyond this.
 UNSENT_BYTES_MAX = 1 << 20
-# Requests of one connection that are answered before the others have their turn, and the leases theirs. Own choice.
+# Requests of one connection that are answered before the others have their turn, and the leases theirs. Heuristic.
 REQUESTS_PER_TURN = 16
 
 

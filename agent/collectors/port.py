@@ -51,7 +51,7 @@ class StampedCollector(Protocol):
     """
 
     def take_rows(self) -> tuple[StampedRow, ...]:
-        """Give the rows since the last call, ascending in time."""
+        """Return the rows since the last call, ascending in time."""
         ...
 
 

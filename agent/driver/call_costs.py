@@ -26,9 +26,9 @@ class CallCosts:
         self.by_name: dict[str, CallCost] = {}
 
     def of(self, name: str) -> CallCost:
-        """Give the cost of one call, at zero the first time."""
+        """Return the cost of one call, at zero the first time."""
         return self.by_name.setdefault(name, CallCost())
 
     def total_s(self) -> float:
-        """Give the seconds spent inside the driver so far."""
+        """Return the seconds spent inside the driver so far."""
         return sum(cost.total_s for cost in list(self.by_name.values()))

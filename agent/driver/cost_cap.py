@@ -10,13 +10,13 @@ class CostCap:
     Parameters
     ----------
     share
-        Of wall time. Own choice: a thousandth a call, so that a call of 20 ms (PCIe throughput, ``nvml.h``) is made
+        Of wall time. Heuristic: a thousandth a call, so that a call of 20 ms (PCIe throughput, ``nvml.h``) is made
         every 20 s, and one of 4.5 ms (process lists, as seen on an RTX 4090: github.com/flightlessmango/MangoHud
         issue 2104) every 4.5 s.
     period_s
         How often the group is read; a call that has to wait longer than that is told of.
     longest_s
-        The longest pause. Own choice: a call of 20 ms that the driver once held up for 5 s would else rest for 80
+        The longest pause. Heuristic: a call of 20 ms that the driver once held up for 5 s would else rest for 80
         minutes, and its last value would stand for new all that time.
     """
 
@@ -25,9 +25,9 @@ class CostCap:
     longest_s: float = 300.0
 
     def pause_s(self, cost_s: float) -> float:
-        """Give how long to leave a call alone after it took so long."""
+        """Return how long to leave a call alone after it took so long."""
         return min(cost_s / self.share, self.longest_s)
 
     def slows(self, cost_s: float) -> bool:
-        """Tell whether a call of that cost is asked less often than the group is read."""
+        """Return whether a call of that cost is asked less often than the group is read."""
         return self.pause_s(cost_s) > self.period_s

@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 
 def gpu_signals(rate: RateClass) -> tuple[str, ...]:
-    """Give the names of the columns that a `GpuReader` fills."""
+    """Return the names of the columns that a `GpuReader` fills."""
     return tuple(signal.name for signal in signals_of(EntityKind.GPU, source=Source.NVML, rate=rate))
 
 
-# Own choice: of the fast reads six a second at the highest rate.
+# Heuristic: of the fast reads six a second at the highest rate.
 _TIMED_EVERY = 16
 
 
@@ -109,7 +109,7 @@ class NvmlDriver:
         return SignalReader(self.library, RARE, gpu_signals(RateClass.RARE), told_lost=self._told, cap=CostCap())
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
-        """Give the GPUs that answered at opening, in driver order."""
+        """Return the GPUs that answered at opening, in driver order."""
         return self.library.gpus
 
     def read_fast(self, values: FloatArray) -> None:
@@ -125,7 +125,7 @@ class NvmlDriver:
         self._rare.read(values)
 
     def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
-        """Give the Xids that came within the time-out; see `NvmlXids`."""
+        """Return the Xids that came within the time-out; see `NvmlXids`."""
         return self._xids.wait(timeout_s)
 
     def close(self) -> None:

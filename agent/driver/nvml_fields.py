@@ -92,7 +92,7 @@ RECOVERY_ACTION = 230
 
 
 def nvlink_ids(first_of_low: int, first_of_high: int) -> tuple[int, ...]:
-    """Give the ids of a quantity that has one for each link, as before Hopper: links 0 to 5, then 6 to 11."""
+    """Return the ids of a quantity that has one for each link, as before Hopper: links 0 to 5, then 6 to 11."""
     return (*range(first_of_low, first_of_low + 6), *range(first_of_high, first_of_high + 6))
 
 
@@ -117,7 +117,7 @@ _LATE_IDS = ThrottleCounterIds(sw_thermal=269, hw_thermal=270, hw_power_brake=27
 
 
 def throttle_counter_ids(driver_version: str) -> ThrottleCounterIds | None:
-    """Give the ids that this driver uses; None where it has no such counters or the version cannot be read.
+    """Return the ids that this driver uses; None where it has no such counters or the version cannot be read.
 
     Up to r570 there are none and id 251 is something else. r575 and r580 before 580.82 have 251 to 253; from 580.82
     on they are 269 to 271 and 251 is a power-smoothing flag, so a wrong guess reads nonsense that reports success.
@@ -147,13 +147,13 @@ class FieldBuffer:
         self.address = ctypes.c_void_p(ctypes.addressof(self._memory))
 
     def lay_out(self, asked: tuple[tuple[int, int], ...]) -> None:
-        """Say what is asked, ``(field id, scope)`` in this order."""
+        """Report what is asked, ``(field id, scope)`` in this order."""
         self._n_asked = len(asked)
         for entry, (field_id, scope) in enumerate(asked):
             _ENTRY.pack_into(self._memory, entry * _ENTRY.size, field_id, scope, 0, 0, 0, 0, 0)
 
     def answers(self) -> list[tuple[int, float]]:
-        """Give ``(return code, value)`` of every entry; the value means nothing where the code is not 0."""
+        """Return ``(return code, value)`` of every entry; the value means nothing where the code is not 0."""
         words = self._words
         found: list[tuple[int, float]] = []
         for at in range(0, self._n_asked * _ENTRY_WORDS, _ENTRY_WORDS):

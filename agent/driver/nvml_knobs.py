@@ -35,14 +35,14 @@ class ApplicationClockKnob:
         self._library = library
 
     def supported(self, uuid: str) -> tuple[float, ...]:
-        """Give the SM clocks that go with the memory clock in force, ascending."""
+        """Return the SM clocks that go with the memory clock in force, ascending."""
         memory_mhz = self._library.ask("nvmlDeviceGetApplicationsClock", uuid, CLOCK_MEMORY)
         default_mhz = self._default_mhz(uuid, CLOCK_GRAPHICS)
         clocks_mhz = _ascending(self._library.ask("nvmlDeviceGetSupportedGraphicsClocks", uuid, memory_mhz))
         return tuple(clock for clock in clocks_mhz if clock != default_mhz)
 
     def read(self, uuid: str) -> float | None:
-        """Give the applications clock in force, None where graphics and memory are both at their default.
+        """Return the applications clock in force, None where graphics and memory are both at their default.
 
         Somebody who set the memory clock alone set a pair: a reset would undo it, so its graphics clock is told.
         """
@@ -75,12 +75,12 @@ class LockedClockKnob:
         self._library = library
 
     def supported(self, uuid: str) -> tuple[float, ...]:
-        """Give the SM clocks that go with the highest memory clock, ascending."""
+        """Return the SM clocks that go with the highest memory clock, ascending."""
         memory_mhz = max(self._library.ask("nvmlDeviceGetSupportedMemoryClocks", uuid))
         return _ascending(self._library.ask("nvmlDeviceGetSupportedGraphicsClocks", uuid, memory_mhz))
 
     def read(self, uuid: str) -> float | None:  # noqa: ARG002 -- the port's signature
-        """Give None: the driver cannot tell."""
+        """Return None: the driver cannot tell."""
         return None
 
     def write(self, uuid: str, setting: float | None) -> None:
@@ -107,14 +107,14 @@ class PowerLimitKnob:
         self._library = library
 
     def supported(self, uuid: str) -> tuple[float, ...]:
-        """Give whole watts from the least limit up, and the default."""
+        """Return whole watts from the least limit up, and the default."""
         least_mw, _ = self._library.ask("nvmlDeviceGetPowerManagementLimitConstraints", uuid)
         default_w = self._library.ask("nvmlDeviceGetPowerManagementDefaultLimit", uuid) / 1000.0
         whole_w = range(math.ceil(least_mw / 1000.0), math.floor(default_w) + 1)
         return tuple(sorted({*(float(limit_w) for limit_w in whole_w), default_w}))
 
     def read(self, uuid: str) -> float | None:
-        """Give the limit that was asked for last; the one in force may be lower for reasons of the board."""
+        """Return the limit that was asked for last; the one in force may be lower for reasons of the board."""
         return float(self._library.ask("nvmlDeviceGetPowerManagementLimit", uuid)) / 1000.0
 
     def write(self, uuid: str, setting: float | None) -> None:
@@ -140,13 +140,13 @@ class FanKnob:
         self._library = library
 
     def supported(self, uuid: str) -> tuple[float, ...]:
-        """Give whole percents from the slowest to the fastest speed that the board allows."""
+        """Return whole percents from the slowest to the fastest speed that the board allows."""
         self._fans(uuid)
         slowest, fastest = self._library.ask("nvmlDeviceGetMinMaxFanSpeed", uuid)
         return tuple(percent / 100.0 for percent in range(slowest, fastest + 1))
 
     def read(self, uuid: str) -> float | None:
-        """Give the speed that all fans were set to, None where all follow the heat."""
+        """Return the speed that all fans were set to, None where all follow the heat."""
         speeds = {self._speed(uuid, fan) for fan in self._fans(uuid)}
         if len(speeds) > 1:
             raise ActionRefusedError(f"the fans of {uuid} are set to different speeds")
@@ -193,7 +193,7 @@ class FanKnob:
 
 
 def choose_knobs(library: NvmlLibrary, uuid: str) -> tuple[Knob, ...]:
-    """Give the knobs that a GPU has, at most one of a kind; nothing is written to find out."""
+    """Return the knobs that a GPU has, at most one of a kind; nothing is written to find out."""
     knobs: list[Knob] = []
     with contextlib.suppress(NotSupportedError):
         knobs.append(choose_clock(library, uuid))
@@ -206,7 +206,7 @@ def choose_knobs(library: NvmlLibrary, uuid: str) -> tuple[Knob, ...]:
 
 
 def choose_clock(library: NvmlLibrary, uuid: str) -> Knob:
-    """Give applications clocks where the GPU has them, locked clocks otherwise.
+    """Return applications clocks where the GPU has them, locked clocks otherwise.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def _fan(library: NvmlLibrary, uuid: str) -> Knob:
 
 
 def _working(knob: Knob, uuid: str) -> Knob:
-    """Give a knob that the GPU shows and that has a range."""
+    """Return a knob that the GPU shows and that has a range."""
     with contextlib.suppress(ActionRefusedError):  # somebody set it to something odd: it is there
         knob.read(uuid)
     if not knob.supported(uuid):

@@ -44,7 +44,7 @@ _NO_PERMISSION, _FUNCTION_MISSING, _FREQUENCY_NOT_SUPPORTED = 4, 13, 24
 _INSTALLATION_CODES = frozenset({12, 18})
 _XID_CRITICAL = 0x8
 _MAX_EVENTS_PER_WAIT = 64
-# Own choice: what looking for a lost GPU may take of the time of those that are there, and how soon it is seen again.
+# Heuristic: what looking for a lost GPU may take of the time of those that are there, and how soon it is seen again.
 _LOOK_UPS = CostCap(share=0.01, longest_s=30.0)
 
 
@@ -74,7 +74,7 @@ def answer_of(code: int) -> Answer:
 
 
 def error_of(code: int, what: str) -> RailwatchError:
-    """Give the error that a return code stands for; `what` says what was being done."""
+    """Return the error that a return code stands for; `what` says what was being done."""
     message = f"{what}: NVML {code}: {_words(code)}"
     if code in _NEVER_CODES:
         return NotSupportedError(message)
@@ -135,7 +135,7 @@ class NvmlLibrary:
                 pynvml.nvmlShutdown()
 
     def function(self, name: str) -> Callable[..., int] | None:
-        """Give the C function of that name, None where this driver has none. It returns the code and raises nothing."""
+        """Return C function of that name, None where this driver has none. It returns the code and raises nothing."""
         try:
             found: Callable[..., int] = getattr(pynvml.nvmlLib, name)
         except AttributeError:
@@ -143,7 +143,7 @@ class NvmlLibrary:
         return found
 
     def handle(self, uuid: str) -> Any:
-        """Give the handle that was good last; a GPU that was not there at opening is looked up.
+        """Return the handle that was good last; a GPU that was not there at opening is looked up.
 
         Raises
         ------
@@ -308,7 +308,7 @@ def normal_pci(bus_id: str) -> str:
 
 
 def _pointer(handle: Any) -> int | None:
-    """Give the address that an opaque handle is; None for a null handle."""
+    """Return the address that an opaque handle is; None for a null handle."""
     return ctypes.cast(handle, ctypes.c_void_p).value
 
 

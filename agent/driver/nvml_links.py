@@ -71,7 +71,7 @@ _QUANTITIES = (
 
 
 def link_wants(link: int) -> tuple[Want, ...]:
-    """Give the ways to read one link; the columns are ``nvlink3/nvlink_up`` and so on."""
+    """Return the ways to read one link; the columns are ``nvlink3/nvlink_up`` and so on."""
 
     def named(signal: str) -> str:
         return column_of(link, signal)
@@ -154,7 +154,7 @@ class NvLinkReader:
 
 
 def _count(library: NvmlLibrary, uuid: str) -> int:
-    """Give how many links a GPU has; 0 where it cannot say."""
+    """Return how many links a GPU has; 0 where it cannot say."""
     try:
         answer = library.ask("nvmlDeviceGetFieldValues", uuid, [fields.NVLINK_LINK_COUNT])[0]
         if answer.nvmlReturn == 0:
@@ -172,7 +172,7 @@ def _count(library: NvmlLibrary, uuid: str) -> int:
 
 
 def _peer(library: NvmlLibrary, uuid: str, link: int) -> str | None:
-    """Give the PCI address of the other end; None where the link leads nowhere, ``unknown`` where nobody can say."""
+    """Return the PCI address of the other end; None where the link leads nowhere, ``unknown`` where nobody can say."""
     try:
         if library.ask("nvmlDeviceGetNvLinkRemoteDeviceType", uuid, link) == _LEADS_NOWHERE:
             return None

@@ -42,7 +42,7 @@ class NvmlProcesses:
         self._lists: dict[tuple[str, ProcessUse], _List] = {}
 
     def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
-        """Give the processes of one GPU; see `ProcessReader`."""
+        """Return the processes of one GPU; see `ProcessReader`."""
         refusals: list[NotSupportedError | NotPermittedError] = []
         found: list[GpuProcess] = []
         for use in ProcessUse:

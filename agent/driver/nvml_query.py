@@ -42,7 +42,7 @@ class Room:
     def bind(
         self, source: ScalarSource, handle: Any, *, row: int, column: dict[str, int]
     ) -> "tuple[tuple[Any, ...], tuple[Output, ...]]":
-        """Give the arguments of a call and where its outputs will lie."""
+        """Return the arguments of a call and where its outputs will lie."""
         at_bytes = row * self._bytes_each + self._used_bytes[row]
         self._used_bytes[row] += _size_bytes(source)
         width = ctypes.sizeof(_WORDS[source.word])
@@ -56,7 +56,7 @@ class Room:
 
 
 def _size_bytes(source: ScalarSource) -> int:
-    """Give the room that a source takes, rounded up so that the next one is aligned."""
+    """Return the room that a source takes, rounded up so that the next one is aligned."""
     return -(-ctypes.sizeof(_WORDS[source.word]) * len(source.preset) // _CELL_BYTES) * _CELL_BYTES
 
 

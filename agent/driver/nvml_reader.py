@@ -23,7 +23,7 @@ from telemetry.frames import FloatArray
 logger = logging.getLogger(__name__)
 
 _LOOK_AGAIN_AFTER_S = 1.0
-# Own choice: what a GPU supports changes with its MIG mode and with permissions, seldom; a plan costs thirty calls.
+# Heuristic: what a GPU supports changes with its MIG mode and with permissions, seldom; a plan costs thirty calls.
 PLAN_EVERY_S = 600.0
 _WORTH_ASKING = (Answer.WORKING, Answer.FAILED)
 _FIELDS_FUNCTION = "nvmlDeviceGetFieldValues"
@@ -148,7 +148,7 @@ class SignalReader:
             raise error_of(unloaded, "read the GPUs")
 
     def _times(self) -> int:
-        """Give for how many reads the calls of this one stand, which is timed; 0 where it is not."""
+        """Return for how many reads the calls of this one stand, which is timed; 0 where it is not."""
         self._reads += 1
         if self._reads < self._timed_every:
             return 0
@@ -156,7 +156,7 @@ class SignalReader:
         return self._timed_every
 
     def _fresh(self) -> "tuple[tuple[_Gpu, ...], array[float]]":
-        """Give the GPUs, planned, and cells, with buffers that nobody else has."""
+        """Return the GPUs, planned, and cells, with buffers that nobody else has."""
         found = self._library.gpus
         scalars = [source for want in self._wants for source in want if isinstance(source, ScalarSource)]
         room = Room(len(found), scalars)

@@ -26,10 +26,10 @@ _FUNCTION = "nvmlDeviceGetSamples"
 _SAMPLE = struct.Struct("<QI4x")
 _UNSIGNED_INT = 1  # nvmlValueType_t
 _NOT_FOUND = 6
-# More than any driver was seen to keep (120, NVIDIA/gpu-monitoring-tools issue 12). own choice.
+# More than any driver was seen to keep (120, NVIDIA/gpu-monitoring-tools issue 12). heuristic.
 _MOST_SAMPLES = 4096
 _NS_PER_US = 1000
-# The driver stamps by the wall clock; a stamp so far ahead of it is of before the clock was set back. own choice.
+# The driver stamps by the wall clock; a stamp so far ahead of it is of before the clock was set back. heuristic.
 _AHEAD_US = 1_000_000
 
 
@@ -108,11 +108,11 @@ class NvmlSamples:
         return found
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
-        """Give the GPUs in driver order."""
+        """Return the GPUs in driver order."""
         return self._library.gpus
 
     def read(self) -> tuple[SampleRun, ...]:
-        """Give what came since the last call, oldest first; a lost GPU gives nothing. One call a buffer."""
+        """Return what came since the last call, oldest first; a lost GPU gives nothing. One call a buffer."""
         thread_id = threading.get_ident()
         if self._thread_id not in (None, thread_id):
             self._renew()  # the thread before may be stuck in a call that still writes into its buffers
@@ -191,7 +191,7 @@ class NvmlSamples:
                 yield buffer
 
     def _period_s(self, buffer: _Buffer) -> float | None:
-        """Give the median gap between the samples that are kept now; they are read again later."""
+        """Return the median gap between the samples that are kept now; they are read again later."""
         code, count = self._ask(buffer, buffer.memory, buffer.depth)
         if code or count < 2:
             return None

@@ -21,7 +21,7 @@ _TEMPERATURE_V1 = 12 | 1 << 24
 _MARGIN_V1 = 8 | 1 << 24
 _MILLI, _NANO, _PERCENT = 1e-3, 1e-9, 1e-2
 # Utilisation is sampled over 1/6 s at the shortest (nvidia-smi --help-query-gpu, utilization.gpu): two looks at each.
-# Memory clocks change with the performance state, in seconds; own choice: looked at as often.
+# Memory clocks change with the performance state, in seconds; heuristic: looked at as often.
 _UTILISATION_S = 1.0 / 12.0
 
 
@@ -101,12 +101,12 @@ Want = tuple[Source, ...]
 
 
 def one(function: str, signal: str, *arguments: int, factor: float = 1.0, word: str = "I") -> ScalarSource:
-    """Give a function that fills one word."""
+    """Return a function that fills one word."""
     return ScalarSource(function=function, arguments=arguments, word=word, outputs=((0, signal, factor),))
 
 
 def field(field_id: int, signal: str, factor: float = 1.0, *, scope: int = 0) -> FieldSource:
-    """Give a field of the batched call."""
+    """Return a field of the batched call."""
     return FieldSource(field_id=field_id, signal=signal, factor=factor, scope=scope)
 
 
@@ -137,7 +137,7 @@ FAST: tuple[Want, ...] = (
 
 
 def slow_wants(counters: ThrottleCounterIds | None) -> tuple[Want, ...]:
-    """Give the slow columns; `counters` are the ids of this driver, None where it has no such counters."""
+    """Return the slow columns; `counters` are the ids of this driver, None where it has no such counters."""
     return _SLOW if counters is None else (*_SLOW, *_throttle_wants(counters))
 
 

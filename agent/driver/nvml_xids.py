@@ -9,7 +9,7 @@ from telemetry.errors import NotPermittedError, NotSupportedError, RailwatchErro
 
 logger = logging.getLogger(__name__)
 
-# Own choice: how often a GPU that is not heard is asked; an Xid of the time before stands in the kernel log alone.
+# Heuristic: how often a GPU that is not heard is asked; an Xid of the time before stands in the kernel log alone.
 _LOOK_EVERY_S = 1.0
 
 
@@ -28,7 +28,7 @@ class NvmlXids:
         self._look_s = 0.0
 
     def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
-        """Give the Xids that came within the time-out; where no GPU is heard it waits and gives nothing."""
+        """Return the Xids that came within the time-out; where no GPU is heard it waits and gives nothing."""
         clock = self._library.clock
         if self._set is None:
             self._set = self._library.new_event_set()

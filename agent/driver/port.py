@@ -39,7 +39,7 @@ class GpuReader(Protocol):
     """
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
-        """Give the GPUs in driver order; the rows of the arrays follow it."""
+        """Return the GPUs in driver order; the rows of the arrays follow it."""
         ...
 
     def read_fast(self, values: FloatArray) -> None:
@@ -96,7 +96,7 @@ class PipeReader(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what the driver lent; closing twice is harmless."""
+        """Release what the driver lent; closing twice is harmless."""
         ...
 
 
@@ -121,7 +121,7 @@ class ProcessReader(Protocol):
     """Lists who uses the GPUs; takes milliseconds a GPU."""
 
     def processes(self, uuid: str) -> tuple[GpuProcess, ...]:
-        """Give the processes of one GPU.
+        """Return the processes of one GPU.
 
         Raises
         ------
@@ -167,11 +167,11 @@ class SampleRings(Protocol):
         ...
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
-        """Give the GPUs in driver order."""
+        """Return the GPUs in driver order."""
         ...
 
     def read(self) -> tuple[SampleRun, ...]:
-        """Give what came since the last call; nothing new is an empty answer."""
+        """Return what came since the last call; nothing new is an empty answer."""
         ...
 
 
@@ -179,7 +179,7 @@ class GpuEvents(Protocol):
     """Waits for what the driver reports by itself."""
 
     def wait(self, timeout_s: float) -> tuple[DriverEvent, ...]:
-        """Give what came within the time-out, at least nothing.
+        """Return what came within the time-out, at least nothing.
 
         Raises
         ------
@@ -201,11 +201,11 @@ class Knob(Protocol):
     readable: bool
 
     def supported(self, uuid: str) -> tuple[float, ...]:
-        """Give the settings that can be asked for, ascending; none is beyond the vendor's default."""
+        """Return the settings that can be asked for, ascending; none is beyond the vendor's default."""
         ...
 
     def read(self, uuid: str) -> float | None:
-        """Give the setting in force, None where it is unset or the driver cannot tell.
+        """Return the setting in force, None where it is unset or the driver cannot tell.
 
         Raises
         ------

@@ -15,22 +15,22 @@ _BELOW_V = 0.005
 
 
 def is_reflex(incident_id: str) -> bool:
-    """Say whether an incident id is the name of a reflex."""
+    """Return whether an incident id is the name of a reflex."""
     return incident_id.startswith(REFLEX)
 
 
 def ahead_of(action: Action) -> str | None:
-    """Give the policy that an action went ahead of, None for one that the rules had decided."""
+    """Return the policy that an action went ahead of, None for one that the rules had decided."""
     return action.decision_id.removesuffix(f":{action.incident_id}") if is_reflex(action.incident_id) else None
 
 
 def reflex_id(supply_id: str, now_ns: int) -> str:
-    """Give the name under which the answer for a supply that was prepared at a moment stands."""
+    """Return the name under which the answer for a supply that was prepared at a moment stands."""
     return f"{REFLEX}{supply_id}:{now_ns}"
 
 
 def sag_of(supply_id: str, live: Iterable[Incident], limits: RailSagLimits, now_ns: int) -> Incident:
-    """Give the incident of a supply that has just fallen below where a sag counts at once.
+    """Return the incident of a supply that has just fallen below where a sag counts at once.
 
     Where one of the incidents in `live` is about that supply, or else about one beside it, it goes on: two that sag are
     one incident. What stands against an action on it (a person's word, a cap in force) stands against this one too.

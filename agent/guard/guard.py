@@ -42,7 +42,7 @@ IDLE_WAKE_S = 0.25
 MAX_EVENTS = 10_000
 # How often the actuator's journal is looked at: for a lease of minutes and a person's word that is at once.
 JOURNAL_EVERY_S = 1.0
-# What is learnt changes over minutes. Own choice.
+# What is learnt changes over minutes. Heuristic.
 BASELINES_EVERY_S = 30.0
 # Actions that were heard of lately, so that the journal does not tell them twice.
 MAX_HEARD = 1024
@@ -153,7 +153,7 @@ class Guard:
         return self._step_failures + self._pipeline.failures + self._orders.failures
 
     def wake(self) -> None:
-        """Tell it that rows came; any thread may."""
+        """Report it that rows came; any thread may."""
         self._rows.set()
 
     def tell(self, event: Event) -> None:
@@ -213,7 +213,7 @@ class Guard:
         return step
 
     def _turns(self, finding: Finding) -> bool:
-        """Tell whether what is held against a baseline begins or ends: a restart must find book and baseline agree."""
+        """Return whether what is held against a baseline begins or ends: a restart must find book and baseline agree."""
         return finding.status is not FindingStatus.UPDATED and self._pipeline.is_of_baseline(finding)
 
     def _keep_ready(self, reflex: Reflex, actions: Sequence[Action], now_ns: int, *, news: bool) -> None:
@@ -275,7 +275,7 @@ class Guard:
                 return events
 
     def _told_events(self) -> list[Event]:
-        """Give what another process or a person told since they were asked last, at most once in `JOURNAL_EVERY_S`."""
+        """Return what another process or a person told since they were asked last, at most once in `JOURNAL_EVERY_S`."""
         now_s = self._clock.monotonic_s()
         if not self._told or now_s < self._ask_at_s:
             return []
@@ -299,7 +299,7 @@ class Guard:
             fresh.replace(self._baselines_path)
 
     def _read_journal(self) -> tuple[Action, ...]:
-        """Give the actions in the journals of actuator and responder that were not heard of yet."""
+        """Return the actions in the journals of actuator and responder that were not heard of yet."""
         now_s = self._clock.monotonic_s()
         readers = [reader for reader in (self._journal, self._responses) if reader is not None]
         if not readers or now_s < self._look_at_s:
@@ -361,7 +361,7 @@ class Guard:
 
 
 def is_suspicious(step: Step) -> bool:
-    """Tell whether something begins that is worth a closer look.
+    """Return whether something begins that is worth a closer look.
 
     What the agent tells of its own collectors is not: one that is slowed for its cost must not be read faster for it.
     """
@@ -375,7 +375,7 @@ def _key(action: Action) -> tuple[str, int, ActionState]:
 
 
 def _positions(state: Mapping[str, object]) -> dict[str, Position]:
-    """Give where in the journals of actions a snapshot stood; without those that it did not follow."""
+    """Return where in the journals of actions a snapshot stood; without those that it did not follow."""
     found: dict[str, Position] = {}
     for name in ("journal", "responses"):
         numbers = state.get(name)

@@ -24,9 +24,9 @@ from telemetry.records import Event, Finding, FindingStatus
 
 logger = logging.getLogger(__name__)
 
-# Own choice: what the guard acts on within milliseconds or promises within two seconds.
+# Heuristic: what the guard acts on within milliseconds or promises within two seconds.
 URGENT = frozenset({"rail_sag", "power_brake", "hw_slowdown", "thermal_margin", "gpu_lost"})
-# Own choice: all others speak of what lasts for seconds to months, and a step of them all costs five times as much.
+# Heuristic: all others speak of what lasts for seconds to months, and a step of them all costs five times as much.
 BLOCK_NS = NS_PER_S
 
 
@@ -64,7 +64,7 @@ class Judges:
         return {kind: joined.spec.entities for kind, joined in self._urgent_state.joins}
 
     def states(self) -> Iterator[tuple[AnyDetector, Any]]:
-        """Give each detector that judges something, with its state."""
+        """Yield each detector that judges something, with its state."""
         for panel, state in ((self._urgent, self._urgent_state), (self._patient, self._patient_state)):
             for detector, own in zip(panel.detectors, state.detectors, strict=True):
                 if own is not None:
@@ -81,7 +81,7 @@ class Judges:
         return frozenset((lot.detector, entity_id) for lot in self._away for entity_id in lot.kept_ns)
 
     def learnt(self, now_ns: int, frozen: Mapping[str, int]) -> Callable[[], bytes]:
-        """Give what packs that which the detectors have learnt by now; any thread may call it, at any time.
+        """Return what packs that which the detectors have learnt by now; any thread may call it, at any time.
 
         `frozen` says of each baseline since when it is; it is not changed any more.
 
@@ -134,7 +134,7 @@ class Judges:
         return (*sorted((*urgent, *found), key=lambda finding: finding.time_ns), *told)
 
     def _ended_by(self, events: Sequence[Event], told: Iterable[Finding], now_ns: int) -> tuple[Finding, ...]:
-        """Give the findings that acceptance ends, of each the newest that was told."""
+        """Return the findings that acceptance ends, of each the newest that was told."""
         newest = {one.id: one for one in told}
         return ended_by(events, newest.values(), (*self._urgent.learning, *self._patient.learning), now_ns)
 
@@ -154,7 +154,7 @@ class Judges:
 
 
 def _told(panel: Panel, state: PanelState, findings: Sequence[Finding]) -> PanelState:
-    """Tell the detectors that listen to what others find."""
+    """Return the detectors that listen to what others find."""
     if not findings:
         return state
     told = tuple(

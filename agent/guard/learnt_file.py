@@ -18,13 +18,13 @@ from telemetry.whole_files import replace_file
 
 logger = logging.getLogger(__name__)
 
-# Own choice: no more than this is learnt anew where the process is killed, of baselines that take minutes to a week.
+# Heuristic: no more than this is learnt anew where the process is killed, of baselines that take minutes to a week.
 KEEP_EVERY_S = 300.0
-# Own choice: it is tried again this soon after it failed, for a finding or the word of a person may wait for it.
+# Heuristic: it is tried again this soon after it failed, for a finding or the word of a person may wait for it.
 RETRY_S = 5.0
-# Own choice: a node of sixteen GPUs keeps a tenth of a MiB; what is longer is another file.
+# Heuristic: a node of sixteen GPUs keeps a tenth of a MiB; what is longer is another file.
 MOST_BYTES = 64 * 2**20
-# Own choice: at its end a guard waits so long for a write that goes on; a disk that hangs must not hold it up.
+# Heuristic: at its end a guard waits so long for a write that goes on; a disk that hangs must not hold it up.
 _END_S = 1.0
 _HANGS = "the disk does not answer"
 
@@ -33,7 +33,7 @@ class Learner(Protocol):
     """Whoever learns: the pipeline."""
 
     def learnt(self, now_ns: int) -> Callable[[], bytes]:
-        """Give what packs that which was learnt so far; another thread calls it."""
+        """Return what packs that which was learnt so far; another thread calls it."""
         ...
 
     def take_learnt(self, blob: bytes, now_ns: int) -> Resumed:
@@ -126,7 +126,7 @@ class LearntFile:
 
 
 def _read(path: Path) -> bytes:
-    """Give what is in a file; ValueError where it is none, or not one of ours by its length."""
+    """Return what is in a file; ValueError where it is none, or not one of ours by its length."""
     told = path.stat()
     if not stat.S_ISREG(told.st_mode) or told.st_size > MOST_BYTES:
         raise ValueError(f"{told.st_size} bytes, expected a plain file of {MOST_BYTES} at most")

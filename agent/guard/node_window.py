@@ -64,7 +64,7 @@ class NodeWindow:
         self._clock_changed_ns = now_ns
 
     def state(self) -> NodeState:
-        """Give the node over the last seconds."""
+        """Return the node over the last seconds."""
         gpus: list[GpuState] = []
         supplies: list[SupplyState] = []
         for frames in self._frames.values():
@@ -123,7 +123,7 @@ class NodeWindow:
         ]
 
     def _column(self, frames: Sequence[Frame], name: str) -> FloatArray:
-        """Give a signal since the last change of a clock; NaN where the table does not have it."""
+        """Return a signal since the last change of a clock; NaN where the table does not have it."""
         values = np.concatenate([optional(frame, name) for frame in frames])
         time_ns = np.concatenate([frame.time_ns for frame in frames])
         return values[time_ns >= self._clock_changed_ns]

@@ -28,7 +28,7 @@ LONGEST_PAUSE_S = 5.0
 OWNER = "railwatch"
 
 # What an agent before this one left in force, and nobody wants any more, goes after so long: the cause may still be
-# there and this one has to see it first. Own choice: as long as the policies wait before they loosen a cap.
+# there and this one has to see it first. Heuristic: as long as the policies wait before they loosen a cap.
 ORPHAN_S = 600.0
 
 # An incident's hold on one GPU: incident id, entity id.
@@ -58,7 +58,7 @@ class CapActuator(Protocol):
         ...
 
     def in_force(self) -> tuple[Action, ...]:
-        """Give the newest action of every claim that is in force."""
+        """Return the newest action of every claim that is in force."""
         ...
 
 
@@ -86,14 +86,14 @@ class Orders:
         self.failures = 0
 
     def wanted(self, incident_id: str, entity_id: str, kind: KnobKind) -> tuple[Claim, ...]:
-        """Give the claims of the rules for this incident on this knob of this GPU, the strictest first."""
+        """Return the claims of the rules for this incident on this knob of this GPU, the strictest first."""
         found = [claim for claim in self._engine.claims if claim.incident_id == incident_id and kind_of(claim) is kind]
         held = [(settings_of(claim)[entity_id], claim) for claim in found if entity_id in claim.gpus]
         ordered = sorted(held, key=lambda item: item[0], reverse=kind is KnobKind.FAN)
         return tuple(claim for _, claim in ordered)
 
     def carry_out(self, decision: Decision) -> tuple[Action, ...]:
-        """Tell the actuator of a decision that the engine has just taken."""
+        """Return the actuator of a decision that the engine has just taken."""
         return self._say(decision.incident_id, decision.targets, decision.reason)
 
     def owe(self, pairs: Iterable[Pair], *, reason: str) -> None:
@@ -105,7 +105,7 @@ class Orders:
         self.owe(((claim.incident_id, gpu) for claim in self._engine.claims for gpu in claim.gpus), reason=reason)
 
     def catch_up(self) -> tuple[Action, ...]:
-        """Say what is owed and due, as the rules want it by now."""
+        """Return what is owed and due, as the rules want it by now."""
         if not self._owed or self._clock.monotonic_s() < self._try_at_s:
             return ()
         owed, self._owed = self._owed, {}
@@ -257,7 +257,7 @@ def request_of(
     incident_id: str | None = None,
     decision_id: str | None = None,
 ) -> CapRequest:
-    """Give what the actuator is asked for; under the names of the claim unless others are given."""
+    """Return what the actuator is asked for; under the names of the claim unless others are given."""
     return CapRequest(
         incident_id=incident_id or claim.incident_id,
         decision_id=decision_id or claim.decision_id,
@@ -280,15 +280,15 @@ def _uuid(entity_id: str) -> str:
 
 
 def kind_of(claim: Claim) -> KnobKind:
-    """Give the knob that a claim of the rules holds."""
+    """Return the knob that a claim of the rules holds."""
     return claim.knob
 
 
 def settings_of(claim: Claim) -> dict[str, float]:
-    """Give the setting that a claim of the rules wants of each GPU."""
+    """Return the setting that a claim of the rules wants of each GPU."""
     return dict(claim.settings)
 
 
 def knob_of(action: Action) -> KnobKind | None:
-    """Give the knob that an action turned, None where it turned none of a GPU's."""
+    """Return the knob that an action turned, None where it turned none of a GPU's."""
     return _KINDS.get(action.unit)

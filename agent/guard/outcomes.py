@@ -20,7 +20,7 @@ from telemetry.records import Cause, Decision, FindingStatus, Incident, Outcome
 # A dozen training steps of about a second show a rail's new plateau; the two in which the cap came do not count.
 SETTLE_S = 2.0
 VERIFY_S = 12.0
-# A heat sink gives its heat off within tens of seconds, so only the last third of half a minute counts. Own choice.
+# A heat sink gives its heat off within tens of seconds, so only the last third of half a minute counts. Heuristic.
 THERMAL_SETTLE_S = 20.0
 THERMAL_VERIFY_S = 30.0
 POWER_BRAKE_BIT = 0x80  # hardware power brake (nvmlClocksEventReasons, nvml.h)
@@ -144,7 +144,7 @@ class OutcomeTracker:
             _take(watch.after, frame, since_ns=watch.begun_ns + int(watch.after.measure.settle_s * NS_PER_S))
 
     def step(self, now_ns: int) -> tuple[Outcome, ...]:
-        """Give the outcomes that fell due; where the clock was set back, a watch begins anew."""
+        """Return the outcomes that fell due; where the clock was set back, a watch begins anew."""
         for watch in self._watches.values():
             if now_ns < watch.begun_ns:
                 watch.begun_ns, watch.after = now_ns, _Seen(watch.after.incident, watch.after.measure)
@@ -173,7 +173,7 @@ class OutcomeTracker:
             kept.popleft()
 
     def _before(self, incident: Incident, measure: Measure, now_ns: int) -> tuple[float | None, bool]:
-        """Give what was measured just before an action, and whether the symptom was gone by then."""
+        """Return what was measured just before an action, and whether the symptom was gone by then."""
         seen, since_ns = _Seen(incident, measure), now_ns - int(measure.window_s * NS_PER_S)
         for frame in (frame for frames in self._recent.values() for frame in frames):
             _take(seen, frame, since_ns=since_ns)
@@ -186,7 +186,7 @@ class OutcomeTracker:
 
 
 def _columns(frame: Frame, incident: Incident) -> list[int]:
-    """Give what the incident is about; everything of the kind where it is about another kind altogether."""
+    """Return what the incident is about; everything of the kind where it is about another kind altogether."""
     wanted = {incident.entity_id, *incident.affected}
     named = any(name.startswith(f"{frame.spec.kind}:") for name in wanted)
     return [index for index, entity in enumerate(frame.spec.entities) if entity.id in wanted or not named]

@@ -154,7 +154,7 @@ class Pipeline:
         )
 
     def note_baselines(self, now_ns: int) -> tuple[Baseline, ...]:
-        """Give the baselines with when each was frozen, which is when that is first noted here."""
+        """Return the baselines with when each was frozen, which is when that is first noted here."""
         found = self.baselines
         ours, away = {one.key for one in found}, self._judges.away
         kept = {key: ns for key, ns in self._frozen.items() if key not in ours and about(key) in away}
@@ -164,7 +164,7 @@ class Pipeline:
         return tuple(replace(one, frozen_ns=min(fresh[one.key], now_ns) if one.key in fresh else None) for one in found)
 
     def learnt(self, now_ns: int) -> Callable[[], bytes]:
-        """Give what packs that which the detectors have learnt by now; any thread may call it."""
+        """Return what packs that which the detectors have learnt by now; any thread may call it."""
         return self._judges.learnt(now_ns, self._frozen)
 
     def take_learnt(self, blob: bytes, now_ns: int) -> Resumed:
@@ -180,7 +180,7 @@ class Pipeline:
         return resumed
 
     def is_of_baseline(self, finding: Finding) -> bool:
-        """Tell whether a finding holds something against a baseline."""
+        """Return whether a finding holds something against a baseline."""
         return name_of(finding) in self._judges.learning
 
     def step(self, frames: Sequence[Frame], tellings: Sequence[Event], now_ns: int) -> Step:
@@ -228,7 +228,7 @@ class Pipeline:
         return tuple(changed)
 
     def foresee_sags(self, supply_ids: Sequence[str], now_ns: int) -> dict[str, Claim]:
-        """Give for each supply the strictest cap that the rules would set if it sagged now; nothing is remembered.
+        """Return for each supply the strictest cap that the rules would set if it sagged now; nothing is remembered.
 
         Those are left out for which they would set none.
         """
@@ -283,7 +283,7 @@ class Pipeline:
         return tuple(ended)
 
     def snapshot(self) -> dict[str, Any]:
-        """Give what has to survive a restart, as JSON types."""
+        """Return what has to survive a restart, as JSON types."""
         return {"book": self._book.snapshot(), "engine": self._engine.snapshot()}
 
     def restore(self, state: Mapping[str, Any], now_ns: int) -> None:

@@ -29,18 +29,18 @@ from telemetry.records import Action, ActionState, Mode
 
 logger = logging.getLogger(__name__)
 
-# How often the rules are asked. Own choice: a training step is about a second, and a path ages over minutes.
+# How often the rules are asked. Heuristic: a training step is about a second, and a path ages over minutes.
 PREPARE_EVERY_S = 1.0
-# Where what they know has changed they are asked sooner, and not at each step of a storm. Own choice.
+# Where what they know has changed they are asked sooner, and not at each step of a storm. Heuristic.
 PREPARE_AGAIN_S = 0.1
 # What is ready goes out of use where they were not asked for so long: a guard that hangs hears no person and confirms
-# nothing. Own choice: longer than an order to an actuator that does not answer.
+# nothing. Heuristic: longer than an order to an actuator that does not answer.
 READY_FOR_S = 3.0
-# How long the rules have to confirm a reflex. Own choice: they see the same row within milliseconds.
+# How long the rules have to confirm a reflex. Heuristic: they see the same row within milliseconds.
 CONFIRM_WITHIN_S = 1.0
-# A reflex that the rules did not confirm was wrong: so long nothing is ready for that supply. Own choice.
+# A reflex that the rules did not confirm was wrong: so long nothing is ready for that supply. Heuristic.
 AFTER_WRONG_S = 60.0
-# More of them than this in an hour, and the supply has no reflex until the hour is over. Own choice: as many as the
+# More of them than this in an hour, and the supply has no reflex until the hour is over. Heuristic: as many as the
 # failures that trip the breaker of the rules.
 WRONG_MAX, WRONG_WITHIN_S = 3, 3600.0
 # Half of 12 V: no load that still computes draws a rail down there, so the reading is wrong (as for the detector).
@@ -237,7 +237,7 @@ def _answer(supply_id: str, claim: Claim, now_ns: int) -> Answer:
 
 
 def _voltages(spec: TableSpec) -> tuple[tuple[int, str], ...]:
-    """Give where the voltages lie in a row, each with its supply; nothing in a table without any."""
+    """Return where the voltages lie in a row, each with its supply; nothing in a table without any."""
     if spec.kind is not EntityKind.SUPPLY or "voltage_v" not in spec.signals:
         return ()
     column = spec.signals.index("voltage_v")

@@ -27,7 +27,7 @@ class Trace:
 
 
 def retrace(pipeline: Pipeline, trace: Trace) -> Iterator[Record]:
-    """Give what the pipeline says at each step that the live guard took: the same rows, the same times.
+    """Yield what the pipeline says at each step that the live guard took: the same rows, the same times.
 
     Actions are taken note of as the live guard did, so that incidents stand as they stood. One that ran out was
     renewed at once, and the incident never heard of it.

@@ -6,7 +6,7 @@ from agent.ring.ring import RingTable
 from telemetry.cells import CellView
 from telemetry.clock import Clock
 
-# Own choice: a step of all detectors costs about 2 ms right after a sleep; what is not a sag of a rail has time.
+# Heuristic: a step of all detectors costs about 2 ms right after a sleep; what is not a sag of a rail has time.
 EVERY_S = 0.1
 _VOLTAGES = ("voltage_v", "voltage_min_v")
 
@@ -51,7 +51,7 @@ class Waking:
             self._wake()
 
     def _look(self, name: str) -> bool:
-        """Say whether the newest row shows a low rail, and pass it on if so."""
+        """Return whether the newest row shows a low rail, and pass it on if so."""
         rails = self._rails.get(name)
         if rails is None:
             return False
@@ -65,7 +65,7 @@ class Waking:
 
 
 def _voltages(table: RingTable) -> tuple[int, ...]:
-    """Give where the voltages lie in a row."""
+    """Return where the voltages lie in a row."""
     entities, signals = table.spec.shape
     columns = [table.spec.signals.index(signal) for signal in _VOLTAGES if signal in table.spec.signals]
     return tuple(row * signals + column for row in range(entities) for column in columns)

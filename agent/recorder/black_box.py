@@ -19,7 +19,7 @@ from telemetry.whole_files import sync_folder
 logger = logging.getLogger(__name__)
 
 _SUFFIX = ".seg"
-# Own choice: short enough that what goes with the oldest segment is a small part of the minutes that are kept.
+# Heuristic: short enough that what goes with the oldest segment is a small part of the minutes that are kept.
 SEGMENT_NS = 15_000_000_000
 
 
@@ -71,7 +71,7 @@ class BlackBox:
         return sum(segment.size_bytes for segment in self._segments)
 
     def left(self) -> tuple[Entry, ...]:
-        """Give the entries that a run before left behind, oldest first; new segments come behind theirs."""
+        """Return the entries that a run before left behind, oldest first; new segments come behind theirs."""
         found: list[Entry] = []
         for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
             try:

@@ -20,7 +20,7 @@ from telemetry.frames import Frame, TableSpec
 _HEAD = struct.Struct("<HBxIIq")
 _CHECKED = struct.Struct("<Bq")
 _MAGIC = 0x5742  # "BW" in the file: any two bytes that zeroed blocks of a file system are not
-# Own choice: far more than a flush of sixteen GPUs at 1 kHz, and less than what a torn length may make us read.
+# Heuristic: far more than a flush of sixteen GPUs at 1 kHz, and less than what a torn length may make us read.
 _MAX_BODY_BYTES = 256 << 20
 # Level 1: differences of held values are zeros, which no level packs much better and every level packs slower.
 _ZLIB_LEVEL = 1
@@ -48,7 +48,7 @@ class Entry:
     body: bytes
 
     def to_bytes(self) -> bytes:
-        """Give it as it stands in a file."""
+        """Return it as it stands in a file."""
         crc = zlib.crc32(self.body, zlib.crc32(_CHECKED.pack(self.kind, self.taken_ns)))
         return _HEAD.pack(_MAGIC, self.kind, len(self.body), crc, self.taken_ns) + self.body
 
@@ -59,12 +59,12 @@ class Entry:
 
 
 def json_entry(kind: EntryKind, taken_ns: int, fields: dict[str, Any]) -> Entry:
-    """Give an entry with a body of JSON."""
+    """Return an entry with a body of JSON."""
     return Entry(kind=kind, taken_ns=taken_ns, body=json.dumps(fields, separators=(",", ":")).encode())
 
 
 def whole_entries(data: bytes) -> Iterator[Entry]:
-    """Give the entries of a file up to the first that is torn or damaged, or that another version wrote."""
+    """Yield the entries of a file up to the first that is torn or damaged, or that another version wrote."""
     at = 0
     while at + _HEAD.size <= len(data):
         magic, kind, length, crc, taken_ns = _HEAD.unpack_from(data, at)
@@ -79,7 +79,7 @@ def whole_entries(data: bytes) -> Iterator[Entry]:
 
 
 def pack_rows(frame: Frame, *, layout: int, taken_ns: int, first: int = 0) -> Entry:
-    """Give the rows of a frame as an entry that gives back every bit.
+    """Return the rows of a frame as an entry that gives back every bit.
 
     `layout` says which tables these are, `first` the number of the first row within its table.
 
@@ -101,14 +101,14 @@ def pack_rows(frame: Frame, *, layout: int, taken_ns: int, first: int = 0) -> En
 
 
 def place_of_rows(entry: Entry) -> tuple[int, str, int]:
-    """Give the layout and the table that rows belong to, and the number of the first, without unpacking them."""
+    """Return the layout and the table that rows belong to, and the number of the first, without unpacking them."""
     text = zlib.decompressobj().decompress(entry.body, 512).partition(b"\n")[0]
     head = json.loads(text)
     return head["layout"], head["table"], head["first"]
 
 
 def unpack_rows(entry: Entry, spec: TableSpec) -> Frame:
-    """Give back the frame that `pack_rows` was given."""
+    """Return the frame that `pack_rows` was given."""
     text, _, body = zlib.decompress(entry.body).partition(b"\n")
     n_rows = json.loads(text)["rows"]
     n_cells = spec.shape[0] * spec.shape[1]

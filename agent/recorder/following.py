@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 # Rows that are packed at once: a backlog of minutes, after a restart, must not become one array.
 _MAX_ROWS = 2000
-# Losses whose time is remembered; own choice, more than the reads of the longest recording.
+# Losses whose time is remembered; heuristic, more than the reads of the longest recording.
 _MAX_LOSSES = 4096
 
 
@@ -33,7 +33,7 @@ class Layout:
     tables: Mapping[str, TableSpec]
 
     def to_entry(self, taken_ns: int) -> Entry:
-        """Give it as an entry."""
+        """Return it as an entry."""
         fields = {
             "layout": self.number,
             "tables": [json.loads(spec_to_json(spec)) for spec in self.tables.values()],
@@ -92,11 +92,11 @@ class RowFollower:
         self._rings = None
 
     def lost_since(self, taken_ns: int) -> int:
-        """Give how many rows the reads from that time on found overwritten."""
+        """Return how many rows the reads from that time on found overwritten."""
         return sum(lost for when_ns, lost in self._losses if when_ns >= taken_ns)
 
     def read(self, taken_ns: int) -> list[Entry]:
-        """Give what is new; begins with a layout where the tables are not those of the last read."""
+        """Return what is new; begins with a layout where the tables are not those of the last read."""
         entries: list[Entry] = []
         if self._rings is not None and not self._rings.current:
             entries += self._rows(taken_ns)  # the last rows of a ring that another one has replaced
@@ -141,10 +141,10 @@ class RowFollower:
 
 
 def _all_of(rings: Rings) -> dict[str, RingTable]:
-    """Give every table, those too that fill the gaps of others: a recording is for looking closely."""
+    """Return every table, those too that fill the gaps of others: a recording is for looking closely."""
     return rings.tables | rings.late_tables
 
 
 def state_of(entries: Sequence[Entry], kind: EntryKind) -> dict[str, Any] | None:
-    """Give the newest entry of a kind of JSON, None where there is none."""
+    """Return the newest entry of a kind of JSON, None where there is none."""
     return next((entry.fields() for entry in reversed(entries) if entry.kind is kind), None)

@@ -21,7 +21,7 @@ class History:
     _size_bytes: int = 0
 
     def __len__(self) -> int:
-        """Give the number of entries."""
+        """Return the number of entries."""
         return len(self._entries)
 
     @property
@@ -43,7 +43,7 @@ class History:
             self._drop()
 
     def between(self, first_ns: int, last_ns: int) -> tuple[Entry, ...]:
-        """Give the entries taken from `first_ns` to `last_ns`, oldest first."""
+        """Return the entries taken from `first_ns` to `last_ns`, oldest first."""
         return tuple(entry for entry in self._entries if first_ns <= entry.taken_ns <= last_ns)
 
     def _drop(self) -> int:

@@ -61,7 +61,7 @@ class Lines:
         return ()
 
     def take(self) -> tuple[KernelLine, ...]:
-        """Give what came since the last call."""
+        """Return what came since the last call."""
         taken = tuple(self._waiting)
         self._waiting.clear()
         return taken
@@ -106,7 +106,7 @@ class MomentFollower:
         return self._lines.lost + (0 if self._source is None else self._source.records_lost)
 
     def records(self) -> list[Record]:
-        """Give the records that are new, journal by journal, each in the order in which it was written."""
+        """Return the records that are new, journal by journal, each in the order in which it was written."""
         found: list[Record] = []
         for name, reader in self._readers.items():
             try:
@@ -116,7 +116,7 @@ class MomentFollower:
         return found
 
     def lines(self) -> Sequence[KernelLine]:
-        """Give the lines of the kernel log that are new."""
+        """Return the lines of the kernel log that are new."""
         if self._source is not None:
             try:
                 self._catch_up(self._source)

@@ -30,7 +30,7 @@ class RunFacts:
     meta: RecordingMeta
 
     def to_entry(self, taken_ns: int) -> Entry:
-        """Give it as an entry."""
+        """Return it as an entry."""
         fields = {
             "started_ns": self.started_ns,
             "boot": self.boot,
@@ -170,7 +170,7 @@ class Recorder:
         self.submit(Order(name=name_of(first.what, first.time_ns), contents=contents, meta=meta))
 
     def _opening(self, now_ns: int) -> list[Entry]:
-        """Give what a segment needs to be read alone."""
+        """Return what a segment needs to be read alone."""
         layout = self.rows.layout
         return [self.facts().to_entry(now_ns), *([] if layout is None else [layout.to_entry(now_ns)])]
 

@@ -13,7 +13,7 @@ from telemetry.records import Record
 
 
 def runs_in(entries: Sequence[Entry]) -> Iterator[tuple[RunFacts, tuple[Entry, ...]]]:
-    """Give the entries of each run, oldest first; what stands before the first word of a run belongs to none."""
+    """Yield the entries of each run, oldest first; what stands before the first word of a run belongs to none."""
     starts = [place for place, entry in enumerate(entries) if entry.kind is EntryKind.RUN]
     facts = [RunFacts.of_fields(entries[place].fields()) for place in starts]
     # Each segment says again which run it is of, and the last one knows most.
@@ -24,7 +24,7 @@ def runs_in(entries: Sequence[Entry]) -> Iterator[tuple[RunFacts, tuple[Entry, .
 
 
 def last_words(entries: Sequence[Entry], ring: RowFollower, records: Sequence[Record]) -> tuple[Entry, ...]:
-    """Give the entries with the rows that still stand in the rings of that run, and the records behind its last flush.
+    """Return entries with the rows that still stand in the rings of that run, and the records behind its last flush.
 
     After a kill the rings are still in memory, and no row is lost; after a power cut they are not.
     """
@@ -42,7 +42,7 @@ def last_words(entries: Sequence[Entry], ring: RowFollower, records: Sequence[Re
 
 
 def recovered(facts: RunFacts, entries: Sequence[Entry], *, before_s: float) -> Order | None:
-    """Give the order for the last window of a run that did not end cleanly, None where no row is left of it."""
+    """Return the order for the last window of a run that did not end cleanly, None where no row is left of it."""
     state = state_of(entries, EntryKind.STATE)
     rows = [entry for entry in entries if entry.kind is EntryKind.ROWS]
     if state is None or not rows:

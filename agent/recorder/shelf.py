@@ -101,7 +101,7 @@ class Shelf:
 
 
 def event_order(records: Sequence[Record]) -> list[int]:
-    """Give for each event, in the order in which they were told, its place among the events by time."""
+    """Return for each event, in the order in which they were told, its place among the events by time."""
     events = [record for record in records if isinstance(record, Event)]
     by_time = sorted(range(len(events)), key=lambda place: events[place].time_ns)
     places = {place: number for number, place in enumerate(by_time)}
@@ -109,7 +109,7 @@ def event_order(records: Sequence[Record]) -> list[int]:
 
 
 def name_of(what: str, time_ns: int) -> str:
-    """Give the name of a recording: when, and one word of what."""
+    """Return the name of a recording: when, and one word of what."""
     stamp = datetime.fromtimestamp(time_ns // NS_PER_S, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
     word = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in what)[:_WORD_MAX]
     return f"{stamp}-{word}"

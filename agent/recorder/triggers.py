@@ -11,7 +11,7 @@ _NEWS_NS = 60 * NS_PER_S
 _MAX_HEARD = 1024
 # Triggers that a recording names; a storm has thousands, and its first ones tell.
 _MAX_NAMED = 50
-# Own choice: sources that tell late, such as a board controller, tell within this.
+# Heuristic: sources that tell late, such as a board controller, tell within this.
 _MAX_LATE_NS = 30 * NS_PER_S
 # What a person asks for; it is always named, since its answer goes to whoever asked.
 BY_HAND = "by-hand"
@@ -35,7 +35,7 @@ class TriggerJudge:
         self._heard: dict[str, None] = {}
 
     def judge(self, record: Record) -> Trigger | None:
-        """Give the trigger that a record is, None where it is none."""
+        """Return the trigger that a record is, None where it is none."""
         match record:
             case Finding(status=FindingStatus.RAISED):
                 return _trigger(str(record.cause), record.summary, record)
@@ -86,7 +86,7 @@ def widen(
     after_s: float,
     longest_s: float,
 ) -> Window:
-    """Give the window with one more trigger, seen at the monotonic `now_ns` and the UTC `utc_ns`."""
+    """Return the window with one more trigger, seen at the monotonic `now_ns` and the UTC `utc_ns`."""
     late_ns = min(max(0, utc_ns - trigger.time_ns), _MAX_LATE_NS)
     start_ns = now_ns - late_ns - round(before_s * NS_PER_S)
     end_ns = now_ns + round(after_s * NS_PER_S)

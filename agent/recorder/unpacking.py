@@ -29,7 +29,7 @@ class Contents:
     first_rows: Mapping[str, int]
 
     def frames(self) -> Iterator[Frame]:
-        """Give the frames in the order in which they were taken, each with the columns of `tables`."""
+        """Yield the frames in the order in which they were taken, each with the columns of `tables`."""
         for entry in self.entries:
             if entry.kind is EntryKind.ROWS:
                 number, name, _ = place_of_rows(entry)
@@ -37,7 +37,7 @@ class Contents:
 
 
 def moments_entry(records: Sequence[Record], lines: Sequence[KernelLine], *, taken_ns: int) -> Entry:
-    """Give records and lines as one entry."""
+    """Return records and lines as one entry."""
     fields = {
         "records": [to_json(record) for record in records],
         "lines": [(line.time_ns, line.text) for line in lines],
@@ -98,7 +98,7 @@ def _joined_topology(layouts: Iterable[Layout]) -> Topology:
 
 
 def _fitted(frame: Frame, spec: TableSpec) -> Frame:
-    """Give a frame with the columns of a wider table."""
+    """Return a frame with the columns of a wider table."""
     if frame.spec == spec:
         return frame
     places = {entity.id: place for place, entity in enumerate(spec.entities)}

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 # Orders that wait for a disk with room; each holds at most what the memory of the recorder holds.
 _MAX_WAITING = 2
-# own choice: orders that nobody has looked at yet, since a disk answers nothing at all.
+# heuristic: orders that nobody has looked at yet, since a disk answers nothing at all.
 _MAX_UNSEEN = 4
 _AGAIN_S = 10.0
 

@@ -18,7 +18,7 @@ from telemetry.errors import ActionRefusedError, NotPermittedError, TransientErr
 
 # The parameter of a decision that names the checkpoint.
 NAME = "checkpoint"
-# Between two looks at whether it is written. Own choice: a checkpoint takes seconds to minutes.
+# Between two looks at whether it is written. Heuristic: a checkpoint takes seconds to minutes.
 LOOK_EVERY_S = 0.5
 REQUEST_TIMEOUT_S = 10.0
 _OK = 200
@@ -78,7 +78,7 @@ class Checkpoint:
         self._step_of = step_of
 
     def check(self, order: Order) -> str:
-        """Say which job it would be, and by what way."""
+        """Return which job it would be, and by what way."""
         name, job = self._job(order)
         if job.process is not None:
             return f"would ask {name} by {job.process.check()}"
@@ -171,7 +171,7 @@ def _touch(path: Path, now_ns: int) -> None:
 
 
 def _changed_ns(path: Path | None) -> int | None:
-    """Give when a file was changed, None where there is none."""
+    """Return when a file was changed, None where there is none."""
     try:
         return None if path is None else path.stat().st_mtime_ns
     except OSError:

@@ -12,7 +12,7 @@ SIGNAL = "checkpoint_step"
 
 
 def checkpoint_step(ring_path: Path, key: str) -> float | None:
-    """Give the step that the newest checkpoint of a job holds, as its heartbeat told last; None where it told of none.
+    """Return step that the newest checkpoint of a job holds, as its heartbeat told last; None where it told of none.
 
     It looks back as far as the ring reaches. The ring is opened anew each time: a new sender replaces it by one that
     is empty, whose first row says again what was told before.

@@ -16,7 +16,7 @@ from telemetry.records import to_json
 PROGRAM = "program"
 # sysexits.h: the program says that it failed now and is to be started again.
 EX_TEMPFAIL = 75
-# How much of its first line stands in the journal. Own choice.
+# How much of its first line stands in the journal. Heuristic.
 WORDS_MAX = 200
 
 
@@ -39,7 +39,7 @@ class Hook:
         self._clock = clock
 
     def check(self, order: Order) -> str:
-        """Say which program it would be; raises where it may not be started."""
+        """Return which program it would be; raises where it may not be started."""
         name, program = self._program(order)
         try:
             check_program(program.command[0])
@@ -95,7 +95,7 @@ def check_program(path: str) -> None:
 
 
 def told(order: Order) -> bytes:
-    """Give what a program or a job is told, as one line of JSON."""
+    """Return what a program or a job is told, as one line of JSON."""
     fields = {
         "token": order.token,
         "recovery": order.recovery,

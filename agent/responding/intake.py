@@ -24,7 +24,7 @@ OUTSIDE = frozenset(
 
 
 def class_of(decision: Decision) -> ActionClass | None:
-    """Give the class of a decision about something outside the GPU; None where it is about a knob of a GPU."""
+    """Return the class of a decision about something outside the GPU; None where it is about a knob of a GPU."""
     if decision.action == Verb.DRAIN_RELEASE:
         return ActionClass.DRAIN
     return next((one for one in OUTSIDE if one.value == decision.action), None)
@@ -78,7 +78,7 @@ def take(
 def _works(
     decision: Decision, incident: Incident | None, routes: Mapping[ActionClass, Sequence[str]]
 ) -> list[Work] | None:
-    """Give the work of one decision; None where its class has no actuator here."""
+    """Return the work of one decision; None where its class has no actuator here."""
     of_class = class_of(decision)
     if of_class is None:
         return []
@@ -99,7 +99,7 @@ def _recoveries(
     fresh: Sequence[Work],
     sent_for: Callable[[str, str], Sequence[Work]],
 ) -> list[Work]:
-    """Give what tells people that the trouble they were told of is over: once for each who was."""
+    """Return what tells people that the trouble they were told of is over: once for each who was."""
     found: list[Work] = []
     for name in routes.get(ActionClass.NOTIFY, ()):
         told = [work for work in fresh if work.actuator == name and work.decision.incident_id == incident.id]
@@ -110,7 +110,7 @@ def _recoveries(
 
 
 def taken_back(event: Event, names: Sequence[str]) -> tuple[Work, ...]:
-    """Give the work of a person's word that takes back what an incident had switched on; nothing of other words."""
+    """Return the work of a person's word that takes back what an incident had switched on; nothing of other words."""
     word, _, rest = event.message.partition(" ")
     about, _, why = rest.partition(": ")
     if event.kind is not EventKind.APPROVAL or word != TAKE_BACK or not about:

@@ -42,13 +42,13 @@ _OWED = """
 SELECT EXISTS (SELECT 1 FROM holds) OR EXISTS (SELECT 1 FROM outbox) OR EXISTS (SELECT 1 FROM work WHERE phase <> ?)
 """
 # How long work that is over is remembered, so that it is not done again: far longer than a journal is read again.
-# Own choice.
+# Heuristic.
 REMEMBER_NS = 30 * 86_400 * NS_PER_S
 _HOLD: TypeAdapter[Hold] = TypeAdapter(Hold)
 
 
 def is_owed(folder: Path) -> bool:
-    """Say whether an earlier run left something to do or to give back there; True where that cannot be told."""
+    """Return whether an earlier run left something to do or to give back there; True where that cannot be told."""
     path = folder / FILE_NAME
     if not path.exists():
         return False
@@ -147,14 +147,14 @@ class WorkJournal:
             self._file.execute("DELETE FROM barred")
 
     def incident(self, incident_id: str) -> Incident | None:
-        """Give an incident as it was last told; None where it is not known or over."""
+        """Return an incident as it was last told; None where it is not known or over."""
         with self._lock:
             row = self._file.execute("SELECT record FROM incidents WHERE id = ?", (incident_id,)).fetchone()
         record = None if row is None else from_json(json.loads(row[0]))
         return record if isinstance(record, Incident) else None
 
     def sent_for(self, incident_id: str, actuator: str) -> tuple[Work, ...]:
-        """Give what one actuator was told for an incident, recoveries left out."""
+        """Return what one actuator was told for an incident, recoveries left out."""
         with self._lock:
             rows = self._file.execute(
                 f"{_SELECT} WHERE incident_id = ? AND actuator = ? AND task = ? ORDER BY seq",
@@ -165,11 +165,11 @@ class WorkJournal:
     # What is done.
 
     def waiting(self, actuator: str) -> tuple[tuple[Work, int], ...]:
-        """Give what waits for an actuator in the order in which it came, each with when it is due."""
+        """Return what waits for an actuator in the order in which it came, each with when it is due."""
         return self._in_phase(actuator, Phase.WAITING)
 
     def begun(self, actuator: str) -> tuple[Work, ...]:
-        """Give what was begun and never ended: an earlier process was killed in the middle of it."""
+        """Return what was begun and never ended: an earlier process was killed in the middle of it."""
         return tuple(work for work, _ in self._in_phase(actuator, Phase.BEGUN))
 
     def begin(self, work: Work, *, now_ns: int) -> None:
@@ -193,13 +193,13 @@ class WorkJournal:
             self._report(actions)
 
     def holds(self, actuator: str) -> tuple[Hold, ...]:
-        """Give what is held of one actuator."""
+        """Return what is held of one actuator."""
         with self._lock:
             rows = self._file.execute("SELECT hold FROM holds WHERE actuator = ?", (actuator,)).fetchall()
         return tuple(_HOLD.validate_json(row[0]) for row in rows)
 
     def held(self) -> tuple[tuple[str, str], ...]:
-        """Give actuator and target of everything that is held."""
+        """Return actuator and target of everything that is held."""
         with self._lock:
             rows = self._file.execute("SELECT actuator, target FROM holds ORDER BY 1, 2").fetchall()
         return tuple((actuator, target) for actuator, target in rows)
@@ -233,7 +233,7 @@ class WorkJournal:
             self._report(actions)
 
     def is_barred(self, actuator: str, incident_id: str) -> bool:
-        """Say whether somebody else took back what this incident had switched on."""
+        """Return whether somebody else took back what this incident had switched on."""
         with self._lock:
             found = self._file.execute(
                 "SELECT 1 FROM barred WHERE actuator = ? AND incident_id = ?", (actuator, incident_id)
@@ -243,7 +243,7 @@ class WorkJournal:
     # What is told.
 
     def outbox(self) -> tuple[tuple[int, Action], ...]:
-        """Give what is to be told and is not yet, in order."""
+        """Return what is to be told and is not yet, in order."""
         with self._lock:
             rows = self._file.execute("SELECT seq, record FROM outbox ORDER BY seq").fetchall()
         told = ((seq, from_json(json.loads(text))) for seq, text in rows)
@@ -255,7 +255,7 @@ class WorkJournal:
             self._file.execute("DELETE FROM outbox WHERE seq <= ?", (seq,))
 
     def count(self, phase: Phase) -> int:
-        """Give how much work stands in that phase."""
+        """Return how much work stands in that phase."""
         with self._lock:
             row = self._file.execute("SELECT count(*) FROM work WHERE phase = ?", (phase.value,)).fetchone()
         return int(row[0])

@@ -15,10 +15,10 @@ TAINT = "railwatch.io/incident"
 MARK = "railwatch.io/token"
 REASON = "railwatch.io/reason"
 NO_SCHEDULE = "NoSchedule"
-# Own choice: a kubelet writes its node every ten seconds at most, so that a second conflict in a row is rare.
+# Heuristic: a kubelet writes its node every ten seconds at most, so that a second conflict in a row is rare.
 _TRIES = 5
 _PAUSE_S = 0.2
-# Own choice: what a person reads in a table.
+# Heuristic: what a person reads in a table.
 _REASON_MAX = 200
 
 
@@ -26,7 +26,7 @@ class Cluster(Protocol):
     """What is asked of an API server."""
 
     def node(self, name: str) -> NodeView:
-        """Give a node as it is now."""
+        """Return a node as it is now."""
         ...
 
     def change_node(
@@ -41,7 +41,7 @@ class Cluster(Protocol):
         ...
 
     def pods(self, node: str) -> tuple[Pod, ...]:
-        """Give every pod of a node."""
+        """Return every pod of a node."""
         ...
 
     def evict(self, pod: Pod, *, grace_s: int | None) -> None:
@@ -100,7 +100,7 @@ class KubernetesDrain:
         return 0.0 if self._eviction is None else self._eviction.within_s
 
     def read(self, target: str) -> Standing:
-        """Tell who has taken the node out."""
+        """Return who has taken the node out."""
         return standing_of(self._cluster.node(target))
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
@@ -172,7 +172,7 @@ class KubernetesDrain:
 
 
 def standing_of(node: NodeView) -> Standing:
-    """Tell who has taken a node out."""
+    """Return who has taken a node out."""
     token = node.annotations.get(MARK)
     tainted = any(taint.key == TAINT for taint in node.taints)
     if token is not None and (node.unschedulable or tainted):

@@ -13,7 +13,7 @@ from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupported
 
 _MIRROR = "kubernetes.io/config.mirror"
 _FIELD_MANAGER = "railwatch"
-# Own choice: an API server that is up answers within a second; a lane waits for this.
+# Heuristic: an API server that is up answers within a second; a lane waits for this.
 _TIMEOUT_S = 10.0
 # Where Kubernetes mounts it: kubernetes.io/docs/tasks/run-application/access-api-from-pod.
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -47,7 +47,7 @@ class Taint:
     added: str = ""
 
     def body(self) -> dict[str, str]:
-        """Give it as the API has it."""
+        """Return it as the API has it."""
         fields = {"key": self.key, "value": self.value, "effect": self.effect, "timeAdded": self.added}
         return {name: text for name, text in fields.items() if text}
 
@@ -94,7 +94,7 @@ class KubernetesApi:
         self._client: Any = None
 
     def node(self, name: str) -> NodeView:
-        """Give a node as it is now."""
+        """Return a node as it is now."""
         client = self._connected()
         from lightkube.resources.core_v1 import Node  # noqa: PLC0415
 
@@ -137,7 +137,7 @@ class KubernetesApi:
             client.patch(Node, seen.name, body, patch_type=PatchType.MERGE)
 
     def pods(self, node: str) -> tuple[Pod, ...]:
-        """Give every pod of a node."""
+        """Return every pod of a node."""
         client = self._connected()
         from lightkube.resources.core_v1 import Pod as PodResource  # noqa: PLC0415
 
@@ -200,7 +200,7 @@ def _client(settings: KubernetesSettings) -> Any:
 
 @contextmanager
 def _answers(what: str) -> Iterator[None]:
-    """Say what an answer of the API server means, by its status: Kubernetes API conventions, HTTP status codes."""
+    """Return what an answer of the API server means, by its status: Kubernetes API conventions, HTTP status codes."""
     import httpx2  # noqa: PLC0415
 
     try:

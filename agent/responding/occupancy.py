@@ -14,7 +14,7 @@ class SlurmWork:
         self._node = node
 
     def busy(self) -> Sequence[str]:
-        """Give the jobs."""
+        """Return the jobs."""
         states = "RUNNING,COMPLETING,CONFIGURING,SUSPENDED,STOPPED"
         jobs = self._commands.ask("squeue", "-h", "-w", self._node, "-t", states, "-o", "%A").split()
         return [f"Slurm job {job}" for job in dict.fromkeys(jobs)]
@@ -28,5 +28,5 @@ class KubernetesWork:
         self._node = node
 
     def busy(self) -> Sequence[str]:
-        """Give the pods."""
+        """Return the pods."""
         return [f"pod {pod.words}" for pod in self._cluster.pods(self._node) if pod.works]

@@ -2,7 +2,7 @@
 
 from threading import Lock
 
-# Own choice: a node has a handful of things to say at once, and a scheduler of thousands of nodes answers some hundred
+# Heuristic: a node has a handful of things to say at once, and a scheduler of thousands of nodes answers some hundred
 # requests a second in all.
 WRITES_PER_S = 1.0
 BURST = 10.0

@@ -18,7 +18,7 @@ class Step(Enum):
 
 
 def plan(hold: Hold, standing: Standing) -> Step:
-    """Say what brings a switch from where it stands to where its claims want it; pure.
+    """Return what brings a switch from where it stands to where its claims want it; pure.
 
     One that we were about to move may be as it was or as it was to be. One that we had moved and that stands otherwise
     was moved by somebody else.
@@ -34,5 +34,5 @@ def plan(hold: Hold, standing: Standing) -> Step:
 
 
 def is_ours(standing: Standing, token: str) -> bool:
-    """Say whether a switch is on by the hand that has this token."""
+    """Return whether a switch is on by the hand that has this token."""
     return standing.held is Held.OURS and standing.token in (None, token)

@@ -56,7 +56,7 @@ class Switch(Protocol):
     name: str
 
     def read(self, target: str) -> Standing:
-        """Tell who holds the switch of that target."""
+        """Return who holds the switch of that target."""
         ...
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
@@ -102,5 +102,5 @@ class Checked(Protocol):
     """A message that can be looked at before it is sent, and instead of it in a dry run."""
 
     def check(self, order: Order) -> str:
-        """Say what `send` would do, and change nothing; raises where `send` would refuse."""
+        """Return what `send` would do, and change nothing; raises where `send` would refuse."""
         ...

@@ -24,10 +24,10 @@ ACTION = "power_cycle"
 # The parameter of a decision that says who approved it; the engine adds it when it takes a person's word.
 APPROVED_BY = "approved_by"
 FILE_NAME = "power_cycle.json"
-# Own choice: a node that needs it twice a day needs a person, and an endless loop of cycles wears what is switched.
+# Heuristic: a node that needs it twice a day needs a person, and an endless loop of cycles wears what is switched.
 _EVERY_NS = 86_400 * NS_PER_S
 _SYSTEMS = "/redfish/v1/Systems"
-# Own choice: a controller shows the new state within seconds.
+# Heuristic: a controller shows the new state within seconds.
 _LOOK_EVERY_S = 2.0
 
 
@@ -86,7 +86,7 @@ class PowerCycle:
         self._occupancies = tuple(occupancies)
 
     def check(self, order: Order) -> str:
-        """Say what would be asked of the controller; nothing more of what was asked for already."""
+        """Return what would be asked of the controller; nothing more of what was asked for already."""
         if self._kept().get("token") == order.token:
             return f"{self._settings.reset.value} was asked for already"
         self._admit(order, asked=False)
@@ -114,7 +114,7 @@ class PowerCycle:
             client.close()
 
     def _admit(self, order: Order, *, asked: bool) -> str:
-        """Give who approved it; raises ActionRefusedError where it may not be."""
+        """Return who approved it; raises ActionRefusedError where it may not be."""
         decision = order.decision
         if decision.action != ACTION or order.recovery:
             raise ActionRefusedError(f"{decision.action} is no power cycle")
@@ -148,7 +148,7 @@ class PowerCycle:
             raise ActionRefusedError(f"{self._settings.node} still works: {', '.join(busy[:3])}{more}")
 
     def _system(self, client: RedfishClient) -> tuple[str, str]:
-        """Give the paths of the node and of its reset; NotSupportedError where that is not allowed there."""
+        """Return the paths of the node and of its reset; NotSupportedError where that is not allowed there."""
         path = self._settings.system or _only_system(client)
         action = child(child(client.get(path), "Actions"), "#ComputerSystem.Reset")
         target = words(action, "target")
@@ -184,7 +184,7 @@ class PowerCycle:
         return Receipt(words=f"{told}{self._settings.back_within_s:g} s, PowerState {state}", done=False)
 
     def _asked_before(self) -> Receipt:
-        """Tell what became of a reset whose answer this process never had: most often it was the node's own end."""
+        """Return what became of a reset whose answer this process never had: most often it was the node's own end."""
         last_ns = self._last_ns() or 0
         # CLOCK_MONOTONIC begins with the kernel: clock_gettime(2).
         up_since_ns = self._clock.utc_ns() - round(self._clock.monotonic_s() * NS_PER_S)
@@ -226,7 +226,7 @@ class PowerCycle:
 
 
 def approver_of(decision: Decision) -> str | None:
-    """Give who approved a decision, None where nobody did."""
+    """Return who approved a decision, None where nobody did."""
     return dict(decision.parameters).get(APPROVED_BY) or None
 
 
@@ -240,7 +240,7 @@ def _only_system(client: RedfishClient) -> str:
 
 
 def _allowed(client: RedfishClient, action: Any) -> tuple[str, ...]:
-    """Give what the controller allows: beside the action, or in the resource that describes it (DSP0266 7.12)."""
+    """Return what the controller allows: beside the action, or in the resource that describes it (DSP0266 7.12)."""
     beside = action.get("ResetType@Redfish.AllowableValues")
     described = action.get("@Redfish.ActionInfo")
     if not isinstance(beside, list) and isinstance(described, str) and described.startswith("/"):

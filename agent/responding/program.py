@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from telemetry.clock import Clock
 from telemetry.errors import NotPermittedError, NotSupportedError, TransientError
 
-# What is kept of the output; the rest is read and thrown away. Own choice: a reason in words.
+# What is kept of the output; the rest is read and thrown away. Heuristic: a reason in words.
 OUTPUT_BYTES_MAX = 16 << 10
 # What POSIX shells search for a user without a profile of his own, and where administrators' tools lie.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # How often a program that closed no output is asked whether it has ended.
 _POLL_S = 0.05
-# Between the request to end and the kill. Own choice.
+# Between the request to end and the kill. Heuristic.
 _GRACE_S = 1.0
 
 
@@ -138,5 +138,5 @@ def _kill_group(process: subprocess.Popen[bytes], clock: Clock) -> None:
 
 
 def _has_exited(pid: int) -> bool:
-    """Say whether a child has exited, and leave its status to be asked for."""
+    """Return whether a child has exited, and leave its status to be asked for."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

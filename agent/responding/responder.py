@@ -20,7 +20,7 @@ GUARD = "guard"
 PERSON = "person"
 # An actuator looks again this often although nobody called: at leases, and at a disk that was full.
 IDLE_S = 1.0
-# After its journal could not be written. Own choice.
+# After its journal could not be written. Heuristic.
 TROUBLE_PAUSE_S = 2.0
 
 
@@ -34,7 +34,7 @@ class Lane(Protocol):
         ...
 
     def let_go(self, reason: str) -> None:
-        """Give back what is held."""
+        """Release what is held."""
         ...
 
 
@@ -96,7 +96,7 @@ class Responder:
         return fresh
 
     def tell(self) -> None:
-        """Tell what came of work; what a kill leaves here is told again as it was, with the same id and time."""
+        """Report what came of work; what a kill leaves here is told again as it was, with the same id and time."""
         outbox = self._journal.outbox()
         for _, action in outbox:
             self._sink.append(action)
@@ -118,7 +118,7 @@ class Responder:
         return tuple(name for name, lane in self._lanes.items() if not lane.is_alive)
 
     def waiting(self) -> int:
-        """Give how much work waits or is under way."""
+        """Return how much work waits or is under way."""
         return self._journal.count(Phase.WAITING) + self._journal.count(Phase.BEGUN)
 
     def _take_in(self) -> int:
@@ -155,7 +155,7 @@ class Responder:
         self._wake(works)
 
     def _read(self, reader: JournalReader, name: str) -> tuple[list[Record], Position | None]:
-        """Give what one journal brought and up to where; no place where it brought nothing.
+        """Return what one journal brought and up to where; no place where it brought nothing.
 
         What is read is kept until it is taken in: the reader goes on only from there.
         """
@@ -201,7 +201,7 @@ class LaneThread:
         self._thread.start()
 
     def wake(self) -> None:
-        """Tell it that there is work; any thread may."""
+        """Report it that there is work; any thread may."""
         self._called.set()
 
     def ask_to_stop(self) -> None:

@@ -23,7 +23,7 @@ class Secret:
     file: Path | None = None
 
     def __bool__(self) -> bool:
-        """Say whether a place is named at all."""
+        """Return whether a place is named at all."""
         return bool(self.variable) or self.file is not None
 
     @property
@@ -32,7 +32,7 @@ class Secret:
         return f"the environment variable {self.variable}" if self.file is None else f"the file {self.file}"
 
     def read(self) -> str:
-        """Give the secret; empty where no place is named.
+        """Return the secret; empty where no place is named.
 
         Raises
         ------

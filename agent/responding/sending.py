@@ -34,7 +34,7 @@ class Manner:
     good_for_s: float
 
 
-# Own choice, all of it. A person rather reads twice than not at all, and a second checkpoint costs its seconds. What a
+# Heuristic, all of it. A person rather reads twice than not at all, and a second checkpoint costs its seconds. What a
 # program of somebody's own does twice nobody knows; a second requeue would throw away what the job did since. A power
 # cycle most often ends the process that asks for it: asked again, it tells what came of it and does nothing. What is
 # not done within minutes meets another situation than the one that was judged.

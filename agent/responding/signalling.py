@@ -27,7 +27,7 @@ class SignalledProcess:
     proc: Path = Path("/proc")
 
     def check(self) -> str:
-        """Say what would be signalled; ActionRefusedError where the process is not the one that is meant."""
+        """Return what would be signalled; ActionRefusedError where the process is not the one that is meant."""
         os.close(self._opened())
         return f"{self.signal_name} to the process of {self.pid_file}"
 
@@ -44,7 +44,7 @@ class SignalledProcess:
             os.close(descriptor)
 
     def _opened(self) -> int:
-        """Give a descriptor of the process, everything about it being right."""
+        """Return a descriptor of the process, everything about it being right."""
         try:
             told = self.pid_file.stat()
             pid = int(self.pid_file.read_text(encoding="ascii")[:20])
@@ -68,7 +68,7 @@ class SignalledProcess:
         return descriptor
 
     def _wrong(self, pid: int, *, owner: int, written_s: float) -> str:
-        """Say what is wrong with the process, an empty text where nothing is."""
+        """Return what is wrong with the process, an empty text where nothing is."""
         folder = self.proc / str(pid)
         if folder.stat().st_uid != owner:
             return "belongs to another user than the file that names it"
@@ -80,7 +80,7 @@ class SignalledProcess:
 
 
 def started_s(folder: Path) -> float:
-    """Give when the process of a folder of ``/proc`` began, in seconds since 1970."""
+    """Return when the process of a folder of ``/proc`` began, in seconds since 1970."""
     fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     ticks = int(fields[_START_FIELD])
     boot_s = next(
@@ -92,7 +92,7 @@ def started_s(folder: Path) -> float:
 
 
 def _is_in(path: Path, group: str) -> bool:
-    """Say whether one of the lines of ``/proc/PID/cgroup`` names that group or one below it."""
+    """Return whether one of the lines of ``/proc/PID/cgroup`` names that group or one below it."""
     wanted = group.rstrip("/")
     held = (line.split(":", 2)[-1] for line in path.read_text(encoding="utf-8").splitlines())
     return any(name == wanted or name.startswith(f"{wanted}/") for name in held)

@@ -14,7 +14,7 @@ from agent.responding.program import run_program
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
 
-# Own choice: more than a reason that a person reads in a table of nodes.
+# Heuristic: more than a reason that a person reads in a table of nodes.
 REASON_MAX = 200
 MARK = "railwatch:"
 # The program answers within 9 s where no controller does (Slurm 22.05 as Debian packages it); a busy one takes seconds.
@@ -84,7 +84,7 @@ class SlurmDrain:
         self._commands = commands
 
     def read(self, target: str) -> Standing:
-        """Tell who has taken the node out."""
+        """Return who has taken the node out."""
         return standing_of(self._commands.ask("scontrol", "show", "node", target, "-o"))
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
@@ -125,7 +125,7 @@ def standing_of(line: str) -> Standing:
 
 
 def _reason(line: str) -> tuple[str, str]:
-    """Give the reason and who gave it; two empty texts where there is none."""
+    """Return the reason and who gave it; two empty texts where there is none."""
     found = re.search(r" Reason=(.*) \[([^\s\[\]@]+)@[^\s\[\]]+\](?: |$)", line.strip())
     return ("", "") if found is None else (found[1], found[2])
 
@@ -140,7 +140,7 @@ class SlurmRequeue:
         self._node = node
 
     def check(self, order: Order) -> str:
-        """Say which job it would be."""
+        """Return which job it would be."""
         job, facts = self._job(order)
         return f"would requeue job {job} of {self._node}, restarted {facts.get('Restarts', '?')} times so far"
 
@@ -159,7 +159,7 @@ class SlurmRequeue:
         return Receipt(words=f"{words} -> {after.get('Restarts')}", done=taken)
 
     def _job(self, order: Order) -> tuple[str, dict[str, str]]:
-        """Give the job that is meant and what Slurm says of it; raises where it may not be requeued."""
+        """Return the job that is meant and what Slurm says of it; raises where it may not be requeued."""
         wanted = dict(order.decision.parameters).get(JOB)
         running = self._commands.ask("squeue", "-h", "-w", self._node, "-t", "RUNNING", "-o", "%A").split()
         running = list(dict.fromkeys(running))
@@ -183,5 +183,5 @@ def _which(node: str, running: Sequence[str]) -> str:
 
 
 def _facts(line: str) -> dict[str, str]:
-    """Give the fields of ``scontrol show job -o``, whose values hold no spaces where they are looked at here."""
+    """Return the fields of ``scontrol show job -o``, whose values hold no spaces where they are looked at here."""
     return dict(part.split("=", 1) for part in line.split() if "=" in part)

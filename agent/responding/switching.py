@@ -28,14 +28,14 @@ from telemetry.records import Action, ActionState
 
 logger = logging.getLogger(__name__)
 
-# Where a decision names no lease. Own choice: a guard that was started again is back within seconds.
+# Where a decision names no lease. Heuristic: a guard that was started again is back within seconds.
 LEASE_S = 600.0
-# Between two looks at a switch that is on, to see whether somebody else has moved it. Own choice: a look costs a
+# Between two looks at a switch that is on, to see whether somebody else has moved it. Heuristic: a look costs a
 # scheduler some milliseconds, and nothing hangs on being told sooner.
 LOOK_EVERY_S = 30.0
 # What kubectl drain waits where a budget blocks an eviction: evictPods in k8s.io/kubectl/pkg/drain/drain.go.
 EMPTY_EVERY_S = 5.0
-_LEFT_MAX = 3  # own choice: so many of what is left are named
+_LEFT_MAX = 3  # heuristic: so many of what is left are named
 CHANGED_BY_OTHERS = "changed by someone else; left as is"
 
 _NEVER_MIND = (NotSupportedError, NotPermittedError, ActionRefusedError)
@@ -233,7 +233,7 @@ class Switching:
         self._gone("")
 
     def _landed(self) -> None:
-        """Tell that it is on and ours to whoever was not told, once what ran there had its time to end."""
+        """Report that it is on and ours to whoever was not told, once what ran there had its time to end."""
         remark = self._emptied()
         is_done = remark is not None
         fresh = [claim for claim in self._hold.claims if is_done and not claim.told]
@@ -331,7 +331,7 @@ class Switching:
         )
 
     def _watch_leases(self) -> None:
-        """Say of claims that nobody looks after that they stay, and that somebody does again."""
+        """Report of claims that nobody looks after that they stay, and that somebody does again."""
         age_s = self._guard_age_s()
         ended = [claim for claim in self._hold.claims if claim.told and not claim.expired and age_s > claim.lease_s]
         back = [claim for claim in self._hold.claims if claim.expired and age_s <= claim.lease_s]

@@ -59,13 +59,13 @@ class Work:
 
 
 def work_of(actuator: str, task: Task, decision: Decision, incident: Incident | None) -> Work:
-    """Give the work that a decision means for one actuator."""
+    """Return the work that a decision means for one actuator."""
     token = token_of(actuator, task.value, decision.id)
     return Work(token=token, actuator=actuator, task=task, decision=decision, incident=incident)
 
 
 def token_of(*parts: str) -> str:
-    """Give a short mark that follows from its parts alone, so that a lost journal does not lose it."""
+    """Return a short mark that follows from its parts alone, so that a lost journal does not lose it."""
     return blake2b("\0".join(parts).encode(), digest_size=6).hexdigest()
 
 
@@ -116,12 +116,12 @@ class Hold:
         return self.stage is Stage.ENGAGED and bool(self.claims)
 
     def with_claim(self, claim: Claim) -> "Hold":
-        """Give it with one claim added; it takes the place of an earlier one of the same incident."""
+        """Return it with one claim added; it takes the place of an earlier one of the same incident."""
         others = tuple(one for one in self.claims if one.incident_id != claim.incident_id)
         return replace(self, claims=(*others, claim))
 
     def without(self, incident_id: str, *, reason: str) -> "Hold":
-        """Give it less the claim of that incident, which is leaving for that reason."""
+        """Return it less the claim of that incident, which is leaving for that reason."""
         gone = tuple(replace(one, reason=reason) for one in self.claims if one.incident_id == incident_id)
         rest = tuple(one for one in self.claims if one.incident_id != incident_id)
         return replace(self, claims=rest, leaving=(*self.leaving, *gone))
@@ -132,7 +132,7 @@ class Hold:
         return not self.claims and not self.leaving
 
     def claim_of(self, incident_id: str) -> Claim | None:
-        """Give the claim of one incident, None where it has none."""
+        """Return the claim of one incident, None where it has none."""
         return next((one for one in self.claims if one.incident_id == incident_id), None)
 
 
@@ -160,7 +160,7 @@ def action_of(
 
 
 def claim_of(work: Work, *, lease_s: float) -> Claim:
-    """Give the claim that a piece of work makes."""
+    """Return the claim that a piece of work makes."""
     return Claim(
         incident_id=work.decision.incident_id,
         decision_id=work.decision.id,

@@ -28,12 +28,12 @@ class RingHeader:
 
 
 def rows_for(seconds: float, rate_hz: float) -> int:
-    """Give the rows that hold that many seconds, with a second to spare for a reader that copies the oldest."""
+    """Return the rows that hold that many seconds, with a second to spare for a reader that copies the oldest."""
     return max(2, round((seconds + 1.0) * rate_hz))
 
 
 def rows_within(specs: Sequence[TableSpec], rows: Mapping[str, int], max_bytes: int) -> dict[str, int]:
-    """Give the rows of each table cut alike, so that the ring fits into `max_bytes`; none gets less than two."""
+    """Return the rows of each table cut alike, so that the ring fits into `max_bytes`; none gets less than two."""
     wanted_bytes = sum(_row_bytes(spec) * rows[spec.name] for spec in specs)
     share = min(1.0, max_bytes / wanted_bytes) if wanted_bytes else 1.0
     return {spec.name: max(2, int(rows[spec.name] * share)) for spec in specs}

@@ -106,7 +106,7 @@ class RingTable:
         self._counters[_COMMITTED] = number + 1
 
     def newest(self) -> CellView:
-        """Give the cells of the newest row to the thread that wrote it; ValueError without a row."""
+        """Return the cells of the newest row to the thread that wrote it; ValueError without a row."""
         if self.count == 0:
             raise ValueError(f"table {self.spec.name} has no rows")
         at = (self.count - 1) % self.rows * self._row_cells

@@ -65,7 +65,7 @@ class Accounts:
         self._late_s.append(late_s)
 
     def take_late_p99_s(self) -> float | None:
-        """Give the 99th percentile of the lateness since the last call, None without a tick."""
+        """Return the 99th percentile of the lateness since the last call, None without a tick."""
         taken = []
         while self._late_s:
             taken.append(self._late_s.popleft())

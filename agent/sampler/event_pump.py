@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 0.5
 _NAP_S = 0.2
-# A poll is given its time-out and five seconds more before it counts as hung. own choice.
+# A poll is given its time-out and five seconds more before it counts as hung. heuristic.
 HUNG_AFTER_S = _POLL_S + 5.0
 
 
@@ -59,7 +59,7 @@ class EventPump:
         self._hangs = 0
 
     def status(self) -> WorkerStatus:
-        """Give how the source does now."""
+        """Return how the source does now."""
         last_good_s = self._last_good_s
         return WorkerStatus(
             name=self.source.name,
@@ -79,7 +79,7 @@ class EventPump:
         self._thread.start()
 
     def ask_to_stop(self) -> None:
-        """Tell the thread to end and wait for nothing, so that many can be told before the first is waited for."""
+        """Report the thread to end and wait for nothing, so that many can be told before the first is waited for."""
         self._stopping.set()
 
     def stop(self, timeout_s: float) -> None:

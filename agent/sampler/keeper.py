@@ -71,7 +71,7 @@ class RowKeeper:
         return updates
 
     def _age(self, cells: CellView, fresh: bytearray, age_s: Callable[[int], float]) -> None:
-        """Say of each update that was just found how old it was."""
+        """Report of each update that was just found how old it was."""
         for number, (cell, at) in enumerate(self._aged):
             if fresh[cell]:
                 age = age_s(number) if cells[cell] == cells[cell] else math.nan

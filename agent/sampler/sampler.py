@@ -39,10 +39,10 @@ logger = logging.getLogger(__name__)
 _STAGGER_S = 0.001
 # A waiting thread asks for the interpreter this often; the default of 5 ms is longer than a late tick may be.
 _SWITCH_INTERVAL_S = 0.0005
-# What is suspicious happens within seconds. own choice.
+# What is suspicious happens within seconds. heuristic.
 EVENT_BURST_S = 10.0
 # Rows of a collector that brings many at once: each update of eight GPUs at 50 Hz may be one, and they are taken to
-# the store every second. own choice: time for a store that is away for a moment.
+# the store every second. heuristic: time for a store that is away for a moment.
 _STAMPED_HZ, _STAMPED_S = 400.0, 20.0
 # Ahead of everything ordinary, behind what an administrator raised further.
 _NICENESS = -10
@@ -181,7 +181,7 @@ class Sampler:
             self._watchdog.join(max(0.1, end_s - self._clock.monotonic_s()))
 
     def statuses(self) -> tuple[WorkerStatus, ...]:
-        """Give how every collector and event source does now."""
+        """Return how every collector and event source does now."""
         return tuple(part.status() for part in self._parts)
 
     def burst(self, seconds: float) -> None:
@@ -192,7 +192,7 @@ class Sampler:
                 worker.pacer.burst_until_s = max(worker.pacer.burst_until_s, until_s)
 
     def pacing(self) -> PaceReport | None:
-        """Give how the first paced collector, the GPUs' fast group, is read; None where all rates are fixed."""
+        """Return how the first paced collector, the GPUs' fast group, is read; None where all rates are fixed."""
         return next((worker.pacer.report() for worker in self._workers if worker.pacer is not None), None)
 
     def _watch(self) -> None:
@@ -209,7 +209,7 @@ class Sampler:
                 logger.exception("%s cannot be watched", part.status().name)
 
     def _oldest_age_s(self) -> float:
-        """Give the longest time without a good read; of what was never read, since the start."""
+        """Return the longest time without a good read; of what was never read, since the start."""
         waited_s = self._clock.monotonic_s() - self._started_s
         ages_s = (worker.status().age_s for worker in self._workers)
         return max((waited_s if age is None else age for age in ages_s), default=float("nan"))

@@ -53,13 +53,13 @@ class SamplerSettings:
     own: Mapping[str, Pace] = field(default_factory=dict)
 
     def pace(self, rate: RateClass) -> Pace:
-        """Give the pace of a rate class."""
+        """Return the pace of a rate class."""
         return {RateClass.FAST: self.fast, RateClass.SLOW: self.slow, RateClass.RARE: self.rare}[rate]
 
     def pace_of(self, name: str, rate: RateClass) -> Pace:
-        """Give the pace of one collector."""
+        """Return the pace of one collector."""
         return self.own.get(name) or self.pace(rate)
 
     def backoff_s(self, failures: int) -> float:
-        """Give the wait after that many failures in a row: doubled each time, up to the most."""
+        """Return the wait after that many failures in a row: doubled each time, up to the most."""
         return min(self.backoff_most_s, self.backoff_first_s * 2.0 ** min(failures - 1, 30))

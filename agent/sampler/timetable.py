@@ -16,13 +16,13 @@ class Spent:
     reading_s: float = 0.0
 
     def both(self) -> tuple[float, float]:
-        """Give the CPU seconds of the thread that asks, and the seconds inside reads."""
+        """Return the CPU seconds of the thread that asks, and the seconds inside reads."""
         used = resource.getrusage(resource.RUSAGE_THREAD)
         return used.ru_utime + used.ru_stime, self.reading_s
 
 
 def aged_cells(collector: Collector) -> tuple[tuple[int, int], ...]:
-    """Give the cells of a row whose updates have an age that can be told, each with the cell that tells it."""
+    """Return the cells of a row whose updates have an age that can be told, each with the cell that tells it."""
     if not isinstance(collector, PacedCollector):
         return ()
     entities, signals = collector.spec.shape
@@ -32,7 +32,7 @@ def aged_cells(collector: Collector) -> tuple[tuple[int, int], ...]:
 
 
 def timetable_of(collector: Collector, settings: SamplerSettings, spent: Spent) -> tuple[Timetable, Pacer | None]:
-    """Give the timetable of a collector; the second is the same where it follows the sensors, else None."""
+    """Return the timetable of a collector; the second is the same where it follows the sensors, else None."""
     if settings.paced is None or not isinstance(collector, PacedCollector) or collector.name in settings.own:
         fixed = Schedule(period_s=settings.pace_of(collector.name, collector.rate).period_s, start_s=0.0)
         return fixed, None

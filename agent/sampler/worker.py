@@ -25,7 +25,7 @@ from telemetry.signals import RateClass
 logger = logging.getLogger(__name__)
 
 # Within its budget again is told only after so long, since a cost close to the budget goes above it and below by turns.
-# own choice: twice the time that one turn takes.
+# heuristic: twice the time that one turn takes.
 CALM_S = 60.0
 
 
@@ -121,7 +121,7 @@ class Worker:
         return self.collector.name
 
     def status(self) -> WorkerStatus:
-        """Give how the collector does now."""
+        """Return how the collector does now."""
         last_good_s = self._last_good_s
         return WorkerStatus(
             name=self.name,
@@ -144,7 +144,7 @@ class Worker:
         thread.start()
 
     def ask_to_stop(self) -> None:
-        """Tell the thread to end and wait for nothing, so that many can be told before the first is waited for."""
+        """Report the thread to end and wait for nothing, so that many can be told before the first is waited for."""
         self._stopping.set()
 
     def stop(self, timeout_s: float) -> None:
@@ -289,7 +289,7 @@ class Worker:
         return filled
 
     def _look_at_cost(self, now_s: float, budget: Budget) -> None:
-        """Tell once that the budget slows this collector, and once that it has not for a while."""
+        """Report once that the budget slows this collector, and once that it has not for a while."""
         told = self._slowed_s is not None
         if budget.stretch > 1.0:
             self._slowed_s = now_s

@@ -9,9 +9,9 @@ from telemetry.records import Incident, Severity
 # A twelfth of a year.
 MONTH_S = 365.25 * 86_400 / 12
 # A page is an incident that is at least a warning and that nobody asked to be silent about: a policy may call a person
-# for it. The score table counts pages the same way. Own choice.
+# for it. The score table counts pages the same way. Heuristic.
 PAGE_FROM = Severity.WARNING
-# Incidents that are remembered so as to count each once; those behind are closed for long. Own choice.
+# Incidents that are remembered so as to count each once; those behind are closed for long. Heuristic.
 _MOST_REMEMBERED = 4096
 
 
@@ -28,7 +28,7 @@ class PageRate:
 
     @property
     def words(self) -> str:
-        """Say it in one sentence."""
+        """Return it in one sentence."""
         counted = f"{self.pages} page{'' if self.pages == 1 else 's'} in {self.node_months:.3g} node-months"
         hours = self.node_months * MONTH_S / 3600
         counted += f" ({hours:.{0 if hours >= 10 else 2}f} node-hours watched)"
@@ -69,7 +69,7 @@ class PageCount:
         return PageCount(pages=self.pages, watched_s=self.watched_s + max(seconds, 0.0), counted=self.counted)
 
     def rate(self, budget_per_node_month: float) -> PageRate:
-        """Give the rate that was achieved."""
+        """Return the rate that was achieved."""
         months = self.watched_s / MONTH_S
         low, high = rate_bounds(self.pages, months) if months > 0 else (None, None)
         return PageRate(

@@ -32,12 +32,12 @@ class Baseline:
 
     @property
     def key(self) -> str:
-        """Give what names it among all of a node."""
+        """Return what names it among all of a node."""
         return f"{self.detector}/{self.what}/{self.entity_id}"
 
 
 def about(key: str) -> tuple[str, str]:
-    """Give the detector and the entity of a baseline by its key."""
+    """Return the detector and the entity of a baseline by its key."""
     detector, _, rest = key.partition("/")
     return detector, rest.partition("/")[2]
 
@@ -87,7 +87,7 @@ LEARNT: tuple[Learnt, ...] = (
 
 
 def baselines_of(detector: str, state: Any, limits: DetectorLimits, entities: Sequence[Entity]) -> tuple[Baseline, ...]:
-    """Give the baselines that one detector holds of its entities."""
+    """Return the baselines that one detector holds of its entities."""
     return tuple(
         Baseline(detector=detector, entity_id=entity.id, what=one.what, learnt_ratio=float(ratio))
         for one in LEARNT

@@ -14,12 +14,12 @@ from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
 from telemetry.clock import NS_PER_S
 
-# Length of a block. Own choice: ten minutes hold several windows of every detector here, and the smoothing of the
+# Length of a block. Heuristic: ten minutes hold several windows of every detector here, and the smoothing of the
 # slowest but the one over hours.
 BLOCK_S = 600
-# A block of which less was seen does not count: many short recordings would pass for hours. Own choice: half.
+# A block of which less was seen does not count: many short recordings would pass for hours. Heuristic: half.
 MIN_BLOCK_NS = BLOCK_S * NS_PER_S // 2
-# Fewer blocks than this tell nothing of the tail: the limits stay. Own choice: four hours of one node.
+# Fewer blocks than this tell nothing of the tail: the limits stay. Heuristic: four hours of one node.
 MIN_BLOCKS = 24
 
 
@@ -49,7 +49,7 @@ class Healthy:
         return replace(begun, running=running, last_ns=now_ns)
 
     def ended(self) -> "Healthy":
-        """Give the same with the block that ran among those that ended, if enough of it was seen."""
+        """Return the same with the block that ran among those that ended, if enough of it was seen."""
         if self.last_ns - self.first_ns < MIN_BLOCK_NS:
             return Healthy(maxima=self.maxima)
         names = self.maxima.keys() | self.running.keys()
@@ -90,7 +90,7 @@ class Calibrated:
 
 
 def calibrated(healthy: Healthy, limits: DetectorLimits, *, pages_per_node_month: float) -> tuple[Calibrated, ...]:
-    """Give each statistic's threshold; those that page share the budget evenly, notes have as much each.
+    """Return each statistic's threshold; those that page share the budget evenly, notes have as much each.
 
     A block of healthy time with a value above the threshold counts as one page.
     """

@@ -18,7 +18,7 @@ from analytics.detectors.thermal_resistance import ThermalResistanceState
 from telemetry.frames import FloatArray
 
 # A limit that would have to lie further off than this many times what it allows now finds nothing any more that it is
-# for; it is held there, and whoever calibrates is told. Own choice.
+# for; it is held there, and whoever calibrates is told. Heuristic.
 MOST_RAISE = 3.0
 
 
@@ -49,11 +49,11 @@ class Statistic:
         return self.name.partition(".")[2]
 
     def limit(self, limits: DetectorLimits) -> float:
-        """Give the limit in force."""
+        """Return the limit in force."""
         return float(getattr(getattr(limits, self.section), self.key))
 
     def raised(self, limits: DetectorLimits, threshold: float) -> DetectorLimits:
-        """Give the limits with this one at `threshold`, where it stands below; never more than `MOST_RAISE` off."""
+        """Return the limits with this one at `threshold`, where it stands below; never more than `MOST_RAISE` off."""
         least = self.limit(limits)
         value = min(max(threshold, least), self.highest(limits))
         own = getattr(limits, self.section)
@@ -62,7 +62,7 @@ class Statistic:
         return replace(limits, **changed)
 
     def highest(self, limits: DetectorLimits) -> float:
-        """Give the highest that the limit may be set to."""
+        """Return the highest that the limit may be set to."""
         return self.base + MOST_RAISE * (self.limit(limits) - self.base)
 
 
@@ -136,7 +136,7 @@ BY_NAME: Mapping[str, Statistic] = {one.name: one for one in STATISTICS}
 
 
 def raised(limits: DetectorLimits, thresholds: Mapping[str, float]) -> DetectorLimits:
-    """Give the limits with the thresholds of a calibration in force; names that there are not are a ValueError."""
+    """Return the limits with the thresholds of a calibration in force; names that there are not are a ValueError."""
     for name, threshold in thresholds.items():
         if name not in BY_NAME:
             raise ValueError(f"{name}: no limit of that name can be calibrated")

@@ -18,14 +18,14 @@ _SURE = 1.6448536269514722
 # Standard error of a Gumbel quantile by moments, over the deviation of the maxima and the root of their number, in the
 # frequency factor K (Kite, "Frequency and Risk Analyses in Hydrology", 1977): sqrt(1 + 1.1396 K + 1.1 K^2).
 _KITE_1, _KITE_2 = 1.1396, 1.1
-# Neighbouring blocks may resemble each other still: they are drawn together in stretches of so many. Own choice: an
+# Neighbouring blocks may resemble each other still: they are drawn together in stretches of so many. Heuristic: an
 # hour of blocks of ten minutes.
 _DRAWN_TOGETHER = 6
-_DRAWS, _SEED = 1000, 20240901  # own choice: the 95 % quantile of a thousand draws moves by less than a per cent
+_DRAWS, _SEED = 1000, 20240901  # heuristic: the 95 % quantile of a thousand draws moves by less than a per cent
 
 
 def expected_threshold(maxima: FloatArray, *, blocks_per_alarm: float) -> FloatArray:
-    """Give the level that one block in `blocks_per_alarm` exceeds, at its upper 95 % bound.
+    """Return the level that one block in `blocks_per_alarm` exceeds, at its upper 95 % bound.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def expected_threshold(maxima: FloatArray, *, blocks_per_alarm: float) -> FloatA
 
 
 def bootstrapped_threshold(maxima: FloatArray, *, blocks_per_alarm: float) -> float:
-    """Give the same level for one series of blocks, its upper 95 % bound by a block bootstrap of the maxima.
+    """Return the same level for one series of blocks, its upper 95 % bound by a block bootstrap of the maxima.
 
     Circular blocks of blocks (Politis and Romano, 1992, see `analytics.scoring.bounds.block_draws`), because a load, a
     room or an hour of the day stands behind neighbours. The larger of that and the bound in closed form is given.
@@ -63,6 +63,6 @@ def bootstrapped_threshold(maxima: FloatArray, *, blocks_per_alarm: float) -> fl
 
 
 def _frequency_factor(blocks_per_alarm: float) -> float:
-    """Give by how many deviations the wanted quantile lies above the mean, by moments."""
+    """Return by how many deviations the wanted quantile lies above the mean, by moments."""
     reduced = -math.log(-math.log1p(-1.0 / blocks_per_alarm))
     return math.sqrt(6.0) / math.pi * (reduced - _EULER)

@@ -78,27 +78,27 @@ class XidEntry:
 
 
 def severity_of(gravity: Gravity) -> Severity:
-    """Give the three-step severity of a step on the catalogue's scale."""
+    """Return the three-step severity of a step on the catalogue's scale."""
     return _SEVERITIES[gravity]
 
 
 def xid(code: int) -> XidEntry | None:
-    """Give the entry of an Xid code, None where the catalogue has no such code."""
+    """Return the entry of an Xid code, None where the catalogue has no such code."""
     return _xid_table().get(code)
 
 
 def sxid(code: int) -> XidEntry | None:
-    """Give the entry of an NVSwitch SXid code, None where the catalogue has no such code."""
+    """Return the entry of an NVSwitch SXid code, None where the catalogue has no such code."""
     return _sxid_table().get(code)
 
 
 def xids() -> tuple[XidEntry, ...]:
-    """Give every Xid entry, by code."""
+    """Return every Xid entry, by code."""
     return tuple(_xid_table().values())
 
 
 def sxids() -> tuple[XidEntry, ...]:
-    """Give every SXid entry, by code."""
+    """Return every SXid entry, by code."""
     return tuple(_sxid_table().values())
 
 

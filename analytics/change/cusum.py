@@ -16,7 +16,7 @@ from telemetry.frames import FloatArray, MaskArray
 # Biometrika 59, 1972, agree); the tests compute both. Two-sided halves it.
 ALLOWANCE_SIGMAS = 0.5
 LIMIT_SIGMAS = 8.0
-# One wild value must not do what ten unusual ones do. Own choice.
+# One wild value must not do what ten unusual ones do. Heuristic.
 MAX_SIGMAS = 4.0
 
 
@@ -29,15 +29,15 @@ class CusumState:
 
     @staticmethod
     def empty(n_series: int) -> "CusumState":
-        """Give the sums of no value."""
+        """Return the sums of no value."""
         return CusumState(above=np.zeros(n_series), below=np.zeros(n_series))
 
     def exceeds(self, limit_sigmas: float = LIMIT_SIGMAS) -> MaskArray:
-        """Tell which series' sums have passed the limit."""
+        """Return which series' sums have passed the limit."""
         return (self.above > limit_sigmas) | (self.below > limit_sigmas)
 
     def cleared(self, series: MaskArray) -> "CusumState":
-        """Give the state with the sums of `series` at zero again, as after an alarm."""
+        """Return the state with the sums of `series` at zero again, as after an alarm."""
         return replace(self, above=np.where(series, 0.0, self.above), below=np.where(series, 0.0, self.below))
 
 

@@ -24,16 +24,16 @@ class EwmaState:
 
     @staticmethod
     def empty(n_series: int) -> "EwmaState":
-        """Give the state of no value."""
+        """Return the state of no value."""
         return EwmaState(off_sigmas=np.zeros(n_series), n_values=np.zeros(n_series, dtype=np.int64))
 
     def distance(self, *, gain: float = GAIN) -> FloatArray:
-        """Give how far each mean lies off, in the standard deviations that white noise would give it; 0 at first."""
+        """Return how far each mean lies off, in the standard deviations that white noise would give it; 0 at first."""
         spread = np.sqrt(gain / (2 - gain) * -np.expm1(2 * self.n_values * np.log1p(-gain)))
         return np.where(self.n_values > 0, np.abs(self.off_sigmas) / np.maximum(spread, 1e-300), 0.0)
 
     def exceeds(self, limit_sigmas: float = LIMIT_SIGMAS, *, gain: float = GAIN) -> MaskArray:
-        """Tell which means lie further off than white noise would take them."""
+        """Return which means lie further off than white noise would take them."""
         return np.asarray(self.distance(gain=gain) > limit_sigmas, dtype=np.bool_)
 
 

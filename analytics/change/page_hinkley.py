@@ -29,12 +29,12 @@ class PageHinkleyState:
 
     @staticmethod
     def empty(n_series: int) -> "PageHinkleyState":
-        """Give the state of no value."""
+        """Return the state of no value."""
         zero = np.zeros(n_series)
         return PageHinkleyState(n_values=np.zeros(n_series, dtype=np.int64), mean=zero, above=zero, below=zero)
 
     def exceeds(self, limit: float = LIMIT) -> MaskArray:
-        """Tell which series' sums have passed the limit, after enough values."""
+        """Return which series' sums have passed the limit, after enough values."""
         return np.asarray((self.n_values >= MIN_VALUES) & (np.maximum(self.above, self.below) > limit), dtype=np.bool_)
 
 

@@ -60,7 +60,7 @@ def change_scores(
 
 
 def unseen_change_scores(method: ChangeMethod, healthy: FloatArray) -> tuple[FloatArray, ...]:
-    """Give the scores of each block of healthy rows, each by what was learnt of the other blocks."""
+    """Return the scores of each block of healthy rows, each by what was learnt of the other blocks."""
     cuts = np.linspace(0, len(healthy), N_BLOCKS + 1).astype(int)
     return tuple(
         change_scores(method, np.concatenate([healthy[:first], healthy[beyond:]]), healthy[first:beyond]).score

@@ -11,8 +11,8 @@ import numpy as np
 
 from telemetry.frames import FloatArray
 
-MAX_CORRELATION = 0.99  # a series nearer to a random walk has no mean to be off from; own choice
-MIN_PAIRS = 30  # own choice: the error of a correlation is then below 0.2
+MAX_CORRELATION = 0.99  # a series nearer to a random walk has no mean to be off from; heuristic
+MIN_PAIRS = 30  # heuristic: the error of a correlation is then below 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,7 +47,7 @@ def fit_autoregression(healthy: FloatArray) -> Autoregression:
 
 
 def whitened(model: Autoregression, before: FloatArray, values: FloatArray) -> FloatArray:
-    """Give the errors ``(n_series,)`` in sigmas of values that follow `before`; NaN where either is absent."""
+    """Return the errors ``(n_series,)`` in sigmas of values that follow `before`; NaN where either is absent."""
     off = (values - model.mean) - model.correlation * (before - model.mean)
     errors = np.divide(off, model.error_sigma, out=np.full(off.shape, np.nan), where=model.error_sigma > 0)
     return np.asarray(errors, dtype=np.float64)

@@ -16,9 +16,9 @@ TOGETHER_NS = 120 * NS_PER_S
 # A cause is sought from ten minutes before a failure to five after: Meta RSC clusters, HPCA'25, arXiv 2410.21680.
 BEFORE_NS = 600 * NS_PER_S
 AFTER_NS = 300 * NS_PER_S
-# own choice: the gate at which a rise of the resistance is told, and half of it, below which it counts as none.
+# heuristic: the gate at which a rise of the resistance is told, and half of it, below which it counts as none.
 _RISEN_RATIO, _AS_BEFORE_RATIO = 1.10, 1.05
-# own choice: a share of the excess that grows with power; between the two nobody can tell.
+# heuristic: a share of the excess that grows with power; between the two nobody can tell.
 _GROWS_RATIO, _CONSTANT_RATIO = 0.6, 0.3
 # A kernel thread that takes most of a processor (field report: nv_queue near 100 %, blbadger.github.io/gpu-server).
 _SPINNING_RATIO = 0.8
@@ -79,7 +79,7 @@ class Scene:
 
 
 def observations(scene: Scene) -> tuple[Observation, ...]:
-    """Give each sign once, in the order in which they began; the earliest telling of a sign that is there counts."""
+    """Return each sign once, in the order in which they began; the earliest telling of a sign that is there counts."""
     first: dict[Sign, Observation] = {}
     told = chain(
         *(_of_finding(finding, scene.kinship) for finding in (*scene.own, *scene.beside)),
@@ -126,7 +126,7 @@ def _of_finding(finding: Finding, kinship: Kinship) -> Iterator[Observation]:
 
 
 def _resistance_ratio(finding: Finding) -> float | None:
-    """Give the source resistance over its own baseline, as electrical findings carry it."""
+    """Return the source resistance over its own baseline, as electrical findings carry it."""
     if finding.cause not in ELECTRICAL_SIGNS:
         return None
     ratio = finding.number("resistance_ratio")
@@ -134,7 +134,7 @@ def _resistance_ratio(finding: Finding) -> float | None:
 
 
 def _together(scene: Scene) -> Iterator[Observation]:
-    """Give the common mode: siblings that deviate within one window point to what they share."""
+    """Yield the common mode: siblings that deviate within one window point to what they share."""
     electrical = [one for one in scene.own if one.cause in ELECTRICAL_SIGNS and one.entity_id.startswith("supply:")]
     group = _group(electrical)
     if len(group) > 1:
@@ -143,7 +143,7 @@ def _together(scene: Scene) -> Iterator[Observation]:
 
 
 def _of_brake(scene: Scene) -> Iterator[Observation]:
-    """Give that a brake is all that there is, where somebody measures the supply."""
+    """Yield that a brake is all that there is, where somebody measures the supply."""
     brakes = [one for one in scene.own if one.cause is Cause.POWER_BRAKE]
     if brakes and scene.fed_seen and all(one.cause in _FOLLOWS_BRAKE for one in scene.own):
         words = "the supply side is measured and shows nothing beside the brake"
@@ -226,7 +226,7 @@ def _near(entity_id: str, scene: Scene) -> bool:
 
 
 def _group(findings: Iterable[Finding]) -> list[Finding]:
-    """Give the largest run of findings that began within one window, one an entity; the earliest run of equals."""
+    """Return the largest run of findings that began within one window, one an entity; the earliest run of equals."""
     ordered = sorted(findings, key=lambda one: (one.since_ns, one.entity_id))
     best: list[Finding] = []
     for place, start in enumerate(ordered):
@@ -275,11 +275,11 @@ def _numbers(finding: Finding) -> str:
 
 
 def is_evidence(event: Event) -> bool:
-    """Say whether an event can be a sign at all, so that the others need not be kept."""
+    """Return whether an event can be a sign at all, so that the others need not be kept."""
     return event.kind in _EVENT_SIGNS or event.kind in (EventKind.SUPPLY, EventKind.COLLECTOR)
 
 
 def feeds(kinship: Kinship, entity_id: str) -> tuple[str, ...]:
-    """Give the supplies above an entity."""
+    """Return the supplies above an entity."""
     above = kinship.ancestors(entity_id)
     return tuple(sorted(found for found in above if found.startswith(f"{EntityKind.SUPPLY}:")))

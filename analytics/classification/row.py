@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from analytics.classification.sign import Sign
 from telemetry.records import RootCause
 
-# own choice: a symptom that five classes share tells half of what its number says; a telling of somebody else, whose
+# heuristic: a symptom that five classes share tells half of what its number says; a telling of somebody else, whose
 # clock and wording are not ours, four fifths.
 SYMPTOM, TOLD, FINGERPRINT = 0.5, 0.8, 1.0
 RARE = "assumption: by chance within the same minutes"

@@ -17,9 +17,9 @@ from analytics.classification.sign import Observation, Sign
 from analytics.classification.table import ROWS
 from telemetry.records import Hypothesis, RootCause
 
-# Below this a hypothesis is not told; the others keep their proportions. own choice
+# Below this a hypothesis is not told; the others keep their proportions. heuristic
 _LEAST_PROBABILITY = 0.01
-# Only what moves the odds by a tenth is worth a line. own choice
+# Only what moves the odds by a tenth is worth a line. heuristic
 _LEAST_GAIN = 0.1
 _LOG_PRIORS = {cause: math.log(prior) for cause, prior in PRIORS.items()}
 
@@ -35,9 +35,9 @@ class Weights:
         (`evaluate judgement`, development seeds 11 and 12, all right at a mean probability of 0.95): least at 0.97 of
         this, which is no reason to leave 1.
     precedence
-        Bonus for the classes whose evidence came first, in natural logarithms. Own choice: odds of 1.6.
+        Bonus for the classes whose evidence came first, in natural logarithms. Heuristic: odds of 1.6.
     contradiction
-        Penalty for each sign that does not go with a class. Own choice: odds of 1 to 7.
+        Penalty for each sign that does not go with a class. Heuristic: odds of 1 to 7.
     """
 
     temperature: float = 1.0
@@ -63,7 +63,7 @@ Extras = dict[RootCause, list[Contribution]]
 
 
 def classify(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> tuple[Hypothesis, ...]:
-    """Give the hypotheses, likeliest first; their probabilities add up to 1. Without any sign that is the priors."""
+    """Return the hypotheses, likeliest first; their probabilities add up to 1. Without any sign that is the priors."""
     extras = _extras(observed, weights)
     shares = _softmax(_scores(observed, extras), weights.temperature)
     told = {cause: share for cause, share in shares.items() if share >= _LEAST_PROBABILITY}
@@ -84,12 +84,12 @@ def classify(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS
 
 
 def probabilities(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[RootCause, float]:
-    """Give the probability of every class; `classify` leaves out the smallest."""
+    """Return the probability of every class; `classify` leaves out the smallest."""
     return _softmax(scores_of(observed, weights), weights.temperature)
 
 
 def scores_of(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[RootCause, float]:
-    """Give the score of every class: the logarithm of its weight before all are made to add up to 1."""
+    """Return the score of every class: the logarithm of its weight before all are made to add up to 1."""
     return _scores(observed, _extras(observed, weights))
 
 
@@ -113,7 +113,7 @@ def _plain(cause: RootCause, observed: Sequence[Observation]) -> list[Contributi
 
 
 def _extras(observed: Sequence[Observation], weights: Weights) -> Extras:
-    """Give what the order of the signs and their contradictions add, by class."""
+    """Return what the order of the signs and their contradictions add, by class."""
     found: Extras = {}
     there = [one for one in observed if one.present]
     if len(there) > 1:
@@ -131,12 +131,12 @@ def _extras(observed: Sequence[Observation], weights: Weights) -> Extras:
 
 
 def is_evidence_for(sign: Sign, cause: RootCause) -> bool:
-    """Say whether a sign is what this class shows, more than any other; nothing is unknown's own."""
+    """Return whether a sign is what this class shows, more than any other; nothing is unknown's own."""
     return _OWNER[sign] is cause
 
 
 def gain_of(sign: Sign, cause: RootCause, *, present: bool) -> float:
-    """Give what a sign adds to the score of a class where it is there, or where it is denied."""
+    """Return what a sign adds to the score of a class where it is there, or where it is denied."""
     return _GAINS[present][sign][cause]
 
 

@@ -14,17 +14,17 @@ import numpy as np
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
-# own choice: 60 to 120 MHz move a V100 near its boost clock by some 20 to 45 W, 2 to 4 A at 12 V, and a source of
+# heuristic: 60 to 120 MHz move a V100 near its boost clock by some 20 to 45 W, 2 to 4 A at 12 V, and a source of
 # 5 mohm by 10 to 20 mV: below what any load minds, above the 9 mV that remain about a line on a real 12 V feed
 # (Oxford GPU_Power_Benchmark).
 MIN_STEP_MHZ, MAX_STEP_MHZ = 60.0, 120.0
-# own choice: a level must outlast the governor's and the sensor's averaging and stay shorter than heat takes to follow.
+# heuristic: a level must outlast the governor's and the sensor's averaging and stay shorter than heat takes to follow.
 MIN_LEVEL_S, MAX_LEVEL_S = 2.0, 5.0
 # Samples this near to a change of level show a mixture; NVML powers average over up to 100 ms (Yang et al., SC'24,
 # arXiv 2312.02741), governors take some tens of ms.
 _SETTLE_S = 0.3
 _MIN_PER_LEVEL = 3
-# own choice: five standard errors over six pairs or more are chance once in five hundred at most (Student's t with five
+# heuristic: five standard errors over six pairs or more are chance once in five hundred at most (Student's t with five
 # degrees of freedom; over the eight pairs of a plan once in a thousand).
 _SURE = 5.0
 _MIN_PAIRS = 6
@@ -50,7 +50,7 @@ class DitherPlan:
 
     @property
     def duration_s(self) -> float:
-        """Give how long it takes."""
+        """Return how long it takes."""
         return self.levels[-1].stop_s
 
 
@@ -79,7 +79,7 @@ def plan_dither(
     pairs: int = 8,
     seed: int,
 ) -> DitherPlan | None:
-    """Give a plan that alternates two supported clocks in an order that chance picks; None where there are no two.
+    """Return a plan that alternates two supported clocks in an order that chance picks; None where there are no two.
 
     The high level is the clock in force, so that the experiment never asks for more than runs already; the low one is
     60 to 120 MHz below. The order of high and low within each pair is drawn, so that a load with a rhythm of its own
@@ -108,7 +108,7 @@ def plan_dither(
 
 
 def pick_gpu(power_w: FloatArray, busy: MaskArray) -> int | None:
-    """Give the place of the GPU to move: the busy one whose power is highest, so that a step shows; None if none is."""
+    """Return place of the GPU to move: the busy one whose power is highest, so that a step shows; None if none is."""
     usable = busy & np.isfinite(power_w)
     if not usable.any():
         return None
@@ -124,7 +124,7 @@ def judge_dither(
     power_w: FloatArray,
     least_mohm: float = 2.0,
 ) -> DitherVerdict:
-    """Say whether a voltage followed the plan; arrays of shape ``(n_times,)``, NaN where nothing was read.
+    """Return whether a voltage followed the plan; arrays of shape ``(n_times,)``, NaN where nothing was read.
 
     Each pair of levels gives one difference of means, so that slow drifts drop out; their spread is the error. The
     change of current is that of power over voltage.
@@ -158,7 +158,7 @@ def judge_dither(
 
 
 def _differences(plan: DitherPlan, start_ns: int, time_ns: TimeArray, values: FloatArray) -> list[float]:
-    """Give high minus low of each pair of levels that both have samples."""
+    """Return high minus low of each pair of levels that both have samples."""
     at_s = (time_ns - start_ns) / NS_PER_S
     found = []
     for first, second in zip(plan.levels[::2], plan.levels[1::2], strict=True):

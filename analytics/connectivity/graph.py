@@ -33,7 +33,7 @@ _PART_KINDS = (EntityKind.SUPPLY, EntityKind.GPU, EntityKind.FAN, EntityKind.LIN
 
 
 def typed_graph(topology: Topology) -> tuple[Edge, ...]:
-    """Give every edge of a topology with its meaning, and behind them those that tags imply.
+    """Return every edge of a topology with its meaning, and behind them those that tags imply.
 
     Tags that imply one: ``node`` (the node's key or name holds it), ``supply`` (feeds it), ``gpu`` (a link's GPU),
     ``peer`` (the GPU at the other end of a link) and ``job`` (all of one job work together).
@@ -51,7 +51,7 @@ def typed_graph(topology: Topology) -> tuple[Edge, ...]:
 
 
 def with_inferred(topology: Topology) -> Topology:
-    """Give the topology with the edges that tags imply, without those between peers, which stand beside each other."""
+    """Return topology with the edges that tags imply, without those between peers, which stand beside each other."""
     across = {Tie.SHARES_JOB, Tie.JOINS}
     down = [
         (edge.source_id, edge.target_id)
@@ -106,7 +106,7 @@ def _ring(ranks: Sequence[str]) -> Iterator[Edge]:
 
 
 def _names(topology: Topology) -> dict[tuple[EntityKind, str], str]:
-    """Give entity ids by key, and by name where one entity of the kind alone has it."""
+    """Return entity ids by key, and by name where one entity of the kind alone has it."""
     by_name: dict[tuple[EntityKind, str], list[str]] = defaultdict(list)
     for entity in topology.entities:
         by_name[entity.kind, entity.name].append(entity.id)

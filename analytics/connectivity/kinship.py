@@ -41,25 +41,25 @@ class Kinship:
         )
 
     def ancestors(self, entity_id: str) -> frozenset[str]:
-        """Give everything above, the entity itself not included."""
+        """Return everything above, the entity itself not included."""
         return _reach(entity_id, self._parents)
 
     def descendants(self, entity_id: str) -> frozenset[str]:
-        """Give everything below, the entity itself not included."""
+        """Return everything below, the entity itself not included."""
         return _reach(entity_id, self._children)
 
     def gpus_under(self, entity_id: str) -> tuple[str, ...]:
-        """Give the GPUs that the entity feeds or holds, a GPU itself, in declared order."""
+        """Return the GPUs that the entity feeds or holds, a GPU itself, in declared order."""
         at_or_below = self.descendants(entity_id) | {entity_id}
         return tuple(found for found in sorted(at_or_below, key=self._place) if found.startswith(_GPU_ID))
 
     def are_siblings(self, one_id: str, other_id: str) -> bool:
-        """Say whether two entities hang on a parent that they share."""
+        """Return whether two entities hang on a parent that they share."""
         shared = set(self._parents.get(one_id, ())) & set(self._parents.get(other_id, ()))
         return one_id != other_id and bool(shared)
 
     def common_root(self, entity_ids: Iterable[str]) -> str | None:
-        """Give the lowest single entity that has all of these at or below it, None where there is none.
+        """Return the lowest single entity that has all of these at or below it, None where there is none.
 
         Two supplies that share one bus both feed all GPUs; neither explains them better, so their node does. Where
         nothing stands above such a pair, the one that was declared first is given.
@@ -78,7 +78,7 @@ class Kinship:
         return lowest[0]
 
     def top(self, entity_id: str) -> str:
-        """Give the node that holds the entity, else the first of what stands highest above it, else itself.
+        """Return the node that holds the entity, else the first of what stands highest above it, else itself.
 
         A node is its own, whatever feeds or cools it.
         """
@@ -91,11 +91,11 @@ class Kinship:
         return next((candidate for candidate in above if candidate not in self._parents), entity_id)
 
     def knows(self, entity_id: str) -> bool:
-        """Say whether the topology has this entity."""
+        """Return whether the topology has this entity."""
         return entity_id in self._order
 
     def name(self, entity_id: str) -> str:
-        """Give what people call an entity, its id where the topology does not know it."""
+        """Return what people call an entity, its id where the topology does not know it."""
         return self.topology.entity(entity_id).name if entity_id in self._order else entity_id
 
     def _place(self, entity_id: str) -> int:
@@ -119,7 +119,7 @@ def _reach(start: str, edges: dict[str, tuple[str, ...]]) -> frozenset[str]:
 
 
 def root_of(finding: Finding, others: Sequence[Finding], kinship: Kinship, *, window_ns: int) -> str:
-    """Give the entity that explains a finding, given what else was found.
+    """Return the entity that explains a finding, given what else was found.
 
     That is the entity itself, unless siblings show the same cause and began within the window: then what they share.
     """

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from analytics.connectivity.whitening import whitened
 from telemetry.frames import FloatArray, MaskArray
 
-# own choice: a second's samples to 10 s back at 1 Hz; half a second to five at 10 to 100 Hz.
+# heuristic: a second's samples to 10 s back at 1 Hz; half a second to five at 10 to 100 Hz.
 _MAX_LAG_SLOW, _MAX_LAG_FAST = 10, 50
 _FAST_HZ = 10.0
-# own choice: with fewer pairs of samples a correlation says nothing.
+# heuristic: with fewer pairs of samples a correlation says nothing.
 _MIN_SAMPLES = 50
 
 
@@ -51,7 +51,7 @@ class LagLink:
 
 
 def max_lag(rate_hz: float) -> int:
-    """Give how many rows to look either way at a sampling rate."""
+    """Return how many rows to look either way at a sampling rate."""
     return _MAX_LAG_FAST if rate_hz >= _FAST_HZ else _MAX_LAG_SLOW
 
 
@@ -65,7 +65,7 @@ def lag_links(
     surrogates: int = 200,
     discovery_rate: float = 0.05,
 ) -> tuple[LagLink, ...]:
-    """Give the links of the pairs that can be judged, each with what chance would give.
+    """Return the links of the pairs that can be judged, each with what chance would give.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def lag_links(
 
 
 def discoveries(p_values: Sequence[float], *, rate: float) -> MaskArray:
-    """Give which hypotheses stand at a false discovery rate, by the step-up procedure of Benjamini and Hochberg."""
+    """Return which hypotheses stand at a false discovery rate, by the step-up procedure of Benjamini and Hochberg."""
     values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(values, kind="stable")
     below = values[order] <= rate * np.arange(1, len(values) + 1) / max(len(values), 1)
@@ -124,13 +124,13 @@ def discoveries(p_values: Sequence[float], *, rate: float) -> MaskArray:
 
 
 def _circular(source: npt.NDArray[np.complex128], target: npt.NDArray[np.complex128], *, n: int) -> FloatArray:
-    """Give the sums over time of source now times target `lag` later, by lag, from the spectra."""
+    """Return the sums over time of source now times target `lag` later, by lag, from the spectra."""
     sums: FloatArray = np.fft.irfft(np.conj(source) * target, n=n)
     return sums
 
 
 def _p_value(strength: float, chance: FloatArray) -> float:
-    """Give how often shifted pairs, shape ``(n_shifts, n_lags)``, are linked so strongly at any lag.
+    """Return how often shifted pairs, shape ``(n_shifts, n_lags)``, are linked so strongly at any lag.
 
     The larger of two answers. Counting them is exact where there is much to count; beyond that, shifts nearer to each
     other than the lags reach see the same values, so that a series of a thousand rows has some fifty of its own and no
@@ -145,7 +145,7 @@ def _p_value(strength: float, chance: FloatArray) -> float:
 
 
 def _shifts(n_times: int, *, lags: int, wanted: int, seed: int) -> npt.NDArray[np.intp]:
-    """Give distances to shift by, so far that no lag looked at is in reach of another; as many as there is room for."""
+    """Return distances to shift by, so far that no lag looked at is in reach of another; as many as there is room for."""
     low, high = 2 * lags + 1, n_times - 2 * lags - 1
     if high <= low:
         return np.empty(0, dtype=np.intp)

@@ -16,7 +16,7 @@ GroupArray = npt.NDArray[np.intp]
 
 
 def sibling_groups(entities: Sequence[Entity], topology: Topology) -> GroupArray:
-    """Give a number for each entity, the same for those of one node; an entity without kin stands alone."""
+    """Return a number for each entity, the same for those of one node; an entity without kin stands alone."""
     return _groups(Same(topology), Same(entities))
 
 
@@ -39,18 +39,18 @@ class Siblings:
 
     @staticmethod
     def unknown() -> "Siblings":
-        """Give what is known before the first frame."""
+        """Return what is known before the first frame."""
         return Siblings(topology=None, groups=np.empty(0, dtype=np.intp))
 
     def under(self, topology: Topology, entities: Sequence[Entity]) -> "Siblings":
-        """Give the groups under this topology."""
+        """Return the groups under this topology."""
         if self.topology is topology:
             return self
         return Siblings(topology=topology, groups=sibling_groups(entities, topology))
 
 
 def any_sibling(mask: MaskArray, groups: GroupArray) -> MaskArray:
-    """Give for each entity whether the mask holds for any other entity of its group."""
+    """Return for each entity whether the mask holds for any other entity of its group."""
     if not len(mask):
         return mask
     counts = np.bincount(groups, weights=mask)[groups] - mask
@@ -59,7 +59,7 @@ def any_sibling(mask: MaskArray, groups: GroupArray) -> MaskArray:
 
 
 def sibling_median(values: FloatArray, groups: GroupArray, *, min_siblings: int) -> FloatArray:
-    """Give for each entity the median over the others of its group whose value is known.
+    """Return for each entity the median over the others of its group whose value is known.
 
     NaN where fewer than `min_siblings` are. Groups of one size are sorted side by side: a loop over sizes, not groups.
     """
@@ -79,7 +79,7 @@ def sibling_median(values: FloatArray, groups: GroupArray, *, min_siblings: int)
 
 
 def _median_where_all_known(values: FloatArray) -> FloatArray:
-    """Give for each of ``(n_groups, size)`` the median of the others in its row."""
+    """Return for each of ``(n_groups, size)`` the median of the others in its row."""
     ranked, others = np.sort(values, axis=1), values.shape[1] - 1
 
     def at(place: int) -> FloatArray:
@@ -92,7 +92,7 @@ def _median_where_all_known(values: FloatArray) -> FloatArray:
 
 
 def _median_of_others(values: FloatArray, least: int) -> FloatArray:
-    """Give for each of ``(n_groups, size)`` the median of the others known in its row, NaN below `least`."""
+    """Return for each of ``(n_groups, size)`` the median of the others known in its row, NaN below `least`."""
     known = ~np.isnan(values)
     others = known.sum(axis=1, keepdims=True) - known
     # NaN sorts last; one more keeps the place after the last one in the row.

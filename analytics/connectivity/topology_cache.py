@@ -16,9 +16,9 @@ class Same(Generic[Thing]):
     it: Thing
 
     def __hash__(self) -> int:
-        """Give a hash that costs nothing however large the object is."""
+        """Return a hash that costs nothing however large the object is."""
         return id(self.it)
 
     def __eq__(self, other: object) -> bool:
-        """Say whether it is the very same object."""
+        """Return whether it is the very same object."""
         return isinstance(other, Same) and self.it is other.it

@@ -8,12 +8,12 @@ import numpy as np
 
 from telemetry.frames import FloatArray
 
-# own choice: samples an autoregression must have for each of its coefficients.
+# heuristic: samples an autoregression must have for each of its coefficients.
 _SAMPLES_PER_COEFFICIENT = 20
 
 
 def whitened(series: FloatArray, *, order: int = 1) -> FloatArray:
-    """Give the residuals of an AR(`order`) fit of each series, scaled to a standard deviation of one.
+    """Return the residuals of an AR(`order`) fit of each series, scaled to a standard deviation of one.
 
     Parameters
     ----------

@@ -17,12 +17,12 @@ from telemetry.records import Event, EventKind, Finding, FindingStatus
 
 
 def accepted_in(events: Iterable[Event]) -> dict[str, Event]:
-    """Give the entities that were accepted, each with the event that says so."""
+    """Return the entities that were accepted, each with the event that says so."""
     return {one.entity_id: one for one in events if one.kind is EventKind.BASELINE and one.entity_id is not None}
 
 
 def learnt_anew(detector: Any, own: Any, entities: Sequence[Entity], events: Sequence[Event]) -> Any:
-    """Give the state of a detector that learns baselines, with those of the accepted entities begun anew."""
+    """Return the state of a detector that learns baselines, with those of the accepted entities begun anew."""
     accepted = accepted_in(events)
     if own is None or not accepted or not hasattr(detector, "accept"):
         return own
@@ -39,7 +39,7 @@ def learnt_anew(detector: Any, own: Any, entities: Sequence[Entity], events: Seq
 def ended_by(
     events: Sequence[Event], findings: Iterable[Finding], detectors: Iterable[str], now_ns: int
 ) -> tuple[Finding, ...]:
-    """Give the findings that acceptance ends, cleared: those of detectors that learnt the entity anew.
+    """Return the findings that acceptance ends, cleared: those of detectors that learnt the entity anew.
 
     `detectors` are the names under which those tell, `findings` all that hold. One detector may tell under several
     names, its own with a dot and more behind it.

@@ -25,7 +25,7 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# It gets worse by this share before it is told again. Own choice.
+# It gets worse by this share before it is told again. Heuristic.
 _WORSE_BY = 0.1
 
 
@@ -42,7 +42,7 @@ class AirNumbers:
 
     @staticmethod
     def nothing(n_nodes: int) -> "AirNumbers":
-        """Give what is known before the first window."""
+        """Return what is known before the first window."""
         nan = np.full(n_nodes, np.nan)
         return AirNumbers(
             rise_c=nan.copy(),
@@ -83,7 +83,7 @@ class Airflow:
     borrowed = BORROWED
 
     def start(self, spec: TableSpec) -> AirflowState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return AirflowState(
             counts=GpuCounts.unknown(),

@@ -19,7 +19,7 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# It gets worse by this share before it is told again. Own choice.
+# It gets worse by this share before it is told again. Heuristic.
 _WORSE_BY = 0.1
 
 
@@ -45,7 +45,7 @@ class AirflowLost:
     borrowed = BORROWED
 
     def start(self, spec: TableSpec) -> AirflowLostState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return AirflowLostState(
             last_ns=None,

@@ -57,12 +57,12 @@ class Reach:
 
     @staticmethod
     def unknown() -> "Reach":
-        """Give what is known before the first frame."""
+        """Return what is known before the first frame."""
         nobody = np.empty(0, dtype=np.intp)
         return Reach(topology=None, own=nobody, other=nobody)
 
     def under(self, topology: Topology, one: "Borrowed", own: TableSpec, others: TableSpec) -> "Reach":
-        """Give the pairs under this topology."""
+        """Return the pairs under this topology."""
         if self.topology is topology:
             return self
         # A sum reaches as far as a maximum does: who asks for one has often asked for another.
@@ -75,7 +75,7 @@ class Reach:
 def _pairs(
     topology: Same[Topology], how: How, own: Same[tuple[Entity, ...]], others: Same[tuple[Entity, ...]]
 ) -> tuple[GroupArray, GroupArray]:
-    """Give the pairs in ascending order of the first."""
+    """Return the pairs in ascending order of the first."""
     kinship = Kinship.of(topology.it)
     places = {entity.id: place for place, entity in enumerate(others.it)}
     pairs: list[tuple[int, int]] = []
@@ -100,13 +100,13 @@ class Loan:
 
     @staticmethod
     def of(terms: Borrowed, lender: TableSpec | None) -> "Loan":
-        """Give the state before the first row; `lender` is the joined table of that kind, None where there is none."""
+        """Return state before the first row; `lender` is the joined table of that kind, None where there is none."""
         knows = lender is not None and terms.signal in lender.signals
         values = np.full(len(lender.entities), np.nan) if lender is not None and knows else np.empty(0)
         return Loan(terms=terms, lender=lender if knows else None, values=values, reach=Reach.unknown())
 
     def pay(self, frame: Frame, new: Frame | None, topology: Topology) -> tuple["Loan", FloatArray, MaskArray]:
-        """Give the column for the rows of a frame, each with what was known at its time, and where it is new."""
+        """Return the column for the rows of a frame, each with what was known at its time, and where it is new."""
         shape = frame.values.shape[:2]
         if self.lender is None:
             return self, np.full(shape, np.nan), np.zeros(shape, dtype=np.bool_)
@@ -121,14 +121,14 @@ class Loan:
 
 
 def widened(spec: TableSpec, borrowed: Sequence[Borrowed]) -> TableSpec:
-    """Give the table with the borrowed columns behind its own."""
+    """Return the table with the borrowed columns behind its own."""
     return replace(spec, signals=(*spec.signals, *(one.name for one in borrowed)))
 
 
 def widen(
     frame: Frame, loans: Sequence[Loan], new: Mapping[EntityKind, Frame], topology: Topology
 ) -> tuple[tuple[Loan, ...], Frame]:
-    """Give the frame with the borrowed columns; `new` are the rows of other kinds that came with it."""
+    """Return the frame with the borrowed columns; `new` are the rows of other kinds that came with it."""
     after: list[Loan] = []
     values, fresh = [frame.values], [frame.fresh]
     for loan in loans:
@@ -156,7 +156,7 @@ def held(loans: Sequence[Loan], new: Mapping[EntityKind, Frame]) -> tuple[Loan, 
 
 
 def _gathered(rows: FloatArray, reach: Reach, how: How, n_own: int) -> FloatArray:
-    """Give ``(n_rows, n_own)`` of what each gets from ``(n_rows, n_others)``."""
+    """Return ``(n_rows, n_own)`` of what each gets from ``(n_rows, n_others)``."""
     given = rows[:, reach.other]
     found = np.full((len(rows), n_own), np.nan)
     if how is How.ANCESTOR:

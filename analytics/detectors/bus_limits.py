@@ -20,12 +20,12 @@ class HangLimits:
     Parameters
     ----------
     stall_s, stall_steps
-        Time without a step, at least so many seconds and so many median steps. own choice: 20 s keeps the promise of
+        Time without a step, at least so many seconds and so many median steps. heuristic: 20 s keeps the promise of
         30 s from hang to incident; three steps ride over a slow one.
     util_ratio
-        Lowest utilisation of a GPU that spins in a collective. own choice: the kernel runs all the time.
+        Lowest utilisation of a GPU that spins in a collective. heuristic: the kernel runs all the time.
     power_ratio, spread_ratio
-        Highest power over the GPU's own compute-phase power, and its relative standard deviation. own choice, between
+        Highest power over the GPU's own compute-phase power, and its relative standard deviation. heuristic, between
         a spinning collective (0.35 to 0.4 in simulation) and the lowest phases of a training step.
     spin_s
         Time that utilisation, power and memory must stand still.
@@ -34,9 +34,9 @@ class HangLimits:
     thread_ratio
         Share of a processor from which nv_queue or a GPU's interrupt thread counts as spinning.
     alone_s
-        Time without a step from which neither thread nor link error is asked for. own choice: three times `stall_s`.
+        Time without a step from which neither thread nor link error is asked for. heuristic: three times `stall_s`.
     silent_spin_s
-        Time to spin where no job tells its steps. own choice: twice `spin_s`, as one witness less is there.
+        Time to spin where no job tells its steps. heuristic: twice `spin_s`, as one witness less is there.
     clear_after_s
         Time with steps or with other load before it counts as over.
     """
@@ -63,16 +63,16 @@ class StragglerLimits:
     Parameters
     ----------
     late_ratio
-        Share of time by which it computes longer than its siblings do, who wait. own choice: 8 % of a step is eight
+        Share of time by which it computes longer than its siblings do, who wait. heuristic: 8 % of a step is eight
         times the 1 % that a phase of a simulated step moves by itself.
     clear_late_ratio
         Share below which it may clear.
     clock_ratio
-        Clock under load over the siblings' median from which the clock is named as the reason. own choice: healthy
+        Clock under load over the siblings' median from which the clock is named as the reason. heuristic: healthy
         boards at one power limit differ by less than 5 %.
     alike_ratio
         Share of compute phases, and of waits, that the siblings have in common for the job to count as synchronous.
-        own choice: 0.8 to 0.95 in simulated training, below 0.4 for independent loads.
+        heuristic: 0.8 to 0.95 in simulated training, below 0.4 for independent loads.
     memory_s
         Memory of the shares.
     settle_s
@@ -109,15 +109,15 @@ class LinkHealthLimits:
     memory_s
         Memory of the counts: errors are weighed by exp(-age / memory).
     nvlink_errors
-        Damaged NVLink flits in that memory, corrected ones included. own choice: DCGM fails a link at 100 a second
+        Damaged NVLink flits in that memory, corrected ones included. heuristic: DCGM fails a link at 100 a second
         only, and warns of any (dcgm_gpu_hardware_limits.h, DcgmHealthWatch.cpp); ten among quiet siblings tell a
         module whose contacts move long before.
     nvlink_replays
-        Repeated transmissions and retrainings in that memory; DCGM fails a link at one. own choice: two, so that a
+        Repeated transmissions and retrainings in that memory; DCGM fails a link at one. heuristic: two, so that a
         lone one at a change of clocks is not told.
     pcie_errors
         PCIe replays or correctable errors in that memory: 8 replays a minute are the most that NVIDIA's resource
-        manager recommends (dcgm_gpu_hardware_limits.h); the same for ten minutes is 80. own choice: a quarter.
+        manager recommends (dcgm_gpu_hardware_limits.h); the same for ten minutes is 80. heuristic: a quarter.
     ratio
         How many times the siblings' median it must be: a rail that sags makes all links replay.
     hold_s

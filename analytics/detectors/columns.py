@@ -6,14 +6,14 @@ from telemetry.frames import FloatArray, Frame, MaskArray
 
 
 def optional(frame: Frame, name: str) -> FloatArray:
-    """Give a signal, shape ``(n_times, n_entities)``; all NaN where the table does not have it."""
+    """Return a signal, shape ``(n_times, n_entities)``; all NaN where the table does not have it."""
     if name in frame.spec.signals:
         return frame.signal(name)
     return np.broadcast_to(np.nan, frame.values.shape[:2])
 
 
 def bits_set(flags: FloatArray, mask: int) -> MaskArray:
-    """Give where any bit of `mask` is set; False where the flags are NaN."""
+    """Return where any bit of `mask` is set; False where the flags are NaN."""
     known = ~np.isnan(flags)
     set_there: MaskArray = (np.where(known, flags, 0.0).astype(np.int64) & mask) != 0
     return set_there

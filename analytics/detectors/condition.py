@@ -48,7 +48,7 @@ class Holds:
 
     @staticmethod
     def of_seconds(*, set_s: float, clear_s: float) -> "Holds":
-        """Give the holds for times in seconds."""
+        """Return the holds for times in seconds."""
         return Holds(set_ns=round(set_s * NS_PER_S), clear_ns=round(clear_s * NS_PER_S))
 
 
@@ -72,7 +72,7 @@ class Conditions:
 
     @staticmethod
     def idle(n_entities: int) -> "Conditions":
-        """Give the condition that holds on no entity."""
+        """Return the condition that holds on no entity."""
         no = np.zeros(n_entities, dtype=np.bool_)
         never = np.zeros(n_entities, dtype=np.int64)
         return Conditions(
@@ -88,18 +88,18 @@ class Conditions:
 
     @property
     def engaged(self) -> MaskArray:
-        """Give where the condition holds or is about to."""
+        """Return where the condition holds or is about to."""
         return self.active | self.running
 
 
 def set_aside(conditions: Conditions, where: MaskArray) -> Conditions:
-    """Give the conditions with nothing set and nothing running on the entities marked."""
+    """Return the conditions with nothing set and nothing running on the entities marked."""
     after = replace(conditions, active=conditions.active & ~where, running=conditions.running & ~where)
     return replace(after, busy=bool(after.engaged.any()))
 
 
 def elapsed_ns(last_ns: int | None, now_ns: int) -> int:
-    """Give the time since the row before, 0 across a hole, a first row, or a clock that was set back."""
+    """Return the time since the row before, 0 across a hole, a first row, or a clock that was set back."""
     if last_ns is None or not 0 < now_ns - last_ns <= GAP_NS:
         return 0
     return now_ns - last_ns

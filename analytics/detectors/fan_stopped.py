@@ -35,7 +35,7 @@ class FanStopped:
     signals: tuple[str, ...] = ("fan_rpm",)
 
     def start(self, spec: TableSpec) -> FanStoppedState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return FanStoppedState(
             last_ns=None,

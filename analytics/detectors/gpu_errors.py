@@ -57,7 +57,7 @@ class GpuErrors:
     name: str = "gpu_errors"
 
     def start(self) -> GpuErrorsState:
-        """Give the state before the first event."""
+        """Return the state before the first event."""
         return GpuErrorsState()
 
     def step(
@@ -127,7 +127,7 @@ def _is_judged(event: Event) -> bool:
 
 
 def _is_missing(event: Event) -> bool:
-    """Say whether a collector tells that GPUs are missing; that one of them fails is a warning and no more."""
+    """Return whether a collector tells that GPUs are missing; that one of them fails is a warning and no more."""
     return event.kind is EventKind.COLLECTOR and event.severity is Severity.CRITICAL
 
 

@@ -49,7 +49,7 @@ class GpuLost:
     signals: tuple[str, ...] = ("power_w", "sm_clock_mhz")
 
     def start(self, spec: TableSpec) -> GpuLostState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return GpuLostState(
             last_ns=None,

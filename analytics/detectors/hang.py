@@ -27,7 +27,7 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# own choice: link errors that came up to this long before the GPUs began to spin may have hung them.
+# heuristic: link errors that came up to this long before the GPUs began to spin may have hung them.
 _LINKS_BEFORE_S = 30
 # Utilisation below which a GPU surely does something else than spin in a kernel.
 _OTHER_LOAD_RATIO = 0.9
@@ -46,7 +46,7 @@ class Open:
 
     @staticmethod
     def empty(n_gpus: int) -> "Open":
-        """Give what holds before its first row."""
+        """Return what holds before its first row."""
         unknown, tally = np.full(n_gpus, np.nan), Tally.empty(n_gpus)
         return Open(power=tally, util=tally, threads=tally, memory_bytes=unknown, steps=unknown, link_errors=unknown)
 
@@ -94,7 +94,7 @@ class Hang:
     )
 
     def start(self, spec: TableSpec) -> HangState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         zero, unknown = np.zeros(size), np.full(size, np.nan)
         return HangState(
@@ -238,7 +238,7 @@ class Hang:
 
 
 def _columns(frame: Frame) -> list[FloatArray]:
-    """Give the rows that `_counted` takes: power, utilisation, threads, memory, steps, link errors."""
+    """Return the rows that `_counted` takes: power, utilisation, threads, memory, steps, link errors."""
     threads = np.fmax(optional(frame, "nv_queue_ratio"), optional(frame, "nv_irq_ratio"))
     crc, replays = optional(frame, "nvlink_crc_errors"), optional(frame, "nvlink_replays")
     errors = np.where(np.isnan(crc), replays, crc + np.where(np.isnan(replays), 0.0, replays))

@@ -6,14 +6,14 @@ from analytics.connectivity import GroupArray
 from telemetry.entities import Entity
 from telemetry.frames import FloatArray, MaskArray
 
-# own choice: seconds are what spinning is counted in, so that one more may be the phase of a sensor.
+# heuristic: seconds are what spinning is counted in, so that one more may be the phase of a sensor.
 _LATER_S = 2.0
 
 
 def suspects_in_words(
     index: int, entities: tuple[Entity, ...], groups: GroupArray, *, heard: MaskArray, spinning_s: FloatArray
 ) -> str:
-    """Give words on the siblings of a GPU that hangs; empty where it is alone, or where nothing tells one from another.
+    """Return words on the siblings of a GPU that hangs; empty where it is alone, or where nothing tells one from another.
 
     A rank that never enters a collective keeps the others in it: it idles, or still computes. Where all have entered,
     the last one tells where the step was slow, which is less.

@@ -6,7 +6,7 @@ import numpy as np
 
 from telemetry.frames import FloatArray, MaskArray
 
-# own choice: the median of so many last steps rides over a checkpoint, and this many must be seen before it counts.
+# heuristic: the median of so many last steps rides over a checkpoint, and this many must be seen before it counts.
 _REMEMBERED = 5
 _MIN_BEATS = 3
 
@@ -27,7 +27,7 @@ class Heartbeat:
 
     @staticmethod
     def silent(n_entities: int) -> "Heartbeat":
-        """Give what holds before a job told anything."""
+        """Return what holds before a job told anything."""
         unknown, no = np.full(n_entities, np.nan), np.zeros(n_entities, dtype=np.bool_)
         return Heartbeat(
             steps=unknown,
@@ -44,12 +44,12 @@ class Heartbeat:
         return self.heard & (self.beats >= _MIN_BEATS)
 
     def median_s(self, index: int) -> float:
-        """Give how long one entity's last steps took, NaN where none is known."""
+        """Return how long one entity's last steps took, NaN where none is known."""
         known_s = self.intervals_s[index][~np.isnan(self.intervals_s[index])]
         return float(np.median(known_s)) if len(known_s) else float("nan")
 
     def stalled(self, where: MaskArray, *, at_least_s: float, steps: float) -> MaskArray:
-        """Give where no step ended for so long and for so many steps' time; looks closely only `where` asked."""
+        """Return where no step ended for so long and for so many steps' time; looks closely only `where` asked."""
         stalled: MaskArray = where & self.known & (self.stalled_s > at_least_s)
         for index in np.flatnonzero(stalled).tolist():
             stalled[index] = not self.stalled_s[index] <= steps * self.median_s(index)
@@ -57,7 +57,7 @@ class Heartbeat:
 
 
 def after_steps(before: Heartbeat, steps: FloatArray, passed_s: float) -> Heartbeat:
-    """Give what holds a while later, the counter then standing at `steps`; NaN where no job tells any.
+    """Return what holds a while later, the counter then standing at `steps`; NaN where no job tells any.
 
     A counter that goes back is another job: what was known of steps is forgotten.
     """

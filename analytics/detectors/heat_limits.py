@@ -18,18 +18,18 @@ class ThermalResistanceLimits:
     Parameters
     ----------
     ratio, clear_ratio
-        Excess ratio, smoothed, from which it is told. Own choice: simulated healthy GPUs stay within 0.05, a
+        Excess ratio, smoothed, from which it is told. Heuristic: simulated healthy GPUs stay within 0.05, a
         mis-torqued V100 cold plate (+0.055 K/W on 0.115 K/W, assumption) gives 0.48.
     warn_ratio
-        From here on it is a warning. Own choice: somebody should look at it while there is time.
+        From here on it is a warning. Heuristic: somebody should look at it while there is time.
     severe_ratio
-        Three tenths: half of what is left between a healthy V100 at 300 W and its slowdown temperature. Own choice.
+        Three tenths: half of what is left between a healthy V100 at 300 W and its slowdown temperature. Heuristic.
     slow_ratio, clear_slow_ratio
-        The same over hours, for an interface that dries out: told as information. Own choice.
+        The same over hours, for an interface that dries out: told as information. Heuristic.
     alone_ratio
-        Over its own past at a like power and inlet, where there are not two siblings; fans may differ. Own choice.
+        Over its own past at a like power and inlet, where there are not two siblings; fans may differ. Heuristic.
     floor_c, slow_floor_c
-        Kelvin below which no ratio counts. Own choice: two GPUs whose temperatures are rounded to whole kelvin can
+        Kelvin below which no ratio counts. Heuristic: two GPUs whose temperatures are rounded to whole kelvin can
         differ by one for as long as the load stays; over hours that averages out.
     fresh_ratio, fresh_excess_c
         What it takes, both, while a slot is not learned yet. Assumption, from 1,200 simulated healthy GPUs whose slots
@@ -37,12 +37,12 @@ class ThermalResistanceLimits:
         0.15 or 5 K.
     min_power_ratio, min_power_w
         Power above which a GPU works: a fifth of the limit in force, or 60 W (a fifth of a V100's 300 W) where the
-        limit is unknown. Own choice: idle parts take 10 to 16 %. Below it, it tells of the air.
+        limit is unknown. Heuristic: idle parts take 10 to 16 %. Below it, it tells of the air.
     inlet_c
         Assumed air temperature where neither a sensor nor an idle GPU tells it; 25 °C lies in the range that ASHRAE TC
         9.9 recommends (18 to 27 °C).
     window_s
-        Length of a window. Own choice: two minutes hold a hundred training steps, and seven fit into a quarter of an
+        Length of a window. Heuristic: two minutes hold a hundred training steps, and seven fit into a quarter of an
         hour. Where rows are rare it is as long as sixteen of them take.
     smoothing, slow_smoothing
         Share that a new window has in the smoothed excess; the slow one remembers fifty windows.
@@ -96,7 +96,7 @@ class WarmInletLimits:
     Parameters
     ----------
     set_c, clear_c
-        35 °C is the highest that ASHRAE class A2 allows. Clears 3 K below, own choice.
+        35 °C is the highest that ASHRAE class A2 allows. Clears 3 K below, heuristic.
     critical_c
         45 °C, the highest that ASHRAE class A4 allows.
     hold_s
@@ -126,12 +126,12 @@ class AirflowLimits:
     Parameters
     ----------
     ratio, clear_ratio
-        Rise of the GPUs over their past, brought to one fan duty where it is known, smoothed. Own choice: a fifth; half
+        Rise of the GPUs over their past, brought to one fan duty where it is known, smoothed. Heuristic: a fifth; half
         of the fans lost gives two fifths on a simulated V100 node.
     floor_c
-        Kelvin below which no ratio counts. Own choice: four steps of the sensor.
+        Kelvin below which no ratio counts. Heuristic: four steps of the sensor.
     min_rise_c
-        Rise of the GPUs above the inlet from which it tells of the air. Own choice.
+        Rise of the GPUs above the inlet from which it tells of the air. Heuristic.
     window_s
         As for the thermal resistance.
     smoothing, windows
@@ -166,16 +166,16 @@ class AirflowLostLimits:
     Parameters
     ----------
     ratio, clear_ratio
-        Thermal resistance now over what it was under this load. Own choice: a fifth; half of the fans lost gives two
+        Thermal resistance now over what it was under this load. Heuristic: a fifth; half of the fans lost gives two
         fifths within a minute on a simulated V100 node, sensor steps of 1 K a twentieth.
     floor_c
-        Kelvin below which no ratio counts. Own choice: five steps of the sensor.
+        Kelvin below which no ratio counts. Heuristic: five steps of the sensor.
     blind_floor_c, blind_s
         Where the fan duty is not known: kelvin above the highest that the GPUs had before, and time under load for
         which that must have been watched, so that a controller that lets its fans go is not taken for a fault. Own
         choice: half an hour, and twice the overshoot of a simulated controller.
     min_rise_c
-        Rise of the GPUs above the inlet from which it tells of the air. Own choice.
+        Rise of the GPUs above the inlet from which it tells of the air. Heuristic.
     hold_s
         Time that it must last: more than ten training steps.
     clear_after_s
@@ -206,9 +206,9 @@ class FanStoppedLimits:
     Parameters
     ----------
     turning_rpm
-        Speed below which a fan stands still: one turn a second, no controller asks for so little. Own choice.
+        Speed below which a fan stands still: one turn a second, no controller asks for so little. Heuristic.
     min_duty_ratio
-        Duty from which a fan must turn although no other of its node does. Own choice.
+        Duty from which a fan must turn although no other of its node does. Heuristic.
     hold_s
         Time that it must last: three readings of a board's controller at 5 s.
     clear_after_s

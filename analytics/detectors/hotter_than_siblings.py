@@ -29,13 +29,13 @@ _MIN_SIBLINGS = 2
 _JUDGE_EVERY_NS = NS_PER_S
 # Siblings that hardly warm above the inlet say nothing about how well heat leaves them.
 _MIN_RISE_C = 5.0
-# own choice: five readings at 1 Hz that fail to come in a row.
+# heuristic: five readings at 1 Hz that fail to come in a row.
 _SEEN_WITHIN_S = 5.0
-# own choice: where the power of late over that of the last minute differs by more from the siblings', the heat sinks
+# heuristic: where the power of late over that of the last minute differs by more from the siblings', the heat sinks
 # carry what different loads left in them. Healthy ranks of one job differ by some hundredths.
 _UNLIKE_RATIO = 0.15
 # The inlet is not known here: where siblings draw another power, what it is off by counts as warm air at a slot does.
-# own choice: 5 K either way hold the rooms that ASHRAE TC 9.9 recommends (18 to 27 °C).
+# heuristic: 5 K either way hold the rooms that ASHRAE TC 9.9 recommends (18 to 27 °C).
 _UNLIKE_C = SLOT_AIR_C + 5.0
 # 30 % over the siblings is the far end of the score, the level that physics-based estimators call severe.
 _WORST_RATIO = 1.30
@@ -74,7 +74,7 @@ class HotterThanSiblings:
     signals: tuple[str, ...] = ("gpu_temp_c", "power_w")
 
     def start(self, spec: TableSpec) -> HotterThanSiblingsState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         unknown = np.full(size, np.nan)
         return HotterThanSiblingsState(

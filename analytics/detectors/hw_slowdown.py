@@ -43,7 +43,7 @@ class HwSlowdown:
     signals: tuple[str, ...] = ("throttle_reasons",)
 
     def start(self, spec: TableSpec) -> HwSlowdownState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return HwSlowdownState(last_ns=None, conditions=Conditions.idle(size), slowed_s=np.zeros(size))
 

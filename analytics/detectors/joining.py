@@ -34,7 +34,7 @@ class JoinState:
 
 
 def start_join(specs: Sequence[TableSpec]) -> JoinState:
-    """Give the join of tables of one kind. A signal that two tables have is taken from the first.
+    """Return the join of tables of one kind. A signal that two tables have is taken from the first.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def join(state: JoinState, frames: Sequence[Frame]) -> tuple[JoinState, Frame]:
 
 
 def _is_whole(frame: Frame, state: JoinState) -> bool:
-    """Say whether a frame is the joined table already: the only one of its kind, its rows in order and new."""
+    """Return whether a frame is the joined table already: the only one of its kind, its rows in order and new."""
     columns = (frame.spec.entities, frame.spec.signals) == (state.spec.entities, state.spec.signals)
     times_ns = frame.time_ns
     return (

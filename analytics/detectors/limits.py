@@ -215,9 +215,9 @@ class SensorLostLimits:
         Time that the signal must be there again before it counts as back.
     rest_s
         Time without work on all GPUs of a node before they fell silent together, for their silence to be no more than
-        noted. own choice: longer than any pause between steps, shorter than it takes to end jobs and change a driver.
+        noted. heuristic: longer than any pause between steps, shorter than it takes to end jobs and change a driver.
     away_s
-        Time after which such silence is a warning all the same. own choice: a driver is changed in minutes, a node
+        Time after which such silence is a warning all the same. heuristic: a driver is changed in minutes, a node
         that restarts takes up to ten.
     """
 

@@ -55,7 +55,7 @@ class Counts:
 
     @staticmethod
     def none(n_gpus: int, n_counters: int) -> "Counts":
-        """Give what holds before the first second."""
+        """Return what holds before the first second."""
         return Counts(
             last=np.full((n_gpus, n_counters), np.nan),
             recent=np.zeros((n_gpus, n_counters)),
@@ -63,7 +63,7 @@ class Counts:
         )
 
     def after(self, counters: FloatArray, *, fade: float) -> "Counts":
-        """Give the counts when the counters stand here; one that goes back was reset and grew by nothing."""
+        """Return the counts when the counters stand here; one that goes back was reset and grew by nothing."""
         grown = counters - self.last
         grown = np.where((grown > 0) & (grown < _IMPLAUSIBLE), grown, 0.0)
         grew: MaskArray = np.any(grown > 0, axis=1)
@@ -72,7 +72,7 @@ class Counts:
         )
 
     def by_channel(self) -> FloatArray:
-        """Give what each channel grew by of late, shape ``(n_gpus, n_channels)``."""
+        """Return what each channel grew by of late, shape ``(n_gpus, n_channels)``."""
         columns, start = [], 0
         for channel in CHANNELS:
             stop = start + len(channel.signals)
@@ -81,13 +81,13 @@ class Counts:
         return np.stack(columns, axis=1)
 
     def of_siblings(self, groups: GroupArray) -> FloatArray:
-        """Give the siblings' median of each channel, 0 where a GPU has none."""
+        """Return the siblings' median of each channel, 0 where a GPU has none."""
         recent = self.by_channel()
         columns = [sibling_median(recent[:, place], groups, min_siblings=1) for place in range(len(CHANNELS))]
         return np.nan_to_num(np.stack(columns, axis=1), nan=0.0)
 
     def excess(self, groups: GroupArray, limits: LinkHealthLimits) -> FloatArray:
-        """Give each channel over its limit, 0 where the siblings' errors are near as many."""
+        """Return each channel over its limit, 0 where the siblings' errors are near as many."""
         thresholds = np.array([limits.nvlink_errors, limits.nvlink_replays, limits.pcie_errors, limits.nvlink_replays])
         recent = self.by_channel()
         if not (recent >= thresholds).any():

@@ -34,7 +34,7 @@ _BORROWED = tuple(
 )
 # Errors are counted over minutes and come from counters that miss nothing: looking oftener tells nothing new.
 _JUDGE_EVERY_S = 10
-# own choice: a GPU whose errors come from one of several links to so large a part has a bad link, not a loose module.
+# heuristic: a GPU whose errors come from one of several links to so large a part has a bad link, not a loose module.
 _ONE_LINK_RATIO = 0.9
 
 
@@ -67,7 +67,7 @@ class LinkHealth:
     )
 
     def start(self, spec: TableSpec) -> LinkHealthState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return LinkHealthState(
             second=None,

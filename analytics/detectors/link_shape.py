@@ -25,12 +25,12 @@ class Shape:
 
     @staticmethod
     def unknown(n_gpus: int) -> "Shape":
-        """Give what holds before the first second."""
+        """Return what holds before the first second."""
         nothing = np.full((n_gpus, 3), np.nan)
         return Shape(now=nothing, best=nothing, low_s=np.zeros((n_gpus, 3)), lacking=np.zeros(n_gpus, dtype=np.bool_))
 
     def after(self, columns: FloatArray, *, passed_s: float, limits: LinkHealthLimits) -> "Shape":
-        """Give what holds a second later.
+        """Return what holds a second later.
 
         Parameters
         ----------
@@ -55,7 +55,7 @@ class Shape:
         return Shape(now=now, best=best, low_s=low_s, lacking=lacking)
 
     def in_words(self, index: int) -> list[str]:
-        """Say what one GPU's links lack."""
+        """Return what one GPU's links lack."""
         return [
             f"{self.now[index, place]:g} instead of {self.best[index, place]:g} {word} for "
             f"{self.low_s[index, place]:.0f} s of work"
@@ -64,7 +64,7 @@ class Shape:
         ]
 
     def in_numbers(self, index: int) -> list[tuple[str, float, str]]:
-        """Give one GPU's links as evidence."""
+        """Return one GPU's links as evidence."""
         return [
             ("pcie_width", float(self.now[index, _WIDTH]), ""),
             ("best_pcie_width", float(self.best[index, _WIDTH]), ""),

@@ -27,11 +27,11 @@ class GpuCounts:
 
     @staticmethod
     def unknown() -> "GpuCounts":
-        """Give what is known before the first frame."""
+        """Return what is known before the first frame."""
         return GpuCounts(topology=None, counts=np.empty(0))
 
     def under(self, topology: Topology, entities: tuple[Entity, ...]) -> "GpuCounts":
-        """Give the counts under this topology."""
+        """Return the counts under this topology."""
         if self.topology is topology:
             return self
         kinship = Kinship.of(topology)

@@ -28,7 +28,7 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 from telemetry.records import Cause, Event, Finding, FindingStatus
 
-# Windows that lie further apart leave a hole; the smoothed distance begins anew behind it. Own choice.
+# Windows that lie further apart leave a hole; the smoothed distance begins anew behind it. Heuristic.
 _MAX_GAP_WINDOWS = 4
 
 
@@ -74,7 +74,7 @@ class Novelty:
         )
 
     def start(self, spec: TableSpec) -> NoveltyState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size, n_senses = len(spec.entities), len(present(spec.signals))
         zero = np.zeros((size, n_senses))
         return NoveltyState(
@@ -165,7 +165,7 @@ class Novelty:
         return state, self._word(state, changes, now_ns, spec.entities, senses=senses, told=told)
 
     def threshold(self, state: NoveltyState) -> FloatArray:
-        """Give the distance at which each GPU is told of, NaN while it is learnt."""
+        """Return the distance at which each GPU is told of, NaN while it is learnt."""
         own = state.models.threshold
         found: FloatArray = np.where(np.isnan(own), np.nan, np.fmax(own, self.limits.distance))
         return found

@@ -17,29 +17,29 @@ class NoveltyLimits:
     ----------
     distance
         How far a window must lie from what was learnt, in deviations, smoothed. The own healthy windows of a GPU may
-        set it higher, never lower. Own choice: the smallest deviation of a signal is a step of its sensor (1 K, 2 % of
+        set it higher, never lower. Heuristic: the smallest deviation of a signal is a step of its sensor (1 K, 2 % of
         the power, 1 % of the clock), so that five are 5 K, or 10 % of the power.
     clear_ratio
-        Share of that distance below which it may clear. Own choice.
+        Share of that distance below which it may clear. Heuristic.
     notes_per_gpu_month
         How often a healthy GPU may be told of for nothing: what its own windows are asked for. These are notes, no
-        pages. Own choice.
+        pages. Heuristic.
     window_s
-        Length of a window. Own choice: half a minute holds some tens of training steps.
+        Length of a window. Heuristic: half a minute holds some tens of training steps.
     learn_windows
-        Windows from which it is learnt what is usual. Own choice: an hour, ten for each feature and more.
+        Windows from which it is learnt what is usual. Heuristic: an hour, ten for each feature and more.
     blocks, block_windows
-        Blocks of windows behind them, whose largest distances set the own threshold. Own choice: an hour in blocks of
+        Blocks of windows behind them, whose largest distances set the own threshold. Heuristic: an hour in blocks of
         five minutes.
     smoothing
-        Share of the newest window in the smoothed distance. Own choice: half.
+        Share of the newest window in the smoothed distance. Heuristic: half.
     hold_s
         Time that it must last before it is told.
     clear_after_s
         Time that all must be usual again before it clears.
     settle_s
         Time left out after whatever explains a change: a job that begins or ends, a driver that is bound, another
-        finding that ended. Own choice: five minutes, more than twice the slowest time constant of a heat sink here.
+        finding that ended. Heuristic: five minutes, more than twice the slowest time constant of a heat sink here.
     """
 
     distance: float = 5.0

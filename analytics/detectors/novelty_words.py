@@ -22,12 +22,12 @@ class Sensed:
 
     @staticmethod
     def nothing(n_gpus: int, n_senses: int) -> "Sensed":
-        """Give what holds before the first window."""
+        """Return what holds before the first window."""
         unknown = np.full((n_gpus, n_senses), np.nan)
         return Sensed(values=unknown, usual=unknown, shares=unknown)
 
     def renewed(self, values: FloatArray, usual: FloatArray, shares: FloatArray, *, where: MaskArray) -> "Sensed":
-        """Give the newest window of the GPUs marked."""
+        """Return the newest window of the GPUs marked."""
         there = where[:, np.newaxis]
         return replace(
             self,
@@ -71,7 +71,7 @@ def say(subject: Subject, senses: tuple[str, ...], sensed: Sensed, index: int, l
         )
     return Statement(
         severity=Severity.INFO,
-        # Twice the distance at which it is told is the far end of the score. Own choice.
+        # Twice the distance at which it is told is the far end of the score. Heuristic.
         score=subject.far / (2.0 * subject.threshold) if subject.far > 0 else 0.0,
         summary=summary,
         evidence=evidence(

@@ -31,7 +31,7 @@ class Orderly:
     troubled: Moments = ()
 
     def after(self, events: Sequence[Event]) -> "Orderly":
-        """Give what holds after these events."""
+        """Return what holds after these events."""
         released, troubled = dict(self.released), dict(self.troubled)
         for event in events:
             if event.entity_id is None:
@@ -50,7 +50,7 @@ class Orderly:
         )
 
     def was_taken(self, entity_id: str) -> bool:
-        """Say whether the device was let go of, is not back, and nothing told of trouble shortly before or since."""
+        """Return whether the device was let go of, is not back, and nothing told of trouble shortly before or since."""
         released_ns = dict(self.released).get(entity_id)
         if released_ns is None:
             return False
@@ -58,17 +58,17 @@ class Orderly:
         return trouble_ns is None or trouble_ns < released_ns - LOSS_WINDOW_NS
 
     def mask(self, entities: Sequence[Entity]) -> MaskArray:
-        """Give who was taken away in order, shape ``(n_entities,)``."""
+        """Return who was taken away in order, shape ``(n_entities,)``."""
         taken = {entity_id for entity_id, _ in self.released if self.was_taken(entity_id)}
         return np.array([entity.id in taken for entity in entities], dtype=np.bool_)
 
 
 def is_removal(event: Event) -> bool:
-    """Say whether an event only tells that the kernel took a device off the bus."""
+    """Return whether an event only tells that the kernel took a device off the bus."""
     return event.kind is EventKind.BUS_DROP and set(event.sources) <= _TOLD_BY_REMOVAL
 
 
 def is_trouble(event: Event) -> bool:
-    """Say whether an event tells that a device was lost, not taken: Xid 79, the driver's words, a fatal PCIe error."""
+    """Return whether an event tells that a device was lost, not taken: Xid 79, the driver's words, a fatal PCIe error."""
     fatal = event.kind is EventKind.AER and event.severity is Severity.CRITICAL
     return fatal or (is_bus_loss(event) and not is_removal(event))

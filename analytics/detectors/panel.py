@@ -40,7 +40,7 @@ class Panel:
         return Panel(detectors=build_detectors(limits), event_detectors=build_event_detectors(limits))
 
     def start(self, specs: Sequence[TableSpec]) -> PanelState:
-        """Give the state before the first row of these tables."""
+        """Return the state before the first row of these tables."""
         kinds = tuple(dict.fromkeys(spec.kind for spec in specs))
         joins = tuple((kind, start_join([spec for spec in specs if spec.kind is kind])) for kind in kinds)
         by_kind = {kind: joined.spec for kind, joined in joins}
@@ -66,7 +66,7 @@ class Panel:
         )
 
     def hear(self, state: PanelState, events: Sequence[Event]) -> PanelState:
-        """Tell the detectors of frames that listen what happened, before the rows that go with it are judged."""
+        """Return the detectors of frames that listen what happened, before the rows that go with it are judged."""
         if not events:
             return state
         told = [
@@ -131,7 +131,7 @@ class Panel:
 
 
 def _told(detector: AnyDetector, own: Any, findings: Sequence[Finding]) -> Any:
-    """Give the state of a detector that listens to what the others say, after it was told; any other as it is."""
+    """Return the state of a detector that listens to what the others say, after it was told; any other as it is."""
     if own is None or not findings or not hasattr(detector, "hear_findings"):
         return own
     return detector.hear_findings(own, findings)

@@ -8,7 +8,7 @@ from analytics.connectivity import GroupArray
 from analytics.detectors.seconds import Tally, running_sum
 from telemetry.frames import FloatArray, MaskArray
 
-# own choice: a swing of a quarter of the high level is a phase; a training step swings by a third and more (0.35 of the
+# heuristic: a swing of a quarter of the high level is a phase; a training step swings by a third and more (0.35 of the
 # compute power while gradients are exchanged, in simulation).
 _MIN_SWING = 0.25
 
@@ -22,12 +22,12 @@ class Swing:
 
     @staticmethod
     def unknown(n_gpus: int) -> "Swing":
-        """Give what is known before the first second."""
+        """Return what is known before the first second."""
         nothing = np.full(n_gpus, np.nan)
         return Swing(high_w=nothing, low_w=nothing)
 
     def after(self, power: Tally, *, passed_s: float, memory_s: float) -> "Swing":
-        """Give the levels a second later: new extremes at once, old ones fade towards the mean."""
+        """Return the levels a second later: new extremes at once, old ones fade towards the mean."""
         seen = power.count > 0
         if not seen.any():
             return self
@@ -39,7 +39,7 @@ class Swing:
 
     @property
     def middle_w(self) -> FloatArray:
-        """Give the level between high and low; NaN where power does not swing, so that there are no phases."""
+        """Return the level between high and low; NaN where power does not swing, so that there are no phases."""
         swings = self.high_w - self.low_w > _MIN_SWING * self.high_w
         return np.where(swings, (self.high_w + self.low_w) / 2, np.nan)
 
@@ -56,7 +56,7 @@ class Phases:
 
     @staticmethod
     def none(n_gpus: int) -> "Phases":
-        """Give what holds before the first row."""
+        """Return what holds before the first row."""
         zero = np.zeros(n_gpus)
         return Phases(seen=zero, both=zero, late=zero, early=zero, lasted_s=zero)
 
@@ -89,7 +89,7 @@ class Phases:
         )
 
     def faded(self, fade: float, *, passed_s: float) -> "Phases":
-        """Give the counts a while later; `lasted_s` runs while any phase is seen."""
+        """Return the counts a while later; `lasted_s` runs while any phase is seen."""
         some = self.seen > 0
         return Phases(
             seen=self.seen * fade,
@@ -101,17 +101,17 @@ class Phases:
 
     @property
     def late_ratio(self) -> FloatArray:
-        """Give the share of rows in which it computes while most siblings do not; NaN where nothing was seen."""
+        """Return the share of rows in which it computes while most siblings do not; NaN where nothing was seen."""
         return self._share(self.late)
 
     @property
     def early_ratio(self) -> FloatArray:
-        """Give the share of rows in which it does not compute while most siblings do."""
+        """Return the share of rows in which it does not compute while most siblings do."""
         return self._share(self.early)
 
     @property
     def alike_ratio(self) -> FloatArray:
-        """Give how alike its phases are to most siblings': time in which both compute over time in which either does.
+        """Return how alike its phases are to most siblings': time in which both compute over time in which either does.
 
         The same is made of waiting, and the lower of the two is given: independent loads that are mostly high, or
         mostly low, agree most of the time and yet share few of their rare phases.

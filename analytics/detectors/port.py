@@ -37,7 +37,7 @@ class Detector(Protocol[State]):
         ...
 
     def start(self, spec: TableSpec) -> State:
-        """Give the state before the first row of a table with these columns."""
+        """Return the state before the first row of a table with these columns."""
         ...
 
     def step(self, state: State, frame: Frame, topology: Topology) -> tuple[State, tuple[Finding, ...]]:
@@ -54,7 +54,7 @@ class EventDetector(Protocol[State]):
         ...
 
     def start(self) -> State:
-        """Give the state before the first event."""
+        """Return the state before the first event."""
         ...
 
     def step(

@@ -46,7 +46,7 @@ class PowerBrake:
     signals: tuple[str, ...] = ("throttle_reasons",)
 
     def start(self, spec: TableSpec) -> PowerBrakeState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         zero = np.zeros(size)
         return PowerBrakeState(

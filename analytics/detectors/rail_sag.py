@@ -26,7 +26,7 @@ _IMPLAUSIBLE_BELOW_V = 6.0
 _WORST_V = 10.80
 # A minimum this much deeper is worth telling again; about the noise of one sample (9.7 mV, see RailSagLimits).
 _DEEPER_V = 0.01
-# own choice: a tenth of the current, and at least 1 A, over the mean of the two seconds before the dip is a load step.
+# heuristic: a tenth of the current, and at least 1 A, over the mean of the two seconds before the dip is a load step.
 _STEP_RATIO, _STEP_A = 0.1, 1.0
 
 
@@ -52,7 +52,7 @@ class Dips:
 
     @staticmethod
     def none(n_supplies: int) -> "Dips":
-        """Give what holds before the first dip."""
+        """Return what holds before the first dip."""
         zero, high, unknown = np.zeros(n_supplies), np.full(n_supplies, np.inf), np.full(n_supplies, np.nan)
         return Dips(
             below=np.zeros(n_supplies, dtype=np.bool_),
@@ -88,7 +88,7 @@ class RailSag:
     signals: tuple[str, ...] = ("voltage_v",)
 
     def start(self, spec: TableSpec) -> RailSagState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return RailSagState(
             last_ns=None, conditions=Conditions.idle(size), dips=Dips.none(size), moments=Moments.empty(size)

@@ -12,7 +12,7 @@ _State = TypeVar("_State")
 
 
 def begun_anew(state: _State, fresh: _State, where: MaskArray) -> _State:
-    """Give a dataclass of arrays with what `fresh` holds on the entities marked ``(n_entities,)``.
+    """Return a dataclass of arrays with what `fresh` holds on the entities marked ``(n_entities,)``.
 
     The first axis of every array is the entity; dataclasses within are taken in the same way.
     """

@@ -13,12 +13,12 @@ import numpy as np
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, TimeArray
 
-# own choice: seconds further apart than this leave a hole, as rows do (`condition.GAP_NS`).
+# heuristic: seconds further apart than this leave a hole, as rows do (`condition.GAP_NS`).
 MAX_GAP_S = 5
 
 
 def stretches(time_ns: TimeArray, *, every_s: int = 1) -> Iterator[tuple[int, int, int]]:
-    """Give the second, the first row and the row behind the last of each stretch of rows in one second.
+    """Yield the second, the first row and the row behind the last of each stretch of rows in one second.
 
     With `every_s` in so many seconds, which are counted in that unit then.
     """
@@ -31,7 +31,7 @@ def stretches(time_ns: TimeArray, *, every_s: int = 1) -> Iterator[tuple[int, in
 
 
 def passed_s(before: int, after: int, *, every_s: int = 1) -> int:
-    """Give the seconds from one to the other, 0 across a hole or where the clock was set back."""
+    """Return the seconds from one to the other, 0 across a hole or where the clock was set back."""
     apart = after - before
     return apart * every_s if 0 < apart <= max(MAX_GAP_S // every_s, 1) else 0
 
@@ -51,7 +51,7 @@ class Tally:
 
     @staticmethod
     def empty(n_entities: int) -> "Tally":
-        """Give the tally before the first row."""
+        """Return the tally before the first row."""
         zero = np.zeros(n_entities)
         return Tally(
             count=zero, total=zero, square=zero, low=np.full(n_entities, np.inf), high=np.full(n_entities, -np.inf)
@@ -71,12 +71,12 @@ class Tally:
 
     @property
     def mean(self) -> FloatArray:
-        """Give the mean, NaN where nothing was seen."""
+        """Return the mean, NaN where nothing was seen."""
         return np.where(self.count > 0, self.total / np.maximum(self.count, 1), np.nan)
 
     @property
     def mean_square(self) -> FloatArray:
-        """Give the mean of the squares, NaN where nothing was seen."""
+        """Return the mean of the squares, NaN where nothing was seen."""
         return np.where(self.count > 0, self.square / np.maximum(self.count, 1), np.nan)
 
 
@@ -90,7 +90,7 @@ def running_sum(before: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 def newest(before: FloatArray, rows: FloatArray) -> FloatArray:
-    """Give the last known value of each entity, what stood before where the rows have none."""
+    """Return the last known value of each entity, what stood before where the rows have none."""
     known = np.isfinite(rows)
     last = known[-1]
     if last.all():

@@ -29,7 +29,7 @@ _GPU_CORE = ("power_w", "sm_clock_mhz", "gpu_temp_c")
 
 # A lone sample goes missing in healthy telemetry, in one signal or in another: only a stretch of one signal counts.
 _MIN_ROWS = 3
-# Below this utilisation nothing runs on a GPU; own choice, above what a display or a query of the driver leaves there.
+# Below this utilisation nothing runs on a GPU; heuristic, above what a display or a query of the driver leaves there.
 _WORKS_RATIO = 0.1
 
 
@@ -42,11 +42,11 @@ class Rest:
 
     @staticmethod
     def unknown(n_entities: int) -> "Rest":
-        """Give what holds before the first row; nothing rests that was never heard."""
+        """Return what holds before the first row; nothing rests that was never heard."""
         return Rest(worked_ns=np.zeros(n_entities, dtype=np.int64), before_silence=np.zeros(n_entities, dtype=np.bool_))
 
     def after(self, util_ratio: FloatArray, now_ns: int, silent: MaskArray, *, rest_ns: int) -> "Rest":
-        """Give what holds after a row; what is not read neither works nor rests."""
+        """Return what holds after a row; what is not read neither works nor rests."""
         told = ~np.isnan(util_ratio)
         if not told.any():
             return self
@@ -72,12 +72,12 @@ class Absence:
 
     @staticmethod
     def never_heard(n_entities: int, n_watched: int) -> "Absence":
-        """Give what holds before the first row; a signal that was never heard is not absent."""
+        """Return what holds before the first row; a signal that was never heard is not absent."""
         zero = np.zeros((n_entities, n_watched), dtype=np.int64)
         return Absence(heard=zero > 0, rows=zero, lasted_ns=zero, whole=False)
 
     def after(self, missing: MaskArray, passed_ns: int) -> "Absence":
-        """Give what holds after a row in which these were missing."""
+        """Return what holds after a row in which these were missing."""
         none_missing = not missing.any()
         if self.whole and none_missing:
             return self
@@ -118,7 +118,7 @@ class SensorLost:
     signals: tuple[str, ...] = ()
 
     def start(self, spec: TableSpec) -> SensorLostState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         watched = sum(name in spec.signals for name in self.watched)
         return SensorLostState(
@@ -187,7 +187,7 @@ class SensorLost:
         return replace(state, last_ns=now_ns, conditions=conditions, absence=absence, noted=noted), changes
 
     def _rested_together(self, state: SensorLostState) -> MaskArray:
-        """Give which GPUs are silent with all their siblings, and none of them had work to lose."""
+        """Return which GPUs are silent with all their siblings, and none of them had work to lose."""
         heard = state.presence.heard
         rested = heard & state.presence.silent & state.rest.before_silence
         together: MaskArray = rested & ~any_sibling(heard & ~rested, state.siblings.groups)

@@ -37,14 +37,14 @@ from telemetry.records import Cause, Finding
 
 # A value that moves by less is one value with the rounding of a float; more is the sensor's step.
 _SAME_V = 1e-6
-# N/(N-1) for two and three supplies; own choice: within 6 %, what windows of one path differ by.
+# N/(N-1) for two and three supplies; heuristic: within 6 %, what windows of one path differ by.
 _LOST_STEPS = (2.0, 1.5)
 _STEP_WITHIN = 0.06
 _STEADY_WITHIN = 0.08
 _AT_ONCE = Holds(set_ns=0, clear_ns=0)
-# own choice: the supply that is left may trip within 20 ms to some tenths of a second, and then nothing is told at all.
+# heuristic: the supply that is left may trip within 20 ms to some tenths of a second, and then nothing is told at all.
 _SURELY_DEAD_NS = NS_PER_S // 10
-# own choice: of a longer silence nobody knows whether the branch was back all the time.
+# heuristic: of a longer silence nobody knows whether the branch was back all the time.
 _LONGEST_STEP_NS = 60 * NS_PER_S
 
 
@@ -58,7 +58,7 @@ class Streaks:
 
     @staticmethod
     def none(size: int) -> "Streaks":
-        """Give what holds before the first window."""
+        """Return what holds before the first window."""
         return Streaks(count=np.zeros(size), against=np.zeros(size), since_ns=np.zeros(size, dtype=np.int64))
 
     def after(self, *, over: MaskArray, under: MaskArray, now_ns: int) -> "Streaks":
@@ -106,7 +106,7 @@ class SourceResistance:
     borrowed: tuple[Borrowed, ...] = (Borrowed(kind=EntityKind.NODE, signal="inlet_temp_c"),)
 
     def start(self, spec: TableSpec) -> SourceResistanceState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         unknown = np.full(size, np.nan)
         return SourceResistanceState(

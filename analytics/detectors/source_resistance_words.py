@@ -31,7 +31,7 @@ def say_ageing(
     *,
     groups: GroupArray,
 ) -> Say:
-    """Give what is said of a path that ages; `groups` numbers the paths that share a load."""
+    """Return what is said of a path that ages; `groups` numbers the paths that share a load."""
     rise, (low, high), uneven = slow.rise_ratio(), slow.rise_bounds(), imbalance(means.mean_a, groups)
 
     def say(index: int, status: FindingStatus) -> Statement:
@@ -82,7 +82,7 @@ def _burns(extra_w: float, mean_a: float) -> str:
 
 
 def say_lost(reference: Reference, branches: Branches, entities: tuple[Entity, ...], now_ns: int) -> Say:
-    """Give what is said of a supply that went off."""
+    """Return what is said of a supply that went off."""
     others_a = branches.mean_others_a()
 
     def say(index: int, status: FindingStatus) -> Statement:
@@ -127,7 +127,7 @@ def say_input_sag(
     entities: tuple[Entity, ...],
     limits: SourceResistanceLimits,
 ) -> Say:
-    """Give what is said of mains that sag, or dip so fast that only the voltage itself tells."""
+    """Return what is said of mains that sag, or dip so fast that only the voltage itself tells."""
 
     def say(index: int, status: FindingStatus) -> Statement:
         dips = bool(fall.fallen[index])

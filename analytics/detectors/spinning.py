@@ -8,7 +8,7 @@ from analytics.detectors.bus_limits import HangLimits
 from analytics.detectors.seconds import Tally
 from telemetry.frames import FloatArray, MaskArray
 
-# own choice: seconds of work until the power of the compute phases counts as known, and how long it is remembered.
+# heuristic: seconds of work until the power of the compute phases counts as known, and how long it is remembered.
 _LEARN_S = 20.0
 _MEMORY_S = 120.0
 # Below this utilisation a GPU does not compute, and its power says nothing of its compute phases.
@@ -33,7 +33,7 @@ class Spin:
 
     @staticmethod
     def none(n_gpus: int) -> "Spin":
-        """Give what holds before the first second."""
+        """Return what holds before the first second."""
         zero, unknown = np.zeros(n_gpus), np.full(n_gpus, np.nan)
         return Spin(
             high_w=unknown,
@@ -47,17 +47,17 @@ class Spin:
 
     @property
     def compute_w(self) -> FloatArray:
-        """Give the power of the compute phases, NaN until it is known."""
+        """Return the power of the compute phases, NaN until it is known."""
         return np.where(self.worked_s >= _LEARN_S, self.high_w, np.nan)
 
     @property
     def power_w(self) -> FloatArray:
-        """Give the mean power of this spin, NaN where none goes on."""
+        """Return the mean power of this spin, NaN where none goes on."""
         return np.where(self.seconds > 0, self.total_w / np.maximum(self.seconds, 1), np.nan)
 
     @property
     def spread_ratio(self) -> FloatArray:
-        """Give the standard deviation of this spin's power over its mean."""
+        """Return the standard deviation of this spin's power over its mean."""
         return _spread(self.seconds, self.total_w, self.square_w2)
 
 
@@ -71,7 +71,7 @@ def after_second(
     progress: MaskArray,
     limits: HangLimits,
 ) -> Spin:
-    """Give what holds a second later.
+    """Return what holds a second later.
 
     Parameters
     ----------

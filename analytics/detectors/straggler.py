@@ -25,9 +25,9 @@ from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # Fewer siblings have no majority.
 _MIN_SIBLINGS = 2
-# own choice: standard errors by which the late share must exceed the early one, so that 1 Hz rows need longer.
+# heuristic: standard errors by which the late share must exceed the early one, so that 1 Hz rows need longer.
 _ERRORS_OFF = 3.0
-# own choice: three tenths of a step late is the far end of the score.
+# heuristic: three tenths of a step late is the far end of the score.
 _WORST_RATIO = 0.3
 
 
@@ -56,7 +56,7 @@ class Straggler:
     signals: tuple[str, ...] = ("power_w",)
 
     def start(self, spec: TableSpec) -> StragglerState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return StragglerState(
             second=None,
@@ -126,7 +126,7 @@ class Straggler:
         return replace(state, conditions=conditions), changes
 
     def _lateness(self, state: StragglerState) -> FloatArray:
-        """Give the share of time by which each is late, NaN where its siblings run no synchronous job with it."""
+        """Return the share of time by which each is late, NaN where its siblings run no synchronous job with it."""
         phases, limits = state.phases, self.limits
         alike = sibling_median(phases.alike_ratio, state.siblings.groups, min_siblings=_MIN_SIBLINGS)
         ripe = (phases.lasted_s >= limits.settle_s) & (alike >= limits.alike_ratio)

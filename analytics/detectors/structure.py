@@ -17,11 +17,11 @@ class Presence:
 
     @staticmethod
     def never(n_entities: int) -> "Presence":
-        """Give what holds before the first row."""
+        """Return what holds before the first row."""
         return Presence(heard=np.zeros(n_entities, dtype=np.bool_), silent=np.ones(n_entities, dtype=np.bool_))
 
     def after(self, silent: MaskArray) -> "Presence":
-        """Give what holds after a row in which these were silent."""
+        """Return what holds after a row in which these were silent."""
         return Presence(heard=self.heard | ~silent, silent=silent)
 
 
@@ -34,7 +34,7 @@ class Loss:
 
 
 def structural_loss(presence: Presence, groups: GroupArray, pci_present: FloatArray) -> Loss:
-    """Give who vanished while a sibling answers, or whose PCI device is gone too; NaN there says nothing."""
+    """Return who vanished while a sibling answers, or whose PCI device is gone too; NaN there says nothing."""
     gone = presence.heard & presence.silent
     if not gone.any():
         return Loss(lost=gone, off_bus=gone)

@@ -27,11 +27,11 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
-# own choice: two rows in a row over the trip level, as a trip takes some milliseconds and one row may be a glitch.
+# heuristic: two rows in a row over the trip level, as a trip takes some milliseconds and one row may be a glitch.
 _TRIP_ROWS = 2
-# own choice: a mean this far over the size is no matter of steps any more.
+# heuristic: a mean this far over the size is no matter of steps any more.
 _FAR_OVER = 1.15
-# own choice: constant power alone makes the current grow by a twentieth when the rail is a twentieth low.
+# heuristic: constant power alone makes the current grow by a twentieth when the rail is a twentieth low.
 _MORE_THAN_EVER = 1.1
 _LONGEST_STEP_NS = 60 * NS_PER_S
 # Half of 12 V: no load that still computes draws a rail down there (see rail_sag).
@@ -63,7 +63,7 @@ class Load:
 
     @staticmethod
     def none(size: int) -> "Load":
-        """Give what holds before the first row."""
+        """Return what holds before the first row."""
         high, low = np.full(size, np.inf), np.full(size, -np.inf)
         zero, unknown = np.zeros(size), np.full(size, np.nan)
         return Load(
@@ -112,7 +112,7 @@ class SupplyHeadroom:
     )
 
     def start(self, spec: TableSpec) -> SupplyHeadroomState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return SupplyHeadroomState(
             last_ns=None,
@@ -320,7 +320,7 @@ def _say(
 def _worst(
     state: SupplyHeadroomState, index: int, *, high_a: float, low_a: float, limits: SupplyHeadroomLimits
 ) -> float:
-    """Give the worst dip after a step like those seen, at the cautious ends of the estimates; NaN where not known."""
+    """Return the worst dip after a step like those seen, at the cautious ends of the estimates; NaN where not known."""
     reference, measured_ohm = state.reference, float(state.dips.ohm[index])
     ohm, open_v = float(reference.now_ohm[index]), float(reference.now_v[index])
     if not np.isfinite(ohm + open_v + high_a + low_a):

@@ -19,21 +19,21 @@ class SourceResistanceLimits:
     ----------
     quick_ratio, clear_ratio
         Resistance over that of the first windows from which a change within minutes counts, and below which it may
-        clear. own choice: healthy simulated windows of two seconds stay within 1.08 over changes of job.
+        clear. heuristic: healthy simulated windows of two seconds stay within 1.08 over changes of job.
     windows
-        Windows in a row that must say so. own choice: three, so that one in which the path changed does not count.
+        Windows in a row that must say so. heuristic: three, so that one in which the path changed does not count.
     clear_windows
-        Windows in a row that must say the contrary. own choice: a loose contact is good for seconds now and then.
+        Windows in a row that must say the contrary. heuristic: a loose contact is good for seconds now and then.
     dead_s
-        Time without current before a supply counts as lost. own choice: a training step of a second is ridden out.
+        Time without current before a supply counts as lost. heuristic: a training step of a second is ridden out.
     sag_v, clear_sag_v
         Fall of the open-circuit voltage on all supplies of a node, and where it may clear, at 12 V; at a higher voltage
-        as many times more. own choice: 0.1 V is ten times the noise of a sample on real 12 V feeds (9.7 mV, Oxford
+        as many times more. heuristic: 0.1 V is ten times the noise of a sample on real 12 V feeds (9.7 mV, Oxford
         GPU_Power_Benchmark).
     sag_windows
-        Windows in a row with the fall. own choice: the first may straddle it.
+        Windows in a row with the fall. heuristic: the first may straddle it.
     flat_ratio
-        How far the resistance may lie off for the fall to be the input's. own choice: twice what healthy windows do.
+        How far the resistance may lie off for the fall to be the input's. heuristic: twice what healthy windows do.
     clear_after_s
         Time with current before a lost supply counts as back.
     """
@@ -66,7 +66,7 @@ class SupplyHeadroomLimits:
     minimum_v, clear_above_v
         Voltage at the load's end, as for a sag (`RailSagLimits`).
     sized_ratio
-        What supplies are taken to be chosen for where nobody says, over the sum of the GPUs' power limits. own choice:
+        What supplies are taken to be chosen for where nobody says, over the sum of the GPUs' power limits. heuristic:
         1.7, from processors and fans at half the GPUs' power and peaks of 1.2 times their limits; the field report's
         box (blbadger.github.io/gpu-server) has 2 x 1100 W for 4 x 300 W, 1.83.
     rated_w
@@ -76,7 +76,7 @@ class SupplyHeadroomLimits:
     overload_ratio
         Share of that size at which supplies trip within milliseconds; common over-current limits lie at 1.3.
     swing_ratio
-        Least fall of the current between steps for them to count as steps. own choice.
+        Least fall of the current between steps for them to count as steps. heuristic.
     windows
         Blocks in a row that must say so.
     flat_ratio
@@ -110,7 +110,7 @@ class SupplyPlausibilityLimits:
     power_hold_s
         Time that it must last: the meters average over different times, which a step of the load shows for seconds.
     blocks
-        Blocks of two seconds in a row in which a value stands still or a pair does not fit. own choice.
+        Blocks of two seconds in a row in which a value stands still or a pair does not fit. heuristic.
     clear_after_s
         Time without it before it counts as over.
     """

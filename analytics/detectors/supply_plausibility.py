@@ -27,14 +27,14 @@ from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 _LONGEST_STEP_NS = 60 * NS_PER_S
-# own choice: memory of the mismatch of power, some steps of a job.
+# heuristic: memory of the mismatch of power, some steps of a job.
 _MISMATCH_S = 10.0
-# own choice: meters that agreed within 2 % over so many blocks are believed at small powers too.
+# heuristic: meters that agreed within 2 % over so many blocks are believed at small powers too.
 _AGREED_RATIO = 0.02
 _AGREED_BLOCKS = 8.0
-# own choice: fewer samples of one value in a block are no repetition.
+# heuristic: fewer samples of one value in a block are no repetition.
 _MIN_SAMPLES = 8
-# own choice: what a job moved is forgotten by half in ten minutes of blocks.
+# heuristic: what a job moved is forgotten by half in ten minutes of blocks.
 _FADES = 0.9977
 
 
@@ -87,7 +87,7 @@ class SupplyPlausibility:
     signals: tuple[str, ...] = ("voltage_v", "current_a")
 
     def start(self, spec: TableSpec) -> SupplyPlausibilityState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         unknown, zero = np.full(size, np.nan), np.zeros(size)
         return SupplyPlausibilityState(
@@ -243,7 +243,7 @@ class SupplyPlausibility:
 
 
 def _spreads(means: BlockMeans) -> FloatArray:
-    """Give the spreads of voltage and current as one table, NaN where a block has none."""
+    """Return the spreads of voltage and current as one table, NaN where a block has none."""
     return np.stack((means.spread_v, means.spread_a), axis=1)
 
 
@@ -254,11 +254,11 @@ def _stood(stillness: Stillness, means: BlockMeans) -> Stillness:
 def _counted(
     state: SupplyPlausibilityState, means: BlockMeans, windows: Windows, limit: int
 ) -> tuple[FloatArray, MaskArray, MaskArray]:
-    """Give the streaks after a block, where it is evidence for a fault, and where against one."""
+    """Return the streaks after a block, where it is evidence for a fault, and where against one."""
     seen = means.samples >= _MIN_SAMPLES
     volts = seen & is_stuck(means.spread_v, means.spread_a, state.usual_v, means.samples)
     amps = seen & is_stuck(means.spread_a, means.spread_v, state.usual_a, means.samples)
-    # The partner must move as much as when both moved: half of it, own choice.
+    # The partner must move as much as when both moved: half of it, heuristic.
     volts &= means.spread_a > 0.5 * state.usual_a
     amps &= means.spread_v > 0.5 * state.usual_v
     skewed = windows.complete & windows.skewed & state.fitted

@@ -42,7 +42,7 @@ class ThermalMargin:
     signals: tuple[str, ...] = ("gpu_temp_c", "slowdown_temp_c")
 
     def start(self, spec: TableSpec) -> ThermalMarginState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return ThermalMarginState(
             last_ns=None,

@@ -44,12 +44,12 @@ from telemetry.records import Cause, Finding, FindingStatus
 
 # A room changes by a kelvin an hour; an idle GPU tells of it for as long. Assumption.
 _IDLE_HOLDS_NS = 3600 * NS_PER_S
-# An excess of which less than this share grows with power is warm air at the slot, not an interface. Own choice.
+# An excess of which less than this share grows with power is warm air at the slot, not an interface. Heuristic.
 _CONSTANT_BELOW = 0.3
-# The finding gets worse by a twentieth of the siblings' rise before it is told again. Own choice.
+# The finding gets worse by a twentieth of the siblings' rise before it is told again. Heuristic.
 _WORSE_BY = 0.05
 # What is not known of a slot is wrong in every window alike: it counts as if four windows were needed to see through
-# it, as many as the smoothing remembers. Own choice.
+# it, as many as the smoothing remembers. Heuristic.
 _SLOT_DOUBT = 4.0
 
 
@@ -86,7 +86,7 @@ class ThermalResistance:
     borrowed: tuple[Borrowed, ...] = (Borrowed(kind=EntityKind.NODE, signal="inlet_temp_c"),)
 
     def start(self, spec: TableSpec) -> ThermalResistanceState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return ThermalResistanceState(
             sums=WindowSums.empty(size),
@@ -168,7 +168,7 @@ class ThermalResistance:
         return state, self._word(state, changes, window.told_ns, entities, alone=alone)
 
     def _air_c(self, state: ThermalResistanceState, window: HeatWindow) -> FloatArray:
-        """Give what tells of the inlet: its sensor, else the coolest idle GPU of the node; NaN where nothing does."""
+        """Return what tells of the inlet: its sensor, else the coolest idle GPU of the node; NaN where nothing does."""
         age_ns = window.told_ns - state.idle_ns
         fresh_c = np.where((age_ns >= 0) & (age_ns <= _IDLE_HOLDS_NS), state.idle_c, np.nan)
         return np.where(np.isnan(window.air_c), coolest(fresh_c, state.siblings.groups), window.air_c)
@@ -176,7 +176,7 @@ class ThermalResistance:
     def _normal(
         self, state: ThermalResistanceState, compared: Comparison, *, alone: MaskArray, known_air_c: FloatArray
     ) -> tuple[ThermalResistanceState, FloatArray, FloatArray]:
-        """Give the rise that is normal for each GPU at its power and the variance of a rise, and learn both.
+        """Return the rise that is normal for each GPU at its power and the variance of a rise, and learn both.
 
         NaN where there is nothing to compare with.
         """
@@ -209,7 +209,7 @@ class ThermalResistance:
     def _with_past(
         self, state: ThermalResistanceState, compared: Comparison, *, alone: MaskArray, known_air_c: FloatArray
     ) -> tuple[ThermalResistanceState, FloatArray]:
-        """Give what a GPU without siblings rose by under like conditions, and learn that."""
+        """Return what a GPU without siblings rose by under like conditions, and learn that."""
         limits, past = self.limits, state.past
         likeness = past.like(compared.felt_w, np.where(np.isnan(known_air_c), np.nan, compared.air_c))
         learns = alone & ~state.conditions.active & ~(state.levels.quick > limits.clear_ratio)
@@ -255,7 +255,7 @@ class ThermalResistance:
         return replace(state, conditions=conditions, constant=told, levels=forget(state.levels, gone)), changes
 
     def _evidence(self, state: ThermalResistanceState, *, alone: MaskArray) -> tuple[MaskArray, MaskArray]:
-        """Give where the levels speak of a fault, and where of none."""
+        """Return where the levels speak of a fault, and where of none."""
         limits, levels, normal_c = self.limits, state.levels, state.judged.normal_c
         learned = state.offsets.learned(limits.learn_windows) & ~alone
         chance = doubt(levels, levels.quick_weight)

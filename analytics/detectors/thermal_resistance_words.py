@@ -11,7 +11,7 @@ from telemetry.entities import Entity
 from telemetry.frames import FloatArray, MaskArray
 from telemetry.records import FindingStatus, Severity
 
-# Share of an excess that must grow with power to be called an interface. Own choice.
+# Share of an excess that must grow with power to be called an interface. Heuristic.
 _GROWS_ABOVE = 0.7
 
 
@@ -42,7 +42,7 @@ class Judged:
 
     @staticmethod
     def nothing(n_gpus: int) -> "Judged":
-        """Give what is known before the first window."""
+        """Return what is known before the first window."""
         nan = np.full(n_gpus, np.nan)
         return Judged(
             power_w=nan.copy(),
@@ -67,7 +67,7 @@ class Judged:
         )
 
     def of(self, index: int) -> Numbers:
-        """Give one GPU."""
+        """Return one GPU."""
         return Numbers(
             power_w=float(self.power_w[index]),
             felt_w=float(self.felt_w[index]),
@@ -94,7 +94,7 @@ class Subject:
 
 
 def say(subject: Subject, now: Numbers, limits: ThermalResistanceLimits) -> Statement:
-    """Give the statement on one GPU."""
+    """Return the statement on one GPU."""
     excess_c = now.rise_c - now.normal_c
     against = "its own past" if subject.alone else "its siblings and its slot"
     if subject.status is FindingStatus.CLEARED:

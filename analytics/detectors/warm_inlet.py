@@ -13,7 +13,7 @@ from telemetry.frames import FloatArray, Frame, TableSpec
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 # Air that enters a node beyond this is a broken probe, or degrees Fahrenheit: nothing would run in it. ASHRAE's widest
-# class ends at 45 °C; own choice.
+# class ends at 45 °C; heuristic.
 _IMPLAUSIBLE_ABOVE_C = 60.0
 
 
@@ -36,7 +36,7 @@ class WarmInlet:
     signals: tuple[str, ...] = ("inlet_temp_c",)
 
     def start(self, spec: TableSpec) -> WarmInletState:
-        """Give the state before the first row."""
+        """Return the state before the first row."""
         size = len(spec.entities)
         return WarmInletState(last_ns=None, conditions=Conditions.idle(size), highest_c=np.full(size, -np.inf))
 

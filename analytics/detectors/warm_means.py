@@ -31,7 +31,7 @@ class WarmMeans:
 
     @staticmethod
     def empty(n_gpus: int) -> "WarmMeans":
-        """Give what holds before the first row."""
+        """Return what holds before the first row."""
         return WarmMeans(
             last_ns=None,
             temp_c=np.full(n_gpus, np.nan),
@@ -45,16 +45,16 @@ class WarmMeans:
 
     @property
     def felt_w(self) -> FloatArray:
-        """Give the power that the temperature tells of; see `physics.heat_sink`."""
+        """Return the power that the temperature tells of; see `physics.heat_sink`."""
         return felt_w(self.power_w, self.sink_w)
 
     def cooled_within(self, now_ns: int, seconds: float) -> MaskArray:
-        """Give where clocks were cut within the last seconds."""
+        """Return where clocks were cut within the last seconds."""
         recent: MaskArray = self.was_cooled & (now_ns - self.cooled_ns <= seconds * NS_PER_S)
         return recent
 
     def seen_within(self, now_ns: int, seconds: float) -> MaskArray:
-        """Give where both values came within the last seconds; the means of a GPU that is gone stand still."""
+        """Return where both values came within the last seconds; the means of a GPU that is gone stand still."""
         recent: MaskArray = (self.observed_s > 0) & (now_ns - self.seen_ns <= seconds * NS_PER_S)
         return recent
 

@@ -23,14 +23,14 @@ Say = Callable[[int, FindingStatus], Statement]
 
 
 def evidence(*rows: tuple[str, float, str]) -> tuple[Evidence, ...]:
-    """Give the numbers that are known: rows of name, value and unit, without those that are NaN or infinite."""
+    """Return the numbers that are known: rows of name, value and unit, without those that are NaN or infinite."""
     return tuple(
         Evidence(name=name, value=float(value), unit=unit) for name, value, unit in rows if math.isfinite(value)
     )
 
 
 def finding_id(detector: str, entity_id: str, since_ns: int) -> str:
-    """Give the id that every record of one finding carries, from what it says alone."""
+    """Return the id that every record of one finding carries, from what it says alone."""
     return f"{detector}:{entity_id}:{since_ns}"
 
 
@@ -44,7 +44,7 @@ def word(
     now_ns: int,
     say: Say,
 ) -> Iterator[Finding]:
-    """Give the findings of one row: the only loop over entities, and only over those with something to tell."""
+    """Yield the findings of one row: the only loop over entities, and only over those with something to tell."""
     for status, indices in (
         (FindingStatus.RAISED, changes.raised),
         (FindingStatus.UPDATED, changes.updated),

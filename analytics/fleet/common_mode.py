@@ -18,7 +18,7 @@ from telemetry.entities import EntityKind
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 NAME = "common_mode"
-# A condition that nobody spoke of for so long has lost its node. own choice: an hour, as long as a repair takes.
+# A condition that nobody spoke of for so long has lost its node. heuristic: an hour, as long as a repair takes.
 _FORGET_NS = 3600 * NS_PER_S
 _LEAST_NODES, _MOST = 2, 0.5
 _MAX_NAMES = 4
@@ -35,8 +35,8 @@ class Shared:
     words: str
 
 
-# What the mains do reaches all supplies within a cycle; own choice: nodes see it within seconds, each after its own
-# hold, and one that is read every ten seconds still counts. Air that fails warms one node after the other: own choice.
+# What the mains do reaches all supplies within a cycle; heuristic: nodes see it within seconds, each after its own
+# hold, and one that is read every ten seconds still counts. Air that fails warms one node after the other: heuristic.
 SHARED: tuple[Shared, ...] = (
     Shared(
         kind=EntityKind.SUPPLY,
@@ -102,7 +102,7 @@ class CommonMode:
         return CommonMode(deviations=after, told=tuple(told.values())), tuple(news)
 
     def explained(self, kinship: Kinship) -> dict[str, tuple[tuple[frozenset[str], int], ...]]:
-        """Give by node what is told of what stands above it: causes that follow, and since when at the earliest."""
+        """Return by node what is told of what stands above it: causes that follow, and since when at the earliest."""
         found: dict[str, tuple[tuple[frozenset[str], int], ...]] = {}
         for one in self.told:
             shared = next(shared for shared in SHARED if one.entity_id.startswith(f"{shared.kind}:"))
@@ -132,7 +132,7 @@ class CommonMode:
 def _groups(
     deviations: Sequence[Deviation], shared: Shared, kinship: Kinship, heard: frozenset[str]
 ) -> Iterator[tuple[str, list[Deviation], int]]:
-    """Give what stands above several nodes that began together, those, and how many of its nodes were heard.
+    """Yield what stands above several nodes that began together, those, and how many of its nodes were heard.
 
     Most of the nodes under it must have, and twice the share of the others that are heard: what happens
     everywhere alike is no fault of one feed.
@@ -153,7 +153,7 @@ def _groups(
 
 
 def _together(deviations: Sequence[Deviation], together_ns: int) -> list[Deviation]:
-    """Give the largest run that began within one window, the earliest of equals; one a node."""
+    """Return the largest run that began within one window, the earliest of equals; one a node."""
     ordered = sorted(deviations, key=lambda one: (one.since_ns, one.key))
     counts: Counter[str] = Counter()
     begin, best = 0, (0, 0, 0)
@@ -174,7 +174,7 @@ def _together(deviations: Sequence[Deviation], together_ns: int) -> list[Deviati
 
 
 def _above(node: str, kind: EntityKind, kinship: Kinship) -> set[str]:
-    """Give what of a kind stands above a node or above its parts, and is no part of it."""
+    """Return what of a kind stands above a node or above its parts, and is no part of it."""
     node_id = f"{EntityKind.NODE}:{node}"
     below = kinship.descendants(node_id)
     lines = kinship.ancestors(node_id).union(*(kinship.ancestors(one) for one in below if one.startswith("supply:")))
@@ -187,7 +187,7 @@ def _nodes_under(above: str, kinship: Kinship) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def nodes_under(entity_id: str, kinship: Same[Kinship]) -> frozenset[str]:
-    """Give the nodes that an entity feeds, cools or is part of, by name; nothing where nobody knows it."""
+    """Return the nodes that an entity feeds, cools or is part of, by name; nothing where nobody knows it."""
     if not kinship.it.knows(entity_id):
         return frozenset()
     prefix = f"{EntityKind.NODE}:"

@@ -51,7 +51,7 @@ class Folded:
         return out + self._freed(kinship, explained, now_ns)
 
     def _freed(self, kinship: Kinship, explained: "Explained", now_ns: int) -> list[Finding]:
-        """Give back what holds and is explained no more."""
+        """Return what holds and is explained no more."""
         freed = [key for key, finding in self.held.items() if not _is_explained(finding, kinship, explained)]
         back = (self.held.pop(key) for key in freed)
         return [

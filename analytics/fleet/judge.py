@@ -139,7 +139,7 @@ class FleetJudge:
         return tuple(gone), state.book.step(gone, now_ns, before) if gone else ()
 
     def _unfolded(self, found: Sequence[Finding], now_ns: int) -> tuple[list[Finding], int]:
-        """Give the findings that no node told of itself, and those taken back because one does now."""
+        """Return the findings that no node told of itself, and those taken back because one does now."""
         state = self.state
         kept: list[Finding] = []
         folded = 0

@@ -41,7 +41,7 @@ class Members:
         return self._forget(window.stop_ns, here) or changed
 
     def specs(self) -> tuple[TableSpec, ...]:
-        """Give one table a kind."""
+        """Return one table a kind."""
         return tuple(
             TableSpec(name=f"fleet_{kind}", kind=kind, entities=own, signals=JUDGED[kind])
             for kind, own in self._by_kind.items()
@@ -49,22 +49,22 @@ class Members:
         )
 
     def of(self, kind: EntityKind) -> tuple[Entity, ...]:
-        """Give the entities of one kind."""
+        """Return the entities of one kind."""
         return self._by_kind.get(kind, ())
 
     @property
     def every(self) -> tuple[Entity, ...]:
-        """Give all of them."""
+        """Return all of them."""
         return tuple(entity for own in self._by_kind.values() for entity in own)
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Give the nodes that they are on."""
+        """Return the nodes that they are on."""
         return tuple(dict.fromkeys(entity.tag("node") or entity.key for entity in self.every))
 
     @property
     def heard_ns(self) -> Mapping[EntityKind, TimeArray]:
-        """Give when each was last heard, by kind."""
+        """Return when each was last heard, by kind."""
         return self._heard_ns
 
     def restore(self, entities: Iterable[Entity], heard_ns: Mapping[EntityKind, TimeArray]) -> None:

@@ -22,7 +22,7 @@ JUDGED: dict[EntityKind, tuple[str, ...]] = {
     EntityKind.JOB: ("steps",),
 }  # fmt: skip
 
-# How long a value stands for what comes after it. A second without it is a sensor that was slow; own choice: two of the
+# How long a value stands for what comes after it. A second without it is a sensor that was slow; heuristic: two of the
 # fast and slow groups' seconds and one to arrive in, and three rounds of what is read every ten seconds.
 HOLD_NS: dict[RateClass, int] = {
     RateClass.FAST: 3 * NS_PER_S,
@@ -32,7 +32,7 @@ HOLD_NS: dict[RateClass, int] = {
 
 
 def statistic_of(kind: EntityKind, name: str) -> str:
-    """Give which statistic of a second stands for a signal.
+    """Return which statistic of a second stands for a signal.
 
     A mean of voltage and one of current belong together as two readings at one moment do, because a source is linear.
     Flags and counters, and what is read once a second, have one value: the last.
@@ -45,10 +45,10 @@ def statistic_of(kind: EntityKind, name: str) -> str:
 
 
 def column_of(kind: EntityKind, name: str) -> str:
-    """Give the name under which the store has it."""
+    """Return the name under which the store has it."""
     return f"{name}_{statistic_of(kind, name)}"
 
 
 def hold_ns(kind: EntityKind, name: str) -> int:
-    """Give how long a value of the signal stands."""
+    """Return how long a value of the signal stands."""
     return HOLD_NS[signal(kind, name).rate]

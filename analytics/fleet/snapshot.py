@@ -25,7 +25,7 @@ _FOLDED = TypeAdapter(dict[str, Finding])
 
 
 def pack_judge(judge: FleetJudge) -> bytes:
-    """Give a judge's state as bytes."""
+    """Return a judge's state as bytes."""
     state = judge.state
     arrays: dict[str, npt.NDArray[Any]] = {"panel": np.frombuffer(pack_panel(judge.panel, state.panel), dtype=np.uint8)}
     for kind, heard_ns in state.members.heard_ns.items():
@@ -47,7 +47,7 @@ def pack_judge(judge: FleetJudge) -> bytes:
 
 
 def unpack_judge(settings: FleetSettings, blob: bytes) -> tuple[FleetJudge, str]:
-    """Give a judge that goes on where the packed one stood, and why its detectors do not, empty where they do.
+    """Return a judge that goes on where the packed one stood, and why its detectors do not, empty where they do.
 
     Where the detectors have other limits now, they begin anew; members and open incidents go on, and what was active
     must be told again as after any restart of detectors.

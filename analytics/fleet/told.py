@@ -14,7 +14,7 @@ from analytics.incidents.families import family_of
 from telemetry.clock import NS_PER_S
 from telemetry.records import Cause, IncidentState
 
-# own choice: as long as the incident book gathers siblings (EEMUA 191 has 60 to 120 s); the fleet's second-wise view
+# heuristic: as long as the incident book gathers siblings (EEMUA 191 has 60 to 120 s); the fleet's second-wise view
 # lets go of a condition later than the node's does.
 _AFTER_NS = 120 * NS_PER_S
 # What is lost has no readings either.
@@ -34,12 +34,12 @@ class NodesTold:
             place[one.entity_id, one.cause] = one.time_ns, one.state is not IncidentState.CLOSED
 
     def covers(self, node: str, cause: Cause, now_ns: int) -> bool:
-        """Say whether the node told of this family itself, and it is not over for long."""
+        """Return whether the node told of this family itself, and it is not over for long."""
         told = self._by_place.get((node, family_of(cause)), {})
         return any(is_open or now_ns - time_ns <= _AFTER_NS for time_ns, is_open in told.values())
 
     def explains(self, node: str, cause: Cause, entity_id: str, now_ns: int) -> bool:
-        """Say whether the node told of this itself, or of the loss of what has no readings for that reason."""
+        """Return whether the node told of this itself, or of the loss of what has no readings for that reason."""
         if self.covers(node, cause, now_ns):
             return True
         if cause is not Cause.SENSOR_LOST:
@@ -61,7 +61,7 @@ class NodesTold:
         self._by_place = {place: told for place, told in self._by_place.items() if place[0] in nodes}
 
     def snapshot(self) -> list[list[Any]]:
-        """Give it as JSON types."""
+        """Return it as JSON types."""
         return [
             [node, family, entity_id, cause, time_ns, is_open]
             for (node, family), told in self._by_place.items()

@@ -22,7 +22,7 @@ class Above:
     racks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def with_tags(self, nodes: Iterable[Entity]) -> "Above":
-        """Give it with what tags say of nodes that nobody gave a feed or a rack."""
+        """Return it with what tags say of nodes that nobody gave a feed or a rack."""
         feeds = {name: list(members) for name, members in self.feeds.items()}
         racks = {name: list(members) for name, members in self.racks.items()}
         fed = {node for members in feeds.values() for node in members}
@@ -40,17 +40,17 @@ class Above:
 
 
 def feed_entity(name: str) -> Entity:
-    """Give a feed."""
+    """Return a feed."""
     return Entity(kind=EntityKind.SUPPLY, key=f"feed/{name}", name=name)
 
 
 def rack_entity(name: str) -> Entity:
-    """Give a rack, as the air of its nodes."""
+    """Return a rack, as the air of its nodes."""
     return Entity(kind=EntityKind.FAN, key=f"rack/{name}", name=f"air of {name}")
 
 
 def fleet_topology(nodes: Sequence[str], parts: Iterable[Entity], above: Above) -> Topology:
-    """Give who feeds and holds whom; `parts` are tagged with their node, and may have the nodes' own entities in them.
+    """Return who feeds and holds whom; `parts` are tagged with their node, and may have the nodes' own entities in them.
 
     As on a node, every supply is taken to feed every GPU beside it.
     """
@@ -92,5 +92,5 @@ def _within(node: Entity, parts: Sequence[Entity]) -> list[tuple[str, str]]:
 
 
 def _owner(link: Entity) -> str:
-    """Give the GPU that a link's key names, as in ``node7/GPU-1/nvlink2``."""
+    """Return the GPU that a link's key names, as in ``node7/GPU-1/nvlink2``."""
     return link.key.rpartition("/")[0].rpartition("/")[2]

@@ -57,12 +57,12 @@ class Window:
 
     @property
     def time_ns(self) -> TimeArray:
-        """Give the beginning of each second."""
+        """Return the beginning of each second."""
         return np.arange(self.start_ns, self.stop_ns, NS_PER_S, dtype=np.int64)
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Give the nodes that have a value in it."""
+        """Return the nodes that have a value in it."""
         found: set[str] = set()
         for table in self.tables.values():
             heard = np.isfinite(table.values).any(axis=(0, 2))
@@ -71,7 +71,7 @@ class Window:
         return frozenset(found)
 
     def values_by_node(self) -> dict[str, int]:
-        """Give how many values each node has in it."""
+        """Return how many values each node has in it."""
         counts: dict[str, int] = {}
         for table in self.tables.values():
             names, numbers = _numbered(Same(table.nodes))
@@ -83,14 +83,14 @@ class Window:
 
 @lru_cache(maxsize=16)
 def places_among(known: Same[tuple[Entity, ...]], told: Same[tuple[Entity, ...]]) -> npt.NDArray[np.intp]:
-    """Give where the entities of a window stand among those that are known."""
+    """Return where the entities of a window stand among those that are known."""
     places = {entity.id: place for place, entity in enumerate(known.it)}
     return np.array([places[entity.id] for entity in told.it], dtype=np.intp)
 
 
 @lru_cache(maxsize=16)
 def _numbered(names: Same[tuple[str, ...]]) -> tuple[tuple[str, ...], npt.NDArray[np.intp]]:
-    """Give the names, each once, and for each entry the number of its name."""
+    """Return the names, each once, and for each entry the number of its name."""
     numbers: dict[str, int] = {}
     found = [numbers.setdefault(name, len(numbers)) for name in names.it]
     return tuple(numbers), np.array(found, dtype=np.intp)
@@ -106,12 +106,12 @@ class Held:
 
     @staticmethod
     def nothing(kind: EntityKind, entities: tuple[Entity, ...], signals: tuple[str, ...]) -> "Held":
-        """Give what holds before the first window."""
+        """Return what holds before the first window."""
         spec = TableSpec(name=f"fleet_{kind}", kind=kind, entities=entities, signals=signals)
         return Held(spec=spec, values=np.full(spec.shape, np.nan), told_ns=np.zeros(spec.shape, dtype=np.int64))
 
     def under(self, entities: tuple[Entity, ...]) -> "Held":
-        """Give what holds for other entities: those that stay keep their values."""
+        """Return what holds for other entities: those that stay keep their values."""
         made = Held.nothing(self.spec.kind, entities, self.spec.signals)
         rows = {entity.id: row for row, entity in enumerate(self.spec.entities)}
         pairs = [(place, rows[entity.id]) for place, entity in enumerate(entities) if entity.id in rows]
@@ -121,7 +121,7 @@ class Held:
         return made
 
     def frame(self, window: Window) -> tuple["Held", Frame]:
-        """Give the window's rows for all entities, each value held as long as it stands; whoever is silent is NaN."""
+        """Return the window's rows for all entities, each value held as long as it stands; whoever is silent is NaN."""
         spec, times = self.spec, window.time_ns
         rows = np.full((len(times), *spec.shape), np.nan)
         table = window.tables.get(spec.kind)

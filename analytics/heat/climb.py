@@ -11,7 +11,7 @@ import numpy as np
 from telemetry.frames import FloatArray
 
 # Time constants: short against a heat sink's (48 s), and so far apart that a sensor's step of 1 K is a slope of 0.1 K/s
-# at most. Own choice.
+# at most. Heuristic.
 _NEW_S, _OLD_S = 4.0, 14.0
 
 
@@ -24,12 +24,12 @@ class Climb:
 
     @staticmethod
     def unknown(n_entities: int) -> "Climb":
-        """Give what is known before the first row."""
+        """Return what is known before the first row."""
         nan = np.full(n_entities, np.nan)
         return Climb(new_c=nan, old_c=nan)
 
     def slope_c_per_s(self) -> FloatArray:
-        """Give the slope: a mean lags behind a steady climb by its time constant times the slope."""
+        """Return the slope: a mean lags behind a steady climb by its time constant times the slope."""
         slope: FloatArray = (self.new_c - self.old_c) / (_OLD_S - _NEW_S)
         return slope
 
@@ -47,7 +47,7 @@ def add_row(climb: Climb, temp_c: FloatArray, *, passed_s: float) -> Climb:
 
 
 def time_to_limit_s(*, temp_c: float, drift_c_per_s: float, limit_c: float, slow_s: float) -> float | None:
-    """Give when a GPU that warms by its heat sink's time constant meets a limit; None where it never will.
+    """Return when a GPU that warms by its heat sink's time constant meets a limit; None where it never will.
 
     It ends at ``T + slow dT/dt`` and nears that exponentially.
     """

@@ -11,16 +11,16 @@ from telemetry.frames import FloatArray, MaskArray
 
 # Fewer siblings leave no majority: of two that differ, either may be the odd one.
 MIN_SIBLINGS = 2
-# Siblings that hardly warm above the inlet say nothing about how well heat leaves them. Own choice.
+# Siblings that hardly warm above the inlet say nothing about how well heat leaves them. Heuristic.
 MIN_RISE_C = 5.0
 # What a mean over a window scatters; temperatures are whole kelvin. Assumption.
 SCATTER_C = 0.5
 # Warm air at a slot adds to the rise whatever the power is, so siblings at another power let expect too much or too
 # little by as much of it as their power differs. Assumption: up to 2.5 K at the rear slots of a chassis.
 SLOT_AIR_C = 2.5
-# How wrong the lag of the heat sink may be for one GPU beside its siblings: a tenth of what it makes out. Own choice.
+# How wrong the lag of the heat sink may be for one GPU beside its siblings: a tenth of what it makes out. Heuristic.
 LAG_ERROR = 0.1
-# A heat sink that carries within this of what comes in is in balance. Own choice: half a kelvin on a V100 at 250 W.
+# A heat sink that carries within this of what comes in is in balance. Heuristic: half a kelvin on a V100 at 250 W.
 _BALANCE_RATIO = 0.03
 
 
@@ -45,7 +45,7 @@ class Comparison:
 
 
 def balanced(window: HeatWindow) -> MaskArray:
-    """Give where the heat sink carried about what came in; False where too little was seen."""
+    """Return where the heat sink carried about what came in; False where too little was seen."""
     level: MaskArray = np.abs(window.power_w - window.sink_w) <= _BALANCE_RATIO * window.power_w
     return level
 
@@ -81,25 +81,25 @@ def compare(
 
 
 def unlikeness(felt_w: FloatArray, groups: GroupArray) -> FloatArray:
-    """Give by what share a GPU's power lies above or below its siblings'; 0 where there are none to compare with."""
+    """Return by what share a GPU's power lies above or below its siblings'; 0 where there are none to compare with."""
     others_w = sibling_median(felt_w, groups, min_siblings=MIN_SIBLINGS)
     share: FloatArray = np.abs(felt_w / np.where(others_w > 0, others_w, np.nan) - 1.0)
     return np.where(np.isnan(share), 0.0, share)
 
 
 def beyond(excess_c: FloatArray, unlike_c: FloatArray) -> FloatArray:
-    """Give what is left of an excess, above or below, of which that much is explained; NaN stays NaN."""
+    """Return what is left of an excess, above or below, of which that much is explained; NaN stays NaN."""
     left: FloatArray = np.sign(excess_c) * np.maximum(np.abs(excess_c) - unlike_c, 0.0)
     return left
 
 
 def group_size(groups: GroupArray) -> GroupArray:
-    """Give for each entity how many there are in its group, itself included."""
+    """Return for each entity how many there are in its group, itself included."""
     return np.bincount(groups, minlength=1)[groups]
 
 
 def group_part(values: FloatArray, groups: GroupArray) -> FloatArray:
-    """Give each value, ``(n_times, n_entities)``, over the mean of its group at that row; NaN stays NaN."""
+    """Return each value, ``(n_times, n_entities)``, over the mean of its group at that row; NaN stays NaN."""
     n_groups = int(groups.max(initial=0)) + 1
     places = np.arange(len(values))[:, np.newaxis] * n_groups + groups
     known = ~np.isnan(values)
@@ -112,7 +112,7 @@ def group_part(values: FloatArray, groups: GroupArray) -> FloatArray:
 
 
 def coolest(values: FloatArray, groups: GroupArray) -> FloatArray:
-    """Give for each entity the lowest known value of its group, NaN where there is none."""
+    """Return for each entity the lowest known value of its group, NaN where there is none."""
     lowest = np.full(int(groups.max(initial=0)) + 1, np.inf)
     np.minimum.at(lowest, groups, np.where(np.isnan(values), np.inf, values))
     found = lowest[groups]

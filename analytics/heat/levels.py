@@ -11,11 +11,11 @@ import numpy as np
 
 from telemetry.frames import FloatArray, MaskArray
 
-# Share of a new window in the unrest. Own choice: as quick as the level that it guards.
+# Share of a new window in the unrest. Heuristic: as quick as the level that it guards.
 _UNREST_SHARE = 0.3
-# A single step counts as three standard deviations at most: a fault that begins must not hide itself. Own choice.
+# A single step counts as three standard deviations at most: a fault that begins must not hide itself. Heuristic.
 _LARGEST_STEP = 9.0
-# How many standard deviations of its own a level must be away from zero. Own choice: once in 30,000 windows of the
+# How many standard deviations of its own a level must be away from zero. Heuristic: once in 30,000 windows of the
 # normal distribution, a month and a half under load.
 _SIGMAS = 4.0
 
@@ -40,7 +40,7 @@ class Levels:
 
     @staticmethod
     def none(n_entities: int) -> "Levels":
-        """Give the levels before the first window."""
+        """Return the levels before the first window."""
         zero, nan = np.zeros(n_entities), np.full(n_entities, np.nan)
         return Levels(
             quick=zero,
@@ -83,7 +83,7 @@ def add_ratio(
 
 
 def doubt(levels: Levels, weight: FloatArray) -> FloatArray:
-    """Give what chance alone does to a level of this weight, at most; infinite where nothing went in."""
+    """Return what chance alone does to a level of this weight, at most; infinite where nothing went in."""
     variance = np.maximum(levels.unrest, 1.0) / np.where(weight > 0, weight, np.nan)
     reach: FloatArray = np.where(weight > 0, _SIGMAS * np.sqrt(variance), np.inf)
     return reach

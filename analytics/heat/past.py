@@ -11,11 +11,11 @@ import numpy as np
 
 from telemetry.frames import FloatArray, MaskArray
 
-# How far conditions may lie from the middle of a cell. Own choice: with fans that hold a temperature, resistance goes
+# How far conditions may lie from the middle of a cell. Heuristic: with fans that hold a temperature, resistance goes
 # with ``(target - inlet) / power``, so a corner of a cell is 15 % off its middle at most and a window inside it 5 %.
 NEAR_POWER_RATIO = 0.08
 NEAR_AIR_C = 2.0
-# Cells of one entity. Own choice: six loads in two rooms.
+# Cells of one entity. Heuristic: six loads in two rooms.
 CELLS = 12
 
 
@@ -30,7 +30,7 @@ class LikePast:
 
     @staticmethod
     def unknown(n_entities: int) -> "LikePast":
-        """Give a past of which nothing is known."""
+        """Return a past of which nothing is known."""
         zero = np.zeros((n_entities, CELLS))
         return LikePast(log_power=zero, air_c=zero, mean=zero, windows=zero)
 
@@ -58,7 +58,7 @@ class Likeness:
 
 
 def expected(past: LikePast, likeness: Likeness, *, windows: int) -> FloatArray:
-    """Give what was normal under these conditions, NaN where no cell that has learned its windows is near."""
+    """Return what was normal under these conditions, NaN where no cell that has learned its windows is near."""
     rows = np.arange(len(likeness.cell))
     ready = likeness.near & (past.windows[rows, likeness.cell] >= windows)
     return np.where(ready, past.mean[rows, likeness.cell], np.nan)

@@ -6,10 +6,10 @@ import numpy as np
 
 from telemetry.frames import FloatArray, MaskArray
 
-# What a window counts for after another one: the last fifty windows or so. Own choice.
+# What a window counts for after another one: the last fifty windows or so. Heuristic.
 _KEEP = 0.98
 # Load levels that differ less than this about their mean do not tell a line through the origin from a level one.
-# Own choice: training against idle differs by three quarters.
+# Heuristic: training against idle differs by three quarters.
 MIN_SPREAD_RATIO = 0.15
 MIN_WINDOWS = 4.0
 
@@ -26,7 +26,7 @@ class ExcessSums:
 
     @staticmethod
     def empty(n_gpus: int) -> "ExcessSums":
-        """Give the sums of no window."""
+        """Return the sums of no window."""
         zero = np.zeros(n_gpus)
         return ExcessSums(
             weight=zero.copy(), power=zero.copy(), power_power=zero.copy(), excess=zero.copy(), power_excess=zero.copy()
@@ -48,7 +48,7 @@ def add_window(sums: ExcessSums, *, power_w: FloatArray, excess_c: FloatArray, k
 
 
 def grown_share(sums: ExcessSums) -> FloatArray:
-    """Give the share of the excess that grows with power: 1 for kelvin per watt, 0 for kelvin; NaN while unknown."""
+    """Return the share of the excess that grows with power: 1 for kelvin per watt, 0 for kelvin; NaN while unknown."""
     weight = np.where(sums.weight >= MIN_WINDOWS, sums.weight, np.nan)
     power_w, excess_c = sums.power / weight, sums.excess / weight
     variance = sums.power_power / weight - power_w * power_w

@@ -32,14 +32,14 @@ class SlotOffsets:
 
     @staticmethod
     def unknown(n_gpus: int) -> "SlotOffsets":
-        """Give what is known before the first window: nothing."""
+        """Return what is known before the first window: nothing."""
         zero = np.zeros(n_gpus)
         return SlotOffsets(
             windows=zero.copy(), rise=zero.copy(), rise_rise=zero.copy(), excess=zero.copy(), rise_excess=zero.copy()
         )
 
     def learned(self, windows: int) -> MaskArray:
-        """Give where enough windows went in, so that the slot is frozen."""
+        """Return where enough windows went in, so that the slot is frozen."""
         enough: MaskArray = self.windows >= windows
         return enough
 
@@ -63,21 +63,21 @@ def learn(
 
 
 def offset_c(offsets: SlotOffsets, rise_c: FloatArray) -> FloatArray:
-    """Give what a healthy slot adds at a rise, in kelvin; 0 where nothing was learned."""
+    """Return what a healthy slot adds at a rise, in kelvin; 0 where nothing was learned."""
     constant_c, slope = line(offsets)
     added: FloatArray = constant_c + slope * rise_c
     return added
 
 
 def variance_c2(offsets: SlotOffsets, rise_c: FloatArray) -> FloatArray:
-    """Give how uncertain that is, as a variance: large at a rise that was never seen while learning."""
+    """Return how uncertain that is, as a variance: large at a rise that was never seen while learning."""
     aa, bb, determinant = _precision(offsets)
     spread: FloatArray = bb - 2.0 * offsets.rise * rise_c + aa * rise_c * rise_c
     return SCATTER_C**2 * spread / determinant
 
 
 def line(offsets: SlotOffsets) -> tuple[FloatArray, FloatArray]:
-    """Give the constant part in kelvin and the proportional part, each the mean of its posterior."""
+    """Return the constant part in kelvin and the proportional part, each the mean of its posterior."""
     aa, bb, determinant = _precision(offsets)
     ab = offsets.rise
     constant_c = (bb * offsets.excess - ab * offsets.rise_excess) / determinant
@@ -86,7 +86,7 @@ def line(offsets: SlotOffsets) -> tuple[FloatArray, FloatArray]:
 
 
 def _precision(offsets: SlotOffsets) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Give the squares of both parts with the prior, and the determinant, which the prior keeps above zero."""
+    """Return the squares of both parts with the prior, and the determinant, which the prior keeps above zero."""
     aa = offsets.windows + (SCATTER_C / CONSTANT_SD_C) ** 2
     bb = offsets.rise_rise + (SCATTER_C / SLOPE_SD_RATIO) ** 2
     return aa, bb, aa * bb - offsets.rise * offsets.rise

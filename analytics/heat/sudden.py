@@ -12,17 +12,17 @@ import numpy as np
 from physics.heat_sink import SINK_S
 from telemetry.frames import FloatArray, MaskArray
 
-# A load counts as steady where power lies within this of its mean over the minutes before. Own choice: training steps
+# A load counts as steady where power lies within this of its mean over the minutes before. Heuristic: training steps
 # average out over a sink's time constant, jobs differ by more.
 STEADY_RATIO = 0.1
 _LOAD_S = 240.0
-# "Now", short against the rise of a heat sink and long against a training step. Own choice.
+# "Now", short against the rise of a heat sink and long against a training step. Heuristic.
 _NOW_S = 10.0
-# "So far": follows controllers and rooms, not what happens within minutes. Own choice.
+# "So far": follows controllers and rooms, not what happens within minutes. Heuristic.
 _SO_FAR_S = 600.0
-# Steady time before "so far" means anything. Own choice: two dozen training steps.
+# Steady time before "so far" means anything. Heuristic: two dozen training steps.
 SETTLE_S = 25.0
-# The highest temperature before is that of a mean over so long: it does not follow what is to be told. Own choice.
+# The highest temperature before is that of a mean over so long: it does not follow what is to be told. Heuristic.
 _PEAK_S = 300.0
 
 
@@ -45,7 +45,7 @@ class SuddenState:
 
     @staticmethod
     def nothing(n_entities: int) -> "SuddenState":
-        """Give what holds before the first row."""
+        """Return what holds before the first row."""
         nan, zero = np.full(n_entities, np.nan), np.zeros(n_entities)
         return SuddenState(
             power_w=nan.copy(),
@@ -60,7 +60,7 @@ class SuddenState:
         )
 
     def excess(self) -> FloatArray:
-        """Give resistance now over resistance so far, less 1; NaN until both are known."""
+        """Return resistance now over resistance so far, less 1; NaN until both are known."""
         known = self.settled_s >= SETTLE_S
         return np.where(known, self.now, np.nan) / np.where(known, self.so_far, 1.0) - 1.0
 

@@ -23,10 +23,10 @@ _STEPS = 1024.0
 _WEIGHT_STEPS = 256.0
 # Values beyond these are a broken conversion, not heat: the sums stay exact, and the window goes on without them.
 _LARGEST = 1e5
-# Fewer samples than this do not tell the mean power of a load that works in steps. Own choice: one every eight seconds
+# Fewer samples than this do not tell the mean power of a load that works in steps. Heuristic: one every eight seconds
 # in two minutes; a table with fewer rows is judged over a longer window.
 MIN_SAMPLES = 16
-# Share of the window that the samples must span, so that its mean stands for it. Own choice.
+# Share of the window that the samples must span, so that its mean stands for it. Heuristic.
 MIN_SPAN_RATIO = 0.6
 # A window of few rows ends where the next one is later than this many times their spacing: it is another time. And it
 # takes no longer than a day, after which the room is another one. Own choices.
@@ -71,7 +71,7 @@ class WindowSums:
     def empty(
         n_entities: int, *, number: int = -1, spacing_ns: float = 0.0, sink_w: FloatArray | None = None
     ) -> "WindowSums":
-        """Give the sums of no sample."""
+        """Return the sums of no sample."""
         zero = np.zeros(n_entities)
         return WindowSums(
             number=number,
@@ -152,7 +152,7 @@ def add_rows(
 
 
 def _at_boundary(sums: WindowSums, number: int, now_ns: int, *, window_ns: int) -> tuple[WindowSums, HeatWindow | None]:
-    """Give the sums to go on with in another place of the grid, and the window that ended there."""
+    """Return the sums to go on with in another place of the grid, and the window that ended there."""
     if _goes_on(sums, now_ns):
         kept = math.exp(-(number - sums.newest) * window_ns / NS_PER_S / SINK_S)
         older = replace(
@@ -169,7 +169,7 @@ def _at_boundary(sums: WindowSums, number: int, now_ns: int, *, window_ns: int) 
 
 
 def _goes_on(sums: WindowSums, now_ns: int) -> bool:
-    """Say whether a window of a table with few rows takes in more of them."""
+    """Return whether a window of a table with few rows takes in more of them."""
     if not 0 < sums.rows < MIN_SAMPLES or not sums.last_ns < now_ns <= sums.first_ns + _LONGEST_NS:
         return False
     return now_ns - sums.last_ns <= _HOLE_SPACINGS * max(sums.spacing_ns, _own_spacing_ns(sums))
@@ -180,7 +180,7 @@ def _own_spacing_ns(sums: WindowSums) -> float:
 
 
 def _closed(sums: WindowSums, told_ns: int, *, window_ns: int) -> tuple[HeatWindow, FloatArray]:
-    """Give the means of a window, and what the heat sink carries at its end."""
+    """Return the means of a window, and what the heat sink carries at its end."""
     length_s = (sums.newest - sums.number + 1) * window_ns / NS_PER_S
     spans_s = (sums.ended_ms - sums.begun_ms) / 1000.0
     enough = (sums.count >= MIN_SAMPLES) & (spans_s >= MIN_SPAN_RATIO * length_s)
@@ -247,13 +247,13 @@ def _added(sums: WindowSums, time_ns: TimeArray, columns: HeatColumns, rows: sli
 
 
 def _weights(time_ns: TimeArray, *, end_ns: int) -> FloatArray:
-    """Give how much of a row's power the heat sink still holds at the end of the window, in whole steps."""
+    """Return how much of a row's power the heat sink still holds at the end of the window, in whole steps."""
     weights: FloatArray = np.rint(_WEIGHT_STEPS * np.exp((time_ns - end_ns) / (NS_PER_S * SINK_S)))
     return weights
 
 
 def _span(sums: WindowSums, at_ms: FloatArray, known: MaskArray) -> tuple[FloatArray, FloatArray]:
-    """Give the first and the last time at which each entity was known."""
+    """Return the first and the last time at which each entity was known."""
     if known.all():  # rows rise in time within a window
         return np.minimum(sums.begun_ms, at_ms[0]), np.maximum(sums.ended_ms, at_ms[-1])
     column = at_ms[:, np.newaxis]
@@ -268,7 +268,7 @@ def _in_steps(values: FloatArray) -> FloatArray:
 
 
 def _where_known(values: FloatArray, known: MaskArray) -> tuple[FloatArray, FloatArray]:
-    """Give the sums of a column that may be absent, and how many values went into them."""
+    """Return the sums of a column that may be absent, and how many values went into them."""
     if _is_absent(values):
         nothing = np.zeros(values.shape[1])
         return nothing, nothing
@@ -278,5 +278,5 @@ def _where_known(values: FloatArray, known: MaskArray) -> tuple[FloatArray, Floa
 
 
 def _is_absent(values: FloatArray) -> bool:
-    """Say whether this is a column that the table does not have: one NaN, broadcast."""
+    """Return whether this is a column that the table does not have: one NaN, broadcast."""
     return bool(values.size) and values.strides == (0, 0) and bool(np.isnan(values.flat[0]))

@@ -14,15 +14,15 @@ from telemetry.records import Cause, Finding
 
 # MMU fault, channel reset, channels torn down because of an earlier error (NVIDIA Xid catalogue, 29 October 2025).
 _TORN_DOWN = frozenset({31, 43, 45})
-# own choice: a peer meets the dead link at its next transfer, and a job is torn down once its collective gives up or
+# heuristic: a peer meets the dead link at its next transfer, and a job is torn down once its collective gives up or
 # somebody ends it; what comes later than this has to be looked at by itself.
 FOLLOWS_S = 120.0
-# own choice: a peer's word may reach the log before the driver has touched the GPU that is gone.
+# heuristic: a peer's word may reach the log before the driver has touched the GPU that is gone.
 LEADS_S = 5.0
 
 
 def follows(finding: Finding, lost: Finding, kinship: Kinship) -> bool:
-    """Say whether a finding tells of what the loss of a GPU did."""
+    """Return whether a finding tells of what the loss of a GPU did."""
     if lost.cause is not Cause.GPU_LOST or kinship.top(finding.entity_id) != kinship.top(lost.entity_id):
         return False
     code = finding.number("code")
@@ -33,14 +33,14 @@ def follows(finding: Finding, lost: Finding, kinship: Kinship) -> bool:
 
 
 def loss_behind(finding: Finding, losses: Iterable[Case], kinship: Kinship) -> Case | None:
-    """Give the case of the loss that a finding follows from, None where there is none."""
+    """Return the case of the loss that a finding follows from, None where there is none."""
     return next(
         (case for case in losses if any(follows(finding, lost, kinship) for lost in case.incident.findings)), None
     )
 
 
 def told_ahead(lost: Finding, cases: Sequence[Case], kinship: Kinship) -> list[Case]:
-    """Give the cases that tell of nothing but what a loss did, which became known after them."""
+    """Return the cases that tell of nothing but what a loss did, which became known after them."""
     return [
         case
         for case in cases

@@ -39,7 +39,7 @@ from telemetry.clock import NS_PER_S
 from telemetry.entities import Topology
 from telemetry.records import Cause, Event, Finding, FindingStatus, Hypothesis, Incident, IncidentState
 
-# own choice: a likelier answer than this much before is worth telling although no finding of the incident changed.
+# heuristic: a likelier answer than this much before is worth telling although no finding of the incident changed.
 _NEWS = 0.2
 _FORGET_EVERY_NS = 60 * NS_PER_S
 
@@ -67,12 +67,12 @@ class IncidentBook:
 
     @property
     def incidents(self) -> tuple[Incident, ...]:
-        """Give the incidents that are not closed, in the order in which they were opened."""
+        """Return the incidents that are not closed, in the order in which they were opened."""
         return tuple(case.incident for case in self._cases.values())
 
     @property
     def refused(self) -> int:
-        """Give how many findings were not taken in because the book was full."""
+        """Return how many findings were not taken in because the book was full."""
         return self._refused
 
     def step(
@@ -132,7 +132,7 @@ class IncidentBook:
                 self._cases[case_id] = replace(case, unconfirmed=case.unconfirmed - keys)
 
     def snapshot(self) -> dict[str, Any]:
-        """Give the book as JSON types, for `restore`."""
+        """Return the book as JSON types, for `restore`."""
         events, closed_findings = self._around.snapshot()
         return as_document(
             self._cases.values(), events=events, closed_findings=closed_findings, openings=self._openings.snapshot()
@@ -142,7 +142,7 @@ class IncidentBook:
     def restore(
         snapshot: Mapping[str, Any], *, now_ns: int, settings: BookSettings | None = None, detectors_go_on: bool = False
     ) -> "IncidentBook":
-        """Give the book that a snapshot describes.
+        """Return the book that a snapshot describes.
 
         Unless detectors go on, what was active must be told again within `confirm_s`, else it counts as cleared; what
         single detectors hold still is for `note_going_on`. A lost GPU that the topology no longer has cannot be told
@@ -245,7 +245,7 @@ class IncidentBook:
         return [self._cases[one] for one in self._storms if self._cases[one].incident.entity_id in places]
 
     def _near(self, family: int, entity_id: str, kinship: Kinship) -> list[Case]:
-        """Give the cases of a family on the node of an entity."""
+        """Return the cases of a family on the node of an entity."""
         return [self._cases[case_id] for case_id in self._places.get((family, kinship.top(entity_id)), ())]
 
     def _gather_aftermath(self, lost: Finding, now_ns: int, kinship: Kinship) -> tuple[Incident, ...]:
@@ -322,7 +322,7 @@ class IncidentBook:
         return tuple(closed_as(case.incident, now_ns, why) for case in over)
 
     def _judge(self, case: Case, now_ns: int, kinship: Kinship) -> Judged:
-        """Say what is likely wrong, whether the supply side shows anything beside a loss, and who asked for quiet."""
+        """Return what is likely wrong, whether the supply side shows anything beside a loss, and who asked for quiet."""
         node = kinship.top(case.incident.entity_id)
         on_node = [
             self._cases[case_id]

@@ -25,7 +25,7 @@ class CaseDocument(BaseModel):
     late: bool = False
 
     def case(self) -> Case:
-        """Give the case; nothing of it is confirmed yet."""
+        """Return the case; nothing of it is confirmed yet."""
         return Case(
             incident=self.incident,
             claimed=self.claimed,
@@ -54,7 +54,7 @@ def as_document(
     closed_findings: Iterable[Finding],
     openings: Iterable[Opening],
 ) -> dict[str, Any]:
-    """Give the book as JSON types."""
+    """Return the book as JSON types."""
     return {
         "version": _VERSION,
         "cases": [

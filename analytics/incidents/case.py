@@ -33,23 +33,23 @@ class Case:
 
     @property
     def active(self) -> tuple[Finding, ...]:
-        """Give the findings whose condition holds."""
+        """Return the findings whose condition holds."""
         return tuple(finding for finding in self.incident.findings if finding.status is not FindingStatus.CLEARED)
 
     @property
     def symptoms(self) -> bool:
-        """Say whether a symptom is there, beside faults that stand."""
+        """Return whether a symptom is there, beside faults that stand."""
         return any(own.cause not in STANDING for own in self.active)
 
     @property
     def over(self) -> bool:
-        """Say whether what was seen is gone: every symptom; where there was none, the fault that stands."""
+        """Return whether what was seen is gone: every symptom; where there was none, the fault that stands."""
         seen = [own for own in self.incident.findings if own.cause not in STANDING] or self.incident.findings
         return all(own.status is FindingStatus.CLEARED for own in seen)
 
     @property
     def lead(self) -> Finding:
-        """Give the finding that speaks for the case: nearest to the root cause, active, worst, first.
+        """Return the finding that speaks for the case: nearest to the root cause, active, worst, first.
 
         What is seen goes before the fault behind it: rules answer a rail that sags, whichever of the hypotheses holds.
         In a storm there is no common root cause: the worst speaks.
@@ -63,26 +63,26 @@ class Case:
 
     @property
     def still_wrong(self) -> Finding:
-        """Give the finding that says what is wrong now: the lead, unless it is over and another one is not."""
+        """Return the finding that says what is wrong now: the lead, unless it is over and another one is not."""
         lead, active = self.lead, self.active
         return _nearest_to_root(active) if active and lead.status is FindingStatus.CLEARED else lead
 
     @property
     def family(self) -> int:
-        """Give the number of the family of its cause; storms are of a family of their own."""
+        """Return the number of the family of its cause; storms are of a family of their own."""
         return STORM if self.storm else family_of(self.incident.cause)
 
     def place(self, kinship: Kinship) -> tuple[int, str]:
-        """Give its family and its node: what can have to do with it stands there."""
+        """Return its family and its node: what can have to do with it stands there."""
         return self.family, kinship.top(self.incident.entity_id)
 
     def holds(self, finding: Finding) -> bool:
-        """Say whether this finding, in an earlier record, is in the case."""
+        """Return whether this finding, in an earlier record, is in the case."""
         key = finding_key(finding)
         return any(finding_key(own) == key for own in self.incident.findings)
 
     def takes_in(self, finding: Finding, root: str, kinship: Kinship) -> bool:
-        """Say whether the case, as it stands, accounts for a finding whose siblings point to `root`.
+        """Return whether the case, as it stands, accounts for a finding whose siblings point to `root`.
 
         It does where it stands on the same entity or explains the finding from above; and where the finding's siblings
         point higher than the case stands, only if its cause lies nearer to the root than theirs.
@@ -142,7 +142,7 @@ def with_finding(case: Case, finding: Finding) -> Case:
 
 
 def merged(survivor: Case, absorbed: Case) -> Case:
-    """Give the survivor with the findings of both."""
+    """Return the survivor with the findings of both."""
     for finding in absorbed.incident.findings:
         if not survivor.holds(finding):
             survivor = with_finding(survivor, finding)
@@ -164,7 +164,7 @@ class Judged:
 
 
 def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Case:
-    """Give the case with all that follows from its findings: cause, severity, state, impact and words."""
+    """Return the case with all that follows from its findings: cause, severity, state, impact and words."""
     before, lead, active = case.incident, case.lead, bool(case.active)
     severity = max((before.severity, *(own.severity for own in before.findings)), key=lambda worst: worst.rank)
     probability = loss_probability(cause=lead.cause, severity=severity, hypotheses=judged.hypotheses)
@@ -206,7 +206,7 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
 
 
 def _gpus_at_stake(root: str, probability: float, kinship: Kinship) -> int:
-    """Give how many GPUs lose their work: those at or below the root, and those of a job that is lost with one of them.
+    """Return how many GPUs lose their work: those at or below the root, and those of a job lost with one of them.
 
     Where a node runs a job, all of its GPUs are taken to work for it.
     """

@@ -6,7 +6,7 @@ from telemetry.records import Finding, FindingStatus, Incident, IncidentState
 
 
 def closed_as(incident: Incident, now_ns: int, why: str) -> Incident:
-    """Give an incident as closed, and why."""
+    """Return an incident as closed, and why."""
     return replace(
         incident,
         time_ns=max(now_ns, incident.time_ns),
@@ -17,7 +17,7 @@ def closed_as(incident: Incident, now_ns: int, why: str) -> Incident:
 
 
 def unseen(finding: Finding, now_ns: int) -> Finding:
-    """Give a finding as cleared, since nobody told it again after a restart."""
+    """Return a finding as cleared, since nobody told it again after a restart."""
     return replace(
         finding,
         time_ns=max(now_ns, finding.time_ns),
@@ -27,7 +27,7 @@ def unseen(finding: Finding, now_ns: int) -> Finding:
 
 
 def absent(finding: Finding, now_ns: int) -> Finding:
-    """Give a finding as it stands where its GPU is not there after a restart."""
+    """Return a finding as it stands where its GPU is not there after a restart."""
     words = "; not seen since the restart: GPU not found"
     summary = finding.summary if finding.summary.endswith(words) else f"{finding.summary}{words}"
     return replace(finding, time_ns=max(now_ns, finding.time_ns), status=FindingStatus.UPDATED, summary=summary)

@@ -67,22 +67,22 @@ _RANK[Cause.FABRIC_ERROR] = _RANK[Cause.GPU_ERROR]
 
 
 def family_of(cause: Cause) -> int:
-    """Give the number of a cause's family."""
+    """Return the number of a cause's family."""
     return _FAMILY[cause]
 
 
 def rank_of(cause: Cause) -> int:
-    """Give how far a cause stands from the root of its family, 0 at the root."""
+    """Return how far a cause stands from the root of its family, 0 at the root."""
     return _RANK[cause]
 
 
 def explains(cause: Cause, other: Cause) -> bool:
-    """Say whether a cause at a parent accounts for another at its child."""
+    """Return whether a cause at a parent accounts for another at its child."""
     return family_of(cause) == family_of(other) and rank_of(cause) <= rank_of(other)
 
 
 def points_to_parent(cause: Cause) -> bool:
-    """Say whether siblings with this cause point to what they share.
+    """Return whether siblings with this cause point to what they share.
 
     A bad thermal interface is told by comparison with the siblings, so it names the part itself, be it on two of them.
     """
@@ -90,5 +90,5 @@ def points_to_parent(cause: Cause) -> bool:
 
 
 def finding_key(finding: Finding) -> str:
-    """Give what stays the same when a finding is raised anew: its id without the time at which it began."""
+    """Return what stays the same when a finding is raised anew: its id without the time at which it began."""
     return finding.id.rpartition(":")[0] or finding.id

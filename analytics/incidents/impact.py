@@ -17,16 +17,16 @@ LOSS_PROBABILITY = {Severity.INFO: 0.001, Severity.WARNING: 0.1, Severity.CRITIC
 _LOST_ALREADY = frozenset({Cause.GPU_LOST, Cause.HANG})
 # These take nothing from a job: what is wrong is what measures it.
 _HARMLESS = frozenset({RootCause.SENSOR_FAULT, RootCause.EXPORTER_FAULT})
-# From these probabilities of a loss on, an incident is at least a warning, and critical. Own choice: bands of a tenth
+# From these probabilities of a loss on, an incident is at least a warning, and critical. Heuristic: bands of a tenth
 # of a per cent, and of more than ten per cent.
 _WARNING_ABOVE, _CRITICAL_ABOVE = 0.001, 0.1
-# From so many expected GPU-hours on a person is worth waking, and worth a ticket. Own choice: a node of eight GPUs for
+# From so many expected GPU-hours on a person is worth waking, and worth a ticket. Heuristic: a node of eight GPUs for
 # an hour, one GPU for half an hour.
 _PAGE_GPU_HOURS, _TICKET_GPU_HOURS = 8.0, 0.5
 
 
 def loss_probability(*, cause: Cause, severity: Severity, hypotheses: Sequence[Hypothesis] = ()) -> float:
-    """Give the probability that a job loses its work for it within a day.
+    """Return the probability that a job loses its work for it within a day.
 
     What is likelier a fault of sensors than of what they measure threatens no job by that share.
     """
@@ -37,20 +37,20 @@ def loss_probability(*, cause: Cause, severity: Severity, hypotheses: Sequence[H
 
 
 def severity_of(probability: float) -> Severity:
-    """Give the least severity that goes with a probability of loss."""
+    """Return the least severity that goes with a probability of loss."""
     if probability > _CRITICAL_ABOVE:
         return Severity.CRITICAL
     return Severity.WARNING if probability > _WARNING_ABOVE else Severity.INFO
 
 
 def at_stake_gpu_hours(*, n_gpus: int, checkpoint_age_s: float | None = None) -> float:
-    """Give what is lost if it comes to it: the restart, and the work since the last checkpoint."""
+    """Return what is lost if it comes to it: the restart, and the work since the last checkpoint."""
     lost_h = LOST_WORK_H if checkpoint_age_s is None else checkpoint_age_s / 3600
     return n_gpus * (RESTART_H + lost_h)
 
 
 def urgency(impact_gpu_hours: float) -> str:
-    """Say what an expected loss is worth: a page, a ticket, or a place in the record."""
+    """Return what an expected loss is worth: a page, a ticket, or a place in the record."""
     if impact_gpu_hours > _PAGE_GPU_HOURS:
         return "page"
     return "ticket" if impact_gpu_hours > _TICKET_GPU_HOURS else "record"

@@ -13,7 +13,7 @@ _CARRIES = frozenset({Cause.SUPPLY_SAG, Cause.SUPPLY_OVERLOAD, Cause.SYNCHRONOUS
 
 
 def shed_by(finding: Finding, near: Sequence[Case], kinship: Kinship) -> Case | None:
-    """Give the case of the supply whose load this finding's supply has come to carry, None where there is none."""
+    """Return the case of the supply whose load this finding's supply has come to carry, None where there is none."""
     if finding.cause not in _CARRIES:
         return None
     for case in near:
@@ -23,7 +23,7 @@ def shed_by(finding: Finding, near: Sequence[Case], kinship: Kinship) -> Case | 
 
 
 def carried_for(finding: Finding, near: Sequence[Case], kinship: Kinship, *, window_ns: int) -> list[Case]:
-    """Give the cases that tell only what siblings of this finding's supply came to carry, since about then."""
+    """Return the cases that tell only what siblings of this finding's supply came to carry, since about then."""
     if finding.cause not in _SHEDS:
         return []
 

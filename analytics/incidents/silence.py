@@ -65,7 +65,7 @@ class Silence:
         return _ns(self.until)
 
     def covers(self, incident: Incident, kinship: Kinship, *, now_ns: int) -> bool:
-        """Say whether it holds for an incident now: for its root, or for what stands above it."""
+        """Return whether it holds for an incident now: for its root, or for what stands above it."""
         if not self.start_ns <= now_ns < self.until_ns or (self.causes and incident.cause not in self.causes):
             return False
         line = (incident.entity_id, *kinship.ancestors(incident.entity_id))
@@ -79,13 +79,13 @@ class Silence:
 
 
 def silence_of(silences: Iterable[Silence], incident: Incident, kinship: Kinship, *, now_ns: int) -> str | None:
-    """Give the words of the silence that holds longest for an incident, None where none does."""
+    """Return the words of the silence that holds longest for an incident, None where none does."""
     held = [one for one in silences if one.covers(incident, kinship, now_ns=now_ns)]
     return max(held, key=lambda one: (one.until_ns, one.words)).words if held else None
 
 
 def next_change_ns(silences: Sequence[Silence], now_ns: int) -> int | None:
-    """Give when the next silence begins or ends, None where none will."""
+    """Return when the next silence begins or ends, None where none will."""
     bounds = [bound for one in silences for bound in (one.start_ns, one.until_ns) if bound > now_ns]
     return min(bounds, default=None)
 

@@ -35,15 +35,15 @@ class Openings:
             self._by_place[place] = [*recent, (now_ns, cause)]
 
     def flooded(self, places: Sequence[str], now_ns: int, *, more_than: int) -> str | None:
-        """Give the first of the places where more than so many opened within the window."""
+        """Return the first of the places where more than so many opened within the window."""
         return next((place for place in places if len(self.recent(place, now_ns)) > more_than), None)
 
     def recent(self, place: str, now_ns: int) -> list[Cause]:
-        """Give the causes of those that opened within the window."""
+        """Return the causes of those that opened within the window."""
         return [cause for time_ns, cause in self._by_place.get(place, ()) if 0 <= now_ns - time_ns < self.window_ns]
 
     def snapshot(self) -> tuple[Opening, ...]:
-        """Give every opening as JSON types."""
+        """Return every opening as JSON types."""
         return tuple((time_ns, place, cause) for place, found in self._by_place.items() for time_ns, cause in found)
 
     def restore(self, openings: Iterable[Opening]) -> None:
@@ -53,7 +53,7 @@ class Openings:
 
 
 def places_of(entity_id: str, kinship: Kinship) -> tuple[str, ...]:
-    """Give the node of an entity, and what stands above the node as far as that is no larger than a rack."""
+    """Return the node of an entity, and what stands above the node as far as that is no larger than a rack."""
     node = kinship.top(entity_id)
     above = sorted(
         one
@@ -64,7 +64,7 @@ def places_of(entity_id: str, kinship: Kinship) -> tuple[str, ...]:
 
 
 def folds(case: Case) -> bool:
-    """Say whether a case may become part of a storm: nothing holds it down, and no answer hangs on it."""
+    """Return whether a case may become part of a storm: nothing holds it down, and no answer hangs on it."""
     return not case.claimed and not case.storm and case.incident.cause in FOLDS
 
 
@@ -77,7 +77,7 @@ def storm_case(finding: Finding, place: str, causes: Iterable[Cause], now_ns: in
 
 
 def joined(storm: Case, finding: Finding) -> Case:
-    """Give the storm with one more finding; one that is new in it counts as one incident more."""
+    """Return the storm with one more finding; one that is new in it counts as one incident more."""
     counts = Counter(dict(storm.storm))
     if finding.status is not FindingStatus.CLEARED and not storm.holds(finding):
         counts[finding.cause] += 1
@@ -85,7 +85,7 @@ def joined(storm: Case, finding: Finding) -> Case:
 
 
 def storm_words(storm: Case, kinship: Kinship) -> str:
-    """Say that it is a flood, and of what."""
+    """Return that it is a flood, and of what."""
     counts = ", ".join(f"{count} {cause.value}" for cause, count in sorted(storm.storm, key=lambda one: -one[1]))
     total = sum(count for _, count in storm.storm)
     return f"alarm flood on {kinship.name(storm.incident.entity_id)}: {total} incidents in one ({counts}); worst"

@@ -11,7 +11,7 @@ from analytics.incidents.families import BESIDE, JOINS_SIBLINGS, family_of
 from telemetry.entities import EntityKind
 from telemetry.records import Cause, Event, Finding, FindingStatus, Incident
 
-# Newest first to stay. own choice: more than this within minutes says the same many times.
+# Newest first to stay. heuristic: more than this within minutes says the same many times.
 _MOST_EVENTS, _MOST_FINDINGS = 64, 64
 _BLIND = frozenset({Cause.SENSOR_LOST, Cause.SENSOR_FAULT})
 Told = TypeVar("Told", Event, Finding)
@@ -46,7 +46,7 @@ class Surroundings:
         _drop_old(self._closed, now_ns)
 
     def scene(self, case: Case, cases: Sequence[Case], kinship: Kinship, *, now_ns: int) -> Scene:
-        """Give what the classification sees of a case among the cases of its node."""
+        """Return what the classification sees of a case among the cases of its node."""
         root, node = case.incident.entity_id, kinship.top(case.incident.entity_id)
         path = {root, *kinship.ancestors(root), *kinship.descendants(root)}
         if case.family in JOINS_SIBLINGS:
@@ -78,7 +78,7 @@ class Surroundings:
         return not (self._events or self._closed)
 
     def snapshot(self) -> tuple[tuple[Event, ...], tuple[Finding, ...]]:
-        """Give what is kept."""
+        """Return what is kept."""
         events = tuple(one for found in self._events.values() for one in found)
         return events, tuple(one for found in self._closed.values() for one in found)
 
@@ -103,7 +103,7 @@ def _drop_old(store: dict[str, list[Told]], now_ns: int) -> None:
 
 
 def _in_time(finding: Finding, began_ns: int) -> bool:
-    """Say whether a finding can have to do with what began then: not much later, and not over long before."""
+    """Return whether a finding can have to do with what began then: not much later, and not over long before."""
     if finding.since_ns - began_ns > AFTER_NS:
         return False
     return finding.status is not FindingStatus.CLEARED or began_ns - finding.time_ns <= BEFORE_NS
@@ -115,7 +115,7 @@ def _fed_seen(entity_id: str, near: Sequence[Finding], kinship: Kinship) -> bool
 
 
 def _node_of(event: Event, kinship: Kinship) -> str | None:
-    """Give the node that an event is about; one without entity is about the only node there is."""
+    """Return the node that an event is about; one without entity is about the only node there is."""
     if event.entity_id is not None:
         return kinship.top(event.entity_id) if kinship.knows(event.entity_id) else None
     nodes = kinship.topology.of_kind(EntityKind.NODE)

@@ -10,7 +10,7 @@ _BUS_DEVICE = re.compile(r"00([0-9a-f]{2}):([01][0-9a-f])", re.IGNORECASE)
 
 
 def normal_address(text: str) -> str | None:
-    """Give ``0000:3b:00`` or ``0000:3b:00.0``, whichever the text has; None where it is no PCI address."""
+    """Return ``0000:3b:00`` or ``0000:3b:00.0``, whichever the text has; None where it is no PCI address."""
     match = _FULL.fullmatch(text)
     if match is None:
         older = _BUS_DEVICE.fullmatch(text)
@@ -21,11 +21,11 @@ def normal_address(text: str) -> str | None:
 
 
 def slot_of(pci: str) -> str:
-    """Give the address without its function digit, the form in which Xid lines name a GPU."""
+    """Return the address without its function digit, the form in which Xid lines name a GPU."""
     return pci.partition(".")[0]
 
 
 def requester_address(requester_id: int, port: str | None) -> str:
-    """Give the address of a 16-bit PCIe requester id (bus, device, function) in the domain of the port that got it."""
+    """Return address of a 16-bit PCIe requester id (bus, device, function) in the domain of the port that got it."""
     domain = port.partition(":")[0] if port else "0000"
     return f"{domain}:{requester_id >> 8:02x}:{(requester_id >> 3) & 0x1F:02x}.{requester_id & 0x7}"

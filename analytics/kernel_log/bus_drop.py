@@ -35,7 +35,7 @@ class BusDropReader:
         self._waited_lines = 0
 
     def read(self, line: int, text: str) -> KernelEvent | None:
-        """Give the event of a line that completes a report; its `line` is the line that began it."""
+        """Return the event of a line that completes a report; its `line` is the line that began it."""
         if not _DRIVER.search(text) and not self._begun:
             return None
         begins = PATTERNS["first_of_three"].search(text)

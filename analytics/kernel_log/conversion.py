@@ -38,7 +38,7 @@ def to_event(event: KernelEvent, *, time_ns: int, uuids: Mapping[str, str], sour
 
 
 def to_fields(event: KernelEvent) -> dict[str, Any]:
-    """Give an event as JSON types; registers in hex as the kernel prints them, absent facts left out."""
+    """Return an event as JSON types; registers in hex as the kernel prints them, absent facts left out."""
     fields: dict[str, Any] = asdict(event)
     del fields["pcie"]
     if event.pcie is not None:
@@ -59,7 +59,7 @@ def _pcie_fields(detail: PcieDetail) -> dict[str, Any]:
 
 
 def _entity_id(event: KernelEvent, uuids: Mapping[str, str]) -> str | None:
-    """Give the GPU that the line names, or that its port heard the error from; a switch or port has no entity yet."""
+    """Return the GPU that the line names, or that its port heard the error from; a switch or port has no entity yet."""
     addresses = [event.pci, event.pcie.source_pci if event.pcie else None]
     for pci in addresses:
         uuid = uuids.get(slot_of(pci)) if pci is not None else None
@@ -85,7 +85,7 @@ def _coded(word: str, event: KernelEvent, entry: catalogue.XidEntry | None) -> s
 
 
 def _pcie_message(detail: PcieDetail) -> str:
-    """Say the whole report in one line, as in "PCIe corrected error, Data Link Layer, Transmitter ID: Timeout"."""
+    """Return the whole report in one line, as in "PCIe corrected error, Data Link Layer, Transmitter ID: Timeout"."""
     parts = [f"PCIe {detail.severity or 'error of unknown severity'} error" if detail.severity else "PCIe error"]
     parts += [part for part in (detail.error_type, detail.agent) if part]
     if detail.source_pci is not None:

@@ -53,7 +53,7 @@ class FirmwareRecords:
         self._records: OrderedDict[str | None, _Record] = OrderedDict()
 
     def read(self, line: int, text: str) -> KernelEvent | None:
-        """Give an event for the line that names the device of a PCIe record, and for its status lines."""
+        """Return an event for the line that names the device of a PCIe record, and for its status lines."""
         match = PATTERNS["hardware_error"].search(text)
         if match is None:
             return None
@@ -72,7 +72,7 @@ class FirmwareRecords:
 
 
 def _told(record: _Record, line: int, body: str) -> _Record:
-    """Give the record with what one of its lines says."""
+    """Return the record with what one of its lines says."""
     severity = PATTERNS["record_severity"].match(body)
     if severity is not None:
         # The section's own severity, which comes later, is the one that the kernel acts on.
@@ -98,7 +98,7 @@ def _told(record: _Record, line: int, body: str) -> _Record:
 
 
 def _registers(status: re.Match[str], severity: PcieSeverity | None) -> PcieDetail:
-    """Give the registers of a status line, none where it is about errors of the other kind."""
+    """Return the registers of a status line, none where it is about errors of the other kind."""
     if (status["word"] is None) != (severity is PcieSeverity.CORRECTED):
         return PcieDetail(service="firmware")
     return PcieDetail(service="firmware", status=int(status["status"], 16), mask=int(status["mask"], 16))

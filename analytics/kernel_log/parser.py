@@ -79,7 +79,7 @@ class KernelLogParser:
         return tuple(self._unparsed)
 
     def feed(self, line_number: int, text: str) -> tuple[KernelEvent, ...]:
-        """Give the events that a line tells of, mostly none; `line_number` must not fall."""
+        """Return the events that a line tells of, mostly none; `line_number` must not fall."""
         lowered = text.lower()
         if not any(word in lowered for word in _WORTH_READING) and _STATUS_BIT.search(text) is None:
             return ()
@@ -124,13 +124,13 @@ class KernelLogParser:
 
 
 def scan(lines: Iterable[str], parser: KernelLogParser | None = None) -> Iterator[KernelEvent]:
-    """Give the events of a log, lines counted from 1; pass a parser to read its `unparsed` afterwards."""
+    """Yield the events of a log, lines counted from 1; pass a parser to read its `unparsed` afterwards."""
     parser = parser or KernelLogParser()
     for line_number, text in enumerate(lines, start=1):
         yield from parser.feed(line_number, text)
 
 
 def reports(events: Iterable[KernelEvent]) -> tuple[KernelEvent, ...]:
-    """Give one event per report, with all that its lines said, in the order in which the reports began."""
+    """Return one event per report, with all that its lines said, in the order in which the reports began."""
     latest = {(event.report_line, event.kind, event.pci, event.code): event for event in events}
     return tuple(latest.values())

@@ -104,7 +104,7 @@ class PcieLine:
 
 
 def read_pcie_line(text: str, *, expects_bits: Callable[[str], bool]) -> PcieLine | None:
-    """Give what a line says of a PCIe error, None where it says nothing of one.
+    """Return what a line says of a PCIe error, None where it says nothing of one.
 
     `expects_bits` tells whether a report of a device is open, so that a status bit of an unknown name is taken for one.
     """
@@ -142,7 +142,7 @@ def read_pcie_line(text: str, *, expects_bits: Callable[[str], bool]) -> PcieLin
 
 
 def severity_in(words: str) -> PcieSeverity:
-    """Give the grade that words such as ``Uncorrectable (Non-Fatal)`` or ``recoverable`` stand for."""
+    """Return the grade that words such as ``Uncorrectable (Non-Fatal)`` or ``recoverable`` stand for."""
     words = words.lower()
     if words.startswith("correct") or words == "info":
         return PcieSeverity.CORRECTED

@@ -22,7 +22,7 @@ class PcieReports:
         return self._recent(line, pci) is not None
 
     def read(self, line: int, told: PcieLine) -> KernelEvent:
-        """Give the event of a line: the first of a new report, or what is known with it."""
+        """Return the event of a line: the first of a new report, or what is known with it."""
         before = self._recent(line, told.pci)
         if before is None or before.pcie is None or _begins_anew(before.pcie, told):
             event = self._first(line, told)
@@ -76,7 +76,7 @@ def _begins_anew(known: PcieDetail, told: PcieLine) -> bool:
 
 
 def merged(known: PcieDetail, new: PcieDetail) -> PcieDetail:
-    """Give what two lines of one report say together; the later one wins where both say something."""
+    """Return what two lines of one report say together; the later one wins where both say something."""
     return PcieDetail(
         service=known.service,
         component=known.component or new.component,

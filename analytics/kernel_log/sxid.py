@@ -43,7 +43,7 @@ class SwitchReports:
         self._open: OrderedDict[tuple[str | None, int | None], KernelEvent] = OrderedDict()
 
     def read(self, line: int, text: str) -> Iterator[KernelEvent]:
-        """Give an event for each SXid in a line, with what is known of its report."""
+        """Yield an event for each SXid in a line, with what is known of its report."""
         matches = list(PATTERNS["sxid"].finditer(text))
         for index, match in enumerate(matches):
             pci = normal_address(match["pci"])
@@ -104,7 +104,7 @@ def _event(*, line: int, pci: str | None, code: int, message: str, fatal: bool |
 
 
 def _graded(event: KernelEvent) -> KernelEvent:
-    """Give the event with the severity its own word asks for, else the catalogue's; unknown codes are warnings."""
+    """Return the event with the severity its own word asks for, else the catalogue's; unknown codes are warnings."""
     entry = None if event.code is None else catalogue.sxid(event.code)
     severity = Severity.WARNING if entry is None else entry.severity
     if event.fatal is True:

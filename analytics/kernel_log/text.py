@@ -12,7 +12,7 @@ _JSON_KEYS = ("MESSAGE", "message", "msg", "log")
 
 
 def plain_lines(text: str) -> tuple[str, ...]:
-    """Give the lines of the kernel in one line of a file, without colours, entities and control characters."""
+    """Return the lines of the kernel in one line of a file, without colours, entities and control characters."""
     if text.lstrip().startswith("{"):
         text = _json_message(text)
     text = text.replace("\x00", "").replace("\xa0", " ")
@@ -25,7 +25,7 @@ def plain_lines(text: str) -> tuple[str, ...]:
 
 
 def _json_message(text: str) -> str:
-    """Give the message of a ``journalctl -o json`` or container log line, the text itself where it is none."""
+    """Return the message of a ``journalctl -o json`` or container log line, the text itself where it is none."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):

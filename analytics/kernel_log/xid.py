@@ -41,7 +41,7 @@ _GPU_RECOVERY_ACTION_CHANGED = 154
 
 
 def read_xids(line: int, text: str) -> Iterator[KernelEvent]:
-    """Give an event for each Xid in a line; lines that two CPUs wrote into each other hold more than one."""
+    """Yield an event for each Xid in a line; lines that two CPUs wrote into each other hold more than one."""
     matches = [match for pattern in PATTERNS.values() for match in pattern.finditer(text)]
     matches.sort(key=lambda match: match.start())
     for index, match in enumerate(matches):
@@ -56,7 +56,7 @@ def read_xids(line: int, text: str) -> Iterator[KernelEvent]:
 
 
 def _place(where: str | None) -> tuple[str | None, int | None, int | None] | None:
-    """Give address, GPU instance and compute instance; None where the parenthesis holds something else."""
+    """Return address, GPU instance and compute instance; None where the parenthesis holds something else."""
     if where is None:
         return None, None, None
     match = _WHERE.fullmatch(where)
@@ -114,7 +114,7 @@ def _split_name(rest: str) -> tuple[str | None, str]:
 
 
 def link_of(message: str) -> int | None:
-    """Give the NVLink that a message names, None where there is none; the driver writes -1 for none."""
+    """Return the NVLink that a message names, None where there is none; the driver writes -1 for none."""
     match = _LINK.search(message)
     return int(match[1]) if match and int(match[1]) >= 0 else None
 

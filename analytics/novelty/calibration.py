@@ -15,16 +15,16 @@ from analytics.novelty.score import MIN_ROWS, begin, fit, score_rows
 from analytics.scoring.events import stretches
 from telemetry.frames import FloatArray
 
-N_BLOCKS = 4  # own choice: four fits, each on three quarters
-MIN_HEALTHY_ROWS = 2 * MIN_ROWS  # own choice: every fit keeps 45 rows
+N_BLOCKS = 4  # heuristic: four fits, each on three quarters
+MIN_HEALTHY_ROWS = 2 * MIN_ROWS  # heuristic: every fit keeps 45 rows
 # With fewer alarms than this in the healthy stretch their number says little, and the tail of the highest scores is
-# continued as an exponential one (peaks over threshold: Davison and Smith, J. R. Stat. Soc. B 52(3), 1990). Own choice.
+# continued as an exponential one (peaks over threshold: Davison and Smith, J. R. Stat. Soc. B 52(3), 1990). Heuristic.
 MIN_COUNTED_ALARMS = 5.0
 SEARCH_STEPS = 40  # halvings; the threshold is then known to better than any score
 
 
 def unseen_scores(healthy: FloatArray) -> tuple[FloatArray, ...]:
-    """Give the standing out of each block's rows by a model of the other blocks; ValueError for too few rows."""
+    """Return the standing out of each block's rows by a model of the other blocks; ValueError for too few rows."""
     if len(healthy) < MIN_HEALTHY_ROWS:
         raise ValueError(f"{len(healthy)} healthy rows; at least {MIN_HEALTHY_ROWS} are needed")
     cuts = np.linspace(0, len(healthy), N_BLOCKS + 1).astype(int)
@@ -37,7 +37,7 @@ def unseen_scores(healthy: FloatArray) -> tuple[FloatArray, ...]:
 
 
 def threshold_for(blocks: tuple[FloatArray, ...], *, alarms_per_1000_rows: float, join_rows: int) -> float:
-    """Give the score above which healthy blocks raise `alarms_per_1000_rows`; alarms `join_rows` apart are one.
+    """Return the score above which healthy blocks raise `alarms_per_1000_rows`; alarms `join_rows` apart are one.
 
     Works on logarithms, as scores have heavy tails: they are above zero. NaN rows raise nothing. ValueError for a
     budget that is not above zero, or without any score.
@@ -58,7 +58,7 @@ def threshold_for(blocks: tuple[FloatArray, ...], *, alarms_per_1000_rows: float
 
 
 def p_value(scores: FloatArray, healthy: FloatArray) -> FloatArray:
-    """Give the share of healthy scores at least as high, the score itself counted as one of them; NaN stays NaN.
+    """Return the share of healthy scores at least as high, the score itself counted as one of them; NaN stays NaN.
 
     Never below 1 / (n + 1): n healthy scores cannot tell a rarer event (Vovk, Gammerman and Shafer, "Algorithmic
     Learning in a Random World", 2005).
@@ -69,7 +69,7 @@ def p_value(scores: FloatArray, healthy: FloatArray) -> FloatArray:
 
 
 def _counted(blocks: tuple[FloatArray, ...], known: FloatArray, *, wanted: float, join_rows: int) -> float:
-    """Give a threshold, found from above the median, at which the blocks raise at most `wanted` alarms."""
+    """Return a threshold, found from above the median, at which the blocks raise at most `wanted` alarms."""
     low, high = float(np.median(known)), float(known.max())
     for _ in range(SEARCH_STEPS):
         middle = (low + high) / 2
@@ -81,7 +81,7 @@ def _counted(blocks: tuple[FloatArray, ...], known: FloatArray, *, wanted: float
 
 
 def _peaks(blocks: tuple[FloatArray, ...], threshold: float, *, join_rows: int) -> FloatArray:
-    """Give the highest score of each alarm above `threshold`."""
+    """Return the highest score of each alarm above `threshold`."""
     return np.array(
         [
             np.nanmax(block[first : last + 1])

@@ -33,7 +33,7 @@ _TELLING = frozenset(
         EventKind.POWER,
     }
 )
-# own choice: what waits for its window, and findings held at once; a flood beyond that explains everything anyway.
+# heuristic: what waits for its window, and findings held at once; a flood beyond that explains everything anyway.
 _MOST = 4096
 
 
@@ -63,7 +63,7 @@ class Explained:
 
     @staticmethod
     def nothing(n_entities: int) -> "Explained":
-        """Give what is known at first."""
+        """Return what is known at first."""
         return Explained(held=np.zeros(n_entities, dtype=np.bool_), quiet_ns=np.zeros(n_entities, dtype=np.int64))
 
     def hear(self, events: Sequence[Event]) -> "Explained":
@@ -111,13 +111,13 @@ class Explained:
         return Explained(held=held, quiet_ns=quiet_ns, waiting=waiting, lasting=kept, kinship=kinship)
 
     def mask(self, now_ns: int) -> MaskArray:
-        """Give whom something explains now."""
+        """Return whom something explains now."""
         explained: MaskArray = self.held | (self.quiet_ns > now_ns)
         return explained
 
 
 def _concerned(entity_id: str | None, kinship: Kinship, places: dict[str, int]) -> list[int]:
-    """Give the places of those that it is about, that it feeds or holds, or that hold it; nobody named means all."""
+    """Return the places of those that it is about, that it feeds or holds, or that hold it; nobody named means all."""
     if entity_id is None:
         return list(places.values())
     if entity_id in places and not entity_id.startswith(f"{EntityKind.NODE}:"):

@@ -12,7 +12,7 @@ from telemetry.frames import FloatArray, MaskArray
 # With fewer siblings under a like load there is nobody to compare with.
 MIN_SIBLINGS = 2
 # Siblings whose power lies within this factor of the group's median are under a like load: the others idle, or do
-# something else. Own choice.
+# something else. Heuristic.
 LIKE_LOAD_RATIO = 1.3
 
 
@@ -27,7 +27,7 @@ class Sense:
     is_ratio: bool = False
 
     def steps(self, values: FloatArray) -> FloatArray:
-        """Give values in steps; NaN where one is absent, or not above 0 where only that has a logarithm."""
+        """Return values in steps; NaN where one is absent, or not above 0 where only that has a logarithm."""
         if not self.is_ratio:
             return values / self.step
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -35,7 +35,7 @@ class Sense:
         return found
 
     def value(self, steps: float) -> float:
-        """Give the value that lies so many steps high."""
+        """Return the value that lies so many steps high."""
         return math.exp(min(steps * self.step, 700.0)) if self.is_ratio else steps * self.step
 
 
@@ -60,7 +60,7 @@ def present(signals: Sequence[str]) -> tuple[str, ...]:
 
 
 def features_of(means: FloatArray, senses: Sequence[str], groups: GroupArray) -> tuple[FloatArray, FloatArray]:
-    """Give features ``(n_gpus, n_senses + 1)`` and what siblings show ``(n_gpus, n_senses)``, in steps.
+    """Return features ``(n_gpus, n_senses + 1)`` and what siblings show ``(n_gpus, n_senses)``, in steps.
 
     The features are a GPU's own load, then each signal less the siblings' median. A GPU without two siblings in its
     node stands for itself: its signals as they are, but for the load, which is there already. One whose siblings are
@@ -82,7 +82,7 @@ def features_of(means: FloatArray, senses: Sequence[str], groups: GroupArray) ->
 
 
 def _like_load(load: FloatArray, groups: GroupArray) -> MaskArray:
-    """Give whose load is near the median of its group, its own among them."""
+    """Return whose load is near the median of its group, its own among them."""
     order = np.lexsort((load, groups))  # NaN goes last within a group
     known = np.bincount(groups, weights=~np.isnan(load), minlength=1).astype(np.intp)
     sizes = np.bincount(groups, minlength=1)

@@ -14,7 +14,7 @@ MAX_VALUE = 10.0
 MAX_ERROR = 30.0
 RIDGE = 1e-3  # of the rows: holds the coefficients of a column that never moved
 MIN_DEVIATION_RATIO = 0.3  # of the errors' standard deviation: a column that mostly rests has no median error
-SMALLEST_ERROR = 1e-3  # of the column's spread; own choice
+SMALLEST_ERROR = 1e-3  # of the column's spread; heuristic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,7 +31,7 @@ class Prediction:
         return N_LAGS
 
     def errors(self, rows: FloatArray) -> FloatArray:
-        """Give each column's share of the mean error ``(n_rows, n_columns)``.
+        """Return each column's share of the mean error ``(n_rows, n_columns)``.
 
         Nothing where the value or one of the `N_LAGS` before it is absent.
         """
@@ -56,7 +56,7 @@ def fit_prediction(healthy: FloatArray) -> Prediction:
 
 
 def _past(values: FloatArray) -> FloatArray:
-    """Give the values before each row from `N_LAGS` on ``(n_rows - N_LAGS, n_columns, N_LAGS)``, the newest first."""
+    """Return the values before each row from `N_LAGS` on ``(n_rows - N_LAGS, n_columns, N_LAGS)``, the newest first."""
     return np.stack([values[N_LAGS - lag : len(values) - lag] for lag in range(1, N_LAGS + 1)], axis=2)
 
 

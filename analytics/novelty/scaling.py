@@ -7,14 +7,14 @@ import numpy as np
 from telemetry.frames import FloatArray
 
 # One value of a hundred spreads must not decide over all columns together; 20 and 40 score alike on SMD, ASD and NAB,
-# 5 and 10 lose. Own choice.
+# 5 and 10 lose. Heuristic.
 MAX_SPREADS = 20.0
-MIN_LEVEL_RATIO = 0.001  # own choice: sensors of ten bits resolve a thousandth of their level
+MIN_LEVEL_RATIO = 0.001  # heuristic: sensors of ten bits resolve a thousandth of their level
 SMALLEST = 1e-9  # a column of zeros; any value then counts as `MAX_SPREADS`
-MIN_DEVIATION_RATIO = 0.3  # own choice: a column that rests in most rows has no median deviation
-MIN_RANGE_RATIO = 0.001  # own choice, as above
+MIN_DEVIATION_RATIO = 0.3  # heuristic: a column that rests in most rows has no median deviation
+MIN_RANGE_RATIO = 0.001  # heuristic, as above
 # Of the healthy range, for the distance of rows: a column that rests but for rare peaks has a tiny deviation, and each
-# further peak would count as much as a fault. 0.1 gains on SMD and changes nothing on ASD and NAB. Own choice.
+# further peak would count as much as a fault. 0.1 gains on SMD and changes nothing on ASD and NAB. Heuristic.
 MIN_PEAK_RATIO = 0.1
 
 
@@ -26,7 +26,7 @@ class Scaling:
     spread: FloatArray
 
     def apply(self, rows: FloatArray) -> FloatArray:
-        """Give rows ``(n_rows, n_columns)`` in spreads off the centre, within `MAX_SPREADS`; NaN stays NaN."""
+        """Return rows ``(n_rows, n_columns)`` in spreads off the centre, within `MAX_SPREADS`; NaN stays NaN."""
         with np.errstate(over="ignore"):  # what is beyond all numbers is beyond the bound as well
             return np.clip((rows - self.centre) / self.spread, -MAX_SPREADS, MAX_SPREADS)
 
@@ -47,6 +47,6 @@ def fit_level(healthy: FloatArray) -> Scaling:
 
 
 def _finest(healthy: FloatArray, centre: FloatArray) -> FloatArray:
-    """Give the smallest spread that is believed of each column."""
+    """Return the smallest spread that is believed of each column."""
     reach = np.maximum(np.abs(centre) * MIN_LEVEL_RATIO, np.ptp(healthy, axis=0) * MIN_RANGE_RATIO)
     return np.asarray(np.maximum(reach, SMALLEST), dtype=np.float64)

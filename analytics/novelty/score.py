@@ -35,11 +35,11 @@ STAND_OUT_ROWS = 2.0
 SCORE_RISE_WEIGHT, STAND_OUT_RISE_WEIGHT = 0.5, 1.0
 REMEMBERED_ROWS = 256
 # A direction with less than a hundredth of a column's variance is taken to have that much: what did not move in the
-# healthy stretch is not known to hardly move. Own choice.
+# healthy stretch is not known to hardly move. Heuristic.
 MIN_VARIANCE = 0.01
-MIN_ROWS = 30  # own choice: six values for each of the five coefficients of a prediction
+MIN_ROWS = 30  # heuristic: six values for each of the five coefficients of a prediction
 SMALLEST = 1e-9  # a distance of rows that never differed; stands where a division needs a number above zero
-MIN_LEVEL = 1e-3  # a hundredth of what is usual: below that, a level is as low as any other. Own choice.
+MIN_LEVEL = 1e-3  # a hundredth of what is usual: below that, a level is as low as any other. Heuristic.
 MEDIAN_BLOCK_ROWS = 2048  # 8 MiB of windows at once
 
 
@@ -133,7 +133,7 @@ def fit(healthy: FloatArray) -> NoveltyModel:
 
 
 def begin(model: NoveltyModel, before: FloatArray) -> NoveltyState:
-    """Give the state behind the rows `before` ``(n_rows, n_columns)``; where there is none, all was usual."""
+    """Return the state behind the rows `before` ``(n_rows, n_columns)``; where there is none, all was usual."""
     state = NoveltyState(
         recent=np.full((max(COURSE_ROWS - 1, model.prediction.n_lags), model.n_columns), np.nan),
         shares=np.full((2, model.n_columns), np.nan),
@@ -182,7 +182,7 @@ def _smoothed(
 
 
 def _rises(before: FloatArray, level: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Give the levels to remember, and how far each level stands above the median of those before it."""
+    """Return the levels to remember, and how far each level stands above the median of those before it."""
     course = np.concatenate([before, level], axis=1)
     rise = np.empty_like(level)
     for begin_row in range(0, level.shape[1], MEDIAN_BLOCK_ROWS):
@@ -195,7 +195,7 @@ def _rises(before: FloatArray, level: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 def _courses(scaled: FloatArray) -> FloatArray:
-    """Give each row with those before it, the newest first ``(n_rows, COURSE_ROWS * n_columns)``."""
+    """Return each row with those before it, the newest first ``(n_rows, COURSE_ROWS * n_columns)``."""
     padded = np.concatenate([np.repeat(scaled[:1], COURSE_ROWS - 1, axis=0), scaled])
     return np.concatenate(
         [padded[COURSE_ROWS - 1 - lag : len(padded) - lag] for lag in range(COURSE_ROWS)], axis=1, dtype=np.float64
@@ -203,7 +203,7 @@ def _courses(scaled: FloatArray) -> FloatArray:
 
 
 def _course_shares(model: NoveltyModel, course: FloatArray) -> FloatArray:
-    """Give the columns' shares of the mean squared distance ``(n_rows, n_columns)``; they may be below zero.
+    """Return the columns' shares of the mean squared distance ``(n_rows, n_columns)``; they may be below zero.
 
     The contributions of columns to a quadratic distance: Nomikos and MacGregor, Technometrics 37(1), 1995.
     """

@@ -18,9 +18,9 @@ from analytics.calibration.tail import expected_threshold
 from analytics.detectors.relearning import begun_anew
 from telemetry.frames import FloatArray, MaskArray
 
-# A load beyond so many of its own learnt deviations was not learnt: what answers to it cannot be told. Own choice.
+# A load beyond so many of its own learnt deviations was not learnt: what answers to it cannot be told. Heuristic.
 MOST_LOAD_DEVIATIONS = 4.0
-# One feature counts at most so many steps of its resolution: a wild reading is a sensor's matter. Own choice.
+# One feature counts at most so many steps of its resolution: a wild reading is a sensor's matter. Heuristic.
 MAX_STEPS = 40.0
 
 
@@ -55,7 +55,7 @@ class StreamModels:
 
     @staticmethod
     def unknown(n_entities: int, n_features: int, plan: StreamPlan) -> "StreamModels":
-        """Give the models of which nothing is known."""
+        """Return the models of which nothing is known."""
         return StreamModels(
             windows=np.zeros(n_entities),
             counts=np.zeros((n_entities, n_features)),
@@ -67,7 +67,7 @@ class StreamModels:
         )
 
     def learnt_ratio(self, plan: StreamPlan) -> FloatArray:
-        """Give how much of what is needed was taken in, 1 where the threshold is frozen."""
+        """Return how much of what is needed was taken in, 1 where the threshold is frozen."""
         whole = plan.learn_windows + plan.blocks * plan.block_windows
         ratio: FloatArray = np.minimum(self.windows / whole, 1.0)
         return ratio
@@ -82,7 +82,7 @@ class Distances:
 
 
 def distances(models: StreamModels, features: FloatArray, plan: StreamPlan) -> Distances:
-    """Give the distance of one window per entity ``(n_entities, n_features)``, in deviations.
+    """Return the distance of one window per entity ``(n_entities, n_features)``, in deviations.
 
     A feature that is absent takes no part; without its load an entity has no distance.
     """

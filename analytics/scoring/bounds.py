@@ -11,7 +11,7 @@ HALVINGS = 80  # of an interval of counts or shares: below the last digit of a f
 
 
 def rate_bounds(count: int, exposure: float, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Give two-sided bounds of a rate from `count` events in `exposure`: none of zero, and 3.7 in one for none seen.
+    """Return two-sided bounds of a rate from `count` events in `exposure`: none of zero, and 3.7 in one for none seen.
 
     Exact for a Poisson count (Garwood, Biometrika 28(3/4), 1936). ValueError without exposure.
     """
@@ -25,7 +25,7 @@ def rate_bounds(count: int, exposure: float, *, confidence: float = 0.95) -> tup
 
 
 def share_bounds(count: int, total: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Give two-sided bounds of a share from `count` of `total` (Clopper and Pearson, Biometrika 26(4), 1934)."""
+    """Return two-sided bounds of a share from `count` of `total` (Clopper and Pearson, Biometrika 26(4), 1934)."""
     if not 0 <= count <= total or total == 0:
         raise ValueError("a share needs a total above zero and a count within it")
     tail = (1 - confidence) / 2
@@ -46,7 +46,7 @@ def block_draws(n_rows: int, *, block_rows: int, draws: int, rng: np.random.Gene
 
 
 def middle_share(drawn: FloatArray, *, confidence: float = 0.95) -> tuple[float, float] | None:
-    """Give the bounds that hold the middle `confidence` of the draws; None without a draw that is a number."""
+    """Return the bounds that hold the middle `confidence` of the draws; None without a draw that is a number."""
     drawn = drawn[np.isfinite(drawn)]
     if not drawn.size:
         return None

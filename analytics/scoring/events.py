@@ -11,7 +11,7 @@ import numpy as np
 
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
-SEARCHED_LEVELS = 400  # ranks of scores at which a threshold is tried, closer together at the top; own choice
+SEARCHED_LEVELS = 400  # ranks of scores at which a threshold is tried, closer together at the top; heuristic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class EventScore:
 
 
 def stretches(flags: MaskArray, *, join_rows: int = 0) -> TimeArray:
-    """Give first and last row of every run of true rows ``(n, 2)``; runs with `join_rows` or fewer between are one."""
+    """Return first and last row of every run of true rows ``(n, 2)``; runs with `join_rows` or fewer between are one."""
     steps = np.diff(np.concatenate([[0], np.asarray(flags, dtype=np.int8), [0]]))
     first, last = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1) - 1
     apart = first[1:] - last[:-1] - 1 > join_rows
@@ -105,7 +105,7 @@ def score_events(flags: MaskArray, truth: MaskArray, *, join_rows: int, early_ro
 
 
 def add(scores: tuple[EventScore, ...]) -> EventScore:
-    """Give the score of several series together, each event and alarm counted once."""
+    """Return the score of several series together, each event and alarm counted once."""
     return EventScore(
         events=sum(score.events for score in scores),
         found=sum(score.found for score in scores),
@@ -116,7 +116,7 @@ def add(scores: tuple[EventScore, ...]) -> EventScore:
 
 
 def threshold_at(scores: FloatArray, truth: MaskArray, *, false_alarms: float, join_rows: int) -> float:
-    """Give the lowest threshold with at most `false_alarms` false alarms on these rows; rows at it are not flagged.
+    """Return the lowest threshold with at most `false_alarms` false alarms on these rows; rows at it are not flagged.
 
     What a method could do if its threshold were perfect: for comparing methods at the same cost, not for use.
     The number of false alarms need not fall with the threshold, as alarms run together; the search goes from the top.

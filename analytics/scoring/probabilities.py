@@ -8,13 +8,13 @@ N_BINS = 10  # Guo et al., "On calibration of modern neural networks", ICML 2017
 
 
 def brier(told: FloatArray, happened: MaskArray) -> float:
-    """Give the mean squared distance of probabilities from what happened (Brier 1950); NaN without any."""
+    """Return the mean squared distance of probabilities from what happened (Brier 1950); NaN without any."""
     known = np.isfinite(told)
     return float(np.mean((told[known] - happened[known]) ** 2)) if known.any() else float("nan")
 
 
 def expected_calibration_error(told: FloatArray, happened: MaskArray, *, n_bins: int = N_BINS) -> float:
-    """Give the mean distance of told from seen shares over bins of equal width, by their weight (Naeini et al. 2015).
+    """Return the mean distance of told from seen shares over bins of equal width, by their weight (Naeini et al. 2015).
 
     0 is perfect; NaN without any probability.
     """

@@ -21,7 +21,7 @@ FAR = 1 << 40  # rows; further than any label
 
 
 def vus_pr(scores: FloatArray, truth: MaskArray, *, max_window: int, window_step: int = 1) -> float:
-    """Give the volume (0..1) for scores and truth, both ``(n_rows,)``; NaN where nothing or everything is an event.
+    """Return the volume (0..1) for scores and truth, both ``(n_rows,)``; NaN where nothing or everything is an event.
 
     Rows without a score are left out of the order: they count as lower than all others. Equal scores share a threshold.
     `window_step` leaves windows out where speed matters more than the third digit.
@@ -66,7 +66,7 @@ def _labels(truth: MaskArray) -> _Labels:
 
 
 def _area(ordered: _Ordered, labels: _Labels, window: int) -> float:
-    """Give the area under the precision-recall curve for one window."""
+    """Return the area under the precision-recall curve for one window."""
     soft = _softened(labels, window)
     caught = np.cumsum(soft[ordered.rows])[ordered.last]
     beside = np.cumsum(np.where(labels.truth, 0.0, soft)[ordered.rows])[ordered.last]
@@ -79,7 +79,7 @@ def _area(ordered: _Ordered, labels: _Labels, window: int) -> float:
 
 
 def _softened(labels: _Labels, window: int) -> FloatArray:
-    """Give labels (0..1) that fall off beside events; where two borders meet they add up to one at most."""
+    """Return labels (0..1) that fall off beside events; where two borders meet they add up to one at most."""
     sides = [
         np.where(distance <= window // 2, np.sqrt(np.maximum(1.0 - distance / max(window, 1), 0.0)), 0.0)
         for distance in (labels.since, labels.until)

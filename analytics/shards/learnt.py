@@ -26,11 +26,11 @@ from telemetry.frames import MaskArray
 from telemetry.records import Finding
 
 LEARNT_VERSION = 2
-# Own choice: a clock that is set by a time server moves by less, and time stamps further ahead than that are no use.
+# Heuristic: a clock that is set by a time server moves by less, and time stamps further ahead than that are no use.
 _AHEAD_NS = 60 * NS_PER_S
-# Own choice: in a day somebody may have put it right, and what held before is told again within minutes of load.
+# Heuristic: in a day somebody may have put it right, and what held before is told again within minutes of load.
 _GOES_ON_NS = 86_400 * NS_PER_S
-# Own choice: no sum, count or stamp of a detector comes near, and twice as much still fits 64 bits.
+# Heuristic: no sum, count or stamp of a detector comes near, and twice as much still fits 64 bits.
 _MOST, _MOST_COUNT = 1e18, 2**62
 _MOST_NAMED = 3
 
@@ -85,14 +85,14 @@ class Resumed:
 
 
 def name_of(finding: Finding) -> str:
-    """Give the name of the detector that tells it: it may tell under several, its own with a dot and more behind it."""
+    """Return name of the detector that tells it: it may tell under several, its own with a dot and more behind it."""
     return finding.detector.partition(".")[0]
 
 
 def pack_learnt(
     panel: Panel, state: PanelState, now_ns: int, *, frozen: Mapping[str, int], away: Sequence[Lot] = ()
 ) -> bytes:
-    """Give what the detectors learnt of each entity as bytes, and when it was frozen; some milliseconds for a node.
+    """Return what the detectors learnt of each entity as bytes, and when it was frozen; some milliseconds for a node.
 
     `away` is what was kept of those that are not there.
     """
@@ -119,7 +119,7 @@ def pack_learnt(
 
 
 def with_learnt(panel: Panel, state: PanelState, blob: bytes, *, now_ns: int, holding: Iterable[Finding]) -> Resumed:
-    """Give a state at its start with what was kept, as far as it fits; `holding` are the findings that still hold.
+    """Return a state at its start with what was kept, as far as it fits; `holding` are the findings that still hold.
 
     Raises
     ------
@@ -166,7 +166,7 @@ class _Kept:
     arrays: Mapping[str, npt.NDArray[Any]]
 
     def newest(self, detector: str, kind: str) -> Lot | None:
-        """Give what is kept of one detector by those that were there then."""
+        """Return what is kept of one detector by those that were there then."""
         ids, part = self.head.entities.get(kind, []), self.head.detectors.get(detector)
         if part is None or not ids:
             return None
@@ -174,7 +174,7 @@ class _Kept:
         return Lot(detector=detector, shape=part.shape, kept_ns=kept_ns, arrays=self.under(detector))
 
     def away(self, detector: str) -> list[Lot]:
-        """Give what is kept of one detector by those that were away then already."""
+        """Return what is kept of one detector by those that were away then already."""
         lots = [
             Lot(detector=detector, shape=one.shape, kept_ns=one.kept_ns, arrays=self.under(f"away {number}"))
             for number, one in enumerate(self.head.away)
@@ -183,11 +183,11 @@ class _Kept:
         return [lot for lot in lots if lot.fits_itself]
 
     def lasting(self, newest: Lot) -> list[Lot]:
-        """Give of the newest what can be carried, nothing where it is damaged."""
+        """Return of the newest what can be carried, nothing where it is damaged."""
         return [newest.lasting(self.head.detectors[newest.detector].single)] if newest.fits_itself else []
 
     def under(self, head: str) -> dict[str, npt.NDArray[Any]]:
-        """Give the arrays below a name."""
+        """Return the arrays below a name."""
         return {
             name.removeprefix(f"{head}/"): array for name, array in self.arrays.items() if name.startswith(f"{head}/")
         }
@@ -246,7 +246,7 @@ def _read(blob: bytes) -> _Kept:
 def _taken_up(
     detector: Any, start: Any, kept: _Kept, entities: Sequence[Entity], *, signals: Sequence[str], tally: _Tally
 ) -> tuple[Any, list[Lot]]:
-    """Give a detector's state with what is known of its entities, and what is kept of those that are away."""
+    """Return a detector's state with what is known of its entities, and what is kept of those that are away."""
     shape = PARTS[detector.name].shape(getattr(detector, "limits", None), signals)
     newest, lots = kept.newest(detector.name, str(detector.kind)), kept.away(detector.name)
     state, left, here = start, [lot for lot in lots if lot.shape != shape], {one.id for one in entities}
@@ -277,7 +277,7 @@ def _taken_up(
 def _old_leaves(
     detector: Any, start: Any, lot: Lot, single: Mapping[str, int | None] | None, *, tally: _Tally
 ) -> dict[str, Leaf]:
-    """Give what is kept of one detector, checked; under ``odd`` the entities of which nothing can be taken.
+    """Return what is kept of one detector, checked; under ``odd`` the entities of which nothing can be taken.
 
     Without the single values also without what lies beside them.
     """
@@ -331,7 +331,7 @@ def _odd(array: npt.NDArray[Any], start: npt.NDArray[Any]) -> MaskArray:
 
 
 def _taken(start: Any, old: dict[str, Leaf], ids: Sequence[str], entities: Sequence[Entity]) -> Any:
-    """Give a state for these entities, each with what is known of it."""
+    """Return a state for these entities, each with what is known of it."""
     odd = np.asarray(old.pop("odd"))
     rows = {entity_id: row for row, entity_id in enumerate(ids) if not odd[row]}
     pairs = [(place, rows[one.id]) for place, one in enumerate(entities) if one.id in rows]
@@ -381,7 +381,7 @@ def _holding(
 
 
 def _entities(panel: Panel, state: PanelState) -> dict[str, tuple[Entity, ...]]:
-    """Give the entities of each kind of which something is learnt."""
+    """Return the entities of each kind of which something is learnt."""
     kinds = {
         detector.kind
         for detector, own in zip(panel.detectors, state.detectors, strict=True)

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from telemetry.clock import NS_PER_S
 
-# Own choice: what is carried, each entity counted with each detector; a node of sixteen GPUs has some sixty of them.
+# Heuristic: what is carried, each entity counted with each detector; a node of sixteen GPUs has some sixty of them.
 MOST_AWAY = 1024
-# Own choice: what was not there for a year comes back as another thing, or not at all.
+# Heuristic: what was not there for a year comes back as another thing, or not at all.
 AWAY_NS = 365 * 86_400 * NS_PER_S
 
 
@@ -34,7 +34,7 @@ class Lot:
         return all(array.ndim and len(array) == len(self.kept_ns) for array in self.arrays.values())
 
     def only(self, entity_ids: Iterable[str]) -> "Lot":
-        """Give the lot of these entities alone."""
+        """Return the lot of these entities alone."""
         wanted = frozenset(entity_ids)
         rows = [row for row, one in enumerate(self.kept_ns) if one in wanted]
         return replace(
@@ -44,22 +44,22 @@ class Lot:
         )
 
     def lasting(self, singles: Iterable[str]) -> "Lot":
-        """Give the lot without what lies beside these single values."""
+        """Return the lot without what lies beside these single values."""
         names = tuple(singles)
         return replace(self, arrays={place: array for place, array in self.arrays.items() if not beside(place, names)})
 
     def without(self, entity_ids: Iterable[str]) -> "Lot":
-        """Give the lot of all but these entities."""
+        """Return the lot of all but these entities."""
         return self.only(self.kept_ns.keys() - frozenset(entity_ids))
 
 
 def beside(place: str, singles: Iterable[str]) -> bool:
-    """Say whether a place lies beside a single value, such as the number of the hour: it means nothing without it."""
+    """Return whether a place lies beside a single value, such as the number of the hour: it means nothing without it."""
     return place.rpartition(".")[0] in {one.rpartition(".")[0] for one in singles}
 
 
 def carried(lots: Sequence[Lot], now_ns: int) -> tuple[Lot, ...]:
-    """Give what is carried on: the newest first, no more than may be, and none of it twice."""
+    """Return what is carried on: the newest first, no more than may be, and none of it twice."""
     newest = sorted(lots, key=lambda lot: -max(lot.kept_ns.values(), default=0))
     known: set[tuple[str, str, str]] = set()
     chosen: list[Lot] = []
@@ -73,7 +73,7 @@ def carried(lots: Sequence[Lot], now_ns: int) -> tuple[Lot, ...]:
 
 
 def without(lots: Sequence[Lot], entity_ids: Iterable[str]) -> tuple[Lot, ...]:
-    """Give the lots without these entities: a person accepted them as they are."""
+    """Return the lots without these entities: a person accepted them as they are."""
     gone = frozenset(entity_ids)
     return tuple(after for after in (lot.without(gone) for lot in lots) if after.kept_ns)
 

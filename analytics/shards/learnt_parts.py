@@ -72,19 +72,19 @@ class LearntParts:
     odd: Callable[[Any, Leaves], MaskArray | bool] = _nothing_odd
 
     def keeps(self, place: str) -> bool:
-        """Say whether a leaf is kept."""
+        """Return whether a leaf is kept."""
         return _under(place, self.learnt) or _under(place, self.holding)
 
     def holds(self, place: str) -> bool:
-        """Say whether a leaf is kept only where a finding goes on."""
+        """Return whether a leaf is kept only where a finding goes on."""
         return _under(place, self.holding)
 
     def tells(self, place: str) -> bool:
-        """Say whether a leaf gathers evidence that may be enough already."""
+        """Return whether a leaf gathers evidence that may be enough already."""
         return _under(place, self.evidence)
 
     def shape(self, limits: object, signals: Sequence[str]) -> str:
-        """Give a digest of what shapes that which is learnt."""
+        """Return a digest of what shapes that which is learnt."""
         return digest([(name, getattr(limits, name)) for name in self.shaped_by] + [*self.columns(signals)])
 
 
@@ -112,7 +112,7 @@ def _risen(state: SourceResistanceState) -> MaskArray:
 
 
 def _levels(head: str) -> tuple[str, ...]:
-    """Give the places of levels; the unrest of the windows is learnt, and no evidence."""
+    """Return the places of levels; the unrest of the windows is learnt, and no evidence."""
     return tuple(f"{head}.{one.name}" for one in fields(Levels) if one.name != "unrest")
 
 

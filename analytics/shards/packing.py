@@ -39,7 +39,7 @@ class Label:
 
     @staticmethod
     def of(detector: AnyDetector) -> "Label":
-        """Give the label of a detector's shards; its start state for no entity shows the parts."""
+        """Return the label of a detector's shards; its start state for no entity shows the parts."""
         leaves = leaves_of(detector.start(_nobody(detector)))
         layout = [f"{place} {_shape(leaf)}" for place, leaf in leaves.items()]
         return Label(
@@ -54,7 +54,7 @@ class Label:
 
 
 def pack(detector: AnyDetector, shard: Shard) -> bytes:
-    """Give a shard as bytes."""
+    """Return a shard as bytes."""
     label = Label.of(detector)
     arrays, rest = parted(shard.state)
     head = {
@@ -69,7 +69,7 @@ def pack(detector: AnyDetector, shard: Shard) -> bytes:
 
 
 def unpack(detector: AnyDetector, spec: TableSpec, blob: bytes) -> Shard:
-    """Give the shard that was packed, with the entities it was packed with; `spec` is any table of their kind.
+    """Return the shard that was packed, with the entities it was packed with; `spec` is any table of their kind.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def unpack(detector: AnyDetector, spec: TableSpec, blob: bytes) -> Shard:
 
 
 def parted(state: object) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Give a state's arrays, and everything else of it as JSON types."""
+    """Return a state's arrays, and everything else of it as JSON types."""
     leaves = leaves_of(state)
     arrays = {place: leaf for place, leaf in leaves.items() if isinstance(leaf, np.ndarray)}
     rest = {place: leaf for place, leaf in leaves.items() if place not in arrays}
@@ -95,7 +95,7 @@ def parted(state: object) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
 
 
 def joined(start: State, arrays: Mapping[str, npt.NDArray[Any]], rest: Mapping[str, Any]) -> State:
-    """Give the state that `parted` took apart; `start` is one of its kind. ValueError where it does not fit."""
+    """Return the state that `parted` took apart; `start` is one of its kind. ValueError where it does not fit."""
     try:
         leaves: dict[str, Leaf] = {**arrays, **rest, **notes_of_json(start, rest)}
     except KeyError as err:
@@ -104,18 +104,18 @@ def joined(start: State, arrays: Mapping[str, npt.NDArray[Any]], rest: Mapping[s
 
 
 def pack_told(state: object) -> bytes:
-    """Give the state of a detector of events as bytes: it is made of records, not of arrays."""
+    """Return the state of a detector of events as bytes: it is made of records, not of arrays."""
     told: bytes = TypeAdapter(type(state)).dump_json(state)
     return told
 
 
 def unpack_told(detector: AnyEventDetector, blob: bytes) -> Any:
-    """Give the state that was packed; ValueError where it is damaged or of a version with other parts."""
+    """Return the state that was packed; ValueError where it is damaged or of a version with other parts."""
     return TypeAdapter(type(detector.start())).validate_json(blob)
 
 
 def archive(head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
-    """Give a JSON head and arrays as one blob, not compressed: states are noise for a packer."""
+    """Return a JSON head and arrays as one blob, not compressed: states are noise for a packer."""
     body = io.BytesIO()
     text = np.frombuffer(json.dumps(head, separators=(",", ":")).encode(), dtype=np.uint8)
     # By keyword the names would be arguments of savez; through a mapping any place in a tree is a name.
@@ -159,7 +159,7 @@ def _check_sizes(whole: bytes) -> None:
 
 
 def digest(told: object) -> str:
-    """Give a short digest of how something is written: equal limits are written alike."""
+    """Return a short digest of how something is written: equal limits are written alike."""
     return sha256(repr(told).encode()).hexdigest()[:_DIGEST_LENGTH]
 
 

@@ -16,13 +16,13 @@ from telemetry.frames import FloatArray, TableSpec
 
 
 def laid_anew(panel: Panel, state: PanelState, specs: Sequence[TableSpec]) -> PanelState:
-    """Give the state for other tables: who was there goes on, who is new starts, who is gone is left out."""
+    """Return the state for other tables: who was there goes on, who is new starts, who is gone is left out."""
     fresh = panel.start(specs)
     return _carried(panel, fresh, state, entities=_entities(state))
 
 
 def pack_panel(panel: Panel, state: PanelState) -> bytes:
-    """Give the state of every detector of frames as bytes, with what the panel itself carries from row to row.
+    """Return the state of every detector of frames as bytes, with what the panel itself carries from row to row.
 
     Detectors of events are not in it: who told them tells again.
     """
@@ -53,7 +53,7 @@ def pack_panel(panel: Panel, state: PanelState) -> bytes:
 
 
 def unpack_panel(panel: Panel, specs: Sequence[TableSpec], blob: bytes) -> PanelState:
-    """Give the state that was packed, laid out for these tables.
+    """Return the state that was packed, laid out for these tables.
 
     Raises
     ------

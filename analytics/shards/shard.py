@@ -24,7 +24,7 @@ class Shard:
 
 
 def arranged(fresh: Shard, parts: Sequence[Shard]) -> Shard:
-    """Give a state for the entities of `fresh`, each with its rows of the first part that has it, else fresh.
+    """Return a state for the entities of `fresh`, each with its rows of the first part that has it, else fresh.
 
     `fresh` is what the detector starts with for these entities. So one function takes a shard out of a whole, puts
     shards together, and goes on when entities have come or gone. Without parts it is `fresh` itself.
@@ -54,7 +54,7 @@ Homes = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
 
 def _homes(entities: Sequence[str], parts: Sequence[Shard]) -> Homes:
-    """Give for each entity the number of its part, -1 where it is new, and its row there."""
+    """Return for each entity the number of its part, -1 where it is new, and its row there."""
     found: dict[str, tuple[int, int]] = {}
     for number, part in enumerate(parts):
         for row, entity_id in enumerate(part.entities):

@@ -25,7 +25,7 @@ _DERIVED = frozenset({"kinship"})
 
 
 def leaves_of(state: object) -> dict[str, Leaf]:
-    """Give the leaves by their place in the tree, such as ``conditions.active``.
+    """Return the leaves by their place in the tree, such as ``conditions.active``.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def leaves_of(state: object) -> dict[str, Leaf]:
 
 
 def with_leaves(template: State, leaves: Mapping[str, Leaf]) -> State:
-    """Give the template's tree with these leaves; ValueError where they are not exactly its own."""
+    """Return the template's tree with these leaves; ValueError where they are not exactly its own."""
     wanted = leaves_of(template).keys()
     if wanted != leaves.keys():
         odd = ", ".join(sorted(wanted ^ leaves.keys())[:3])
@@ -46,7 +46,7 @@ def with_leaves(template: State, leaves: Mapping[str, Leaf]) -> State:
 
 
 def notes_in_json(state: object) -> dict[str, Any]:
-    """Give the notes of a state by their place, as JSON types."""
+    """Return the notes of a state by their place, as JSON types."""
     leaves = leaves_of(state)
     return {place: adapter.dump_python(leaves[place], mode="json") for place, adapter in _adapters(state).items()}
 
@@ -57,7 +57,7 @@ def notes_of_json(template: object, told: Mapping[str, Any]) -> dict[str, Leaf]:
 
 
 def mentions(note: Note) -> frozenset[str]:
-    """Give every text in a note: the ids of the entities that it is about are among them."""
+    """Return every text in a note: the ids of the entities that it is about are among them."""
     parts = note if isinstance(note, tuple) else (getattr(note, field.name) for field in fields(note))
     return frozenset(part for part in parts if isinstance(part, str))
 
@@ -97,7 +97,7 @@ def _follows_from_topology(part: Any) -> bool:
 
 
 def _adapters(state: object) -> dict[str, TypeAdapter[Any]]:
-    """Give what reads the notes at each place, by the types that the state's classes declare."""
+    """Return what reads the notes at each place, by the types that the state's classes declare."""
     return {place: TypeAdapter(hint) for place, hint in _hints(state, "", None)}
 
 

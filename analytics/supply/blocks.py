@@ -22,14 +22,14 @@ from physics.thevenin import (
 from telemetry.clock import NS_PER_S
 from telemetry.frames import FloatArray, MaskArray
 
-# own choice: two training steps of about a second, and enough rows to say something about their scatter.
+# heuristic: two training steps of about a second, and enough rows to say something about their scatter.
 BLOCK_S = 2.0
 BLOCK_ROWS = 32
-# own choice: a day is the longest over which the open-circuit voltage counts as the same within 10 mV.
+# heuristic: a day is the longest over which the open-circuit voltage counts as the same within 10 mV.
 LONGEST_BLOCK_S = 86_400.0
-# own choice: worse than a tenth of the answer (one standard deviation) is no estimate.
+# heuristic: worse than a tenth of the answer (one standard deviation) is no estimate.
 MAX_SD_RATIO = 0.10
-# own choice: blocks pooled for longer than two days belong to another time.
+# heuristic: blocks pooled for longer than two days belong to another time.
 LONGEST_WINDOW_S = 2 * 86_400.0
 
 # A double keeps 16 digits; a few are lost over the sums of a block.
@@ -63,7 +63,7 @@ class Blocks:
 
     @staticmethod
     def empty(n_supplies: int) -> "Blocks":
-        """Give what holds before the first row."""
+        """Return what holds before the first row."""
         unknown, zero = np.full(n_supplies, np.nan), np.zeros(n_supplies)
         return Blocks(
             start_ns=None,
@@ -93,7 +93,7 @@ class BlockMeans:
 
     @staticmethod
     def empty(n_supplies: int) -> "BlockMeans":
-        """Give the means before the first block."""
+        """Return the means before the first block."""
         unknown, none = np.full(n_supplies, np.nan), np.zeros(n_supplies)
         return BlockMeans(seconds=0.0, samples=none, mean_a=unknown, mean_v=unknown, spread_a=unknown, spread_v=unknown)
 
@@ -141,7 +141,7 @@ def add_row(blocks: Blocks, now_ns: int, *, voltage_v: FloatArray, current_a: Fl
 
 
 def is_full(blocks: Blocks, now_ns: int) -> bool:
-    """Say whether the open block is to be closed at this row."""
+    """Return whether the open block is to be closed at this row."""
     if blocks.start_ns is None:
         return False
     passed_s = (now_ns - blocks.start_ns) / NS_PER_S
@@ -187,7 +187,7 @@ def close(blocks: Blocks, now_ns: int) -> tuple[Blocks, BlockMeans, Windows]:
 
 
 def _about_means(sums: FloatArray) -> FloatArray:
-    """Give the sums of a block about its means; counts and plain sums stay."""
+    """Return the sums of a block about its means; counts and plain sums stay."""
     count = np.maximum(sums[:, _N], 1.0)
     x, y = sums[:, _A] / count, sums[:, _V] / count
     about = sums.copy()
@@ -201,7 +201,7 @@ def _about_means(sums: FloatArray) -> FloatArray:
 
 
 def _unless_rounding(spread: FloatArray, squares: FloatArray) -> FloatArray:
-    """Give a spread as 0 where it is what summing left of a value that stands still."""
+    """Return a spread as 0 where it is what summing left of a value that stands still."""
     return np.where(spread > _ROUNDING * squares, spread, 0.0)
 
 

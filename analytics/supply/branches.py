@@ -14,28 +14,28 @@ HOT_JOINT_W = 10.0
 
 
 def group_sum(values: FloatArray, groups: GroupArray) -> FloatArray:
-    """Give for each branch the sum over its group, those that are NaN left out."""
+    """Return for each branch the sum over its group, those that are NaN left out."""
     known = np.where(np.isnan(values), 0.0, values)
     return np.asarray(np.bincount(groups, weights=known)[groups] if len(groups) else known, dtype=np.float64)
 
 
 def others_sum(values: FloatArray, groups: GroupArray) -> FloatArray:
-    """Give for each branch the sum over the others of its group."""
+    """Return for each branch the sum over the others of its group."""
     return np.asarray(group_sum(values, groups) - np.where(np.isnan(values), 0.0, values), dtype=np.float64)
 
 
 def known_count(values: FloatArray, groups: GroupArray) -> FloatArray:
-    """Give for each branch how many of its group have a value."""
+    """Return for each branch how many of its group have a value."""
     return group_sum(np.where(np.isnan(values), np.nan, 1.0), groups)
 
 
 def imbalance(current_a: FloatArray, groups: GroupArray) -> FloatArray:
-    """Give how far each branch lies from the mean of its group, as a share of that mean."""
+    """Return how far each branch lies from the mean of its group, as a share of that mean."""
     mean = group_sum(current_a, groups) / np.where(known_count(current_a, groups) > 0, 1.0, np.nan)
     mean = mean / known_count(current_a, groups)
     return np.asarray((current_a - mean) / np.where(mean > 0.0, mean, np.nan), dtype=np.float64)
 
 
 def joint_power_w(current_a: FloatArray, resistance_ohm: FloatArray) -> FloatArray:
-    """Give what a path burns at a current, I^2 r."""
+    """Return what a path burns at a current, I^2 r."""
     return np.asarray(current_a * current_a * resistance_ohm, dtype=np.float64)

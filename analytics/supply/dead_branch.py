@@ -12,15 +12,15 @@ from analytics.connectivity import GroupArray
 from analytics.supply.branches import others_sum
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
-# own choice: a tenth of the usual current is within what supplies without share signal differ at light load.
+# heuristic: a tenth of the usual current is within what supplies without share signal differ at light load.
 DEAD_RATIO = 0.1
-# own choice: a quarter more on the siblings; with four alike it is a third, with two the double.
+# heuristic: a quarter more on the siblings; with four alike it is a third, with two the double.
 TAKEN_OVER_RATIO = 1.25
 SURELY_TAKEN_OVER_RATIO = 1.3
-# own choice: the bus hangs on others when it lies this far below the branch's own open-circuit voltage, three times
+# heuristic: the bus hangs on others when it lies this far below the branch's own open-circuit voltage, three times
 # the 9.7 mV of noise on real feeds (Oxford GPU_Power_Benchmark).
 BELOW_OPEN_V = 0.03
-# own choice: usual is the mean of some blocks, at least 3 A, so that a sensor's offset is no current.
+# heuristic: usual is the mean of some blocks, at least 3 A, so that a sensor's offset is no current.
 USUAL_SHARE = 0.2
 MIN_USUAL_A = 3.0
 MIN_ROWS = 3
@@ -44,7 +44,7 @@ class Branches:
 
     @staticmethod
     def unknown(n_branches: int) -> "Branches":
-        """Give what holds before the first block."""
+        """Return what holds before the first block."""
         nan, zero = np.full(n_branches, np.nan), np.zeros(n_branches)
         return Branches(
             usual_a=nan,
@@ -57,7 +57,7 @@ class Branches:
         )
 
     def mean_others_a(self) -> FloatArray:
-        """Give what the siblings carry since the branch is dead, NaN where it is not."""
+        """Return what the siblings carry since the branch is dead, NaN where it is not."""
         return self.others_a / np.where(self.rows > 0, self.rows, np.nan)
 
 
@@ -83,7 +83,7 @@ def watch_row(
 
 
 def gone(branches: Branches, *, voltage_v: FloatArray, open_v: FloatArray) -> MaskArray:
-    """Say which branches are off by what their siblings and the bus show; `open_v` NaN where not known."""
+    """Return which branches are off by what their siblings and the bus show; `open_v` NaN where not known."""
     enough = (branches.since_ns > 0) & (branches.rows >= MIN_ROWS)
     taken_over = branches.mean_others_a() > TAKEN_OVER_RATIO * branches.usual_others_a
     carried = (branches.mean_others_a() > MIN_USUAL_A) & (voltage_v < open_v - BELOW_OPEN_V)
@@ -93,7 +93,7 @@ def gone(branches: Branches, *, voltage_v: FloatArray, open_v: FloatArray) -> Ma
 
 
 def surely_gone(branches: Branches) -> MaskArray:
-    """Say where the siblings carry a third more, and the branch's own sensor shows that it measures."""
+    """Return where the siblings carry a third more, and the branch's own sensor shows that it measures."""
     taken_over = branches.mean_others_a() > SURELY_TAKEN_OVER_RATIO * branches.usual_others_a
     return np.asarray(taken_over & (branches.highest_a > branches.lowest_a), dtype=np.bool_)
 

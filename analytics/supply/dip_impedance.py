@@ -13,11 +13,11 @@ import numpy as np
 from analytics.supply.reference import Reference
 from telemetry.frames import FloatArray, MaskArray
 
-# own choice: the median of nine blocks survives four with a glitch or with a step in part.
+# heuristic: the median of nine blocks survives four with a glitch or with a step in part.
 _BLOCKS = 9
-# own choice: fewer blocks say nothing.
+# heuristic: fewer blocks say nothing.
 LEAST_BLOCKS = 3
-# own choice: ten times what field recordings of GPU feeds show at a plug (Oxford GPU_Power_Benchmark, 0.7 to 2.7
+# heuristic: ten times what field recordings of GPU feeds show at a plug (Oxford GPU_Power_Benchmark, 0.7 to 2.7
 # milliohm) is a glitch of the sensor.
 _LARGEST_OHM = 0.030
 
@@ -30,7 +30,7 @@ class DipImpedance:
 
     @staticmethod
     def unknown(n_paths: int) -> "DipImpedance":
-        """Give what holds before the first block."""
+        """Return what holds before the first block."""
         return DipImpedance(blocks_ohm=np.full((n_paths, _BLOCKS), np.nan))
 
     @property

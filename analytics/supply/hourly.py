@@ -28,7 +28,7 @@ class Hour:
 
     @staticmethod
     def none(n_paths: int) -> "Hour":
-        """Give what holds before the first window."""
+        """Return what holds before the first window."""
         return Hour(
             number=None,
             kept_ohm=np.full((n_paths, _MINUTES), np.nan),
@@ -76,7 +76,7 @@ def keep(hour: Hour, resistance_ohm: FloatArray, sd_ohm: FloatArray, now_ns: int
 
 
 def turn(hour: Hour, now_ns: int) -> tuple[Hour, Hourly | None]:
-    """Give what came of the hours that ended, None while one runs.
+    """Return what came of the hours that ended, None while one runs.
 
     A clock that was set back ends nothing: the hour that runs takes the number that the clock shows.
     """

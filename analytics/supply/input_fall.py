@@ -17,11 +17,11 @@ from telemetry.frames import FloatArray, MaskArray
 # IEC 61000-4-30 and EN 50160: a dip begins where the voltage falls below 90 % of its reference, and ends 2 % above.
 DIP_RATIO = 0.90
 BACK_RATIO = 0.92
-# own choice: below that no supply regulates any more: an interruption, or somebody who switched the node off.
+# heuristic: below that no supply regulates any more: an interruption, or somebody who switched the node off.
 LEAST_RATIO = 0.4
-# own choice: what a load that goes on may lie over the highest power of the block before.
+# heuristic: what a load that goes on may lie over the highest power of the block before.
 MORE_POWER_RATIO = 1.1
-# own choice: three rows in a row, as one or two may be failed conversions.
+# heuristic: three rows in a row, as one or two may be failed conversions.
 MIN_ROWS = 3
 # Nominal mains begin at 100 V (IEC 60038).
 MAINS_V = 90.0
@@ -46,7 +46,7 @@ class InputFall:
 
     @staticmethod
     def unknown(n_supplies: int) -> "InputFall":
-        """Give what holds before the first block."""
+        """Return what holds before the first block."""
         nan = np.full(n_supplies, np.nan)
         return InputFall(
             usual_v=nan,
@@ -60,7 +60,7 @@ class InputFall:
 
     @property
     def fallen(self) -> MaskArray:
-        """Say which supplies have been in a dip for long enough to tell."""
+        """Return which supplies have been in a dip for long enough to tell."""
         return self.rows >= MIN_ROWS
 
 

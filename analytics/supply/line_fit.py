@@ -15,7 +15,7 @@ from telemetry.frames import FloatArray, MaskArray
 
 WindowArray = npt.NDArray[np.intp]
 
-# own choice: eight robust standard deviations off the line is no noise; 1.4826 makes a median deviation one of them.
+# heuristic: eight robust standard deviations off the line is no noise; 1.4826 makes a median deviation one of them.
 _ABSURD_SD = 8.0
 _MAD_TO_SD = 1.4826
 # The mean of a value in steps q with noise s lies off by up to q/pi exp(-2 (pi s/q)^2) (Widrow and Kollar, Quantization
@@ -23,7 +23,7 @@ _MAD_TO_SD = 1.4826
 # q^2/12 to the variance about the line.
 _STEP_BIAS = 1.0 / math.pi
 _STEP_VARIANCE = 1.0 / 12.0
-# own choice: of what remains, half is taken for noise; the biases of the levels themselves lie about the line as well.
+# heuristic: of what remains, half is taken for noise; the biases of the levels themselves lie about the line as well.
 _DITHER_PART = 0.5
 
 
@@ -46,12 +46,12 @@ class Line:
     independent: float
 
     def slope_bounds_ohm(self) -> tuple[float, float]:
-        """Give the 95 % bounds of the slope."""
+        """Return the 95 % bounds of the slope."""
         reach = self._reach() * self.slope_sd_ohm
         return max(self.slope_ohm - reach, 0.0), self.slope_ohm + reach
 
     def open_bounds_v(self) -> tuple[float, float]:
-        """Give the 95 % bounds of the voltage at no current."""
+        """Return the 95 % bounds of the voltage at no current."""
         reach = self._reach() * self.open_sd_v
         return self.open_v - reach, self.open_v + reach
 
@@ -60,7 +60,7 @@ class Line:
 
 
 def t_95(degrees: float) -> float:
-    """Give the two-sided 95 % point of Student's t, by Fisher's expansion (Abramowitz and Stegun 26.7.5)."""
+    """Return the two-sided 95 % point of Student's t, by Fisher's expansion (Abramowitz and Stegun 26.7.5)."""
     dof = max(degrees, 1.0)
     z = Z_95
     return z + (z**3 + z) / (4 * dof) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * dof**2)
@@ -69,7 +69,7 @@ def t_95(degrees: float) -> float:
 def fit_line(
     time_s: FloatArray, voltage_v: FloatArray, current_a: FloatArray, *, windows: WindowArray, quantum_v: float
 ) -> Line | None:
-    """Give the line through samples of shape ``(n,)`` without NaN, None where the current does not move at all.
+    """Return the line through samples of shape ``(n,)`` without NaN, None where the current does not move at all.
 
     `windows` numbers the window of each sample, from 0.
     """

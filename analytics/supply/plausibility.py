@@ -6,28 +6,28 @@ from telemetry.frames import FloatArray, MaskArray
 
 # Two meters of 1 to 2 % each (typical of PMBus) stay within 5 % of one another.
 POWER_RATIO = 0.05
-# own choice: below 20 W the offsets of the meters count for more than their gains, unless the two have agreed before.
+# heuristic: below 20 W the offsets of the meters count for more than their gains, unless the two have agreed before.
 MIN_POWER_W = 20.0
 MIN_AGREED_W = 2.0
 # A rail or bus of a server lies between a core's 1 V and a 400 V distribution; 1000 V is no such rail but millivolts.
 LOWEST_V, HIGHEST_V = 1.0, 1000.0
-# own choice: one path of 5 kA would need a bus bar as thick as an arm; such numbers are milliamperes.
+# heuristic: one path of 5 kA would need a bus bar as thick as an arm; such numbers are milliamperes.
 HIGHEST_A = 5000.0
-# own choice: real paths lie between some ten microohm (a bus bar) and ten ohm (a house's mains); beyond, a unit is off.
+# heuristic: real paths lie between some ten microohm (a bus bar) and ten ohm (a house's mains); beyond, a unit is off.
 LOWEST_OHM, HIGHEST_OHM = 2e-5, 10.0
 
 
 def power_mismatch(
     power_w: FloatArray, voltage_v: FloatArray, current_a: FloatArray, *, least_w: FloatArray | float = MIN_POWER_W
 ) -> FloatArray:
-    """Give (P - V I) over the larger of the two; NaN where a value is absent or both are below `least_w`."""
+    """Return (P - V I) over the larger of the two; NaN where a value is absent or both are below `least_w`."""
     product_w = voltage_v * current_a
     larger_w = np.maximum(power_w, product_w)
     return np.asarray((power_w - product_w) / np.where(larger_w > least_w, larger_w, np.nan), dtype=np.float64)
 
 
 def is_stuck(spread: FloatArray, other_spread: FloatArray, usual_spread: FloatArray, samples: FloatArray) -> MaskArray:
-    """Say whose value repeats to the last bit while its partner moves as it did when both moved.
+    """Return whose value repeats to the last bit while its partner moves as it did when both moved.
 
     `usual_spread` is that of the value when it last moved: a coarse sensor that is often flat is not stuck.
     """
@@ -35,7 +35,7 @@ def is_stuck(spread: FloatArray, other_spread: FloatArray, usual_spread: FloatAr
 
 
 def unit_problem(voltage_v: FloatArray, current_a: FloatArray) -> tuple[str, str, str] | None:
-    """Give what is off (voltage or current), what was found and expected; None where the units can be right."""
+    """Return what is off (voltage or current), what was found and expected; None where the units can be right."""
     volts, amps = voltage_v[np.isfinite(voltage_v)], np.abs(current_a[np.isfinite(current_a)])
     if volts.size:
         middle_v = float(np.median(np.abs(volts)))
@@ -48,7 +48,7 @@ def unit_problem(voltage_v: FloatArray, current_a: FloatArray) -> tuple[str, str
 
 
 def resistance_problem(resistance_ohm: float) -> tuple[str, str] | None:
-    """Give what was found and expected where a resistance cannot be that of a supply path; None where it can."""
+    """Return what was found and expected where a resistance cannot be that of a supply path; None where it can."""
     if LOWEST_OHM <= resistance_ohm <= HIGHEST_OHM:
         return None
     return (

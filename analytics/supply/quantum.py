@@ -4,12 +4,12 @@ import numpy as np
 
 from telemetry.frames import FloatArray
 
-# own choice: values that differ by less are one value with rounding noise of a float.
+# heuristic: values that differ by less are one value with rounding noise of a float.
 _SAME = 1e-5
-# own choice: this share of the differences must be whole steps, and a step has at least this many of them to show.
+# heuristic: this share of the differences must be whole steps, and a step has at least this many of them to show.
 _WHOLE_SHARE = 0.95
 _MIN_LEVELS = 3
-# own choice: a difference counts as whole within a tenth of a step.
+# heuristic: a difference counts as whole within a tenth of a step.
 _WHOLE_WITHIN = 0.1
 # A step counts as coarse where it moves the resistance by more than the drift that is looked for: 63 mV is the common
 # record of a 12 V rail on server boards, a shunt monitor has 1.25 mV (TI INA226) and a PMBus word about 4 mV.
@@ -17,7 +17,7 @@ COARSE_V = 0.02
 
 
 def quantum_of(values: FloatArray) -> float:
-    """Give the step between the values of a sensor, 0.0 where they lie on no grid.
+    """Return the step between the values of a sensor, 0.0 where they lie on no grid.
 
     Values of shape ``(n,)``; NaN is left out. A constant series has no step to see.
     """

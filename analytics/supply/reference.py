@@ -11,9 +11,9 @@ from analytics.supply.blocks import Windows
 from physics.thevenin import NOMINAL_V
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 
-# own choice: the median of three survives one window in which a job began.
+# heuristic: the median of three survives one window in which a job began.
 REFERENCE_WINDOWS = 3
-# own choice: a window counts by the end of its scatter that is nearer to the reference, two standard deviations.
+# heuristic: a window counts by the end of its scatter that is nearer to the reference, two standard deviations.
 CAUTION_SD = 2.0
 
 
@@ -37,7 +37,7 @@ class Reference:
 
     @staticmethod
     def unknown(n_paths: int) -> "Reference":
-        """Give what holds before the first window."""
+        """Return what holds before the first window."""
         nan, table = np.full(n_paths, np.nan), np.full((n_paths, REFERENCE_WINDOWS), np.nan)
         return Reference(
             first_ohm=table,
@@ -52,11 +52,11 @@ class Reference:
         )
 
     def ratio(self) -> FloatArray:
-        """Give the resistance now over the reference, NaN where either is not known."""
+        """Return the resistance now over the reference, NaN where either is not known."""
         return self.now_ohm / self.ohm
 
     def fallen_v(self) -> FloatArray:
-        """Give how far the open-circuit voltage lies below the reference, brought to 12 V where it is higher.
+        """Return how far the open-circuit voltage lies below the reference, brought to 12 V where it is higher.
 
         What regulates 54 V, or 230 V, moves by as many times more as it gives.
         """

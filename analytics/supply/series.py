@@ -18,15 +18,15 @@ from physics.resistance_temperature import at_25_c
 from physics.thevenin import MIN_CORRELATION, MIN_SPREAD_RATIO, Identifiability
 from telemetry.frames import FloatArray
 
-# own choice: eight means of a second are enough where they lie on a line; the bounds say how far to trust them.
+# heuristic: eight means of a second are enough where they lie on a line; the bounds say how far to trust them.
 MIN_SAMPLES = 8
-# own choice: a window is long against training steps and short against a room that warms; never under 60 samples.
+# heuristic: a window is long against training steps and short against a room that warms; never under 60 samples.
 WINDOW_S = 300.0
 WINDOW_SAMPLES = 60
-# own choice: a resistance known to worse than by half tells nothing about its path. An eight-bit voltage at the swing
+# heuristic: a resistance known to worse than by half tells nothing about its path. An eight-bit voltage at the swing
 # of one card lies about there.
 MAX_BOUND_RATIO = 0.5
-# own choice: a voltage below half or above one and a half times the median is a failed conversion, not a dip.
+# heuristic: a voltage below half or above one and a half times the median is a failed conversion, not a dip.
 _FAILED_BELOW, _FAILED_ABOVE = 0.5, 1.5
 
 
@@ -65,7 +65,7 @@ class SeriesEstimate:
 
     @property
     def halves_differ_ratio(self) -> float | None:
-        """Give by how much the halves differ, as a share of the whole; None where one of them has no answer."""
+        """Return by how much the halves differ, as a share of the whole; None where one of them has no answer."""
         first, second = self.halves_ohm
         if first is None or second is None or self.source_resistance_ohm is None:
             return None
@@ -86,7 +86,7 @@ class _Pair:
         return float(np.median(np.diff(self.time_s))) if len(self.time_s) > 1 else 0.0
 
     def part(self, start: int, stop: int) -> "_Pair":
-        """Give some of the samples."""
+        """Return some of the samples."""
         rows = slice(start, stop)
         return _Pair(time_s=self.time_s[rows], volts=self.volts[rows], amps=self.amps[rows], failed=0)
 
@@ -94,7 +94,7 @@ class _Pair:
 def estimate_series(
     time_s: FloatArray, voltage_v: FloatArray, current_a: FloatArray, *, temp_c: FloatArray | None = None
 ) -> SeriesEstimate:
-    """Give the estimate over a series; all of shape ``(n,)``, times ascending, a pair with a NaN is left out.
+    """Return the estimate over a series; all of shape ``(n,)``, times ascending, a pair with a NaN is left out.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def estimate_series(
 def window_resistances(
     time_s: FloatArray, voltage_v: FloatArray, current_a: FloatArray, *, window_s: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Give the middle of each window and its resistance, NaN where it is not identified; shapes ``(n_windows,)``."""
+    """Return the middle of each window and its resistance, NaN where it is not identified; shapes ``(n_windows,)``."""
     pair = _clean(time_s, voltage_v, current_a)
     quantum_v = quantum_of(pair.volts)
     if not len(pair.time_s):
@@ -224,7 +224,7 @@ def _blank(pair: _Pair, windows: WindowArray, quantum_v: float, noise: NoisyCurr
 
 
 def _windows(pair: _Pair) -> WindowArray:
-    """Give each sample's window: five minutes, 60 samples at least, and no short one at the end."""
+    """Return each sample's window: five minutes, 60 samples at least, and no short one at the end."""
     if not len(pair.time_s):
         return np.empty(0, dtype=np.intp)
     passed_s = pair.time_s - pair.time_s[0]
@@ -235,14 +235,14 @@ def _windows(pair: _Pair) -> WindowArray:
 
 
 def _widened(line: Line, part: PartSkew | None) -> Line:
-    """Give the line with what a skew of less than a sample may have taken from its slope among its errors."""
+    """Return the line with what a skew of less than a sample may have taken from its slope among its errors."""
     if part is None:
         return line
     return replace(line, slope_sd_ohm=math.hypot(line.slope_sd_ohm, part.slope_ohm - line.slope_ohm))
 
 
 def _corrected(line: Line, noise: NoisyCurrent | None) -> Line:
-    """Give the line without what the noise of the current took from its slope."""
+    """Return the line without what the noise of the current took from its slope."""
     if noise is None or not noise.matters:
         return line
     grown = 1.0 + noise.noise_ratio**2

@@ -22,24 +22,24 @@ CountArray = npt.NDArray[np.int64]
 
 # A week holds the daily swing of room and load seven times; an hour each.
 BASELINE_HOURS = 168
-# own choice: fewer hours with an answer than this say nothing of their scatter; an idle node needs longer.
+# heuristic: fewer hours with an answer than this say nothing of their scatter; an idle node needs longer.
 MIN_BASELINE_VALUES = 8
 # Floor of the scatter: 1.5 % covers what ten kelvin of a room move and gain errors that drift (assumption).
 SCATTER_FLOOR = 0.015
-# own choice: what hours of one day differ by at least, where the effect is followed.
+# heuristic: what hours of one day differ by at least, where the effect is followed.
 EFFECT_SCATTER_FLOOR = 0.005
 THRESHOLD_SD = 12.0
-# own choice: a resistance is taken to wander by two per cent a day, a fast joint, so that hours that scatter by as much
+# heuristic: a resistance is taken to wander by two per cent a day, a fast joint, so that hours that scatter by as much
 # are followed within some of them, and hours that scatter by four times as much within a day.
 WANDER_PER_DAY = 0.02
-# own choice: a rise by 8 % is told. A joint that ages has aged by some per cent in the week that is its baseline, so
+# heuristic: a rise by 8 % is told. A joint that ages has aged by some per cent in the week that is its baseline, so
 # this is a rise by a tenth since it was first seen. A fifth where the voltage comes in steps of 20 mV and more
 # (eight-bit controllers), whose bias moves with the levels of the load.
 EFFECT_RATIO = 1.08
 COARSE_EFFECT_RATIO = 1.20
-# own choice: half of that must be there at the lower end of what is known, baseline included.
+# heuristic: half of that must be there at the lower end of what is known, baseline included.
 _SURE_PART = 0.5
-# own choice: after years without an answer nothing is known any more, and it shall not overflow.
+# heuristic: after years without an answer nothing is known any more, and it shall not overflow.
 _MOST_VARIANCE = 1.0
 _MAD_TO_SD = 1.4826
 # Standard error of a median over that of a mean, for normal noise: root of pi / 2.
@@ -66,7 +66,7 @@ class SlowChange:
 
     @staticmethod
     def new(n_paths: int) -> "SlowChange":
-        """Give what holds before the first hour."""
+        """Return what holds before the first hour."""
         unknown = np.full(n_paths, np.nan)
         return SlowChange(
             learnt=np.full((n_paths, BASELINE_HOURS), np.nan),
@@ -81,20 +81,20 @@ class SlowChange:
 
     @property
     def known(self) -> MaskArray:
-        """Say where the baseline is complete."""
+        """Return where the baseline is complete."""
         return ~np.isnan(self.centre)
 
     def rise_ratio(self) -> FloatArray:
-        """Give the resistance now over the baseline, NaN where there is none yet."""
+        """Return the resistance now over the baseline, NaN where there is none yet."""
         return np.where(self.known, np.exp(self.effect), np.nan)
 
     def rise_bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Give the 95 % bounds of the rise, the baseline's own uncertainty taken in; NaN where there is none yet."""
+        """Return the 95 % bounds of the rise, the baseline's own uncertainty taken in; NaN where there is none yet."""
         reach = Z_95 * np.sqrt(self.variance + self.centre_sd**2)
         return np.exp(self.effect - reach), np.exp(self.effect + reach)
 
     def risen(self, coarse: MaskArray) -> MaskArray:
-        """Say where the rise is certain and large enough to tell; `coarse` marks sensors with large steps."""
+        """Return where the rise is certain and large enough to tell; `coarse` marks sensors with large steps."""
         least = np.log(np.where(coarse, COARSE_EFFECT_RATIO, EFFECT_RATIO))
         low, _ = self.rise_bounds()
         sure = self.known & (self.cusum.above > THRESHOLD_SD) & (np.log(low) > _SURE_PART * least)

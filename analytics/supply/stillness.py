@@ -11,13 +11,13 @@ import numpy as np
 
 from telemetry.frames import FloatArray, MaskArray
 
-# own choice: so many blocks must have moved, two hundred samples and more.
+# heuristic: so many blocks must have moved, two hundred samples and more.
 _MIN_LIVELY = 8.0
 # A value that toggles between two neighbouring steps spreads by half a step at most, so one step takes three levels.
 _MIN_STEPS = 1.0
-# own choice: a load that moves half as much still takes the value over one step, as its levels are two apart then.
+# heuristic: a load that moves half as much still takes the value over one step, as its levels are two apart then.
 _CALM_PART = 0.5
-# own choice: a spread below is a float's rounding and no step.
+# heuristic: a spread below is a float's rounding and no step.
 _SAME_RATIO = 1e-9
 
 
@@ -38,7 +38,7 @@ class Stillness:
 
     @staticmethod
     def unknown(n_supplies: int) -> "Stillness":
-        """Give what holds before the first row."""
+        """Return what holds before the first row."""
         shape = (n_supplies, 2)
         return Stillness(
             step=np.full(shape, np.inf),
@@ -70,6 +70,6 @@ class Stillness:
         )
 
     def broken(self, spreads: FloatArray) -> MaskArray:
-        """Say where a block that stands still could not have by itself."""
+        """Return where a block that stands still could not have by itself."""
         known = (self.lively >= _MIN_LIVELY) & (spreads[:, ::-1] >= _CALM_PART * self.calm)
         return np.asarray(known & (spreads == 0.0), dtype=np.bool_)

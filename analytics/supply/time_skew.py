@@ -14,19 +14,19 @@ from telemetry.frames import FloatArray
 # asked in turn is late by up to a tenth of a second (assumption).
 NEAR_SAMPLES = 2
 FAR_S = 0.1
-# own choice: another lag fits clearly better where it leaves less than 70 % of the variance about the line, and is
+# heuristic: another lag fits clearly better where it leaves less than 70 % of the variance about the line, and is
 # harmless where the slope is the same within 2 %, the promise for a clean recording.
 CLEARLY_BETTER = 0.7
 HARMLESS_RATIO = 0.02
-# own choice: with fewer pairs a lag fits better by chance.
+# heuristic: with fewer pairs a lag fits better by chance.
 MIN_PAIRS = 30
 # A logger that averages hides a skew of less than a sample: the voltage then follows a mix of neighbouring currents.
-# Half a sample costs up to a tenth of the slope (the recording named above, 50 ms at 10 Hz). own choice: a neighbour
+# Half a sample costs up to a tenth of the slope (the recording named above, 50 ms at 10 Hz). heuristic: a neighbour
 # that surely counts for more than a twentieth is a skew, at one and a half standard errors. Only a share of the same
 # sign: a supply that recovers after a step gives the sample before a share of the other one.
 MIN_SHARE = 0.05
 SURE_SD = 1.5
-# own choice: neighbours that are one another's copy (a load that moves within minutes) say nothing of a skew.
+# heuristic: neighbours that are one another's copy (a load that moves within minutes) say nothing of a skew.
 _MOST_ALIKE = 1e6
 
 
@@ -40,7 +40,7 @@ class LagFit:
 
 
 def lag_fit(voltage_v: FloatArray, current_a: FloatArray, lag_samples: int) -> LagFit:
-    """Give the fit of V(k + lag) on I(k), both of shape ``(n,)`` and without NaN; correlation 0 where one is flat."""
+    """Return the fit of V(k + lag) on I(k), both of shape ``(n,)`` and without NaN; correlation 0 where one is flat."""
     size = len(voltage_v) - abs(lag_samples)
     volts = voltage_v[max(lag_samples, 0) :][:size]
     amps = current_a[max(-lag_samples, 0) :][:size]
@@ -64,7 +64,7 @@ class PartSkew:
 
 
 def part_skew(voltage_v: FloatArray, current_a: FloatArray) -> PartSkew | None:
-    """Give the skew of less than a sample, None where the pair does not tell; both ``(n,)``, even and without NaN."""
+    """Return the skew of less than a sample, None where the pair does not tell; both ``(n,)``, even and without NaN."""
     if len(voltage_v) < MIN_PAIRS:
         return None
     volts = voltage_v[1:-1] - voltage_v[1:-1].mean()
@@ -89,7 +89,7 @@ def part_skew(voltage_v: FloatArray, current_a: FloatArray) -> PartSkew | None:
 
 
 def lags_to_try(n_pairs: int, period_s: float) -> tuple[int, ...]:
-    """Give the lags worth trying: two samples either way, and up to a tenth of a second in growing steps."""
+    """Return the lags worth trying: two samples either way, and up to a tenth of a second in growing steps."""
     far = int(FAR_S / period_s) if period_s > 0.0 else 0
     far = min(far, n_pairs // 4)
     lags = [lag for lag in range(1, NEAR_SAMPLES + 1) if lag <= n_pairs // 4]
@@ -101,7 +101,7 @@ def lags_to_try(n_pairs: int, period_s: float) -> tuple[int, ...]:
 
 
 def better_lag(voltage_v: FloatArray, current_a: FloatArray, period_s: float) -> LagFit | None:
-    """Give the lag at which the pair fits clearly better than taken together, None where there is none.
+    """Return the lag at which the pair fits clearly better than taken together, None where there is none.
 
     Both of shape ``(n,)``, evenly sampled and without NaN. Costs one pass a lag, 30 lags at 5 kHz.
     """

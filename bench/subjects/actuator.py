@@ -30,11 +30,11 @@ class StampedKnob:
         self._settings: dict[str, float | None] = {}
 
     def supported(self, uuid: str) -> tuple[float, ...]:  # noqa: ARG002 -- the port's signature
-        """Give the clocks of a V100."""
+        """Return the clocks of a V100."""
         return CLOCKS_MHZ
 
     def read(self, uuid: str) -> float | None:
-        """Give what was set last."""
+        """Return what was set last."""
         return self._settings.get(uuid, CLOCKS_MHZ[-1])
 
     def write(self, uuid: str, setting: float | None) -> None:

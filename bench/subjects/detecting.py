@@ -94,7 +94,7 @@ def _load(table: Table, rng: np.random.Generator) -> None:
 
 
 def judged(gpus: int, seconds: int, warm_s: int) -> dict[str, float]:
-    """Give the CPU seconds for so many seconds of data after some to begin with, and what it held in memory."""
+    """Return the CPU seconds for so many seconds of data after some to begin with, and what it held in memory."""
     made = windows_of(gpus)
     before_mib = _resident_mib()
     judge = FleetJudge(FleetSettings())
@@ -126,7 +126,7 @@ def _later(window: Window, number: int) -> Window:
 
 
 def isolation_forest(rows: int) -> dict[str, float]:
-    """Give the CPU seconds of scikit-learn's Isolation Forest to score rows of GPU values, once it is fitted."""
+    """Return the CPU seconds of scikit-learn's Isolation Forest to score rows of GPU values, once it is fitted."""
     isolation_forest_of = import_module("sklearn.ensemble").IsolationForest
 
     values = _gpu_rows(rows)
@@ -137,7 +137,7 @@ def isolation_forest(rows: int) -> dict[str, float]:
 
 
 def half_space_trees(rows: int) -> dict[str, float]:
-    """Give the CPU seconds of river's half-space trees to score rows of GPU values and learn from them."""
+    """Return the CPU seconds of river's half-space trees to score rows of GPU values and learn from them."""
     values = _gpu_rows(rows)
     low, high = values.min(axis=0), values.max(axis=0)
     scaled = (values - low) / np.where(high > low, high - low, 1.0)

@@ -20,7 +20,7 @@ SEED = 1
 
 
 def node_of(wanted: str) -> NodeFile:
-    """Give a node by its name, or for 8 or 16 the node of four GPUs and its supplies two or four times over."""
+    """Return a node by its name, or for 8 or 16 the node of four GPUs and its supplies two or four times over."""
     if not wanted.isdecimal():
         return load_node(wanted)
     gpus = int(wanted)

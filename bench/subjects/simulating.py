@@ -26,7 +26,7 @@ _BLOCK_MS = 10
 
 
 def node_of(gpus: int) -> NodeFile:
-    """Give the four-GPU node with another number of GPUs, and two supplies for every four."""
+    """Return the four-GPU node with another number of GPUs, and two supplies for every four."""
     fields = json.loads(load_node("v100x4").model_dump_json())
     slot, supply = fields["slots"][0], fields["supply"]
     fields["slots"] = [{**slot, "pci": f"0000:{0x1A + index:02x}:00.0"} for index in range(gpus)]
@@ -37,7 +37,7 @@ def node_of(gpus: int) -> NodeFile:
 
 
 def node_s(gpus: int, seconds: int) -> float:
-    """Give the CPU seconds that a node and its sensors take for some simulated seconds."""
+    """Return the CPU seconds that a node and its sensors take for some simulated seconds."""
     node = node_of(gpus)
     scenario = load_scenario("healthy", node)
     plant = Plant(node, scenario, SEED)
@@ -52,7 +52,7 @@ def node_s(gpus: int, seconds: int) -> float:
 
 
 def rack_s(nodes: int, seconds: int) -> float:
-    """Give the CPU seconds that a rack of four-GPU nodes takes for some simulated seconds."""
+    """Return the CPU seconds that a rack of four-GPU nodes takes for some simulated seconds."""
     file = load_rack("rack4-v100")
     file = file.model_copy(update={"nodes": file.nodes[:1] * nodes})
     rack = Rack(undisturbed(file), SEED)
@@ -61,7 +61,7 @@ def rack_s(nodes: int, seconds: int) -> float:
 
 
 def fleet_s(nodes: int, days: int) -> float:
-    """Give the CPU seconds that a fleet of nodes with a mix of jobs takes for some days, an hour a step."""
+    """Return the CPU seconds that a fleet of nodes with a mix of jobs takes for some days, an hour a step."""
     shares = (("ddp", 0.6), ("inference-8b", 0.25), ("idle", 0.15))
     mix = JobMix(shares=tuple((load_workload(name), share) for name, share in shares))
     climate = Climate(diurnal_k=4.0, noise_k=1.0, input_swing=0.01)

@@ -34,7 +34,7 @@ class Stamps:
         self._memory[:] = bytes(len(self._memory))
 
     def wait_for(self, count: int, clock: Clock, limit_s: float) -> float:
-        """Give the time that was noted as number `count`; TransientError where it does not come within the limit."""
+        """Return the time that was noted as number `count`; TransientError where it does not come within the limit."""
         end_s = clock.monotonic_s() + limit_s
         while self._at(count - 1) == 0.0:
             if clock.monotonic_s() > end_s:

@@ -24,7 +24,7 @@ TAGS = {"node": "bench", "simulated": "true"}
 
 
 def bench_frame(times: int, end_ns: int) -> Frame:
-    """Give eight GPUs with every GPU signal at 20 Hz, all values finite and fresh."""
+    """Return eight GPUs with every GPU signal at 20 Hz, all values finite and fresh."""
     entities = tuple(
         Entity(kind=EntityKind.GPU, key=f"GPU-{n}", name=f"gpu{n}", tags=(("pci", f"0000:{0x1A + n:02x}:00.0"),))
         for n in range(GPUS)
@@ -45,7 +45,7 @@ def bench_frame(times: int, end_ns: int) -> Frame:
 
 
 def parts(frame: Frame) -> Iterator[Frame]:
-    """Give the frame in stretches of one request each."""
+    """Yield the frame in stretches of one request each."""
     rows = LINES_PER_REQUEST // GPUS
     for start in range(0, len(frame), rows):
         yield frame.rows(start, min(len(frame), start + rows))
@@ -62,7 +62,7 @@ def railwatch(frame: Frame, url: str) -> None:
 
 
 def points(frame: Frame, url: str) -> None:
-    """Give a Point per line to influxdb-client's batching writer, its path bent to the endpoint of 1.x."""
+    """Pass a Point per line to influxdb-client's batching writer, its path bent to the endpoint of 1.x."""
     from influxdb_client import InfluxDBClient, Point, WriteOptions  # noqa: PLC0415 -- each writer loads its own
 
     client = InfluxDBClient(url=url, token="none", org="none")  # noqa: S106 -- the server asks for none

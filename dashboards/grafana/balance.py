@@ -35,7 +35,7 @@ _EACH = "$tag_name"
 
 
 def balance_dashboard() -> dict[str, Any]:
-    """Give the dashboard as the JSON that Grafana imports."""
+    """Return the dashboard as the JSON that Grafana imports."""
     builder = (
         dashboard_builders.Dashboard("railwatch: power-cooling balance of a node")
         .uid(UID)

@@ -11,12 +11,12 @@ GENERATED_DIR = Path("dashboards/grafana/generated")
 
 
 def build_dashboards() -> dict[str, dict[str, Any]]:
-    """Give every dashboard's JSON by its name."""
+    """Return every dashboard's JSON by its name."""
     return {NAME: balance_dashboard()}
 
 
 def generated_files() -> dict[Path, str]:
-    """Give the text of every generated file by its path."""
+    """Return the text of every generated file by its path."""
     return {
         GENERATED_DIR / f"{name}.json": json.dumps(built, indent=2, ensure_ascii=False) + "\n"
         for name, built in build_dashboards().items()

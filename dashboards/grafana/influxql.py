@@ -26,11 +26,11 @@ class Target:
     table: bool = False
 
     def build(self) -> "Target":
-        """Give itself, as the SDK's builders do."""
+        """Return itself, as the SDK's builders do."""
         return self
 
     def to_json(self) -> dict[str, object]:
-        """Give the JSON that the InfluxDB data source stores for a query written as text."""
+        """Return the JSON that the InfluxDB data source stores for a query written as text."""
         return {
             "refId": self.ref,
             "datasource": DATASOURCE.to_json(),
@@ -48,7 +48,7 @@ class AnnotationTarget:
     query: str
 
     def to_json(self) -> dict[str, object]:
-        """Give the JSON that the InfluxDB data source stores for an annotation."""
+        """Return the JSON that the InfluxDB data source stores for an annotation."""
         return {
             "refId": "Anno",
             "datasource": DATASOURCE.to_json(),
@@ -63,7 +63,7 @@ class AnnotationTarget:
 
 
 def column(kind: EntityKind, signal: str, statistic: str) -> str:
-    """Give the quoted field of one statistic of a signal; ValueError where no rollup has it."""
+    """Return the quoted field of one statistic of a signal; ValueError where no rollup has it."""
     kept = statistics_of(kind, signal)
     if statistic not in kept:
         raise ValueError(f"{kind}.{signal} is rolled up as {', '.join(kept)}, not as {statistic}")
@@ -71,12 +71,12 @@ def column(kind: EntityKind, signal: str, statistic: str) -> str:
 
 
 def source(measurement: str) -> str:
-    """Give the quoted measurement in the rollup policy."""
+    """Return the quoted measurement in the rollup policy."""
     return f'"{POLICY}"."{measurement}"'
 
 
 def select(expression: str, source: str, *, group: str = "", scope: str = SCOPE) -> str:
-    """Give one statement; `source` is quoted already, or a statement in brackets."""
+    """Return one statement; `source` is quoted already, or a statement in brackets."""
     return " ".join(part for part in ("SELECT", expression, "FROM", source, "WHERE", scope, group) if part)
 
 

@@ -35,7 +35,7 @@ class Limit:
     bad_below: bool
 
     def thresholds(self) -> Any:
-        """Give the threshold steps of the limit."""
+        """Return the threshold steps of the limit."""
         first, second = ("red", "green") if self.bad_below else ("green", "red")
         steps = [dashboard.Threshold(value=None, color=first), dashboard.Threshold(value=self.value, color=second)]
         return dashboard_builders.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(steps)

@@ -31,7 +31,7 @@ _SECURITY_HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a bind address can be reached from this machine only."""
+    """Return whether a bind address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:

@@ -84,13 +84,13 @@ def thin(time_ns: TimeArray, values: FloatArray, bucket_ns: int) -> tuple[TimeAr
 
 
 def whole_buckets(frame: Frame, *, now_ns: int, bucket_ns: int) -> Frame:
-    """Give the rows whose bucket has ended by now, so that a bucket is thinned once and not in two halves."""
+    """Return the rows whose bucket has ended by now, so that a bucket is thinned once and not in two halves."""
     end_ns = now_ns // bucket_ns * bucket_ns
     return frame.rows(0, int(np.searchsorted(frame.time_ns, end_ns)))
 
 
 def table_of(frame: Frame, *, bucket_s: float, signals: Sequence[str], entities: Sequence[str] = ()) -> Table | None:
-    """Give the named signals of a frame as columns; None where the frame has none of them.
+    """Return the named signals of a frame as columns; None where the frame has none of them.
 
     `entities` narrows by entity id; empty for all.
     """
@@ -121,7 +121,7 @@ def table_of(frame: Frame, *, bucket_s: float, signals: Sequence[str], entities:
 
 
 def table_json(table: Table) -> dict[str, Any]:
-    """Give a table as JSON types."""
+    """Return a table as JSON types."""
     return {
         "table": table.table,
         "kind": str(table.kind),

@@ -11,7 +11,7 @@ STALE_AFTER_S = 3.0
 
 
 def with_freshness(status: NodeStatus, now_ns: int) -> NodeStatus:
-    """Give the status with the sampler's age filled in; health is unknown where no sample is fresh enough."""
+    """Return the status with the sampler's age filled in; health is unknown where no sample is fresh enough."""
     last_ns = status.sampler.last_sample_ns
     if last_ns is None:
         return replace(status, health=Health.UNKNOWN, health_reason="no samples yet")

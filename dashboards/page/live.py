@@ -46,18 +46,18 @@ def message(event: str, data: Mapping[str, Any]) -> bytes:
 
 
 def status_json(status: NodeStatus, now_ns: int) -> dict[str, Any]:
-    """Give the status as the page and the API have it."""
+    """Return the status as the page and the API have it."""
     return asdict(with_freshness(status, now_ns))
 
 
 def record_json(record: Record) -> dict[str, Any]:
-    """Give a record in the one form in which it is printed; a number that is not finite becomes null."""
+    """Return a record in the one form in which it is printed; a number that is not finite becomes null."""
     plain: dict[str, Any] = _finite(to_json(record))
     return plain
 
 
 def records_json(records: Records) -> dict[str, Any]:
-    """Give all records, each kind newest first."""
+    """Return all records, each kind newest first."""
     return {
         "version": records.version,
         "incidents": [record_json(record) for record in records.incidents],
@@ -69,7 +69,7 @@ def records_json(records: Records) -> dict[str, Any]:
 
 
 def entities_json(topology: Topology) -> list[dict[str, Any]]:
-    """Give every entity with what feeds it and what it can measure."""
+    """Return every entity with what feeds it and what it can measure."""
     return [
         {
             "id": entity.id,
@@ -87,7 +87,7 @@ def entities_json(topology: Topology) -> list[dict[str, Any]]:
 
 
 def hello(source: PageSource, clock: Clock, history_s: float) -> tuple[bytes, Cursor]:
-    """Give the first message: everything the page needs to draw itself, and where the watcher stands after it."""
+    """Return the first message: everything the page needs to draw itself, and where the watcher stands after it."""
     records = source.records()
     topology = source.topology()
     status = source.status()
@@ -108,7 +108,7 @@ def hello(source: PageSource, clock: Clock, history_s: float) -> tuple[bytes, Cu
 
 
 def turn(source: PageSource, clock: Clock, cursor: Cursor, number: int) -> list[bytes]:
-    """Give what is new since the last turn; moves the cursor."""
+    """Return what is new since the last turn; moves the cursor."""
     messages = []
     records = source.records()
     if records.version != cursor.records_version:
@@ -129,7 +129,7 @@ def turn(source: PageSource, clock: Clock, cursor: Cursor, number: int) -> list[
 
 
 async def stream(source: PageSource, clock: Clock, closing: asyncio.Event, *, history_s: float) -> AsyncIterator[bytes]:
-    """Give the messages of one watcher until the page closes; the source is read in a worker thread."""
+    """Yield the messages of one watcher until the page closes; the source is read in a worker thread."""
     cursor: Cursor | None = None
     number = 0
     yield b"retry: 1000\n\n"
@@ -180,7 +180,7 @@ def _advance(frames: Sequence[Frame], cursor: Cursor, now_ns: int) -> list[Frame
 
 
 def _tables(frames: Sequence[Frame], now_ns: int) -> list[Table]:
-    """Give the page's columns: by the second where older than two minutes, finer after that."""
+    """Return the page's columns: by the second where older than two minutes, finer after that."""
     recent_ns = now_ns - round(RECENT_S * NS_PER_S)
     tables = []
     for frame in frames:

@@ -10,7 +10,7 @@ from telemetry.records import Action, Decision, Event, Incident, Outcome, Record
 
 
 def _shape(name: str, record: type[Record]) -> Any:
-    """Give the model of what `telemetry.records.to_json` gives for one type of record."""
+    """Return the model of what `telemetry.records.to_json` gives for one type of record."""
     fields: dict[str, Any] = {"time": (str, ...), "type": (Literal[name], ...)}
     fields |= {field: (hint, ...) for field, hint in get_type_hints(record).items()}
     return create_model(f"{record.__name__}Record", __config__=ConfigDict(extra="forbid"), **fields)

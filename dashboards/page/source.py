@@ -142,21 +142,21 @@ class PageSource(Protocol):
     """
 
     def status(self) -> NodeStatus:
-        """Give how the node does now."""
+        """Return how the node does now."""
         ...
 
     def topology(self) -> Topology:
-        """Give what has signals and who feeds whom."""
+        """Return what has signals and who feeds whom."""
         ...
 
     def history(self, seconds: float) -> tuple[Frame, ...]:
-        """Give the last so many seconds, one frame a table; tables without rows may be left out."""
+        """Return the last so many seconds, one frame a table; tables without rows may be left out."""
         ...
 
     def updates(self, since_ns: Mapping[str, int]) -> tuple[Frame, ...]:
-        """Give the rows of each named table that are later than its time; tables without new rows may be left out."""
+        """Return the rows of each named table that are later than its time; tables without new rows may be left out."""
         ...
 
     def records(self) -> Records:
-        """Give the recent records."""
+        """Return the recent records."""
         ...

@@ -188,7 +188,7 @@ class Words:
 
 
 def words() -> Words:
-    """Give all plain words, keyed by the names that records and samples carry."""
+    """Return all plain words, keyed by the names that records and samples carry."""
     return Words(
         modes={str(mode): meaning for mode, meaning in MODES.items()},
         causes={str(cause): both for cause, both in CAUSES.items()},

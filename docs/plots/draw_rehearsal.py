@@ -39,7 +39,7 @@ class Seen:
 
     @property
     def columns(self) -> FloatArray:
-        """Give time, voltage and clock."""
+        """Return time, voltage and clock."""
         return np.array(self.rows).T
 
 

@@ -175,7 +175,7 @@ class _Node:
 
 
 def policies_holding(hold_v: float | None) -> tuple[Policy, ...]:
-    """Give the built-in policies; those that hold a voltage hold this one, their own where None."""
+    """Return the built-in policies; those that hold a voltage hold this one, their own where None."""
     policies = load_builtin_policies()
     if hold_v is None:
         return policies

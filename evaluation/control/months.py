@@ -25,7 +25,7 @@ from telemetry.frames import FloatArray, MaskArray
 DAY_S = 86_400.0
 # The field report's own settings, https://blbadger.github.io/gpu-server: -pl 200 and -ac 877,1005.
 POWER_LIMIT_W, FIXED_MHZ = 200.0, 1005.0
-# Looks at the first seconds of a job, and how far apart: a minute, in which a cap settles. Own choice.
+# Looks at the first seconds of a job, and how far apart: a minute, in which a cap settles. Heuristic.
 _FIRST_LOOKS, _LOOK_S = 4, 16.0
 # GPUs of a node that fall within a minute of each other cost one restart.
 _ONE_LOSS_S = 60.0
@@ -136,7 +136,7 @@ class _Settled:
             self.caps_mhz = self._answer.caps_mhz(self._windows.of(moment), alive, now_ns)
 
     def result(self, steps: int) -> MonthResult:
-        """Give what came of it."""
+        """Return what came of it."""
         plan = self._plan
         lost = [_losses([drop for drop in self._drops if drop.node == number]) for number in range(plan.seeds)]
         lost_share = np.array(lost) * plan.lost_work / (steps * plan.step)
@@ -166,7 +166,7 @@ def _losses(drops: list[Drop]) -> int:
 
 
 def worn(node: NodeFile, branch_mohm: float) -> NodeFile:
-    """Give the node with branches of this resistance, by their joints."""
+    """Return the node with branches of this resistance, by their joints."""
     units = tuple(
         unit.model_copy(update={"joint_mohm": branch_mohm - (unit.branch_mohm - unit.joint_mohm)})
         for unit in node.supply.units
@@ -175,7 +175,7 @@ def worn(node: NodeFile, branch_mohm: float) -> NodeFile:
 
 
 def wearing(node: NodeFile, plan: MonthsPlan) -> ScenarioFile:
-    """Give the scenario in which all branches wear on in a straight line."""
+    """Return the scenario in which all branches wear on in a straight line."""
     end = worn(node, plan.branch_to_mohm)
     changes = tuple(
         Change.model_validate(

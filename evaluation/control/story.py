@@ -31,20 +31,20 @@ from simulator.runs.order import RunOrder
 from telemetry.frames import FloatArray
 from telemetry.records import Mode
 
-# A job starts on an idle node after some seconds of rest, and the next one after as many. Own choice.
+# A job starts on an idle node after some seconds of rest, and the next one after as many. Heuristic.
 _REST_S = 5.0
-# So much of the next job is seen: ten of its steps. Own choice.
+# So much of the next job is seen: ten of its steps. Heuristic.
 _NEXT_S = 10.0
-# The last part of a run, in which the cap has settled. Own choice.
+# The last part of a run, in which the cap has settled. Heuristic.
 _SETTLED_S = 20.0
-# Nodes over which the drops to expect are averaged. Own choice: their mean is known to some per cent then.
+# Nodes over which the drops to expect are averaged. Heuristic: their mean is known to some per cent then.
 _PARTS = 500
 _MOMENT_S = 600.0
 _NO_SCENARIO = ScenarioFile(name="steady", description="Nothing changes.", kind="quiet")
 
 
 def true_limit_mhz(node: NodeFile, limit_v: float) -> float:
-    """Give the highest clock of the part at which the plant's own worst dip stays above the limit, by bisection.
+    """Return the highest clock of the part at which the plant's own worst dip stays above the limit, by bisection.
 
     ``V_min = E - R I_high - (Z / N) (I_high - I_low)`` with all of the transient (k_Z = 1): the conservative reading, a
     step in no time at all. Power is that of the plant's own curve at a warm die.
@@ -61,7 +61,7 @@ def true_limit_mhz(node: NodeFile, limit_v: float) -> float:
 
 
 def law_mhz(node: NodeFile, limit_v: float) -> float:
-    """Give the clock that the law computes out of the true source, true powers at full clocks and the true curve."""
+    """Return the clock that the law computes out of the true source, true powers at full clocks and the true curve."""
     power, clocks = node.gpu.power, tuple(map(float, node.gpu.clocks.supported_mhz))
     full_w = power.base_w + power.dynamic_w
     curve = PowerCurve(
@@ -93,7 +93,7 @@ def law_mhz(node: NodeFile, limit_v: float) -> float:
 
 
 def least_drops(node: NodeFile, days: float) -> tuple[float, float]:
-    """Give the lowest clock that the rails allow, and the drops to expect under it: no clock cap brings fewer.
+    """Return the lowest clock that the rails allow, and the drops to expect under it: no clock cap brings fewer.
 
     It is the mean over many nodes whose modules differ as the part's do.
     """
@@ -106,7 +106,7 @@ def least_drops(node: NodeFile, days: float) -> tuple[float, float]:
 
 
 def steps_apart(node: NodeFile, one_mhz: float, other_mhz: float) -> int:
-    """Give how many supported clocks lie between two."""
+    """Return how many supported clocks lie between two."""
     clocks = list(node.gpu.clocks.supported_mhz)
     return abs(clocks.index(round(one_mhz)) - clocks.index(round(other_mhz)))
 
@@ -172,7 +172,7 @@ def start_job(start: StartOfJob) -> Started:
 
 
 def order_of(start: StartOfJob) -> RunOrder:
-    """Give what is simulated: a node at rest, and the job that it was built for after some seconds."""
+    """Return what is simulated: a node at rest, and the job that it was built for after some seconds."""
     node = load_node(start.plan.node)
     end_s = start.plan.start
     plan = [(_REST_S, node.workload)]
@@ -189,7 +189,7 @@ def order_of(start: StartOfJob) -> RunOrder:
 
 
 def settings_holding(hold_v: float | None, *, told: bool = False) -> PipelineSettings:
-    """Give the settings of a node that enforces, with the built-in policies at a voltage."""
+    """Return the settings of a node that enforces, with the built-in policies at a voltage."""
     settings = pipeline_settings(Config(), simulated=True)
     rails = Config().rails.rails(dict.fromkeys(ActionClass, Mode.ENFORCE))
     rails = replace(rails, unmeasured_start=UnmeasuredStart.RAMP if told else UnmeasuredStart.FULL)

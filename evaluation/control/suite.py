@@ -39,7 +39,7 @@ class _Piece:
 
 
 def control_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
-    """Give all rows, those of the story first; `seeds` of the effort are starts of the job and nodes of a month."""
+    """Yield all rows, those of the story first; `seeds` of the effort are starts of the job and nodes of a month."""
     plan = _asked(load_control(), effort)
     months = _months(plan)
     starts = _starts(plan.story)
@@ -64,7 +64,7 @@ def control_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
 
 
 def story_rows(plan: StoryPlan, starts: Sequence[tuple[StartOfJob, Started]]) -> Iterator[Row]:
-    """Give what is known of the story's node: its limit, the law's answer, and what happens when a job starts."""
+    """Yield what is known of the story's node: its limit, the law's answer, and what happens when a job starts."""
     node = load_node(plan.node)
     true_mhz, computed_mhz = true_limit_mhz(node, plan.limit_v), law_mhz(node, plan.limit_v)
     at_v = f"{plan.limit_v:.2f} V"
@@ -86,7 +86,7 @@ def story_rows(plan: StoryPlan, starts: Sequence[tuple[StartOfJob, Started]]) ->
 
 
 def _start_rows(plan: StoryPlan, starts: Sequence[tuple[StartOfJob, Started]]) -> Iterator[Row]:
-    """Give how many jobs were lost at once; a path that nobody called weak has shown nothing by then to act upon."""
+    """Yield how many jobs were lost at once; a path that nobody called weak has shown nothing by then to act upon."""
     for watched, told, words in (
         (False, False, "without railwatch"),
         (True, False, "with it, nobody said that the path may be weak"),
@@ -108,7 +108,7 @@ def _story_month_rows(plan: ControlPlan, result: MonthResult) -> Iterator[Row]:
 
 
 def month_rows(plan: MonthsPlan, lived: Sequence[tuple[Month, MonthResult]]) -> Iterator[Row]:
-    """Give drops, goodput and mean clock of each way to answer a node that degrades."""
+    """Yield drops, goodput and mean clock of each way to answer a node that degrades."""
     for month, result in lived:
         name = _named(month)
         judged = month.way is Way.OURS and month.hold_v is None
@@ -120,7 +120,7 @@ def month_rows(plan: MonthsPlan, lived: Sequence[tuple[Month, MonthResult]]) -> 
 
 
 def check_rows(plan: CheckPlan, agreements: Sequence[Agreement]) -> Iterator[Row]:
-    """Give how far the closed form is from the millisecond, at its worst."""
+    """Yield how far the closed form is from the millisecond, at its worst."""
     over = f"tier B against tier A over {sum(one.state.duration_s for one in agreements) / 3600.0:.2g} h"
     voltage = longest([one.voltage_error_v for one in agreements])
     yield at_most(_row(f"{over}, lowest voltage", voltage, "V"), plan.goals.voltage_v)
@@ -131,7 +131,7 @@ def check_rows(plan: CheckPlan, agreements: Sequence[Agreement]) -> Iterator[Row
 
 
 def _asked(plan: ControlPlan, effort: Effort) -> ControlPlan:
-    """Give the plan with as many seeds as were asked for."""
+    """Return the plan with as many seeds as were asked for."""
     if effort.seeds is None:
         return plan
     seeds = {"seeds": effort.seeds}
@@ -141,7 +141,7 @@ def _asked(plan: ControlPlan, effort: Effort) -> ControlPlan:
 
 
 def _months(plan: ControlPlan) -> list[Month]:
-    """Give the story's month, then all ways of the node that degrades."""
+    """Return the story's month, then all ways of the node that degrades."""
     story, months = plan.story, plan.months
     branch_mohm = load_node(story.node).supply.units[0].branch_mohm
     steady = months.model_copy(

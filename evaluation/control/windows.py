@@ -69,7 +69,7 @@ class Windows:
         self._gpu_gain = 1.0 + part.sensor.gain_error * self._chance.standard_normal((n_nodes, node.gpu_count))
 
     def of(self, moment: Moment) -> Window:
-        """Give a window of every node as it is at a moment."""
+        """Return a window of every node as it is at a moment."""
         n_nodes = len(moment.clock_mhz)
         clock = np.maximum(np.searchsorted(self._clocks_mhz, moment.clock_mhz + 1e-6, side="right") - 1, 0)
         slowest = clock.min(axis=1)
@@ -105,7 +105,7 @@ class Windows:
         )
 
     def _dipped(self, rail: Rail, sources: Sources, rises: MaskArray) -> tuple[FloatArray, FloatArray]:
-        """Give voltage ``(ROWS, n_nodes)`` and branch currents, those of rises at the bottom of the dip."""
+        """Return voltage ``(ROWS, n_nodes)`` and branch currents, those of rises at the bottom of the dip."""
         after_a, after_v = rail.current_a[:, :-1], rail.voltage_v[:, :-1]
         depth_v = dip_v(
             rise_a=after_a - rail.current_a[:, -1:],

@@ -14,7 +14,7 @@ from telemetry.frames import FloatArray
 
 
 def loads_w(plan: LoadPlan, chances: list[np.random.Generator], *, seconds: int) -> FloatArray:
-    """Give the power of a GPU of each node, ``(seconds, n_nodes)``: traces one after the other, in an order by chance.
+    """Return power of a GPU of each node, ``(seconds, n_nodes)``: traces one after the other, in an order by chance.
 
     A recorded second is a second here; EnvironmentLacksError where the recordings are not there.
     """
@@ -23,7 +23,7 @@ def loads_w(plan: LoadPlan, chances: list[np.random.Generator], *, seconds: int)
 
 
 def rooms_c(plan: InletPlan, chances: list[np.random.Generator], *, seconds: int) -> FloatArray:
-    """Give the temperature before each node, ``(seconds, n_nodes)``: a stretch of the recording, from hour to hour."""
+    """Return temperature before each node, ``(seconds, n_nodes)``: a stretch of the recording, from hour to hour."""
     path = data_folder(plan.folder) / plan.file
     if not path.is_file():
         raise EnvironmentLacksError(f"{path}: no such file; expected the room's temperatures by the hour")
@@ -37,7 +37,7 @@ def rooms_c(plan: InletPlan, chances: list[np.random.Generator], *, seconds: int
 
 @lru_cache(maxsize=1)
 def _traces(plan: LoadPlan) -> tuple[FloatArray, ...]:
-    """Give the traces, each from 0 to 1."""
+    """Return the traces, each from 0 to 1."""
     folder = data_folder(plan.folder)
     index = folder / "INDEX.csv"
     if not index.is_file():

@@ -25,7 +25,7 @@ _CHUNK_S = 600
 _INLET_OVER_S = 120.0
 _SWING_S = 7200.0
 _GAIN_MOST = 2.0  # standard deviations: boards tell power within 5 % (arXiv 2312.02741)
-_REQUEST_S = 20  # own choice: requests come in bursts of this length
+_REQUEST_S = 20  # heuristic: requests come in bursts of this length
 # What a node has to which nothing happens.
 _USUAL = {
     SceneKind.INTERFACE: 0.0,
@@ -49,7 +49,7 @@ class HeatTables:
 
     @staticmethod
     def of(n_nodes: int, gpus_per_node: int) -> "HeatTables":
-        """Give the tables; every node has one fan that stands for all of them."""
+        """Return the tables; every node has one fan that stands for all of them."""
         numbers = range(n_nodes)
         nodes = tuple(Entity(kind=EntityKind.NODE, key=f"n{one}", name=f"n{one}") for one in numbers)
         gpus = tuple(
@@ -158,7 +158,7 @@ class HeatNodes:
     def _seen(
         self, first: int, die_c: FloatArray, power_w: FloatArray, air_c: FloatArray, duty: FloatArray
     ) -> tuple[Frame, Frame, Frame]:
-        """Give what the sensors showed: whole kelvin, each board's own gain, noise."""
+        """Return what the sensors showed: whole kelvin, each board's own gain, noise."""
         time_ns = START_NS + (first + np.arange(len(die_c), dtype=np.int64)) * NS_PER_S
         shown_w = power_w * self._gain * (1.0 + self._noise * self._chance.standard_normal(power_w.shape))
         flat = (len(time_ns), -1)

@@ -17,7 +17,7 @@ from telemetry.records import Cause, Finding, FindingStatus
 
 SUITE = "heat"
 _DAY_H = 24.0
-_BATCHES = 2  # own choice: the scenes of a batch cost hardly more than one, and two cores are the least there is
+_BATCHES = 2  # heuristic: the scenes of a batch cost hardly more than one, and two cores are the least there is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class SceneResult:
 
 
 def heat_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
-    """Give the rows; EnvironmentLacksError where the recordings are not there."""
+    """Yield the rows; EnvironmentLacksError where the recordings are not there."""
     plan = load_heat()
     n_nodes = effort.seeds or (plan.full_nodes if effort.full else plan.nodes)
     work = [(plan, tuple(list(plan.scenes)[first::_BATCHES]), n_nodes) for first in range(_BATCHES)]
@@ -74,7 +74,7 @@ def judge_scenes(work: tuple[HeatPlan, tuple[str, ...], int]) -> tuple[SceneResu
 
 
 def rows_of(results: Sequence[SceneResult], plan: HeatPlan) -> Iterator[Row]:
-    """Give the rows of judged scenes."""
+    """Yield the rows of judged scenes."""
     for result in results:
         scene = plan.scenes[result.scene]
         if scene.cause is not None:
@@ -104,7 +104,7 @@ def _found(result: SceneResult, scene: HeatScene) -> Iterator[Row]:
 
 
 def first_told(result: SceneResult, scene: HeatScene) -> Mapping[int, float]:
-    """Give by node how long after the onset its fault was first named."""
+    """Return by node how long after the onset its fault was first named."""
     delays_s: dict[int, float] = {}
     for one in result.told:
         if one.cause is scene.cause and one.since_s >= 0.0 and _about(one, scene):
@@ -113,7 +113,7 @@ def first_told(result: SceneResult, scene: HeatScene) -> Mapping[int, float]:
 
 
 def false_interfaces(result: SceneResult, scene: HeatScene) -> tuple[Told, ...]:
-    """Give the interfaces that were told and were not bad."""
+    """Return the interfaces that were told and were not bad."""
     return tuple(
         one
         for one in result.told

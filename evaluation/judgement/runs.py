@@ -27,7 +27,7 @@ from telemetry.clock import NS_PER_S
 from telemetry.recording import read_recording
 from telemetry.records import Mode
 
-# own choice: the live guard wakes every 50 ms; rows of a quarter of a second at once give the same findings in half the
+# heuristic: the live guard wakes every 50 ms; rows of a quarter of a second at once give the same findings in half the
 # time, and add up to that much to every delay.
 _STEP_NS = 250_000_000
 
@@ -47,12 +47,12 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Give what it is called while it goes on."""
+        """Return what it is called while it goes on."""
         return f"{self.scenario} on {self.node}, seed {self.seed}"
 
 
 def order_of(job: Job) -> RunOrder:
-    """Give what the simulator is asked for; ConfigError where the node cannot have the scenario."""
+    """Return what the simulator is asked for; ConfigError where the node cannot have the scenario."""
     node = load_node(job.node)
     scenario = load_scenario(job.scenario, node)
     return RunOrder(

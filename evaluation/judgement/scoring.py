@@ -97,7 +97,7 @@ def score_run(run: RunTold, table: JudgementTable) -> RunScore:
 
 
 def answers_to(fault: TrueFault, table: JudgementTable) -> tuple[Answer, ...]:
-    """Give what the table says to the causes of a fault; several where they are one event."""
+    """Return what the table says to the causes of a fault; several where they are one event."""
     return tuple(table.answers[TrueCause(cause)] for cause in fault.causes)
 
 
@@ -139,7 +139,7 @@ def _told(one: Sighting, names: frozenset[str]) -> tuple[tuple[float, bool], ...
 
 
 def _told_within(one: Sighting, fault: TrueFault, level: Severity, table: JudgementTable) -> int | None:
-    """Give when a sighting that is about a fault was told, None where it is not, or was told outside its time."""
+    """Return when a sighting that is about a fault was told, None where it is not, or was told outside its time."""
     told_ns = one.told_at(level)
     if told_ns is None or not one.entities & fault.about:
         return None
@@ -150,7 +150,7 @@ def _told_within(one: Sighting, fault: TrueFault, level: Severity, table: Judgem
 
 
 def _accepted(one: Sighting, run: RunTold, table: JudgementTable) -> bool:
-    """Say whether a sighting belongs to a fault of the run, or to a GPU that was lost in it."""
+    """Return whether a sighting belongs to a fault of the run, or to a GPU that was lost in it."""
     for fault in run.faults:
         accepted = frozenset[str]().union(*(answer.accepted for answer in answers_to(fault, table)))
         if _told_within(one, fault, Severity.INFO, table) is not None and one.words & accepted:

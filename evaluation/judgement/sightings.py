@@ -33,7 +33,7 @@ class Sighting:
     summary: str
 
     def told_at(self, severity: Severity) -> int | None:
-        """Give when it was first told at a severity or a worse one."""
+        """Return when it was first told at a severity or a worse one."""
         times = [time_ns for time_ns in self.told_ns[severity.rank :] if time_ns is not None]
         return min(times, default=None)
 
@@ -67,7 +67,7 @@ class _Life:
 
 
 def sightings_of(records: Iterable[Record]) -> tuple[Sighting, ...]:
-    """Give each incident of a run once, in the order in which they were opened."""
+    """Return each incident of a run once, in the order in which they were opened."""
     lives: dict[str, _Life] = {}
     for record in records:
         if not isinstance(record, Incident):
@@ -95,7 +95,7 @@ def _sighting(life: _Life) -> Sighting:
 
 
 def _ranked(incident: Incident) -> tuple[Ranked, ...]:
-    """Give the hypotheses, the likeliest first; the cause alone where an incident has none."""
+    """Return the hypotheses, the likeliest first; the cause alone where an incident has none."""
     if not incident.hypotheses:
         return (Ranked(cause=str(incident.cause)),)
     ordered = sorted(incident.hypotheses, key=lambda one: -one.probability)
@@ -105,7 +105,7 @@ def _ranked(incident: Incident) -> tuple[Ranked, ...]:
 def faults_of(
     labels: Iterable[dict[str, Any]], topology: Topology, *, node: str, together: bool
 ) -> tuple[TrueFault, ...]:
-    """Give the labels of a run as faults on entities; all of them as one where they are `together`."""
+    """Return the labels of a run as faults on entities; all of them as one where they are `together`."""
     kinship = Kinship.of(topology)
     ids = {entity.name: entity.id for entity in topology.entities}
     ids["node"] = ids.get("node", ids.get(node, f"node:{node}"))

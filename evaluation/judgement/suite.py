@@ -37,7 +37,7 @@ def judgement_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
 
 
 def jobs_of(table: JudgementTable, effort: Effort) -> tuple[Job, ...]:
-    """Give every run to be made; of the shortened ones the longest first, so that no core waits for the last."""
+    """Return every run to be made; of the shortened ones the longest first, so that no core waits for the last."""
     seeds = effort.seeds or (table.full_seeds if effort.full else table.seeds)
     jobs = [
         Job(
@@ -59,7 +59,7 @@ def jobs_of(table: JudgementTable, effort: Effort) -> tuple[Job, ...]:
 
 
 def rows_of(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
-    """Give the rows of scored runs: over all of them, class by class, and beside the baselines."""
+    """Yield the rows of scored runs: over all of them, class by class, and beside the baselines."""
     faults = [fault for score in scores for fault in score.faults]
     quiet = [score for score in scores if score.run.quiet]
     yield _row("recall", share(sum(fault.found for fault in faults), len(faults)), "", table.goals["recall"])
@@ -115,7 +115,7 @@ def _of_alarms(scores: Sequence[RunScore], quiet: Sequence[RunScore], table: Jud
 
 
 def _of_calibration(scores: Iterable[RunScore], table: JudgementTable) -> Iterator[Row]:
-    """Give how far the probabilities of all pages can be trusted; what a false one says is wrong whatever it is."""
+    """Yield how far the probabilities of all pages can be trusted; what a false one says is wrong whatever it is."""
     answers = [told for score in scores for told in (*(one.told for one in score.faults), *score.false_told) if told]
     said, was = [told[0][0] for told in answers], [told[0][1] for told in answers]
     yield _row("ece", calibration_error(said, was), "", table.goals["ece"])
@@ -124,7 +124,7 @@ def _of_calibration(scores: Iterable[RunScore], table: JudgementTable) -> Iterat
 
 
 def _of_baselines(scores: Sequence[RunScore], table: JudgementTable) -> Iterator[Row]:
-    """Give ours and the baselines by what they can all do: say that something is wrong, without a name."""
+    """Yield ours and the baselines by what they can all do: say that something is wrong, without a name."""
     hours = sum(score.run.duration_s for score in scores) / _HOUR_S
     faults = [(score, fault) for score in scores for fault in score.run.faults]
     found = sum(fault.found for score in scores for fault in score.faults)

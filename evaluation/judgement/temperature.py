@@ -10,14 +10,14 @@ from evaluation.measures import NOTHING, Measured
 # Each hypothesis of one incident, the likeliest first: its probability, and whether it names what was wrong.
 Answer = Sequence[tuple[float, bool]]
 
-# own choice: four times bolder to four times as cautious, in steps of 3 %.
+# heuristic: four times bolder to four times as cautious, in steps of 3 %.
 _GRID = np.exp(np.linspace(-math.log(4.0), math.log(4.0), 95))
 # What is not told has at most this, see `analytics.classification.score`.
 _UNTOLD = 0.01
 
 
 def fitted_temperature(answers: Sequence[Answer]) -> Measured:
-    """Give the temperature of least log loss, as a multiple of the one in force; nothing without any answer.
+    """Return the temperature of least log loss, as a multiple of the one in force; nothing without any answer.
 
     Where every answer was right the loss falls for ever with the temperature. So one more answer is assumed in which
     the second hypothesis was right, as the rule of succession does (Laplace 1814): n right ones of n prove n + 1 of
@@ -30,7 +30,7 @@ def fitted_temperature(answers: Sequence[Answer]) -> Measured:
 
 
 def _surprise(answers: Sequence[Answer], times: float) -> float:
-    """Give the mean loss if the second hypothesis had been right."""
+    """Return the mean loss if the second hypothesis had been right."""
     turned = [[(probability, place == 1) for place, (probability, _) in enumerate(one)] for one in answers]
     return sum(_loss(one, times) for one in turned) / len(answers)
 

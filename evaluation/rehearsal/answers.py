@@ -35,7 +35,7 @@ _ELECTRICAL = frozenset(
     }
 )
 # The rail dips once a step, and a step lasts about a second: a minute covers any that railwatch can have seen, and the
-# quiet time after which an incident closes. Own choice.
+# quiet time after which an incident closes. Heuristic.
 _LOOK_BACK_S = 60.0
 
 
@@ -141,7 +141,7 @@ def _incident_at(incidents: Sequence[Incident], action: Action) -> Incident | No
 def _has_reason(
     incident: Incident | None, time_s: float, scenario: ScenarioFile, witness: Witness, table: JudgementTable
 ) -> bool:
-    """Tell whether the scenario has what the incident says, or the rail itself was too low."""
+    """Return whether the scenario has what the incident says, or the rail itself was too low."""
     if incident is None:
         return False
     if incident.cause in _ELECTRICAL and witness.below_within_s(time_s - _LOOK_BACK_S, time_s):
@@ -162,7 +162,7 @@ def _since_symptom_s(action: Action, incident: Incident | None, witness: Witness
 
 
 def _capped_s(actions: Sequence[Action], duration_s: float) -> float:
-    """Give how long at least one GPU was under a cap."""
+    """Return how long at least one GPU was under a cap."""
     held: set[tuple[str, str]] = set()
     since_s, total_s = 0.0, 0.0
     for action in actions:

@@ -47,12 +47,12 @@ class PlantClockKnob:
         self._supported_mhz = tuple(float(clock) for clock in clocks.supported_mhz if clock != clocks.default_mhz)
 
     def supported(self, uuid: str) -> tuple[float, ...]:
-        """Give the clocks that can be set, ascending."""
+        """Return the clocks that can be set, ascending."""
         self._present(uuid)
         return self._supported_mhz
 
     def read(self, uuid: str) -> float | None:
-        """Give the clock in force, None where it is unset."""
+        """Return the clock in force, None where it is unset."""
         clock_mhz = float(self._plant.settings.app_clock_mhz[self._present(uuid)])
         return clock_mhz if np.isfinite(clock_mhz) else None
 

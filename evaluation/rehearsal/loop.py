@@ -114,7 +114,7 @@ class ClosedLoop:
             self._actuator.tick()
 
     def _begun(self, event: PlantEvent) -> Iterator[Event]:
-        """Give what the process list of each GPU would show of a job that begins."""
+        """Yield what the process list of each GPU would show of a job that begins."""
         if event.kind is not PlantEventKind.JOB_STARTED:
             return
         time_ns = START_NS + event.time_ms * NS_PER_MS
@@ -180,5 +180,5 @@ def moved(plant: Plant, duration_ms: int) -> Iterator[tuple[Stretch, tuple[Plant
 
 
 def _folder() -> Path | None:
-    """Give the folder in memory, None for the usual place where there is none."""
+    """Return the folder in memory, None for the usual place where there is none."""
     return _MEMORY if os.access(_MEMORY, os.W_OK) else None

@@ -71,7 +71,7 @@ class Witness:
 
     @property
     def has_lost(self) -> bool:
-        """Say whether a GPU was lost so far."""
+        """Return whether a GPU was lost so far."""
         return bool(self._lost_ms)
 
     @property
@@ -80,11 +80,11 @@ class Witness:
         return None if not self._below_ms else self._below_ms[0] / _MS_PER_S
 
     def below_within_s(self, from_s: float, until_s: float) -> bool:
-        """Tell whether the rail stood below the limit at any time in a span."""
+        """Return whether the rail stood below the limit at any time in a span."""
         return any(from_s <= time_ms / _MS_PER_S <= until_s for time_ms in self._below_ms)
 
     def outcome(self) -> RunOutcome:
-        """Give the numbers of the run as far as it went."""
+        """Return the numbers of the run as far as it went."""
         clocks = np.concatenate(self._clocks_mhz) if self._clocks_mhz else None
         return RunOutcome(
             drops=len(self._lost_ms),

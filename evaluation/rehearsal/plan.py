@@ -35,7 +35,7 @@ class Rehearsal:
     mode: Mode = Mode.ENFORCE
 
     def order(self, seed: int) -> RunOrder:
-        """Give what the simulator is asked for; ConfigError where there is no such thing."""
+        """Return what the simulator is asked for; ConfigError where there is no such thing."""
         node = load_node(self.node, option="--node")
         if is_rack_scenario(self.scenario):
             found = f"{self.scenario!r} is a scenario of a rack"
@@ -53,7 +53,7 @@ class Rehearsal:
         )
 
     def settings(self) -> PipelineSettings:
-        """Give what the guard judges and decides by; ConfigError where a file is wrong."""
+        """Return what the guard judges and decides by; ConfigError where a file is wrong."""
         config = load_config(self.config_file, os.environ)
         settings = pipeline_settings(config, simulated=True)
         policies = settings.policies

@@ -16,7 +16,7 @@ class Marks:
         self._made_s = 0
 
     def __enter__(self) -> Callable[[int], None]:
-        """Give what is to be told of the time that has passed in the simulation, in milliseconds."""
+        """Return what is to be told of the time that has passed in the simulation, in milliseconds."""
         return self._reached
 
     def __exit__(
@@ -34,5 +34,5 @@ class Marks:
 
 
 def simulated_s(folder: Path) -> int:
-    """Give how many seconds all runs that leave their marks in a folder have simulated."""
+    """Return how many seconds all runs that leave their marks in a folder have simulated."""
     return sum(file.stat().st_size for file in folder.iterdir())

@@ -50,12 +50,12 @@ class SeedResult:
     answers: Answers
 
     def goodput(self, outcome: RunOutcome) -> float | None:
-        """Give the steps of a run against those of the healthy node; None for a job that has no steps."""
+        """Return the steps of a run against those of the healthy node; None for a job that has no steps."""
         return outcome.steps / self.healthy_steps if self.healthy_steps else None
 
 
 def rehearse(rehearsal: Rehearsal, seeds: Sequence[int], *, marks: Path | None = None) -> Iterator[SeedResult]:
-    """Give the result of each seed in order, spread over the processors; `marks` is where runs show their progress."""
+    """Yield the result of each seed in order, spread over the processors; `marks` is where runs show their progress."""
     rehearsal.order(seeds[0])
     rehearsal.settings()
     pieces = [Piece(rehearsal=rehearsal, seed=seed, arm=arm, marks=marks) for seed in seeds for arm in Arm]
@@ -103,7 +103,7 @@ def _run(
 
 
 def without_failing(order: RunOrder) -> RunOrder:
-    """Give the same work on a node that nothing happens to: no scenario but its jobs, no drop and no brake."""
+    """Return the same work on a node that nothing happens to: no scenario but its jobs, no drop and no brake."""
     hazard = order.node.gpu.hazard.model_copy(update={"rate_per_s": 0.0, "brake_below_v": 0.0})
     node = order.node.model_copy(update={"gpu": order.node.gpu.model_copy(update={"hazard": hazard})})
     jobs = ScenarioFile(name="healthy", description="Nothing happens.", kind="quiet", jobs=order.scenario.jobs)

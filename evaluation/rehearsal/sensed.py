@@ -22,7 +22,7 @@ from telemetry.entities import EntityKind
 from telemetry.frames import TableSpec
 from telemetry.signals import RateClass, Source, signals_of
 
-# Rows that a table holds: the guard reads after every fifth block, so a second's worth is plenty. Own choice.
+# Rows that a table holds: the guard reads after every fifth block, so a second's worth is plenty. Heuristic.
 _ROWS = 256
 _GPU_FAST, _SUPPLY = "gpu_fast", "supply"
 _RAIL_SIGNALS = ("voltage_v", "current_a")
@@ -92,7 +92,7 @@ class SensedTables:
         self._ring.close()
 
     def _due(self, name: str, start_ms: int, renewed: Iterable[int]) -> bool:
-        """Tell whether a fast table gets a row now."""
+        """Return whether a fast table gets a row now."""
         if not len(np.asarray(renewed)) and start_ms < self._row_due_ms[name]:
             return False
         self._row_due_ms[name] = start_ms + SLOW_MS

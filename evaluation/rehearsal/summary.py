@@ -9,7 +9,7 @@ from evaluation.measures import Measured, mean, rate, share
 from evaluation.rehearsal.outcome import RunOutcome
 from evaluation.rehearsal.runs import SeedResult
 
-# own choice: Student's t over two runs gives bounds that are wider than anything they could bound.
+# heuristic: Student's t over two runs gives bounds that are wider than anything they could bound.
 LEAST_SEEDS = 3
 
 
@@ -24,7 +24,7 @@ class Figure:
 
 
 def summarised(results: Sequence[SeedResult]) -> tuple[Figure, ...]:
-    """Give the figures of some seeds, at least one."""
+    """Return the figures of some seeds, at least one."""
     if not results:
         raise ValueError("no seed to speak of")
 
@@ -63,7 +63,7 @@ def summarised(results: Sequence[SeedResult]) -> tuple[Figure, ...]:
 
 
 def told_by(results: Sequence[SeedResult]) -> dict[str, int]:
-    """Give how many decisions of each other kind there were."""
+    """Return how many decisions of each other kind there were."""
     told: Counter[str] = Counter()
     for one in results:
         told.update(one.answers.told)
@@ -71,7 +71,7 @@ def told_by(results: Sequence[SeedResult]) -> dict[str, int]:
 
 
 def _mean(values: Sequence[float | None], most: float) -> Measured:
-    """Give a mean with bounds where it can lie, none of which is below zero; no bounds of too few."""
+    """Return a mean with bounds where it can lie, none of which is below zero; no bounds of too few."""
     known = [value for value in values if value is not None]
     found = mean(known)
     if found.value is None or found.low is None or found.high is None:

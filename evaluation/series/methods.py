@@ -17,11 +17,11 @@ from telemetry.frames import FloatArray
 
 Scores = tuple[FloatArray, FloatArray]
 
-LIMIT_SHARE = 0.001  # of the healthy values of a column lie beyond each of its limits; own choice
-MAD_ROWS = 256  # a day at five minutes; own choice
-MATRIX_ROWS = 32  # length of the compared shapes; own choice
+LIMIT_SHARE = 0.001  # of the healthy values of a column lie beyond each of its limits; heuristic
+MAD_ROWS = 256  # a day at five minutes; heuristic
+MATRIX_ROWS = 32  # length of the compared shapes; heuristic
 PCA_SHARE = 0.95  # of the healthy variance; what textbooks on process monitoring take
-NEIGHBOUR_ROWS = 2048  # healthy rows to be near to; own choice
+NEIGHBOUR_ROWS = 2048  # healthy rows to be near to; heuristic
 MIN_SPREAD_RATIO = 1e-3  # of a column's healthy range, where its rolling deviation is smaller
 
 
@@ -34,7 +34,7 @@ class Method:
 
 
 def ours(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001 -- one shape for all methods
-    """Give the novelty score, and how much each row stands out."""
+    """Return the novelty score, and how much each row stands out."""
     del full
     model = fit(healthy)
     _, scores = score_rows(model, begin(model, healthy), rows)
@@ -42,7 +42,7 @@ def ours(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: 
 
 
 def static_limits(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
-    """Give how far the worst column is beyond the limits that its healthy values set, in widths of its band."""
+    """Return how far the worst column is beyond the limits that its healthy values set, in widths of its band."""
     del full
     low, high = np.quantile(healthy, [LIMIT_SHARE, 1 - LIMIT_SHARE], axis=0)
     width = np.maximum(high - low, 1e-6)
@@ -51,7 +51,7 @@ def static_limits(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores: 
 
 
 def rolling_mad(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
-    """Give how far the worst column is from the median of its last `MAD_ROWS` values, in deviations of these."""
+    """Return how far the worst column is from the median of its last `MAD_ROWS` values, in deviations of these."""
     del full
     length = min(MAD_ROWS, len(healthy))
     course = np.concatenate([healthy[-length:], rows])
@@ -65,7 +65,7 @@ def rolling_mad(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  #
 
 
 def isolation_forest(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
-    """Give the score of scikit-learn's Isolation Forest."""
+    """Return the score of scikit-learn's Isolation Forest."""
     del full
     ensemble = _library("sklearn.ensemble")
     score = -ensemble.IsolationForest(random_state=0).fit(healthy).score_samples(rows)
@@ -73,7 +73,7 @@ def isolation_forest(healthy: FloatArray, rows: FloatArray, full: bool) -> Score
 
 
 def pca_residual(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
-    """Give the squared distance of each row from the directions that hold `PCA_SHARE` of the healthy variance.
+    """Return the squared distance of each row from the directions that hold `PCA_SHARE` of the healthy variance.
 
     Known as Q or squared prediction error (Jackson and Mudholkar, Technometrics 21(3), 1979), with scikit-learn's PCA.
     Of a single column nothing would be left, so its last `MATRIX_ROWS` values stand for columns.
@@ -91,7 +91,7 @@ def pca_residual(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  
 
 
 def nearest_neighbours(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
-    """Give the mean distance of each row to its five nearest healthy ones (scikit-learn, its default number).
+    """Return the mean distance of each row to its five nearest healthy ones (scikit-learn, its default number).
 
     The healthy rows are `NEIGHBOUR_ROWS` at even distances, four times as many in full: each pair of rows costs.
     """
@@ -103,7 +103,7 @@ def nearest_neighbours(healthy: FloatArray, rows: FloatArray, full: bool) -> Sco
 
 
 def half_space_trees(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
-    """Give the score of river's half-space trees, which go on learning as they are meant to."""
+    """Return the score of river's half-space trees, which go on learning as they are meant to."""
     del full
     anomaly = _library("river.anomaly")
     low, width = healthy.min(axis=0), np.ptp(healthy, axis=0)
@@ -120,7 +120,7 @@ def half_space_trees(healthy: FloatArray, rows: FloatArray, full: bool) -> Score
 
 
 def matrix_profile(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001
-    """Give the mean distance, over columns, of the last `MATRIX_ROWS` values to the nearest healthy shape (stumpy).
+    """Return the mean distance, over columns, of the last `MATRIX_ROWS` values to the nearest healthy shape (stumpy).
 
     The healthy shapes are those of the last 1,024 rows, of the last 8,192 in full: each pair of shapes costs.
     """
@@ -151,7 +151,7 @@ METHODS: tuple[Method, ...] = (
 
 
 def _standard(healthy: FloatArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Give both off the healthy means, in healthy deviations; a column that never moved has a deviation of one."""
+    """Return both off the healthy means, in healthy deviations; a column that never moved has a deviation of one."""
     spread = healthy.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
     centre = healthy.mean(axis=0)

@@ -27,7 +27,7 @@ class LabelledSeries:
 
 
 def load_set(folder: Path, name: str) -> tuple[LabelledSeries, ...]:
-    """Give every machine of one set, by name; EnvironmentLacksError where the folder holds none."""
+    """Return every machine of one set, by name; EnvironmentLacksError where the folder holds none."""
     place = folder / name
     found = _nab(place) if name == "nab" else tuple(_npz(path) for path in sorted(place.glob("*.npz")))
     if not found:

@@ -25,11 +25,11 @@ from telemetry.frames import FloatArray, TimeArray
 
 SUITE = "series"
 DATA = "RAILWATCH_DATA"
-# An alarm per 1,000 rows is one in 17 hours at a minute, the default of `railwatch backtest` as well. Own choice.
+# An alarm per 1,000 rows is one in 17 hours at a minute, the default of `railwatch backtest` as well. Heuristic.
 BUDGET_PER_1000_ROWS = 1.0
-JOIN_ROWS = 10  # alarms this close are one, and an alarm this early is true; own choice
+JOIN_ROWS = 10  # alarms this close are one, and an alarm this early is true; heuristic
 MAX_WINDOW = 100  # default of the authors' program for VUS
-BLOCK_ROWS = 500  # many times what rows of these sets share, and some dozens of blocks a machine; own choice
+BLOCK_ROWS = 500  # many times what rows of these sets share, and some dozens of blocks a machine; heuristic
 DRAWS, FULL_DRAWS = 60, 400
 DRAWN_WINDOW_STEP = 25  # five windows instead of 101: their mean differs in the third digit
 SEED = 20220815
@@ -133,7 +133,7 @@ def _set_rows(name: str, machines: list[_Machine], *, n_rows: int) -> Iterator[R
 
 
 def _budget_rows(name: str, counts: FloatArray, n_rows: int) -> Iterator[Row]:
-    """Give the false alarms that each method's event F1 cost, which none may have more of than the budget."""
+    """Yield the false alarms that each method's event F1 cost, which none may have more of than the budget."""
     for method, (_, _, alarms, true_alarms) in zip(METHODS, counts.tolist(), strict=True):
         wrong = int(alarms - true_alarms)
         low, high = rate_bounds(wrong, n_rows / 1000)
@@ -142,7 +142,7 @@ def _budget_rows(name: str, counts: FloatArray, n_rows: int) -> Iterator[Row]:
 
 
 def _compared(name: str, values: FloatArray, drawn: FloatArray) -> Iterator[Row]:
-    """Give a row a method, and the margin of ours, the first, over the best other."""
+    """Yield a row a method, and the margin of ours, the first, over the best other."""
     for method, value, draws in zip(METHODS, values, drawn, strict=True):
         yield _row(f"{name}.{method.name}", float(value), draws)
     best = 1 + int(np.argmax(np.nan_to_num(values[1:])))
@@ -151,7 +151,7 @@ def _compared(name: str, values: FloatArray, drawn: FloatArray) -> Iterator[Row]
 
 
 def _mean_known(values: FloatArray) -> FloatArray:
-    """Give the mean over the first axis of what is a number; NaN where nothing is, as in draws without an event."""
+    """Return the mean over the first axis of what is a number; NaN where nothing is, as in draws without an event."""
     known = np.isfinite(values)
     mean = np.where(known, values, 0.0).sum(axis=0) / np.where(known.any(axis=0), known.sum(axis=0), np.nan)
     return np.asarray(mean, dtype=np.float64)
@@ -163,7 +163,7 @@ def _row(name: str, value: float, drawn: FloatArray) -> Row:
 
 
 def _f1(counts: FloatArray) -> FloatArray:
-    """Give F1 of summed counts ``(n_methods, 4)``: twice recall times precision over their sum."""
+    """Return F1 of summed counts ``(n_methods, 4)``: twice recall times precision over their sum."""
     events, found, alarms, true_alarms = counts.T.astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         recall, precision = found / events, np.where(alarms > 0, true_alarms / alarms, 0.0)

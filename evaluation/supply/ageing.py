@@ -61,7 +61,7 @@ def age(plan: AgeingPlan, chain: SensorChain, *, done: Callable[[float], None] =
 
 
 def scenarios_of(plan: AgeingPlan) -> tuple[str, ...]:
-    """Give the scenario of each node."""
+    """Return the scenario of each node."""
     return tuple(part.scenario for part in (plan.faulty, *plan.quiet) for _ in range(part.nodes))
 
 
@@ -101,5 +101,5 @@ def _day(times_s: np.ndarray[tuple[int], np.dtype[np.float64]] | None, number: i
 
 
 def _is_alarm(incident: Incident) -> bool:
-    """Say whether something was told of a node that is well: a page of any kind, or a joint at any severity."""
+    """Return whether something was told of a node that is well: a page of any kind, or a joint at any severity."""
     return incident.severity.rank >= Severity.WARNING.rank or incident.cause is Cause.JOINT_AGEING

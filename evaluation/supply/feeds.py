@@ -32,14 +32,14 @@ class Feed:
         return -float(np.polyfit(self.current_a, self.voltage_v, 1)[0])
 
     def every(self, step: int, phase: int) -> "Feed":
-        """Give each `step`-th sample from `phase` on."""
+        """Return each `step`-th sample from `phase` on."""
         rows = slice(phase, None, step)
         return Feed(
             name=self.name, time_s=self.time_s[rows], voltage_v=self.voltage_v[rows], current_a=self.current_a[rows]
         )
 
     def means(self, step: int, phase: int) -> "Feed":
-        """Give the means of each `step` samples from `phase` on, as a logger that averages."""
+        """Return the means of each `step` samples from `phase` on, as a logger that averages."""
         count = (len(self.time_s) - phase) // step
         time_s, voltage_v, current_a = (
             column[phase : phase + count * step].reshape(count, step).mean(axis=1)
@@ -48,7 +48,7 @@ class Feed:
         return Feed(name=self.name, time_s=time_s, voltage_v=voltage_v, current_a=current_a)
 
     def skewed(self, samples: int) -> "Feed":
-        """Give the voltage with the current of some samples later; earlier where negative."""
+        """Return the voltage with the current of some samples later; earlier where negative."""
         late, early = max(samples, 0), max(-samples, 0)
         stop = len(self.time_s) - abs(samples)
         return Feed(
@@ -59,7 +59,7 @@ class Feed:
         )
 
     def estimate(self) -> SeriesEstimate:
-        """Give our estimate of it."""
+        """Return our estimate of it."""
         return estimate_series(self.time_s, self.voltage_v, self.current_a)
 
 
@@ -84,7 +84,7 @@ class FeedResult:
 
 
 def load_feeds(folder: Path) -> Iterator[Feed]:
-    """Give the loaded feed of every recording in a folder: the one whose current moves most."""
+    """Yield the loaded feed of every recording in a folder: the one whose current moves most."""
     for path in sorted(folder.glob("*.npz")):
         with np.load(path) as file:
             current_a, voltage_v, time_s = file["current_a"], file["voltage_v"], file["t_s"]
@@ -131,7 +131,7 @@ def judge_feed(feed: Feed, plan: RecordingsPlan) -> FeedResult:
 
 
 def _cuts(feed: Feed, rate_hz: float, phases: int) -> tuple[tuple[int, int], ...]:
-    """Give how many samples make one at a rate, and where each phase begins."""
+    """Return how many samples make one at a rate, and where each phase begins."""
     step = max(1, round(feed.rate_hz / rate_hz))
     return tuple((step, begin) for begin in sorted({round(number * step / phases) for number in range(phases)}))
 
@@ -143,7 +143,7 @@ def _worst(feed: Feed, rate_hz: float, phases: int, truth_ohm: float) -> float |
 
 
 def _holds(found: SeriesEstimate, truth_ohm: float) -> bool:
-    """Say whether the bounds hold the truth; an answer that was refused claims nothing, and so nothing wrong."""
+    """Return whether the bounds hold the truth; an answer that was refused claims nothing, and so nothing wrong."""
     bounds = found.source_resistance_bounds_ohm
     return bounds is None or bounds[0] <= truth_ohm <= bounds[1]
 

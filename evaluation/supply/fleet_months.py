@@ -56,7 +56,7 @@ class NodeTruth:
             self.drop_s[drop.node] = min(self.drop_s[drop.node], drop.time_s)
 
     def rise_at(self, node: int, time_s: float, step_s: float) -> float:
-        """Give by how much a node's resistance had risen at a time."""
+        """Return by how much a node's resistance had risen at a time."""
         steps = np.concatenate(self.rise)
         return float(steps[min(int(time_s // step_s), len(steps) - 1), node])
 
@@ -74,7 +74,7 @@ class FleetView:
 
     @staticmethod
     def of(chain: SensorChain, node: NodeFile, n_nodes: int) -> "FleetView":
-        """Give the tables; a shunt monitor sees each branch, the others one rail a node."""
+        """Return the tables; a shunt monitor sees each branch, the others one rail a node."""
         units = [unit.name for unit in node.supply.units] if chain is SensorChain.SHUNT_MONITOR else ["rail"]
         nodes = tuple(
             Entity(kind=EntityKind.NODE, key=f"node{number}", name=f"node{number}") for number in range(n_nodes)
@@ -97,13 +97,13 @@ class FleetView:
         )
 
     def numbers(self) -> dict[str, int]:
-        """Give the number of the node that each entity belongs to, by its id."""
+        """Return the number of the node that each entity belongs to, by its id."""
         per_node = len(self.supply.entities) // self.n_nodes
         supplies = {entity.id: place // per_node for place, entity in enumerate(self.supply.entities)}
         return supplies | {entity.id: place for place, entity in enumerate(self.air.entities)}
 
     def frames(self, stretch: FleetStretch) -> tuple[Frame, Frame]:
-        """Give what the sensors showed in some steps."""
+        """Return what the sensors showed in some steps."""
         samples = stretch.samples
         times_s = (stretch.time_s[:, None] + stretch.sample_offset_s).ravel()
         time_ns = START_NS + np.rint(times_s * NS_PER_S).astype(np.int64)
@@ -116,7 +116,7 @@ class FleetView:
         )
 
     def _warm_v(self, stretch: FleetStretch) -> FloatArray:
-        """Give what copper that is not at 25 °C takes from each rail's voltage; the plant's has one temperature."""
+        """Return what copper that is not at 25 °C takes from each rail's voltage; the plant's has one temperature."""
         air_k = stretch.truth.inlet_c[:, None, :, None] - REFERENCE_C
         joint_k = stretch.truth.joint_c[:, None] - REFERENCE_C
         warm_mohm = np.array(self.rest_mohm) * air_k + CONTACT_PART * stretch.truth.joint_mohm[:, None] * joint_k
@@ -124,7 +124,7 @@ class FleetView:
 
 
 def rest_mohm(node: NodeFile) -> tuple[float, ...]:
-    """Give what each path has beside its joint."""
+    """Return what each path has beside its joint."""
     return tuple(unit.psu_mohm + unit.cable_mohm + unit.connector_mohm for unit in node.supply.units)
 
 
@@ -149,7 +149,7 @@ def months(plan: AgeingPlan, scenarios: Sequence[str]) -> Iterator[tuple[FleetSt
 
 
 def _pairs(chain: SensorChain, stretch: FleetStretch, *, rail_v: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Give voltage and current, ``(n_steps, n_samples, n_nodes, n_supplies)``."""
+    """Return voltage and current, ``(n_steps, n_samples, n_nodes, n_supplies)``."""
     samples = stretch.samples
     if chain is SensorChain.SHUNT_MONITOR:
         return rail_v, samples.rail_current_a

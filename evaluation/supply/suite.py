@@ -16,7 +16,7 @@ _FEEDS_SHARE = 0.1
 
 
 def supply_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
-    """Give the rows of the months first, then those of the recordings, which need the public data."""
+    """Yield the rows of the months first, then those of the recordings, which need the public data."""
     plan = load_supply()
     ageing = plan.ageing
     fleets = effort.seeds or (ageing.full_fleets if effort.full else 1)
@@ -40,7 +40,7 @@ def supply_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
 
 
 def ageing_rows(chain: SensorChain, results: list[AgeingResult], plan: AgeingPlan) -> Iterator[Row]:
-    """Give what one chain of sensors was worth."""
+    """Yield what one chain of sensors was worth."""
     goals = plan.sensors[chain]
     aged = [node for result in results for node in result.aged]
     found = share(sum(node.in_time for node in aged), len(aged))

@@ -25,7 +25,7 @@ from telemetry.records import Incident, Severity
 SUITE = "wallpower"
 WALLPOWER = Path(__file__).with_name("wallpower.yaml")
 _DAY_S = 86_400.0
-_STEP_ROWS = 10  # own choice: ten seconds, as a slow poll of a PDU comes
+_STEP_ROWS = 10  # heuristic: ten seconds, as a slow poll of a PDU comes
 
 
 class _Part(BaseModel):
@@ -94,7 +94,7 @@ def load_wallpower(path: Path = WALLPOWER) -> WallPlan:
 
 
 def wallpower_rows(effort: Effort, progress: Progress) -> Iterator[Row]:
-    """Give the rows; EnvironmentLacksError where the recordings are not there."""
+    """Yield the rows; EnvironmentLacksError where the recordings are not there."""
     plan = load_wallpower()
     paths = sorted(data_folder(plan.folder).glob("*.csv.gz"))
     if not effort.full:
@@ -148,7 +148,7 @@ def _onset(trace: Trace, plan: WallPlan, chance: np.random.Generator) -> int:
 
 
 def _contact_error(spoiled: Trace, trace: Trace, row: int, fault: ContactFault) -> float | None:
-    """Give the error of what the first feed's windows say before and after, None where the load does not move in both.
+    """Return error of what the first feed's windows say before and after, None where the load does not move in both.
 
     Put in is a share of the voltage that grows with the current: that share over the largest current, an ohm.
     """
@@ -166,7 +166,7 @@ def _contact_error(spoiled: Trace, trace: Trace, row: int, fault: ContactFault) 
 
 
 def told(trace: Trace) -> tuple[Sighting, ...]:
-    """Give the incidents of a trace."""
+    """Return the incidents of a trace."""
     judge, frame = Judge([trace.spec()], trace.topology()), trace.frame()
     records: list[Incident] = []
     for row in range(0, len(frame), _STEP_ROWS):
@@ -175,7 +175,7 @@ def told(trace: Trace) -> tuple[Sighting, ...]:
 
 
 def rows_of(results: Sequence[WallResult], plan: WallPlan) -> Iterator[Row]:
-    """Give the rows of judged traces."""
+    """Yield the rows of judged traces."""
     days = sum(one.duration_s for one in results) / _DAY_S
     false = rate(sum(one.false_alarms for one in results), days)
     yield at_most(_row("false alarms per day, traces as they are", false), plan.goals.false_alarms)

@@ -17,7 +17,7 @@ from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray
 
 _MAX_FEEDS = 3
 _STAMP = "%m-%d-%Y %H:%M:%S.%f"
-# own choice: a mains that sags is back within a minute, a stuck meter is restarted within ten.
+# heuristic: a mains that sags is back within a minute, a stuck meter is restarted within ten.
 _SAG_S, _STUCK_S = 60.0, 600.0
 
 
@@ -46,7 +46,7 @@ class Trace:
         return float(self.time_ns[-1] - self.time_ns[0]) / NS_PER_S
 
     def spec(self) -> TableSpec:
-        """Give the feeds as the table of supplies."""
+        """Return the feeds as the table of supplies."""
         feeds = tuple(
             Entity(kind=EntityKind.SUPPLY, key=f"feed{number}", name=f"feed{number}")
             for number in range(self.power_w.shape[1])
@@ -56,13 +56,13 @@ class Trace:
         )
 
     def topology(self) -> Topology:
-        """Give the server that hangs on the feeds."""
+        """Return the server that hangs on the feeds."""
         server = Entity(kind=EntityKind.NODE, key="server", name="server")
         feeds = self.spec().entities
         return Topology(entities=(server, *feeds), edges=tuple((server.id, feed.id) for feed in feeds))
 
     def frame(self) -> Frame:
-        """Give all rows."""
+        """Return all rows."""
         values = np.stack([self.voltage_v, self.current_a, self.power_w], axis=2)
         return Frame(spec=self.spec(), time_ns=self.time_ns, values=values, fresh=~np.isnan(values))
 
@@ -91,7 +91,7 @@ def read_trace(path: Path, *, failed: float) -> Trace:
 
 
 def with_fault(trace: Trace, kind: FaultKind, *, size: float, row: int) -> Trace:
-    """Give the trace with a fault from a row on."""
+    """Return the trace with a fault from a row on."""
     return _PUT[kind](trace, size, row)
 
 

@@ -20,7 +20,7 @@ from telemetry.knobs import KnobKind
 
 # A signature for one purpose must not serve another.
 SIGNED_AS = b"railwatch control request 1\n"
-# An ask for 64 GPUs takes 5 KiB; the rest is margin. own choice.
+# An ask for 64 GPUs takes 5 KiB; the rest is margin. heuristic.
 ENVELOPE_BYTES_MAX = 32 << 10
 GPUS_MAX = 64
 
@@ -72,17 +72,17 @@ class Ask(BaseModel):
 
     @property
     def owner(self) -> str:
-        """Give under which name its claims stand."""
+        """Return under which name its claims stand."""
         return f"fleet:{self.fleet}"
 
     @property
     def claim_id(self) -> str:
-        """Give the incident of its claims here: two services, policies or knobs share none, nor does the guard."""
+        """Return the incident of its claims here: two services, policies or knobs share none, nor does the guard."""
         return f"{self.owner}:{self.incident_id}:{self.policy_id}:{self.action}"
 
     @property
     def knob(self) -> KnobKind | None:
-        """Give the knob that is meant, None where the action turns none."""
+        """Return the knob that is meant, None where the action turns none."""
         return KNOB_OF.get(self.action)
 
 
@@ -97,7 +97,7 @@ class Envelope(BaseModel):
 
 
 def sealed(ask: Ask, *, key: Ed25519PrivateKey, token: str) -> bytes:
-    """Give a request as it travels."""
+    """Return a request as it travels."""
     text = ask.model_dump_json(exclude_none=True)
     signature = key.sign(SIGNED_AS + text.encode()).hex()
     return Envelope(ask=text, signature=signature, token=token).model_dump_json().encode()
@@ -111,7 +111,7 @@ def read_envelope(body: bytes) -> Envelope:
 
 
 def is_signed(envelope: Envelope, key: Ed25519PublicKey) -> bool:
-    """Say whether whoever has the key's other half signed this text."""
+    """Return whether whoever has the key's other half signed this text."""
     try:
         key.verify(bytes.fromhex(envelope.signature), SIGNED_AS + envelope.ask.encode())
     except (InvalidSignature, ValueError):
@@ -134,7 +134,7 @@ class Answer(BaseModel):
     actions: tuple[dict[str, Any], ...] = ()
 
     def line(self) -> bytes:
-        """Give it as it travels."""
+        """Return it as it travels."""
         return json.dumps(self.model_dump(), separators=(",", ":")).encode() + b"\n"
 
 

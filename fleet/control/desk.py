@@ -29,7 +29,7 @@ from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Decision, Event, EventKind, Mode, Severity, Verdict, to_json
 
 DONE = "done"
-# Own choice: whoever floods the port fills no disk; the counters go on counting.
+# Heuristic: whoever floods the port fills no disk; the counters go on counting.
 TOLD_PER_MINUTE = 30
 _MINUTE_S = 60.0
 
@@ -63,7 +63,7 @@ class Actuator(Protocol):
         ...
 
     def in_force(self) -> tuple[Action, ...]:
-        """Give the newest action of every claim that is in force."""
+        """Return the newest action of every claim that is in force."""
         ...
 
 
@@ -142,19 +142,19 @@ class Desk:
             self._tell_of_stranger(Refused.FORGED, where, words)
 
     def may_read(self, token: str, peer: Peer) -> str:
-        """Say why a service may not read the counters, an empty text where it may."""
+        """Return why a service may not read the counters, an empty text where it may."""
         try:
             return self._unknown(peer) or self._out_of_scope(token, peer, READ)
         except RefusedError as err:
             return str(err)
 
     def status(self) -> dict[str, object]:
-        """Give the counters, and the newest term of each service."""
+        """Return the counters, and the newest term of each service."""
         terms = {fleet: term for fleet, (term, _) in self.seen.terms.items()}
         return {"node": self.settings.node, "counts": dict(self.counts), "terms": terms}
 
     def _authentic(self, body: bytes, peer: Peer) -> Ask:
-        """Give what a service really asks, with the right to, now, for the first time; RefusedError otherwise."""
+        """Return what a service really asks, with the right to, now, for the first time; RefusedError otherwise."""
         try:
             envelope = read_envelope(body)
         except ValueError as err:
@@ -325,7 +325,7 @@ class Desk:
 
 
 def _verb(ask: Ask) -> str:
-    """Give what is asked as a decision calls it."""
+    """Return what is asked as a decision calls it."""
     if ask.knob is None:
         return ask.action.value
     verbs = VERBS[ask.knob]

@@ -6,7 +6,7 @@ from telemetry.clock import NS_PER_S
 from telemetry.records import Event, EventKind, Severity
 
 DAY_NS = 86_400 * NS_PER_S
-# Own choice: a month, so that it is seen in whatever meeting comes next.
+# Heuristic: a month, so that it is seen in whatever meeting comes next.
 TOLD_DAYS = 30
 
 
@@ -20,11 +20,11 @@ class Expiry:
     _told_day: int | None = None
 
     def days_left(self, now_ns: int) -> int:
-        """Give the whole days that are left, below 0 where it is over."""
+        """Return the whole days that are left, below 0 where it is over."""
         return (self.until_ns - now_ns) // DAY_NS
 
     def news(self, now_ns: int) -> Event | None:
-        """Give what is to be told today, None where nothing is."""
+        """Return what is to be told today, None where nothing is."""
         left, today = self.days_left(now_ns), now_ns // DAY_NS
         if left >= TOLD_DAYS or today == self._told_day:
             return None

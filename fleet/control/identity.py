@@ -31,7 +31,7 @@ class Peer:
 
 
 def peer_of(der: bytes | None, *, where: str) -> Peer:
-    """Give who a certificate names; NotPermittedError where it names no fleet service."""
+    """Return who a certificate names; NotPermittedError where it names no fleet service."""
     if der is None:
         raise NotPermittedError("no certificate")
     certificate = x509.load_der_x509_certificate(der)
@@ -48,7 +48,7 @@ def peer_of(der: bytes | None, *, where: str) -> Peer:
 
 
 def authority_key(path: Path) -> Ed25519PublicKey:
-    """Give the key of an authority out of its certificate; EnvironmentLacksError where there is none."""
+    """Return the key of an authority out of its certificate; EnvironmentLacksError where there is none."""
     key = _certificate(path).public_key()
     if not isinstance(key, Ed25519PublicKey):
         raise EnvironmentLacksError(f"{path}: another kind of key; expected Ed25519, as railwatch fleet ca makes it")
@@ -58,7 +58,7 @@ def authority_key(path: Path) -> Ed25519PublicKey:
 def check_private(path: Path) -> None:
     """Refuse a key or a token that everybody on this machine may read or change; EnvironmentLacksError says so.
 
-    Own choice: ssh refuses a group too, but a service that runs as its own user often reads what root owns by one.
+    Heuristic: ssh refuses a group too, but a service that runs as its own user often reads what root owns by one.
     """
     try:
         mode = path.stat().st_mode
@@ -69,7 +69,7 @@ def check_private(path: Path) -> None:
 
 
 def valid_until_ns(identity: Identity) -> int:
-    """Give when the first of somebody's certificates ends; EnvironmentLacksError where one cannot be read."""
+    """Return when the first of somebody's certificates ends; EnvironmentLacksError where one cannot be read."""
     return min(
         round(_certificate(path).not_valid_after_utc.timestamp()) * NS_PER_S
         for path in (identity.authority, identity.certificate)
@@ -77,7 +77,7 @@ def valid_until_ns(identity: Identity) -> int:
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
-    """Give a private key out of its file; EnvironmentLacksError where there is none, or everybody may read it."""
+    """Return a private key out of its file; EnvironmentLacksError where there is none, or everybody may read it."""
     check_private(path)
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
@@ -89,14 +89,14 @@ def private_key(path: Path) -> Ed25519PrivateKey:
 
 
 def server_context(identity: Identity) -> ssl.SSLContext:
-    """Give TLS for who listens: only who has a certificate of the authority gets in."""
+    """Return TLS for who listens: only who has a certificate of the authority gets in."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_REQUIRED
     return _loaded(context, identity)
 
 
 def client_context(identity: Identity) -> ssl.SSLContext:
-    """Give TLS for who asks: the other end has to prove the name that it is asked by."""
+    """Return TLS for who asks: the other end has to prove the name that it is asked by."""
     return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), identity)
 
 

@@ -39,24 +39,24 @@ class NodeState:
     acted_ns: Sequence[tuple[ActionClass, int]] = ()
 
     def of(self, ask: Ask) -> Mapping[str, Sequence[float]]:
-        """Give what the knob of a request can be set to, by GPU; nothing where no GPU has that knob."""
+        """Return what the knob of a request can be set to, by GPU; nothing where no GPU has that knob."""
         return {} if ask.knob is None else self.settings.get(ask.knob, {})
 
 
 def targets_of(ask: Ask, state: NodeState) -> tuple[str, ...]:
-    """Give the GPUs that are meant: all of the node where none is named."""
+    """Return the GPUs that are meant: all of the node where none is named."""
     return ask.targets or tuple(state.of(ask))
 
 
 def setting_of(ask: Ask, entity_id: str, state: NodeState) -> float:
-    """Give the setting that is asked of one GPU."""
+    """Return the setting that is asked of one GPU."""
     if ask.setting is not None:
         return ask.setting
     return (ask.ratio or 1.0) * state.of(ask)[entity_id][-1]
 
 
 def refusal(ask: Ask, state: NodeState, rails: Rails, *, lease_max_s: float, now_ns: int) -> str:
-    """Say which rail forbids a cap, the weightiest first; an empty text where none does."""
+    """Return which rail forbids a cap, the weightiest first; an empty text where none does."""
     if ask.knob is None:
         return f"{ask.action.value} is not carried out for a fleet"  # it has no lease here
     mode = rails.mode(ask.action, Mode.ENFORCE)

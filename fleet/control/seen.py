@@ -16,9 +16,9 @@ from rules.policy.model import ActionClass
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.whole_files import open_replaced, write_whole
 
-# Own choice: some 150 KiB, a few thousand requests; then what is still needed is written anew.
+# Heuristic: some 150 KiB, a few thousand requests; then what is still needed is written anew.
 COMPACT_BYTES = 256 << 10
-# Own choice: a service that renews 64 caps four times a minute needs 300 within a request's longest life. Beyond this
+# Heuristic: a service that renews 64 caps four times a minute needs 300 within a request's longest life. Beyond this
 # nothing is taken: forgetting one that is fresh would let it in again.
 NONCES_MAX = 4096
 
@@ -49,11 +49,11 @@ class SeenRequests:
 
     @property
     def terms(self) -> dict[str, tuple[int, str]]:
-        """Give the newest term and its instance, by service."""
+        """Return the newest term and its instance, by service."""
         return dict(self._terms)
 
     def fenced(self, ask: Ask) -> str:
-        """Say why another process of this service has taken its place, an empty text where none has."""
+        """Return why another process of this service has taken its place, an empty text where none has."""
         term, instance = self._terms.get(ask.fleet, (0, ""))
         if ask.term < term:
             return f"term {ask.term} of {ask.fleet} is over, since it began term {term}"
@@ -62,7 +62,7 @@ class SeenRequests:
         return ""
 
     def replayed(self, ask: Ask) -> bool:
-        """Say whether this request was taken before, or may have been."""
+        """Return whether this request was taken before, or may have been."""
         return ask.nonce in self._nonces or ask.expires_ns <= self._floor_ns or ask.issued_ns < self._begun_ns
 
     def take(self, ask: Ask, *, forget_before_ns: int) -> None:
@@ -75,7 +75,7 @@ class SeenRequests:
         self._append({"nonce": ask.nonce, "expires_ns": ask.expires_ns, **_term(ask.fleet, ask.term, ask.instance)})
 
     def acted_ns(self, now_ns: int) -> tuple[tuple[ActionClass, int], ...]:
-        """Give when new actions were begun in the last day, by class."""
+        """Return when new actions were begun in the last day, by class."""
         self._acted_ns = [one for one in self._acted_ns if now_ns - one[1] < DAY_NS]
         return tuple(self._acted_ns)
 

@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 ASK_PATH = "/control/v1/ask"
 STATUS_PATH = "/control/v1/status"
-# Own choice: a handful of services, each with one connection; whoever knocks beyond that is hung up on.
+# Heuristic: a handful of services, each with one connection; whoever knocks beyond that is hung up on.
 CONNECTIONS_MAX = 16
-# Own choice: a handshake and a request take milliseconds on any network that a fleet service is worth having on.
+# Heuristic: a handshake and a request take milliseconds on any network that a fleet service is worth having on.
 WAIT_S = 5.0
 
 
@@ -47,7 +47,7 @@ class ControlServer:
 
     @property
     def port(self) -> int:
-        """Give the port that it listens on."""
+        """Return the port that it listens on."""
         return int(self._server.server_address[1])
 
     def start(self) -> None:
@@ -72,7 +72,7 @@ class _Listener(HTTPServer):
         super().__init__((host, port), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give each connection a thread of its own, or hang up where there are too many."""
+        """Pass each connection a thread of its own, or hang up where there are too many."""
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -129,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(200, self.server.desk.handle(body, peer).line())
 
     def do_GET(self) -> None:
-        """Give the counters."""
+        """Pass the counters."""
         if self.path != STATUS_PATH:
             self._say(404, b"{}\n")
             return
@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(200, json.dumps(self.server.desk.status()).encode() + b"\n")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the library's own name
-        """Say nothing: the desk tells what counts."""
+        """Report nothing: the desk tells what counts."""
 
     def _peer(self) -> Peer | None:
         where = str(self.client_address[0])

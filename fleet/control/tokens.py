@@ -24,7 +24,7 @@ SCOPES = (READ, *(f"{_ACT}{action.value}" for action in KNOB_OF))
 
 
 def act(action: ActionClass) -> str:
-    """Give the scope that allows a class of action."""
+    """Return the scope that allows a class of action."""
     return f"{_ACT}{action.value}"
 
 
@@ -40,7 +40,7 @@ class Token(BaseModel):
     expires_ns: Annotated[int, Field(gt=0)]
 
     def refusal(self, *, fleet: str, scope: str, now_ns: int) -> str:
-        """Say why it does not allow this, an empty text where it does."""
+        """Return why it does not allow this, an empty text where it does."""
         if self.fleet != fleet:
             return f"the token is for {self.fleet}, not for {fleet}"
         if not self.not_before_ns <= now_ns < self.expires_ns:
@@ -51,7 +51,7 @@ class Token(BaseModel):
 
 
 def issue_token(token: Token, key: Ed25519PrivateKey) -> str:
-    """Give a token as text, signed by the authority."""
+    """Return a token as text, signed by the authority."""
     claims = token.model_dump_json().encode()
     return f"{_text(claims)}.{_text(key.sign(SIGNED_AS + claims))}"
 

@@ -37,13 +37,13 @@ class MadeUpKnob:
     readable: bool = True
 
     def supported(self, uuid: str) -> tuple[float, ...]:
-        """Give the clocks that can be set."""
+        """Return the clocks that can be set."""
         if uuid not in self.settings:
             raise KeyError(uuid)
         return CLOCKS_MHZ
 
     def read(self, uuid: str) -> float | None:
-        """Give the setting in force."""
+        """Return the setting in force."""
         return self.settings[uuid]
 
     def write(self, uuid: str, setting: float | None) -> None:
@@ -81,7 +81,7 @@ class MadeUpAgents:
 
     @property
     def capped(self) -> tuple[str, ...]:
-        """Give the nodes with a GPU below its highest clock."""
+        """Return the nodes with a GPU below its highest clock."""
         highest = CLOCKS_MHZ[-1]
         return tuple(
             node
@@ -91,7 +91,7 @@ class MadeUpAgents:
 
     @property
     def acted_on(self) -> tuple[str, ...]:
-        """Give the node of every cap that was carried out, as often as it was."""
+        """Return the node of every cap that was carried out, as often as it was."""
         done = [one for one in self.told if isinstance(one, Decision) and one.verdict is Verdict.EXECUTE]
         return tuple(one.targets[0].partition(":")[2] for one in done if one.action == "clock_cap")
 

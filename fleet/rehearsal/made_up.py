@@ -13,7 +13,7 @@ from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray
 
-# own choice: what fills a rack of air-cooled boxes four times over, so that a rack's budget is not the fleet's.
+# heuristic: what fills a rack of air-cooled boxes four times over, so that a rack's budget is not the fleet's.
 NODES_PER_RACK = 40
 GPUS_PER_NODE = 4
 SAGGING, STEADY = "pdu-a", "pdu-b"
@@ -34,12 +34,12 @@ class MadeUpFleet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Give the nodes by name."""
+        """Return the nodes by name."""
         return tuple(f"node{number:05d}" for number in range(self.nodes + self.others))
 
     @property
     def above(self) -> Above:
-        """Give PDUs and racks; a rack hangs on one PDU."""
+        """Return PDUs and racks; a rack hangs on one PDU."""
         names = self.names
         racks: dict[str, list[str]] = {}
         for pdu, members in ((SAGGING, names[: self.nodes]), (STEADY, names[self.nodes :])):
@@ -52,7 +52,7 @@ class MadeUpFleet:
 
     @property
     def gpus(self) -> dict[str, tuple[str, ...]]:
-        """Give the GPUs of each node, by UUID."""
+        """Return the GPUs of each node, by UUID."""
         return {node: tuple(f"GPU-{node}-{number}" for number in range(GPUS_PER_NODE)) for node in self.names}
 
 
@@ -76,7 +76,7 @@ class MadeUpReader:
         )
 
     def window(self, start_ns: int, stop_ns: int, *, ahead_ns: int) -> Window:  # noqa: ARG002 -- the port's signature
-        """Give a window; see the port."""
+        """Return a window; see the port."""
         seconds = (np.arange(start_ns, stop_ns, NS_PER_S) - self.fleet.start_ns) // NS_PER_S
         low = (seconds >= self.fleet.sag_from_s) & (seconds < self.fleet.sag_until_s)
         sags = np.arange(len(self._supplies)) < self.fleet.nodes
@@ -91,7 +91,7 @@ class MadeUpReader:
         )
 
     def values_by_node(self, start_ns: int, stop_ns: int) -> dict[str, int]:
-        """Give how many values each node has; see the port."""
+        """Return how many values each node has; see the port."""
         return self.window(start_ns, stop_ns, ahead_ns=0).values_by_node()
 
     def close(self) -> None:

@@ -108,12 +108,12 @@ class Rehearsed:
 
     @property
     def at_the_pdu(self) -> tuple[Incident, ...]:
-        """Give the incidents on the PDU itself."""
+        """Return the incidents on the PDU itself."""
         return tuple(one for one in self.incidents if one.entity_id == f"supply:feed/{SAGGING}")
 
     @property
     def holds(self) -> bool:
-        """Say whether it is as it has to be: one incident, at the PDU; actions within budget; one page."""
+        """Return whether it is as it has to be: one incident, at the PDU; actions within budget; one page."""
         one = len(self.incidents) == len(self.at_the_pdu) == 1 == len(self.pages)
         return one and len(self.acted_on) <= self.budget_nodes and len(set(self.acted_on)) == self.racks_acted_on
 

@@ -7,7 +7,7 @@ import typer
 from telemetry.records import Action, Decision, Incident, Outcome, Record
 from telemetry.store.records import RecordFile
 
-# As many ids as one line holds. Own choice.
+# As many ids as one line holds. Heuristic.
 _MOST_IDS = 4
 
 
@@ -28,7 +28,7 @@ class ActionStory:
 
 
 def stories_of(records: RecordFile, wanted: str) -> tuple[ActionStory, ...]:
-    """Give the story of the action that a person means, or of each of the incident; ends with status 1 for none."""
+    """Return the story of the action that a person means, or of each of the incident; ends with status 1 for none."""
     return tuple(_story(records, action) for action in _picked(records, wanted))
 
 

@@ -66,7 +66,7 @@ def show(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Tell the story of an action, or of each of an incident: the evidence, the decision, every change, the outcome."""
+    """Report the story of an action, or of each of an incident: the evidence, the decision, every change, the outcome."""
     records = open_records(data_dir_of(config_file, data_dir))
     try:
         stories = stories_of(records, wanted)
@@ -139,7 +139,7 @@ def verify(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: Js
 
 @app.command(name="revert-all", epilog="Example: railwatch actions revert-all --config /etc/railwatch/railwatch.yaml")
 def revert_all(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
-    """Give back everything that railwatch set on the GPUs, also what a run that ended left; exit status 1 for a rest.
+    """Release everything that railwatch set on the GPUs, also what a run that ended left; exit status 1 for a rest.
 
     While railwatch runs its actuator does it, and no incident that was acted on gets a new action until it closes.
     """
@@ -173,7 +173,7 @@ def _release(client: ActuatorClient, incidents: Iterable[str], reason: str) -> l
 
 
 def _by_hand(who: str | None, why: str) -> str:
-    """Say for the record who takes back what was done, and why where that is told."""
+    """Return for the record who takes back what was done, and why where that is told."""
     name, told = " ".join((who or "").split()) or whoever(), " ".join(why.split())
     if len(name) > WHO_MAX or len(told) > _WHY_MAX:
         raise typer.BadParameter(f"at most {WHO_MAX} characters of name and {_WHY_MAX} of reason")
@@ -181,7 +181,7 @@ def _by_hand(who: str | None, why: str) -> str:
 
 
 def _actuator(config_file: Path | None, data_dir: Path | None) -> tuple[ActuatorClient, Session | None]:
-    """Give the actuator to ask: that of the run on this data folder, or the privileged one that is configured."""
+    """Return the actuator to ask: that of the run on this data folder, or the privileged one that is configured."""
     return actuator_of(data_dir_of(config_file, data_dir), privileged=privileged_in(config_file))
 
 

@@ -94,7 +94,7 @@ def _serve(config: ActuatordConfig, access: Access) -> None:
 
 
 def _boot_id() -> str:
-    """Give what tells this boot from others: within one, claims of a process that was killed are taken over."""
+    """Return what tells this boot from others: within one, claims of a process that was killed are taken over."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError as err:

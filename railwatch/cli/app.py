@@ -36,7 +36,7 @@ def root(
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """Give the command line for these arguments: the command that they name alone, else all by what they are listed as.
+    """Return command line for these arguments: the command that they name alone, else all by what they are listed as.
 
     To list them nothing is loaded: all of them take seconds to load, which nobody waits for gladly who mistyped a name.
     """
@@ -51,7 +51,7 @@ def app_for(words: Sequence[str]) -> typer.Typer:
 
 
 def whole_app() -> typer.Typer:
-    """Give the command line with every command loaded."""
+    """Return the command line with every command loaded."""
     app = _empty()
     for listed in LISTING:
         _load(app, listed)
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def _complained(err: Exception) -> int | None:
-    """Say what went wrong and give the exit status; None for a defect, which nobody but a traceback can tell."""
+    """Return what went wrong and give the exit status; None for a defect, which nobody but a traceback can tell."""
     status: int | None = None
     match err:
         case TyperException():
@@ -124,7 +124,7 @@ def _let_go_of_output() -> None:
 
 
 def _complain_of_use(err: TyperException) -> int:
-    """Say in one line what was wrong with the command line; a command without its sub-command has shown its help."""
+    """Return in one line what was wrong with the command line; a command without its sub-command has shown its help."""
     context = getattr(err, "ctx", None)
     message = " ".join(str(getattr(err, "format_message", err.__str__)()).split())
     if not message or type(err).__name__ == "NoArgsIsHelpError":

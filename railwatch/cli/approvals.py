@@ -105,7 +105,7 @@ def judge(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say whether a decision that was only told would have been right; counts for `agreement`."""
+    """Report whether a decision that was only told would have been right; counts for `agreement`."""
     say = Say.AGREE if right else Say.DISAGREE
     _answer(say, decision_id, why, who, _live(data_dir, config_file), as_json=as_json)
 
@@ -136,7 +136,7 @@ def agreement(data_dir: DataDir = None, config_file: ConfigFile = None, as_json:
 
 
 def decisions_of(folder: Path) -> list[Decision]:
-    """Give the newest record of every decision that a data folder holds, the newest first."""
+    """Return the newest record of every decision that a data folder holds, the newest first."""
     records = open_records(folder)
     try:
         return [one for one in records.find("decision", limit=_MOST) if isinstance(one, Decision)]
@@ -145,7 +145,7 @@ def decisions_of(folder: Path) -> list[Decision]:
 
 
 def waiting_of(decisions: Sequence[Decision]) -> list[Decision]:
-    """Give the decisions that wait for a person."""
+    """Return the decisions that wait for a person."""
     return [one for one in decisions if one.verdict is Verdict.PENDING]
 
 
@@ -167,7 +167,7 @@ def _answer(say: Say, wanted: str, why: str, who: str | None, session: Session, 
 
 
 def _approvals(folder: Path) -> list[Event]:
-    """Give what people said lately, the newest first."""
+    """Return what people said lately, the newest first."""
     records = open_records(folder)
     try:
         found = [one for one in records.find("event", limit=_MOST) if isinstance(one, Event)]
@@ -191,7 +191,7 @@ def _stop_if_answered(say: Say, wanted: str, known: Sequence[Decision], events: 
 
 
 def _sets(decision: Decision) -> str:
-    """Say what an approval lets be set at most; nothing where the decision turns no knob."""
+    """Return what an approval lets be set at most; nothing where the decision turns no knob."""
     asked = setting_of(decision)
     if asked is None:
         return ""

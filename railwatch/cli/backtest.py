@@ -25,9 +25,9 @@ from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 SMALLEST_SCORE = 1e-3  # sums rest at zero, which has no logarithm; far below any threshold
 BLOCK_ROWS = 4096  # rows scored between two steps of the progress bar
-# Each block of healthy rows is scored by what was learnt of the others: no quarter may hold all values. Own choice.
+# Each block of healthy rows is scored by what was learnt of the others: no quarter may hold all values. Heuristic.
 LEAST_SHARE = 0.5
-JOIN_ROWS = 10  # alarms with so few rows between them are one, as in the evaluation; own choice
+JOIN_ROWS = 10  # alarms with so few rows between them are one, as in the evaluation; heuristic
 
 
 class Method(StrEnum):
@@ -118,7 +118,7 @@ def _check(file: Path, out: Path, *, train_share: float, budget: float) -> None:
 
 
 def _with_values(file: Path, table: LoggedTable, train_share: float) -> tuple[tuple[str, ...], FloatArray]:
-    """Give the columns that hold values in the healthy share; ConfigError where these rows are too few."""
+    """Return the columns that hold values in the healthy share; ConfigError where these rows are too few."""
     n_healthy = int(train_share * len(table.values))
     if n_healthy < MIN_HEALTHY_ROWS:
         found = f"{n_healthy} healthy rows, a share of {train_share:g} of {len(table.values)}"

@@ -88,7 +88,7 @@ def accept(
 
 
 def topology_of_run(session: Session) -> Topology:
-    """Give who feeds whom in a run."""
+    """Return who feeds whom in a run."""
     ring = Ring.attach(session.ring_path)
     topology = ring.topology
     ring.close()
@@ -96,7 +96,7 @@ def topology_of_run(session: Session) -> Topology:
 
 
 def with_held(entity_ids: Iterable[str], topology: Topology) -> tuple[str, ...]:
-    """Give the entities, and for a node what it holds: people accept a node that was worked on as a whole."""
+    """Return the entities, and for a node what it holds: people accept a node that was worked on as a whole."""
     kinship = Kinship.of(topology)
     found: dict[str, None] = {}
     for entity_id in entity_ids:
@@ -166,7 +166,7 @@ def _name(topology: Topology, entity_id: str) -> str:
 
 
 def whoever() -> str:
-    """Give who runs the command."""
+    """Return who runs the command."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):

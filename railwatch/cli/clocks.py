@@ -21,7 +21,7 @@ def clocks(
     recording: Annotated[Path, typer.Argument(help="A .parquet or .csv file in long form.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Say how long each reason held a GPU below its highest clock, and how much clock that cost.
+    """Report how long each reason held a GPU below its highest clock, and how much clock that cost.
 
     Power limit, heat, power brake, sync boost, clocks that were set, nothing to do: by the driver's bits and counters,
     whichever saw more. Shares are of the time in which that GPU was read.

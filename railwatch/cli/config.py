@@ -73,7 +73,7 @@ def _check_policies(config: Config) -> None:
 
 
 def _hooks_that_fail(config: Config, file: Path, lines: Lines) -> Iterator[Problem]:
-    """Give every program of a hook that cannot be started here."""
+    """Yield every program of a hook that cannot be started here."""
     for name, hook in config.actuators.hooks.items():
         key = ("actuators", "hooks", name, "command")
         try:
@@ -89,7 +89,7 @@ def _hooks_that_fail(config: Config, file: Path, lines: Lines) -> Iterator[Probl
 
 
 def _folders_not_here(config: Config, file: Path, lines: Lines) -> Iterator[Problem]:
-    """Give every folder of policies that this machine has not."""
+    """Yield every folder of policies that this machine has not."""
     for key, folders in _FOLDERS.items():
         for folder in folders(config):
             if _is_missing(folder):
@@ -114,7 +114,7 @@ def _here(folders: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _is_missing(folder: Path) -> bool:
-    """Say whether there is nothing; what is there and cannot be read is for the reader of the policies to refuse."""
+    """Return whether there is nothing; what is there and cannot be read is for the reader of the policies to refuse."""
     try:
         folder.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -125,7 +125,7 @@ def _is_missing(folder: Path) -> bool:
 
 
 def _check_group(config: Config, file: Path, lines: Lines) -> None:
-    """Say that a group is missing: a run would start all the same, and nobody could send."""
+    """Report that a group is missing: a run would start all the same, and nobody could send."""
     group = config.sources.readings.group
     if ListenerSettings(path=file, group=group).lacks_group:
         key = ("sources", "readings", "group")

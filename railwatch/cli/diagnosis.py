@@ -73,7 +73,7 @@ def _tell_calls(rows: list[Fields]) -> None:
 
 
 def _tell_periods(console: Console, rows: list[Fields]) -> None:
-    """Say how often each signal updates, one line for all GPUs."""
+    """Report how often each signal updates, one line for all GPUs."""
     if not rows:
         return
     signals: dict[str, list[Fields]] = {}
@@ -104,7 +104,7 @@ def _print_names(console: Console, title: str, names: list[str]) -> None:
 
 
 def _same_as(row: Fields, told: dict[tuple[str, str], str]) -> str | None:
-    """Give which row before said the same of what is missing, None where none did; most need the same driver."""
+    """Return which row before said the same of what is missing, None where none did; most need the same driver."""
     if row["state"] == SourceState.WORKING.value:
         return None
     said = row["state"], row["detail"]

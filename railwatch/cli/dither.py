@@ -57,7 +57,7 @@ def judge(
     start: Annotated[str, typer.Option("--start", help="When the first level began: 2026-03-01T18:00:00Z.")],
     as_json: JsonFlag = False,
 ) -> None:
-    """Say whether the voltage followed the plan, by how much, and which source resistance that makes.
+    """Report whether the voltage followed the plan, by how much, and which source resistance that makes.
 
     Exit status 1 says that it did not, or that nobody can tell.
     """
@@ -99,7 +99,7 @@ def _start_ns(text: str) -> int:
 
 
 def _columns(read: Recording, path: Path, *, gpu: str, supply: str) -> tuple[Any, Any, Any]:
-    """Give times, voltage and power ``(n_times,)``, each at its own rows and NaN at the others."""
+    """Return times, voltage and power ``(n_times,)``, each at its own rows and NaN at the others."""
     frames = [*read.frames()]
     found = []
     for kind, signal, name in ((EntityKind.SUPPLY, "voltage_v", supply), (EntityKind.GPU, "power_w", gpu)):

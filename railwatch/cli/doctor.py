@@ -40,7 +40,7 @@ def doctor(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what this node can measure and do. Reads only; exit status 1 where neither GPU nor supply can be read."""
+    """Report what this node can measure and do. Reads only; exit status 1 where neither GPU nor supply can be read."""
     config = load_config(config_file, os.environ)
     clock = SystemClock()
     session = Session(

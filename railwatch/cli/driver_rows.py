@@ -47,7 +47,7 @@ def probe_rows(driver: NvmlDriver) -> list[Fields]:
 
 
 def _gpu_rows(driver: NvmlDriver, pipes: Mapping[str, dict[str, float]]) -> list[Fields]:
-    """Give the GPUs that answer, then those that the driver counts beside them."""
+    """Return the GPUs that answer, then those that the driver counts beside them."""
     answering = [
         {
             "kind": "gpu",

@@ -124,7 +124,7 @@ def _print(rows: Sequence[Row]) -> None:
 
 
 def _value(row: Row) -> str:
-    """Give the figure with its bounds, for people."""
+    """Return the figure with its bounds, for people."""
     if row.value is None:
         return "no figure"
     unit = f" {row.unit}" if row.unit else ""

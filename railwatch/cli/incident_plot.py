@@ -18,7 +18,7 @@ from telemetry.store.port import Resolution
 
 # Where the samples are: a recording, or the folder of the embedded store.
 Around = Recording | Path
-# own choice: a minute on either side shows what was usual.
+# heuristic: a minute on either side shows what was usual.
 _MARGIN_NS = 60 * NS_PER_S
 # What is worth a panel, from the supply to the air.
 _PANELS: tuple[tuple[EntityKind, str, str], ...] = (
@@ -84,7 +84,7 @@ def _panels(around: Around, start_ns: int, stop_ns: int) -> list[tuple[str, str,
 
 
 def frames_around(around: Around, start_ns: int, stop_ns: int) -> Sequence[Frame]:
-    """Give the samples of a stretch of time; EnvironmentLacksError where there is no store to take them from."""
+    """Return the samples of a stretch of time; EnvironmentLacksError where there is no store to take them from."""
     if isinstance(around, Recording):
         return [one for one in around.frames() if start_ns <= int(one.time_ns[0]) < stop_ns]
     if not around.is_dir():

@@ -27,7 +27,7 @@ from telemetry.records import Hypothesis, Incident, Record, to_json
 from telemetry.topology import topology_of
 
 _MOST_REASONS = 4
-# A minute on either side shows what was usual. Own choice.
+# A minute on either side shows what was usual. Heuristic.
 _MARGIN_NS = 60 * NS_PER_S
 # What holds the parts where no sample names their node.
 NODE = Entity(kind=EntityKind.NODE, key="node", name="node")
@@ -45,7 +45,7 @@ def incident(
     config_file: ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Tell the story of one incident: what was seen first, what it means, what was done, what to check next."""
+    """Report the story of one incident: what was seen first, what it means, what was done, what to check next."""
     if plot_file is not None and plot_file.suffix not in (".svg", ".png"):
         raise typer.BadParameter(f"{plot_file}: expected a name that ends in .svg or .png", param_hint="--plot")
     if recording is not None:
@@ -77,7 +77,7 @@ def incident(
 
 
 def _told_in(read: Recording, incident_id: str, config_file: Path | None) -> Sequence[Record]:
-    """Give the recording's own records, or those that the pipeline makes of it where it has no such incident."""
+    """Return the recording's own records, or those that the pipeline makes of it where it has no such incident."""
     own = [record for record in read.records if isinstance(record, Incident) and record.id.startswith(incident_id)]
     if own:
         return read.records
@@ -91,7 +91,7 @@ def _told_in(read: Recording, incident_id: str, config_file: Path | None) -> Seq
 
 
 def _beside(found: Incident, around: Around) -> Beside:
-    """Give what the samples say, nothing where none are kept: a server may have them."""
+    """Return what the samples say, nothing where none are kept: a server may have them."""
     end_ns = (found.closed_ns or found.time_ns) + _MARGIN_NS
     try:
         frames = frames_around(around, found.opened_ns - _MARGIN_NS, end_ns)
@@ -140,7 +140,7 @@ def _print(told: Story, more: Beside) -> None:
 
 
 def _lasted(one: Incident) -> str:
-    """Say how long it lasted, or until when an open one was told of; nothing below a second."""
+    """Return how long it lasted, or until when an open one was told of; nothing below a second."""
     lasted_s = ((one.closed_ns or one.time_ns) - one.opened_ns) / NS_PER_S
     if lasted_s < 1.0:
         return ""

@@ -153,7 +153,7 @@ def rate(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: Json
 
 
 def _no_pages(folder: Path, counted: frozenset[str]) -> list[str]:
-    """Say of each kept incident that was no page why, by reason."""
+    """Return of each kept incident that was no page why, by reason."""
     records = open_records(folder)
     try:
         found = [one for one in records.find("incident", limit=1000) if isinstance(one, Incident)]

@@ -16,7 +16,7 @@ from telemetry.errors import ConfigError, Problem
 _ABSENT = frozenset({"", "nan", "na", "n/a", "null", "none", "-"})
 _DECIMAL_COMMA = re.compile(r"[+-]?\d[\d.]*,\d+")
 _GZIP_MAGIC = b"\x1f\x8b"
-# own choice: a clock that steps back now and then costs the rows until it has caught up; more is another file.
+# heuristic: a clock that steps back now and then costs the rows until it has caught up; more is another file.
 MAX_BACKWARD_RATIO = 0.1
 
 
@@ -44,7 +44,7 @@ def opened(file: Path) -> Iterator[TextIO]:
 
 
 def delimiter(text: TextIO) -> str:
-    """Give what parts the header's names: a comma, a semicolon or a tab."""
+    """Return what parts the header's names: a comma, a semicolon or a tab."""
     header = text.readline()
     text.seek(0)
     return max(",;\t", key=header.count)
@@ -60,7 +60,7 @@ def number(cell: str) -> float | None:
 
 
 def number_expected(cell: str, otherwise: str = "a number") -> str:
-    """Say what should stand in a cell that is no number."""
+    """Return what should stand in a cell that is no number."""
     return "a number with a decimal point" if _DECIMAL_COMMA.fullmatch(cell.strip()) else otherwise
 
 
@@ -74,10 +74,10 @@ def iso_moment_s(cell: str) -> float | None:
 
 
 def reason(err: Exception) -> str:
-    """Say in one line what an error says."""
+    """Return in one line what an error says."""
     return getattr(err, "strerror", None) or " ".join(str(err).split()) or type(err).__name__
 
 
 def refused(file: Path, key: str, found: str, expected: str, *, line: int | None = None) -> ConfigError:
-    """Give the error of one place in a file."""
+    """Return the error of one place in a file."""
     return ConfigError([Problem(where=str(file), line=line, key=key, found=found, expected=expected)])

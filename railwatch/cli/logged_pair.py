@@ -20,7 +20,7 @@ from railwatch.cli.logged_file import (
 )
 from telemetry.frames import FloatArray
 
-# own choice: nobody logs a rail less often than every hour; a larger step is milliseconds or nanoseconds.
+# heuristic: nobody logs a rail less often than every hour; a larger step is milliseconds or nanoseconds.
 _LONGEST_STEP_S = 3600.0
 # From how large on a stamp since 1970 is in milliseconds, micro- and nanoseconds: as seconds they would all lie beyond
 # the year 5000, and in their own unit they begin in 1973.
@@ -78,7 +78,7 @@ def read_pair(file: Path, *, time: str, voltage: str, current: str, temperature:
 
 
 def _in_seconds(times: FloatArray) -> FloatArray:
-    """Give the times in seconds: stamps since 1970 tell by their size what they are in."""
+    """Return the times in seconds: stamps since 1970 tell by their size what they are in."""
     known = times[np.isfinite(times)]
     middle = float(np.median(known)) if known.size else 0.0
     per_second = next((unit for least, unit in _EPOCH_UNITS if middle > least), 1.0)

@@ -91,7 +91,7 @@ def _table(file: Path, text: TextIO, *, time: str, columns: Sequence[str] | None
 
 
 def _places(file: Path, header: list[str], *, time: str, columns: Sequence[str] | None) -> dict[str, int]:
-    """Give where each wanted column stands."""
+    """Return where each wanted column stands."""
     twice = {name for name in header if header.count(name) > 1}
     wanted = [name for name in header if name != time] if columns is None else list(columns)
     for name in (time, *wanted):
@@ -105,7 +105,7 @@ def _places(file: Path, header: list[str], *, time: str, columns: Sequence[str] 
 
 
 def _moment(cell: str) -> float | None:
-    """Give a number that rises with time, None where the cell is no time."""
+    """Return a number that rises with time, None where the cell is no time."""
     value = number(cell)
     if value is None:
         return iso_moment_s(cell)

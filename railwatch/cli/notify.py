@@ -82,14 +82,14 @@ def status(
 
 
 def _queues(config: Config, kinds: Sequence[bool]) -> list[tuple[bool, Path]]:
-    """Give the folders of what was told on a simulated node (True) and on a real one that exist, newest first."""
+    """Return the folders of what was told on a simulated node (True) and on a real one that exist, newest first."""
     folders = [(kind, responder_folder(config, simulated=kind)) for kind in kinds]
     there = [(_written_ns(folder), kind, folder) for kind, folder in folders if (folder / FILE_NAME).exists()]
     return [(kind, folder) for _, kind, folder in sorted(there, reverse=True)]
 
 
 def _written_ns(folder: Path) -> int:
-    """Say when a queue was written to last: SQLite writes beside the file first."""
+    """Return when a queue was written to last: SQLite writes beside the file first."""
     files = (folder / FILE_NAME, folder / f"{FILE_NAME}-wal")
     return max(file.stat().st_mtime_ns for file in files if file.exists())
 

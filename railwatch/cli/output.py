@@ -30,9 +30,9 @@ from telemetry.records import (
 _NO_TERMINAL_COLUMNS = 10_000
 # Where the other columns leave less than this for the last one, the terminal breaks the lines.
 _LEAST_WRAPPED_COLUMNS, _GAP_COLUMNS = 30, 2
-# own choice: what reads as one line; a longer text ends at the first part that ends after it.
+# heuristic: what reads as one line; a longer text ends at the first part that ends after it.
 _BRIEF_CHARACTERS = 160
-# own choice: with time and kind before it, about what a terminal of 100 columns has room for.
+# heuristic: with time and kind before it, about what a terminal of 100 columns has room for.
 _LINE_CHARACTERS = 60
 _PART_ENDS = re.compile(r"[,;:] | \(")
 # Decisions that say what is to be set; the others are named.
@@ -47,7 +47,7 @@ def print_json(fields: Mapping[str, Any]) -> None:
 
 
 def counted(count: int, one: str, several: str = "") -> str:
-    """Say how many there are of something: ``1 policy``, ``2 policies``; an ``s`` is added where no plural is given."""
+    """Return how many there are of something: ``1 policy``, ``2 policies``; an ``s`` is added where no plural is given."""
     return f"{count} {one if count == 1 else several or one + 's'}"
 
 
@@ -88,7 +88,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 
 def wide_console() -> Console:
-    """Give standard output for people; whatever is no terminal has lines as long as they come."""
+    """Return standard output for people; whatever is no terminal has lines as long as they come."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _NO_TERMINAL_COLUMNS
@@ -96,7 +96,7 @@ def wide_console() -> Console:
 
 
 def describe(record: Record, *, brief: bool = False) -> str:
-    """Say one record in one line of Rich markup; `brief` leaves out all but the beginning of what was found."""
+    """Return one record in one line of Rich markup; `brief` leaves out all but the beginning of what was found."""
     match record:
         case Finding():
             style = SEVERITY_STYLE[record.severity]
@@ -132,7 +132,7 @@ def _beginning(text: str) -> str:
 
 
 def told_json(record: Record, *, simulated: bool | None) -> dict[str, Any]:
-    """Give a record as JSON types; the act of a reflex names the policy that it went ahead of."""
+    """Return a record as JSON types; the act of a reflex names the policy that it went ahead of."""
     policy = ahead_of(record) if isinstance(record, Action) else None
     fields = to_json(record, simulated=simulated)
     return fields if policy is None else {**fields, "ahead_of": policy}

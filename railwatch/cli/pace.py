@@ -4,7 +4,7 @@ import sys
 
 from telemetry.clock import Clock
 
-_SAY_EVERY_S = 10.0  # own choice: seldom enough for the log of a build
+_SAY_EVERY_S = 10.0  # heuristic: seldom enough for the log of a build
 
 
 class Pace:

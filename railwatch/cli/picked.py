@@ -6,12 +6,12 @@ import typer
 
 from telemetry.records import Incident, Record
 
-# As many ids as one line holds. Own choice.
+# As many ids as one line holds. Heuristic.
 _MOST_IDS = 6
 
 
 def picked(records: Iterable[Record], incident_id: str) -> Incident:
-    """Give the newest record of the incident; says why and ends with status 1 where there is none, or several."""
+    """Return the newest record of the incident; says why and ends with status 1 where there is none, or several."""
     known = {one.id: one for one in records if isinstance(one, Incident)}
     matches = [one for one in known.values() if one.id.startswith(incident_id)]
     if len(matches) != 1:

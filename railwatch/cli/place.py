@@ -17,7 +17,7 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object per line
 
 
 def data_dir_of(config_file: Path | None, data_dir: Path | None) -> Path:
-    """Give the data folder: the one named, or the configuration's."""
+    """Return the data folder: the one named, or the configuration's."""
     return data_dir.absolute() if data_dir is not None else load_config(config_file, os.environ).data_dir
 
 
@@ -44,7 +44,7 @@ def open_records(data_dir: Path) -> RecordFile:
 
 
 def live_session(data_dir: Path) -> Session:
-    """Give the run that uses a data folder now; EnvironmentLacksError where none does."""
+    """Return the run that uses a data folder now; EnvironmentLacksError where none does."""
     run_dir = run_dir_of(data_dir)
     if not (run_dir / FILE_NAME).exists():
         raise EnvironmentLacksError(f"{data_dir}: no railwatch runs on this data folder; start one with railwatch up")

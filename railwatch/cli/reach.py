@@ -13,12 +13,12 @@ from telemetry.errors import EnvironmentLacksError, TransientError
 
 
 def privileged_in(config_file: Path | None) -> Path | None:
-    """Give the socket of the privileged actuator of a configuration, None where there is none."""
+    """Return the socket of the privileged actuator of a configuration, None where there is none."""
     return load_config(config_file, os.environ).actions.socket
 
 
 def privileged_actuator(socket: Path) -> ActuatorClient:
-    """Give the privileged actuator; EnvironmentLacksError where it does not run."""
+    """Return the privileged actuator; EnvironmentLacksError where it does not run."""
     client = ActuatorClient(socket)
     if not _answers(client):
         raise EnvironmentLacksError(f"actuatord does not run at {socket}; its caps stand until it is started again")
@@ -26,7 +26,7 @@ def privileged_actuator(socket: Path) -> ActuatorClient:
 
 
 def actuator_of(data_dir: Path, *, privileged: Path | None) -> tuple[ActuatorClient, Session | None]:
-    """Give the actuator of the run on a data folder, with that run, or the privileged one where none runs.
+    """Return the actuator of the run on a data folder, with that run, or the privileged one where none runs.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def actuator_of(data_dir: Path, *, privileged: Path | None) -> tuple[ActuatorCli
 
 
 def is_over(data_dir: Path) -> bool:
-    """Say whether nobody runs on a data folder: a run holds its lock, and a kill lets go of it."""
+    """Return whether nobody runs on a data folder: a run holds its lock, and a kill lets go of it."""
     if not run_dir_of(data_dir).exists():  # it ended by itself
         return True
     try:
@@ -62,7 +62,7 @@ def is_over(data_dir: Path) -> bool:
 
 
 def _answers(client: ActuatorClient) -> bool:
-    """Say whether somebody listens there; one who is slow or refuses does."""
+    """Return whether somebody listens there; one who is slow or refuses does."""
     try:
         client.status()
     except TransientError as err:

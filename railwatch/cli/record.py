@@ -122,7 +122,7 @@ def _record(out: Path, session: Session, duration_s: float | None, clock: Clock,
 
 
 def _followed(rows: RowFollower, duration_s: float | None, clock: Clock) -> list[Entry]:
-    """Give the rows of the ring, or those that come within the duration, whatever ring they come in."""
+    """Return the rows of the ring, or those that come within the duration, whatever ring they come in."""
     if duration_s is None:
         return rows.read(0)
     rows.skip_to_end()
@@ -144,7 +144,7 @@ def _followed(rows: RowFollower, duration_s: float | None, clock: Clock) -> list
 
 
 def _records(session: Session, start_ns: int, stop_ns: int) -> tuple[Record, ...]:
-    """Give what this run has told in that time, in the order in which it was told."""
+    """Return what this run has told in that time, in the order in which it was told."""
     starts = session.journal_starts()
     journals = {name: session.journal_reader(name, starts.get(name)) for name in ("guard", "actuator", "responder")}
     told = MomentFollower(journals, lines=Lines(), source=None).records()
@@ -152,7 +152,7 @@ def _records(session: Session, start_ns: int, stop_ns: int) -> tuple[Record, ...
 
 
 def _kernel_lines(folder: Path, start_ns: int, stop_ns: int) -> tuple[KernelLine, ...]:
-    """Give the lines that the black box has of that time; a line of the last seconds may not stand in it yet."""
+    """Return the lines that the black box has of that time; a line of the last seconds may not stand in it yet."""
     entries = BlackBox(box_dir(folder), 0).left()
     lines = contents_of([entry for entry in entries if entry.kind is EntryKind.MOMENTS], {}).kernel_lines
     return tuple(line for line in lines if start_ns <= line.time_ns <= stop_ns)

@@ -55,6 +55,6 @@ def replay(
 
 
 def _counted(name: str, ids: Sequence[str]) -> str:
-    """Say how many there are; an incident has a record for each of its changes."""
+    """Return how many there are; an incident has a record for each of its changes."""
     many = counted(len(set(ids)), name)
     return many if len(set(ids)) == len(ids) else f"{many} ({counted(len(ids), 'record')})"

@@ -122,7 +122,7 @@ def explain(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say in plain words when a policy acts, what it does, within which bounds, how it ends, and on whose word."""
+    """Report in plain words when a policy acts, what it does, within which bounds, how it ends, and on whose word."""
     config = load_config(config_file, os.environ)
     layers = layers_told(config, paths or (), named=config_file is not None, as_json=as_json)
     item = _named(policy_id, layers)

@@ -63,7 +63,7 @@ def try_store(data_dir: Path, config: Config, *, since: str | None, until: str |
 
 
 def _recordings(folder: Path, span: tuple[int, int], *, as_json: bool) -> Iterator[tuple[Path, Recording]]:
-    """Give every recording that reaches into a time; one that a crash cut short is told, and its like go on."""
+    """Yield every recording that reaches into a time; one that a crash cut short is told, and its like go on."""
     for path in sorted(folder.glob("*.parquet")):
         try:
             read = read_recording(path)

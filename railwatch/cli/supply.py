@@ -15,7 +15,7 @@ from railwatch.cli.place import JsonFlag
 from telemetry.errors import ConfigError, Problem
 
 app = typer.Typer(no_args_is_help=True, help="Supply paths: what they are made of.")
-# Where a half alone differs by more than this, the answer is told with a warning. own choice: ten times the 1 % within
+# Where a half alone differs by more than this, the answer is told with a warning. heuristic: ten times the 1 % within
 # which the halves of a clean recording agree.
 _HALVES_DIFFER_RATIO = 0.10
 _WORDS = {
@@ -112,7 +112,7 @@ def _why_not(pair: LoggedPair, found: SeriesEstimate) -> str:
 
 
 def _is_stuck(pair: LoggedPair, found: SeriesEstimate) -> bool:
-    """Say whether there are samples enough, the current moves, and the voltage is the same in all of them."""
+    """Return whether there are samples enough, the current moves, and the voltage is the same in all of them."""
     known = np.isfinite(pair.voltage_v) & np.isfinite(pair.current_a)
     if found.samples < MIN_SAMPLES or np.ptp(pair.voltage_v[known]) > 0.0:
         return False

@@ -33,7 +33,7 @@ from telemetry.records import IN_FORCE, Action, ActionState, Event, Incident, Mo
 LOOK_S = 0.1
 # A scenario that goes on for longer is none to watch.
 LONG_S = 3600.0
-# own choice: a stop that takes longer says what it waits for.
+# heuristic: a stop that takes longer says what it waits for.
 STOPPING_SAY_S = 3.0
 
 
@@ -124,7 +124,7 @@ def _mode_line(config: Config, *, simulated: bool) -> str:
 
 
 def _approval_line(config: Config, *, simulated: bool) -> Iterator[str]:
-    """Say which classes of action wait for a person, of those that could act without one."""
+    """Return which classes of action wait for a person, of those that could act without one."""
     waiting = [
         one.value
         for one in config.rails.approval
@@ -137,7 +137,7 @@ def _approval_line(config: Config, *, simulated: bool) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _told_what_takes_long(run: NodeRun, teller: "_Teller", *, after_s: float = STOPPING_SAY_S) -> Iterator[None]:
-    """Say what a stop waits for, once it takes long."""
+    """Return what a stop waits for, once it takes long."""
     over = threading.Event()
 
     def tell() -> None:

@@ -8,7 +8,7 @@ from telemetry.clock import SystemClock
 from telemetry.errors import TransientError
 from telemetry.records import Event
 
-# The guard looks once a second, and says at once that it heard. Own choice: what a busy machine may take beyond that.
+# The guard looks once a second, and says at once that it heard. Heuristic: what a busy machine may take beyond that.
 ANSWER_WITHIN_S = 10.0
 _LOOK_EVERY_S = 0.1
 
@@ -20,7 +20,7 @@ class Answers:
         self._session = session
 
     def answer(self, decision_id: str, *, approve: bool, who: str, why: str) -> Event:
-        """Tell the guard a yes or a no to a decision that waits; TransientError where it does not hear."""
+        """Return the guard a yes or a no to a decision that waits; TransientError where it does not hear."""
         say = Say.APPROVE if approve else Say.REJECT
         return tell_word(self._session, Word(say=say, decision_id=decision_id, who=who, why=why))
 

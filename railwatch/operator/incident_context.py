@@ -20,10 +20,10 @@ from telemetry.store.merge import merge_frames
 # What is compared: a supply's voltage with the power of the GPUs that hang on it.
 _FAST_S, _SLOW_S = 0.1, 1.0
 _MOST_LEADS, _MOST_GPUS = 4, 4
-# Own choice: weaker links explain less than a tenth of what moves.
+# Heuristic: weaker links explain less than a tenth of what moves.
 _LEAST_CORRELATION = 0.3
 _SEED = 1  # of the shifts that chance is told by: the same recording gives the same words
-# Own choice: an answer surer than this needs no experiment.
+# Heuristic: an answer surer than this needs no experiment.
 _SURE = 0.9
 _CLOCKS = (
     "power_w",
@@ -53,7 +53,7 @@ class Beside:
 
 
 def beside(incident: Incident, frames: Sequence[Frame], topology: Topology) -> Beside:
-    """Give what the samples of the time around an incident say."""
+    """Return what the samples of the time around an incident say."""
     return Beside(
         leads=_leads(incident, frames, topology),
         clocks=_clocks(incident, frames),
@@ -62,7 +62,7 @@ def beside(incident: Incident, frames: Sequence[Frame], topology: Topology) -> B
 
 
 def gpu_frame(frames: Sequence[Frame]) -> Frame | None:
-    """Give one frame of the GPUs with what an account of their clocks needs; None where there is nothing of it."""
+    """Return one frame of the GPUs with what an account of their clocks needs; None where there is nothing of it."""
     there = {name for one in frames if one.spec.kind is EntityKind.GPU for name in one.spec.signals}
     signals = tuple(name for name in _CLOCKS if name in there)
     if not {"throttle_reasons", "sm_clock_mhz"} & set(signals):
@@ -71,7 +71,7 @@ def gpu_frame(frames: Sequence[Frame]) -> Frame | None:
 
 
 def _held(kind: EntityKind, signals: Sequence[str], frames: Sequence[Frame]) -> Frame:
-    """Give one frame of several with each value held until the next one, or until there was none any more."""
+    """Return one frame of several with each value held until the next one, or until there was none any more."""
     frame = merge_frames(kind, signals, [*_marked(frames)])
     known = ~np.isnan(frame.values)
     last = np.maximum.accumulate(np.where(known, np.arange(len(frame))[:, np.newaxis, np.newaxis], -1), axis=0)
@@ -80,7 +80,7 @@ def _held(kind: EntityKind, signals: Sequence[str], frames: Sequence[Frame]) -> 
 
 
 def _marked(frames: Sequence[Frame]) -> Iterator[Frame]:
-    """Give the frames with infinity where a value became absent: merging takes NaN for what a table does not say."""
+    """Yield the frames with infinity where a value became absent: merging takes NaN for what a table does not say."""
     last: dict[TableSpec, FloatArray] = {}
     for one in frames:
         if not len(one):
@@ -134,7 +134,7 @@ def _leads(incident: Incident, frames: Sequence[Frame], topology: Topology) -> t
 
 
 def _telling(incident: Incident, links: Sequence[LagLink], members: Sequence[Entity]) -> list[LagLink]:
-    """Give the links that are evidence: under any load a voltage falls at once, which tells of no hang and no loss.
+    """Return the links that are evidence: under any load a voltage falls at once, which tells of no hang and no loss.
 
     What such a voltage does later is the next step of a job that repeats itself.
     """
@@ -171,7 +171,7 @@ def _in_words(link: LagLink, members: Sequence[Entity], step_s: float) -> str:
 
 
 def _offered(incident: Incident, frames: Sequence[Frame], topology: Topology) -> tuple[str, ...]:
-    """Say which experiment would prove whose current moves the voltage; nothing moves a clock here."""
+    """Return which experiment would prove whose current moves the voltage; nothing moves a clock here."""
     likeliest = incident.hypotheses[0].probability if incident.hypotheses else 0.0
     if family_of(incident.cause) != ELECTRICAL or likeliest >= _SURE:
         return ()

@@ -24,7 +24,7 @@ from telemetry.records import (
 # Events so long before an incident and after it are told with it: Meta RSC clusters, HPCA'25, arXiv 2410.21680.
 BEFORE_NS = 600 * NS_PER_S
 AFTER_NS = 300 * NS_PER_S
-# own choice: less likely answers are not worth a check.
+# heuristic: less likely answers are not worth a check.
 _WORTH_A_CHECK = 0.05
 _MOST_CHECKS = 3
 # own choices: so many updates of a finding are read, so many sentences that differ in figures alone, so many names.
@@ -60,7 +60,7 @@ class Story:
 
 
 def story_of(incident: Incident, records: Iterable[Record]) -> Story:
-    """Tell an incident from its newest record and the records around it; later versions of a record come later."""
+    """Return an incident from its newest record and the records around it; later versions of a record come later."""
     kept = [*records]
     seen = _folded([*_findings(incident, kept), *_events(incident, kept)])
     likeliest = incident.hypotheses[:1]
@@ -75,7 +75,7 @@ def story_of(incident: Incident, records: Iterable[Record]) -> Story:
 
 
 def meaning_of(cause: RootCause) -> str:
-    """Say what a class of root cause means."""
+    """Return what a class of root cause means."""
     return ANSWERS[cause].means
 
 
@@ -87,12 +87,12 @@ def _is_near(event: Event, incident: Incident) -> bool:
 
 
 def _is_of_node(entity_id: str) -> bool:
-    """Say whether an entity is no GPU, so that what happens to it may concern any of them."""
+    """Return whether an entity is no GPU, so that what happens to it may concern any of them."""
     return not entity_id.startswith(("gpu:", "link:"))
 
 
 def _findings(incident: Incident, records: Sequence[Record]) -> Iterator[Moment]:
-    """Give every telling of the findings at its own time; what only the incident's newest record holds, once."""
+    """Yield every telling of the findings at its own time; what only the incident's newest record holds, once."""
     versions = [one for one in records if isinstance(one, Incident) and one.id == incident.id]
     told = {(one.id, one.time_ns): one for version in (*versions, incident) for one in version.findings}
     ids = {finding_id for finding_id, _ in told}
@@ -103,7 +103,7 @@ def _findings(incident: Incident, records: Sequence[Record]) -> Iterator[Moment]
 
 
 def _tellings(own: Sequence[Finding]) -> Iterator[Moment]:
-    """Give the tellings of one finding; of many updates those between the first and the last are counted."""
+    """Yield the tellings of one finding; of many updates those between the first and the last are counted."""
     updates = [one for one in own if one.status is FindingStatus.UPDATED]
     between = updates[1:-1] if len(updates) > _MOST_UPDATES else []
     before = ""
@@ -127,7 +127,7 @@ def _events(incident: Incident, records: Sequence[Record]) -> Iterator[Moment]:
 
 
 def _folded(moments: Sequence[Moment]) -> Iterator[Moment]:
-    """Give what was said of many parts at the same time in the same words, figures aside, once."""
+    """Yield what was said of many parts at the same time in the same words, figures aside, once."""
     alike: dict[tuple[int, str, str], list[Moment]] = {}
     for one in moments:
         alike.setdefault((one.time_ns, one.what, _FIGURES.sub("", one.words)), []).append(one)
@@ -154,7 +154,7 @@ def _done(incident: Incident, records: Sequence[Record]) -> Iterator[Moment]:
 
 
 def _actions(actions: Sequence[Action]) -> list[list[Action]]:
-    """Give the changes that were one over several GPUs together; renewed leases of one setting count once."""
+    """Return the changes that were one over several GPUs together; renewed leases of one setting count once."""
     groups: dict[tuple[object, ...], list[list[Action]]] = {}
     for one in actions:
         key = (one.knob, one.state, one.found, one.wanted, one.read_back, one.reason)
@@ -216,7 +216,7 @@ def _stake(incident: Incident) -> str:
 
 
 def _made_of(incident: Incident, stake_gpu_hours: float) -> str:
-    """Say which GPUs and which times a stake is made of; nothing where the record was reckoned otherwise."""
+    """Return which GPUs and which times a stake is made of; nothing where the record was reckoned otherwise."""
     age_s = incident.number("checkpoint_age_s")
     each = at_stake_gpu_hours(n_gpus=1, checkpoint_age_s=age_s)
     n_gpus = round(stake_gpu_hours / each)

@@ -16,7 +16,7 @@ from telemetry.records import Action
 
 
 def left_in(state_dir: Path) -> bool:
-    """Say whether the actuator's journal of a state folder may still hold a knob; one that cannot be read may."""
+    """Return whether the actuator's journal of a state folder may still hold a knob; one that cannot be read may."""
     try:
         return bool(_held(state_dir))
     except OSError:
@@ -24,7 +24,7 @@ def left_in(state_dir: Path) -> bool:
 
 
 def knobs_left(data_dir: Path) -> tuple[str, ...]:
-    """Say which knobs the actuator's journal of a data folder still holds, and where it left them; it is only read."""
+    """Return which knobs the actuator's journal of a data folder still holds, and where it left them; it is only read."""
     try:
         return _held(state_dir_of(data_dir))
     except OSError:
@@ -32,7 +32,7 @@ def knobs_left(data_dir: Path) -> tuple[str, ...]:
 
 
 def state_dir_of(data_dir: Path) -> Path:
-    """Give where the actuator of a node without a privileged one keeps its journal."""
+    """Return where the actuator of a node without a privileged one keeps its journal."""
     return data_dir / "actuator"
 
 

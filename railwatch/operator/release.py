@@ -10,15 +10,15 @@ from telemetry.clock import Clock
 from telemetry.errors import TransientError
 from telemetry.records import Action, ActionState, Event, EventKind, Severity
 
-# The responder looks ten times a second; a scheduler that is away answers nothing for longer. Own choice.
+# The responder looks ten times a second; a scheduler that is away answers nothing for longer. Heuristic.
 ANSWER_WITHIN_S = 30.0
-# Own choice: more than the responder takes from a change to telling of it.
+# Heuristic: more than the responder takes from a change to telling of it.
 _LOOK_EVERY_S = 0.5
 ANSWERS = frozenset({ActionState.RELEASED, ActionState.FAILED})
 
 
 def held_outside(session: Session) -> tuple[str, ...]:
-    """Give the incidents for which something outside the GPUs stands, as the responder last told."""
+    """Return the incidents for which something outside the GPUs stands, as the responder last told."""
     told = said_in(session.responder_status_path).get("held", {})
     return tuple(sorted({incident for incidents in told.values() for incident in incidents}))
 

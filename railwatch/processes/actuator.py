@@ -113,7 +113,7 @@ def _leave_once_it_answers(watch: DriverWatch) -> None:
 
 
 def settings_of(session: Session) -> ActuatorSettings:
-    """Give the limits of the actuator in a run: it may go no further than the configuration lets the rules go."""
+    """Return the limits of the actuator in a run: it may go no further than the configuration lets the rules go."""
     actions = session.config.actions
     modes = {kind: actions.of(ActionClass(kind)).resolve(simulated=session.simulated) for kind in KnobKind}
     knobs = {kind: replace(limits, highest_mode=modes[kind]) for kind, limits in DEFAULT_LIMITS.items()}

@@ -41,7 +41,7 @@ def run_child(main: Main) -> None:
 
 
 def log_lines() -> logging.Formatter:
-    """Give what a process logs the look of the lines of ``railwatch up``, among which it stands: time in UTC, words."""
+    """Return what a process logs the look of the lines of ``railwatch up``, among which it stands: time in UTC, words."""
     lines = logging.Formatter("%(asctime)s  %(levelname)s  %(message)s", datefmt="%H:%M:%S")
     lines.converter = time.gmtime
     return lines

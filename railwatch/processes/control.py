@@ -35,7 +35,7 @@ LOOK_S = 0.2
 
 
 def settings_of(session: Session) -> DeskSettings:
-    """Give whom the node of a run listens to, and how far; EnvironmentLacksError where a certificate is missing."""
+    """Return whom the node of a run listens to, and how far; EnvironmentLacksError where a certificate is missing."""
     config, control = session.config, session.config.control
     identity = control.identity
     if identity is None:
@@ -54,7 +54,7 @@ def settings_of(session: Session) -> DeskSettings:
 
 
 def look_at(session: Session, *, now_ns: int) -> NodeState:
-    """Tell how things stand on the node: what can be set, and what the guard's rails count."""
+    """Return how things stand on the node: what can be set, and what the guard's rails count."""
     by_kind = {KnobKind.CLOCK.value: said_in(session.clocks_path), **said_in(session.ranges_path)}
     breaker, acted_ns = guard_says(session.guard_path)
     return NodeState(
@@ -69,7 +69,7 @@ def look_at(session: Session, *, now_ns: int) -> NodeState:
 
 
 def guard_says(path: Path) -> tuple[str | None, tuple[tuple[ActionClass, int], ...]]:
-    """Give why the guard's breaker tripped, and what it did lately; one that cannot be read counts as tripped."""
+    """Return why the guard's breaker tripped, and what it did lately; one that cannot be read counts as tripped."""
     try:
         memory = restore_memory(json.loads(path.read_text(encoding="utf-8"))["engine"], policies=frozenset())
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def guard_says(path: Path) -> tuple[str | None, tuple[tuple[ActionClass, int], .
 
 
 def _silence(silences: Iterable[Silence], node: Entity, now_ns: int) -> str | None:
-    """Give the words of a silence for whatever is on this node: what a fleet's incident is about, nobody here knows."""
+    """Return words of a silence for whatever is on this node: what a fleet's incident is about, nobody here knows."""
     held = [
         one.words
         for one in silences

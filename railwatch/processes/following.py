@@ -16,9 +16,9 @@ from telemetry.journal import JournalWriter
 
 logger = logging.getLogger(__name__)
 
-# As often as the guard looks at the journal, and twice: what it asked for itself it heard at once. Own choice.
+# As often as the guard looks at the journal, and twice: what it asked for itself it heard at once. Heuristic.
 EVERY_S = 0.5
-# Its counts are wanted for graphs. Own choice: ten seconds.
+# Its counts are wanted for graphs. Heuristic: ten seconds.
 STATUS_EVERY = 20
 
 

@@ -55,13 +55,13 @@ class Teller:
         self._left_names.update(names)
 
     def cannot_read_left(self) -> None:
-        """Say that what the run before left is lost."""
+        """Report that what the run before left is lost."""
         self.failed += 1
         message = "What the run before left in the black box cannot be read; it is lost"
         self._tell("failed", message, Severity.WARNING)
 
     def hear(self, result: Result) -> None:
-        """Say what became of one order; called as `RecordingWriter` says."""
+        """Report what became of one order; called as `RecordingWriter` says."""
         name = result.order.name
         if result.written is None:
             self.failed += 1
@@ -84,7 +84,7 @@ class Teller:
         self._answer(result.order, {"file": str(written.path), "rows": written.rows, "bytes": written.size_bytes})
 
     def _answer(self, order: Order, answer: dict[str, Any]) -> None:
-        """Say what became of it to those who asked for it by hand."""
+        """Report what became of it to those who asked for it by hand."""
         for trigger in order.meta.about["triggers"]:
             if trigger["what"] == BY_HAND:
                 _put(wishes_dir(self._session.run_dir) / f"{trigger['id']}.done", answer)
@@ -143,7 +143,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
 def _take_over(
     session: Session, box: BlackBox, writer: RecordingWriter, teller: Teller, *, before_s: float
 ) -> tuple[Entry, ...]:
-    """Give what an earlier recorder of this very run left; of runs before, order the recording of their last window."""
+    """Return what an earlier recorder of this very run left; of runs before, order the recording of their last window."""
     own: tuple[Entry, ...] = ()
     orders: list[Order] = []
     try:
@@ -166,7 +166,7 @@ def _take_over(
 def _recovered(
     session: Session, runs: Sequence[tuple[RunFacts, tuple[Entry, ...]]], *, before_s: float
 ) -> Iterator[Order]:
-    """Give the order for the last window of each run that did not end cleanly."""
+    """Yield the order for the last window of each run that did not end cleanly."""
     left, others = left_dir(session.run_dir), (*session.other_ring_paths, session.steps_ring_path)
     for number, (facts, entries) in enumerate(runs):
         if number == len(runs) - 1:
@@ -181,7 +181,7 @@ def _recovered(
 
 
 def _records_left(session: Session, entries: tuple[Entry, ...]) -> list[Record]:
-    """Give the records that stand in the journals behind the last flush of a run before."""
+    """Return the records that stand in the journals behind the last flush of a run before."""
     state = state_of(entries, EntryKind.STATE)
     if state is None:
         return []

@@ -18,7 +18,7 @@ from telemetry.journal import JournalReader
 
 logger = logging.getLogger(__name__)
 
-# What is decided here takes seconds to minutes to have an effect. Own choice.
+# What is decided here takes seconds to minutes to have an effect. Heuristic.
 LOOK_S = 0.1
 STATUS_EVERY_S = 1.0
 # An actuator that is busy at the end gets this long; the supervisor kills at 10 s.
@@ -38,7 +38,7 @@ class GuardAge:
         self._begun_ns = clock.utc_ns()
 
     def __call__(self) -> float:
-        """Give seconds since its last sign, since this process began where it gave none."""
+        """Return seconds since its last sign, since this process began where it gave none."""
         try:
             seen_ns = self._path.stat().st_mtime_ns
         except OSError:
@@ -82,7 +82,7 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
 
 
 def _tell_orphans(journal: WorkJournal, outside: Outside) -> None:
-    """Say of what an earlier configuration had switched on that nobody looks after it now."""
+    """Report of what an earlier configuration had switched on that nobody looks after it now."""
     looked_after = {(lane.hold.actuator, lane.hold.target) for lane in outside.switches()}
     for actuator, target in journal.held():
         if (actuator, target) not in looked_after:

@@ -51,13 +51,13 @@ GUARD_ENDED = 4
 GPUS_CHANGED = 5
 # A source came that the tables do not have: the next process makes them anew.
 SOURCES_CHANGED = 6
-# Own choice: what is read at a start from files, buses and an open driver takes milliseconds; a bus that is stuck is
+# Heuristic: what is read at a start from files, buses and an open driver takes milliseconds; a bus that is stuck is
 # not to keep the others waiting. The process that starts for a source that answered late gives it the longer time, or
 # it would be late again.
 BUILD_LIMIT_S, LATE_BUILD_LIMIT_S = 5.0, 20.0
 _LATE_FILE = "built-late"
 _PLACE_FILE = "kernel-log.json"
-# Own choice: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
+# Heuristic: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
 STOP_HUNG_S = 0.5
 
 
@@ -90,7 +90,7 @@ class _Reasons:
         Thread(target=_look_again, args=(builder, self.changed, stop), name="look-again", daemon=True).start()
 
     def status(self, dead: str) -> int:
-        """Give the status to end with, 0 where there is no reason to; `dead` says why the driver counts as dead."""
+        """Return the status to end with, 0 where there is no reason to; `dead` says why the driver counts as dead."""
         if self.guarding.is_silent:
             logger.error("the guard takes no step any more; this process ends to be started again")
             return GUARD_ENDED
@@ -283,7 +283,7 @@ def _event_sources(
 
 
 def _kernel_log(session: Session, path: Path, driver: OpenDriver, clock: Clock) -> tuple[KernelLog, PlacedKernelLog]:
-    """Give the kernel log from where the process before was, or from the start of the run."""
+    """Return the kernel log from where the process before was, or from the start of the run."""
     name = f"kmsg:{boot_id()}"
     place = LogPlace(session.run_dir / _PLACE_FILE, log=name)
     after = place.read()

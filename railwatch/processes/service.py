@@ -139,7 +139,7 @@ class Service:
             logger.warning("up to where records are stored is not written down: %s", err)
 
     def _say(self) -> None:
-        """Tell the page and the commands how the keeping of records goes, where that has changed."""
+        """Report the page and the commands how the keeping of records goes, where that has changed."""
         trouble = self._trouble or self._session.journal_trouble(ALL_JOURNALS)
         said = {
             "records_waiting": len(self._unwritten),
@@ -185,7 +185,7 @@ class Service:
             logger.warning("incidents of a simulated node stay open in the record file: %s", err)
 
     def _hold_back(self, trouble: str) -> None:
-        """Say once that records cannot be written, and keep as many as fit for the next try."""
+        """Report once that records cannot be written, and keep as many as fit for the next try."""
         if not self._trouble:
             logger.error("records cannot be written: %s; they are held in memory", trouble)
         self._trouble = trouble
@@ -274,19 +274,19 @@ class Service:
         return left
 
     def _flush(self, but: Collection[str] = ()) -> list[Frame]:
-        """Give the second that is open in every table but those, wherever the wall clock stands by now."""
+        """Return the second that is open in every table but those, wherever the wall clock stands by now."""
         ending = [rollup for name, rollup in self._rollups.items() if name not in but]
         return [frame for rollup in ending if len(frame := rollup.flush(END_OF_TIME_NS))]
 
     def _response_counts(self) -> list[float]:
-        """Give what waits outside the GPUs and what came of the rest; NaN where no responder runs."""
+        """Return what waits outside the GPUs and what came of the rest; NaN where no responder runs."""
         said = said_in(self._session.responder_status_path)
         tallies = said.get("actuators", {}).values()
         counts = [sum(tally[kind] for tally in tallies for kind in kinds) for kinds in RESPONSE_COUNTS.values()]
         return [float(count) if said else np.nan for count in (said.get("waiting", 0), *counts)]
 
     def _control_counts(self) -> list[float]:
-        """Give what fleet services asked so far, and for how long they may yet; NaN where none may."""
+        """Return what fleet services asked so far, and for how long they may yet; NaN where none may."""
         said = said_in(self._session.control_status_path)
         counts = said.get("counts", {})
         asked = [float(counts.get(kind, 0)) if said else np.nan for kind in CONTROL_COUNTS.values()]
@@ -321,18 +321,18 @@ class Service:
 
 
 def _stored(rings: Rings) -> dict[str, RingTable]:
-    """Give the tables whose single updates are stored."""
+    """Return the tables whose single updates are stored."""
     return rings.tables | rings.late_tables
 
 
 def _later(frame: Frame, time_ns: int | None) -> Frame:
-    """Give the rows after a time, all where there is none."""
+    """Return the rows after a time, all where there is none."""
     first = 0 if time_ns is None else int(np.searchsorted(frame.time_ns, time_ns, side="right"))
     return frame.rows(first, len(frame))
 
 
 def _second_of(time_ns: int) -> int:
-    """Give the last nanosecond before the second that a time lies in."""
+    """Return the last nanosecond before the second that a time lies in."""
     return time_ns - time_ns % NS_PER_S - 1
 
 

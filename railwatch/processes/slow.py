@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 # A source hangs for good, or the GPUs were counted anew: the next process makes everything anew.
 SOURCES_CHANGED = 6
-# Own choice: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
+# Heuristic: nothing is lost by leaving a stuck thread behind, and every source waits for the next process meanwhile.
 STOP_HUNG_S = 0.5
 
 
@@ -179,7 +179,7 @@ def _look_again(process: _Process) -> None:
 
 
 def _reason_to_end(process: _Process) -> str:
-    """Say why another process is to start, an empty text where there is no reason to."""
+    """Return why another process is to start, an empty text where there is no reason to."""
     return "the GPUs were counted anew" if process.recount.was_done else ""
 
 

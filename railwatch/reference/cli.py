@@ -43,13 +43,13 @@ class Command:
 
 
 def commands() -> tuple[Command, ...]:
-    """Give every command there is, in the order of the help."""
+    """Return every command there is, in the order of the help."""
     root: Any = typer.main.get_command(whole_app())
     return tuple(_leaves(root, ()))
 
 
 def cli_markdown() -> str:
-    """Give the reference of every command as Markdown."""
+    """Return the reference of every command as Markdown."""
     lines = [
         "# Command reference",
         "",

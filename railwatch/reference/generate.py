@@ -22,7 +22,7 @@ POLICY_PAGE = Path("docs/reference/policy.md")
 
 
 def signals_markdown() -> str:
-    """Give the reference of every signal, by entity."""
+    """Return the reference of every signal, by entity."""
     simulated = ", ".join(f"`{source.value}`" for source in SIMULATED_SOURCES)
     lines = [
         "# Signal reference",
@@ -64,7 +64,7 @@ GENERATORS: tuple[Callable[[], Mapping[Path, str]], ...] = (_own_files, generate
 
 
 def stale_files(root: Path) -> dict[Path, str]:
-    """Give the files whose committed text differs from the generated one, with the generated text."""
+    """Return the files whose committed text differs from the generated one, with the generated text."""
     wanted = {path: text for generate in GENERATORS for path, text in generate().items()}
     return {
         path: text

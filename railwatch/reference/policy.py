@@ -15,7 +15,7 @@ _WORDS_MAX = 6
 
 
 def policy_markdown(page: str) -> str:
-    """Give the page with its generated blocks written anew; ValueError where a block is not known or missing."""
+    """Return the page with its generated blocks written anew; ValueError where a block is not known or missing."""
     blocks: Mapping[str, list[str]] = {
         "then": _keys("ThenDocument", "then."),
         "cases": _keys("CaseDocument", ""),
@@ -59,7 +59,7 @@ def _evidence() -> list[str]:
 
 
 def _keys(section: str, prefix: str) -> list[str]:
-    """Give every key of a section and of those in it, from the schema of policy files."""
+    """Return every key of a section and of those in it, from the schema of policy files."""
     schema = policy_schema()["$defs"]
     rows = [
         f"| `{name}` | {value} | {meaning} | {default} |"
@@ -87,7 +87,7 @@ def _resolved(option: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[s
 
 
 def _value(option: Mapping[str, Any]) -> str:
-    """Say what may stand there: the words, or the kind of value with its bounds."""
+    """Return what may stand there: the words, or the kind of value with its bounds."""
     if "enum" in option:
         words = option["enum"]
         return ", ".join(f"`{word}`" for word in words) if len(words) <= 2 * _WORDS_MAX else "see conditions"

@@ -29,7 +29,7 @@ _JSON_NAMES: dict[Any, str] = {str: "string", int: "integer", float: "number", b
 
 
 def records_markdown() -> str:
-    """Give the fields of every type of record, and the words that they may hold, as Markdown."""
+    """Return the fields of every type of record, and the words that they may hold, as Markdown."""
     lines = [
         "# Record reference",
         "",
@@ -56,7 +56,7 @@ def records_markdown() -> str:
 
 
 def _json_of(hint: Any) -> tuple[str, tuple[type[StrEnum], ...]]:
-    """Give how a type is written in JSON, and the enums behind it."""
+    """Return how a type is written in JSON, and the enums behind it."""
     if isinstance(hint, UnionType):
         inner = [_json_of(part) for part in get_args(hint) if part is not NoneType]
         return " or ".join((*(name for name, _ in inner), "null")), tuple(_enums(inner))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from telemetry.clock import Clock
 
-# Own choice: a healthy driver that is open elsewhere answers within a second; a probe that hangs is killed.
+# Heuristic: a healthy driver that is open elsewhere answers within a second; a probe that hangs is killed.
 PROBE_LIMIT_S = 10.0
 
 # Opens the driver and reads once what this process reads, since a driver that opens may still hang in a read. It ends
@@ -39,7 +39,7 @@ class Pauses:
     longest_s: float
 
     def __iter__(self) -> Iterator[float]:
-        """Give the pauses, without end."""
+        """Yield the pauses, without end."""
         yield self.first_s
         pause_s = self.next_s
         while True:
@@ -47,9 +47,9 @@ class Pauses:
             pause_s = min(self.longest_s, 2.0 * pause_s)
 
 
-# Own choice: a driver that hangs is asked evenly, since every second without it is one without readings.
+# Heuristic: a driver that hangs is asked evenly, since every second without it is one without readings.
 HANGS = Pauses(first_s=2.0, next_s=15.0, longest_s=15.0)
-# Own choice: a module that is loaded late at boot comes within the first minute, one that is being installed some time.
+# Heuristic: a module that is loaded late at boot comes within the first minute, one that is being installed some time.
 ABSENT = Pauses(first_s=5.0, next_s=5.0, longest_s=300.0)
 
 

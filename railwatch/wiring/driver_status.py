@@ -34,7 +34,7 @@ class DriverNews:
         """Nothing to open."""
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Give the news, once."""
+        """Return the news, once."""
         news, self._news = self._news, None
         if news is None:
             self._clock.sleep_until(self._clock.monotonic_s() + timeout_s)

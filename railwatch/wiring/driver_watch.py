@@ -30,11 +30,11 @@ logger = logging.getLogger(__name__)
 
 # The driver cannot be read, and it can: a process that ends with one of these is started again, without it and with it.
 DRIVER_HUNG, DRIVER_BACK = 7, 8
-# Own choice: without persistence mode the first caller initialises every GPU, seconds each.
+# Heuristic: without persistence mode the first caller initialises every GPU, seconds each.
 OPEN_LIMIT_S = 20.0
 # A driver that hangs counts as dead after so many deadlines of a read; by then three threads are stuck in it.
 DEADLINES = 10
-# Own choice: at least so long, so that the guard of this process has told that nothing is read (after five seconds).
+# Heuristic: at least so long, so that the guard of this process has told that nothing is read (after five seconds).
 LEAST_S = 10.0
 _MARK, _GPUS, _RATES = "{process}-driver-away.json", "driver-gpus.json", "table-rates.json"
 _DRIVER_SOURCES = frozenset({Source.NVML, Source.NVLINK, Source.GPM, Source.NVML_PROCESSES})
@@ -48,7 +48,7 @@ class AbsentReader:
         self._why = why
 
     def gpus(self) -> tuple[GpuIdentity, ...]:
-        """Give the GPUs that the driver had when it last answered."""
+        """Return the GPUs that the driver had when it last answered."""
         return self._gpus
 
     def read_fast(self, values: FloatArray) -> None:
@@ -149,7 +149,7 @@ class DriverWatch:
         return OpenDriver(reader=reader, events=None, why=known.why)
 
     def _known(self) -> Away | None:
-        """Give what the process before left word of, or the start of the run where its probe hung."""
+        """Return what the process before left word of, or the start of the run where its probe hung."""
         known = _read_mark(self._mark)
         begun_hung = self._session.driver is DriverKind.HUNG and not (self._session.run_dir / _GPUS).exists()
         if known is None and begun_hung:
@@ -158,7 +158,7 @@ class DriverWatch:
         return known
 
     def keep_tables(self, collectors: Sequence[Collector]) -> list[Collector]:
-        """Give the collectors in the order of the ring's tables, with a stand-in for each that needs the driver.
+        """Return the collectors in the order of the ring's tables, with a stand-in for each that needs the driver.
 
         With the same tables the next writer takes the ring over, and what was read before stays in it.
         """
@@ -184,13 +184,13 @@ class DriverWatch:
         return [*old, *(collector for name, collector in found.items() if name not in before)]
 
     def event_sources(self) -> tuple[EventSource, ...]:
-        """Give what tells that the driver went away or is back; nothing where it was there all along."""
+        """Return what tells that the driver went away or is back; nothing where it was there all along."""
         if self.news is None:
             return ()
         return (DriverNews(self.news, node=self._session.node.key, clock=self._clock),)
 
     def supported_mhz(self, driver: OpenDriver) -> dict[str, tuple[float, ...]]:
-        """Give the clocks that can be set, those of before where the driver does not answer."""
+        """Return the clocks that can be set, those of before where the driver does not answer."""
         if self.away is None:
             return driver.supported_mhz()
         try:
@@ -200,7 +200,7 @@ class DriverWatch:
         return {uuid: tuple(clocks) for uuid, clocks in known.items()}
 
     def ranges(self, driver: OpenDriver) -> dict[str, dict[str, tuple[float, float]]]:
-        """Give what else can be set, as before where the driver does not answer."""
+        """Return what else can be set, as before where the driver does not answer."""
         return driver.ranges() if self.away is None else ranges_said(self._session)
 
     def see(self, collectors: Sequence[Collector], statuses: Sequence[WorkerStatus]) -> str:
@@ -266,7 +266,7 @@ def open_in_time(
 
 
 def ranges_said(session: Session) -> dict[str, dict[str, tuple[float, float]]]:
-    """Give what the guard of a run wrote down of what else can be set; nothing before it has begun."""
+    """Return what the guard of a run wrote down of what else can be set; nothing before it has begun."""
     try:
         known = json.loads(session.ranges_path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -10,7 +10,7 @@ from telemetry.clock import Clock
 
 
 def event_settings(session: Session, gpus: tuple[GpuIdentity, ...], clock: Clock) -> EventSettings:
-    """Give where they are; of a simulated node only what its own sysfs shows, never what this machine does."""
+    """Return where they are; of a simulated node only what its own sysfs shows, never what this machine does."""
     sources, real = session.config.sources, not session.simulated
 
     def of(use: SourceUse, path: Path, *, here: bool = real) -> Path | None:

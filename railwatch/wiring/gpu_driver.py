@@ -29,7 +29,7 @@ class OpenDriver:
     why: str = ""
 
     def knob(self, kind: KnobKind) -> Knob | None:
-        """Give the knob of one kind, None where there is none."""
+        """Return the knob of one kind, None where there is none."""
         return next((knob for knob in self.knobs if knob.kind is kind), None)
 
     @property
@@ -48,7 +48,7 @@ class OpenDriver:
         return self.plant_pipes if self.nvml is None else self.nvml.pipes
 
     def supported_mhz(self) -> dict[str, tuple[float, ...]]:
-        """Give the clocks that can be set, by UUID; a GPU whose clocks cannot be set is left out."""
+        """Return the clocks that can be set, by UUID; a GPU whose clocks cannot be set is left out."""
         found: dict[str, tuple[float, ...]] = {}
         clock = self.knob(KnobKind.CLOCK)
         if clock is None:
@@ -61,7 +61,7 @@ class OpenDriver:
         return found
 
     def ranges(self) -> dict[str, dict[str, tuple[float, float]]]:
-        """Give the least and the most that the other knobs can be set to, by kind and UUID."""
+        """Return the least and the most that the other knobs can be set to, by kind and UUID."""
         found: dict[str, dict[str, tuple[float, float]]] = {}
         for knob in (knob for knob in self.knobs if knob.kind is not KnobKind.CLOCK):
             for gpu in self.gpus:
@@ -89,7 +89,7 @@ def open_driver(session: Session, clock: Clock) -> OpenDriver:
 
 
 def knobs_of(driver: NvmlDriver) -> tuple[Knob, ...]:
-    """Give the knobs of the first GPU that has any; the GPUs of a node are of one model."""
+    """Return the knobs of the first GPU that has any; the GPUs of a node are of one model."""
     for gpu in driver.gpus():
         try:
             if knobs := choose_knobs(driver.library, gpu.uuid):

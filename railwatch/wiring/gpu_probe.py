@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-# Own choice: without persistence mode the first caller initialises every GPU, seconds each, and a node has up to eight.
+# Heuristic: without persistence mode the first caller initialises every GPU, seconds each, and a node has up to eight.
 PROBE_TIMEOUT_S = 60.0
 # Where the NVIDIA kernel driver shows itself, be it healthy or not.
 DRIVER_PLACES = (Path("/proc/driver/nvidia"), Path("/dev/nvidia0"), Path("/dev/nvidiactl"))
@@ -54,7 +54,7 @@ def probe_nvml(timeout_s: float = PROBE_TIMEOUT_S) -> ProbeAnswer:
 
 
 def has_driver(places: Iterable[Path] = DRIVER_PLACES, *, sysfs: Path = Path("/sys")) -> bool:
-    """Say whether this machine has an NVIDIA driver, working or not, or a GPU that waits for one.
+    """Return whether this machine has an NVIDIA driver, working or not, or a GPU that waits for one.
 
     Then it is a real node, whatever NVML says: at boot its driver may not be loaded yet. A GPU that another driver has
     is none of ours.

@@ -158,7 +158,7 @@ def run_guard(guard: Guard, stop: Flag, kept: Path) -> None:
 
 
 def _note_jobs(session: Session, pipeline: Pipeline) -> None:
-    """Tell what this run has heard of jobs so far: the guard follows the journal from where it ends now."""
+    """Report what this run has heard of jobs so far: the guard follows the journal from where it ends now."""
     told: tuple[tuple[str, str], ...] | None = None
     try:
         for record in session.journal_reader("slow", session.journal_starts().get("slow")).read():

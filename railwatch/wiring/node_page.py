@@ -86,7 +86,7 @@ class NodePage:
             self._waiting = tuple(waiting)
 
     def status(self) -> NodeStatus:
-        """Give how the node does now."""
+        """Return how the node does now."""
         records = self.records()
         last_ns = self._last_sample_ns()
         collectors = self._collectors()
@@ -111,16 +111,16 @@ class NodePage:
         )
 
     def topology(self) -> Topology:
-        """Give what has signals and who feeds whom."""
+        """Return what has signals and who feeds whom."""
         return self._attached().topology
 
     def history(self, seconds: float) -> tuple[Frame, ...]:
-        """Give the last so many seconds out of the ring."""
+        """Return the last so many seconds out of the ring."""
         since_ns = self._clock.utc_ns() - int(seconds * NS_PER_S)
         return self.updates(dict.fromkeys(self._attached().tables, since_ns))
 
     def updates(self, since_ns: Mapping[str, int]) -> tuple[Frame, ...]:
-        """Give the rows of each named table that are later than its time."""
+        """Return the rows of each named table that are later than its time."""
         frames = []
         tables = self._attached().tables
         for name, after_ns in since_ns.items():
@@ -134,7 +134,7 @@ class NodePage:
         return tuple(frames)
 
     def _row_before(self, table: RingTable, after_ns: int) -> int:
-        """Give a row number at or before that time, so that a watcher who asks often copies little."""
+        """Return a row number at or before that time, so that a watcher who asks often copies little."""
         oldest, newest = max(0, table.count - table.rows), table.count
         step = FIRST_LOOK_ROWS
         while newest - step > oldest:
@@ -145,7 +145,7 @@ class NodePage:
         return oldest
 
     def records(self) -> Records:
-        """Give the recent records; read anew only when some were added."""
+        """Return the recent records; read anew only when some were added."""
         with self._lock:
             version = self._version
             if self._recent is not None and self._recent.version == version:
@@ -194,7 +194,7 @@ class NodePage:
             return self._rings
 
     def _fast_hz(self) -> float:
-        """Give the rate of the fast group: as configured, or as the newest of the sampler's rows about itself say."""
+        """Return the rate of the fast group: as configured, or as the newest of the sampler's rows about itself say."""
         configured_hz = self._config.sampling.fast_hz
         if configured_hz is not None:
             return configured_hz
@@ -207,7 +207,7 @@ class NodePage:
         return 1.0 / period_s if period_s > 0 else AUTO_FIXED_HZ
 
     def _last_sample_ns(self) -> int | None:
-        """Give when the source that is furthest behind last had a row; slow sources and the host's do not count."""
+        """Return when the source that is furthest behind last had a row; slow sources and the host's do not count."""
         try:
             ring = self._attached().main
         except TransientError:

@@ -13,7 +13,7 @@ _DOERS = ("guard", "actuator", "responder")
 
 
 def notifier_for(session: Session, *, folder: Path, clock: Clock) -> Notifier | None:
-    """Give a notifier that keeps its queue in a folder and is to be started; None where no route is configured."""
+    """Return a notifier that keeps its queue in a folder and is to be started; None where no route is configured."""
     settings = session.config.actuators.notification.settings()
     if not settings.routes:
         return None

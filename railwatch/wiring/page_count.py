@@ -11,7 +11,7 @@ from telemetry.clock import Clock
 from telemetry.records import Incident, Record
 
 PAGES = "pages.json"
-# Own choice: a kill costs at most this much of the time that was watched.
+# Heuristic: a kill costs at most this much of the time that was watched.
 SAVE_EVERY_S = 60.0
 
 
@@ -28,7 +28,7 @@ class KeptPageCount:
 
     @property
     def rate(self) -> PageRate:
-        """Give the rate that was achieved so far."""
+        """Return the rate that was achieved so far."""
         return self._count.rate(self._budget)
 
     def note(self, records: Iterable[Record]) -> None:
@@ -50,7 +50,7 @@ class KeptPageCount:
 
 
 def read_count(path: Path) -> PageCount:
-    """Give what was counted before; nothing where no file says so, or one that cannot be read."""
+    """Return what was counted before; nothing where no file says so, or one that cannot be read."""
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         return PageCount(

@@ -14,7 +14,7 @@ from telemetry.clock import Clock
 
 
 def power_cycle_for(actuators: Actuators, *, node: str, folder: Path, clock: Clock) -> PowerCycle | None:
-    """Give it with every scheduler that drains this node; None where no controller is configured for it."""
+    """Return it with every scheduler that drains this node; None where no controller is configured for it."""
     section = actuators.power_cycle
     if not section.address:
         return None

@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 # Both lie in the run folder: when the GPUs were counted anew last, and why they are to be.
 COUNTED_FILE, WANTED_FILE = "counted-anew", "to-be-counted"
 _MIG_SIGNAL = "mig_mode"
-# own choice: the GPUs of a chassis come and are bound one after the other; each binding takes about a second.
+# heuristic: the GPUs of a chassis come and are bound one after the other; each binding takes about a second.
 SETTLE_S = 3.0
-# own choice: a GPU with a loose contact comes and goes; each count costs all sources the seconds of a process's start.
+# heuristic: a GPU with a loose contact comes and goes; each count costs all sources the seconds of a process's start.
 APART_S = 60.0
 _CHANGES = frozenset({EventKind.DEVICE_ADDED, EventKind.DRIVER_BOUND})
 
@@ -65,7 +65,7 @@ class Reenumeration:
         return at_s is not None and self._clock.monotonic_s() >= max(at_s, self._not_before_s)
 
     def leave_mark(self) -> None:
-        """Tell the next process that the GPUs are counted now."""
+        """Report the next process that the GPUs are counted now."""
         with contextlib.suppress(OSError):  # then the next one may count a little too early
             self._mark.write_text(f"{self._clock.monotonic_s():.3f}", encoding="ascii")
 
@@ -114,7 +114,7 @@ class Recount:
 
 
 def _marked_s(mark: Path, now_s: float) -> float:
-    """Give when the GPUs were counted anew last; long ago where no file says so, or one of another boot."""
+    """Return when the GPUs were counted anew last; long ago where no file says so, or one of another boot."""
     try:
         marked_s = float(mark.read_text(encoding="ascii"))
     except (OSError, ValueError):

@@ -131,15 +131,15 @@ class Outside:
     tallies: dict[str, Tally]
 
     def status(self) -> dict[str, Any]:
-        """Give what each actuator counted, as JSON types."""
+        """Return what each actuator counted, as JSON types."""
         return {name: asdict(tally) for name, tally in self.tallies.items()}
 
     def switches(self) -> tuple[Switching, ...]:
-        """Give the lanes that hold something."""
+        """Return the lanes that hold something."""
         return tuple(lane for lane in self.lanes if isinstance(lane, Switching))
 
     def held(self) -> dict[str, list[str]]:
-        """Give the incidents that hold each switch that is on."""
+        """Return the incidents that hold each switch that is on."""
         holds = [lane.hold for lane in self.switches()]
         return {hold.actuator: [claim.incident_id for claim in hold.claims] for hold in holds if hold.claims}
 
@@ -176,6 +176,6 @@ def build_outside(setup: Setup, journal: WorkJournal, *, guard_age_s: Callable[[
 
 
 def placed_in(setup: Setup) -> Sequence[Placed]:
-    """Give the switches through which this node is drained."""
+    """Return the switches through which this node is drained."""
     wanted = setup.session.config.actuators.drain
     return [make(setup) for scheduler, make in SWITCHES if scheduler in wanted]

@@ -30,15 +30,15 @@ class Keeper(Protocol):
         ...
 
     def status(self) -> StoreStatus:
-        """Say how it goes."""
+        """Return how it goes."""
         ...
 
     def errors(self) -> int:
-        """Give how many writes failed so far."""
+        """Return how many writes failed so far."""
         ...
 
     def newest_ns(self, spec: TableSpec) -> int | None:
-        """Give the time up to which a table is kept for sure; None where keeping rows twice does no harm.
+        """Return the time up to which a table is kept for sure; None where keeping rows twice does no harm.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class EmbeddedKeeper:
             self._trouble = ""
 
     def status(self) -> StoreStatus:
-        """Say how it goes."""
+        """Return how it goes."""
         return StoreStatus(
             name="embedded store",
             state=StoreState.REFUSED if self._trouble else StoreState.EMBEDDED,
@@ -115,11 +115,11 @@ class EmbeddedKeeper:
         )
 
     def errors(self) -> int:
-        """Give how many writes failed so far."""
+        """Return how many writes failed so far."""
         return self._errors
 
     def newest_ns(self, spec: TableSpec) -> int | None:
-        """Give the time of the newest row of a table."""
+        """Return the time of the newest row of a table."""
         return self._store.newest_raw_ns(spec)
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class ServerKeeper:
         self._spool.sync()
 
     def status(self) -> StoreStatus:
-        """Say how it goes."""
+        """Return how it goes."""
         uplink = self._sender.status()
         return StoreStatus(
             name=uplink.destination,
@@ -167,11 +167,11 @@ class ServerKeeper:
         )
 
     def errors(self) -> int:
-        """Give how many writes failed so far."""
+        """Return how many writes failed so far."""
         return self._sender.status().errors
 
     def newest_ns(self, spec: TableSpec) -> int | None:
-        """Give None: a server keeps one point per series and time, however often it is sent."""
+        """Return None: a server keeps one point per series and time, however often it is sent."""
         del spec
         return None
 

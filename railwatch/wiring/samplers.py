@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 STATUS_EVERY_S = 1.0
 # Rows a second of fast sources that are not read in step with anything, such as voltage rails, whose extremes between
-# two rows are in the row. own choice: as often as the power of a GPU with the fastest sensor, 20 ms, updates.
+# two rows are in the row. heuristic: as often as the power of a GPU with the fastest sensor, 20 ms, updates.
 AUTO_FIXED_HZ = 50.0
-# own choice: by then three threads are stuck in it, with a growing pause before each.
+# heuristic: by then three threads are stuck in it, with a growing pause before each.
 DEADLINES = 10
-# Own choice: what was switched on late is read a minute later; what stays away costs one look a minute.
+# Heuristic: what was switched on late is read a minute later; what stays away costs one look a minute.
 LOOK_AGAIN_S = 60.0
 # A process's sources and how its collectors do, for the page; one pair of files for each process.
 _SOURCES, _WORKERS = "sources", "workers"
@@ -37,7 +37,7 @@ _SOURCES, _WORKERS = "sources", "workers"
 def chosen(
     built: Iterable[Built], *, off: Callable[[Collector], bool], simulated: bool
 ) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
-    """Give the collectors that this run reads, and the state of every source; those of simulated nodes are marked."""
+    """Return the collectors that this run reads, and the state of every source; those of simulated nodes are marked."""
     collectors: list[Collector] = []
     statuses: list[SourceStatus] = []
     for part in built:
@@ -55,7 +55,7 @@ def chosen(
 
 
 def sampler_settings(config: Config) -> SamplerSettings:
-    """Give the paces of a run."""
+    """Return the paces of a run."""
     sampling = config.sampling
     fast_hz = AUTO_FIXED_HZ if sampling.fast_hz is None else sampling.fast_hz
     fast_s, slow_s = 1.0 / fast_hz, 1.0 / sampling.slow_hz
@@ -71,7 +71,7 @@ def sampler_settings(config: Config) -> SamplerSettings:
 
 
 def rail_sweeping(config: Config, clock: Clock) -> Sweeping:
-    """Give how voltage rails are looked at between two rows."""
+    """Return how voltage rails are looked at between two rows."""
     hz = config.sources.hwmon_hz
     most_hz = UNASKED_MOST_HZ if hz is None else MOST_HZ
     low_v = config.detectors.rail_sag.at_once_below_v
@@ -98,7 +98,7 @@ class HungWatch:
 
 
 def hung_limits_s(collectors: Iterable[Collector], settings: SamplerSettings) -> dict[str, float]:
-    """Give by name for how long each collector may hang before its process is given up."""
+    """Return by name for how long each collector may hang before its process is given up."""
     return {one.name: DEADLINES * settings.pace_of(one.name, one.rate).hung_after_s for one in collectors}
 
 
@@ -126,7 +126,7 @@ class StatusFiles:
 
 
 def read_statuses(run_dir: Path) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Give the sources of all processes of a run, and by name how their collectors do."""
+    """Return the sources of all processes of a run, and by name how their collectors do."""
     sources = [row for path in sorted(run_dir.glob(f"{_SOURCES}-*.json")) for row in _read(path)]
     workers = [row for path in sorted(run_dir.glob(f"{_WORKERS}-*.json")) for row in _read(path)]
     return sources, {row["name"]: row for row in workers}

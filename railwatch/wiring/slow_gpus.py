@@ -11,7 +11,7 @@ from telemetry.clock import Clock
 
 
 def slow_gpus(session: Session, clock: Clock) -> GpuSources:
-    """Give what this process reads of the GPUs; nothing is opened yet."""
+    """Return what this process reads of the GPUs; nothing is opened yet."""
 
     def open_gpus() -> OpenGpus:
         if session.driver is DriverKind.NVML and session.config.sources.nvml is SourceUse.OFF:

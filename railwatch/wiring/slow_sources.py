@@ -17,7 +17,7 @@ from telemetry.clock import Clock
 
 
 def slow_settings(session: Session, clock: Clock, environ: Mapping[str, str]) -> SlowSettings:
-    """Give what the slow sources are built with; ConfigError where the environment lacks a secret that is named."""
+    """Return what the slow sources are built with; ConfigError where the environment lacks a secret that is named."""
     sources = session.config.sources
     return SlowSettings(
         node=session.node.key,
@@ -33,7 +33,7 @@ def slow_settings(session: Session, clock: Clock, environ: Mapping[str, str]) ->
 
 
 def readings_settings(session: Session) -> ReadingsSettings | None:
-    """Give where readings of other programs come in, None where they are switched off."""
+    """Return where readings of other programs come in, None where they are switched off."""
     readings = session.config.sources.readings
     if readings.use is SourceUse.OFF:
         return None
@@ -46,7 +46,7 @@ def readings_settings(session: Session) -> ReadingsSettings | None:
 
 
 def _board(session: Session, clock: Clock) -> BoardSource | None:
-    """Give the board's controller; that of this machine is none of a simulated node."""
+    """Return the board's controller; that of this machine is none of a simulated node."""
     bmc = session.config.sources.bmc
     if session.simulated and bmc.kind in (BmcKind.AUTO, BmcKind.INBAND):
         return None

@@ -23,7 +23,7 @@ from telemetry.knobs import KnobKind
 from telemetry.records import Decision, Mode
 
 # A claim that is not enforced is told anew only where the setting it would take is this much lower: nobody holds the
-# symptom down meanwhile, so its evidence goes on moving. Own choice.
+# symptom down meanwhile, so its evidence goes on moving. Heuristic.
 _SHADOW_STEP = 0.05
 
 
@@ -39,7 +39,7 @@ class Plan:
 
 
 def able(matter: Matter, targets: Sequence[str]) -> tuple[str, ...]:
-    """Give those of the targets that have the knob of the policy."""
+    """Return those of the targets that have the knob of the policy."""
     knob = KNOB_OF[matter.policy.then.action]
     return tuple(name for name in targets if (gpu := matter.node.gpu(name)) is not None and settable(knob, gpu))
 
@@ -76,7 +76,7 @@ def plan(matter: Matter, targets: Sequence[str]) -> Plan:
 
 
 def at_most(found: Plan, approved: float | None) -> Plan | None:
-    """Give the plan no laxer than what a person approved; None where no setting as strict as that is left."""
+    """Return the plan no laxer than what a person approved; None where no setting as strict as that is left."""
     wanted, scale = found.choice.setting, found.scale
     if approved is None or wanted is None or not scale.stricter(approved, wanted):
         return found
@@ -305,7 +305,7 @@ def _hold(
 
 
 def starts_now(matter: Matter) -> bool:
-    """Tell whether a start ramp is due: a job has just begun, and no ramp for it has been made; or none ever did."""
+    """Return whether a start ramp is due: a job has just begun, and no ramp for it has been made; or none ever did."""
     if matter.incident.id == FIRST_START:
         return True
     ended_ns = matter.memory.ended.get((matter.policy.id, matter.incident.entity_id))
@@ -313,7 +313,7 @@ def starts_now(matter: Matter) -> bool:
 
 
 def is_ramp(matter: Matter) -> bool:
-    """Tell whether the policy caps the start of jobs."""
+    """Return whether the policy caps the start of jobs."""
     rule = matter.policy.then.setting
     return rule is not None and rule.ramp_from is not None
 
@@ -325,7 +325,7 @@ def _rule(matter: Matter) -> SettingRule:
 
 
 def _unrestrained(matter: Matter, targets: Sequence[str], scale: Scale) -> float:
-    """Give where GPUs stand without a claim: at their highest clock, which the settings on offer need not hold."""
+    """Return where GPUs stand without a claim: at their highest clock, which the settings on offer need not hold."""
     if scale.knob is not KnobKind.CLOCK:
         return scale.loosest
     return max(gpu.max_clock_mhz for name in targets if (gpu := matter.node.gpu(name)) is not None)

@@ -14,7 +14,7 @@ from rules.caps.targets import gpus_of_supply, kind_of, supplies_of_gpu
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Finding, FindingStatus, Incident
 
-# Below this part of their power, the GPUs' swing says nothing of how supplies share it. Own choice.
+# Below this part of their power, the GPUs' swing says nothing of how supplies share it. Heuristic.
 SWING_RATIO_MIN = 0.2
 
 
@@ -31,7 +31,7 @@ class SupplyBasis:
 def bases_of(
     incident: Incident, node: NodeState, *, targets: Sequence[str], topology: Topology
 ) -> tuple[tuple[SupplyBasis, ...], str]:
-    """Give what each supply of the incident carried; where that cannot be told, nothing and the reason in words."""
+    """Return what each supply of the incident carried; where that cannot be told, nothing and the reason in words."""
     bases = []
     doubt = "no finding names a supply"
     for finding in supply_findings(incident):
@@ -44,7 +44,7 @@ def bases_of(
 
 
 def supply_findings(incident: Incident) -> tuple[Finding, ...]:
-    """Give the newest finding of each supply, those that are cleared left out."""
+    """Return the newest finding of each supply, those that are cleared left out."""
     newest: dict[str, Finding] = {}
     for finding in sorted(incident.findings, key=lambda item: item.time_ns):
         if kind_of(finding.entity_id) == EntityKind.SUPPLY and finding.status is not FindingStatus.CLEARED:
@@ -53,7 +53,7 @@ def supply_findings(incident: Incident) -> tuple[Finding, ...]:
 
 
 def path_now(basis: SupplyBasis, incident: Incident, node: NodeState, *, resistance_ratio: float = 1.0) -> SupplyPath:
-    """Give the present source of a supply, at a multiple of its resistance; as it was where nothing newer is known.
+    """Return the present source of a supply, at a multiple of its resistance; as it was where nothing newer is known.
 
     What the finding said when the cap was set is not newer: samples were preferred to it then.
     """
@@ -99,7 +99,7 @@ def _basis(
 
 
 def _source(finding: Finding | None, node: NodeState, supply_id: str) -> SupplyPath | None:
-    """Give the source as measured now, else as found, with how far it may be off."""
+    """Return the source as measured now, else as found, with how far it may be off."""
     live = node.supply(supply_id)
     if live is not None and live.open_circuit_v is not None and live.source_resistance_ohm is not None:
         return _known(live.open_circuit_v, live.source_resistance_ohm, live.band)
@@ -134,7 +134,7 @@ def _known(open_circuit_v: float, resistance_ohm: float, band: SourceBand | None
 
 
 def _currents(finding: Finding, node: NodeState) -> tuple[float | None, float | None]:
-    """Give the currents of the high and the low phase: as measured now, else as found."""
+    """Return the currents of the high and the low phase: as measured now, else as found."""
     live = node.supply(finding.entity_id)
     if live is not None and live.current_high_a is not None:
         return live.current_high_a, live.current_low_a
@@ -155,7 +155,7 @@ def _load(gpu: GpuState) -> GpuLoad | None:
 
 
 def _share(swing_w: float, high_w: float, gpus: Sequence[GpuLoad], supplies: int) -> float:
-    """Give the part of the GPUs' swing that the supply felt; an even share where the swing is too small to tell."""
+    """Return the part of the GPUs' swing that the supply felt; an even share where the swing is too small to tell."""
     gpu_high_w = sum(gpu.power_high_w for gpu in gpus)
     gpu_swing_w = gpu_high_w - sum(gpu.power_low_w for gpu in gpus)
     even = 1.0 / supplies
@@ -166,7 +166,7 @@ def _share(swing_w: float, high_w: float, gpus: Sequence[GpuLoad], supplies: int
 
 
 def _transient_ohm(finding: Finding, node: NodeState, plateau_v: float, step_a: float) -> float:
-    """Give the extra drop per ampere of a step: as found, else from the lowest voltage seen under the plateau's.
+    """Return the extra drop per ampere of a step: as found, else from the lowest voltage seen under the plateau's.
 
     The lowest voltage is that of the window of the currents: one from another clock belongs to another step.
     """

@@ -17,10 +17,10 @@ from telemetry.records import Cause, Incident, IncidentState, Severity
 
 FIRST_START = "first-start"
 # The swing of a current that tells a job from what else runs on a node: the same share of it below which the power of
-# GPUs says nothing of the load. Own choice.
+# GPUs says nothing of the load. Heuristic.
 STEP_RATIO_MIN = 0.2
 # A supply that is read too seldom shows no minimum of three seconds, and can never be measured within them: no start
-# waits for it. Own choice: three of these windows, the first of which begins with the cap.
+# waits for it. Heuristic: three of these windows, the first of which begins with the cap.
 GIVE_UP_AFTER_S = 10.0
 
 
@@ -38,13 +38,13 @@ def watch_first_start(memory: Memory, node: NodeState, rails: Rails, now_ns: int
 
 
 def concerns(policy: Policy, incident: Incident) -> bool:
-    """Tell whether a policy is asked about an incident: about a first start those alone that have a start ramp."""
+    """Return whether a policy is asked about an incident: about a first start those alone that have a start ramp."""
     rule = policy.then.setting
     return incident.id != FIRST_START or (rule is not None and rule.ramp_from is not None)
 
 
 def _is_over(memory: Memory, supplies: tuple[SupplyState, ...], *, waits: bool, now_ns: int) -> bool:
-    """Tell whether every path that can be measured was, while its load stepped; or that none can be.
+    """Return whether every path that can be measured was, while its load stepped; or that none can be.
 
     A supply whose voltage was read once can be measured: a sensor that is silent now, as after every change of a clock,
     ends nothing. For one that was never read the wait is short, and begins anew with every run.

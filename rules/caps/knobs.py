@@ -8,9 +8,9 @@ from rules.caps.targets import common_clocks_mhz
 from rules.policy.model import ActionClass, Verb
 from telemetry.knobs import KnobKind
 
-# own choice: boards take a power limit in milliwatts; 5 W is under two per cent of any limit of theirs.
+# heuristic: boards take a power limit in milliwatts; 5 W is under two per cent of any limit of theirs.
 POWER_STEP_W = 5.0
-# own choice: below what a tachometer tells apart, and few enough steps to write down.
+# heuristic: below what a tachometer tells apart, and few enough steps to write down.
 FAN_STEP_RATIO = 0.05
 
 
@@ -57,35 +57,35 @@ class Scale:
         return self.settings[0] if self.knob is KnobKind.FAN else self.settings[-1]
 
     def stricter(self, one: float, other: float) -> bool:
-        """Tell whether the first is stricter than the second."""
+        """Return whether the first is stricter than the second."""
         return one > other if self.knob is KnobKind.FAN else one < other
 
     def snap(self, wanted: float) -> float:
-        """Give the loosest setting that is at least as strict as this one, the strictest of all where none is."""
+        """Return the loosest setting that is at least as strict as this one, the strictest of all where none is."""
         if self.knob is KnobKind.FAN:
             return min((item for item in self.settings if item >= wanted), default=self.strictest)
         return max((item for item in self.settings if item <= wanted), default=self.strictest)
 
     def looser(self, setting: float) -> float:
-        """Give the next looser setting, the loosest of all where none is."""
+        """Return the next looser setting, the loosest of all where none is."""
         if self.knob is KnobKind.FAN:
             return max((item for item in self.settings if item < setting), default=self.loosest)
         return min((item for item in self.settings if item > setting), default=self.loosest)
 
     def strictest_of(self, settings: Iterable[float], *, default: float) -> float:
-        """Give the strictest of these, the default where there is none."""
+        """Return the strictest of these, the default where there is none."""
         found = tuple(settings)
         return self.knob.strictest(*found) if found else default
 
     def fraction(self, setting: float, ratio: float) -> float:
-        """Give a setting made stricter by a share: 0.85 of a clock, of a fan what is 0.85 as far from its end."""
+        """Return a setting made stricter by a share: 0.85 of a clock, of a fan what is 0.85 as far from its end."""
         if self.knob is KnobKind.FAN:
             return 1.0 - ratio * (1.0 - setting)
         return ratio * setting
 
 
 def settable(knob: KnobKind, gpu: GpuState) -> bool:
-    """Tell whether this GPU has such a knob."""
+    """Return whether this GPU has such a knob."""
     if knob is KnobKind.CLOCK:
         return bool(gpu.supported_mhz)
     if knob is KnobKind.POWER:
@@ -94,7 +94,7 @@ def settable(knob: KnobKind, gpu: GpuState) -> bool:
 
 
 def scale_of(knob: KnobKind, gpus: Sequence[GpuState], *, min_clock_ratio: float) -> Scale | None:
-    """Give the settings that all of these GPUs share and no rail forbids; None where there is no such GPU."""
+    """Return the settings that all of these GPUs share and no rail forbids; None where there is no such GPU."""
     able = [gpu for gpu in gpus if settable(knob, gpu)]
     if not able:
         return None

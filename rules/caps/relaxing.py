@@ -11,7 +11,7 @@ from rules.policy.model import Release, Response
 from telemetry.clock import NS_PER_S
 from telemetry.records import Incident
 
-# A source resistance that moves less than this is steady. Own choice: the rise at which an ageing joint is told, five
+# A source resistance that moves less than this is steady. Heuristic: the rise at which an ageing joint is told, five
 # times the two per cent to which the resistance is known.
 STEADY_RATIO = 0.10
 
@@ -76,7 +76,7 @@ def relax(
 
 
 def steadied(claim: Claim, node: NodeState, now_ns: int) -> Claim:
-    """Give a claim that knows since when the source resistance of each of its supplies stays near one value."""
+    """Return a claim that knows since when the source resistance of each of its supplies stays near one value."""
     before = {item.entity_id: item for item in claim.steady}
     now = []
     for name in claim.supplies:
@@ -101,7 +101,7 @@ def _refusal(
     scale: Scale,
     now_ns: int,
 ) -> str | None:
-    """Say why a setting that answers a voltage stays: nothing goes up while the supply is not known to carry it."""
+    """Return why a setting that answers a voltage stays: nothing goes up while the supply is not known to carry it."""
     hold_v = None if response.setting is None else response.setting.hold_v
     if hold_v is None:
         return None

@@ -94,7 +94,7 @@ def predict(
     hold_v: float,
     resistance_ratio: float = 1.0,
 ) -> Prediction:
-    """Give the strictest answer over the supplies, each with its present source at a multiple of its resistance."""
+    """Return the strictest answer over the supplies, each with its present source at a multiple of its resistance."""
     answers = []
     for basis in bases:
         path = path_now(basis, incident, node, resistance_ratio=resistance_ratio)
@@ -116,14 +116,14 @@ def safe_setting(
     hold_v: float | None,
     resistance_ratio: float,
 ) -> float | None:
-    """Give the setting that holds even if the source is worse than it seems; None where nothing can be predicted."""
+    """Return the setting that holds even if the source is worse than it seems; None where nothing can be predicted."""
     if not bases or hold_v is None:
         return None
     return predict(bases, incident, node, scale=scale, hold_v=hold_v, resistance_ratio=resistance_ratio).setting
 
 
 def describe(answer: Prediction, knob: KnobKind, hold_v: float) -> str:
-    """Say what the prediction says."""
+    """Return what the prediction says."""
     what = "worst dip" if knob is KnobKind.CLOCK else "plateau"
     if answer.holds:
         return (

@@ -8,9 +8,9 @@ from rules.engine.claims import Claim
 from rules.policy.model import SettingRule
 from telemetry.clock import NS_PER_S
 
-# Own choice: eight steps of a twentieth of the clock each, a load step of some per cent at a time.
+# Heuristic: eight steps of a twentieth of the clock each, a load step of some per cent at a time.
 STEPS = 8
-# Own choice: a job that has run for longer has drawn its full power already.
+# Heuristic: a job that has run for longer has drawn its full power already.
 BEGAN_WITHIN_S = 10.0
 
 
@@ -23,7 +23,7 @@ class RampStep:
 
 
 def ramping(node: NodeState, *, since_ns: int | None, now_ns: int) -> bool:
-    """Tell whether a job began in the last seconds and after the last ramp ended."""
+    """Return whether a job began in the last seconds and after the last ramp ended."""
     began_ns = node.job_started_ns
     if began_ns is None or not 0 <= now_ns - began_ns < BEGAN_WITHIN_S * NS_PER_S:
         return False
@@ -31,7 +31,7 @@ def ramping(node: NodeState, *, since_ns: int | None, now_ns: int) -> bool:
 
 
 def ramped(claim: Claim, rule: SettingRule, *, scale: Scale, target: float, now_ns: int) -> RampStep:
-    """Give where a ramp stands: linear from its first setting to the target, in equal steps."""
+    """Return where a ramp stands: linear from its first setting to the target, in equal steps."""
     if claim.ramp_since_ns is None or rule.ramp_from is None:
         raise ValueError("no start ramp")
     done = min((now_ns - claim.ramp_since_ns) / (rule.ramp_s * NS_PER_S), 1.0)

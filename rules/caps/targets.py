@@ -9,33 +9,33 @@ from telemetry.records import Incident
 
 
 def kind_of(entity_id: str) -> str:
-    """Give the kind that an entity id starts with."""
+    """Return the kind that an entity id starts with."""
     return entity_id.partition(":")[0]
 
 
 def gpus_of_supply(supply_id: str, topology: Topology) -> tuple[str, ...]:
-    """Give the GPUs that a supply feeds; nothing where the topology does not say."""
+    """Return the GPUs that a supply feeds; nothing where the topology does not say."""
     return tuple(child.id for child in topology.children(supply_id) if child.kind is EntityKind.GPU)
 
 
 def supplies_of_gpu(gpu_id: str, topology: Topology) -> tuple[str, ...]:
-    """Give the supplies that feed a GPU; nothing where the topology does not say."""
+    """Return the supplies that feed a GPU; nothing where the topology does not say."""
     return tuple(parent.id for parent in topology.parents(gpu_id) if parent.kind is EntityKind.SUPPLY)
 
 
 def supplies_of_incident(incident: Incident) -> tuple[str, ...]:
-    """Give the supplies that the incident is about."""
+    """Return the supplies that the incident is about."""
     named = (incident.entity_id, *incident.affected, *(finding.entity_id for finding in incident.findings))
     return tuple(dict.fromkeys(name for name in named if kind_of(name) == EntityKind.SUPPLY))
 
 
 def node_of(topology: Topology) -> str | None:
-    """Give the node itself, None where the topology does not name one."""
+    """Return the node itself, None where the topology does not name one."""
     return next((entity.id for entity in topology.of_kind(EntityKind.NODE)), None)
 
 
 def gpus_by_job(incident: Incident, topology: Topology) -> dict[str, tuple[str, ...]]:
-    """Give every job of the incident with its GPUs; nothing where one of the incident's GPUs has none that is known.
+    """Return every job of the incident with its GPUs; nothing where one of the incident's GPUs has none that is known.
 
     Its GPUs are those it names; where it names none, those that its supplies feed.
     """
@@ -53,7 +53,7 @@ def gpus_by_job(incident: Incident, topology: Topology) -> dict[str, tuple[str, 
 
 
 def reach_words(target: Target | None, incident: Incident, topology: Topology) -> str:
-    """Say for whose GPUs an action is where jobs decide that; an empty text where they do not."""
+    """Return for whose GPUs an action is where jobs decide that; an empty text where they do not."""
     if target is not Target.ALL_GPUS_OF_JOB:
         return ""
     jobs = gpus_by_job(incident, topology)
@@ -68,7 +68,7 @@ def _names(gpus: Sequence[str], topology: Topology) -> str:
 
 
 def targets_of(target: Target, incident: Incident, node: NodeState, topology: Topology) -> tuple[str, ...]:
-    """Give the GPUs that answer and are meant, in the node's order.
+    """Return the GPUs that answer and are meant, in the node's order.
 
     Where the topology does not say what a supply feeds, it feeds every GPU: a cap too many costs speed, one too few a
     GPU.
@@ -91,7 +91,7 @@ def targets_of(target: Target, incident: Incident, node: NodeState, topology: To
 
 
 def common_clocks_mhz(gpus: Sequence[GpuState], *, min_clock_ratio: float) -> tuple[float, ...]:
-    """Give the clocks that all of them support and no rail forbids, ascending; at least the highest."""
+    """Return the clocks that all of them support and no rail forbids, ascending; at least the highest."""
     if not gpus:
         raise ValueError("there is no GPU to choose a clock for")
     shared = set(gpus[0].supported_mhz).intersection(*(gpu.supported_mhz for gpu in gpus[1:]))
@@ -102,10 +102,10 @@ def common_clocks_mhz(gpus: Sequence[GpuState], *, min_clock_ratio: float) -> tu
 
 
 def at_or_below(clocks_mhz: Sequence[float], clock_mhz: float) -> float:
-    """Give the highest clock that does not exceed this one, the lowest of all where each does."""
+    """Return the highest clock that does not exceed this one, the lowest of all where each does."""
     return max((clock for clock in clocks_mhz if clock <= clock_mhz), default=clocks_mhz[0])
 
 
 def next_above(clocks_mhz: Sequence[float], clock_mhz: float) -> float:
-    """Give the lowest clock that exceeds this one, the highest of all where none does."""
+    """Return the lowest clock that exceeds this one, the highest of all where none does."""
     return min((clock for clock in clocks_mhz if clock > clock_mhz), default=clocks_mhz[-1])

@@ -13,10 +13,10 @@ from rules.engine.claims import Claim
 from telemetry.clock import NS_PER_S
 from telemetry.knobs import KnobKind
 
-# Own choice: ten times and more the seconds within which the power loop answers, so that the two do not chase each
+# Heuristic: ten times and more the seconds within which the power loop answers, so that the two do not chase each
 # other, and about the time constant of a heat sink of 800 J/K behind 0.06 K/W.
 PERIOD_S = 45.0
-# Own choice, from a V100 at 300 W on a heat sink of 0.06 K/W at half speed: full speed instead of half is worth about
+# Heuristic, from a V100 at 300 W on a heat sink of 0.06 K/W at half speed: full speed instead of half is worth about
 # 15 K, a tenth of the clock about 4 K, so that either loop takes up between a third and two thirds of an error.
 PROPORTIONAL_PER_K = {KnobKind.FAN: 0.02, KnobKind.CLOCK: 0.010, KnobKind.POWER: 0.010}
 INTEGRAL_PER_K = {KnobKind.FAN: 0.02, KnobKind.CLOCK: 0.010, KnobKind.POWER: 0.010}
@@ -32,13 +32,13 @@ class Regulation:
 
 
 def hottest_c(node: NodeState, gpus: Sequence[str]) -> float | None:
-    """Give the temperature of the hottest of these GPUs, None where none is known."""
+    """Return the temperature of the hottest of these GPUs, None where none is known."""
     known = [gpu.temp_c for name in gpus if (gpu := node.gpu(name)) is not None and gpu.temp_c is not None]
     return max(known, default=None)
 
 
 def first_output(node: NodeState, gpus: Sequence[str], *, scale: Scale, error_c: float) -> float:
-    """Give what a new claim asks for, as a share of the fan's speed or of the loosest setting."""
+    """Return what a new claim asks for, as a share of the fan's speed or of the loosest setting."""
     gain = (PROPORTIONAL_PER_K[scale.knob] + INTEGRAL_PER_K[scale.knob]) * error_c
     if scale.knob is not KnobKind.FAN:
         return _within(1.0 - gain, scale)
@@ -47,7 +47,7 @@ def first_output(node: NodeState, gpus: Sequence[str], *, scale: Scale, error_c:
 
 
 def setting_of(output: float, scale: Scale) -> float:
-    """Give the setting that is at least as strict as an output."""
+    """Return the setting that is at least as strict as an output."""
     return scale.snap(output if scale.knob is KnobKind.FAN else output * scale.loosest)
 
 

@@ -15,14 +15,14 @@ from telemetry.records import Cause, FindingStatus, Incident, IncidentState
 # A symptom that outlives its cap is met with this share of it. Multiplicative decrease, as in the congestion control
 # of Chiu and Jain (1989), doi 10.1016/0169-7552(89)90019-6; the size of the step is this project's choice.
 STRICTER = 0.85
-# Own choice: the source resistance is known to about two per cent, so a change of the computed clock that is hardly
+# Heuristic: the source resistance is known to about two per cent, so a change of the computed clock that is hardly
 # larger is noise. Without this a cap would creep down to the worst estimate ever made; it rests on the cautious end of
 # one already, and that twice over costs work and holds nothing.
 DEADBAND = 0.025
-# A rail this far below what is to be held does not wait for `settle`. Own choice: with the margin of a release it makes
+# A rail this far below what is to be held does not wait for `settle`. Heuristic: with the margin of a release it makes
 # a hysteresis of 0.1 V, twice the noise of a rail's hourly minimum in simulated months.
 DEEP_V = 0.05
-# Own choice: two training steps of about a second in which a cap takes hold, and the three seconds of rows by which a
+# Heuristic: two training steps of about a second in which a cap takes hold, and the three seconds of rows by which a
 # supply is judged.
 DEEP_AFTER_S = 5.0
 
@@ -81,7 +81,7 @@ def tighten(
 def _why(
     claim: Claim, response: Response, incident: Incident, node: NodeState, *, hold_v: float | None, now_ns: int
 ) -> str | None:
-    """Say why the setting has to be stricter, None where it has not."""
+    """Return why the setting has to be stricter, None where it has not."""
     age_s = (now_ns - claim.tightened_ns) / NS_PER_S
     if age_s >= min(DEEP_AFTER_S, response.settle_s):
         deep = _deep(claim, incident, node, hold_v=hold_v)
@@ -98,7 +98,7 @@ def _why(
 
 
 def _deep(claim: Claim, incident: Incident, node: NodeState, *, hold_v: float | None) -> str | None:
-    """Say what cannot wait: a rail far below what is to be held, or a power brake under a cap that answers a rail."""
+    """Return what cannot wait: a rail far below what is to be held, or a power brake under a cap that answers a rail."""
     if hold_v is None:
         return None
     lowest_v = _lowest_v(node, claim)
@@ -125,6 +125,6 @@ def _lowest_v(node: NodeState, claim: Claim) -> float | None:
 
 
 def _persists(incident: Incident, node: NodeState, claim: Claim) -> bool:
-    """Tell whether the symptom is still there: what the supplies show now, else what the incident says."""
+    """Return whether the symptom is still there: what the supplies show now, else what the incident says."""
     limit_v, lowest_v = incident.number("limit_v"), _lowest_v(node, claim)
     return limit_v is None or lowest_v is None or lowest_v < limit_v

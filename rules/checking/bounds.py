@@ -13,7 +13,7 @@ _AT_ONCE = (*_CAPS, ActionClass.NOTIFY)
 
 
 def unbounded(policies: Sequence[Policy]) -> Iterator[Complaint]:
-    """Give what each policy lacks of lease, budget, cooldown and consecutive evidence."""
+    """Yield what each policy lacks of lease, budget, cooldown and consecutive evidence."""
     for policy in policies:
         for key, words in _lacks(policy):
             yield Complaint(policy_id=policy.id, where=policy.where, key=key, flaw=Flaw.UNBOUNDED, words=words)

@@ -16,7 +16,7 @@ from rules.conditions.facts import FACTS, NUMBERS, ROOTS, Fact, Type, fact_of
 from telemetry.entities import EntityKind
 from telemetry.records import IncidentState, Severity
 
-# Own choice: a person's condition has a handful of ways; 512 are told as too many to look at.
+# Heuristic: a person's condition has a handful of ways; 512 are told as too many to look at.
 BRANCHES_MAX = 512
 # Comparisons turned round, as in ``11.4 > fact``, and their opposites, as in ``!(fact > 11.4)``.
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -40,7 +40,7 @@ class Branch:
     parts: tuple[str, ...] = ()
 
     def meet(self, other: "Branch") -> "Branch | None":
-        """Give what meets both, None where nothing can."""
+        """Return what meets both, None where nothing can."""
         words = dict(self.words)
         for path, allowed in other.words.items():
             words[path] = words.get(path, allowed) & allowed
@@ -58,7 +58,7 @@ class Branch:
         return None if at_odds or not both.can_be() else both
 
     def can_be(self) -> bool:
-        """Say whether some facts meet it, as far as its words and numbers go."""
+        """Return whether some facts meet it, as far as its words and numbers go."""
         kinds = self.words.get(_KIND)
         entities = self.words.get(_ENTITY)
         if kinds is not None and entities is not None and not any(name.partition(":")[0] in kinds for name in entities):
@@ -81,14 +81,14 @@ OPEN_OR_MITIGATED = OPEN | {IncidentState.MITIGATED.value}
 
 
 def branches_of(tree: Node, source: str, *, states: frozenset[str] = OPEN) -> tuple[Branch, ...]:
-    """Give every way in which an incident in one of these states can meet a condition; none where it never can."""
+    """Return every way in which an incident in one of these states can meet a condition; none where it never can."""
     within = Branch(words={"incident.state": states})
     met = (both for branch in _ways(tree, source, wanted=True) if (both := branch.meet(within)) is not None)
     return tuple(met)
 
 
 def _ways(node: Node, source: str, *, wanted: bool) -> list[Branch]:
-    """Give the ways in which a part is true, or false where that is wanted."""
+    """Return the ways in which a part is true, or false where that is wanted."""
     if node.kind is Kind.LITERAL:
         return [ALWAYS] if node.value is wanted else []
     if node.kind is Kind.UNARY and node.value == "!":
@@ -119,7 +119,7 @@ def _limited(ways: list[Branch]) -> list[Branch]:
 
 
 def _atom(node: Node, text: str, *, wanted: bool) -> Branch:
-    """Give what one comparison asks; a doubt where it cannot be said."""
+    """Return what one comparison asks; a doubt where it cannot be said."""
     found = None
     if node.kind is Kind.CALL and node.value == "has":
         found = _presence(node.parts[0].path or "", wanted=wanted)
@@ -186,7 +186,7 @@ def _of_numbers(path: str, range_: Range) -> Branch:
 
 
 def _constant(node: Node) -> object:
-    """Give the value of a literal, None where it is none."""
+    """Return the value of a literal, None where it is none."""
     return node.value if node.kind is Kind.LITERAL and not isinstance(node.value, bool) else None
 
 
@@ -252,7 +252,7 @@ def _number(branch: Branch, path: str, fact: Fact) -> float | int:
 
 
 def holds(branch: Branch, facts: Mapping[str, Mapping[str, object]]) -> bool:
-    """Say whether facts meet a branch as far as its words and numbers go."""
+    """Return whether facts meet a branch as far as its words and numbers go."""
     for path, allowed in branch.words.items():
         if _fact(facts, path) not in allowed:
             return False

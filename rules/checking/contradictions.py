@@ -20,7 +20,7 @@ _HELD = (ActionClass.CLOCK_CAP, ActionClass.POWER_CAP, ActionClass.FAN)
 
 
 def contradictions(policies: Sequence[Policy]) -> Iterator[Complaint]:
-    """Give pairs that would be enforced for the same facts and undo, or merely cover, each other.
+    """Yield pairs that would be enforced for the same facts and undo, or merely cover, each other.
 
     Rungs of one ladder are no pair: the later waits for the earlier.
     """

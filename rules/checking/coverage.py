@@ -12,7 +12,7 @@ from rules.policy.model import Policy
 
 
 def untested(policies: Sequence[Policy]) -> Iterator[Complaint]:
-    """Give every way in which a condition can be met that no firing case takes."""
+    """Yield every way in which a condition can be met that no firing case takes."""
     for policy in policies:
         try:
             branches = branches_of(policy.when.tree, policy.when.source, states=states_of(policy))

@@ -17,7 +17,7 @@ _NEVER = {
 
 
 def without_effect(policies: Sequence[Policy]) -> Iterator[Complaint]:
-    """Give every policy whose fixed setting restrains no node of its cases; of other nodes nothing is known here."""
+    """Yield every policy whose fixed setting restrains no node of its cases; of other nodes nothing is known here."""
     for policy in policies:
         knob, rule = KNOB_OF.get(policy.then.action), policy.then.setting
         if knob is None or rule is None or rule.fixed is None:

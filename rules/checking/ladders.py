@@ -8,7 +8,7 @@ from rules.policy.model import Policy, PolicyStatus
 
 
 def rungs_below(policy: Policy, by_id: Mapping[str, Policy]) -> tuple[str, ...]:
-    """Give the ids below a rung, the nearest first; a ladder that runs in a circle ends where it meets itself."""
+    """Return the ids below a rung, the nearest first; a ladder that runs in a circle ends where it meets itself."""
     below: list[str] = []
     next_id = policy.after
     while next_id is not None and next_id not in below and next_id != policy.id:
@@ -19,12 +19,12 @@ def rungs_below(policy: Policy, by_id: Mapping[str, Policy]) -> tuple[str, ...]:
 
 
 def on_one_ladder(one: Policy, other: Policy, by_id: Mapping[str, Policy]) -> bool:
-    """Say whether one of two policies waits for the other."""
+    """Return whether one of two policies waits for the other."""
     return other.id in rungs_below(one, by_id) or one.id in rungs_below(other, by_id)
 
 
 def ladder_complaints(policies: Sequence[Policy], *, checked: frozenset[str] | None = None) -> Iterator[Complaint]:
-    """Give the rungs that stand on nothing, in a circle, or on one that never acts.
+    """Yield the rungs that stand on nothing, in a circle, or on one that never acts.
 
     `checked` are the causes whose symptom is checked after an action; None where that is not known.
     """
@@ -49,7 +49,7 @@ def _fault(policy: Policy, by_id: Mapping[str, Policy]) -> tuple[Flaw, str] | No
 
 
 def _never_climbed(policy: Policy, rung: Policy) -> tuple[Flaw, str] | None:
-    """Say why the rung below never acts, or never on the same incident."""
+    """Return why the rung below never acts, or never on the same incident."""
     below = rung.id
     if rung.status is PolicyStatus.DEPRECATED:
         return Flaw.UNREACHABLE, f"{below} is deprecated and never acts, so that this rung is never climbed to"
@@ -59,7 +59,7 @@ def _never_climbed(policy: Policy, rung: Policy) -> tuple[Flaw, str] | None:
 
 
 def _unchecked(policy: Policy, by_id: Mapping[str, Policy], checked: frozenset[str] | None) -> tuple[Flaw, str] | None:
-    """Say where a rung waits for a symptom check that nobody makes."""
+    """Return where a rung waits for a symptom check that nobody makes."""
     below = by_id[policy.after or ""]
     reach = reach_of(policy.when, below.when)
     causes = [branch.words.get("incident.cause") for branch in reach.branches]

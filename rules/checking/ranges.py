@@ -17,7 +17,7 @@ class Interval:
     high_open: bool = False
 
     def meet(self, other: "Interval") -> "Interval | None":
-        """Give what both have, None where that is nothing."""
+        """Return what both have, None where that is nothing."""
         low, low_open = max((self.low, self.low_open), (other.low, other.low_open))
         high = min(self.high, other.high)
         high_open = any(item.high == high and item.high_open for item in (self, other))
@@ -27,12 +27,12 @@ class Interval:
         return both
 
     def holds(self, value: float) -> bool:
-        """Say whether a number lies in it."""
+        """Return whether a number lies in it."""
         above = value > self.low or (value == self.low and not self.low_open)
         return above and (value < self.high or (value == self.high and not self.high_open))
 
     def some(self, *, whole: bool) -> float | None:
-        """Give a number that lies in it, None where it has no whole number."""
+        """Return a number that lies in it, None where it has no whole number."""
         if whole:
             least = (
                 self.low if math.isinf(self.low) else math.floor(self.low) + 1 if self.low_open else math.ceil(self.low)
@@ -61,7 +61,7 @@ EVERYTHING: Range = (Interval(),)
 
 
 def compared(operator: str, constant: float) -> Range:
-    """Give the numbers for which ``number operator constant`` holds."""
+    """Return the numbers for which ``number operator constant`` holds."""
     match operator:
         case "<":
             return (Interval(high=constant, high_open=True),)
@@ -79,16 +79,16 @@ def compared(operator: str, constant: float) -> Range:
 
 
 def outside(points: tuple[float, ...]) -> Range:
-    """Give every number but these."""
+    """Return every number but these."""
     edges = [-_INF, *sorted(set(points)), _INF]
     return tuple(Interval(low=low, high=high, low_open=True, high_open=True) for low, high in pairwise(edges))
 
 
 def meet(one: Range, other: Range) -> Range:
-    """Give what two sets have in common."""
+    """Return what two sets have in common."""
     return tuple(both for a in one for b in other if (both := a.meet(b)) is not None)
 
 
 def some_of(numbers: Range, *, whole: bool) -> float | None:
-    """Give a number of a set, None where it has none."""
+    """Return a number of a set, None where it has none."""
     return next((value for item in numbers if (value := item.some(whole=whole)) is not None), None)

@@ -17,7 +17,7 @@ from rules.conditions.condition import Condition
 from rules.policy.model import Policy
 
 Facts = Mapping[str, Mapping[str, object]]
-# Own choice: conditions of 60 ways each, looked at in a tenth of a second; every pair of policies costs this.
+# Heuristic: conditions of 60 ways each, looked at in a tenth of a second; every pair of policies costs this.
 PAIRS_MAX = 4096
 
 
@@ -40,13 +40,13 @@ class Reach:
 
 
 def states_of(policy: Policy) -> frozenset[str]:
-    """Give the states of an incident in which a policy may begin to act."""
+    """Return the states of an incident in which a policy may begin to act."""
     setting = policy.then.setting
     return OPEN if setting is None or setting.ramp_from is None else OPEN_OR_MITIGATED
 
 
 def reach_of(*conditions: Condition, states: frozenset[str] = OPEN) -> Reach:
-    """Say whether one incident in one of these states can meet all of these conditions."""
+    """Return whether one incident in one of these states can meet all of these conditions."""
     try:
         ways = [branches_of(condition.tree, condition.source, states=states) for condition in conditions]
     except TooManyBranchesError as err:
@@ -67,7 +67,7 @@ def reach_of(*conditions: Condition, states: frozenset[str] = OPEN) -> Reach:
 
 
 def unreachable(policies: Sequence[Policy]) -> Iterator[Complaint]:
-    """Give the policies whose condition no open incident meets, and those of which that cannot be said."""
+    """Yield the policies whose condition no open incident meets, and those of which that cannot be said."""
     for policy in policies:
         reach = reach_of(policy.when, states=states_of(policy))
         if reach.answer is Answer.NEVER:
@@ -78,7 +78,7 @@ def unreachable(policies: Sequence[Policy]) -> Iterator[Complaint]:
 
 
 def _dead_arms(policy: Policy) -> Iterator[Complaint]:
-    """Give the sides of a top-level ``||`` that add nothing, since nothing meets them."""
+    """Yield the sides of a top-level ``||`` that add nothing, since nothing meets them."""
     tree, source = policy.when.tree, policy.when.source
     sides = [tree]
     while any(side.value == "||" and side.parts for side in sides):
@@ -100,7 +100,7 @@ def _complaint(policy: Policy, flaw: Flaw, words: str) -> Complaint:
 
 
 def facts_in_words(facts: Facts) -> str:
-    """Say facts shortly: what the incident is, and the numbers that it carries."""
+    """Return facts shortly: what the incident is, and the numbers that it carries."""
     incident = facts["incident"]
     numbers = incident.get("numbers")
     carried = [f"{name} {value:g}" for name, value in numbers.items()] if isinstance(numbers, Mapping) else []

@@ -8,7 +8,7 @@ from rules.policy.sourced_numbers import thresholds_of
 
 
 def unsourced(policies: Sequence[Policy]) -> Iterator[Complaint]:
-    """Give every number that is compared with or set, and stands in no line of the policy's source."""
+    """Yield every number that is compared with or set, and stands in no line of the policy's source."""
     for policy in policies:
         for threshold in thresholds_of(policy):
             if not threshold.sources:

@@ -16,7 +16,7 @@ CHECKS = (unreachable, without_effect, contradictions, unbounded, untested, unso
 
 
 def check_policies(policies: Sequence[Policy], *, checked: frozenset[str] | None = None) -> tuple[Complaint, ...]:
-    """Give what every check says, errors first, then by policy in their order.
+    """Return what every check says, errors first, then by policy in their order.
 
     `checked` are the causes whose symptom is checked after an action, which ladders wait for.
     """

@@ -99,7 +99,7 @@ def compile_condition(source: str) -> Condition:
 
 
 def _broken_parts(node: Node, source: str) -> Iterator[Fault]:
-    """Give the parts that have no value whatever the incident, such as ``1 / 0``, or a pattern that is none."""
+    """Yield the parts that have no value whatever the incident, such as ``1 / 0``, or a pattern that is none."""
     for part in node.parts:
         yield from _broken_parts(part, source)
     text = source[node.start : node.end]
@@ -120,7 +120,7 @@ def _broken_parts(node: Node, source: str) -> Iterator[Fault]:
 
 
 def _cel() -> ModuleType:
-    """Give the engine alone: its package imports a terminal program, which costs 280 ms and 23 MiB instead of 2."""
+    """Return the engine alone: its package imports a terminal program, which costs 280 ms and 23 MiB instead of 2."""
     name = "cel.cel"
     if name in sys.modules:
         return sys.modules[name]
@@ -139,7 +139,7 @@ def _cel() -> ModuleType:
 
 
 def _one_line(err: Exception) -> str:
-    """Give the first thing that the engine complains of, without its drawing of the place."""
+    """Return the first thing that the engine complains of, without its drawing of the place."""
     syntax = _SYNTAX_ERROR.search(str(err))
     text = f"column {syntax[1]}: {syntax[2]}" if syntax else str(err).partition("\n")[0]
     return text if len(text) <= 160 else text[:157] + "..."

@@ -51,7 +51,7 @@ class Node:
         return None
 
     def walk(self) -> Iterator["Node"]:
-        """Give it and every part of it, outermost first."""
+        """Yield it and every part of it, outermost first."""
         yield self
         for part in self.parts:
             yield from part.walk()
@@ -80,7 +80,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "`"
 _WORDS: dict[str, object] = {"true": True, "false": False, "null": None}
 # From the weakest binding to the strongest; all of them join to the left.
 _LEVELS = (("||",), ("&&",), ("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
-# Own choice: no condition that a person writes comes near, and Python's own stack stands at 1000. Brackets cost seven
+# Heuristic: no condition that a person writes comes near, and Python's own stack stands at 1000. Brackets cost seven
 # calls each while they are read, signs and joined parts two each while the tree is checked.
 _DEPTH_MAX = 40
 _LEVELS_MAX = 100

@@ -121,7 +121,7 @@ ROOTS = tuple(dict.fromkeys(name.partition(".")[0] for name in FACTS))
 
 
 def fact_of(path: str) -> Fact | None:
-    """Give the declaration of a fact by its dotted name, evidence included; None where there is no such fact."""
+    """Return the declaration of a fact by its dotted name, evidence included; None where there is no such fact."""
     head, _, name = path.rpartition(".")
     if head == NUMBERS and name in EVIDENCE:
         return Fact(type=Type.DOUBLE, meaning=EVIDENCE[name], lacks="where the incident does not carry it")
@@ -129,12 +129,12 @@ def fact_of(path: str) -> Fact | None:
 
 
 def members_of(root: str) -> tuple[str, ...]:
-    """Give the names that may follow ``root.``."""
+    """Return the names that may follow ``root.``."""
     return tuple(name.partition(".")[2] for name in FACTS if name.startswith(f"{root}."))
 
 
 def facts_of(incident: Incident, node: NodeState | None = None, now_ns: int | None = None) -> dict[str, Any]:
-    """Give what a condition may ask of this incident, on this node, at this time; the incident's own without them."""
+    """Return what a condition may ask of this incident, on this node, at this time; the incident's own without them."""
     now_ns = incident.time_ns if now_ns is None else now_ns
     numbers: dict[str, float] = {}
     live = [finding for finding in incident.findings if finding.status is not FindingStatus.CLEARED]

@@ -44,7 +44,7 @@ _METHODS = ("startsWith", "endsWith", "contains", "matches")
 
 
 def faults_of(tree: Node) -> tuple[Fault, ...]:
-    """Give everything in a condition that does not fit, in the order of its text."""
+    """Return everything in a condition that does not fit, in the order of its text."""
     checker = _Checker()
     answer = checker.type_of(tree, {})
     if answer not in _TRUTHS:
@@ -267,7 +267,7 @@ def _literal(value: object) -> _Type:
 
 
 def _one_of(known: Iterable[str], word: str, *, told: str = "") -> str:
-    """Say what would be right, the nearest first; `told` stands for a list that is too long to be read."""
+    """Return what would be right, the nearest first; `told` stands for a list that is too long to be read."""
     nearest = difflib.get_close_matches(word, tuple(known), n=1)
     rest = told or f"one of {', '.join(known)}"
     return f"{nearest[0]} perhaps, or {rest}" if nearest else rest

@@ -18,7 +18,7 @@ _UNLATCHES = frozenset({Verb.CLOCK_RELAX, Verb.POWER_RELAX, Verb.FAN_RELAX, Verb
 
 
 def needs_person(policy: Policy, rails: Rails) -> bool:
-    """Tell whether a person has to say yes to a new action of a policy."""
+    """Return whether a person has to say yes to a new action of a policy."""
     action = policy.then.action
     return policy.then.approval or action in rails.approval or action is ActionClass.POWER_CYCLE
 
@@ -70,7 +70,7 @@ def approve(memory: Memory, decision_id: str, *, who: str, why: str) -> Decision
 
 
 def use_approval(matter: Matter, verb: Verb) -> Approval | None:
-    """Give a person's yes to this, once; None where there is none, or it was to something else."""
+    """Return a person's yes to this, once; None where there is none, or it was to something else."""
     memory, approval = matter.memory, matter.memory.approved.get(matter.key)
     waiting = None if approval is None else memory.pending.get(approval.decision_id)
     if approval is None or waiting is None or waiting.action != verb.value:

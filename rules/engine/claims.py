@@ -96,7 +96,7 @@ class Claim:
         return self.mode is Mode.ENFORCE
 
     def tightened(self, setting: float, *, decision_id: str, now_ns: int) -> "Claim":
-        """Give it with one stricter setting on every GPU, and the way back starting anew."""
+        """Return it with one stricter setting on every GPU, and the way back starting anew."""
         return replace(
             self,
             decision_id=decision_id,
@@ -112,7 +112,7 @@ class Claim:
         )
 
     def relaxed(self, gpus: tuple[str, ...], setting: float | None, *, decision_id: str, now_ns: int) -> "Claim":
-        """Give it with a looser setting on some GPUs, or without those GPUs where the setting is None."""
+        """Return it with a looser setting on some GPUs, or without those GPUs where the setting is None."""
         settings = tuple(
             (name, was if name not in gpus or setting is None else setting)
             for name, was in self.settings
@@ -124,7 +124,7 @@ class Claim:
         )
 
     def without(self, gpu: str) -> "Claim":
-        """Give it without a GPU that somebody else took out."""
+        """Return it without a GPU that somebody else took out."""
         return replace(
             self,
             settings=tuple(item for item in self.settings if item[0] != gpu),

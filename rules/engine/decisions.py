@@ -7,12 +7,12 @@ VERDICTS = {Mode.ENFORCE: Verdict.EXECUTE, Mode.RECOMMEND: Verdict.RECOMMEND, Mo
 
 
 def decision_id(policy_id: str, incident_id: str, now_ns: int) -> str:
-    """Give the id of the one decision that a policy takes on an incident at a moment."""
+    """Return the id of the one decision that a policy takes on an incident at a moment."""
     return f"{policy_id}:{incident_id}:{now_ns}"
 
 
 def setting_of(decision: Decision) -> tuple[KnobKind, float] | None:
-    """Give the knob that a decision turns, and to what; None where it turns none."""
+    """Return the knob that a decision turns, and to what; None where it turns none."""
     settings = (
         (KnobKind.CLOCK, decision.clock_mhz),
         (KnobKind.POWER, decision.power_limit_w),
@@ -22,5 +22,5 @@ def setting_of(decision: Decision) -> tuple[KnobKind, float] | None:
 
 
 def policy_of(id_of_decision: str) -> str:
-    """Give the policy that took a decision."""
+    """Return the policy that took a decision."""
     return id_of_decision.partition(":")[0]

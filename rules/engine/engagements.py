@@ -33,7 +33,7 @@ def engage(matter: Matter, targets: tuple[str, ...], approval: Approval | None) 
 
 
 def follow_engagement(matter: Matter, held: Engagement) -> Decision | None:
-    """Give back what was switched on, once its incident has been closed for as long as the policy says."""
+    """Return what was switched on, once its incident has been closed for as long as the policy says."""
     memory, release = matter.memory, matter.policy.then.release
     closed = matter.incident.state is IncidentState.CLOSED
     quiet_ns = None if not closed else matter.now_ns if held.quiet_since_ns is None else held.quiet_since_ns

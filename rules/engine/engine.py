@@ -93,7 +93,7 @@ class Engine:
         return bool(memory.claims or memory.engagements or memory.pending or waits)
 
     def moves_knob(self, id_of_decision: str) -> bool:
-        """Tell whether a decision is one on a knob of the GPUs."""
+        """Return whether a decision is one on a knob of the GPUs."""
         policy = self._by_id.get(policy_of(id_of_decision))
         return policy is None or policy.then.action in KNOB_OF
 
@@ -123,7 +123,7 @@ class Engine:
         return tuple(decisions)
 
     def foresee(self, incident: Incident, node: NodeState, now_ns: int) -> tuple[Claim, ...]:
-        """Give the clock caps that this incident would be answered with at once, were it there now.
+        """Return the clock caps that this incident would be answered with at once, were it there now.
 
         Nothing is remembered. Nothing comes where a rail, a mode, a person or a hold time stands in the way.
         """
@@ -214,7 +214,7 @@ class Engine:
         self._memory.reset(Reset(who=who, why=why, time_ns=now_ns))
 
     def snapshot(self) -> dict[str, Any]:
-        """Give the whole state as JSON types."""
+        """Return the whole state as JSON types."""
         return self._memory.snapshot()
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -275,7 +275,7 @@ class Engine:
         return self._act(matter, targets)
 
     def _judged(self, matter: Matter) -> Watch:
-        """Give the watch with what the condition says now, and since when and how often it has been met."""
+        """Return the watch with what the condition says now, and since when and how often it has been met."""
         incident, policy, watch = matter.incident, matter.policy, matter.watch
         news = watch.judged_ns != incident.time_ns
         if news or policy.when.moves:
@@ -333,7 +333,7 @@ class Engine:
 
 
 def _worse(outcome: Outcome) -> bool:
-    """Tell whether what was measured is worse than before: a voltage fell, a temperature or a share rose."""
+    """Return whether what was measured is worse than before: a voltage fell, a temperature or a share rose."""
     if outcome.before is None or outcome.after is None:
         return False
     higher_is_better = outcome.unit == "V"

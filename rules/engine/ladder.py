@@ -11,7 +11,7 @@ from telemetry.records import Mode
 
 
 def may_climb(matter: Matter, policies: Mapping[str, Policy]) -> bool:
-    """Tell whether the rung below has failed for good: its symptom check, and a cap of its that can go no further.
+    """Return whether the rung below has failed for good: its symptom check, and a cap of its that can go no further.
 
     A rung that could not act at all, for want of a knob or by an error, has failed too. One that is enforced goes past
     those below it that are not, once the symptom has outlasted the time in which they would have shown an effect.
@@ -46,7 +46,7 @@ def _passed_over(matter: Matter, below: Policy, policies: Mapping[str, Policy]) 
 
 
 def _goes_on(claim: Claim, policy: Policy | None) -> bool:
-    """Tell whether a claim will still be made stricter by its own policy if the symptom stays."""
+    """Return whether a claim will still be made stricter by its own policy if the symptom stays."""
     if policy is None or not claim.enforced or claim.exhausted:
         return False
     return policy.then.persist is Persist.TIGHTEN

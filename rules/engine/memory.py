@@ -11,7 +11,7 @@ from rules.limits.node import DAY_NS, HOUR_NS, Breaker
 from rules.policy.model import ActionClass, Policy
 from telemetry.records import Decision, Incident, IncidentState
 
-# own choice: resets of the breaker that are remembered with who and why.
+# heuristic: resets of the breaker that are remembered with who and why.
 RESETS_KEPT = 10
 
 # The longest stretch over which a policy's budget may count (`per` in rules/policy/then_document.py).
@@ -123,7 +123,7 @@ class Memory:
     now_ns: int | None = None
 
     def copy(self) -> "Memory":
-        """Give another memory of the same; what it holds is frozen, so that its tables alone are made anew."""
+        """Return another memory of the same; what it holds is frozen, so that its tables alone are made anew."""
         return replace(self, **{field.name: copy(getattr(self, field.name)) for field in fields(self)})
 
     def note_time(self, now_ns: int) -> None:
@@ -194,7 +194,7 @@ class Memory:
         self.worsened = tuple(item for item in self.worsened if now_ns - item.time_ns < HOUR_NS)
 
     def snapshot(self) -> dict[str, Any]:
-        """Give it as JSON types."""
+        """Return it as JSON types."""
         stored = _Stored(
             incidents=tuple(self.incidents.values()),
             claims=tuple(self.claims.values()),
@@ -245,14 +245,14 @@ def restore_memory(state: dict[str, Any], *, policies: frozenset[str]) -> Memory
 
 
 def _not_after(item: _Timed, now_ns: int, *, kept: str = "") -> _Timed:
-    """Give it with every time of its that is later than now as now."""
+    """Return it with every time of its that is later than now as now."""
     names = [one.name for one in fields(item) if one.name.endswith("_ns") and one.name != kept]
     late: dict[str, Any] = {name: now_ns for name in names if (getattr(item, name) or now_ns) > now_ns}
     return replace(item, **late)
 
 
 def _asked_by(decision: Decision, now_ns: int) -> Decision:
-    """Give a decision that waits as asked now at the latest, so that it waits no longer than it would have."""
+    """Return a decision that waits as asked now at the latest, so that it waits no longer than it would have."""
     late_ns = max(decision.time_ns - now_ns, 0)
     expires_ns = None if decision.expires_ns is None else decision.expires_ns - late_ns
     return replace(decision, time_ns=decision.time_ns - late_ns, expires_ns=expires_ns)

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from telemetry.records import Event, EventKind, Severity
 
-# own choice: a name and a reason that a person types; more is no reason but a flood.
+# heuristic: a name and a reason that a person types; more is no reason but a flood.
 WHO_MAX, WHY_MAX = 100, 1000
 
 
@@ -45,7 +45,7 @@ class Word:
 
 
 def event_of(word: Word, now_ns: int) -> Event:
-    """Give the event that carries a word; ValueError where nobody says it or it has no end."""
+    """Return the event that carries a word; ValueError where nobody says it or it has no end."""
     if not word.who.strip() or len(word.who) > WHO_MAX or len(word.why) > WHY_MAX:
         raise ValueError(f"who, of at most {WHO_MAX} characters, and why, of at most {WHY_MAX}")
     return Event(

@@ -53,7 +53,7 @@ class Matter:
         return self.memory.watches.get(self.key, Watch())
 
     def scale(self, knob: KnobKind, names: Sequence[str]) -> Scale | None:
-        """Give the settings of those of these GPUs that answer; None where none does, or none has such a knob."""
+        """Return the settings of those of these GPUs that answer; None where none does, or none has such a knob."""
         gpus = [gpu for name in names if (gpu := self.node.gpu(name)) is not None]
         return scale_of(knob, gpus, min_clock_ratio=self.rails.min_clock_ratio)
 
@@ -93,7 +93,7 @@ class Matter:
         )
 
     def refuse(self, kind: str, reason: str) -> Decision | None:
-        """Say once that and why nothing is done; None where it has been said."""
+        """Return once that and why nothing is done; None where it has been said."""
         if self.watch.refused == kind:
             return None
         self.memory.watches[self.key] = replace(self.watch, refused=kind)

@@ -14,12 +14,12 @@ _SPACED = frozenset(ActionClass) - KNOB_OF.keys() - {ActionClass.NOTIFY}
 
 
 def breaker_words(breaker: Breaker) -> str:
-    """Say that and why the breaker tripped."""
+    """Return that and why the breaker tripped."""
     return f"the breaker tripped ({breaker.reason}); a person must reset it"
 
 
 def refusals(matter: Matter, targets: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Give every rail in the way as its kind and the reason, the weightiest first."""
+    """Yield every rail in the way as its kind and the reason, the weightiest first."""
     memory, rails, incident, now_ns = matter.memory, matter.rails, matter.incident, matter.now_ns
     action = matter.policy.then.action
     if matter.watch.barred is not None:

@@ -15,7 +15,7 @@ _VERDICTS = {Mode.ENFORCE: Verdict.EXECUTE, Mode.RECOMMEND: Verdict.RECOMMEND, M
 
 
 def is_met(policy: FleetPolicy, case: FleetIncident, at: Moment) -> bool:
-    """Say whether a policy's condition was met without a break for as long as it asks."""
+    """Return whether a policy's condition was met without a break for as long as it asks."""
     incident, since = case.incident, at.memory.met_since
     pair = (policy.id, incident.id)
     met = incident.state is IncidentState.OPEN and policy.when.judge(facts_of(incident)).met
@@ -31,7 +31,7 @@ def is_met(policy: FleetPolicy, case: FleetIncident, at: Moment) -> bool:
 def decided(
     policy: FleetPolicy, incident: Incident, nodes: Sequence[str], mode: Mode, at: Moment, *, reason: str = ""
 ) -> Decision:
-    """Give what a policy decides on some nodes, on the incident's own entity where none is named."""
+    """Return what a policy decides on some nodes, on the incident's own entity where none is named."""
     more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
     knob, ratio = KNOB_OF.get(policy.then.action), policy.then.ratio
     what = "" if knob is None or ratio is None else f"{ratio:.0%} of the highest {knob.words}, "
@@ -53,7 +53,7 @@ def decided(
 def refusals(
     policy: FleetPolicy, incident: Incident, refused: Mapping[str, tuple[str, int]], mode: Mode, at: Moment
 ) -> Iterator[Decision]:
-    """Give what rails refused, by kind with its words and on how many nodes; each kind of one incident once."""
+    """Yield what rails refused, by kind with its words and on how many nodes; each kind of one incident once."""
     for kind, (words, count) in refused.items():
         if is_new(policy, incident, kind, at):
             reason = f"{words}; {count} node{'s' if count > 1 else ''} left as they are"
@@ -62,7 +62,7 @@ def refusals(
 
 
 def is_new(policy: FleetPolicy, incident: Incident, kind: str, at: Moment) -> bool:
-    """Say whether this was not said of the incident yet; it counts as said from now on."""
+    """Return whether this was not said of the incident yet; it counts as said from now on."""
     one = (policy.id, incident.id, kind)
     new = one not in at.memory.said
     at.memory.said.add(one)

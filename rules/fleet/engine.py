@@ -19,7 +19,7 @@ from rules.policy.model import ActionClass, PolicyStatus
 from telemetry.clock import NS_PER_S
 from telemetry.records import Decision, Incident, Mode, Verdict
 
-# Own choice: a shift's attention; then a decision that waits for a person is over.
+# Heuristic: a shift's attention; then a decision that waits for a person is over.
 APPROVAL_NS = 3600 * NS_PER_S
 
 
@@ -119,7 +119,7 @@ class FleetEngine:
         return tripped if enforced else ""
 
     def _waits(self, policy: FleetPolicy, incident: Incident, wanted: list[str], at: Moment, out: _Out) -> bool:
-        """Say whether a person has to say yes first; a decision that has waited for too long is over."""
+        """Return whether a person has to say yes first; a decision that has waited for too long is over."""
         memory, pair = self.memory, (policy.id, incident.id)
         if policy.then.action not in self.rails.approval or pair in memory.approved:
             return False
@@ -138,7 +138,7 @@ class FleetEngine:
 
 
 def _wanted(policy: FleetPolicy, case: FleetIncident, at: Moment) -> Iterator[str]:
-    """Give the nodes that are meant, answer, and are not acted on by this policy already or just before."""
+    """Yield the nodes that are meant, answer, and are not acted on by this policy already or just before."""
     memory, fleet = at.memory, at.fleet
     nodes = case.nodes if policy.then.target is NodeTarget.NODES_UNDER else case.nodes[:1]
     cooldown_ns = round(policy.then.cooldown_s * NS_PER_S)

@@ -11,7 +11,7 @@ from telemetry.records import IncidentState
 
 # Leases are renewed four times before they run out, as on a node.
 RENEWALS_PER_LEASE = 4
-# Own choice: what nobody answered is asked again after this.
+# Heuristic: what nobody answered is asked again after this.
 ASK_AGAIN_NS = 10 * NS_PER_S
 _DEEDS = {
     ClaimState.RESERVED: FleetDeed.BEGIN,
@@ -21,7 +21,7 @@ _DEEDS = {
 
 
 def upkeep(live: Mapping[str, FleetIncident], policies: Mapping[str, FleetPolicy], at: Moment) -> Iterator[FleetOrder]:
-    """Give what is due for what stands on nodes."""
+    """Yield what is due for what stands on nodes."""
     memory, now_ns = at.memory, at.now_ns
     for claim in sorted(memory.claims.values(), key=lambda one: one.key):
         case, policy = live.get(claim.incident_id), policies.get(claim.policy_id)

@@ -56,7 +56,7 @@ def load_fleet_policies(folders: Iterable[Path] = (), *, builtin: bool = True) -
 
 
 def _strangers(policies: Collection[FleetPolicy]) -> Iterator[Problem]:
-    """Tell of each policy that waits for one that never acts; of those alone it is known whether they helped."""
+    """Return of each policy that waits for one that never acts; of those alone it is known whether they helped."""
     acting = {
         one.id
         for one in policies
@@ -89,7 +89,7 @@ def _load(path: Path) -> tuple[FleetPolicy, int | None]:
 
 
 def played(policy: FleetPolicy, case: FleetCase) -> int:
-    """Give on how many nodes a policy acts in a case, with the rails as they are by default and all modes enforced."""
+    """Return on how many nodes a policy acts in a case, with the rails as they are by default and all modes enforced."""
     memory = FleetMemory(ledger=FleetLedger(since_ns=0), shadow=FleetLedger(since_ns=0))
     rails = FleetRails(modes=dict.fromkeys(FLEET_ACTIONS, Mode.ENFORCE))
     racks = {f"node{number:05d}": f"rack{number % case.racks}" for number in range(case.nodes)}

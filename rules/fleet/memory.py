@@ -10,7 +10,7 @@ from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.records import Decision, Incident
 
-# Longer than any cooldown that makes sense. own choice.
+# Longer than any cooldown that makes sense. heuristic.
 KEEP_NS = 86_400 * NS_PER_S
 # By policy and incident.
 Pair = tuple[str, str]
@@ -43,7 +43,7 @@ class FleetClaim:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Give what it is known by."""
+        """Return what it is known by."""
         return self.policy_id, self.incident_id, self.node
 
 
@@ -119,7 +119,7 @@ class FleetMemory:
 
     @staticmethod
     def begin(now_ns: int) -> "FleetMemory":
-        """Give what a service knows that knows nothing: not what was begun before either."""
+        """Return what a service knows that knows nothing: not what was begun before either."""
         return FleetMemory(ledger=FleetLedger(since_ns=now_ns), shadow=FleetLedger(since_ns=0))
 
     def forget(self, live: frozenset[str], now_ns: int, *, keep_ns: int) -> None:
@@ -156,7 +156,7 @@ class FleetMemory:
                 self.claims[key] = replace(claim, due_ns=0)
 
     def to_json(self) -> bytes:
-        """Give it as JSON."""
+        """Return it as JSON."""
         stored = _Stored(
             ledger=self.ledger,
             shadow=self.shadow,

@@ -34,7 +34,7 @@ def outcomes(live: Mapping[str, FleetIncident], at: Moment) -> Iterator[Outcome]
 
 
 def is_climbed(pair: Pair, policies: Sequence[FleetPolicy], memory: FleetMemory) -> bool:
-    """Say whether this rung did not help and one stands above it: then no more of it begins."""
+    """Return whether this rung did not help and one stands above it: then no more of it begins."""
     awaited = memory.awaited.get(pair)
     failed = awaited is not None and awaited.helped is False
     return failed and any(policy.after == pair[0] for policy in policies)

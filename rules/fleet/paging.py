@@ -13,7 +13,7 @@ from telemetry.records import Decision, Mode, Verdict
 
 
 def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at: Moment) -> Iterator[Decision]:
-    """Tell people of an incident, once: a breaker that trips for it is told in the same breath."""
+    """Return people of an incident, once: a breaker that trips for it is told in the same breath."""
     memory, incident, now_ns = at.memory, case.incident, at.now_ns
     for policy in policies:
         key = (policy.id, incident.entity_id)
@@ -34,7 +34,7 @@ def page(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at:
 
 
 def page_breaker(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: str, at: Moment) -> Iterator[Decision]:
-    """Tell people of a breaker that trips for an incident which they know of already."""
+    """Return people of a breaker that trips for an incident which they know of already."""
     memory, incident = at.memory, case.incident
     if not tripped or incident.id not in memory.told:
         return
@@ -52,7 +52,7 @@ def page_breaker(policies: Sequence[FleetPolicy], case: FleetIncident, tripped: 
 
 
 def recover(live: frozenset[str], at: Moment) -> None:
-    """Tell those who were told that it is over."""
+    """Report those who were told that it is over."""
     for incident_id, policy_id in list(at.memory.told.items()):
         if incident_id not in live:
             del at.memory.told[incident_id]

@@ -31,7 +31,7 @@ from telemetry.records import Cause, Mode, Severity
 # What a fleet can do through agents, and the key that says how far; then take nodes out of a scheduler, tell people.
 _SHARES = {ActionClass.CLOCK_CAP: "clock", ActionClass.POWER_CAP: "limit", ActionClass.FAN: "fan"}
 FLEET_ACTIONS = (*_SHARES, ActionClass.DRAIN, ActionClass.NOTIFY)
-# A cap is renewed several times within its lease; below this a busy network would lose it by chance. own choice.
+# A cap is renewed several times within its lease; below this a busy network would lose it by chance. heuristic.
 LEASE_MIN_S = 20.0
 _NodeCount = Annotated[int, Field(strict=True, ge=0, le=100_000)]
 
@@ -139,7 +139,7 @@ class FleetThenDocument(BaseModel):
         return self
 
     def response(self) -> FleetResponse:
-        """Give it as the engine uses it."""
+        """Return it as the engine uses it."""
         return FleetResponse(
             action=self.action,
             mode=self.mode,
@@ -177,7 +177,7 @@ class FleetCaseDocument(BaseModel):
     expect: _NodeCount = Field(description="nodes acted on at once; a notification counts as 1")
 
     def case(self) -> FleetCase:
-        """Give it as the check uses it."""
+        """Return it as the check uses it."""
         told = self.incident
         return FleetCase(
             name=self.name,
@@ -212,7 +212,7 @@ class FleetPolicyDocument(BaseModel):
         return self
 
     def policy(self, *, where: str) -> FleetPolicy:
-        """Give it as the engine uses it."""
+        """Return it as the engine uses it."""
         return FleetPolicy(
             id=self.id,
             status=self.status,

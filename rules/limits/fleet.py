@@ -17,7 +17,7 @@ from telemetry.records import Mode
 _NOTHING_ENFORCED: Mapping[ActionClass, Mode] = MappingProxyType(dict.fromkeys(ActionClass, Mode.OBSERVE))
 # Sums of shares such as 0.1 + 0.2 miss the whole number by this much at most.
 _ROUNDING = 1e-9
-# Own choice: a request that arrives so long after it was counted is not wanted any more, and no agent carries it out;
+# Heuristic: a request that arrives so long after it was counted is not wanted any more, and no agent carries it out;
 # one that it has taken it carries out within the rest, its journals and its actuator's time limit of a second included.
 REQUEST_LIFE_S = 15.0
 CARRIED_OUT_S = 20.0
@@ -36,15 +36,15 @@ class FleetRails:
         As on a node: classes of which a silenced incident gets no new action, and windows in which none begins.
     nodes_max, nodes_ratio
         Nodes on which an action may begin in any stretch of `window_s`: the larger of a number and a share of the
-        fleet. Own choice: a tenth in ten minutes, where the breaker of NVIDIA's NVSentinel lets pass half in five.
+        fleet. Heuristic: a tenth in ten minutes, where the breaker of NVIDIA's NVSentinel lets pass half in five.
     per_rack, per_node
-        The same for one rack, which shares its feed and its air, and for one node. Own choice: one.
+        The same for one rack, which shares its feed and its air, and for one node. Heuristic: one.
     life_s
         How long after it was asked for an action may still begin: budgets count it for so much longer.
     breaker_ratio, breaker_window_s, breaker_nodes_min
         The breaker trips where actions are wanted on more than this share of the fleet, be they allowed or not, and on
         at least this many nodes. NVSentinel (charts/fault-quarantine/values.yaml) trips at half of the nodes in five
-        minutes and names a fifth in ten as its stricter example, which is taken here. Own choice: three nodes, so that
+        minutes and names a fifth in ten as its stricter example, which is taken here. Heuristic: three nodes, so that
         one of four is no reason.
     """
 
@@ -73,26 +73,26 @@ class FleetRails:
 
     @property
     def counted_ns(self) -> int:
-        """Give how long a budget counts what was asked for, so that it holds for when actions really begin."""
+        """Return how long a budget counts what was asked for, so that it holds for when actions really begin."""
         return round((self.window_s + self.life_s) * NS_PER_S)
 
     def mode(self, action: ActionClass, wanted: Mode) -> Mode:
-        """Give the lower of what the class may do and what the policy wants."""
+        """Return the lower of what the class may do and what the policy wants."""
         return min(self.modes.get(action, Mode.OBSERVE), wanted, key=list(Mode).index)
 
     def quiet(self, action: ActionClass, silence: str | None, now_ns: int) -> tuple[str, str]:
-        """Give the kind and the words of what a person asked for that holds an action back, empty texts for nothing."""
+        """Return kind and the words of what a person asked for that holds an action back, empty texts for nothing."""
         if silence is not None and action in self.silence_stops:
             return "silence", silence
         window = stopped_by(self.maintenance, action, now_ns)
         return ("", "") if window is None else ("maintenance", window.words)
 
     def nodes_of(self, fleet_nodes: int) -> int:
-        """Give on how many nodes this service may begin to act in a window, in a fleet of so many."""
+        """Return on how many nodes this service may begin to act in a window, in a fleet of so many."""
         return self.part_of(max(self.nodes_max, math.floor(self.nodes_ratio * fleet_nodes + _ROUNDING)), "fleet")
 
     def part_of(self, total: int, key: str) -> int:
-        """Give this service's part of a budget; the parts of all add up to no more, even if each sees another total.
+        """Return this service's part of a budget; the parts of all add up to no more, even if each sees another total.
 
         Each gets its share, rounded down. Where that leaves everybody with nothing, the whole belongs to the one that
         the key points to, as in a rack with a budget of one. Why that holds: the one gets 1 only where its share of
@@ -108,7 +108,7 @@ class FleetRails:
 
 
 def _pointed_to(key: str, names: Iterable[str]) -> str:
-    """Give the name that a key points to (rendezvous hashing, Thaler and Ravishankar 1998): the same for everybody."""
+    """Return name that a key points to (rendezvous hashing, Thaler and Ravishankar 1998): the same for everybody."""
     return max(names, key=lambda name: (blake2b(f"{key}\0{name}".encode(), digest_size=8).digest(), name))
 
 
@@ -137,7 +137,7 @@ class FleetLedger:
     breaker: Breaker | None = None
 
     def refusal(self, node: str, rack: str, rails: FleetRails, *, fleet_nodes: int, now_ns: int) -> tuple[str, str]:
-        """Give the rail that forbids to act on a node now as its kind and its words; empty texts where none does."""
+        """Return the rail that forbids to act on a node now as its kind and its words; empty texts where none does."""
         window_ns = rails.counted_ns
         minutes = f"{rails.window_s / 60:g} min"
         if self.breaker is not None:

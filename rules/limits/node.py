@@ -60,12 +60,12 @@ class Rails:
     approval
         Action classes in which a person has to say yes to every new action. A power cycle always needs it.
     approval_expires_s
-        How long a decision waits for a person. Own choice: an incident that is an hour older is judged anew.
+        How long a decision waits for a person. Heuristic: an incident that is an hour older is judged anew.
     pending_max
-        Decisions that may wait at once. Own choice: more than that nobody reads.
+        Decisions that may wait at once. Heuristic: more than that nobody reads.
     actions_per_hour, actions_per_day
         New actions per class. 6 is the ceiling of EEMUA 191 for what one operator can follow, one alarm in ten
-        minutes; 24 a day is own choice, one an hour. Making a cap that is in force stricter is not counted: it can
+        minutes; 24 a day is heuristic, one an hour. Making a cap that is in force stricter is not counted: it can
         only happen as often as there are settings.
     spacing_s
         Time between two new actions outside the GPU (drain, requeue, program and so on), of whatever policy. Own
@@ -77,18 +77,18 @@ class Rails:
     capped_gpus_max
         GPUs under a cap at once; None for all of the node, which a sagging supply needs.
     min_clock_ratio
-        No cap below this share of the highest clock. Own choice: well under the 0.66 that the hardest known case took
+        No cap below this share of the highest clock. Heuristic: well under the 0.66 that the hardest known case took
         (1005 of 1530 MHz, https://blbadger.github.io/gpu-server).
     safe_resistance_ratio
-        The safe setting is the computed one at this multiple of the source resistance. Own choice: four times the
+        The safe setting is the computed one at this multiple of the source resistance. Heuristic: four times the
         +-5 % to which NVML's gain is known (arXiv 2312.02741).
     stagger_s
-        Time between two GPUs when caps are relaxed, so that they do not rise together. Own choice.
+        Time between two GPUs when caps are relaxed, so that they do not rise together. Heuristic.
     cycles_per_day
-        Times that the symptom may come back after a cap was relaxed, before it latches. Own choice.
+        Times that the symptom may come back after a cap was relaxed, before it latches. Heuristic.
     failures_before_trip
         Decisions in a row that could not be carried out, and actions within an hour after which things got worse,
-        before the breaker trips. Own choice.
+        before the breaker trips. Heuristic.
     worse_share_to_trip
         Share of the node's GPUs that those were on. NVIDIA's NVSentinel trips at half of the nodes.
     unmeasured_start
@@ -115,17 +115,17 @@ class Rails:
     unmeasured_start: UnmeasuredStart = UnmeasuredStart.FULL
 
     def mode(self, action: ActionClass, wanted: Mode) -> Mode:
-        """Give the lower of what the class may do and what the policy wants."""
+        """Return the lower of what the class may do and what the policy wants."""
         allowed = self.modes.get(action, Mode.OBSERVE)
         return min(allowed, wanted, key=list(Mode).index)
 
     def stopped_by(self, action: ActionClass, now_ns: int) -> Maintenance | None:
-        """Give the maintenance window that holds this class back now."""
+        """Return the maintenance window that holds this class back now."""
         return stopped_by(self.maintenance, action, now_ns)
 
 
 def stopped_by(windows: Iterable[Maintenance], action: ActionClass, now_ns: int) -> Maintenance | None:
-    """Give the first of some maintenance windows that holds a class back now."""
+    """Return the first of some maintenance windows that holds a class back now."""
     return next((one for one in windows if one.start_ns <= now_ns < one.until_ns and action in one.stops), None)
 
 
@@ -154,7 +154,7 @@ class MaintenanceSettings(BaseModel):
         return self
 
     def window(self) -> Maintenance:
-        """Give it as the engine uses it."""
+        """Return it as the engine uses it."""
         return Maintenance(
             start_ns=_ns(self.start), until_ns=_ns(self.until), why=self.why, stops=frozenset(self.stops)
         )
@@ -213,7 +213,7 @@ class RailsSettings(BaseModel):
     )
 
     def rails(self, modes: Mapping[ActionClass, Mode]) -> Rails:
-        """Give them as the engine uses them, with how far each action class may go."""
+        """Return them as the engine uses them, with how far each action class may go."""
         return Rails(
             modes=modes,
             approval=frozenset(self.approval),

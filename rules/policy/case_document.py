@@ -66,7 +66,7 @@ class StepDocument(BaseModel):
     )
 
     def step(self) -> Step:
-        """Give it as the engine's tests use it."""
+        """Return it as the engine's tests use it."""
         return Step(
             at_s=self.at,
             cause=self.cause.value,
@@ -96,7 +96,7 @@ class CaseNodeDocument(BaseModel):
     gpus: Count = 4
     supplies: Count = 1
     max_clock_mhz: Annotated[Finite, Field(gt=0, le=10_000)] = 1530.0
-    # own choice: half of the finest step that a GPU has (7 or 8 MHz on a V100) would do; each step is an object.
+    # heuristic: half of the finest step that a GPU has (7 or 8 MHz on a V100) would do; each step is an object.
     clock_step_mhz: Annotated[Finite, Field(ge=1, le=1000)] = 7.5
     power_high_w: Annotated[Finite, Field(gt=0)] | None = 350.0
     power_low_w: Annotated[Finite, Field(gt=0)] | None = 150.0
@@ -105,7 +105,7 @@ class CaseNodeDocument(BaseModel):
     fan_min_ratio: Share | None = Field(default=None, description="lowest fan speed that can be set; no fan if unset")
 
     def node(self) -> CaseNode:
-        """Give it as the engine's tests use it."""
+        """Return it as the engine's tests use it."""
         return CaseNode(
             gpus=self.gpus,
             supplies=self.supplies,
@@ -159,7 +159,7 @@ class CaseDocument(BaseModel):
         return value
 
     def case(self) -> Case:
-        """Give it as the engine's tests use it."""
+        """Return it as the engine's tests use it."""
         return Case(
             name=self.name,
             node=self.node.node(),

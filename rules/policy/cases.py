@@ -84,7 +84,7 @@ def run_case(policy: Policy, case: Case) -> CaseResult:
 
 
 def _outcome(policy_id: str, incident: Incident, now_ns: int, *, helped: bool) -> Outcome:
-    """Give what the symptom check of the rung below says."""
+    """Return what the symptom check of the rung below says."""
     return Outcome(
         id=f"outcome:{policy_id}",
         time_ns=now_ns,
@@ -100,7 +100,7 @@ def _outcome(policy_id: str, incident: Incident, now_ns: int, *, helped: bool) -
 
 
 def _ticks(policy: Policy, case: Case) -> tuple[float, ...]:
-    """Give every second until the last moment of the case, and so long on that a held condition could still fire."""
+    """Return every second until the last moment of the case, and so long on that a held condition could still fire."""
     moments = {step.at_s for step in case.steps} | {expected.at_s for expected in case.expect}
     end_s = max(moments | {case.steps[-1].at_s + policy.then.hold_s})
     return tuple(sorted(moments | {_TICK_S * count for count in range(int(end_s / _TICK_S) + 1)} | {end_s}))
@@ -147,7 +147,7 @@ def _node(node: CaseNode, step: Step, topology: Topology) -> NodeState:
 
 
 def _incident(step: Step, first: Step, topology: Topology) -> Incident:
-    """Give the incident of a step: one finding on each affected entity, all with the same numbers."""
+    """Return the incident of a step: one finding on each affected entity, all with the same numbers."""
     kind = EntityKind(step.entity_kind)
     named = [entity.id for entity in topology.of_kind(kind)] or [f"{kind.value}:case"]
     affected = tuple(named[: step.affected_count])
@@ -243,7 +243,7 @@ def _at(*settings: float | None) -> str:
 
 
 def facts_at(case: Case, step: Step) -> dict[str, Any]:
-    """Give what a condition is told at one moment of a case."""
+    """Return what a condition is told at one moment of a case."""
     topology = _topology(case.node)
     incident = _incident(step, case.steps[0], topology)
     return facts_of(incident, _node(case.node, step, topology), round(step.at_s * NS_PER_S))

@@ -14,7 +14,7 @@ class Difference:
 
 
 def differences(below: object, above: object, *, key: str = "") -> Iterator[Difference]:
-    """Give every key of two documents, as they are written, whose value differs; in the order of the upper one.
+    """Yield every key of two documents, as they are written, whose value differs; in the order of the upper one.
 
     A list is compared item by item; items that are keys and values with a `name` are the same where their names are.
     """
@@ -32,7 +32,7 @@ def differences(below: object, above: object, *, key: str = "") -> Iterator[Diff
 
 
 def _parts(value: object) -> dict[str, object] | None:
-    """Give the parts of keys and values, or of a list; None where it has none."""
+    """Return the parts of keys and values, or of a list; None where it has none."""
     if isinstance(value, Mapping):
         return {str(name): inner for name, inner in value.items()}
     if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):

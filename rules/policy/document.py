@@ -38,7 +38,7 @@ class PolicyDocument(BaseModel):
         return value
 
     def policy(self, *, where: str) -> Policy:
-        """Give it as the engine uses it."""
+        """Return it as the engine uses it."""
         return Policy(
             id=self.id,
             status=self.status,
@@ -53,7 +53,7 @@ class PolicyDocument(BaseModel):
 
 
 def policy_schema() -> dict[str, Any]:
-    """Give the JSON Schema of a policy file, for editors and other checkers."""
+    """Return the JSON Schema of a policy file, for editors and other checkers."""
     schema = PolicyDocument.model_json_schema(mode="validation")
     for definition in (schema, *schema["$defs"].values()):
         for key in definition.get("properties", {}).values():
@@ -64,5 +64,5 @@ def policy_schema() -> dict[str, Any]:
 
 
 def policy_schema_text() -> str:
-    """Give the schema as it is kept beside the policies, ``rules/policy/policy.schema.json``."""
+    """Return the schema as it is kept beside the policies, ``rules/policy/policy.schema.json``."""
     return json.dumps(policy_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -7,13 +7,13 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJso
 from rules.conditions.condition import compile_condition
 from telemetry.durations import DurationS, format_duration
 
-# own choice: a day; the engine forgets what ended longer ago, and a case plays in steps of a second.
+# heuristic: a day; the engine forgets what ended longer ago, and a case plays in steps of a second.
 CASE_AT_MAX_S = 86_400.0
 # The engines remember for a day what has ended; a longer cooldown would end by itself.
 COOLDOWN_MAX_S = 86_400.0
-# own choice: a week. What is to stand for longer is no answer to a symptom but a setting for a person to make.
+# heuristic: a week. What is to stand for longer is no answer to a symptom but a setting for a person to make.
 RELEASE_AFTER_MAX_S = 7 * 86_400.0
-# own choice: no part's boost clock comes near it, so that a cap above it would cap nothing.
+# heuristic: no part's boost clock comes near it, so that a cap above it would cap nothing.
 CLOCK_MAX_MHZ = 4000
 CLOSED = ConfigDict(frozen=True, extra="forbid")
 _ID_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"
@@ -37,7 +37,7 @@ def _check_text(text: str) -> str:
 
 
 def as_list(value: object) -> object:
-    """Give one value as a list of it."""
+    """Return one value as a list of it."""
     return value if isinstance(value, list | tuple) else [value]
 
 

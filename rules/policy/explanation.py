@@ -35,7 +35,7 @@ _UNIT = {ActionClass.CLOCK_CAP: " MHz", ActionClass.POWER_CAP: " W", ActionClass
 
 
 def explain_policy(policy: Policy, all_policies: Sequence[Policy], rails: Rails) -> tuple[tuple[str, str], ...]:
-    """Give what a policy says, as headings and sentences."""
+    """Return what a policy says, as headings and sentences."""
     return (
         ("why", policy.why),
         *(("when", words) for words in _when(policy)),
@@ -77,7 +77,7 @@ _STATE = "incident.state"
 
 
 def _numbers(branch: Branch) -> Iterator[str]:
-    """Say what a branch asks of each number, however the condition says it: turned round, denied or from a list."""
+    """Return what a branch asks of each number, however the condition says it: turned round, denied or from a list."""
     for path, numbers in branch.numbers.items():
         if numbers == EVERYTHING:
             yield f"{_name(path)} is known"

@@ -12,7 +12,7 @@ SUFFIXES = (".yaml", ".yml")
 
 
 def is_folder(path: Path) -> bool:
-    """Say whether it is a folder; what nobody may look at is told of where it is read."""
+    """Return whether it is a folder; what nobody may look at is told of where it is read."""
     try:
         return path.is_dir()
     except OSError:
@@ -20,7 +20,7 @@ def is_folder(path: Path) -> bool:
 
 
 def files_in(folder: Path) -> tuple[Path, ...]:
-    """Give the policies of a folder, by name; ConfigError where it cannot be read."""
+    """Return the policies of a folder, by name; ConfigError where it cannot be read."""
     try:
         return tuple(sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()))
     except OSError as err:
@@ -29,7 +29,7 @@ def files_in(folder: Path) -> tuple[Path, ...]:
 
 
 def read_policy(path: Path) -> tuple[str, Any, Lines]:
-    """Give the text of a policy, the plain data in it and their lines; ConfigError where there are none."""
+    """Return the text of a policy, the plain data in it and their lines; ConfigError where there are none."""
     text = _text_of(path)
     data, lines = read_yaml(text, where=str(path))
     if not data:
@@ -39,12 +39,12 @@ def read_policy(path: Path) -> tuple[str, Any, Lines]:
 
 
 def policy_problem(path: Path, line: int | None, key: str, found: str, expected: str) -> Problem:
-    """Tell a problem of a policy file, or of a folder of them."""
+    """Return a problem of a policy file, or of a folder of them."""
     return Problem(where=str(path), line=line, key=key, found=found, expected=expected)
 
 
 def taken_problem(path: Path, line: int | None, policy_id: str, first: str) -> Problem:
-    """Tell that another file, `first`, has the id of this one."""
+    """Return that another file, `first`, has the id of this one."""
     return policy_problem(path, line, "id", f"got {policy_id!r}", f"an id of its own; {first} has this one")
 
 

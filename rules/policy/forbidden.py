@@ -37,7 +37,7 @@ class Forbidden:
 
 
 def forbidden_words(document: object) -> Iterator[Forbidden]:
-    """Give what is refused in a document as it was written, before its values are read as what they may be."""
+    """Yield what is refused in a document as it was written, before its values are read as what they may be."""
     then = document.get("then") if isinstance(document, Mapping) else None
     if not isinstance(then, Mapping):
         return
@@ -58,7 +58,7 @@ def forbidden_words(document: object) -> Iterator[Forbidden]:
 
 
 def forbidden_reach(policy: Policy) -> Iterator[Forbidden]:
-    """Give what is refused in a policy whose every value is right by itself."""
+    """Yield what is refused in a policy whose every value is right by itself."""
     then = policy.then
     whole = then.action in _WHOLE_NODE
     if then.budget is None and (whole or then.target in _WIDE):

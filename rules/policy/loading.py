@@ -34,7 +34,7 @@ class Layered:
 
 
 def builtin_policy_files() -> tuple[Path, ...]:
-    """Give the policies that come with railwatch, by name."""
+    """Return the policies that come with railwatch, by name."""
     return files_in(Path(__file__).parents[1] / "builtin")
 
 
@@ -129,7 +129,7 @@ def _forbidden(path: Path, item: Forbidden, lines: Lines) -> Problem:
 
 
 def _with_places(problems: Iterable[Problem], text: str, data: Any) -> list[Problem]:
-    """Tell each fault of a condition on its own, with its line and column in the file."""
+    """Return each fault of a condition on its own, with its line and column in the file."""
     told: list[Problem] = []
     for problem in problems:
         faults = _faults_in(data.get("when")) if problem.key == "when" and isinstance(data, dict) else None

@@ -30,7 +30,7 @@ class Threshold:
 
 
 def thresholds_of(policy: Policy) -> tuple[Threshold, ...]:
-    """Give the numbers that a policy compares with and sets, the condition's first."""
+    """Return the numbers that a policy compares with and sets, the condition's first."""
     return tuple(
         Threshold(key=key, value=value, sources=tuple(line for line in policy.source if _names(line, value)))
         for key, value in (*_asked(policy), *_set(policy))
@@ -56,7 +56,7 @@ def _set(policy: Policy) -> Iterator[tuple[str, float]]:
 
 
 def setting_key(policy: Policy, name: str) -> str:
-    """Give the key under which a field of the setting stands in the file, such as ``then.clock.mhz``."""
+    """Return the key under which a field of the setting stands in the file, such as ``then.clock.mhz``."""
     section, fixed = _WRITTEN[policy.then.action]
     return f"then.{section}.{fixed if name == 'fixed' else name}"
 

@@ -4,7 +4,7 @@ import yaml
 
 
 def scalar_place(document: str, key: str, at: int) -> tuple[int | None, int | None]:
-    """Give line and column, from 1, of character `at` of the text under a top-level key.
+    """Return line and column, from 1, of character `at` of the text under a top-level key.
 
     None and None where the text stands there in a form that cannot be counted back, such as with escapes in it.
     """
@@ -26,7 +26,7 @@ def scalar_place(document: str, key: str, at: int) -> tuple[int | None, int | No
 
 
 def _rows(document: str, node: yaml.ScalarNode) -> list[tuple[int, int, str]]:
-    """Give the lines of a value as line, column and text, counted from 0 and without their indentation."""
+    """Return the lines of a value as line, column and text, counted from 0 and without their indentation."""
     lines = document.splitlines()
     first, last = node.start_mark, node.end_mark
     rows = []

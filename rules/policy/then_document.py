@@ -26,12 +26,12 @@ from telemetry.records import Mode
 
 # A cap is renewed several times within its lease; below this a busy machine would lose it by chance.
 LEASE_MIN_S = 5.0
-# own choice: a program gets names and short words, not documents.
+# heuristic: a program gets names and short words, not documents.
 PARAMETERS_MAX, PARAMETER_MAX = 16, 500
 
 _Part = Annotated[Finite, Field(gt=0, lt=1)]
 _FALLBACK = "with hold_v: the fraction to use where the evidence does not allow the prediction; 0.85"
-# own choice: where the policy does not say. About two training steps of each tenth of the clock.
+# heuristic: where the policy does not say. About two training steps of each tenth of the clock.
 _RAMP_S = 45.0
 _FALLBACK_RATIO = 0.85
 
@@ -71,7 +71,7 @@ class ClockDocument(BaseModel):
         return self
 
     def rule(self) -> SettingRule:
-        """Give it as the engine uses it."""
+        """Return it as the engine uses it."""
         return SettingRule(
             hold_v=self.hold_v,
             fraction=self.fraction,
@@ -103,7 +103,7 @@ class PowerDocument(BaseModel):
         return self
 
     def rule(self) -> SettingRule:
-        """Give it as the engine uses it."""
+        """Return it as the engine uses it."""
         fallback = self.fallback or _FALLBACK_RATIO
         return SettingRule(hold_v=self.hold_v, fraction=self.fraction, fixed=self.watts, fallback=fallback)
 
@@ -122,7 +122,7 @@ class FanDocument(BaseModel):
         return self
 
     def rule(self) -> SettingRule:
-        """Give it as the engine uses it."""
+        """Return it as the engine uses it."""
         return SettingRule(fixed=self.ratio, hold_c=self.hold_c)
 
 
@@ -144,7 +144,7 @@ class ReleaseDocument(BaseModel):
     )
 
     def release(self) -> Release:
-        """Give it as the engine uses it."""
+        """Return it as the engine uses it."""
         return Release(after_s=self.after, every_s=self.every, margin_v=self.margin_v)
 
 
@@ -160,7 +160,7 @@ class BudgetDocument(BaseModel):
     gpus_max: Count | None = Field(default=None, description="GPUs under its actions at once; all where it is not set")
 
     def budget(self) -> Budget:
-        """Give it as the engine uses it."""
+        """Return it as the engine uses it."""
         return Budget(actions=self.actions, per_s=self.per, gpus_max=self.gpus_max)
 
 
@@ -253,7 +253,7 @@ class ThenDocument(BaseModel):
         return value
 
     def response(self) -> Response:
-        """Give it as the engine uses it."""
+        """Return it as the engine uses it."""
         setting = self.clock or self.power or self.fan
         holds = setting is not None or self.action is ActionClass.DRAIN
         named = () if self.program is None else (("program", self.program),)

@@ -19,7 +19,7 @@ _BUILD_LIMIT_S = 60.0
 
 
 def find_compiler() -> str | None:
-    """Give the path of a C compiler, None where none is installed."""
+    """Return the path of a C compiler, None where none is installed."""
     return next((path for name in _COMPILERS if (path := shutil.which(name))), None)
 
 

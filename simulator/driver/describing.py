@@ -38,7 +38,7 @@ BOARDS = {
 
 
 def features_of(node: NodeFile) -> int:
-    """Give what the part can, as bits of `fixed.features`; the first architecture with each is that of nvml.h."""
+    """Return what the part can, as bits of `fixed.features`; the first architecture with each is that of nvml.h."""
     gpu = node.gpu
     age = ARCHITECTURES[gpu.architecture]
     ampere, hopper = age >= ARCHITECTURES["ampere"], age >= ARCHITECTURES["hopper"]

@@ -24,7 +24,7 @@ class Peer:
 
 
 def peer_of(gpu: int, link: int, n_gpus: int) -> Peer | None:
-    """Give the GPU that a link of a mesh leads to; None where it leads nowhere.
+    """Return the GPU that a link of a mesh leads to; None where it leads nowhere.
 
     Links are laid as rounds of a tournament: in each round everybody has one partner, and after ``n_gpus - 1`` rounds
     it starts again, so every pair has as many links as the part allows, give or take one.
@@ -57,6 +57,6 @@ def describe_links(ends: StateArray, node: NodeFile, gpu: int) -> None:
 
 
 def place_of(node: NodeFile, gpu: int) -> tuple[int, int, int]:
-    """Give PCI domain, bus and device of a GPU."""
+    """Return PCI domain, bus and device of a GPU."""
     domain, bus, device = node.slots[gpu].pci.removesuffix(".0").split(":")
     return int(domain, 16), int(bus, 16), int(device, 16)

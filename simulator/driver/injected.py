@@ -36,7 +36,7 @@ class InjectedFaults:
         self._clock = clock
 
     def answer(self, call: str, gpu: int = ALL_GPUS) -> int:
-        """Give the code of an NVML call, 0 where it goes well, after the delay that it is to have."""
+        """Return the code of an NVML call, 0 where it goes well, after the delay that it is to have."""
         code, delay_us = 0, 0
         for fault in self._state.faults():
             if int(fault["gpu"]) in (ALL_GPUS, gpu) and _is_meant(fault["call"].decode(), call):
@@ -53,7 +53,7 @@ class InjectedFaults:
             raise error_of(code, call)
 
     def times_out(self, call: str) -> bool:
-        """Give whether a waiting call is to end with nothing; raise what any other code stands for."""
+        """Return whether a waiting call is to end with nothing; raise what any other code stands for."""
         code = self.answer(call)
         if code not in (0, _TIMEOUT):
             raise error_of(code, call)
@@ -61,10 +61,10 @@ class InjectedFaults:
 
 
 def error_of(code: int, call: str) -> RailwatchError:
-    """Give the error that a return code stands for."""
+    """Return the error that a return code stands for."""
     return _ERRORS.get(code, TransientError)(f"{call}: a fault was injected: NVML {code}")
 
 
 def _is_meant(wanted: str, called: str) -> bool:
-    """Give whether a name stands for a call: it does for the newer versions of the function too."""
+    """Return whether a name stands for a call: it does for the newer versions of the function too."""
     return wanted == "*" or re.fullmatch(re.escape(wanted) + r"(_v\d.*)?", called) is not None

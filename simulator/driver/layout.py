@@ -279,7 +279,7 @@ _NUMBERS = {
 
 
 def c_header() -> str:
-    """Give the C header of the state, with assertions that the compiler lays it out as NumPy does."""
+    """Return the C header of the state, with assertions that the compiler lays it out as NumPy does."""
     lines = [
         "/* Generated from simulator/driver/layout.py. */",
         "#ifndef PLANT_LAYOUT_H",
@@ -297,7 +297,7 @@ def c_header() -> str:
 
 
 def offset_bytes(dtype: np.dtype[np.void], field: str) -> int:
-    """Give where a field stands in its record."""
+    """Return where a field stands in its record."""
     if dtype.fields is None:
         raise ValueError("only a record has fields")
     return int(dtype.fields[field][1])

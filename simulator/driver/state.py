@@ -67,7 +67,7 @@ class StateFile:
 
     @property
     def gpu_count(self) -> int:
-        """Give the number of GPUs, lost ones included."""
+        """Return the number of GPUs, lost ones included."""
         return int(self.record["gpu_count"])
 
     def seal(self) -> None:
@@ -86,7 +86,7 @@ class StateFile:
         self.record["sequence"] = sequence
 
     def readings(self) -> tuple[StateArray, int]:
-        """Give a copy of the readings of all GPUs, all of one moment, and that moment in UTC us."""
+        """Return a copy of the readings of all GPUs, all of one moment, and that moment in UTC us."""
         for _ in range(_READ_ATTEMPTS):
             sequence = int(self.record["sequence"])
             bank = sequence & 1
@@ -126,7 +126,7 @@ class StateFile:
         self.record["fault_sequence"] = sequence
 
     def faults(self) -> StateArray:
-        """Give a copy of what calls answer instead of the truth, all of one moment: records of `FAULT`."""
+        """Return a copy of what calls answer instead of the truth, all of one moment: records of `FAULT`."""
         for _ in range(_READ_ATTEMPTS):
             sequence = int(self.record["fault_sequence"])
             bank = sequence & 1
@@ -155,7 +155,7 @@ class StateFile:
         self._report()
 
     def events_from(self, position: int) -> tuple[StateArray, int]:
-        """Give a copy of the events from a position on, and the position after them; overtaken ones are left out."""
+        """Return a copy of the events from a position on, and the position after them; overtaken ones are left out."""
         count = int(self.record["event_count"])
         positions = np.arange(max(position, count - EVENT_SLOTS + 1), count)
         copied: StateArray = self.record["events"][positions % EVENT_SLOTS]

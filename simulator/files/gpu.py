@@ -44,7 +44,7 @@ class Clocks(FilePart):
 
     @property
     def supported_mhz(self) -> tuple[int, ...]:
-        """Give the graphics clocks, ascending, cut to whole megahertz as the driver lists them."""
+        """Return the graphics clocks, ascending, cut to whole megahertz as the driver lists them."""
         count = round((self.max_mhz - self.min_mhz) / self.step_mhz) + 1
         return tuple(int(self.max_mhz - self.step_mhz * index) for index in reversed(range(count)))
 

@@ -25,7 +25,7 @@ _PLACE = {
 
 
 def kind_of(data: Any) -> str | None:
-    """Give what a file describes, in the words of ``railwatch simulate list``; None where its keys do not tell."""
+    """Return what a file describes, in the words of ``railwatch simulate list``; None where its keys do not tell."""
     keys = set(data) if isinstance(data, dict) else set()
     return next((kind for kind, telling in _TELLING.items() if keys & telling), None)
 

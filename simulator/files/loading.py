@@ -21,7 +21,7 @@ _CHAIN_MAX = 8
 
 
 def find(name_or_path: str, *, folder: Path, what: str, option: str, beside: Path | None = None) -> Path:
-    """Give the path of a file that comes with railwatch, by name, or of any YAML file, by path.
+    """Return the path of a file that comes with railwatch, by name, or of any YAML file, by path.
 
     A relative path inside a file is relative to the folder `beside`.
     """
@@ -38,7 +38,7 @@ def find(name_or_path: str, *, folder: Path, what: str, option: str, beside: Pat
 
 
 def unknown_name(name: str, names: Iterable[str], *, what: str, option: str) -> ConfigError:
-    """Give the error for a name that nothing has: which there are, and the one that it resembles."""
+    """Return the error for a name that nothing has: which there are, and the one that it resembles."""
     known = list(names)
     nearest = difflib.get_close_matches(name, known, n=1)
     perhaps = f"; perhaps {nearest[0]}" if nearest else ""
@@ -47,7 +47,7 @@ def unknown_name(name: str, names: Iterable[str], *, what: str, option: str) -> 
 
 
 def at_key(err: ConfigError, *, path: Path | str, line: int | None, key: str) -> list[Problem]:
-    """Give the problems of a file that `path` names at a key; what is wrong with the name itself stands there."""
+    """Return the problems of a file that `path` names at a key; what is wrong with the name itself stands there."""
     return [
         replace(problem, line=line, key=key) if (problem.where, problem.key) == (str(path), "") else problem
         for problem in err.problems
@@ -55,7 +55,7 @@ def at_key(err: ConfigError, *, path: Path | str, line: int | None, key: str) ->
 
 
 def items_of(data: Any, key: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Give the groups of keys in a list of a file that is not checked yet, by place; all else is left out."""
+    """Yield the groups of keys in a list of a file that is not checked yet, by place; all else is left out."""
     items = data.get(key) if isinstance(data, dict) else None
     for place, item in enumerate(items if isinstance(items, list) else ()):
         if isinstance(item, dict):
@@ -63,7 +63,7 @@ def items_of(data: Any, key: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def resolved(name_or_path: str, *, beside: Path) -> str:
-    """Give what a file means by a name or a path: a path is relative to the folder `beside` in which the file is."""
+    """Return what a file means by a name or a path: a path is relative to the folder `beside` in which the file is."""
     return str(beside / name_or_path) if name_or_path.endswith((".yaml", ".yml")) else name_or_path
 
 

@@ -64,7 +64,7 @@ class SupplyUnit(FilePart):
 
     @property
     def branch_mohm(self) -> float:
-        """Give the whole resistance of the branch."""
+        """Return the whole resistance of the branch."""
         return self.psu_mohm + self.cable_mohm + self.connector_mohm + self.joint_mohm
 
 
@@ -156,20 +156,20 @@ class NodeFile(FilePart):
 
     @property
     def gpu_count(self) -> int:
-        """Give the number of GPUs."""
+        """Return the number of GPUs."""
         return len(self.slots)
 
     def gpu_uuid(self, index: int) -> str:
-        """Give the UUID of a GPU, the same in every run."""
+        """Return the UUID of a GPU, the same in every run."""
         return f"GPU-{uuid.uuid5(_UUID_SPACE, f'{self.name}/{index}')}"
 
     def gpu_serial(self, index: int) -> str:
-        """Give the serial number of a GPU, the same in every run."""
+        """Return the serial number of a GPU, the same in every run."""
         return f"{uuid.uuid5(_UUID_SPACE, f'{self.name}/serial/{index}').int % 10**13:013d}"
 
 
 def node_names() -> tuple[str, ...]:
-    """Give the names of the nodes that come with railwatch."""
+    """Return the names of the nodes that come with railwatch."""
     return tuple(sorted(path.stem for path in NODES.glob("*.yaml")))
 
 

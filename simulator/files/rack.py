@@ -60,7 +60,7 @@ class RackFile(FilePart):
 
 
 def rack_names() -> tuple[str, ...]:
-    """Give the names of the racks that come with railwatch."""
+    """Return the names of the racks that come with railwatch."""
     return tuple(sorted(path.stem for path in RACKS.glob("*.yaml")))
 
 
@@ -92,7 +92,7 @@ def load_rack(name_or_path: str, *, option: str = "--rack") -> RackFile:
 
 
 def nodes_of(rack: RackFile) -> tuple[NodeFile, ...]:
-    """Give the nodes of a rack, in order; ConfigError where one cannot be read.
+    """Return the nodes of a rack, in order; ConfigError where one cannot be read.
 
     Each is called by its place, ``node0`` and so on, so that alike nodes have GPUs with UUIDs of their own.
     """

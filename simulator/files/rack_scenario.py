@@ -84,12 +84,12 @@ class RackScenario:
 
 
 def rack_scenario_names() -> tuple[str, ...]:
-    """Give the names of the rack scenarios that come with railwatch."""
+    """Return the names of the rack scenarios that come with railwatch."""
     return tuple(sorted(path.stem for path in RACK_SCENARIOS.glob("*.yaml")))
 
 
 def is_rack_scenario(name_or_path: str) -> bool:
-    """Tell a rack's scenario from a node's: by its name, or by the key ``rack`` of a file; False where there is none.
+    """Return a rack's scenario from a node's: by its name, or by the key ``rack`` of a file; False where there is none.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def is_rack_scenario(name_or_path: str) -> bool:
 
 
 def undisturbed(rack: RackFile) -> RackScenario:
-    """Give the scenario in which nothing happens: every node does what its file says."""
+    """Return the scenario in which nothing happens: every node does what its file says."""
     nothing = RackScenarioFile(
         name=UNDISTURBED.name, description=UNDISTURBED.description, rack=rack.name, kind=UNDISTURBED.kind
     )
@@ -150,7 +150,7 @@ def load_rack_scenario(name_or_path: str, rack: RackFile | None = None, *, optio
 
 
 def _in_rack(scenario: ScenarioFile, number: int) -> list[Truth]:
-    """Give what is true of one node, in the words of its rack."""
+    """Return what is true of one node, in the words of its rack."""
 
     def name(entity: str) -> str:
         return f"node{number}" if entity == "node" else f"node{number}.{entity}"
@@ -167,7 +167,7 @@ class _Reading:
     nodes: tuple[NodeFile, ...]
 
     def of_number(self, number: object, place: tuple[str | int, ...], seen: set[int]) -> list[Problem]:
-        """Give why a node cannot be named at a place; nothing where what stands there is no number."""
+        """Return why a node cannot be named at a place; nothing where what stands there is no number."""
         if not isinstance(number, int) or number < 0:
             return []
         if number >= len(self.nodes):

@@ -23,7 +23,7 @@ class SourcedNumber:
 
 
 def numbers_of(path: Path, *, folder: Path, parts: dict[str, Path] | None = None) -> tuple[SourcedNumber, ...]:
-    """Give all numbers of a file, of what it extends and of the parts it names, in the order in which they stand.
+    """Return all numbers of a file, of what it extends and of the parts it names, in the order in which they stand.
 
     `parts` says in which folder the part of a key is looked for. The files must have been loaded without a problem.
     """

@@ -162,7 +162,7 @@ UNDISTURBED = ScenarioFile(name="undisturbed", description="Nothing happens.", k
 
 
 def scenario_names() -> tuple[str, ...]:
-    """Give the names of the scenarios that come with railwatch."""
+    """Return the names of the scenarios that come with railwatch."""
     return tuple(sorted(path.stem for path in SCENARIOS.glob("*.yaml")))
 
 
@@ -252,5 +252,5 @@ def _with(scenario: ScenarioFile, other: ScenarioFile, *, later_s: float) -> Sce
 
 
 def target_of(change: Change, node: NodeFile) -> Target:
-    """Give what a change acts on; ValueError, saying what would have been right, where the node has no such thing."""
+    """Return what a change acts on; ValueError, saying what would have been right, where the node has no such thing."""
     return find_target(change.what, node)

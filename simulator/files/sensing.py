@@ -46,7 +46,7 @@ _VALUES = {
 
 
 def sensor_labels(node: NodeFile) -> tuple[str, ...]:
-    """Give the names of all sensors of a node: ``gpu2.power_w``, ``psu0.voltage_v``, ``node.inlet_temp_c``."""
+    """Return the names of all sensors of a node: ``gpu2.power_w``, ``psu0.voltage_v``, ``node.inlet_temp_c``."""
     supplies = [unit.name for unit in node.supply.units]
     fans = [f"fan{index}" for index in range(node.cooling.fans)]
     labels = [f"gpu{index}.{signal}" for index in range(node.gpu_count) for signal in GPU_SIGNALS]
@@ -61,7 +61,7 @@ def sensor_labels(node: NodeFile) -> tuple[str, ...]:
 
 
 def bmc_labels(channel: str, *, supplies: Sequence[str], fans: Sequence[str]) -> list[str]:
-    """Give the names of what the board's controller measures in one channel; ValueError for one that is unknown."""
+    """Return the names of what the board's controller measures in one channel; ValueError for one that is unknown."""
     pattern = BMC_LABELS.get(channel)
     if pattern is None:
         raise ValueError(f"one of {', '.join(BMC_LABELS)}")
@@ -73,7 +73,7 @@ def bmc_labels(channel: str, *, supplies: Sequence[str], fans: Sequence[str]) ->
 
 
 def check_sensor(name: str, node: NodeFile) -> tuple[str, ...]:
-    """Give the sensors that a name stands for; ValueError, saying what would have been right, where there is none."""
+    """Return the sensors that a name stands for; ValueError, saying what would have been right, where there is none."""
     labels = sensor_labels(node)
     if name == EXPORTER:
         return (EXPORTER,)

@@ -62,7 +62,7 @@ class SensorKind(FilePart):
 
 
 def sensor_names() -> tuple[str, ...]:
-    """Give the names of the sensor kinds that come with railwatch."""
+    """Return the names of the sensor kinds that come with railwatch."""
     return tuple(sorted(path.stem for path in SENSORS.glob("*.yaml")))
 
 

@@ -17,7 +17,7 @@ DURATION_S = 60.0  # of a scenario that says nothing else
 
 
 def strangers(data: Any, node: NodeFile, *, path: Path, lines: Lines) -> list[Problem]:
-    """Give what the data of a scenario name and the node does not have, each at its line.
+    """Return what the data of a scenario name and the node does not have, each at its line.
 
     The data need not fit the model of a scenario: what has another shape is left to the check of the whole.
     """
@@ -69,7 +69,7 @@ def _of_call(fault: dict[str, Any], node: NodeFile) -> Iterator[tuple[str, str]]
 
 
 def workload_problems(data: Any, *, path: Path, lines: Lines) -> list[Problem]:
-    """Give what is wrong with the workloads that the jobs of a scenario name."""
+    """Return what is wrong with the workloads that the jobs of a scenario name."""
     problems: list[Problem] = []
     for index, job in items_of(data, "jobs"):
         name, line = job.get("workload"), lines.get(("jobs", index, "workload"))
@@ -82,7 +82,7 @@ def workload_problems(data: Any, *, path: Path, lines: Lines) -> list[Problem]:
 
 
 def truth_problems(data: Any, names: set[str], wanted: str, *, path: Path, lines: Lines) -> list[Problem]:
-    """Give the entities of a scenario's truth that are none of the names, and what begins after the end."""
+    """Return the entities of a scenario's truth that are none of the names, and what begins after the end."""
     problems = []
     given = isinstance(data, dict) and "duration" in data
     duration_s = _seconds(data["duration"]) if given else DURATION_S
@@ -99,13 +99,13 @@ def truth_problems(data: Any, names: set[str], wanted: str, *, path: Path, lines
 
 
 def refusal(path: Path, lines: Lines, place: tuple[str | int, ...], *, found: object, expected: str) -> Problem:
-    """Give the problem that something which stands at a place cannot be."""
+    """Return the problem that something which stands at a place cannot be."""
     key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
     return Problem(where=str(path), line=lines.get(place), key=key, found=f"got {found!r}", expected=expected)
 
 
 def _seconds(text: object) -> float | None:
-    """Give a duration, None where it is none."""
+    """Return a duration, None where it is none."""
     try:
         return parse_duration_s(text)
     except ValueError:

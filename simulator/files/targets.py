@@ -85,7 +85,7 @@ class Target:
 
 
 def find_target(what: str, node: NodeFile) -> Target:
-    """Give what a name such as ``psu0.joint_mohm`` means; ValueError says what would have been right."""
+    """Return what a name such as ``psu0.joint_mohm`` means; ValueError says what would have been right."""
     match = WHAT.fullmatch(what)
     if match is None:
         raise ValueError(NAMED)
@@ -98,7 +98,7 @@ def find_target(what: str, node: NodeFile) -> Target:
 
 
 def own_values(what: str, node: NodeFile) -> dict[str, float]:
-    """Give what the node file says of each thing that a name means, by the name of the single thing.
+    """Return what the node file says of each thing that a name means, by the name of the single thing.
 
     Raises
     ------
@@ -119,12 +119,12 @@ def own_values(what: str, node: NodeFile) -> dict[str, float]:
 
 
 def gpu_names(node: NodeFile) -> tuple[str, ...]:
-    """Give the names of the GPUs."""
+    """Return the names of the GPUs."""
     return tuple(f"gpu{index}" for index in range(node.gpu_count))
 
 
 def supply_names(node: NodeFile) -> tuple[str, ...]:
-    """Give the names of the supplies."""
+    """Return the names of the supplies."""
     return tuple(unit.name for unit in node.supply.units)
 
 

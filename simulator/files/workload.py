@@ -115,7 +115,7 @@ class _WorkloadFile(RootModel[Workload]):
 
 
 def workload_names() -> tuple[str, ...]:
-    """Give the names of the workloads that come with railwatch."""
+    """Return the names of the workloads that come with railwatch."""
     return tuple(sorted(path.stem for path in WORKLOADS.glob("*.yaml")))
 
 

@@ -35,7 +35,7 @@ class Surroundings:
         self._noise_k: FloatArray = climate.noise_k * chance.standard_normal(n_nodes)
 
     def inlet_offset_k(self, time_s: float, step_s: float) -> FloatArray:
-        """Give how much warmer the air is than the scenario says, ``(n_nodes,)``; call it once per step."""
+        """Return how much warmer the air is than the scenario says, ``(n_nodes,)``; call it once per step."""
         climate = self._climate
         if climate.noise_k > 0.0 and time_s > 0.0:
             self._noise_k = wandered(
@@ -48,5 +48,5 @@ class Surroundings:
         return self._noise_k + climate.diurnal_k * day_swing(time_s)
 
     def input_ratio(self, time_s: float) -> float:
-        """Give the mains voltage against its nominal: lowest when it is warmest."""
+        """Return the mains voltage against its nominal: lowest when it is warmest."""
         return 1.0 - self._climate.input_swing * day_swing(time_s)

@@ -30,7 +30,7 @@ class Coolers:
 def fan_ratio(
     coolers: Coolers, *, air_c: FloatArray, power_w: FloatArray, interface_k_per_w: FloatArray, turning: FloatArray
 ) -> FloatArray:
-    """Give the duty at which the hottest GPU meets the target, ``(n_nodes,)``; between the lowest duty and 1.
+    """Return the duty at which the hottest GPU meets the target, ``(n_nodes,)``; between the lowest duty and 1.
 
     A controller with an integral term ends there: `HeatModel.sink_k_per_w`, solved for the flow. GPU arrays are
     ``(n_nodes, n_gpus)``; `turning` is the share of the fans that turn.
@@ -46,7 +46,7 @@ def fan_ratio(
 def resistance_k_per_w(
     coolers: Coolers, *, duty: FloatArray, turning: FloatArray, interface_k_per_w: FloatArray
 ) -> FloatArray:
-    """Give the thermal resistance from die to air, ``(n_nodes, n_gpus)``."""
+    """Return the thermal resistance from die to air, ``(n_nodes, n_gpus)``."""
     flow = np.maximum(duty * turning, FLOW_MIN_RATIO)
     return coolers.heat.junction_k_per_w + interface_k_per_w + coolers.heat.sink_k_per_w(flow)[:, None]
 
@@ -70,7 +70,7 @@ def balance(
     interface_k_per_w: FloatArray,
     turning: FloatArray,
 ) -> Warmth:
-    """Give the temperatures at which heat made and heat carried away are equal, and the fans with them.
+    """Return the temperatures at which heat made and heat carried away are equal, and the fans with them.
 
     Power is `power_w` at 50 degC and grows by `leak_w_per_k`; both ``(n_nodes, n_gpus)``, means over a step.
     """

@@ -152,7 +152,7 @@ class _Columns:
 
 
 def _slowest_of(count: int, *, folded: bool) -> float:
-    """Give the expected highest of `count` standard normal draws, or of their absolute values."""
+    """Return the expected highest of `count` standard normal draws, or of their absolute values."""
     z = np.linspace(0.0 if folded else -8.0, 8.0, 4001)
     below = 0.5 * (1.0 + np.array([math.erf(value / math.sqrt(2.0)) for value in z]))
     below = (2.0 * below - 1.0 if folded else below) ** count

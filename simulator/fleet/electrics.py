@@ -104,7 +104,7 @@ class Electrics:
         )
 
     def _dips(self, rail: Rail, n_levels: int) -> tuple[FloatArray, FloatArray]:
-        """Give the bottom and the depth of the dip after a rise and after a pause, ``(n_nodes, 2)``."""
+        """Return the bottom and the depth of the dip after a rise and after a pause, ``(n_nodes, 2)``."""
         start_a, before_a = rail.current_a[:, n_levels], rail.current_a[:, n_levels + 1 : n_levels + _EDGES]
         units_on = np.maximum(self._supplies.on.sum(axis=1), 1)
         depth_v = dip_v(
@@ -157,7 +157,7 @@ class Electrics:
 
 
 def _demand_w(loads: Loads) -> FloatArray:
-    """Give all loads of each node: levels, edges, samples; ``(n_nodes, n_loads)``."""
+    """Return all loads of each node: levels, edges, samples; ``(n_nodes, n_loads)``."""
     operation = loads.operation
     start_w = loads.start_w.sum(axis=1)
     rise_w = (operation.rise_w * loads.there).sum(axis=1)
@@ -169,7 +169,7 @@ def _demand_w(loads: Loads) -> FloatArray:
 
 
 def _balance_w(sources: Sources, rail: Rail, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Give what the supplies give and what is lost on the way, means over the step."""
+    """Return what the supplies give and what is lost on the way, means over the step."""
     n_levels = shares.shape[1]
     branch_a, current_a = rail.branch_a[:, :, :n_levels], rail.current_a[:, :n_levels]
     given_w = (sources.open_circuit_v[:, :, None] * branch_a).sum(axis=1)

@@ -92,7 +92,7 @@ class Fleet:
 
     @property
     def time_s(self) -> float:
-        """Give the simulated time since the start."""
+        """Return the simulated time since the start."""
         return self._done * self._step_s
 
     def obey(
@@ -142,7 +142,7 @@ class Fleet:
         )
 
     def _empty(self, what: type[FleetTruth | FleetSamples], shape: tuple[int, ...]) -> dict[str, Any]:
-        """Give arrays that are filled with what stands for absent."""
+        """Return arrays that are filled with what stands for absent."""
         width = {"gpu": (self.n_gpus,), "unit": (self.n_units,), "node": ()}
         return {
             field.name: np.full(
@@ -153,7 +153,7 @@ class Fleet:
 
 
 def _shapes(nodes: Sequence[NodeFile]) -> dict[object, list[int]]:
-    """Give the places of the nodes by what must be equal within a group."""
+    """Return the places of the nodes by what must be equal within a group."""
     shapes: dict[object, list[int]] = {}
     for row, node in enumerate(nodes):
         units = tuple(unit.name for unit in node.supply.units)
@@ -162,5 +162,5 @@ def _shapes(nodes: Sequence[NodeFile]) -> dict[object, list[int]]:
 
 
 def _place(rows: IndexArray, values: np.ndarray) -> Any:
-    """Give where a group's values go in an array of all nodes, which may be wider."""
+    """Return where a group's values go in an array of all nodes, which may be wider."""
     return rows if values.ndim == 1 else (rows, slice(0, values.shape[1]))

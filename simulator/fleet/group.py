@@ -139,7 +139,7 @@ class Group:
         return self._losses.begin(time_s, powered=powered, wanted=values[Quantity.PRESENT] > 0.0), powered
 
     def _became(self, time_s: float, job: IndexArray, values: Values) -> IndexArray:
-        """Tell what became of each node's job: it runs, it spins, or nothing does."""
+        """Return what became of each node's job: it runs, it spins, or nothing does."""
         lost_s = np.where(self._losses.present.all(axis=1), np.inf, self._losses.lost_s)
         hangs = values[Quantity.HANG][:, 0] > 0.0
         became = self._stops.became(time_s, self._conditions.step_s, job=job, lost_s=lost_s, hangs=hangs)
@@ -147,7 +147,7 @@ class Group:
         return np.where(nothing, NOTHING, became)
 
     def _loads(self, settled: Settled, values: Values, *, there: MaskArray, powered: MaskArray) -> Loads:
-        """Give what the nodes ask for: power at 50 degC and what leaks above that, fans and everything else."""
+        """Return what the nodes ask for: power at 50 degC and what leaks above that, fans and everything else."""
         operation, excess_k = settled.operation, settled.excess_k
         fans_w = fan_power_w(self._fans_w, ratio=settled.warmth.duty, turning=values[Quantity.FANS][:, 0])
         drawn = self._sample_chance.random((DRAWS, *there.shape))

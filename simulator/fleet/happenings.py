@@ -32,7 +32,7 @@ class Happenings:
         self._died = False
 
     def of(self, stretch: FleetStretch, *, step_s: float) -> tuple[PlantEvent, ...]:
-        """Give the events of a stretch in the order of time."""
+        """Return the events of a stretch in the order of time."""
         events = [event for drop in stretch.drops if drop.node == self._node for event in _loss(drop)]
         truth = stretch.truth
         for step, time_s in enumerate(stretch.time_s):

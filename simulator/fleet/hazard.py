@@ -12,7 +12,7 @@ _POINTS, _WEIGHTS = 0.5 * (_POINTS + 1.0), 0.5 * _WEIGHTS
 
 
 def dip_dose(*, bottom_per_s: FloatArray, dip_v: FloatArray, transient_s: FloatArray, hazard: BusHazard) -> FloatArray:
-    """Give the drops to expect of one dip, on top of those of the plateau that it ends on; the arguments broadcast.
+    """Return the drops to expect of one dip, on top of those of the plateau that it ends on; the arguments broadcast.
 
     The dip decays with ``transient_s`` and hazard follows the voltage exponentially. With ``y = depth / scale_v`` the
     rate at the bottom therefore holds for ``transient_s exp(-y) integral (exp(x) - 1) / x dx``, x from 0 to y; for deep
@@ -33,7 +33,7 @@ def plateau_per_s(
     contact_mohm: FloatArray,
     hazard: BusHazard,
 ) -> FloatArray:
-    """Give the mean rate over the levels of a node, ``(n_nodes, n_gpus)``.
+    """Return the mean rate over the levels of a node, ``(n_nodes, n_gpus)``.
 
     Parameters
     ----------

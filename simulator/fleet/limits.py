@@ -13,7 +13,7 @@ from telemetry.durations import format_duration
 
 
 def left_out(node: NodeFile, scenario: ScenarioFile, workload: Workload, *, step_s: float) -> tuple[str, ...]:
-    """Give what steps of `step_s` could not show, a clause for each; empty where they show everything.
+    """Return what steps of `step_s` could not show, a clause for each; empty where they show everything.
 
     A step sees what holds at its beginning. What comes and goes in between is lost; so are links, and delays that are
     shorter than any step. The power brake that low voltage brings is left out too, but never seen: at 10.9 V a module
@@ -64,7 +64,7 @@ def _passing_jobs(jobs: Iterable[JobStart], workload: Workload, step_s: float) -
 
 
 def _passes(values: Mapping[float, Hashable], step_s: float) -> bool:
-    """Tell whether a value, by its times ascending, leaves and returns to what it was between two looks."""
+    """Return whether a value, by its times ascending, leaves and returns to what it was between two looks."""
     seen: list[tuple[float, list[Hashable]]] = [(-math.inf, [])]
     for at_s, value in values.items():
         look_s = math.ceil(at_s / step_s) * step_s if math.isfinite(at_s) else at_s

@@ -41,12 +41,12 @@ class Rhythm:
 
     @property
     def pause_share(self) -> float:
-        """Give the share of the time that pauses take."""
+        """Return the share of the time that pauses take."""
         return min(self.pauses_per_s * self.pause_s, 1.0)
 
 
 def refusal(workload: Workload) -> str | None:
-    """Give why a workload has no closed form, to be told after its name; None for one that has.
+    """Return why a workload has no closed form, to be told after its name; None for one that has.
 
     A recorded trace has no rhythm; it is played back millisecond by millisecond only.
     """
@@ -54,7 +54,7 @@ def refusal(workload: Workload) -> str | None:
 
 
 def rhythm_of(workload: Workload) -> Rhythm:
-    """Give the rhythm of a workload; ValueError for one that has none, see `refusal`."""
+    """Return the rhythm of a workload; ValueError for one that has none, see `refusal`."""
     factor = workload.input_factor
     match workload:
         case Training():
@@ -72,7 +72,7 @@ def rhythm_of(workload: Workload) -> Rhythm:
 
 
 def stalled(rhythm: Rhythm) -> Rhythm:
-    """Give what is left of a job that cannot go on: its GPUs spin."""
+    """Return what is left of a job that cannot go on: its GPUs spin."""
     return _flat(rhythm.stall_level, rhythm.input_factor)
 
 

@@ -63,7 +63,7 @@ class Losses:
         self.lost_s = np.full(shape[0], np.inf)
 
     def due(self, time_s: float) -> MaskArray:
-        """Tell which nodes somebody has come to repair by now, ``(n_nodes,)``."""
+        """Return which nodes somebody has come to repair by now, ``(n_nodes,)``."""
         due: MaskArray = time_s >= self.lost_s + self._repair_s
         return due
 

@@ -63,7 +63,7 @@ class Points:
 
 @lru_cache(maxsize=256)
 def operating_points(part: GpuPart, rhythm: Rhythm, *, limit_w: float, n_gpus: int) -> Points:
-    """Give the operating points of a job; a tenth of a second for one not seen before."""
+    """Return the operating points of a job; a tenth of a second for one not seen before."""
     if rhythm.idle:
         return _idle(part)
     cycle = run_cycles(part, rhythm, limit_w=limit_w, n_gpus=n_gpus)

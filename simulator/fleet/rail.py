@@ -42,7 +42,7 @@ class Rail:
 
 
 def solve_rail(sources: Sources, load_w: FloatArray) -> Rail:
-    """Give the rail in balance under loads of shape ``(n_nodes, n_loads)``.
+    """Return the rail in balance under loads of shape ``(n_nodes, n_loads)``.
 
     Branches in parallel act as one source (Thevenin): ``E = sum(E_b / r_b) / sum(1 / r_b)`` behind
     ``R = 1 / sum(1 / r_b) + R_bus``; with constant power ``V**2 - E V + R P = 0``, and ``I_b = (E_b - V_bus) / r_b``. A
@@ -62,7 +62,7 @@ def solve_rail(sources: Sources, load_w: FloatArray) -> Rail:
 def dip_v(
     *, rise_a: FloatArray, current_a: FloatArray, voltage_v: FloatArray, transient_ohm: FloatArray, ohm: FloatArray
 ) -> FloatArray:
-    """Give by how much a step of the current takes the rail below its new balance, at the worst; arguments broadcast.
+    """Return by how much a step of the current takes the rail below its new balance, at the worst; arguments broadcast.
 
     ``k (Z / N) dI / (1 - R I / V)``, so that the lowest voltage is ``V_min = V - k (Z / N) dI / (1 - R I / V)``, where
     `V` is the balance after the step: ``E - R I`` with ``I = P / V``. The droop of the supplies makes a load of
@@ -82,7 +82,7 @@ def dip_v(
 
 
 def source_ohm(sources: Sources) -> FloatArray:
-    """Give the resistance between the sources of a node and its modules, ``(n_nodes,)``; without any, the bus alone."""
+    """Return resistance between the sources of a node and its modules, ``(n_nodes,)``; without any, the bus alone."""
     total = np.where(sources.on, 1.0 / sources.branch_ohm, 0.0).sum(axis=1)
     ohm: FloatArray = np.where(total > 0.0, 1.0 / np.maximum(total, 1e-9), 0.0) + sources.bus_ohm
     return ohm

@@ -10,7 +10,7 @@ DRAWS = 2  # uniform numbers that each GPU needs for a step
 
 
 def sampled_w(table: PointTable, settled: Settled, drawn: FloatArray, *, scale: FloatArray) -> FloatArray:
-    """Give the power at the samples of a step, ``(SAMPLES, n_nodes, n_gpus)``.
+    """Return the power at the samples of a step, ``(SAMPLES, n_nodes, n_gpus)``.
 
     Where the job keeps its GPUs together, the first sample is busy, at a level that holds by its share of the busy
     time, and the second quiet. Else each GPU follows its own chance in both.

@@ -68,11 +68,11 @@ class Schedule:
 
     @property
     def jobs(self) -> tuple[Workload, ...]:
-        """Give the workloads, by index."""
+        """Return the workloads, by index."""
         return tuple(self._known)
 
     def at(self, time_s: float, step_s: float) -> IndexArray:
-        """Give the job of each node in the step that begins at `time_s`, ``(n_nodes,)``; call it once per step."""
+        """Return the job of each node in the step that begins at `time_s`, ``(n_nodes,)``; call it once per step."""
         if self._mix is not None and time_s > 0.0:
             ends = self._chance.random(len(self._now)) < -np.expm1(-step_s / self._mix.mean_stay_s)
             self._draw(ends)

@@ -66,7 +66,7 @@ class Sensing:
         self._held: dict[int, FloatArray] = {}
 
     def read(self, time_s: float, moment: Moment) -> dict[str, FloatArray]:
-        """Give what each sensor shows at the samples of the step that begins at `time_s`, by field of `FleetSamples`.
+        """Return what each sensor shows at the samples of the step that begins at `time_s`, by field of `FleetSamples`.
 
         Faults are taken as they stand at the beginning of the step; a stuck sensor shows what it showed last.
         """
@@ -143,7 +143,7 @@ class _Column:
             self._offset = channel.offset_error * error[1]
 
     def show(self, true: FloatArray, chance: np.random.Generator) -> FloatArray:
-        """Give what is shown; how much is drawn does not depend on the values."""
+        """Return what is shown; how much is drawn does not depend on the values."""
         channel = self._channel
         true = np.broadcast_to(true, (SAMPLES, *true.shape[1:]))
         if channel is None:

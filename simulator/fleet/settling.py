@@ -29,7 +29,7 @@ class Settled:
 
     @property
     def excess_k(self) -> FloatArray:
-        """Give how much warmer than the reference of the power curve the dies are, ``(n_nodes, n_gpus)``."""
+        """Return how much warmer than the reference of the power curve the dies are, ``(n_nodes, n_gpus)``."""
         return self.warmth.die_c - REFERENCE_C
 
 
@@ -51,7 +51,7 @@ class Settling:
     def settle(
         self, rows: IndexArray, cap_mhz: FloatArray, values: Values, *, inlet_c: FloatArray, there: MaskArray
     ) -> Settled:
-        """Give clocks, operation and temperatures.
+        """Return clocks, operation and temperatures.
 
         A scenario's power brake halves the clock cap. Where a die would pass the part's limit ``T_max``, the clock goes
         down to the highest whose mean power at 50 degC satisfies ``P <= (T_max - T_air) / R - k (T_max - 50)``, with

@@ -29,7 +29,7 @@ class Stops:
     def became(
         self, time_s: float, step_s: float, *, job: IndexArray, lost_s: FloatArray, hangs: MaskArray
     ) -> IndexArray:
-        """Tell what becomes of each node's job in a step: it runs, its GPUs spin, or its framework gave up.
+        """Return what becomes of each node's job in a step: it runs, its GPUs spin, or its framework gave up.
 
         A step takes one answer, that of its middle.
 

@@ -73,7 +73,7 @@ class Supplies:
         self._branch_ohm = (first + second + third + self.joint_mohm) / 1000.0
 
     def sources(self) -> Sources:
-        """Give what feeds the nodes now."""
+        """Return what feeds the nodes now."""
         return Sources(
             open_circuit_v=self._open_circuit_v, branch_ohm=self._branch_ohm, on=self.on, bus_ohm=self._bus_ohm
         )

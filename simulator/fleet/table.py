@@ -38,7 +38,7 @@ class Operation:
     pace_ratio: FloatArray
 
     def mean_w(self, levels: FloatArray) -> FloatArray:
-        """Give the mean over the time of values per level, ``(n_nodes, n_gpus)``."""
+        """Return the mean over the time of values per level, ``(n_nodes, n_gpus)``."""
         mean: FloatArray = np.einsum("ngk,nk->ng", levels, self.shares)
         return mean
 
@@ -60,7 +60,7 @@ class PointTable:
     def rows(
         self, jobs: tuple[Workload, ...], *, job: IndexArray, became: IndexArray, limit_w: FloatArray
     ) -> IndexArray:
-        """Give the row of each GPU, ``(n_nodes, n_gpus)``.
+        """Return the row of each GPU, ``(n_nodes, n_gpus)``.
 
         Parameters
         ----------
@@ -83,21 +83,21 @@ class PointTable:
 
     @staticmethod
     def level_at(position: FloatArray) -> IndexArray:
-        """Give the busy level that holds at a position in the busy time, 0 to 1."""
+        """Return the busy level that holds at a position in the busy time, 0 to 1."""
         level: IndexArray = np.minimum(np.searchsorted(_BUSY_EDGES, position, side="right"), len(_BUSY_EDGES) - 1)
         return level
 
     def together(self, rows: IndexArray) -> MaskArray:
-        """Tell which GPUs change level with their siblings."""
+        """Return which GPUs change level with their siblings."""
         together: MaskArray = np.array(self._together, dtype=np.bool_)[rows]
         return together
 
     def clock_index(self, cap_mhz: FloatArray) -> IndexArray:
-        """Give the highest clock at or below each cap, by index; the lowest clock where none is."""
+        """Return the highest clock at or below each cap, by index; the lowest clock where none is."""
         return np.maximum(np.searchsorted(self.clocks_mhz, cap_mhz + 1e-6, side="right") - 1, 0)
 
     def hottest_index(self, rows: IndexArray, allowed_w: FloatArray) -> IndexArray:
-        """Give the highest clock whose mean power at 50 degC stays within what is allowed; one-dimensional."""
+        """Return the highest clock whose mean power at 50 degC stays within what is allowed; one-dimensional."""
         within: IndexArray = (self._stacks["mean_w"][rows] <= allowed_w[:, None]).sum(axis=1)
         return np.maximum(within - 1, 0)
 
@@ -118,7 +118,7 @@ class PointTable:
         return Operation(level_w=own.pop("abreast_w"), **own, **paced)
 
     def own_w(self, rows: IndexArray, clock: IndexArray, level: IndexArray, scale: FloatArray) -> FloatArray:
-        """Give the power of each GPU by itself at a level of its own, at 50 degC."""
+        """Return the power of each GPU by itself at a level of its own, at 50 degC."""
         own_w: FloatArray = self._stacks["own_w"][rows, clock, level]
         return self._idle_w + scale[:, None] * (own_w - self._idle_w)
 

@@ -36,7 +36,7 @@ class Timetable:
         self._last_s = -np.inf
 
     def at(self, time_s: float) -> dict[Quantity, FloatArray]:
-        """Give the values at a time, each ``(n_nodes, n_things)``; times must not go back, arrays stay the same."""
+        """Return the values at a time, each ``(n_nodes, n_things)``; times must not go back, arrays stay the same."""
         active = (self._begin_s <= time_s) & (self._end_s >= self._last_s)
         for place in np.unique(self._place[active]):
             for quantity, values in self._timelines[place].at(time_s).items():

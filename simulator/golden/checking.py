@@ -21,7 +21,7 @@ class GoldenResult:
 
 
 def chosen_rows(table: GoldenTable, ids: Sequence[str]) -> tuple[GoldenRow, ...]:
-    """Give the rows of these ids, or all of them for none; ConfigError where there is no such row."""
+    """Return the rows of these ids, or all of them for none; ConfigError where there is no such row."""
     known = {row.id: row for row in table.rows}
     unknown = [name for name in ids if name not in known]
     if unknown:

@@ -11,34 +11,34 @@ TRAINING_SHARE = 0.6  # assumption: of the time, during which a node trains
 
 
 def hottest_c(traces: Traces, row: GoldenRow) -> float:
-    """Give the temperature of the hottest die at the end of a run."""
+    """Return the temperature of the hottest die at the end of a run."""
     return float(traces.of(row.run).state.gpus.die_c.max())
 
 
 def excess_k(traces: Traces, row: GoldenRow) -> float:
-    """Give by how much GPU 2 is hotter than its siblings, less what the air arrives warmer there."""
+    """Return by how much GPU 2 is hotter than its siblings, less what the air arrives warmer there."""
     trace = traces.of(row.run)
     above_air_k = trace.state.gpus.die_c - np.array([slot.preheat_k for slot in trace.node.slots])
     return float(above_air_k[2] - np.delete(above_air_k, 2).mean())
 
 
 def fan_rpm(traces: Traces, row: GoldenRow) -> float:
-    """Give the speed of the fastest fan at the end of a run."""
+    """Return the speed of the fastest fan at the end of a run."""
     return float(traces.of(row.run).state.fan_rpm.max())
 
 
 def nv_queue_percent(traces: Traces, row: GoldenRow) -> float:
-    """Give the share of a CPU that nv_queue takes at the end of a run, in per cent."""
+    """Return the share of a CPU that nv_queue takes at the end of a run, in per cent."""
     return 100.0 * traces.of(row.run).state.nv_queue_ratio
 
 
 def nv_irq_percent(traces: Traces, row: GoldenRow) -> float:
-    """Give the same of the interrupt thread."""
+    """Return the same of the interrupt thread."""
     return 100.0 * traces.of(row.run).state.nv_irq_ratio
 
 
 def joint_mohm(traces: Traces, row: GoldenRow) -> float:
-    """Give the resistance of the first joint after `at` days of training."""
+    """Return the resistance of the first joint after `at` days of training."""
     if row.at is None:
         raise ValueError(f"row {row.id}: at, the age in days")
     supply = node_of(traces.run(row.run)).supply
@@ -47,7 +47,7 @@ def joint_mohm(traces: Traces, row: GoldenRow) -> float:
 
 
 def node_value(traces: Traces, row: GoldenRow) -> float:
-    """Give a number of the node file, by its dotted key; a list gives how many there are."""
+    """Return a number of the node file, by its dotted key; a list gives how many there are."""
     if row.key is None:
         raise ValueError(f"row {row.id}: key, in the node file")
     value: object = node_of(traces.run(row.run))

@@ -17,38 +17,38 @@ NEVER_S = 1e12  # instead of infinity, which JSON lacks
 
 
 def static_v(traces: Traces, row: GoldenRow) -> float:
-    """Give the rail under a steady load of `at` watts."""
+    """Return the rail under a steady load of `at` watts."""
     return float(static_trace(traces.run(row.run), _at(row)).voltage_v.mean())
 
 
 def branch_a(traces: Traces, row: GoldenRow) -> float:
-    """Give the current of the busiest branch under a steady load of `at` watts."""
+    """Return the current of the busiest branch under a steady load of `at` watts."""
     return float(static_trace(traces.run(row.run), _at(row)).current_a.mean(axis=0).max())
 
 
 def lowest_v(traces: Traces, row: GoldenRow) -> float:
-    """Give the lowest millisecond of the rail."""
+    """Return the lowest millisecond of the rail."""
     return float(traces.of(row.run).voltage_v.min())
 
 
 def metered_low_v(traces: Traces, row: GoldenRow) -> float:
-    """Give the lowest value that a meter shows."""
+    """Return the lowest value that a meter shows."""
     return float(window_means(traces.of(row.run).voltage_v, METER_MS).min())
 
 
 def metered_swing_v(traces: Traces, row: GoldenRow) -> float:
-    """Give by how much a meter's value moves during a run."""
+    """Return by how much a meter's value moves during a run."""
     return float(np.ptp(window_means(traces.of(row.run).voltage_v, METER_MS)))
 
 
 def mean_drop_s(traces: Traces, row: GoldenRow) -> float:
-    """Give the mean time to the first drop of any GPU."""
+    """Return the mean time to the first drop of any GPU."""
     per_s = drops_per_s(traces, row)
     return min(1.0 / per_s, NEVER_S) if per_s > 0.0 else NEVER_S
 
 
 def drops_per_s(traces: Traces, row: GoldenRow) -> float:
-    """Give how many drops per second to expect: the integral of the hazard of average parts over time."""
+    """Return how many drops per second to expect: the integral of the hazard of average parts over time."""
     trace = traces.of(row.run)
     hazard = load_node(traces.run(row.run).node).gpu.hazard
     none = np.zeros(trace.power_w.shape[1])
@@ -63,12 +63,12 @@ def drops_per_s(traces: Traces, row: GoldenRow) -> float:
 
 
 def supplies_on(traces: Traces, row: GoldenRow) -> float:
-    """Give how many supplies deliver at the end of a run."""
+    """Return how many supplies deliver at the end of a run."""
     return float(traces.of(row.run).state.supplies.on.sum())
 
 
 def source_ratio(traces: Traces, row: GoldenRow) -> float:
-    """Give the source resistance, from a straight line through ten samples a second of V and I, over the true one."""
+    """Return the source resistance, from a straight line through ten samples a second of V and I, over the true one."""
     trace = traces.of(row.run)
     _, slope_ohm = _line(traces, row)
     units = trace.node.supply.units
@@ -77,7 +77,7 @@ def source_ratio(traces: Traces, row: GoldenRow) -> float:
 
 
 def safe_clock_mhz(traces: Traces, row: GoldenRow) -> float:
-    """Give the clock cap that the rules compute for 11.40 V from what the rail and the boards showed."""
+    """Return the clock cap that the rules compute for 11.40 V from what the rail and the boards showed."""
     trace = traces.of(row.run)
     open_v, source_ohm = _line(traces, row)
     supply = trace.node.supply
@@ -105,14 +105,14 @@ def safe_clock_mhz(traces: Traces, row: GoldenRow) -> float:
 
 
 def window_means(values: FloatArray, n_ms: int) -> FloatArray:
-    """Give the mean of each window of `n_ms`, which follow one another; a rest at the end is left out."""
+    """Return the mean of each window of `n_ms`, which follow one another; a rest at the end is left out."""
     whole = len(values) // n_ms * n_ms
     means: FloatArray = values[:whole].reshape(-1, n_ms, *values.shape[1:]).mean(axis=1)
     return means
 
 
 def _line(traces: Traces, row: GoldenRow) -> tuple[float, float]:
-    """Give open-circuit voltage and resistance by least squares, from one millisecond in a tenth of a second."""
+    """Return open-circuit voltage and resistance by least squares, from one millisecond in a tenth of a second."""
     trace = traces.of(row.run)
     current_a = trace.current_a.sum(axis=1)[::SAMPLE_MS]
     columns = np.stack([np.ones_like(current_a), -current_a], axis=1)

@@ -12,40 +12,40 @@ RISE = (0.1, 0.9)  # of the way from the low to the high level, as rise times ar
 
 
 def mean_gpu_w(traces: Traces, row: GoldenRow) -> float:
-    """Give the mean power of a GPU."""
+    """Return the mean power of a GPU."""
     return float(traces.of(row.run).power_w.mean())
 
 
 def peak_gpu_w(traces: Traces, row: GoldenRow) -> float:
-    """Give the highest value that any board's sensor can show."""
+    """Return the highest value that any board's sensor can show."""
     return float(window_means(traces.of(row.run).power_w, SENSOR_MS).max())
 
 
 def saved_peak_w(traces: Traces, row: GoldenRow) -> float:
-    """Give by how much the highest power of all GPUs together is lower than in the other run."""
+    """Return by how much the highest power of all GPUs together is lower than in the other run."""
     peaks = [_gpus_w(traces.of(name)).max() for name in (row.run, _against(row))]
     return float(peaks[1] - peaks[0])
 
 
 def full_load_w(traces: Traces, row: GoldenRow) -> float:
-    """Give the mean power of the node while all GPUs compute."""
+    """Return the mean power of the node while all GPUs compute."""
     trace = traces.of(row.run)
     return float(trace.node_w[(trace.level == 1.0).all(axis=1)].mean())
 
 
 def rise_from_w(traces: Traces, row: GoldenRow) -> float:
-    """Give what one GPU shows before a step, at ten samples a second: the usual level of the exchange."""
+    """Return what one GPU shows before a step, at ten samples a second: the usual level of the exchange."""
     shown_w = _shown(traces.of(row.run))
     return float(np.quantile(shown_w, 0.1))
 
 
 def rise_to_w(traces: Traces, row: GoldenRow) -> float:
-    """Give the most that one GPU shows at ten samples a second."""
+    """Return the most that one GPU shows at ten samples a second."""
     return float(_shown(traces.of(row.run)).max())
 
 
 def rise_s(traces: Traces, row: GoldenRow) -> float:
-    """Give how long a rise takes at ten samples a second: from the last low sample to the first high one, median."""
+    """Return how long a rise takes at ten samples a second: from the last low sample to the first high one, median."""
     shown_w = _shown(traces.of(row.run))
     low_w, high_w = float(np.quantile(shown_w, 0.1)), float(np.quantile(shown_w, 0.9))
     low = shown_w < low_w + RISE[0] * (high_w - low_w)
@@ -56,18 +56,18 @@ def rise_s(traces: Traces, row: GoldenRow) -> float:
 
 
 def step_swing_w(traces: Traces, row: GoldenRow) -> float:
-    """Give from how low to how high all GPUs together go within a step."""
+    """Return from how low to how high all GPUs together go within a step."""
     total_w = _gpus_w(traces.of(row.run))
     return float(total_w.max() - np.quantile(total_w, 0.1))
 
 
 def slowdown(traces: Traces, row: GoldenRow) -> float:
-    """Give by how many per cent a step takes longer than in the other run."""
+    """Return by how many per cent a step takes longer than in the other run."""
     return 100.0 * (step_ms(traces.of(row.run)) / step_ms(traces.of(_against(row))) - 1.0)
 
 
 def job_s(traces: Traces, row: GoldenRow) -> float:
-    """Give how long a job takes that took `at` seconds in the other run, the same work spread over its GPUs."""
+    """Return how long a job takes that took `at` seconds in the other run, the same work spread over its GPUs."""
     if row.at is None:
         raise ValueError(f"row {row.id}: at, the time of the other run in seconds")
     run, other = traces.of(row.run), traces.of(_against(row))
@@ -76,13 +76,13 @@ def job_s(traces: Traces, row: GoldenRow) -> float:
 
 
 def step_ms(trace: Trace) -> float:
-    """Give the mean length of a training step; NaN where there are none."""
+    """Return the mean length of a training step; NaN where there are none."""
     starts = step_starts(trace)
     return float((starts[-1] - starts[0]) / (len(starts) - 1)) if len(starts) > 1 else float("nan")
 
 
 def step_starts(trace: Trace) -> npt.NDArray[np.intp]:
-    """Give the milliseconds before the first GPU begins to compute, one of each training step."""
+    """Return the milliseconds before the first GPU begins to compute, one of each training step."""
     busy = (trace.level == 1.0).any(axis=1)
     return np.flatnonzero(busy[1:] & ~busy[:-1])
 
@@ -93,7 +93,7 @@ def _gpus_w(trace: Trace) -> FloatArray:
 
 
 def _shown(trace: Trace) -> FloatArray:
-    """Give what GPU 0 shows at ten samples a second: the newest mean of its sensor, which is true to the watt here."""
+    """Return what GPU 0 shows at ten samples a second: the newest mean of its sensor, which is true to the watt here."""
     return window_means(trace.power_w[:, 0], SENSOR_MS)[:: SAMPLE_MS // SENSOR_MS]
 
 

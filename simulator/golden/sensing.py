@@ -9,7 +9,7 @@ from simulator.sensors.bank import SensorBank
 
 
 def power_update_ms(traces: Traces, row: GoldenRow) -> float:
-    """Give the time between two values of a board's power sensor, the mean over boards and a run."""
+    """Return the time between two values of a board's power sensor, the mean over boards and a run."""
     run = traces.run(row.run)
     plant = plant_of(run)
     bank = SensorBank(node_of(run), scenario_of(run), run.seed)

@@ -80,7 +80,7 @@ class GoldenRun(FilePart):
 
     @property
     def told(self) -> str:
-        """Give the run in words."""
+        """Return the run in words."""
         parts = (
             self.node,
             self.workload,
@@ -124,7 +124,7 @@ class GoldenRow(FilePart):
         return self
 
     def accepts(self, got: float) -> bool:
-        """Tell whether a value lies within the bounds; NaN does not."""
+        """Return whether a value lies within the bounds; NaN does not."""
         return (self.low is None or got >= self.low) and (self.high is None or got <= self.high)
 
 

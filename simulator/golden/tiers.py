@@ -17,7 +17,7 @@ STEP_S = 60.0  # the shortest step of a fleet
 
 
 def tier_v_min_mv(traces: Traces, row: GoldenRow) -> float:
-    """Give by how many millivolts the closed form's lowest voltage is above the plant's, mean over training steps."""
+    """Return by how many millivolts the closed form's lowest voltage is above the plant's, mean over training steps."""
     trace = traces.of(row.run)
     starts = step_starts(trace)
     lowest_v = np.array([trace.voltage_v[begin:end].min() for begin, end in pairwise(starts)])
@@ -25,12 +25,12 @@ def tier_v_min_mv(traces: Traces, row: GoldenRow) -> float:
 
 
 def tier_drop_ratio(traces: Traces, row: GoldenRow) -> float:
-    """Give the closed form's mean time to a drop over the plant's."""
+    """Return the closed form's mean time to a drop over the plant's."""
     return drops_per_s(traces, row) / float(np.nansum(_truth(traces, row).drop_rate_per_s[0, 0]))
 
 
 def _truth(traces: Traces, row: GoldenRow) -> FleetTruth:
-    """Give one step of the fleet; its nodes have average parts that can drop, and its first step has not yet."""
+    """Return one step of the fleet; its nodes have average parts that can drop, and its first step has not yet."""
     run = traces.run(row.run)
     node = node_of(run)
     hazard = load_node(run.node).gpu.hazard.model_copy(update={"offset_sd_v": 0.0})

@@ -28,7 +28,7 @@ class Trace:
 
     @property
     def node_w(self) -> FloatArray:
-        """Give what the node draws at its terminals, shape ``(n,)``."""
+        """Return what the node draws at its terminals, shape ``(n,)``."""
         node_w: FloatArray = self.voltage_v * self.current_a.sum(axis=1)
         return node_w
 
@@ -41,13 +41,13 @@ class Traces:
         self._known: dict[str, Trace] = {}
 
     def of(self, name: str) -> Trace:
-        """Give a run of the table."""
+        """Return a run of the table."""
         if name not in self._known:
             self._known[name] = trace_of(self._runs[name])
         return self._known[name]
 
     def run(self, name: str) -> GoldenRun:
-        """Give how a run is set up."""
+        """Return how a run is set up."""
         return self._runs[name]
 
 
@@ -87,7 +87,7 @@ def static_trace(run: GoldenRun, node_power_w: float) -> Trace:
 
 
 def node_of(run: GoldenRun) -> NodeFile:
-    """Give the node of a run: as its file says, but for drops and for GPUs that take no part."""
+    """Return the node of a run: as its file says, but for drops and for GPUs that take no part."""
     node = load_node(run.node)
     gpu = node.gpu.model_copy(update={"hazard": node.gpu.hazard.model_copy(update={"rate_per_s": 0.0})})
     taking_part = node.gpu_count if run.gpus is None else run.gpus
@@ -101,7 +101,7 @@ def node_of(run: GoldenRun) -> NodeFile:
 
 
 def scenario_of(run: GoldenRun) -> ScenarioFile:
-    """Give what changes in a run: its scenario, and its own changes after that."""
+    """Return what changes in a run: its scenario, and its own changes after that."""
     scenario = ScenarioFile(name="golden", description="A run of the golden table.", kind="quiet")
     if run.scenario is not None:
         scenario = load_scenario(run.scenario, node_of(run))
@@ -109,6 +109,6 @@ def scenario_of(run: GoldenRun) -> ScenarioFile:
 
 
 def plant_of(run: GoldenRun) -> Plant:
-    """Give the plant of a run, at its start."""
+    """Return the plant of a run, at its start."""
     workload: Workload | None = None if run.workload is None else load_workload(run.workload)
     return Plant(node_of(run), scenario_of(run), run.seed, workload=workload)

@@ -20,7 +20,7 @@ from simulator.jobs.wanted_level import level_of
 
 
 def build_job(workload: Workload, *, gpus_of_nodes: Sequence[int], part: GpuPart, chance: np.random.Generator) -> Job:
-    """Give a job at its start.
+    """Return a job at its start.
 
     Parameters
     ----------

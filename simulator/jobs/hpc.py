@@ -23,7 +23,7 @@ class SolverPhases:
         self.steps = 0
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
-        """Give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
+        """Return the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
         return self._phases.advance(n_ms, clock_ratio)
 
     def begin_anew(self) -> None:

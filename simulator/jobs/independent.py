@@ -24,5 +24,5 @@ class IndependentJob:
         self._alone = alone
 
     def advance(self, n_ms: int, clock_ratio: FloatArray, running: MaskArray, *, hang: bool) -> FloatArray:  # noqa: ARG002 - no collectives
-        """Give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
+        """Return the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
         return self._alone.advance(n_ms, clock_ratio) * running

@@ -22,7 +22,7 @@ class Requests:
         self._phases = Phases(n_gpus, clock_bound_share=workload.clock_bound_share, following=self._following)
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
-        """Give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
+        """Return the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
         return self._phases.advance(n_ms, clock_ratio)
 
     def _following(self, gpu: int, now_us: int) -> Phase:

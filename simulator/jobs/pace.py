@@ -11,13 +11,13 @@ _LOWEST_RATIO = 0.01  # below any clock a part can run at; a lost GPU may show 0
 
 
 def pace(clock_ratio: FloatArray, clock_bound_share: float) -> CountArray:
-    """Give the work done per microsecond, in units of which `FULL_PACE` are done at the highest clock."""
+    """Return the work done per microsecond, in units of which `FULL_PACE` are done at the highest clock."""
     whole: CountArray = np.rint(FULL_PACE / duration_ratio(clock_ratio, clock_bound_share)).astype(np.int64)
     return whole
 
 
 def duration_ratio(clock_ratio: FloatArray, clock_bound_share: float) -> FloatArray:
-    """Give how much longer work takes than at the highest clock.
+    """Return how much longer work takes than at the highest clock.
 
     ``T(f) / T(f_max) = share f_max / f + 1 - share``: the rest of the work waits for memory, whose clock stays.
     """
@@ -26,10 +26,10 @@ def duration_ratio(clock_ratio: FloatArray, clock_bound_share: float) -> FloatAr
 
 
 def rows(from_us: int, until_us: int) -> slice:
-    """Give the milliseconds that begin in a stretch of microseconds."""
+    """Return the milliseconds that begin in a stretch of microseconds."""
     return slice(-(-from_us // US_PER_MS), -(-until_us // US_PER_MS))
 
 
 def whole_us(length_s: float) -> int:
-    """Give a duration in microseconds, at least one, so that time moves on."""
+    """Return a duration in microseconds, at least one, so that time moves on."""
     return max(1, round(length_s * 1e6))

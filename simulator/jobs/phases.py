@@ -42,7 +42,7 @@ class Phases:
             self._enter(gpu, following(gpu, 0))
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
-        """Give the level of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
+        """Return the level of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
         span_us = n_ms * US_PER_MS
         clocked_pace = pace(clock_ratio, self._clock_bound_share)
         work = span_us * np.where(self._clocked, clocked_pace, FULL_PACE)

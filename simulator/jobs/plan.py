@@ -29,12 +29,12 @@ class JobPlan:
         ]
 
     def at(self, time_s: float) -> Job:
-        """Give the job in force at a time; the same object as long as it is the same job."""
+        """Return the job in force at a time; the same object as long as it is the same job."""
         return self._jobs[bisect_right(self._at_s, time_s)]
 
 
 def job_workload(name_or_path: str, input_factor: float | None) -> Workload:
-    """Give a workload, with other data where `input_factor` says so; ConfigError where there is none."""
+    """Return a workload, with other data where `input_factor` says so; ConfigError where there is none."""
     workload = load_workload(name_or_path, option="jobs")
     if input_factor is None:
         return workload

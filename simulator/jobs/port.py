@@ -15,23 +15,23 @@ class Job(Protocol):
 
     @property
     def workload(self) -> Workload:
-        """Give what the job was made of."""
+        """Return what the job was made of."""
 
     @property
     def collective(self) -> bool:
-        """Tell whether the GPUs wait for each other, so that one can hold them all."""
+        """Return whether the GPUs wait for each other, so that one can hold them all."""
 
     @property
     def steps(self) -> int:
-        """Give how many steps have ended; 0 for a job that has none."""
+        """Return how many steps have ended; 0 for a job that has none."""
 
     @property
     def hung(self) -> bool:
-        """Tell whether the job waits for something that never comes; its GPUs spin, at 100 % utilisation."""
+        """Return whether the job waits for something that never comes; its GPUs spin, at 100 % utilisation."""
 
     @property
     def dead(self) -> bool:
-        """Tell whether the job has ended by a time-out or with its node; its GPUs are idle."""
+        """Return whether the job has ended by a time-out or with its node; its GPUs are idle."""
 
     def advance(self, n_ms: int, clock_ratio: FloatArray, running: MaskArray, *, hang: bool) -> FloatArray:
         """Move on and give the load of each GPU, 0 (idle) to 1, shape ``(n_ms, n_gpus)``.

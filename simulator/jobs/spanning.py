@@ -51,5 +51,5 @@ class SpanningPlan:
         self.jobs = tuple(jobs)
 
     def at(self, time_s: float) -> tuple[SpanningJob, ...]:
-        """Give the jobs that run at a time; no node is in two of them."""
+        """Return the jobs that run at a time; no node is in two of them."""
         return tuple(job for job in self.jobs if job.from_s <= time_s < job.until_s)

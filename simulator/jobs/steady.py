@@ -12,5 +12,5 @@ class SteadyLoad:
         self._level = level
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
-        """Give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
+        """Return the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
         return np.full((n_ms, len(clock_ratio)), self._level)

@@ -16,7 +16,7 @@ class Together(Protocol):
 
     @property
     def steps(self) -> int:
-        """Give how many steps have ended; 0 where there are none."""
+        """Return how many steps have ended; 0 where there are none."""
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
         """Move on and give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
@@ -55,11 +55,11 @@ class SynchronousJob:
 
     @property
     def steps(self) -> int:
-        """Give how many steps have ended."""
+        """Return how many steps have ended."""
         return self._together.steps
 
     def advance(self, n_ms: int, clock_ratio: FloatArray, running: MaskArray, *, hang: bool) -> FloatArray:
-        """Give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
+        """Return the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
         if hang or not running.all():
             return self._hold(n_ms, running)
         if self._held_ms > 0:

@@ -12,7 +12,7 @@ class LevelOf(Protocol):
     """What turns power into the load that draws it."""
 
     def __call__(self, power_w: FloatArray, clock_ratio: FloatArray) -> FloatArray:
-        """Give the level, 0 to 1, at each GPU's clock over the part's highest; the arguments broadcast."""
+        """Return the level, 0 to 1, at each GPU's clock over the part's highest; the arguments broadcast."""
 
 
 class Playback:
@@ -30,7 +30,7 @@ class Playback:
         self._now_ms = 0
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
-        """Give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
+        """Return the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
         at_ms = (self._now_ms + np.arange(n_ms)) % self._series.period_ms
         values = self._series.values[np.searchsorted(self._series.time_ms, at_ms, side="right") - 1]
         self._now_ms += n_ms

@@ -95,7 +95,7 @@ def _of_file(path: Path, found: str, expected: str) -> Problem:
 
 
 def _row(cells: list[str], header: list[str], highest: float) -> tuple[list[float], list[tuple[str, str, str]]]:
-    """Give the numbers of a row, and what is wrong with it: key, found, expected."""
+    """Return the numbers of a row, and what is wrong with it: key, found, expected."""
     if len(cells) != len(header):
         return [], [("(row)", f"{len(cells)} values", f"{len(header)}, one for each column")]
     values: list[float] = []

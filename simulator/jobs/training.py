@@ -46,7 +46,7 @@ class TrainingSteps:
         self._begin(together=False)
 
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
-        """Give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
+        """Return the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
         level = np.full((n_ms, len(clock_ratio)), self._workload.exchange_level)
         work_per_us = pace(clock_ratio, self._workload.clock_bound_share)
         now_us, end_us = 0, n_ms * US_PER_MS

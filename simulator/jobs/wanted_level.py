@@ -10,7 +10,7 @@ from telemetry.frames import FloatArray
 
 
 def level_of(part: GpuPart, *, input_factor: float) -> LevelOf:
-    """Give what turns watts into a level: the curve is linear in the level, so two of its points are enough.
+    """Return what turns watts into a level: the curve is linear in the level, so two of its points are enough.
 
     Watts outside what the part draws at the clock of the moment are cut to 0 or 1. A recording in watts does not tell
     how warm the part was; at 0.3 % per kelvin of the base power the plant ends within a few watts of it.

@@ -13,7 +13,7 @@ MS_PER_DAY = 86_400_000.0
 
 
 def joint_rise_k(joint_mohm: FloatArray, current_a: FloatArray, model: JointAgeing, duty: float = 1.0) -> FloatArray:
-    """Give how much warmer than the air a joint is: ``k_per_w I**2 r duty``; the arguments broadcast."""
+    """Return how much warmer than the air a joint is: ``k_per_w I**2 r duty``; the arguments broadcast."""
     rise_k: FloatArray = model.k_per_w * duty * current_a**2 * (joint_mohm / 1000.0)
     return rise_k
 
@@ -21,7 +21,7 @@ def joint_rise_k(joint_mohm: FloatArray, current_a: FloatArray, model: JointAgei
 def aged_joint_mohm(
     joint_mohm: FloatArray, current_a: FloatArray, days: FloatArray | float, model: JointAgeing, duty: float = 1.0
 ) -> FloatArray:
-    """Give the resistance of joints after some days; the arguments broadcast.
+    """Return the resistance of joints after some days; the arguments broadcast.
 
     ``dr/dt = rate_per_day r exp(T / scale_k)`` with ``T = k_per_w I**2 r duty``: slow at first, then it runs away. The
     law is an assumption. With the constants of the node v100x4 and 46 A per branch (three branches at the full load of
@@ -82,7 +82,7 @@ class Joints:
 
     @property
     def rise_k(self) -> FloatArray:
-        """Give how much warmer than the air the joints are."""
+        """Return how much warmer than the air the joints are."""
         rise_k: FloatArray = self._mean_square_a2 * self.joint_mohm
         rise_k *= self._model.k_per_w / 1000.0
         return rise_k
@@ -90,7 +90,7 @@ class Joints:
     def follow(
         self, now_ms: int, n_ms: int, *, asked_mohm: FloatArray, flicker: FloatArray, ageing: FloatArray
     ) -> FloatArray:
-        """Give the resistances for the next `n_ms`: what the scenario asks for, what age adds, and the flicker.
+        """Return the resistances for the next `n_ms`: what the scenario asks for, what age adds, and the flicker.
 
         `ageing` multiplies the pace; `flicker` is the relative standard deviation of a random telegraph.
         """

@@ -19,7 +19,7 @@ class PowerBrake:
         self._held_ms = np.zeros(n_gpus)
 
     def engaged(self, asked: FloatArray, present: MaskArray) -> MaskArray:
-        """Give the modules that are braked in the next block: by their voltage, or because a scenario says so."""
+        """Return the modules that are braked in the next block: by their voltage, or because a scenario says so."""
         engaged: MaskArray = ((asked > 0.0) | (self._held_ms > 0.0)) & present
         return engaged
 

@@ -26,7 +26,7 @@ RATE_MAX_PER_S = 1e6  # certain within a millisecond; keeps the integral finite 
 def drop_rate_per_s(
     voltage_v: FloatArray, current_a: FloatArray, *, offset_v: FloatArray, contact_mohm: FloatArray, hazard: BusHazard
 ) -> FloatArray:
-    """Give how many drops per second to expect of a module; the arguments broadcast.
+    """Return how many drops per second to expect of a module; the arguments broadcast.
 
     ``rate exp((threshold + offset - x) / scale)`` at ``x = V - I (R_internal + R_contact)``: depth acts exponentially,
     duration linearly. The law is an assumption, its constants are fitted to the drops that the field report tells.
@@ -39,7 +39,7 @@ def drop_rate_per_s(
 
 
 def drop_offsets_v(hazard: BusHazard, n_gpus: int, seed: int) -> FloatArray:
-    """Give by how much each module drops earlier than its kind, fixed for a node and a seed."""
+    """Return by how much each module drops earlier than its kind, fixed for a node and a seed."""
     return hazard.offset_sd_v * stream(seed, "bus offsets").standard_normal(n_gpus)
 
 
@@ -134,7 +134,7 @@ class BusFailures:
         self._limit = self._limits()
 
     def _limits(self) -> FloatArray:
-        """Give how much of the hazard each GPU takes in this life: exponential with mean one."""
+        """Return how much of the hazard each GPU takes in this life: exponential with mean one."""
         draws = [self._chance(gpu, "limit").standard_exponential() for gpu in range(len(self.lost))]
         return np.array(draws)
 

@@ -6,5 +6,5 @@ import numpy as np
 
 
 def stream(seed: int, name: str) -> np.random.Generator:
-    """Give the generator of one part; a part more or less does not change what the others draw."""
+    """Return the generator of one part; a part more or less does not change what the others draw."""
     return np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32(name.encode())]))

@@ -17,7 +17,7 @@ Number = TypeVar("Number", float, FloatArray)  # one node, or many side by side
 
 
 def fan_power_w(max_w: Number, *, ratio: Number, turning: Number) -> Number:
-    """Give what fans at a duty take: with the cube of the speed, by the affinity laws of fans.
+    """Return what fans at a duty take: with the cube of the speed, by the affinity laws of fans.
 
     `turning` is the share of the fans that turn, `max_w` what all of them take at full speed.
     """
@@ -70,19 +70,19 @@ class Fans:
         self.ratio = 0.0
 
     def flow_ratio(self, turning: float) -> float:
-        """Give the air flow as a share of the highest when the share `turning` of the fans turns."""
+        """Return the air flow as a share of the highest when the share `turning` of the fans turns."""
         return max(self.ratio * turning, FLOW_MIN_RATIO)
 
     def power_w(self, turning: float) -> float:
-        """Give what the fans take."""
+        """Return what the fans take."""
         return fan_power_w(self._cooling.max_w, ratio=self.ratio, turning=turning)
 
     def rpm(self, turning: float) -> FloatArray:
-        """Give the speed of each fan, ``(n_fans,)``; those that stand still come last."""
+        """Return the speed of each fan, ``(n_fans,)``; those that stand still come last."""
         count = self._cooling.fans
         return np.where(np.arange(count) < round(turning * count), self.ratio * self._cooling.max_rpm, 0.0)
 
     def outlet_rise_k(self, power_w: float, turning: float) -> float:
-        """Give how much warmer the air leaves than it came, in balance."""
+        """Return how much warmer the air leaves than it came, in balance."""
         rise_k = power_w / (AIR_W_PER_K_PER_FAN_W * self._cooling.max_w * self.flow_ratio(turning))
         return float(min(rise_k, RISE_MAX_K))

@@ -22,7 +22,7 @@ class DecayBlock:
         self._carry = ratio ** (steps + 1.0)
 
     def run(self, before: FloatArray | float, inputs: FloatArray) -> FloatArray:
-        """Give ``y`` for inputs of shape ``(length, ...)`` and the value before the block."""
+        """Return ``y`` for inputs of shape ``(length, ...)`` and the value before the block."""
         driven: FloatArray = self._kernel @ inputs
         carry = self._carry.reshape(-1, *([1] * (inputs.ndim - 1)))
         return driven + carry * before

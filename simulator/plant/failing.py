@@ -26,7 +26,7 @@ class Failing:
         self._hung = self._dead = False
 
     def hangs(self, values: Values) -> bool:
-        """Tell whether a collective would not return now."""
+        """Return whether a collective would not return now."""
         return bool(values[Quantity.HANG][0] > 0.0) or self._links.hanging
 
     def take_out(self, now_ms: int, gpus: GpuState, *, wanted: MaskArray) -> None:
@@ -100,7 +100,7 @@ class Failing:
 
 
 def _told(event: PlantEvent, state: NodeState) -> bool:
-    """Tell whether what should tell of an event still runs: the driver, the host, or the board by itself."""
+    """Return whether what should tell of an event still runs: the driver, the host, or the board by itself."""
     if event.kind is PlantEventKind.XID:
         return state.driver_loaded
     return state.powered or event.kind is PlantEventKind.BMC_CRITICAL

@@ -55,7 +55,7 @@ class Feed:
 
     @property
     def on(self) -> MaskArray:
-        """Give the units that deliver."""
+        """Return the units that deliver."""
         return self._units.on
 
     def follow(self, now_ms: int, values: Values, *, feed_ratio: float, changed: bool) -> list[PlantEvent]:

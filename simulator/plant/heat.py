@@ -26,7 +26,7 @@ class HeatModel:
     heatsink_j_per_k: float
 
     def sink_k_per_w(self, flow_ratio: Number) -> Number:
-        """Give the heat sink's resistance at a share of the full air flow, which must not be zero."""
+        """Return the heat sink's resistance at a share of the full air flow, which must not be zero."""
         sink: Number = self.heatsink_k_per_w * (HALF_FLOW / flow_ratio) ** self.heatsink_exponent
         return sink
 
@@ -43,7 +43,7 @@ class Heat:
 
     @property
     def memory_c(self) -> FloatArray:
-        """Give the temperature of the memory: assumed half-way between die and heat sink, which it shares."""
+        """Return the temperature of the memory: assumed half-way between die and heat sink, which it shares."""
         return 0.5 * (self.die_c + self.heatsink_c)
 
     def advance(

@@ -113,7 +113,7 @@ class Links:
         return [PlantEvent(time_ms=start_ms, kind=kind, gpu=int(gpu)) for gpu in np.flatnonzero(logged)]
 
     def _spread(self, gpus: GpuState, errors: CountArray) -> None:
-        """Give each GPU's errors to its links that are up."""
+        """Pass each GPU's errors to its links that are up."""
         for gpu in np.flatnonzero(errors):
             up = np.flatnonzero(gpus.nvlink_up[gpu])
             if not len(up):

@@ -11,7 +11,7 @@ from simulator.plant.supply import SupplyModel
 
 
 def part_power(part: GpuPart) -> PowerModel:
-    """Give the power curve of a part."""
+    """Return the power curve of a part."""
     curve = part.power
     return PowerModel(
         idle_w=curve.idle_w,
@@ -25,7 +25,7 @@ def part_power(part: GpuPart) -> PowerModel:
 
 
 def part_clocks(part: GpuPart) -> ClockLimits:
-    """Give the clocks of a part and where heat takes them away."""
+    """Return the clocks of a part and where heat takes them away."""
     return ClockLimits(
         supported_mhz=np.array(part.clocks.supported_mhz, dtype=np.float64),
         software_slowdown_c=part.temperature_c.gpu_max,
@@ -34,7 +34,7 @@ def part_clocks(part: GpuPart) -> ClockLimits:
 
 
 def heat_model(node: NodeFile) -> HeatModel:
-    """Give the way of the heat."""
+    """Return the way of the heat."""
     path = node.gpu.heat
     return HeatModel(
         junction_k_per_w=path.junction_k_per_w,
@@ -46,7 +46,7 @@ def heat_model(node: NodeFile) -> HeatModel:
 
 
 def supply_model(node: NodeFile) -> SupplyModel:
-    """Give the rail."""
+    """Return the rail."""
     supply = node.supply
     return SupplyModel(
         bus_ohm=supply.bus_mohm / 1000.0,

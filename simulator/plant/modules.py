@@ -54,7 +54,7 @@ class Modules:
         self._shown_fans = (-1.0, -1.0)
 
     def other_w(self, values: Values) -> float:
-        """Give what the node takes beside its GPUs: the fans on top of what its file says."""
+        """Return what the node takes beside its GPUs: the fans on top of what its file says."""
         return float(values[Quantity.OTHER_POWER_W][0]) + self._fans.power_w(float(values[Quantity.FANS][0]))
 
     def decide(self, settings: Settings, gpus: GpuState, *, brake: FloatArray) -> None:
@@ -71,7 +71,7 @@ class Modules:
         gpus.reasons = self._governor.reasons
 
     def carry(self, level: FloatArray, gpus: GpuState, *, input_factor: float, powered: bool) -> FloatArray:
-        """Give the power that a load asks for, both of shape ``(block_ms, n_gpus)``."""
+        """Return the power that a load asks for, both of shape ``(block_ms, n_gpus)``."""
         wanted_w = self._power.power_w(gpus.clock_mhz, level, self._heat.die_c, input_factor)
         wanted_w *= (1.0 - self._keep) * (1.0 + self._noise * self._chance.standard_normal(level.shape))
         power_w = self._rise.run(self.power_w, wanted_w)

@@ -18,9 +18,9 @@ def _shares(**busy: float) -> FloatArray:
 
 
 # Share of the time in each pipe at full load. Source of 0.45 in bfloat16: arXiv 2407.21783, table 4, 38 to 43 % of the
-# peak over whole steps, whose load is 0.93 on average in llm-pretrain. own choice: all others, so that the same work
+# peak over whole steps, whose load is 0.93 on average in llm-pretrain. heuristic: all others, so that the same work
 # takes longer in TF32, which has half the rate, and less of the time in eight bits, where the rest does not shrink;
-# address arithmetic and sums beside it. own choice: FP8 counts as HMMA, as NVML has no metric of its own for it.
+# address arithmetic and sums beside it. heuristic: FP8 counts as HMMA, as NVML has no metric of its own for it.
 SHARES = MappingProxyType(
     {
         JobPrecision.FP64: _shares(occupancy=0.5, integer=0.15, fp64=0.4, fp32=0.02),
@@ -33,11 +33,11 @@ SHARES = MappingProxyType(
         JobPrecision.INT8: _shares(occupancy=0.25, integer=0.15, imma=0.3, fp32=0.1),
     }
 )
-# own choice: who spins for a sibling that never comes looks at memory on a few blocks: its integer pipe turns a little,
+# heuristic: who spins for a sibling that never comes looks at memory on a few blocks: its integer pipe turns a little,
 # and every other one stands still.
 SPINNING = _shares(occupancy=0.05, integer=0.1)
 
 
 def pipe_shares(workload: Workload, architecture: Architecture) -> FloatArray:
-    """Give the share of the time in which each of `PIPES` works at full load, ``(n_pipes,)``."""
+    """Return the share of the time in which each of `PIPES` works at full load, ``(n_pipes,)``."""
     return SHARES[precision_on(workload.precision, architecture)]

@@ -176,25 +176,25 @@ class Plant:
         )
 
     def take_events(self) -> tuple[PlantEvent, ...]:
-        """Give what happened since the last call, in the order of time."""
+        """Return what happened since the last call, in the order of time."""
         events, self._events = self._events, []
         return tuple(sorted(events, key=lambda event: event.time_ms))
 
     @property
     def running(self) -> MaskArray:
-        """Give the GPUs that can work: on their bus, powered, driver loaded."""
+        """Return the GPUs that can work: on their bus, powered, driver loaded."""
         state = self.state
         running: MaskArray = state.gpus.present & (state.powered and state.driver_loaded)
         return running
 
     @property
     def hanging(self) -> bool:
-        """Tell whether a collective would not return now; a job that spans nodes asks all of them."""
+        """Return whether a collective would not return now; a job that spans nodes asks all of them."""
         return self._failing.hangs(self._values)
 
     @property
     def clock_ratio(self) -> FloatArray:
-        """Give each GPU's clock over the part's highest."""
+        """Return each GPU's clock over the part's highest."""
         ratio: FloatArray = self.state.gpus.clock_mhz / self.node.gpu.clocks.max_mhz
         return ratio
 
@@ -258,7 +258,7 @@ class Plant:
 
 
 def default_settings(node: NodeFile) -> Settings:
-    """Give the settings of a driver that was just loaded."""
+    """Return the settings of a driver that was just loaded."""
     count = node.gpu_count
     return Settings(
         power_limit_w=np.full(count, node.gpu.power_limit_w.default),

@@ -31,14 +31,14 @@ class PowerModel:
     max_clock_mhz: float
 
     def voltage_ratio(self, clock_mhz: FloatArray) -> FloatArray:
-        """Give the core voltage at a clock as a share of the highest."""
+        """Return the core voltage at a clock as a share of the highest."""
         beyond = (clock_mhz / self.max_clock_mhz - self.voltage_knee) / (1.0 - self.voltage_knee)
         return self.voltage_floor + (1.0 - self.voltage_floor) * np.maximum(beyond, 0.0)
 
     def power_w(
         self, clock_mhz: FloatArray, level: FloatArray, temp_c: FloatArray, input_factor: float = 1.0
     ) -> FloatArray:
-        """Give the power; the arguments broadcast, `level` runs from 0 (idle) to 1.
+        """Return the power; the arguments broadcast, `level` runs from 0 (idle) to 1.
 
         `input_factor` scales the switching power: the same kernel takes more or less with other data, arXiv
         2212.08805.
@@ -48,5 +48,5 @@ class PowerModel:
         return self.idle_w * leakage + ((self.base_w - self.idle_w) * leakage + full_w) * level
 
     def leak_w_per_k(self, level: FloatArray) -> FloatArray:
-        """Give by how much the power grows with each kelvin: ``k [idle + (base - idle) u]``, whatever the clock."""
+        """Return by how much the power grows with each kelvin: ``k [idle + (base - idle) u]``, whatever the clock."""
         return self.leakage_per_k * (self.idle_w + (self.base_w - self.idle_w) * level)

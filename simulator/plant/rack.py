@@ -158,5 +158,5 @@ class Rack:
 
 
 def node_seed(seed: int, number: int) -> int:
-    """Give the seed of one node of a rack, so that alike nodes do not do alike."""
+    """Return the seed of one node of a rack, so that alike nodes do not do alike."""
     return int(stream(seed, f"node {number}").integers(2**31))

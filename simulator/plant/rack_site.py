@@ -12,12 +12,12 @@ Number = TypeVar("Number", float, FloatArray)  # one rack, or many side by side
 
 
 def day_swing(time_s: float) -> float:
-    """Give where the day stands, -1 to 1: it begins at the mean, is warmest after a quarter and coolest after three."""
+    """Return where the day stands, -1 to 1: it begins at the mean, is warmest after a quarter and coolest after three."""
     return math.sin(2.0 * math.pi * time_s / _DAY_S)
 
 
 def inlet_c(air: RackAir, *, power_w: Number, noise_k: Number, time_s: float, crac_c: float | None = None) -> Number:
-    """Give the temperature of the air that the nodes take in.
+    """Return the temperature of the air that the nodes take in.
 
     Parameters
     ----------
@@ -33,18 +33,18 @@ def inlet_c(air: RackAir, *, power_w: Number, noise_k: Number, time_s: float, cr
 
 
 def next_noise_k(air: RackAir, noise_k: Number, *, after_s: float, normal: Number) -> Number:
-    """Give the air's noise some time later: AR(1) whose spread stays `air.noise_k`; `normal` is a standard normal."""
+    """Return the air's noise some time later: AR(1) whose spread stays `air.noise_k`; `normal` is a standard normal."""
     return wandered(noise_k, spread=air.noise_k, memory_s=air.noise_memory, after_s=after_s, normal=normal)
 
 
 def wandered(value: Number, *, spread: float, memory_s: float, after_s: float, normal: Number) -> Number:
-    """Give a value of mean zero some time later: AR(1) with the standard deviation `spread`."""
+    """Return a value of mean zero some time later: AR(1) with the standard deviation `spread`."""
     keep = math.exp(-after_s / memory_s)
     return keep * value + spread * math.sqrt(1.0 - keep * keep) * normal
 
 
 def input_ratio(feed: RackFeed, *, power_w: Number, time_s: float, mains_ratio: float = 1.0) -> Number:
-    """Give the PDU's voltage over its nominal: lowest on a warm afternoon, and lower with load.
+    """Return the PDU's voltage over its nominal: lowest on a warm afternoon, and lower with load.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class RackTimeline:
         self.breaker_closed: bool | None = None
 
     def at(self, time_s: float) -> dict[RackQuantity, float]:
-        """Give the values at a time; times must not go back."""
+        """Return the values at a time; times must not go back."""
         self.breaker_closed = None
         for change, start in self._ramps:
             end_s = change.at + change.over

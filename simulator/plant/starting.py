@@ -14,7 +14,7 @@ from telemetry.frames import FloatArray
 
 
 def starting_power_w(node: NodeFile, power: PowerModel, workload: Workload) -> FloatArray:
-    """Give the mean power of each GPU under a workload, within the default power limit, ``(n_gpus,)``."""
+    """Return the mean power of each GPU under a workload, within the default power limit, ``(n_gpus,)``."""
     levels = np.array([level for level, _ in _shares(workload)])
     shares = np.array([share for _, share in _shares(workload)])
     clock_mhz = np.full(len(levels), node.gpu.clocks.max_mhz)
@@ -24,7 +24,7 @@ def starting_power_w(node: NodeFile, power: PowerModel, workload: Workload) -> F
 
 
 def _shares(workload: Workload) -> list[tuple[float, float]]:
-    """Give levels and the shares of time spent at them."""
+    """Return levels and the shares of time spent at them."""
     if isinstance(workload, Training):
         share = workload.exchange_share
         return [(1.0, 1.0 - share), (workload.exchange_level, share)]
@@ -42,7 +42,7 @@ def _shares(workload: Workload) -> list[tuple[float, float]]:
 
 
 def starting_state(node: NodeFile, values: Values, *, power_w: FloatArray) -> NodeState:
-    """Give the state at time zero; temperatures, voltages and currents still stand at those of an unloaded node."""
+    """Return the state at time zero; temperatures, voltages and currents still stand at those of an unloaded node."""
     n_units = len(node.supply.units)
     inlet_c = float(values[Quantity.INLET_C][0])
     return NodeState(

@@ -90,13 +90,13 @@ class Stretch:
 
 
 def joined(stretches: Sequence[Stretch]) -> Stretch:
-    """Give stretches that follow on each other as one; there must be at least one."""
+    """Return stretches that follow on each other as one; there must be at least one."""
     columns = {field.name: [getattr(stretch, field.name) for stretch in stretches] for field in fields(Stretch)}
     return Stretch(**{name: np.concatenate(parts) for name, parts in columns.items()})
 
 
 def no_stretch(*, n_gpus: int, n_supplies: int) -> Stretch:
-    """Give the stretch of no time at all."""
+    """Return the stretch of no time at all."""
     return Stretch(
         time_ms=np.empty(0, dtype=np.int64),
         power_w=np.empty((0, n_gpus)),

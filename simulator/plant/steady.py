@@ -40,7 +40,7 @@ class SupplyFigures:
 
 
 def supply_figures(node: NodeFile) -> SupplyFigures:
-    """Give the source that all branches of a node make together (Thevenin)."""
+    """Return the source that all branches of a node make together (Thevenin)."""
     siemens = np.array([1000.0 / unit.branch_mohm for unit in node.supply.units])
     open_v = np.array([unit.open_circuit_v for unit in node.supply.units])
     source_v = float((open_v * siemens).sum() / siemens.sum())
@@ -55,7 +55,7 @@ def supply_figures(node: NodeFile) -> SupplyFigures:
 
 
 def steady_loads(node: NodeFile) -> tuple[SteadyLoad, ...]:
-    """Give the rail at rest, at the power limit and at the height of a step at full clocks.
+    """Return the rail at rest, at the power limit and at the height of a step at full clocks.
 
     The fans run at their starting duty. A step reaches its height before the power limit acts, and leaves it within
     some hundred milliseconds.

@@ -28,7 +28,7 @@ class SupplyBlock:
 
 
 def loaded_v(open_v: FloatArray, source_ohm: FloatArray | float, power_w: FloatArray) -> FloatArray:
-    """Give the voltage of a source under constant power, the upper root of ``V**2 - E V + R P = 0``.
+    """Return the voltage of a source under constant power, the upper root of ``V**2 - E V + R P = 0``.
 
     Half the open-circuit voltage, where a source gives the most, is the lowest: a larger load collapses the rail there.
     """
@@ -55,7 +55,7 @@ class Supply:
     def advance(
         self, power_w: FloatArray, *, open_circuit_v: FloatArray, branch_ohm: FloatArray, on: MaskArray
     ) -> SupplyBlock:
-        """Give the rail under a load of shape ``(block_ms,)``.
+        """Return the rail under a load of shape ``(block_ms,)``.
 
         Branches in parallel act as one source (Thevenin); with constant power ``V**2 - (E - d) V + R P = 0``. A step of
         the current adds a droop ``d`` that decays (loop and output capacitors of the supplies). A branch whose voltage

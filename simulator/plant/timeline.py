@@ -13,7 +13,7 @@ Values = dict[Quantity, FloatArray]  # one value for each supply, each GPU, or t
 
 
 def starting_values(node: NodeFile) -> Values:
-    """Give every quantity that a scenario can change, as it is before the first change."""
+    """Return every quantity that a scenario can change, as it is before the first change."""
     count = node.gpu_count
     units = node.supply.units
     return {
@@ -73,7 +73,7 @@ class Timeline:
             before[index] = change.to
 
     def at(self, time_s: float) -> Values:
-        """Give the values at a time, always in the same arrays; times must not go back."""
+        """Return the values at a time, always in the same arrays; times must not go back."""
         self.changed = False
         for change in self._changes:
             if change.at_s <= time_s and change.end_s >= self._last_s:
@@ -95,7 +95,7 @@ class _Ramp:
     to: float
 
     def value(self, time_s: float) -> FloatArray:
-        """Give the values on the way, or the end of it."""
+        """Return the values on the way, or the end of it."""
         if time_s >= self.end_s:
             return np.full(len(self.index), self.to)
         return self.start + (self.to - self.start) * ((time_s - self.at_s) / (self.end_s - self.at_s))

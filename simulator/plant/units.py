@@ -11,14 +11,14 @@ RETURN_MS = 1000  # assumption: from the return of the mains to an output in reg
 
 
 def trip_a(supply: Supply) -> FloatArray:
-    """Give the current above which each unit trips; rated is its rated power over its own open-circuit voltage."""
+    """Return the current above which each unit trips; rated is its rated power over its own open-circuit voltage."""
     return supply.over_current.ratio * np.array([unit.rated_w / unit.open_circuit_v for unit in supply.units])
 
 
 def sagged_v(
     open_circuit_v: FloatArray, input_ratio: FloatArray, *, sag_v: FloatArray | float, dropout_ratio: FloatArray | float
 ) -> FloatArray:
-    """Give the open-circuit voltages under a mains of `input_ratio` of its nominal; the arguments broadcast.
+    """Return the open-circuit voltages under a mains of `input_ratio` of its nominal; the arguments broadcast.
 
     `sag_v` is lost per unit of missing input. Below `dropout_ratio` a unit's own capacitors hold the output until it is
     off.
@@ -54,7 +54,7 @@ class SupplyUnits:
         self.on: MaskArray = np.ones(len(units), dtype=np.bool_)
 
     def source_v(self, open_circuit_v: FloatArray, input_ratio: FloatArray) -> FloatArray:
-        """Give the open-circuit voltages under a mains of `input_ratio` of its nominal."""
+        """Return the open-circuit voltages under a mains of `input_ratio` of its nominal."""
         model = self._input
         return sagged_v(open_circuit_v, input_ratio, sag_v=model.sag_v_per_ratio, dropout_ratio=model.dropout_ratio)
 

@@ -6,11 +6,11 @@ from simulator.files.node import NodeFile
 from simulator.plant.bus import drop_rate_per_s
 from simulator.plant.steady import SteadyLoad, steady_loads
 
-_LOST_PER_S = 1.0  # own choice: a GPU that leaves its bus within a second cannot be said to run
+_LOST_PER_S = 1.0  # heuristic: a GPU that leaves its bus within a second cannot be said to run
 
 
 def shortfall(node: NodeFile, *, at_rest: bool = False) -> str | None:
-    """Give what the node cannot carry and why, in one clause; None where it carries all.
+    """Return what the node cannot carry and why, in one clause; None where it carries all.
 
     Looked at are rest and, unless `at_rest`, all GPUs at their power limit. What a step takes for some hundred
     milliseconds is not, nor what a scenario does.

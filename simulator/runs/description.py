@@ -17,13 +17,13 @@ _MS_PER_S = 1000.0
 
 
 def truth_document(order: RunOrder, known: dict[str, Any], happened: Sequence[PlantEvent]) -> str:
-    """Give all that was true as JSON."""
+    """Return all that was true as JSON."""
     document = {**known, "events": events_of(happened, order.node, start_ns=START_NS)}
     return json.dumps(document, indent=1) + "\n"
 
 
 def told_of(order: RunOrder, happened: Sequence[PlantEvent], *, tier: str) -> dict[str, Any]:
-    """Give what a run was and what was true of it, as JSON types."""
+    """Return what a run was and what was true of it, as JSON types."""
     return {
         "node": order.node.name,
         "scenario": order.scenario.name,
@@ -39,7 +39,7 @@ def told_of(order: RunOrder, happened: Sequence[PlantEvent], *, tier: str) -> di
 
 
 def meta_of(order: RunOrder, known: dict[str, Any]) -> RecordingMeta:
-    """Give what a recording says about itself: what a live one says too, and what is `known` of the run."""
+    """Return what a recording says about itself: what a live one says too, and what is `known` of the run."""
     clocks = _settable_mhz(order.node)
     live = {
         "supported_mhz": {order.node.gpu_uuid(index): clocks for index in range(order.node.gpu_count)},
@@ -49,10 +49,10 @@ def meta_of(order: RunOrder, known: dict[str, Any]) -> RecordingMeta:
 
 
 def _settable_mhz(node: NodeFile) -> list[float]:
-    """Give the clocks ascending but for the default, which reads as unset."""
+    """Return the clocks ascending but for the default, which reads as unset."""
     return [float(clock) for clock in node.gpu.clocks.supported_mhz if clock != node.gpu.clocks.default_mhz]
 
 
 def job_names(order: RunOrder) -> tuple[str, ...]:
-    """Give the names of the jobs that will run."""
+    """Return the names of the jobs that will run."""
     return (order.workload.name, *(load_workload(start.workload, option="jobs").name for start in order.scenario.jobs))

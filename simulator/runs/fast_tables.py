@@ -119,7 +119,7 @@ class _Ticks:
 
 
 def fast_values(signals: tuple[str, ...], bank: SensorBank, state: NodeState, *, mem_clock_mhz: float) -> FloatArray:
-    """Give the fast signals of all GPUs, ``(n_signals, n_gpus)``; the age of the power is for whoever knows when."""
+    """Return the fast signals of all GPUs, ``(n_signals, n_gpus)``; the age of the power is for whoever knows when."""
     gpus = state.gpus
     columns: dict[str, FloatArray | float] = {
         "power_w": bank.gpu_power_w,

@@ -51,7 +51,7 @@ class FleetTables:
         self._drops, self._steps = 0, 0.0
 
     def rows(self, stretch: FleetStretch, *, start_ns: int) -> Iterator[Rows]:
-        """Give the rows of some steps, table by table."""
+        """Yield the rows of some steps, table by table."""
         offsets_s = stretch.time_s[:, None] + stretch.sample_offset_s
         time_ns = start_ns + np.rint(offsets_s.ravel() * NS_PER_S).astype(np.int64)
         for spec, fields, rows in zip(self.specs, self._fields, self._rows, strict=True):
@@ -66,7 +66,7 @@ class FleetTables:
         self._steps += float(stretch.truth.steps_per_s.sum()) * step_s
 
     def summary(self, *, simulated_s: float, rows: int) -> RunSummary:
-        """Give what the rows so far show."""
+        """Return what the rows so far show."""
         return RunSummary(
             tier="b",
             simulated_s=simulated_s,
@@ -80,7 +80,7 @@ class FleetTables:
         )
 
     def _column(self, stretch: FleetStretch, field: str, n_times: int, n_entities: int) -> FloatArray:
-        """Give one field of the only node, ``(n_times, n_entities)``."""
+        """Return one field of the only node, ``(n_times, n_entities)``."""
         if field == "present":
             each = stretch.truth.present[:, 0].astype(np.float64)
             return np.repeat(each, len(stretch.sample_offset_s), axis=0)

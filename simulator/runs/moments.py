@@ -25,7 +25,7 @@ class Teller:
         self._events = 0
 
     def tell(self, event: PlantEvent) -> tuple[tuple[Event, ...], tuple[KernelLine, ...]]:
-        """Give the records and the kernel's lines of one event, in the order in which they are told."""
+        """Return the records and the kernel's lines of one event, in the order in which they are told."""
         time_ns = self._start_ns + event.time_ms * NS_PER_MS
         told: list[Event] = []
         lines: list[KernelLine] = []

@@ -61,7 +61,7 @@ class NodeRecording:
         return meta
 
     def summary(self, *, drops: int) -> RunSummary:
-        """Give the run in a few numbers."""
+        """Return the run in a few numbers."""
         return self._tally.summary(
             simulated_s=self.order.duration_ms / _MS_PER_S,
             rows=self._file.rows.rows,
@@ -71,7 +71,7 @@ class NodeRecording:
 
 
 def blocks(duration_ms: int, progress: Callable[[float], None]) -> Iterator[int]:
-    """Give when each block of a run begins; `progress` is told the seconds done, once a second and at the end."""
+    """Yield when each block of a run begins; `progress` is told the seconds done, once a second and at the end."""
     for start_ms in range(0, duration_ms, BLOCK_MS):
         yield start_ms
         if start_ms % _PROGRESS_MS == 0:

@@ -17,7 +17,7 @@ from telemetry.errors import ConfigError, Problem
 CLOSED_FORM_ABOVE_S = 3600.0
 # Its steps by duration: about a thousand to ten thousand of them; the closed form holds from a minute to an hour.
 _STEPS_S = ((86_400.0, 60.0), (14 * 86_400.0, 600.0), (float("inf"), 3600.0))
-LONGEST_S = {"a": 7 * 86_400.0, "b": 10 * 365 * 86_400.0}  # own choice: beyond that somebody mistyped
+LONGEST_S = {"a": 7 * 86_400.0, "b": 10 * 365 * 86_400.0}  # heuristic: beyond that somebody mistyped
 _MS_PER_S = 1000.0
 
 
@@ -35,12 +35,12 @@ class RunOrder:
 
     @property
     def duration_ms(self) -> int:
-        """Give the duration in whole blocks of the plant."""
+        """Return the duration in whole blocks of the plant."""
         return round(self.duration_s * _MS_PER_S / BLOCK_MS) * BLOCK_MS
 
     @property
     def settings(self) -> dict[str, float | None]:
-        """Give what was set, as it is told in recordings."""
+        """Return what was set, as it is told in recordings."""
         return {"power_limit_w": self.power_limit_w, "clock_mhz": self.clock_mhz}
 
     def plant(self) -> Plant:
@@ -62,7 +62,7 @@ def set_gpus(plant: Plant, *, power_limit_w: float | None, clock_mhz: float | No
 
 
 def tier_of(duration_s: float, asked: str | None) -> str:
-    """Give ``a`` for milliseconds or ``b`` for the closed form: what was asked for, else what the duration suggests."""
+    """Return ``a`` for milliseconds or ``b`` for the closed form: what was asked for, else what the duration suggests."""
     return asked or ("b" if duration_s > CLOSED_FORM_ABOVE_S else "a")
 
 
@@ -84,7 +84,7 @@ def check_closed_form(order: RunOrder) -> None:
 
 
 def closed_form_step_s(duration_s: float) -> float:
-    """Give the length of a step of the closed form for a run of some length."""
+    """Return the length of a step of the closed form for a run of some length."""
     step_s = next(step_s for longest_s, step_s in _STEPS_S if duration_s <= longest_s)
     return min(step_s, duration_s)
 

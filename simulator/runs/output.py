@@ -42,7 +42,7 @@ class Draft:
         self._draft.write_text(text, encoding="utf-8")
 
     def name(self) -> None:
-        """Give the file its name; what had that name before is replaced."""
+        """Pass the file its name; what had that name before is replaced."""
         self._draft.replace(self.path)
 
     def drop(self) -> None:
@@ -56,7 +56,7 @@ class Draft:
 
 @contextlib.contextmanager
 def drafts(paths: Sequence[Path]) -> Iterator[list[Draft]]:
-    """Give a draft for each path; all get their names at the end, or none is left when anything is raised.
+    """Return a draft for each path; all get their names at the end, or none is left when anything is raised.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def drafts(paths: Sequence[Path]) -> Iterator[list[Draft]]:
 
 
 def node_paths(out: Path, nodes: int) -> list[Path]:
-    """Give the recordings of a rack's nodes, beside each other: ``rack.node0.parquet`` and so on."""
+    """Return the recordings of a rack's nodes, beside each other: ``rack.node0.parquet`` and so on."""
     return [out.with_name(f"{out.stem}.node{number}{out.suffix}") for number in range(nodes)]
 
 

@@ -22,7 +22,7 @@ _SHARED = frozenset({"pdu", "rack"})
 
 
 def told_of_node(order: RackOrder, number: int, *, node: RunOrder, happened: Sequence[PlantEvent]) -> dict[str, Any]:
-    """Give what a run was and what was true of one node, in that node's own words, as JSON types."""
+    """Return what a run was and what was true of one node, in that node's own words, as JSON types."""
     rack = order.scenario.rack
     return {
         **told_of(node, happened, tier="a"),
@@ -37,7 +37,7 @@ def told_of_node(order: RackOrder, number: int, *, node: RunOrder, happened: Seq
 def told_of_rack(
     order: RackOrder, jobs: Sequence[SpanningJob], tally: RackTally, nodes: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Give what a run was and what was true of the rack, as JSON types; `nodes` says so of each node."""
+    """Return what a run was and what was true of the rack, as JSON types; `nodes` says so of each node."""
     own = ("node", "model", "scenario", "workload", "drops")
     return {
         "rack": order.scenario.rack.name,
@@ -59,7 +59,7 @@ def told_of_rack(
 
 
 def rack_document(known: dict[str, Any], happened: Sequence[tuple[NodeFile, Sequence[PlantEvent]]]) -> str:
-    """Give all that was true as JSON: what is `known`, and what `happened` on each node."""
+    """Return all that was true as JSON: what is `known`, and what `happened` on each node."""
     nodes = [
         {**told, "events": events_of(events, node, start_ns=START_NS)}
         for told, (node, events) in zip(known["nodes"], happened, strict=True)
@@ -78,7 +78,7 @@ def _told_of_job(spanning: SpanningJob) -> dict[str, Any]:
 
 
 def _seen_from(node: str, truths: Sequence[Truth]) -> list[Truth]:
-    """Give what of a rack's truth concerns a node: its own parts by their own names, and what all nodes share."""
+    """Return what of a rack's truth concerns a node: its own parts by their own names, and what all nodes share."""
     seen = []
     for truth in truths:
         own = [_own_name(node, entity) for entity in truth.entities]

@@ -30,7 +30,7 @@ class RackOrder:
     clock_mhz: float | None = None
 
     def nodes(self) -> tuple[RunOrder, ...]:
-        """Give what that means for each node; ConfigError where one or its workload cannot be read."""
+        """Return what that means for each node; ConfigError where one or its workload cannot be read."""
         return tuple(
             RunOrder(
                 node=node,

@@ -66,7 +66,7 @@ class RackTally:
             self.turns.append(BreakerTurn(time_ms=state.now_ms - BLOCK_MS, closed=self._closed))
 
     def shared(self) -> Shared:
-        """Give the numbers so far."""
+        """Return the numbers so far."""
         return Shared(
             power_mean_w=self._power.mean(1),
             power_peak_w=self._power.highest(1),
@@ -76,7 +76,7 @@ class RackTally:
         )
 
     def summary(self, nodes: tuple[RunSummary, ...]) -> RackSummary:
-        """Give the whole run, from its nodes'."""
+        """Return the whole run, from its nodes'."""
         return RackSummary(
             tier="a",
             simulated_s=nodes[0].simulated_s,

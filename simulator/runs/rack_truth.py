@@ -18,7 +18,7 @@ _NS_PER_MS = 1_000_000
 
 
 def rack_truth_tables(nodes: Sequence[NodeEntities]) -> tuple[TableSpec, ...]:
-    """Give the tables of the true series: those of a node for all of them together, and those of what they share."""
+    """Return the tables of the true series: those of a node for all of them together, and those of what they share."""
     return (*_shared_tables(nodes), *map(_together, zip(*map(truth_tables, nodes), strict=True)))
 
 

@@ -60,7 +60,7 @@ class SlowTables:
         self._reads = [read for *_, read in tables]
 
     def frames(self, time_ns: int, state: NodeState, settings: Settings) -> Iterator[Frame]:
-        """Give one row of each table; nothing is fresh but what changed, which the writer finds out."""
+        """Yield one row of each table; nothing is fresh but what changed, which the writer finds out."""
         self._settings = settings
         for spec, read in zip(self.specs, self._reads, strict=True):
             columns = read(state)
@@ -136,7 +136,7 @@ class SlowTables:
 
 
 def _bus(state: NodeState) -> Columns:
-    """Give presence and errors of each device; a device that is gone has no counters."""
+    """Return presence and errors of each device; a device that is gone has no counters."""
     gpus = state.gpus
     return {
         "pci_present": gpus.present,

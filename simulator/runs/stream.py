@@ -35,7 +35,7 @@ class RowStream:
         self.rows = 0
 
     def places(self, places: Sequence[Place]) -> CountArray:
-        """Give the numbers under which samples of these places are added."""
+        """Return the numbers under which samples of these places are added."""
         for place in places:
             if place not in self._numbers:
                 self._numbers[place] = len(self._places)

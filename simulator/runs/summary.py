@@ -50,17 +50,17 @@ class Spread:
             self._highest = max(self._highest, float(known.max()))
 
     def mean(self, decimals: int) -> float | None:
-        """Give the mean, None where there was no value."""
+        """Return the mean, None where there was no value."""
         self._count_in()
         return round(self._sum / self._count, decimals) if self._count else None
 
     def lowest(self, decimals: int) -> float | None:
-        """Give the lowest value, None where there was none."""
+        """Return the lowest value, None where there was none."""
         self._count_in()
         return round(self._lowest, decimals) if self._count else None
 
     def highest(self, decimals: int) -> float | None:
-        """Give the highest value, None where there was none."""
+        """Return the highest value, None where there was none."""
         self._count_in()
         return round(self._highest, decimals) if self._count else None
 
@@ -82,7 +82,7 @@ class Tally:
             self._rail.take(rail.voltage_v[new[new < len(rail.voltage_v)]])
 
     def summary(self, *, simulated_s: float, rows: int, drops: int, steps: int) -> RunSummary:
-        """Give the numbers of a run of milliseconds."""
+        """Return the numbers of a run of milliseconds."""
         return RunSummary(
             tier="a",
             simulated_s=simulated_s,

@@ -20,7 +20,7 @@ class NodeEntities:
 
     @property
     def topology(self) -> Topology:
-        """Give the whole: the node holds supplies, fans and jobs, every supply on the bus feeds every GPU."""
+        """Return the whole: the node holds supplies, fans and jobs, every supply on the bus feeds every GPU."""
         edges = [(self.node.id, held.id) for held in (*self.supplies, *self.gpus, *self.fans, *self.jobs)]
         edges += [(supply.id, gpu.id) for supply in self.supplies for gpu in self.gpus]
         per_gpu = len(self.links) // len(self.gpus)
@@ -30,13 +30,13 @@ class NodeEntities:
 
 
 def in_rack(entities: NodeEntities) -> NodeEntities:
-    """Give a node's entities with keys that hold beside those of its neighbours: its supplies are ``node2.psu0``."""
+    """Return a node's entities with keys that hold beside those of its neighbours: its supplies are ``node2.psu0``."""
     node = entities.node.key
     return replace(entities, supplies=tuple(replace(unit, key=f"{node}.{unit.key}") for unit in entities.supplies))
 
 
 def rack_topology(nodes: Sequence[NodeEntities], pdu: Entity) -> Topology:
-    """Give all nodes of a rack as one, and the PDU that feeds their supplies; the keys are those of `in_rack`."""
+    """Return all nodes of a rack as one, and the PDU that feeds their supplies; the keys are those of `in_rack`."""
     parts = [node.topology for node in nodes]
     return Topology(
         entities=(pdu, *(entity for part in parts for entity in part.entities)),
@@ -48,7 +48,7 @@ def rack_topology(nodes: Sequence[NodeEntities], pdu: Entity) -> Topology:
 
 
 def entities_of(node: NodeFile, *, jobs: tuple[str, ...] = ()) -> NodeEntities:
-    """Give the entities of a node, keyed as the agent keys them; `jobs` are the names of what will run."""
+    """Return the entities of a node, keyed as the agent keys them; `jobs` are the names of what will run."""
     gpus = tuple(
         Entity(
             kind=EntityKind.GPU,
@@ -76,6 +76,6 @@ def entities_of(node: NodeFile, *, jobs: tuple[str, ...] = ()) -> NodeEntities:
 
 
 def _own(kind: EntityKind, node: NodeFile, name: str) -> Entity:
-    """Give something that has no name of its own in the world; a supply's key is its name, as the agent gives it."""
+    """Return something that has no name of its own in the world; a supply's key is its name, as the agent gives it."""
     key = name if kind is EntityKind.SUPPLY else f"{node.name}/{name}"
     return Entity(kind=kind, key=key, name=name)

@@ -19,7 +19,7 @@ _MS_PER_S = 1000.0
 
 
 def labels_of(truths: Sequence[Truth], *, start_ns: int) -> list[dict[str, Any]]:
-    """Give what is wrong from when to when, as JSON types; an end that is None is nobody's repair."""
+    """Return what is wrong from when to when, as JSON types; an end that is None is nobody's repair."""
 
     def at_ns(seconds: float | None) -> int | None:
         return None if seconds is None else start_ns + round(seconds * NS_PER_S)
@@ -38,7 +38,7 @@ def labels_of(truths: Sequence[Truth], *, start_ns: int) -> list[dict[str, Any]]
 
 
 def drops_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) -> list[dict[str, Any]]:
-    """Give every GPU that fell off its bus, with the Xid by which the driver told of it, if it did in time."""
+    """Return every GPU that fell off its bus, with the Xid by which the driver told of it, if it did in time."""
     drops = []
     for place, event in enumerate(events):
         if event.kind is not PlantEventKind.GPU_LOST or event.gpu is None:
@@ -59,7 +59,7 @@ def drops_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) -> 
 
 
 def events_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) -> list[dict[str, Any]]:
-    """Give everything that happened, as JSON types."""
+    """Return everything that happened, as JSON types."""
     return [
         {
             "time_s": event.time_ms / _MS_PER_S,
@@ -74,7 +74,7 @@ def events_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) ->
 
 
 def truth_tables(entities: NodeEntities) -> tuple[TableSpec, ...]:
-    """Give the tables of the true series: rail, supplies and GPUs."""
+    """Return the tables of the true series: rail, supplies and GPUs."""
     return tuple(
         TableSpec(name=f"true_{members[0].kind}", kind=members[0].kind, entities=members, signals=signals)
         for members, signals in (
@@ -86,7 +86,7 @@ def truth_tables(entities: NodeEntities) -> tuple[TableSpec, ...]:
 
 
 def places_of(tables: Sequence[TableSpec]) -> list[Place]:
-    """Give the places of some tables, table by table, signal by signal."""
+    """Return the places of some tables, table by table, signal by signal."""
     return [
         (str(table.kind), entity.key, signal)
         for table in tables

@@ -55,7 +55,7 @@ class TruthFile:
 
 @contextlib.contextmanager
 def run_files(recordings: Sequence[Path], truth: Path | None) -> Iterator[tuple[list[RecordingFile], TruthFile]]:
-    """Give the files of a run to write to; all get their names at the end, or none is left when anything is raised.
+    """Return the files of a run to write to; all get their names at the end, or none is left when anything is raised.
 
     Raises
     ------

@@ -75,7 +75,7 @@ class Bmc:
 
 
 def _true(stretch: Stretch, state: NodeState) -> FloatArray:
-    """Give what is true, in the order of `BMC_LABELS`; rail and currents as means over the block."""
+    """Return what is true, in the order of `BMC_LABELS`; rail and currents as means over the block."""
     alone = [stretch.voltage_v.mean(), state.inlet_c, state.outlet_c, state.node_power_w]
     supplies = state.supplies
     return np.concatenate([alone, state.fan_rpm, supplies.input_v, supplies.output_v, stretch.current_a.mean(axis=0)])

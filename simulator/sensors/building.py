@@ -24,7 +24,7 @@ class Building:
     seed: int
 
     def instruments(self, kind: SensorKind, channels: Sequence[tuple[str, Sequence[str]]]) -> tuple[Instrument, ...]:
-        """Give the instruments of a kind, one per period, shortest first; `channels` are names with their sensors."""
+        """Return the instruments of a kind, one per period, shortest first; `channels` are names with their sensors."""
 
         def period_s(named: tuple[str, Sequence[str]]) -> float:
             return kind.channels[named[0]].period or kind.period
@@ -40,7 +40,7 @@ class Building:
         return tuple(found)
 
     def board_power(self, kind: SensorKind) -> tuple[Instrument, Instrument | None]:
-        """Give the power sensors of all boards, and the longer mean where the part shows one."""
+        """Return the power sensors of all boards, and the longer mean where the part shows one."""
         sensor = self.node.gpu.sensor
         labels = [f"gpu{index}.power_w" for index in range(self.node.gpu_count)]
         channel = Channel.model_validate(

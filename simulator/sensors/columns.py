@@ -37,7 +37,7 @@ class Columns:
 def columns_of(
     channels: Sequence[tuple[Channel, Sequence[str]]], *, period_s: float, together: bool, chance: np.random.Generator
 ) -> Columns:
-    """Give the columns of some channels, each with the names of its sensors, one true value per sensor.
+    """Return the columns of some channels, each with the names of its sensors, one true value per sensor.
 
     The n-th sensors of all channels belong to one unit and share its phase; all units do where `together`.
     """

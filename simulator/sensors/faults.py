@@ -24,7 +24,7 @@ class ColumnFault:
 
 
 def faults_of(scenario: ScenarioFile, node: NodeFile, labels: Sequence[str]) -> tuple[ColumnFault, ...]:
-    """Give the faults of those sensors, `columns` being their places in `labels`."""
+    """Return the faults of those sensors, `columns` being their places in `labels`."""
     found = []
     for fault in scenario.sensor_faults:
         spoiled = set(check_sensor(fault.sensor, node))

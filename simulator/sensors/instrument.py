@@ -88,7 +88,7 @@ class Instrument:
         self.renewed = every.column
 
     def awaits(self, start_ms: int) -> bool:
-        """Tell whether the block that begins at `start_ms` renews anything."""
+        """Return whether the block that begins at `start_ms` renews anything."""
         return self._due(start_ms) is not None
 
     def rest(self) -> None:
@@ -136,7 +136,7 @@ class Instrument:
             self.at_ms[self.renewed] = start_ms + turn.end_ms[arrives]
 
     def _raw(self, turn: Turn, start_ms: int, true: FloatArray, active: Sequence[ColumnFault]) -> FloatArray:
-        """Give what is measured: a sum, or a sample as the probe follows it; older where a fault delays it."""
+        """Return what is measured: a sum, or a sample as the probe follows it; older where a fault delays it."""
         late_ms = _lateness(turn, active)
         if self._windows is not None:
             bounds = turn.bounds if late_ms is None else turn.bounds - late_ms * self._windows.width
@@ -154,7 +154,7 @@ class Instrument:
     def _spoiled(
         self, turn: Turn, value: FloatArray, luck: FloatArray, active: Sequence[ColumnFault]
     ) -> tuple[FloatArray, MaskArray]:
-        """Give the values after losses, repeats and faults, and which of them arrive at all."""
+        """Return the values after losses, repeats and faults, and which of them arrive at all."""
         before = self.shown[turn.place]
         lost = luck < self._losses.missing_share
         value = np.where(~lost & (luck < self._rare), before, value)
@@ -175,7 +175,7 @@ class Instrument:
         return value, ~lost
 
     def _draw(self) -> tuple[FloatArray, FloatArray, float]:
-        """Give the next normal and uniform numbers of all columns, and the lowest of the uniform ones."""
+        """Return the next normal and uniform numbers of all columns, and the lowest of the uniform ones."""
         if self._drawn == _DRAWS:
             shape = (_DRAWS, len(self.labels))
             self._normals, self._uniforms = self._chance.standard_normal(shape), self._chance.random(shape)
@@ -187,7 +187,7 @@ class Instrument:
 
 
 def _lateness(turn: Turn, active: Sequence[ColumnFault]) -> IndexArray | None:
-    """Give by how many milliseconds each column is late, None where none is."""
+    """Return by how many milliseconds each column is late, None where none is."""
     skews = [fault for fault in active if fault.kind is SensorFaultKind.SKEW]
     if not skews:
         return None
@@ -198,7 +198,7 @@ def _lateness(turn: Turn, active: Sequence[ColumnFault]) -> IndexArray | None:
 
 
 def view_of(instruments: Sequence[Instrument], labels: Sequence[str]) -> FloatArray:
-    """Give what is shown of some neighbouring sensors, shape as `labels`: a view that follows their instrument.
+    """Return what is shown of some neighbouring sensors, shape as `labels`: a view that follows their instrument.
 
     Raises
     ------
@@ -213,5 +213,5 @@ def view_of(instruments: Sequence[Instrument], labels: Sequence[str]) -> FloatAr
 
 
 def signals_of(instrument: Instrument) -> tuple[str, ...]:
-    """Give what an instrument measures, in the order of its columns, without whose it is."""
+    """Return what an instrument measures, in the order of its columns, without whose it is."""
     return tuple(dict.fromkeys(label.partition(".")[2] for label in instrument.labels))

@@ -64,7 +64,7 @@ class RailMonitors:
                 instrument.rest()
 
     def _block(self, block: Stretch, state: NodeState) -> FloatArray:
-        """Give voltages and then currents, ``(10, 2 n_supplies)``."""
+        """Return voltages and then currents, ``(10, 2 n_supplies)``."""
         true = np.empty((BLOCK_MS, 2 * self._count))
         true[:, : self._count] = state.supplies.output_v if self._at_supply else block.voltage_v[:, None]
         true[:, self._count :] = block.current_a

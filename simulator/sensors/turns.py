@@ -33,13 +33,13 @@ class Turn:
     is_exact: bool  # neither offset nor noise
 
     def told(self, value: FloatArray) -> FloatArray:
-        """Give values in steps and within the range that can be told."""
+        """Return values in steps and within the range that can be told."""
         told: FloatArray = np.rint(value / self.quantum) * self.quantum
         return np.minimum(np.maximum(told, self.lowest), self.highest)
 
 
 def turns_of(columns: Columns) -> list[Turn | None]:
-    """Give one turn for each block of the period, None where nothing is due."""
+    """Return one turn for each block of the period, None where nothing is due."""
     due_in = (columns.phase_ms - 1) // BLOCK_MS
     turns: list[Turn | None] = []
     for block in range(columns.period_ms // BLOCK_MS):
@@ -49,7 +49,7 @@ def turns_of(columns: Columns) -> list[Turn | None]:
 
 
 def turn_of(columns: Columns, chosen: IndexArray, block: int) -> Turn:
-    """Give the turn of some columns, measured in a block of the period."""
+    """Return the turn of some columns, measured in a block of the period."""
     width = int(columns.source.max()) + 1
     end_ms = columns.phase_ms[chosen] - block * BLOCK_MS
     window_ms = columns.window_ms[chosen]

@@ -49,7 +49,7 @@ class WindowSums:
         self._end = end
 
     def totals(self, bounds: IndexArray) -> FloatArray:
-        """Give the sums of some windows, shape ``(n_windows,)``.
+        """Return the sums of some windows, shape ``(n_windows,)``.
 
         `bounds` are the last millisecond of each window and the last one before it, shape ``(2, n_windows)``, counted
         from the start of the last block, times `width`, plus the number of the source.

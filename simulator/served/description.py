@@ -30,7 +30,7 @@ class Served:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Give the variables that make a program load the simulated driver."""
+        """Return the variables that make a program load the simulated driver."""
         variables = {STATE_VARIABLE: str(self.state)}
         if self.library_dir is not None:
             variables["LD_LIBRARY_PATH"] = str(self.library_dir)
@@ -38,7 +38,7 @@ class Served:
 
     @property
     def sources(self) -> dict[str, str]:
-        """Give the variables for the rest: railwatch's own, and those that many exporters heed for sysfs and proc."""
+        """Return the variables for the rest: railwatch's own, and those that many exporters heed for sysfs and proc."""
         return {
             "RAILWATCH_SOURCES__SYSFS": str(self.sysfs_root),
             "RAILWATCH_SOURCES__KMSG": str(self.kernel_log),
@@ -51,7 +51,7 @@ class Served:
 def describe(
     node: NodeFile, scenario: ScenarioFile, *, seed: int, run_dir: Path, library_dir: Path | None = None
 ) -> Served:
-    """Give where the plant will be found once it is served under this folder."""
+    """Return where the plant will be found once it is served under this folder."""
     return Served(
         node=node.name,
         scenario=scenario.name,
@@ -66,7 +66,7 @@ def describe(
 
 
 def topology_of(node: NodeFile) -> Topology:
-    """Give who feeds whom: the node holds its supplies, and every supply on the common bus feeds every GPU."""
+    """Return who feeds whom: the node holds its supplies, and every supply on the common bus feeds every GPU."""
     box = Entity(kind=EntityKind.NODE, key=node.name, name=node.name)
     supplies = [Entity(kind=EntityKind.SUPPLY, key=unit.name, name=unit.name) for unit in node.supply.units]
     gpus = [
@@ -84,7 +84,7 @@ def topology_of(node: NodeFile) -> Topology:
 
 
 def library_for(cache_dir: Path) -> tuple[Path | None, str]:
-    """Give the folder of the driver library, or None and why there is none."""
+    """Return the folder of the driver library, or None and why there is none."""
     try:
         return build_driver(cache_dir), "the simulated driver library is built"
     except EnvironmentLacksError as err:

@@ -34,7 +34,7 @@ class KernelVoice:
         self._introduced: set[int] = set()
 
     def loaded(self) -> tuple[Line, ...]:
-        """Give what is said when the driver is loaded."""
+        """Return what is said when the driver is loaded."""
         self._introduced.clear()
         version = self._node.driver.version
         return (
@@ -44,7 +44,7 @@ class KernelVoice:
         )
 
     def lines(self, event: PlantEvent) -> tuple[Line, ...]:
-        """Give what is said of an event, often nothing."""
+        """Return what is said of an event, often nothing."""
         kind = event.kind
         if kind in (PlantEventKind.DRIVER_LOADED, PlantEventKind.DRIVER_UNLOADED):
             return self.loaded() if kind is PlantEventKind.DRIVER_LOADED else _unloaded()
@@ -57,7 +57,7 @@ class KernelVoice:
         return self._fatal(event.gpu) if kind is PlantEventKind.AER_FATAL else ()
 
     def _introduction(self, gpu: int) -> tuple[Line, ...]:
-        """Give who the GPU is; the driver says so once, before its first Xid."""
+        """Return who the GPU is; the driver says so once, before its first Xid."""
         if gpu in self._introduced:
             return ()
         self._introduced.add(gpu)
@@ -83,7 +83,7 @@ class KernelVoice:
         return (Line(f"NVRM: Xid (PCI:{place}): {code}, pid={RANK_PID + gpu}, name=python3, Ch 00000008"),)
 
     def _corrected(self, gpu: int) -> tuple[Line, ...]:
-        """Give the report of an error that the link mended by itself: nobody acknowledged, so it was sent again."""
+        """Return the report of an error that the link mended by itself: nobody acknowledged, so it was sent again."""
         address = self._node.slots[gpu].pci
         return (
             *self._port(gpu, f"Corrected error received: {address}"),
@@ -95,7 +95,7 @@ class KernelVoice:
         )
 
     def _fatal(self, gpu: int) -> tuple[Line, ...]:
-        """Give the report of a fatal error; the kernel does not read a device whose link it holds for dead."""
+        """Return the report of a fatal error; the kernel does not read a device whose link it holds for dead."""
         address = self._node.slots[gpu].pci
         error = "PCIe Bus Error: severity=Uncorrected (Fatal), type=Inaccessible, (Unregistered Agent ID)"
         return (
@@ -110,7 +110,7 @@ class KernelVoice:
         return self._node.slots[gpu].pci.removesuffix(".0")
 
     def _port(self, gpu: int, text: str) -> tuple[Line, ...]:
-        """Give what the root port above a GPU says, nothing where none is seen."""
+        """Return what the root port above a GPU says, nothing where none is seen."""
         port = self._ports[gpu]
         return () if port is None else (Line(f"pcieport {port}: AER: {text}", INFO),)
 

@@ -82,7 +82,7 @@ class PciTree:
         fresh.replace(path)
 
     def _device(self, gpu: int) -> Path:
-        """Give the folder of a GPU, below that of its port."""
+        """Return the folder of a GPU, below that of its port."""
         address, port = self._node.slots[gpu].pci, self._ports[gpu]
         bridge = (port or address)[: len("0000:00")]
         folder = self._root / f"devices/pci{bridge}"
@@ -138,14 +138,14 @@ class PciTree:
 
 
 def _rows(severity: str, count: int) -> str:
-    """Give a device's counters of one severity."""
+    """Return a device's counters of one severity."""
     names, counting, total = _DEVICE_COUNTERS[severity]
     rows = [f"{name} {count if name == counting else 0}" for name in names]
     return "\n".join([*rows, f"{total} {count}", ""])
 
 
 def _config(vendor: int, device: int, kind: int) -> bytes:
-    """Give the head of the configuration space: identity, class and header type, the rest zero."""
+    """Return the head of the configuration space: identity, class and header type, the rest zero."""
     header = 1 if kind == _BRIDGE else 0
     words = struct.pack("<HHxxxxIxxB", vendor, device, kind << 8, header)
     return words.ljust(_CONFIG_BYTES, b"\0")

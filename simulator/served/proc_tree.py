@@ -52,12 +52,12 @@ class _Task:
 
     @property
     def state(self) -> tuple[str, str]:
-        """Give the state as a letter and as a word, proc(5)."""
+        """Return the state as a letter and as a word, proc(5)."""
         return ("R", "running") if self.runs else ("S", "sleeping")
 
     @property
     def virtual_kb(self) -> int:
-        """Give the address space; assumption: four times what is resident."""
+        """Return the address space; assumption: four times what is resident."""
         return 4 * self.rss_kb
 
     def work(self, *, user_s: float, system_s: float) -> None:

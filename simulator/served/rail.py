@@ -7,6 +7,6 @@ _HIGHEST_12V = 15.0  # assumption: no 12 V supply gives more without a load, and
 
 
 def nominal_rail_v(supply: Supply) -> float:
-    """Give the rail's nominal voltage: 12 V, or what the supplies of a higher rail give without a load."""
+    """Return the rail's nominal voltage: 12 V, or what the supplies of a higher rail give without a load."""
     highest_v = max(unit.open_circuit_v for unit in supply.units)
     return _NOMINAL_12V if highest_v < _HIGHEST_12V else highest_v

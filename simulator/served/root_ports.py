@@ -7,7 +7,7 @@ PORT_VENDOR, PORT_DEVICE = 0x8086, 0x2030
 
 
 def root_ports(node: NodeFile) -> tuple[str | None, ...]:
-    """Give the address of the root port above each GPU, None where none is seen.
+    """Return the address of the root port above each GPU, None where none is seen.
 
     The bus of a host bridge is numbered before all that is found behind it (PCI Local Bus 3.0, type 1 header: the
     secondary bus lies above the primary one), so the ports of a NUMA node are put on the highest free bus below its
@@ -28,6 +28,6 @@ def root_ports(node: NodeFile) -> tuple[str | None, ...]:
 
 
 def _place(address: str) -> tuple[str, int]:
-    """Give domain and bus of a PCI address."""
+    """Return domain and bus of a PCI address."""
     domain, bus, _ = address.split(":")
     return domain, int(bus, 16)

@@ -28,7 +28,7 @@ _OF_SUPPLY = {
 
 
 def sentence(event: PlantEvent, node: NodeFile) -> str:
-    """Give an event as a sentence."""
+    """Return an event as a sentence."""
     if event.kind in _OF_NODE:
         return _OF_NODE[event.kind]
     if event.supply is not None:

@@ -87,7 +87,7 @@ class Signal:
         return (f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g} {self.unit}").strip()
 
     def is_plausible(self, value: float) -> bool:
-        """Say whether a sensor can mean this value; NaN is absent and not implausible."""
+        """Return whether a sensor can mean this value; NaN is absent and not implausible."""
         return self.range is None or not (value < self.range[0] or value > self.range[1])
 
 
@@ -99,7 +99,7 @@ def declare(
     *,
     ranges: Mapping[str, Range] = MappingProxyType({}),
 ) -> tuple[Signal, ...]:
-    """Give the signals of rows ``(name, unit, kind, decimals, meaning)`` that share entity, source and rate class.
+    """Return the signals of rows ``(name, unit, kind, decimals, meaning)`` that share entity, source and rate class.
 
     `ranges` are by name, or by unit for all that are not named.
     """

@@ -29,13 +29,13 @@ class SpoolEntry:
 
 
 def frame_entry(resolution: Resolution, body: bytes, *, points: int, newest_ns: int) -> bytes:
-    """Give the bytes of one entry."""
+    """Return the bytes of one entry."""
     about = _ABOUT.pack(_RESOLUTIONS.index(resolution), points, newest_ns)
     return _HEAD.pack(_MAGIC, len(body), zlib.crc32(body, zlib.crc32(about))) + about + body
 
 
 def read_entries(path: Path, segment: int, *, start: int, stop: int) -> Iterator[SpoolEntry]:
-    """Give the entries from `start` on, until `stop`, the end of the file or the first flaw."""
+    """Yield the entries from `start` on, until `stop`, the end of the file or the first flaw."""
     with path.open("rb") as source:
         source.seek(start)
         while source.tell() < stop:

@@ -104,7 +104,7 @@ class Spool:
             os.fdatasync(self._file)
 
     def peek(self, *, max_points: int) -> tuple[SpoolEntry, ...]:
-        """Give the oldest entries that are not acknowledged: at least one if any waits, then up to `max_points`."""
+        """Return the oldest entries that are not acknowledged: at least one if any waits, then up to `max_points`."""
         with self._changed:
             found: list[SpoolEntry] = []
             offset, points = self._read_offset, 0
@@ -150,7 +150,7 @@ class Spool:
             self._changed.notify_all()
 
     def status(self) -> SpoolStatus:
-        """Give what waits and what was dropped."""
+        """Return what waits and what was dropped."""
         with self._changed:
             waiting = sum(segment.unsent_points for segment in self._segments)
             if waiting and self._oldest_ns is None:

@@ -26,7 +26,7 @@ _PLAIN = "<f8"
 
 
 def encode_chunk(frame: Frame) -> bytes:
-    """Give a frame of at least one row as bytes; values keep the digits of `decimals_of`."""
+    """Return a frame of at least one row as bytes; values keep the digits of `decimals_of`."""
     parts = [_differences(frame.time_ns), _bits(frame.fresh), _bits(np.isnan(frame.values))]
     kinds = []
     for index, name in enumerate(frame.spec.signals):
@@ -38,7 +38,7 @@ def encode_chunk(frame: Frame) -> bytes:
 
 
 def decode_chunk(spec: TableSpec, blob: bytes) -> Frame:
-    """Give back what `encode_chunk` was given."""
+    """Return what `encode_chunk` was given."""
     head_text, _, body = zlib.decompress(blob).partition(b"\n")
     head = json.loads(head_text)
     n_rows, (n_entities, n_signals) = head["rows"], spec.shape
@@ -60,7 +60,7 @@ def decode_chunk(spec: TableSpec, blob: bytes) -> Frame:
 
 
 def spec_to_json(spec: TableSpec) -> str:
-    """Give the columns of a table as JSON text; equal columns give equal text."""
+    """Return the columns of a table as JSON text; equal columns give equal text."""
     return json.dumps(asdict(spec), sort_keys=True, separators=(",", ":"))
 
 
@@ -86,7 +86,7 @@ def entity_from_json(fields: dict[str, Any]) -> Entity:
 
 
 def _encode_signal(values: npt.NDArray[np.float64], decimals: int) -> tuple[str, bytes]:
-    """Give how the values are kept and the bytes: entity by entity, first value and then differences."""
+    """Return how the values are kept and the bytes: entity by entity, first value and then differences."""
     known = ~np.isnan(values)
     scaled = np.where(known, values, 0.0) * 10.0**decimals
     if not np.all(np.abs(scaled) < _LARGEST):

@@ -66,24 +66,24 @@ class EmbeddedReader:
     def series(
         self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, resolution: Resolution
     ) -> Frame:
-        """Give the signals of every entity of one kind over ``[start_ns, stop_ns)``; see the port."""
+        """Return the signals of every entity of one kind over ``[start_ns, stop_ns)``; see the port."""
         with self._lock:
             frames = list(_frames(self._connection, resolution, start_ns, stop_ns, kind))
         wanted = set(signals)
         return merge_frames(kind, signals, [frame for frame in frames if wanted.intersection(frame.spec.signals)])
 
     def latest(self, kind: EntityKind, *, since_ns: int) -> Frame:
-        """Give the newest known value of every signal as one row or none; see the port."""
+        """Return the newest known value of every signal as one row or none; see the port."""
         with self._lock:
             return newest_values(kind, list(_frames(self._connection, Resolution.ROLLUP, since_ns, _END_NS, kind)))
 
     def frames(self, *, start_ns: int, stop_ns: int, resolution: Resolution = Resolution.RAW) -> Iterator[Frame]:
-        """Give whole frames as they were written, held rows included, in order of time: what a recording is made of."""
+        """Yield whole frames as they were written, held rows included, in order of time: what a recording is made of."""
         with contextlib.closing(open_read_only(self._path, version=_VERSION)) as connection:
             yield from _frames(connection, resolution, start_ns, stop_ns, None)
 
     def size_bytes(self) -> int:
-        """Give the bytes that hold data."""
+        """Return the bytes that hold data."""
         with self._lock:
             return size_bytes(self._connection)
 
@@ -119,7 +119,7 @@ class EmbeddedStore:
         self._write(Resolution.ROLLUP, frames)
 
     def newest_raw_ns(self, spec: TableSpec) -> int | None:
-        """Give the time of the newest raw row kept of a table, None where there is none.
+        """Return the time of the newest raw row kept of a table, None where there is none.
 
         Raises
         ------

@@ -42,13 +42,13 @@ class InfluxReader:
     def series(
         self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, resolution: Resolution
     ) -> Frame:
-        """Give the signals of every entity of one kind over ``[start_ns, stop_ns)``; see the port."""
+        """Return the signals of every entity of one kind over ``[start_ns, stop_ns)``; see the port."""
         fields = ", ".join(quoted(name) for name in signals)
         found = self._select(fields, kind, resolution, f"time >= {start_ns} AND time < {stop_ns}", order="")
         return merge_frames(kind, signals, [_frame(kind, series) for series in found])
 
     def latest(self, kind: EntityKind, *, since_ns: int) -> Frame:
-        """Give the newest known value of every signal as one row or none; see the port."""
+        """Return the newest known value of every signal as one row or none; see the port."""
         found = self._select(
             "*", kind, Resolution.ROLLUP, f"time >= {since_ns}", order=f" ORDER BY time DESC LIMIT {_LATEST_ROWS}"
         )

@@ -78,13 +78,13 @@ class InfluxQl:
 
 
 def quoted(name: str) -> str:
-    """Give an identifier as InfluxQL writes it."""
+    """Return an identifier as InfluxQL writes it."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def text_literal(text: str) -> str:
-    """Give a text as InfluxQL writes it."""
+    """Return a text as InfluxQL writes it."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
     return f"'{escaped}'"
 

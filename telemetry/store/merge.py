@@ -9,7 +9,7 @@ from telemetry.frames import Frame, TableSpec
 
 
 def merge_frames(kind: EntityKind, signals: Sequence[str], frames: Sequence[Frame]) -> Frame:
-    """Give one frame with the asked signals of all entities in `frames`, what is not fresh left out as NaN.
+    """Return one frame with the asked signals of all entities in `frames`, what is not fresh left out as NaN.
 
     Rows stand where at least one value does. Of two values for the same entity, signal and time the later frame wins;
     of two entities with the same key the later one's name and tags.
@@ -41,7 +41,7 @@ def merge_frames(kind: EntityKind, signals: Sequence[str], frames: Sequence[Fram
 
 
 def newest_values(kind: EntityKind, frames: Sequence[Frame]) -> Frame:
-    """Give one row with the newest value of every signal and entity, the ``_last`` of rollups under the signal's name.
+    """Return one row with the newest value of every signal and entity, the ``_last`` of rollups under the signal's name.
 
     The row's time is that of the newest value; without any value there is no row.
     """

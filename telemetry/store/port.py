@@ -38,7 +38,7 @@ class SeriesReader(Protocol):
     def series(
         self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, resolution: Resolution
     ) -> Frame:
-        """Give the signals of every entity of one kind over ``[start_ns, stop_ns)``.
+        """Return the signals of every entity of one kind over ``[start_ns, stop_ns)``.
 
         `signals` are names of the catalogue for raw samples (``power_w``) and names of statistics for rollups
         (``power_w_mean``). A row stands wherever one of them has a value; NaN and not fresh where there is none at
@@ -47,7 +47,7 @@ class SeriesReader(Protocol):
         ...
 
     def latest(self, kind: EntityKind, *, since_ns: int) -> Frame:
-        """Give the newest known value of every signal under its catalogue name, as one row or none.
+        """Return the newest known value of every signal under its catalogue name, as one row or none.
 
         The row's time is that of the newest value. Nothing older than `since_ns` counts.
         """
@@ -69,7 +69,7 @@ class RecordStore(Protocol):
         limit: int = 100,
         where: Mapping[str, str] | None = None,
     ) -> tuple[Record, ...]:
-        """Give newest versions, newest first, that changed at or after `since_ns`.
+        """Return newest versions, newest first, that changed at or after `since_ns`.
 
         `record_type` is a key of `telemetry.records.RECORD_TYPES`, None for all. `where` compares top fields of the
         newest version, such as ``{"state": "open"}``.
@@ -77,9 +77,9 @@ class RecordStore(Protocol):
         ...
 
     def get(self, record_id: str) -> Record | None:
-        """Give the newest version of a record, None where no record has this id."""
+        """Return the newest version of a record, None where no record has this id."""
         ...
 
     def history(self, record_id: str) -> tuple[Record, ...]:
-        """Give every kept version of a record, oldest first."""
+        """Return every kept version of a record, oldest first."""
         ...

@@ -99,7 +99,7 @@ class RecordFile:
         limit: int = 100,
         where: Mapping[str, str] | None = None,
     ) -> tuple[Record, ...]:
-        """Give newest versions, newest first; see the port. ValueError for a field name that cannot be one."""
+        """Return newest versions, newest first; see the port. ValueError for a field name that cannot be one."""
         clauses = ["time_ns >= ?"]
         arguments: list[str | int] = [since_ns]
         if record_type is not None:
@@ -119,27 +119,27 @@ class RecordFile:
         )
 
     def get(self, record_id: str) -> Record | None:
-        """Give the newest version of a record, None where no record has this id."""
+        """Return the newest version of a record, None where no record has this id."""
         found = self._read("SELECT body FROM record WHERE id = ? ORDER BY time_ns DESC LIMIT 1", record_id)
         return found[0] if found else None
 
     def simulated(self, record_id: str) -> bool | None:
-        """Say whether a record comes from a simulated node, None where that was not written beside it."""
+        """Return whether a record comes from a simulated node, None where that was not written beside it."""
         rows = self._rows("SELECT json_extract(body, '$.simulated') FROM record WHERE id = ?", record_id)
         return None if not rows or rows[0][0] is None else bool(rows[0][0])
 
     def history(self, record_id: str) -> tuple[Record, ...]:
-        """Give every kept version of a record, oldest first."""
+        """Return every kept version of a record, oldest first."""
         return self._read("SELECT body FROM version WHERE id = ? ORDER BY position", record_id)
 
     def between(self, start_ns: int, stop_ns: int) -> tuple[Record, ...]:
-        """Give every version said in ``[start_ns, stop_ns)`` in the order in which it was said, for a recording."""
+        """Return every version said in ``[start_ns, stop_ns)`` in the order in which it was said, for a recording."""
         return self._read(
             "SELECT body FROM version WHERE time_ns >= ? AND time_ns < ? ORDER BY position", start_ns, stop_ns
         )
 
     def after(self, position: int, *, limit: int = 1000) -> tuple[int, tuple[Record, ...]]:
-        """Give what was appended after a position, and the position to ask for next; 0 is the beginning."""
+        """Return what was appended after a position, and the position to ask for next; 0 is the beginning."""
         rows = self._rows(
             "SELECT position, body FROM version WHERE position > ? ORDER BY position LIMIT ?", position, limit
         )

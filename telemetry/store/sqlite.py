@@ -14,7 +14,7 @@ _BUSY_S = 5.0
 
 
 def open_database(path: Path, *, schema: str, version: int) -> sqlite3.Connection:
-    """Give a connection that writes, the file created where it is missing.
+    """Return a connection that writes, the file created where it is missing.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def open_database(path: Path, *, schema: str, version: int) -> sqlite3.Connectio
 
 
 def open_read_only(path: Path, *, version: int) -> sqlite3.Connection:
-    """Give a connection that reads what another process writes.
+    """Return a connection that reads what another process writes.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def transaction(connection: sqlite3.Connection, what: str) -> Iterator[None]:
 
 
 def size_bytes(connection: sqlite3.Connection) -> int:
-    """Give the bytes that hold data, without pages that wait for new use."""
+    """Return the bytes that hold data, without pages that wait for new use."""
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     free = connection.execute("PRAGMA freelist_count").fetchone()[0]
     return int((pages - free) * connection.execute("PRAGMA page_size").fetchone()[0])

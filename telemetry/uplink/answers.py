@@ -17,7 +17,7 @@ _DROPPED = re.compile(r"dropped=(\d+)")
 
 
 def reply_of(status: int, body: str, *, retry_after: str | None = None) -> Reply:
-    """Give the answer for an HTTP status and the text that came with it."""
+    """Return the answer for an HTTP status and the text that came with it."""
     if 200 <= status < 300:
         return Reply(answer=Answer.STORED)
     text = _message(body) or "no reason given"
@@ -35,7 +35,7 @@ def reply_of(status: int, body: str, *, retry_after: str | None = None) -> Reply
 
 
 def unreachable(err: Exception) -> Reply:
-    """Give the answer for a connection that failed or did not answer in time."""
+    """Return the answer for a connection that failed or did not answer in time."""
     return Reply(answer=Answer.AWAY, reason=f"not reached: {err}"[:_REASON_CHARACTERS])
 
 

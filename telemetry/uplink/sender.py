@@ -106,7 +106,7 @@ class Sender:
         self._thread.start()
 
     def stop(self, *, drain_s: float) -> None:
-        """Give what waits up to `drain_s` to leave while the store takes it, then end; the rest stays in the spool.
+        """Pass what waits up to `drain_s` to leave while the store takes it, then end; the rest stays in the spool.
 
         A request that the store does not answer is abandoned 3 s later at the latest: its lines are sent again.
         """
@@ -125,7 +125,7 @@ class Sender:
         self._enter(UplinkState.STOPPED)
 
     def status(self) -> UplinkStatus:
-        """Give how it goes."""
+        """Return how it goes."""
         spool = self._spool.status()
         now_ns = self._clock.utc_ns()
         behind_s = 0.0 if spool.oldest_ns is None else max(0.0, (now_ns - spool.oldest_ns) / NS_PER_S)
@@ -255,7 +255,7 @@ def _all_bad(reply: Reply, points: int) -> bool:
 
 
 def _halves(body: bytes) -> list[bytes]:
-    """Give both halves of at least two lines, the first one last, so that it is taken first."""
+    """Return both halves of at least two lines, the first one last, so that it is taken first."""
     lines = body.splitlines(keepends=True)
     middle = len(lines) // 2
     return [b"".join(lines[middle:]), b"".join(lines[:middle])]

@@ -107,7 +107,7 @@ def test_every_row_is_kept_and_no_tick_is_missed_or_made_up_for(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S])
-def test_a_loss_that_lasts_is_told_anew_once_after_the_step_and_no_more(tmp_path: Path, step_s: int) -> None:
+def test_a_loss_that_lasts_is_reported_again_once_after_the_step_and_no_more(tmp_path: Path, step_s: int) -> None:
     _, _, told = sampled(tmp_path, step_s=step_s)
     losses = [event for event in told if event.sources == ("nvml",)]
     _, fused = fuse(FusionState(), [replace(event, id=f"loss{n}") for n, event in enumerate(losses)])

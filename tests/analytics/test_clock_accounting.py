@@ -48,7 +48,7 @@ def test_of_several_bits_the_gravest_is_held_responsible(flags: int, reason: Rea
     assert account.polled_s.sum() == pytest.approx(account.seconds)
 
 
-def test_a_counter_tells_of_brakes_that_no_poll_saw() -> None:
+def test_a_counter_reports_of_brakes_that_no_poll_saw() -> None:
     counter = np.where(np.arange(ROWS) < 50, 100.0, 102.5)
     account = clock_account(frame_with(np.zeros(ROWS), np.full(ROWS, 1500.0), power_brake_s=counter))
     assert account.share(0, Reason.BRAKE) == pytest.approx(0.25)
@@ -75,7 +75,7 @@ def test_what_a_counter_grew_by_in_a_hole_is_no_time_that_was_watched(late: int)
     assert account.counted_s[0, list(Reason).index(Reason.BRAKE)] == pytest.approx(0.5)
 
 
-def test_what_was_not_seen_is_unknown_and_an_empty_stretch_says_so() -> None:
+def test_what_was_not_seen_is_unknown_and_an_empty_stretch_states_so() -> None:
     account = clock_account(frame_with(np.full(ROWS, np.nan), np.full(ROWS, np.nan)))
     assert account.share(0, Reason.UNKNOWN) == pytest.approx(1.0)
     assert np.isnan(account.lost_ratio).all()

@@ -25,7 +25,7 @@ def fused(*tellings: Event) -> dict[str, Event]:
 
 
 @pytest.mark.parametrize("tellings", [(NVML, KERNEL, DROP), (DROP, KERNEL, NVML), (KERNEL, DROP, NVML)])
-def test_one_lost_gpu_is_one_event_whoever_tells_it_first(tellings: tuple[Event, ...]) -> None:
+def test_one_lost_gpu_is_one_event_whoever_reports_it_first(tellings: tuple[Event, ...]) -> None:
     newest = fused(*tellings)
     assert len(newest) == 1
     (event,) = newest.values()
@@ -36,7 +36,7 @@ def test_one_lost_gpu_is_one_event_whoever_tells_it_first(tellings: tuple[Event,
     assert event.time_ns == tellings[0].time_ns
 
 
-def test_the_first_telling_is_passed_on_at_once_and_a_second_that_adds_nothing_is_not() -> None:
+def test_the_first_reporting_is_passed_on_at_once_and_a_second_that_adds_nothing_is_not() -> None:
     state, first = fuse(FusionState(), [NVML])
     assert first == (NVML,)
     state, second = fuse(state, [KERNEL])
@@ -51,21 +51,21 @@ def test_different_codes_devices_and_times_stay_apart() -> None:
     assert len(fused(NVML, other_code, other_gpu, later)) == 4
 
 
-def test_the_same_source_telling_twice_tells_of_two_events_and_each_is_joined_once() -> None:
+def test_the_same_source_reporting_twice_reports_of_two_events_and_each_is_joined_once() -> None:
     tellings = [event_of(at_s=at_s, code=48, source=source) for source in ("nvml", "kernel_log") for at_s in (1.0, 2.0)]
     newest = fused(*tellings)
     assert len(newest) == 2
     assert {event.sources for event in newest.values()} == {("kernel_log", "nvml")}
 
 
-def test_a_telling_without_a_device_joins_the_one_that_names_it() -> None:
+def test_a_reporting_without_a_device_joins_the_one_that_names_it() -> None:
     nameless = event_of(at_s=10.2, code=79, entity_id=None, source="nvml")
     newest = fused(KERNEL, nameless)
     assert [event.entity_id for event in newest.values()] == ["gpu:GPU-0"]
     assert [event.entity_id for event in fused(nameless, KERNEL).values()] == ["gpu:GPU-0"]
 
 
-def test_devices_known_by_address_alone_are_told_apart_by_it() -> None:
+def test_devices_known_by_address_alone_are_reported_apart_by_it() -> None:
     here = event_of(entity_id=None, pci="0000:3b:00", source="nvml")
     same = event_of(entity_id=None, pci="0000:3B:00.0", source="kernel_log")
     there = event_of(entity_id=None, pci="0000:5e:00", source="kernel_log")
@@ -96,7 +96,7 @@ def test_memory_is_bounded_in_a_storm() -> None:
     at_s=st.lists(st.floats(0, 30, allow_nan=False), min_size=1, max_size=20),
     cut=st.integers(0, 20),
 )
-def test_a_batch_in_two_parts_gives_the_events_of_one(at_s: list[float], cut: int) -> None:
+def test_a_batch_in_two_parts_returns_the_events_of_one(at_s: list[float], cut: int) -> None:
     tellings = [
         event_of(at_s=at, code=(31, 48)[number % 2], source=("nvml", "kernel_log")[number // 2 % 2])
         for number, at in enumerate(sorted(at_s))
@@ -114,7 +114,7 @@ BACK = event_of(at_s=20.0, kind=EventKind.DEVICE_ADDED, code=None, pci="0000:3b:
 
 
 @given(st.permutations([NVML, KERNEL, DROP, UEVENT, SYSFS, TRACE]))
-def test_a_bus_drop_that_six_sources_tell_is_one_event_in_whatever_order(tellings: list[Event]) -> None:
+def test_a_bus_drop_that_six_sources_report_is_one_event_in_whatever_order(tellings: list[Event]) -> None:
     newest = fused(*tellings)
     assert len(newest) == 1
     (event,) = newest.values()
@@ -141,7 +141,7 @@ def test_a_gpu_that_is_back_ends_the_loss_of_no_other() -> None:
     assert newest[other.id].sources == ("nvml", "uevents")
 
 
-def test_a_telling_that_comes_again_under_its_id_changes_nothing() -> None:
+def test_a_reporting_that_comes_again_under_its_id_changes_nothing() -> None:
     state, _ = fuse(FusionState(), [NVML, KERNEL, UEVENT])
     assert fuse(state, [UEVENT, KERNEL, NVML, KERNEL])[1] == ()
 

@@ -66,7 +66,7 @@ def day(*, resistance_ohm: float = 0.0055, hours: int = 24) -> tuple[Frame, Fram
 
 
 def in_shifts(frame: Frame) -> Frame:
-    """Give a node's day as that of three nodes side by side, each with eight hours of it: a third of the rows."""
+    """Return a node's day as that of three nodes side by side, each with eight hours of it: a third of the rows."""
     rows = np.arange(len(frame)).reshape(SHIFTS, -1).T
     shape = (len(rows), -1, len(frame.spec.signals))
     entities = tuple(on_shift(entity, shift) for shift in range(SHIFTS) for entity in frame.spec.entities)

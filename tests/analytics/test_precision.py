@@ -18,7 +18,7 @@ from analytics.precision import Precision, precision_of
         ({"fp16_active_ratio": 0.4, "fp32_active_ratio": 0.2}, Precision.FP16),
     ],
 )
-def test_the_pipe_that_does_most_of_the_work_gives_the_word(ratios: dict[str, float], word: Precision) -> None:
+def test_the_pipe_that_does_most_of_the_work_returns_the_word(ratios: dict[str, float], word: Precision) -> None:
     assert precision_of(ratios) is word
 
 
@@ -33,7 +33,7 @@ def test_the_pipe_that_does_most_of_the_work_gives_the_word(ratios: dict[str, fl
     ],
     ids=["nothing", "not known", "idle", "two alike", "other signals"],
 )
-def test_where_it_cannot_be_told_the_word_is_unknown(ratios: dict[str, float]) -> None:
+def test_where_it_cannot_be_reported_the_word_is_unknown(ratios: dict[str, float]) -> None:
     assert precision_of(ratios) is Precision.UNKNOWN
 
 

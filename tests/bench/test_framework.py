@@ -31,7 +31,7 @@ def test_a_row_has_its_ratio_to_the_baseline() -> None:
     assert Row(name="a", value=3.0, unit="s").ratio is None
 
 
-def test_every_benchmark_has_a_name_of_its_own_and_says_what_it_measures() -> None:
+def test_every_benchmark_has_a_name_of_its_own_and_states_what_it_measures() -> None:
     assert len({benchmark.name for benchmark in BENCHMARKS}) == len(BENCHMARKS)
     assert all(benchmark.summary for benchmark in BENCHMARKS)
 

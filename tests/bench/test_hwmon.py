@@ -24,6 +24,6 @@ def test_a_dip_of_five_milliseconds_between_two_rows_is_seen_with_its_minimum(tm
     assert lowest_v == pytest.approx(DIP_MV / 1000)
 
 
-def test_the_tree_has_as_many_rails_as_the_figures_say(tmp_path: Path) -> None:
+def test_the_tree_has_as_many_rails_as_the_figures_state(tmp_path: Path) -> None:
     make_tree(tmp_path)
     assert len(list(tmp_path.glob("class/hwmon/*/in0_input"))) == RAILS

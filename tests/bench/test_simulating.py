@@ -16,7 +16,7 @@ def test_every_subject_takes_some_time(subject: str) -> None:
     assert SUBJECTS[subject](1, 1) >= 0.0
 
 
-def test_each_row_says_what_it_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_row_states_what_it_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulator, "cpu_s", lambda _subject, entities, span: 0.5 * entities * span)
     rows = {row.name: row for row in simulator.run()}
     assert rows["times_real_time"].value == pytest.approx(0.5)

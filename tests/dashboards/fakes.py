@@ -188,7 +188,7 @@ class FakeSource:
             raise TransientError("the ring of the sampler is not there")
 
     def now_s(self) -> float:
-        """Give how long the node has been up."""
+        """Return how long the node has been up."""
         return (self.clock.utc_ns() - self.started_ns) / NS_PER_S
 
     def _at_ns(self, seconds: float) -> int:
@@ -355,7 +355,7 @@ class FakeSource:
 
 
 def xid_event(time_ns: int) -> Event:
-    """Give an Xid 79 of gpu3."""
+    """Return an Xid 79 of gpu3."""
     return Event(
         id=f"xid-79-{time_ns}",
         time_ns=time_ns,

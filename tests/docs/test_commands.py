@@ -39,7 +39,7 @@ def fenced(page: Path, *languages: str) -> Iterator[str]:
 
 
 def railwatch_lines(page: Path) -> list[list[str]]:
-    """Give every command that starts with railwatch, also behind a pipe, in words."""
+    """Return every command that starts with railwatch, also behind a pipe, in words."""
     found = []
     for body in fenced(page, "sh", "console"):
         for line in body.splitlines():
@@ -61,7 +61,7 @@ def command_of(words: list[str]) -> tuple[Command, list[str]]:
 
 
 def check(words: list[str]) -> None:
-    """Say what is wrong with one command line, as its parser would."""
+    """Report what is wrong with one command line, as its parser would."""
     command, rest = command_of(words)
     options = {name: item for item in command.parameters if item.is_option for name in item.names}
     given: set[str] = set()
@@ -86,7 +86,7 @@ def check(words: list[str]) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Give the anchors of a page as GitHub makes them from its headings."""
+    """Return the anchors of a page as GitHub makes them from its headings."""
     found = set()
     for heading in HEADING.findall(page.read_text(encoding="utf-8")):
         found.add(re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-"))

@@ -49,7 +49,7 @@ def test_alarms_within_a_minute_are_one() -> None:
     assert dict(baseline_alarms(seconds(volts)))[STATIC] == (10 * NS_PER_S, 200 * NS_PER_S)
 
 
-def test_a_bus_of_54_v_has_its_own_limit_and_gaps_say_nothing() -> None:
+def test_a_bus_of_54_v_has_its_own_limit_and_gaps_state_nothing() -> None:
     volts = np.full(1200, 54.0)
     volts[200:260] = np.nan
     assert dict(baseline_alarms(seconds(volts))) == {STATIC: (), ROLLING: ()}

@@ -10,13 +10,13 @@ from evaluation.workers import each, none_left_at_work, processes
 
 
 def interrupted(number: int) -> int:
-    """Give the number, after what a terminal sends to every process at Ctrl-C."""
+    """Return the number, after what a terminal sends to every process at Ctrl-C."""
     os.kill(os.getpid(), signal.SIGINT)
     return number
 
 
 def warned(number: int) -> int:
-    """Give the number, after a warning of what happens in a simulated world."""
+    """Return the number, after a warning of what happens in a simulated world."""
     logging.getLogger("agent.actuation").warning("clock cap of gpu%d failed", number)
     return number
 
@@ -26,7 +26,7 @@ def time_out() -> None:
 
 
 @pytest.mark.parametrize("n_processes", [1, 2])
-def test_results_come_in_the_order_of_the_work_and_each_is_told_once(n_processes: int) -> None:
+def test_results_come_in_the_order_of_the_work_and_each_is_reported_once(n_processes: int) -> None:
     told: list[None] = []
     assert list(each(abs, [-3, -1, -2], done=lambda: told.append(None), n_processes=n_processes)) == [3, 1, 2]
     assert len(told) == 3

@@ -30,7 +30,7 @@ class StoredNode:
         return {"node": self.name, "simulated": "true"}
 
     def lines(self) -> bytes:
-        """Give everything that it stores, in seconds."""
+        """Return everything that it stores, in seconds."""
         rollups: dict[str, Rollup] = {}
         done: list[Frame] = []
         for frame in self.recording.frames():
@@ -49,7 +49,7 @@ class StoredNode:
         )
 
     def records(self) -> Iterator[Record]:
-        """Give its events, and what its own guard told."""
+        """Yield its events, and what its own guard told."""
         events = [record for record in self.recording.records if isinstance(record, Event)]
         for record in (*events, *self.told):
             time_ns = record.time_ns + self.shift_ns
@@ -66,14 +66,14 @@ class StoredNode:
                     yield replace(record, time_ns=time_ns, opened_ns=opened_ns, closed_ns=None, entity_id=entity_id)
 
     def entity_id(self, entity_id: str | None) -> str | None:
-        """Give an id under this node's name."""
+        """Return an id under this node's name."""
         kind, _, _ = (entity_id or "").partition(":")
         if kind == EntityKind.NODE:
             return f"{kind}:{self.name}"
         return f"{entity_id}-{self.name}" if kind == EntityKind.GPU else entity_id
 
     def entity(self, one: Entity) -> Entity:
-        """Give an entity under this node's name: a GPU's UUID is its own in the world."""
+        """Return an entity under this node's name: a GPU's UUID is its own in the world."""
         if one.kind is EntityKind.NODE:
             return replace(one, key=self.name, name=self.name)
         if one.kind is EntityKind.GPU:
@@ -82,5 +82,5 @@ class StoredNode:
 
 
 def second_of(time_ns: int) -> int:
-    """Give the whole second that a time lies in."""
+    """Return the whole second that a time lies in."""
     return time_ns - time_ns % NS_PER_S

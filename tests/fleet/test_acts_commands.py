@@ -66,7 +66,7 @@ def test_a_breaker_that_is_whole_is_not_reset(
         (("ca", "issue", "fleet", "f", "--dir", "nowhere"), (3, "no authority there")),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_what_is_wrong_is_reported_in_one_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -126,7 +126,7 @@ def test_a_term_is_above_every_one_before(tmp_path: Path) -> None:
     assert ledger.begin_term() > first >= 1_700_000_000
 
 
-def test_what_a_service_says_is_shown_as_it_is(
+def test_what_a_service_states_is_shown_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = FleetMemory.begin(1)

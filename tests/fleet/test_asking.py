@@ -30,7 +30,7 @@ class Odd(BaseHTTPRequestHandler):
     do_POST = do_GET  # noqa: N815 -- the library's own name
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Report nothing."""
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def wire(tmp_path: Path) -> Iterator[TlsWire]:
 
 
 @pytest.mark.parametrize("body", [b"", b"no json", b"[1]", b"1", b"x" * (ANSWER_BYTES_MAX + 1)])
-def test_an_answer_that_is_none_or_too_long_is_told_as_no_answer(
+def test_an_answer_that_is_none_or_too_long_is_reported_as_no_answer(
     wire: TlsWire, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Odd, "body", body)

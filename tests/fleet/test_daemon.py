@@ -14,7 +14,7 @@ from tests.fleet.test_loop import FleetClock, losing, rig
 from tests.waiting import wait_for
 
 
-def test_it_looks_at_once_saves_at_its_end_and_tells_of_itself(tmp_path: Path) -> None:
+def test_it_looks_at_once_saves_at_its_end_and_reports_of_itself(tmp_path: Path) -> None:
     clock = FleetClock().at(70.0)
     with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
         daemon = FleetDaemon(made.loop, made.outbox, SystemClock(), name="fleet", every_s=60.0, keep_every_s=60.0)

@@ -111,7 +111,7 @@ def test_a_window_is_judged_when_its_rows_had_time_to_come(tmp_path: Path) -> No
         assert [(asked - START_NS) // NS_PER_S for asked in reader.asked] == [0, 5, 10, 15, 20, 25, 30]
 
 
-def test_what_it_finds_is_told_to_the_store_beside_the_node_and_kept(tmp_path: Path) -> None:
+def test_what_it_finds_is_ordered_to_the_store_beside_the_node_and_kept(tmp_path: Path) -> None:
     clock = FleetClock().at(70.0)
     with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
         made.loop.step()
@@ -122,7 +122,7 @@ def test_what_it_finds_is_told_to_the_store_beside_the_node_and_kept(tmp_path: P
     assert all(",by=fleet," in line and ",node=node2," in line for line in told)
 
 
-def test_a_loop_that_was_killed_loses_nothing_and_says_nothing_twice(tmp_path: Path) -> None:
+def test_a_loop_that_was_killed_loses_nothing_and_states_nothing_twice(tmp_path: Path) -> None:
     straight, clock = tmp_path / "straight", FleetClock().at(130.0)
     with rig(straight, FakeFleetReader(losing()), clock) as made:
         made.loop.step()
@@ -142,7 +142,7 @@ def test_a_loop_that_was_killed_loses_nothing_and_says_nothing_twice(tmp_path: P
         assert kept == wanted
 
 
-def test_a_window_that_was_told_but_not_marked_is_kept_once(tmp_path: Path) -> None:
+def test_a_window_that_was_reported_but_not_marked_is_kept_once(tmp_path: Path) -> None:
     clock = FleetClock().at(35.0)
     with rig(tmp_path, FakeFleetReader(losing()), clock) as made:
         made.loop.step()
@@ -159,7 +159,7 @@ def test_a_window_that_was_told_but_not_marked_is_kept_once(tmp_path: Path) -> N
         assert made.kept() == wanted
 
 
-def test_what_rows_that_came_meanwhile_add_to_a_window_that_is_judged_again_is_told(tmp_path: Path) -> None:
+def test_what_rows_that_came_meanwhile_add_to_a_window_that_is_judged_again_is_reported(tmp_path: Path) -> None:
     clock = FleetClock().at(35.0)
     quiet = {start_ns: window_of(start_s, fleet_tables(NODES)) for start_s, start_ns in every_start(until_s=60)}
     with rig(tmp_path, FakeFleetReader(quiet), clock) as made:
@@ -175,7 +175,7 @@ def test_what_rows_that_came_meanwhile_add_to_a_window_that_is_judged_again_is_t
         assert made.outbox.told_until_ns == START_NS + 60 * NS_PER_S
 
 
-def test_a_loop_that_was_killed_before_it_saved_goes_on_behind_what_it_had_told(tmp_path: Path) -> None:
+def test_a_loop_that_was_killed_before_it_saved_goes_on_behind_what_it_had_reported(tmp_path: Path) -> None:
     reader, clock = FakeFleetReader(losing()), FleetClock()
     for now_s in (20.0, 60.0):
         with rig(tmp_path, reader, clock, anywhere=1) as made:
@@ -185,7 +185,7 @@ def test_a_loop_that_was_killed_before_it_saved_goes_on_behind_what_it_had_told(
     assert [(asked - START_NS) // NS_PER_S for asked in reader.asked] == list(range(5, 50, EVERY_S))
 
 
-def test_records_that_the_disk_did_not_take_are_told_after_a_restart(
+def test_records_that_the_disk_did_not_take_are_reported_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: object) -> None:
@@ -204,7 +204,7 @@ def test_records_that_the_disk_did_not_take_are_told_after_a_restart(
         assert any("gpu_lost" in record_id for record_id, _ in made.kept())
 
 
-def test_a_clock_that_stood_far_ahead_is_begun_anew_from_once_it_is_set_back(
+def test_a_clock_that_stood_far_ahead_is_begun_again_from_once_it_is_set_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     reader, clock = FakeFleetReader(losing()), FleetClock().at(86_400.0)
@@ -221,7 +221,9 @@ def test_a_clock_that_stood_far_ahead_is_begun_anew_from_once_it_is_set_back(
     assert "was set back" in caplog.text
 
 
-def test_a_store_that_is_away_is_waited_for_and_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_store_that_is_away_is_waited_for_and_reported_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     reader, clock = FakeFleetReader(losing(), away=True), FleetClock().at(70.0)
     with rig(tmp_path, reader, clock) as made:
         for _ in range(3):
@@ -266,7 +268,9 @@ def test_a_look_past_its_deadline_ends_between_windows_and_goes_on_at_the_next(t
         assert made.loop.until_ns == START_NS
 
 
-def test_a_node_that_falls_silent_is_said_and_holds_up_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_node_that_falls_silent_is_stated_and_holds_up_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     windows = {
         START_NS + second * NS_PER_S: window_of(second, fleet_tables(NODES if second < 10 else NODES[:1]))
@@ -280,7 +284,9 @@ def test_a_node_that_falls_silent_is_said_and_holds_up_nobody(tmp_path: Path, ca
     assert [record.message for record in caplog.records if "silent" in record.message] == ["node node2 is silent"]
 
 
-def test_a_state_that_cannot_be_read_is_said_and_begun_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_state_that_cannot_be_read_is_stated_and_begun_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "fleet.state").write_bytes(b"not a state")
     with rig(tmp_path, FakeFleetReader(losing()), FleetClock().at(20.0)) as made:
         made.loop.step()

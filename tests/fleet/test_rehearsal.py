@@ -60,7 +60,7 @@ def test_the_incident_stays_while_caps_hold_it_down_and_caps_stay_until_a_person
     assert set(sag.agents.capped) == set(sag.agents.acted_on)
 
 
-def test_the_command_says_it_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_states_it_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["railwatch", "fleet", "rehearse", "pdu-sag", "--nodes", "60", "--json"])
     with pytest.raises(SystemExit) as ended:
         command_line.main()

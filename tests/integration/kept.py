@@ -31,7 +31,7 @@ class RingWatch:
         self._rings = Rings.attach(session.ring_path, session.other_ring_paths)
 
     def kept(self) -> Kept:
-        """Give everything that counts as kept, while nothing was overwritten yet."""
+        """Return everything that counts as kept, while nothing was overwritten yet."""
         updates: dict[Point, dict[int, float]] = defaultdict(dict)
         for table in (*self._rings.tables.values(), *self._rings.late_tables.values()):
             position = 0

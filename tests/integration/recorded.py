@@ -26,13 +26,13 @@ truth:
 
 
 def drop(folder: Path) -> tuple[str, ...]:
-    """Give the options that simulate a drop within seconds; its scenario is written into the folder."""
+    """Return the options that simulate a drop within seconds; its scenario is written into the folder."""
     (folder / "drop.yaml").write_text(DROP)
     return ("--simulate", "v100x4", "--scenario", str(folder / "drop.yaml"))
 
 
 def recorder(folder: Path, *, before: str) -> tuple[str, ...]:
-    """Give the options of a recorder that does not wait for long."""
+    """Return the options of a recorder that does not wait for long."""
     (folder / "conf.yaml").write_text(f"recorder: {{before: {before}, after: 2s, flush: 1s}}\n")
     return ("--config", str(folder / "conf.yaml"))
 

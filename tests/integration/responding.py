@@ -104,7 +104,7 @@ class Processes:
 
 @cache
 def _beginner() -> subprocess.Popen[str]:
-    """Give the one of this test process, which ends with it."""
+    """Return the one of this test process, which ends with it."""
     beginner = subprocess.Popen(
         [sys.executable, "-c", _BEGINNER],
         stdin=subprocess.PIPE,
@@ -188,7 +188,7 @@ class Run:
 
     @contextmanager
     def processes(self) -> Iterator["Processes"]:
-        """Give what starts responders over this folder, one after the other."""
+        """Return what starts responders over this folder, one after the other."""
         made = Processes(_beginner(), self.session.run_dir)
         try:
             yield made
@@ -228,12 +228,12 @@ class Run:
         wait_for(lambda: not any(str(self.folder / "scontrol") in words for words in _command_lines()))
 
     def told(self) -> list[Action]:
-        """Give what the responder told, each once."""
+        """Return what the responder told, each once."""
         told = [one for one in self.session.journal_reader("responder").read() if isinstance(one, Action)]
         return list({(one.id, one.time_ns, one.state): one for one in told}.values())
 
     def ran(self) -> list[str]:
-        """Give the tokens with which the program ran."""
+        """Return the tokens with which the program ran."""
         path = self.folder / "ran"
         return path.read_text().split() if path.exists() else []
 
@@ -242,7 +242,7 @@ class Run:
         return path.exists() and "DRAIN" in path.read_text()
 
     def holds(self) -> tuple[Hold, ...]:
-        """Give what the journal says is held; no responder may run."""
+        """Return what the journal says is held; no responder may run."""
         journal = WorkJournal(responder_folder(self.session.config, simulated=self.session.simulated))
         held = journal.holds("slurm_drain")
         journal.close()
@@ -256,7 +256,7 @@ def _command_lines() -> Iterator[list[str]]:
 
 
 def token_for(decision: Decision) -> str:
-    """Give the token with which the program is run for a decision."""
+    """Return the token with which the program is run for a decision."""
     return token_of("hook", "send", decision.id)
 
 

@@ -26,7 +26,7 @@ from telemetry.clock import SystemClock
 
 COMMAND = str(Path(sys.executable).with_name("railwatch"))
 # What takes seconds here may take ten times that on a machine that does much else; a test that passes does not wait
-# for longer than it must, so that patience costs only a failing one. own choice.
+# for longer than it must, so that patience costs only a failing one. heuristic.
 PATIENCE_S = 90.0
 # The joints give way within a second: the first half minute of psu-sag in six.
 QUICK_SAG = """\
@@ -100,11 +100,11 @@ class Node:
         return found
 
     def of(self, **wanted: Any) -> list[Fields]:
-        """Give the lines so far with these fields."""
+        """Return the lines so far with these fields."""
         return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
 
     def acts(self, **wanted: Any) -> list[Fields]:
-        """Give the actions so far with these fields that answer an incident; a reflex goes ahead of every incident."""
+        """Return actions so far with these fields that answer an incident; a reflex goes ahead of every incident."""
         return [line for line in self.of(type="action", **wanted) if not is_reflex(line["incident_id"])]
 
     @property
@@ -127,7 +127,7 @@ class Node:
         return json.loads(answer.data)
 
     def pids(self, module: str = "railwatch.processes.") -> list[int]:
-        """Give the processes of this run whose module begins so."""
+        """Return the processes of this run whose module begins so."""
         return [
             process.pid
             for process in psutil.process_iter()
@@ -147,7 +147,7 @@ class Node:
         return status
 
     def leftovers(self) -> list[str]:
-        """Give what a run left behind: processes, its run folder, its port. The folder of data stays, of course."""
+        """Return what a run left behind: processes, its run folder, its port. The folder of data stays, of course."""
         found = [f"process {pid}" for pid in self.pids()]
         found += [str(self.run_dir)] if self.run_dir.exists() else []
         try:
@@ -158,7 +158,7 @@ class Node:
         return found
 
     def story(self) -> str:
-        """Give everything it said, for a failing test."""
+        """Return everything it said, for a failing test."""
         lines = [" ".join(str(line[key]) for key in TOLD if line.get(key) is not None) for line in self.lines]
         return "\n".join([*lines[-60:], *self.not_json, *self.said[-60:]])
 
@@ -171,7 +171,7 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 def environment(**changes: str | None) -> dict[str, str]:
-    """Give the environment of a child: ours without what configures railwatch, with changes; None takes a name out."""
+    """Return environment of a child: ours without what configures railwatch, with changes; None takes a name out."""
     ours = {key: value for key, value in os.environ.items() if not key.startswith("RAILWATCH_")}
     return {key: value for key, value in (ours | changes).items() if value is not None}
 
@@ -218,7 +218,7 @@ def _end_for_sure(node: Node) -> None:
 
 
 def quick_sag(folder: Path, *, at_s: int = 3) -> tuple[str, ...]:
-    """Give the options that simulate a sag within seconds; its node and scenario are written into the folder."""
+    """Return the options that simulate a sag within seconds; its node and scenario are written into the folder."""
     path = folder / "quick-sag.yaml"
     path.write_text(QUICK_SAG.format(at_s=at_s))
     return ("--simulate", str(_steadfast(folder)), "--scenario", str(path))

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
 @pytest.mark.soak
-def test_a_gpu_is_accepted_and_the_record_says_who_and_why(tmp_path: Path) -> None:
+def test_a_gpu_is_accepted_and_the_record_states_who_and_why(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with node_up(data, "--simulate", "v100x4", "--scenario", "healthy") as node:
         node.until((node.run_dir / "baselines.json").exists, what="the guard tells what is learnt")

@@ -175,7 +175,7 @@ def test_another_user_is_let_in_by_the_group_alone_and_by_the_kernels_word(machi
 
 
 @needs_root
-def test_a_client_that_may_not_ask_is_told_so_and_asks_again_later(machine: Machine) -> None:
+def test_a_client_that_may_not_ask_is_reported_so_and_asks_again_later(machine: Machine) -> None:
     with machine.actuatord():
         machine.socket.parent.chmod(0o755)
         machine.socket.chmod(0o666)

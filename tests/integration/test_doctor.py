@@ -47,7 +47,7 @@ def test_inside_the_simulated_node_doctor_finds_its_gpus_and_supplies(tmp_path: 
     assert len(lines) < 100
 
 
-def test_without_any_gpu_doctor_says_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
+def test_without_any_gpu_doctor_states_what_is_missing_and_how_to_get_it(tmp_path: Path) -> None:
     (tmp_path / "sys").mkdir()
     config = tmp_path / "doctor.yaml"
     config.write_text(f"sources:\n  sysfs: {tmp_path / 'sys'}\n  kmsg: {tmp_path / 'kmsg'}\n")

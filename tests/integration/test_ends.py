@@ -35,7 +35,7 @@ class Clocks:
         self._state = StateFile(Path(path), mode="read")
 
     def capped_mhz(self) -> tuple[int, ...]:
-        """Give the clock that each GPU is held at; 0 where it is not."""
+        """Return the clock that each GPU is held at; 0 where it is not."""
         requests = (self._state.record["request"][index] for index in range(GPUS))
         return tuple(int(own["app_sm_clock_mhz"]) if own["app_clock_is_set"] else 0 for own in requests)
 
@@ -128,7 +128,7 @@ class Loss:
     sampled_ns: int
 
     def is_made_good(self) -> bool:
-        """Say whether another process has taken its place and newer samples are on the page."""
+        """Return whether another process has taken its place and newer samples are on the page."""
         if not {*self.node.pids(f"railwatch.processes.{self.name}")} - {self.pid}:
             return False
         try:

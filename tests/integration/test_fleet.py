@@ -108,7 +108,7 @@ def run(*arguments: str) -> subprocess.Popen[str]:
 
 
 def straight(stored: Stored, folder: Path) -> list[Mapping[str, object]]:
-    """Give what one uninterrupted run says."""
+    """Return what one uninterrupted run says."""
     process = run("--config", str(stored.config(folder)), *stored.span, "--once")
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
@@ -116,7 +116,7 @@ def straight(stored: Stored, folder: Path) -> list[Mapping[str, object]]:
 
 
 def in_store(server: Server) -> Counter[tuple[str, str, int]]:
-    """Give how often each record of the fleet is in the store: measurement, id and time."""
+    """Return how often each record of the fleet is in the store: measurement, id and time."""
     found: Counter[tuple[str, str, int]] = Counter()
     for measurement in ("finding", "incident"):
         for series in server.query(
@@ -131,7 +131,9 @@ def keys(records: list[Mapping[str, object]]) -> list[tuple[object, object, obje
     return [(one["type"], one["id"], one["time_ns"]) for one in records]
 
 
-def test_the_fleet_tells_what_only_it_can_tell_and_goes_on_where_it_was_killed(stored: Stored, tmp_path: Path) -> None:
+def test_the_fleet_reports_what_only_it_can_report_and_goes_on_where_it_was_killed(
+    stored: Stored, tmp_path: Path
+) -> None:
     wanted = straight(stored, tmp_path / "straight")
     told = {(one["cause"], one["entity_id"]) for one in wanted if one["type"] == "incident"}
     lost = next(entity for entity in stored.nodes[1].recording.topology.entities if entity.name == "gpu3")
@@ -167,7 +169,7 @@ def test_the_fleet_tells_what_only_it_can_tell_and_goes_on_where_it_was_killed(s
     assert set(in_both.values()) == {1}
 
 
-def test_victoriametrics_gives_the_same_windows(stored: Stored) -> None:
+def test_victoriametrics_returns_the_same_windows(stored: Stored) -> None:
     span = stored.start_ns, stored.start_ns + 20 * NS_PER_S
     influx = reader_of(
         Store.model_validate({"kind": "influxdb1", "url": stored.server.url}), FleetStore.INFLUXQL, timeout_s=10
@@ -192,7 +194,7 @@ def server_write(server: Server, body: bytes) -> None:
 
 
 def described(window: Window) -> dict[str, object]:
-    """Give what both stores keep: values by entity, and who told of what."""
+    """Return what both stores keep: values by entity, and who told of what."""
     return {
         **{
             f"{kind}": {entity.id: repr(table.values[:, place].tolist()) for place, entity in enumerate(table.entities)}

@@ -135,13 +135,13 @@ class Place:
         return (self.folder / "fleet.log").read_text()
 
     def clocks_mhz(self, node: str, where: str) -> float:
-        """Give the highest clock of a node in the store, 0 where there is none."""
+        """Return the highest clock of a node in the store, 0 where there is none."""
         text = f"SELECT max(sm_clock_mhz_mean) FROM rollup.gpu WHERE node = '{node}' AND {where}"  # noqa: S608 -- names of this test
         found = self.server.query(text, db="railwatch")
         return float(found[0]["values"][0][1]) if found else 0.0
 
     def rows(self, measurement: str, *, policy: str = "rollup", where: str) -> list[Fields]:
-        """Give rows of the store by time, tags among the fields."""
+        """Return rows of the store by time, tags among the fields."""
         text = f'SELECT * FROM {policy}."{measurement}" WHERE {where} GROUP BY *'  # noqa: S608 -- names of this test
         return sorted(
             (

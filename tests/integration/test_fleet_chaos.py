@@ -7,7 +7,7 @@ from tests.integration.running import railwatch
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
-def test_a_thousand_nodes_sag_and_one_person_is_told_once() -> None:
+def test_a_thousand_nodes_sag_and_one_person_is_reported_once() -> None:
     done = railwatch("fleet", "rehearse", "pdu-sag", "--nodes", "1000", "--json")
     (row,) = done.rows
     assert done.status == 0, done.err

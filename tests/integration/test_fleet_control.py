@@ -127,7 +127,7 @@ def claim(incident: str = "i-1", ratio: float = 0.66, action: ActionClass = Acti
     )
 
 
-def test_a_cap_reaches_the_gpus_over_tls_and_is_told_with_before_after_and_who(reached: Reached) -> None:
+def test_a_cap_reaches_the_gpus_over_tls_and_is_reported_with_before_after_and_who(reached: Reached) -> None:
     asker = reached.asker()
     begun = asker.ask(FleetDeed.BEGIN, claim())
     assert begun.answered is Answered.DONE, begun.words

@@ -93,7 +93,7 @@ def test_a_bus_drop_is_recorded_at_full_rate_up_to_the_last_update_before_the_lo
     assert read.span_ns[1] >= last_ns + NS_PER_S
 
 
-def test_a_replay_of_the_drop_says_what_was_said_live_to_the_byte(dropped: Dropped) -> None:
+def test_a_replay_of_the_drop_states_what_was_stated_live_to_the_byte(dropped: Dropped) -> None:
     assert_a_replay_says_the_same(dropped.run)
 
 
@@ -142,7 +142,7 @@ def test_a_kill_of_everything_loses_no_row_and_a_power_cut_no_more_than_a_flush(
 
 
 def flushes(node: Node) -> int:
-    """Give how many entries with rows stand in the black box."""
+    """Return how many entries with rows stand in the black box."""
     box = BlackBox(box_dir(node.data_dir), 0)
     return sum(entry.kind is EntryKind.ROWS for _, entries in runs_in(box.left()) for entry in entries)
 

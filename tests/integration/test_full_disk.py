@@ -31,7 +31,7 @@ def fill(place: Path) -> None:
             file.write(bytes(4096))
 
 
-def test_on_a_full_disk_a_sag_is_answered_shown_and_told_and_the_end_says_what_is_not_kept(
+def test_on_a_full_disk_a_sag_is_answered_shown_and_reported_and_the_end_states_what_is_not_kept(
     tmp_path: Path, small_disk: Path
 ) -> None:
     with node_up(small_disk / "data", *quick_sag(tmp_path)) as node:

@@ -31,7 +31,7 @@ def killed(program: str, points: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("points", [15, pytest.param(200, marks=pytest.mark.soak)])
-def test_whatever_is_killed_every_knob_is_as_found_or_held_and_the_journal_says_which(points: int) -> None:
+def test_whatever_is_killed_every_knob_is_as_found_or_held_and_the_journal_states_which(points: int) -> None:
     rows = killed("tests.agent.actuation.killing", points)
     assert sum(row.get("held", 0) + row.get("held_safe", 0) for row in rows) > points, "hardly anything was held"
 

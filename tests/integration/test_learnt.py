@@ -34,7 +34,7 @@ def begun(session: Session, name: str, supervisors: list[Supervisor]) -> Session
 
 
 def first_told(run: Session) -> dict[str, float]:
-    """Give how far each path is learnt, as the guard tells with its first step; a fresh one knows nothing then."""
+    """Return how far each path is learnt, as the guard tells with its first step; a fresh one knows nothing then."""
     end_s = CLOCK.monotonic_s() + PATIENCE_S
     while not run.baselines_path.exists():
         assert CLOCK.monotonic_s() < end_s, "the guard tells nothing of baselines"

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
 @pytest.mark.soak
-def test_without_a_compiler_the_sag_is_capped_all_the_same_and_the_page_says_how_it_is_read(tmp_path: Path) -> None:
+def test_without_a_compiler_the_sag_is_capped_all_the_same_and_the_page_states_how_it_is_read(tmp_path: Path) -> None:
     home, nothing = tmp_path / "home", tmp_path / "bin"
     home.mkdir()
     nothing.mkdir()

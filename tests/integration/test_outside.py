@@ -31,7 +31,7 @@ def policy(action: str, *, then: dict[str, Any]) -> dict[str, Any]:
 
 
 def up(folder: Path) -> tuple[str, ...]:
-    """Give the options of a node that sags at once and may do everything about it."""
+    """Return the options of a node that sags at once and may do everything about it."""
     for name, text in (("scontrol", SCONTROL), ("program", PROGRAM)):
         (folder / name).write_text(text.format(folder=folder))
         (folder / name).chmod(0o755)
@@ -84,6 +84,6 @@ def test_a_sag_runs_a_program_asks_for_a_checkpoint_and_drains_until_the_simulat
 
 
 def runs(node: Node) -> int:
-    """Give how often the responder says that a program ran."""
+    """Return how often the responder says that a program ran."""
     counts: dict[str, dict[str, int]] = said_in(node.session.responder_status_path).get("actuators", {})
     return counts.get("hook", {}).get("done", 0)

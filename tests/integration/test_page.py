@@ -25,7 +25,7 @@ def see(browser: WebDriver, what: Callable[[WebDriver], object], within_s: float
 
 
 def text(browser: WebDriver, selector: str) -> str:
-    """Give what is shown, taken in one step: the page may draw itself anew at any time."""
+    """Return what is shown, taken in one step: the page may draw itself anew at any time."""
     script = "return [...document.querySelectorAll(arguments[0])].map((item) => item.innerText).join(' ')"
     words: str = browser.execute_script(script, selector)
     return words

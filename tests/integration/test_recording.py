@@ -50,7 +50,7 @@ def test_what_comes_next_is_recorded_for_as_long_as_was_asked(sag: Sag) -> None:
     assert sag.next_told.rows[0]["lost_ring_rows"] == 0
 
 
-def test_a_replay_of_the_sag_says_what_was_said_live_to_the_byte(sag: Sag) -> None:
+def test_a_replay_of_the_sag_states_what_was_stated_live_to_the_byte(sag: Sag) -> None:
     assert_a_replay_says_the_same(sag.run)
 
 

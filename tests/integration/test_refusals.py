@@ -18,7 +18,7 @@ def up(*options: str, data_dir: Path, env: dict[str, str] | None = None) -> Done
 
 
 def complaint(done: Done, status: int) -> str:
-    """Give the one line of a refusal; the lines that every start begins with do not count."""
+    """Return the one line of a refusal; the lines that every start begins with do not count."""
     assert done.status == status, done
     assert done.out == ""
     assert "Traceback" not in done.err
@@ -86,7 +86,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(
     assert not (tmp_path / "data").exists()
 
 
-def test_every_problem_of_a_configuration_is_told_with_file_line_and_key(tmp_path: Path) -> None:
+def test_every_problem_of_a_configuration_is_reported_with_file_line_and_key(tmp_path: Path) -> None:
     config = tmp_path / "railwatch.yaml"
     config.write_text("sampling:\n  fast_hz: -20\n  ring: 10parsecs\nstore:\n  knid: embedded\n  spool_max: 3\n")
     told = complaints(up(*SIMULATED, "--config", str(config), "--port", "0", data_dir=tmp_path / "data"))
@@ -119,7 +119,7 @@ def test_the_level_of_the_log_may_be_set_by_the_environment(tmp_path: Path) -> N
     assert up(*SIMULATED, "--port", "0", data_dir=tmp_path / "data", env=env).status == 0
 
 
-def test_every_problem_of_the_policies_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_every_problem_of_the_policies_is_reported_before_anything_starts(tmp_path: Path) -> None:
     policies = tmp_path / "policies"
     policies.mkdir()
     (policies / "bad.yaml").write_text(

@@ -92,7 +92,7 @@ def first(lines: list[Fields], **wanted: Any) -> Fields:
     return next(line for line in lines if all(line.get(key) == value for key, value in wanted.items()))
 
 
-def test_every_line_is_json_with_a_utc_time_and_a_type_and_says_that_it_is_simulated(sag: SagRun) -> None:
+def test_every_line_is_json_with_a_utc_time_and_a_type_and_states_that_it_is_simulated(sag: SagRun) -> None:
     assert sag.status == 0, sag.node.story()
     assert sag.node.not_json == []
     for line in sag.lines:
@@ -101,7 +101,7 @@ def test_every_line_is_json_with_a_utc_time_and_a_type_and_says_that_it_is_simul
         assert line["simulated"] is True, line
 
 
-def test_the_first_line_on_the_terminal_says_that_the_node_is_simulated(sag: SagRun) -> None:
+def test_the_first_line_on_the_terminal_states_that_the_node_is_simulated(sag: SagRun) -> None:
     assert "simulated node " in sag.node.said[0]
     assert "mode: enforce" in sag.node.said[1]
     assert not [text for text in sag.node.said if "Traceback" in text or " ERROR " in text]
@@ -134,7 +134,7 @@ def test_no_line_comes_before_its_cause(sag: SagRun) -> None:
             assert place[line["incident_id"]] < number, line
 
 
-def test_each_action_says_what_was_found_set_and_read_back(sag: SagRun) -> None:
+def test_each_action_states_what_was_found_set_and_read_back(sag: SagRun) -> None:
     applied = sag.node.acts(state="applied")
     assert len({line["entity_id"] for line in applied}) == 4
     for line in applied:
@@ -213,7 +213,7 @@ def test_incidents_and_actions_can_be_read_after_the_run(sag: SagRun) -> None:
     assert railwatch("actions", "list", "--in-force", *where).rows == []
 
 
-def test_every_record_on_disk_says_that_it_is_simulated(sag: SagRun) -> None:
+def test_every_record_on_disk_states_that_it_is_simulated(sag: SagRun) -> None:
     for journal in ("guard", "actuator"):
         lines = (sag.node.data_dir / "journal" / f"{journal}.jsonl").read_text().splitlines()
         assert lines

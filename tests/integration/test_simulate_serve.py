@@ -172,7 +172,7 @@ def test_every_program_reads_the_same_node_at_the_same_time_as_the_agent(node_fi
     assert len([row for row in done.rows if row["kind"] == "gpu"]) == 4
 
 
-def test_a_drop_is_told_and_seen_on_every_way(node_file: str) -> None:
+def test_a_drop_is_reported_and_seen_on_every_way(node_file: str) -> None:
     need_compiler()
     with served(node_file, "--scenario", "bus-drop") as node:
         lost = node.next(event="gpu_lost")
@@ -283,7 +283,7 @@ def test_a_command_that_is_not_there_is_one_line_and_127() -> None:
         (("v100x4", "--ipmi-port", "70000"), "65535"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_starts(options: tuple[str, ...], words: str) -> None:
+def test_what_cannot_be_is_stated_before_anything_starts(options: tuple[str, ...], words: str) -> None:
     done = railwatch("simulate", "serve", *options)
     assert done.status == 2
     assert words in done.err

@@ -108,7 +108,7 @@ def test_a_node_that_a_person_gave_back_is_not_drained_again_for_that_incident(c
     assert "drain" not in cluster.node()
 
 
-def test_the_adapter_itself_gives_back_only_what_carries_the_token(cluster: Slurm, drain: SlurmDrain) -> None:
+def test_the_adapter_itself_returns_back_only_what_carries_the_token(cluster: Slurm, drain: SlurmDrain) -> None:
     drain.engage(NODE, token=TOKEN, reason="x" * 500)
     assert drain.read(NODE).token == TOKEN
     with pytest.raises(ActionRefusedError, match="left as is"):
@@ -116,14 +116,14 @@ def test_the_adapter_itself_gives_back_only_what_carries_the_token(cluster: Slur
     assert drain.read(NODE).held is Held.OURS
 
 
-def test_what_slurm_refuses_is_said_by_what_it_means(cluster: Slurm) -> None:
+def test_what_slurm_refuses_is_stated_by_what_it_means(cluster: Slurm) -> None:
     with pytest.raises(NotSupportedError, match="not found"):
         SlurmDrain(commands(cluster)).read("nowhere")
     with pytest.raises(NotSupportedError, match="no such program"):
         SlurmCommands(SlurmSettings(node=NODE, folder="/nowhere"), CLOCK).ask("scontrol", "ping")
 
 
-def test_who_may_not_drain_is_told_so(cluster: Slurm, tmp_path: Path) -> None:
+def test_who_may_not_drain_is_reported_so(cluster: Slurm, tmp_path: Path) -> None:
     # scontrol as another user: a program of that name in front, that gives its rights away first.
     (tmp_path / "scontrol").write_text('#!/bin/sh\nexec setpriv --reuid 65534 --clear-groups /usr/bin/scontrol "$@"\n')
     (tmp_path / "scontrol").chmod(0o755)
@@ -174,7 +174,9 @@ def test_a_job_that_may_not_be_requeued_is_refused_with_the_reason(cluster: Slur
         cluster.say("scancel", job)
 
 
-def test_a_controller_that_is_away_is_told_and_asked_again(cluster: Slurm, drain: SlurmDrain, tmp_path: Path) -> None:
+def test_a_controller_that_is_away_is_reported_and_asked_again(
+    cluster: Slurm, drain: SlurmDrain, tmp_path: Path
+) -> None:
     life = Life(SlurmDrain(commands(cluster, timeout_s=3.0)), tmp_path)
     cluster.end("slurmctld")
     try:
@@ -191,7 +193,7 @@ def test_a_controller_that_is_away_is_told_and_asked_again(cluster: Slurm, drain
     life.journal.close()
 
 
-def test_one_that_hangs_is_given_up_in_time(cluster: Slurm, tmp_path: Path) -> None:
+def test_one_that_hangs_is_abandoned_in_time(cluster: Slurm, tmp_path: Path) -> None:
     (tmp_path / "scontrol").write_text("#!/bin/sh\nsleep 60\n")
     (tmp_path / "scontrol").chmod(0o755)
     settings = SlurmSettings(node=NODE, folder=str(tmp_path), timeout_s=0.3)

@@ -19,7 +19,7 @@ def test_live_values_are_on_the_page_within_half_a_minute_of_the_start(tmp_path:
 
 
 def _first_sample_s(stream: LiveStream) -> float:
-    """Give how long after the start of the process the page had a value of a GPU."""
+    """Return how long after the start of the process the page had a value of a GPU."""
     while True:
         now_s, data = stream.next("samples")
         for table in data["tables"]:

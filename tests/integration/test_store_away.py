@@ -32,7 +32,7 @@ def until_all_is_sent(node: Node) -> None:
 
 
 def has_no_hole(server: Server, watch: RingWatch) -> bool:
-    """Say whether what the server has of a fast signal is everything up to some moment, and nothing beyond."""
+    """Return whether what the server has of a fast signal is everything up to some moment, and nothing beyond."""
     for series in server.query("SELECT voltage_v FROM raw.supply GROUP BY entity", db="railwatch"):
         stamps = [row[0] for row in series["values"]]
         kept = watch.kept().updates["supply", series["tags"]["entity"], "voltage_v"]

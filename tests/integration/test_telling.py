@@ -47,7 +47,7 @@ def cap(on: Incident) -> Action:
     )
 
 
-def test_an_incident_is_told_once_over_a_kill_with_what_was_done_and_so_are_its_rise_and_its_end(
+def test_an_incident_is_reported_once_over_a_kill_with_what_was_done_and_so_are_its_rise_and_its_end(
     tmp_path: Path,
 ) -> None:
     with listening() as listener:

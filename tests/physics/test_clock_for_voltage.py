@@ -54,7 +54,7 @@ def test_the_states_of_the_field_report_get_their_clocks(
     assert answer.clock_mhz == pytest.approx(clock_mhz, abs=within_mhz)
 
 
-def test_a_limit_that_no_clock_holds_gives_the_lowest_and_says_so() -> None:
+def test_a_limit_that_no_clock_holds_returns_the_lowest_and_states_so() -> None:
     answer = _cap(0.0148, 2, limit_v=12.25)
     assert not answer.holds
     assert answer.clock_mhz == CLOCKS_MHZ[0]

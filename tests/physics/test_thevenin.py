@@ -87,7 +87,7 @@ def test_a_sensor_that_is_read_once_a_second_is_enough() -> None:
     assert found.open_circuit_v == pytest.approx(12.3, abs=0.03)
 
 
-def test_the_bounds_cover_the_truth_about_as_often_as_they_say() -> None:
+def test_the_bounds_cover_the_truth_about_as_often_as_they_state() -> None:
     covered = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -146,7 +146,7 @@ def test_a_supply_without_current_does_not_disturb_the_one_beside_it() -> None:
 
 
 @pytest.mark.parametrize("every", [1, 10, 48, 478])
-def test_a_real_twelve_volt_feed_has_the_resistance_that_least_squares_gives(every: int) -> None:
+def test_a_real_twelve_volt_feed_has_the_resistance_that_least_squares_returns(every: int) -> None:
     volts, amps, times_s = real_feed()
     found = estimate(moments_of_window(times_s[::every], volts[::every, None], amps[::every, None]), 0)
     assert found.source_resistance_ohm == pytest.approx(6.77e-3, rel=0.02 if every < 478 else 0.05)

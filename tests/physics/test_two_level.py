@@ -37,7 +37,7 @@ def _steps(
     low_a=st.floats(1.0, 60.0),
     swing_a=st.floats(5.0, 120.0),
 )
-def test_a_clean_step_gives_the_source_exactly(
+def test_a_clean_step_returns_the_source_exactly(
     open_circuit_v: float, resistance_ohm: float, low_a: float, swing_a: float
 ) -> None:
     voltages, currents = _steps(open_circuit_v, resistance_ohm, low_a, low_a + swing_a)
@@ -55,7 +55,7 @@ def test_order_and_gaps_do_not_matter() -> None:
     assert gaps == whole
 
 
-def test_what_the_samples_do_not_tell_is_none() -> None:
+def test_what_the_samples_do_not_report_is_none() -> None:
     few = supply_state("supply:psu0", [11.9] * (SAMPLES_MIN - 1), [80.0] * (SAMPLES_MIN - 1))
     assert few.minimum_v is None
     flat = supply_state("supply:psu0", [11.9] * 60, [80.0] * 60)
@@ -67,7 +67,7 @@ def test_what_the_samples_do_not_tell_is_none() -> None:
 
 
 def without_drops(node: NodeFile) -> NodeFile:
-    """Give a node whose GPUs stay on their bus however low the voltage, so that there is something to measure."""
+    """Return a node whose GPUs stay on their bus however low the voltage, so that there is something to measure."""
     hazard = node.gpu.hazard.model_copy(update={"rate_per_s": 0.0})
     return node.model_copy(update={"gpu": node.gpu.model_copy(update={"hazard": hazard})})
 

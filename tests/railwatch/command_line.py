@@ -15,7 +15,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *before: str) -> Run:
-    """Give what calls ``railwatch`` with these words before a test's own; no setting of this machine counts."""
+    """Return what calls ``railwatch`` with these words before a test's own; no setting of this machine counts."""
 
     def call(*arguments: str | Path) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["railwatch", *before, *map(str, arguments)])
@@ -30,5 +30,5 @@ def command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 
 
 def objects(text: str) -> list[dict[str, Any]]:
-    """Give the JSON objects of an output, one a line."""
+    """Return the JSON objects of an output, one a line."""
     return [json.loads(line) for line in text.splitlines()]

@@ -65,7 +65,7 @@ def served(tmp_path: Path) -> Iterator[tuple[FakeKnob, ActuatorClient, Path]]:
     thread.join(60.0)
 
 
-def test_verify_says_where_a_knob_stands_elsewhere_with_status_1(
+def test_verify_states_where_a_knob_stands_elsewhere_with_status_1(
     served: tuple[FakeKnob, ActuatorClient, Path], told: Told
 ) -> None:
     knob, client, config = served
@@ -79,7 +79,7 @@ def test_verify_says_where_a_knob_stands_elsewhere_with_status_1(
     assert rows[0]["words"] == "stands at 1380 MHz, left at 1057 MHz"
 
 
-def test_revert_all_gives_everything_back_and_says_what_it_could_not(
+def test_revert_all_returns_everything_back_and_states_what_it_could_not(
     served: tuple[FakeKnob, ActuatorClient, Path], told: Told
 ) -> None:
     knob, client, config = served
@@ -121,7 +121,7 @@ def test_revert_all_takes_back_what_a_run_that_ended_left(
     assert forcer.syncs.done > 0, "that it is over is on the disk"
 
 
-def test_an_actuatord_that_is_gone_is_said_in_words(tmp_path: Path, told: Told) -> None:
+def test_an_actuatord_that_is_gone_is_stated_in_words(tmp_path: Path, told: Told) -> None:
     config = tmp_path / "railwatch.yaml"
     config.write_text(f"data_dir: {tmp_path / 'data'}\nactions: {{socket: {tmp_path / 'no.sock'}}}\n")
     for command in ("verify", "revert-all"):
@@ -155,7 +155,7 @@ def killed(tmp_path: Path) -> Iterator[Killed]:
     shutil.rmtree(run_dir, ignore_errors=True)
 
 
-def test_verify_after_a_killed_run_says_what_it_left(killed: Killed, told: Told) -> None:
+def test_verify_after_a_killed_run_states_what_it_left(killed: Killed, told: Told) -> None:
     data_dir = killed(simulated=False)
     with pytest.raises(EnvironmentLacksError) as caught:
         told("verify", "--data-dir", str(data_dir))
@@ -196,7 +196,7 @@ def an_action(time_ns: int, state: ActionState) -> Action:
     )  # fmt: skip
 
 
-def test_show_tells_of_one_action_why_it_was_every_change_and_what_came_of_it(tmp_path: Path, told: Told) -> None:
+def test_show_reports_of_one_action_why_it_was_every_change_and_what_came_of_it(tmp_path: Path, told: Told) -> None:
     decision = Decision(
         id="d-1", time_ns=1, rule="supply-sag", incident_id="i-1", action="clock_cap", targets=(GPUS[0].entity_id,),
         clock_mhz=1057.0, lease_s=120.0, mode=Mode.ENFORCE, verdict=Verdict.EXECUTE, reason="the rail sags",
@@ -223,7 +223,7 @@ def test_show_tells_of_one_action_why_it_was_every_change_and_what_came_of_it(tm
     assert told("show", "power_cap:i-1", "--data-dir", str(tmp_path)) == (1, [])
 
 
-def test_the_act_of_a_reflex_is_told_with_the_policy_that_it_went_ahead_of(
+def test_the_act_of_a_reflex_is_reported_with_the_policy_that_it_went_ahead_of(
     tmp_path: Path, told: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = reflex_id("supply:psu0", 1)

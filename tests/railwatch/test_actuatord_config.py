@@ -117,7 +117,7 @@ def test_each_problem_is_one_line_that_names_file_and_key(path: Path, text: str,
     assert "\n" not in line
 
 
-def test_every_problem_is_told_at_once_also_whom_this_machine_does_not_know(path: Path) -> None:
+def test_every_problem_is_reported_at_once_also_whom_this_machine_does_not_know(path: Path) -> None:
     path.write_text(
         "group: no-group\nusers: [no-user]\nlongest_lease: 2d\nknobs: {clock_cap: {min_mhz: -1}, tel: {}}\n"
     )
@@ -144,6 +144,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     ],
     ids=["tab", "utf-16", "latin-1"],
 )
-def test_what_other_editors_save_is_told_as_it_is_of_a_policy(path: Path, content: bytes, said: str) -> None:
+def test_what_other_editors_save_is_reported_as_it_is_of_a_policy(path: Path, content: bytes, said: str) -> None:
     path.write_bytes(content)
     assert problem(path).startswith(f"{path}{said}")

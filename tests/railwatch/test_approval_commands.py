@@ -57,7 +57,7 @@ def _run(run: Session, *words: str) -> int:
         return ended.exit_code
 
 
-def test_a_yes_says_what_is_set_at_most(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_yes_states_what_is_set_at_most(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(session, "approve", "cap:") == 0
     assert capsys.readouterr().out.splitlines() == [
         "cap:i-1:1 approved by ben",
@@ -66,7 +66,7 @@ def test_a_yes_says_what_is_set_at_most(session: Session, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(("say", "words"), [(Say.APPROVE, "approved"), (Say.REJECT, "rejected")])
-def test_a_second_answer_is_told_who_gave_the_first(
+def test_a_second_answer_is_reported_who_gave_the_first(
     session: Session, capsys: pytest.CaptureFixture[str], say: Say, words: str
 ) -> None:
     records = RecordFile(session.config.data_dir / "records")

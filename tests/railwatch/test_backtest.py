@@ -67,7 +67,7 @@ def test_a_level_that_changes_is_flagged_by_each_method_of_change(run: Run, tmp_
     assert (status, len(err.splitlines())) == (2, 1)
 
 
-def test_healthy_rows_are_never_flagged_and_the_share_is_told(run: Run, tmp_path: Path) -> None:
+def test_healthy_rows_are_never_flagged_and_the_share_is_reported(run: Run, tmp_path: Path) -> None:
     table = values()
     table[100] += 500
     status, out, _ = run(
@@ -94,7 +94,7 @@ def test_gaps_and_a_clock_that_steps_back_cost_rows_and_no_flags(run: Run, tmp_p
     assert sum(row["flag"] == "1" for row in rows) < 10
 
 
-def test_a_column_that_is_left_out_is_told_with_what_it_lacks(run: Run, tmp_path: Path) -> None:
+def test_a_column_that_is_left_out_is_reported_with_what_it_lacks(run: Run, tmp_path: Path) -> None:
     table = values()
     table[0:600:2, 1] = np.nan
     _, out, _ = run(write(tmp_path / "a.csv", table), "--time", "t", "--out", tmp_path / "s.csv")
@@ -127,7 +127,7 @@ def test_only_the_named_columns_are_scored(run: Run, tmp_path: Path) -> None:
         (("--time", "t", "--budget", "nan"), "--budget: nan; expected alarms per 1000 rows"),
     ],
 )
-def test_wrong_use_is_told_in_one_line(run: Run, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_wrong_use_is_reported_in_one_line(run: Run, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     status, out, err = run(write(tmp_path / "a.csv", values()), "--out", tmp_path / "s.csv", *arguments)
     assert (status, out) == (2, "")
     assert words in err
@@ -135,7 +135,7 @@ def test_wrong_use_is_told_in_one_line(run: Run, tmp_path: Path, arguments: tupl
     assert not (tmp_path / "s.csv").exists()
 
 
-def test_files_that_cannot_be_read_or_written_are_told_in_one_line(run: Run, tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_or_written_are_reported_in_one_line(run: Run, tmp_path: Path) -> None:
     good = write(tmp_path / "a.csv", values())
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "head.csv").write_text("t,a\n")

@@ -202,7 +202,7 @@ def test_nodes_scenarios_and_dashboards_are_listed(run: Run, tmp_path: Path) -> 
     assert json.loads(Path(out.strip()).read_text())["title"] == dashboard["title"]
 
 
-def test_doctor_on_a_machine_without_gpu_says_what_is_missing(
+def test_doctor_on_a_machine_without_gpu_states_what_is_missing(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("RAILWATCH_SOURCES__SYSFS", str(tmp_path))
@@ -215,7 +215,7 @@ def test_doctor_on_a_machine_without_gpu_says_what_is_missing(
 
 
 def piped(*arguments: str, into: str) -> tuple[int, str]:
-    """Give exit status and standard error of a command whose output goes into what the shell is told."""
+    """Return exit status and standard error of a command whose output goes into what the shell is told."""
     line = f'"$0" -m railwatch.cli {" ".join(arguments)} {into}; exit ${{PIPESTATUS[0]}}'
     done = subprocess.run(["bash", "-c", line, sys.executable], capture_output=True, text=True, check=False, timeout=60)
     return done.returncode, done.stderr
@@ -227,7 +227,7 @@ def test_a_reader_that_has_enough_is_no_error(arguments: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize("arguments", [("simulate", "list"), ("rules", "list", "--json")])
-def test_output_that_cannot_be_written_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+def test_output_that_cannot_be_written_is_reported_in_one_line(arguments: tuple[str, ...]) -> None:
     status, said = piped(*arguments, into="> /dev/full")
     assert (status, said) == (3, "railwatch: standard output: No space left on device\n")
 
@@ -240,7 +240,7 @@ def test_a_configuration_that_sets_nothing_is_called_empty(run: Run, tmp_path: P
     assert run("config", "check", str(path))[:2] == (0, f"{path}: no problems\n")
 
 
-def test_a_group_that_this_machine_lacks_is_told_by_the_check(run: Run, tmp_path: Path) -> None:
+def test_a_group_that_this_machine_lacks_is_reported_by_the_check(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "railwatch.yaml"
     path.write_text("sources:\n  readings: {group: nobody-has-this}\n")
     status, _, err = run("config", "check", str(path))

@@ -49,7 +49,7 @@ def braked() -> Frame:
     )
 
 
-def test_where_the_clocks_of_a_recording_went_is_told_by_reason(run: Run, tmp_path: Path) -> None:
+def test_where_the_clocks_of_a_recording_went_is_reported_by_reason(run: Run, tmp_path: Path) -> None:
     status, out, _ = run("clocks", str(recorded(tmp_path / "a.parquet", braked())), "--json")
     assert status == 0
     rows = {(row["entity_id"], row["reason"]): row for row in objects(out)}
@@ -94,7 +94,7 @@ def test_the_gpu_whose_power_a_voltage_follows_is_named_and_the_other_is_not() -
 
 
 @pytest.mark.parametrize(("late", "cause", "told"), [(0, Cause.HANG, 0), (2, Cause.HANG, 1), (0, Cause.SUPPLY_SAG, 1)])
-def test_that_a_voltage_falls_at_once_under_load_is_told_of_electrical_incidents_only(
+def test_that_a_voltage_falls_at_once_under_load_is_reported_of_electrical_incidents_only(
     late: int, cause: Cause, told: int
 ) -> None:
     rows = int(RATE_HZ * SECONDS)

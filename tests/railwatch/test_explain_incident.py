@@ -98,7 +98,7 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def test_the_story_is_told_in_order_with_what_was_done_and_whether_it_helped(run: Run, data_dir: Path) -> None:
+def test_the_story_is_reported_in_order_with_what_was_done_and_whether_it_helped(run: Run, data_dir: Path) -> None:
     status, out, err = run("explain", "incident", INCIDENT.id[:6], "--data-dir", str(data_dir))
     assert (status, err) == (0, "")
     parts = [
@@ -139,7 +139,7 @@ def test_an_incident_that_is_not_there_is_status_1(run: Run, data_dir: Path, wan
     assert len(err.splitlines()) == 1
 
 
-def test_a_record_without_hypotheses_says_so(run: Run, tmp_path: Path) -> None:
+def test_a_record_without_hypotheses_states_so(run: Run, tmp_path: Path) -> None:
     store = RecordFile(_made(tmp_path / "records"))
     store.append([replace(INCIDENT, hypotheses=(), loss_probability=None)])
     store.close()
@@ -148,7 +148,7 @@ def test_a_record_without_hypotheses_says_so(run: Run, tmp_path: Path) -> None:
     assert "not judged" in out
 
 
-def test_the_incident_of_a_recording_is_told_and_drawn(run: Run, tmp_path: Path) -> None:
+def test_the_incident_of_a_recording_is_reported_and_drawn(run: Run, tmp_path: Path) -> None:
     topology = node_of(4, 2)
     frame = frame_of(
         EntityKind.SUPPLY,
@@ -191,7 +191,7 @@ def test_the_stake_is_taken_apart_into_hours_and_probability() -> None:
     assert story_of(lost, ()).stake.endswith("priority: page")
 
 
-def test_every_telling_stands_at_its_own_time_and_an_action_over_several_gpus_once() -> None:
+def test_every_reporting_stands_at_its_own_time_and_an_action_over_several_gpus_once() -> None:
     (raised,) = INCIDENT.findings
     cleared = replace(raised, time_ns=LATER_NS, status=FindingStatus.CLEARED, summary="12 V at psu0 is back")
     newest = replace(INCIDENT, findings=(cleared,), time_ns=LATER_NS)
@@ -221,7 +221,7 @@ def test_of_many_updates_those_between_are_counted() -> None:
     assert [one.words.partition(",")[0] for one in told.seen[1:]] == ["1 V", "8 more times", "10 V"]
 
 
-def test_what_was_told_is_not_told_again() -> None:
+def test_what_was_reported_is_not_reported_again() -> None:
     (raised,) = INCIDENT.findings
     four = [replace(raised, id=f"f{gpu}:1", summary=f"gpu{gpu} hangs for 2{gpu} s") for gpu in range(4)]
     hang = replace(INCIDENT, findings=tuple(four), summary=four[0].summary)
@@ -231,7 +231,7 @@ def test_what_was_told_is_not_told_again() -> None:
     assert [one.words for one in told.done] == ["clock_cap on gpu:GPU-0: for what was seen; also on gpu1"]
 
 
-def test_a_recording_without_records_is_told_as_replay_tells_it(run: Run, tmp_path: Path) -> None:
+def test_a_recording_without_records_is_reported_as_replay_reports_it(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "sag.parquet"
     assert run("simulate", "run", "psu-sag", "--seed", "7", "--duration", "20s", "--out", str(path))[0] == 0
     status, _, err = run("explain", "incident", "i-nobody", "--recording", str(path))

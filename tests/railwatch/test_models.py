@@ -26,7 +26,7 @@ def recorded(path: Path, *, hours: float, events: tuple[Event, ...] = ()) -> Pat
     return path
 
 
-def test_too_little_healthy_time_is_said_and_nothing_is_raised(run: Run, tmp_path: Path) -> None:
+def test_too_little_healthy_time_is_stated_and_nothing_is_raised(run: Run, tmp_path: Path) -> None:
     recording, out = recorded(tmp_path / "short.parquet", hours=0.5), tmp_path / "t.yaml"
     status, text, _ = run("models", "calibrate", str(recording), "--out", str(out))
     assert status == 1
@@ -34,7 +34,7 @@ def test_too_little_healthy_time_is_said_and_nothing_is_raised(run: Run, tmp_pat
     assert read_thresholds(out).thresholds == {}
 
 
-def test_an_error_in_time_that_was_said_to_be_healthy_is_told(run: Run, tmp_path: Path) -> None:
+def test_an_error_in_time_that_was_stated_to_be_healthy_is_reported(run: Run, tmp_path: Path) -> None:
     xid = event_of(at_s=60.0, code=79, entity_id="gpu:GPU-1")
     status, text, _ = run("models", "calibrate", str(recorded(tmp_path / "a.parquet", hours=0.1, events=(xid,))))
     assert status == 1  # six minutes are too little for any limit
@@ -92,7 +92,7 @@ def test_a_bad_file_is_refused_with_one_line_that_names_it(tmp_path: Path, run: 
     assert len(line) - len(str(held)) < 300
 
 
-def test_a_file_that_is_missing_is_told_where_it_is_named(tmp_path: Path, run: Run) -> None:
+def test_a_file_that_is_missing_is_reported_where_it_is_named(tmp_path: Path, run: Run) -> None:
     config = tmp_path / "railwatch.yaml"
     config.write_text("analytics:\n  thresholds: nowhere.yaml\n")
     status, out, err = run("config", "check", str(config))

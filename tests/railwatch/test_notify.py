@@ -49,7 +49,7 @@ def test_a_test_message_reaches_each_route_or_the_one_that_is_named(
         }
 
 
-def test_a_route_that_is_not_there_is_told_with_those_that_are(run: Run, tmp_path: Path) -> None:
+def test_a_route_that_is_not_there_is_reported_with_those_that_are(run: Run, tmp_path: Path) -> None:
     config = config_with(tmp_path, "hook: {kind: webhook, url: 'http://127.0.0.1:9'}")
     status, _, err = run("notify", "test", "--route", "pager", "--config", str(config))
     assert status == 2

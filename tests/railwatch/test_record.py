@@ -37,7 +37,7 @@ def session(tmp_path: Path) -> Session:
     return made
 
 
-def test_whoever_asked_for_a_recording_is_told_that_it_cannot_be_written(session: Session) -> None:
+def test_whoever_asked_for_a_recording_is_reported_that_it_cannot_be_written(session: Session) -> None:
     journal = session.journal_writer("recorder")
     teller = Teller(session, journal, BlackBox(box_dir(session.config.data_dir), 1 << 20), FakeClock())
     about = {"triggers": [{"what": BY_HAND, "id": str(START_NS)}]}
@@ -57,7 +57,7 @@ def test_on_a_full_disk_no_recording_is_asked_for(session: Session) -> None:
     assert not list(wishes_dir(session.run_dir).iterdir())
 
 
-def test_a_recorder_that_says_nothing_is_told_by_the_folder_of_recordings(session: Session) -> None:
+def test_a_recorder_that_states_nothing_is_reported_by_the_folder_of_recordings(session: Session) -> None:
     with pytest.raises(EnvironmentLacksError, match="data/recordings: the flight recorder has written nothing"):
         _wish(session, FakeClock())
 
@@ -102,7 +102,7 @@ def test_commands_show_what_a_run_on_a_full_disk_holds_in_memory(
 
 
 @pytest.mark.parametrize("state", [ActionState.FAILED, ActionState.REFUSED])
-def test_an_action_that_was_held_back_is_told_with_its_reason(state: ActionState) -> None:
+def test_an_action_that_was_held_back_is_reported_with_its_reason(state: ActionState) -> None:
     action = Action(
         id="a",
         time_ns=START_NS,

@@ -48,7 +48,7 @@ def run_once(folder: Path) -> list[str]:
         ],
     ],
 )
-def test_a_black_box_that_cannot_be_read_is_told_and_keeps_no_recorder_from_starting(
+def test_a_black_box_that_cannot_be_read_is_reported_and_keeps_no_recorder_from_starting(
     tmp_path: Path, entries: list[Entry]
 ) -> None:
     box = BlackBox(box_dir(tmp_path / "data"), 1 << 20)
@@ -59,5 +59,5 @@ def test_a_black_box_that_cannot_be_read_is_told_and_keeps_no_recorder_from_star
     assert not list(box_dir(tmp_path / "data").iterdir()), "it would be found at every start"
 
 
-def test_an_empty_black_box_is_nothing_to_tell(tmp_path: Path) -> None:
+def test_an_empty_black_box_is_nothing_to_report(tmp_path: Path) -> None:
     assert run_once(tmp_path) == []

@@ -59,7 +59,7 @@ BEGUN_NS = 1_700_000_000_000_000_000
 
 
 def rows_of(spec: TableSpec, values: list[list[float]]) -> Frame:
-    """Give a row every 50 ms with these values of the table's one entity."""
+    """Return a row every 50 ms with these values of the table's one entity."""
     cells = np.array(values)[:, None, :]
     times = BEGUN_NS + 50_000_000 * np.arange(len(values))
     return Frame(spec=spec, time_ns=times, values=cells, fresh=np.ones(cells.shape, dtype=np.bool_))
@@ -97,7 +97,7 @@ def test_what_a_recording_lacks_is_shown(run: Run, tmp_path: Path) -> None:
     assert len(said) == len(lacks.splitlines()) - len(whole.splitlines()) == 2
 
 
-def test_an_event_that_was_told_after_the_last_row_is_replayed(run: Run, tmp_path: Path) -> None:
+def test_an_event_that_was_reported_after_the_last_row_is_replayed(run: Run, tmp_path: Path) -> None:
     supply = TableSpec(name="supply", kind=EntityKind.SUPPLY, entities=(PSU,), signals=("voltage_v",))
     told = event_of(at_s=61.0)
     assert told.time_ns > BEGUN_NS + 60 * NS_PER_S

@@ -139,7 +139,7 @@ def test_a_policy_is_shown_with_the_file_and_every_layer_below(run: Run, layered
     assert shown["text"] == text
 
 
-def test_a_policy_that_is_not_there_is_told_with_those_that_are(run: Run) -> None:
+def test_a_policy_that_is_not_there_is_reported_with_those_that_are(run: Run) -> None:
     status, out, err = run("show", "nonsense")
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
@@ -166,7 +166,7 @@ def test_a_policy_that_no_layer_below_has_is_a_difference(run: Run, tmp_path: Pa
     assert (row["id"], row["below"], row["was"], row["is"]["status"]) == ("mine", None, None, "experimental")
 
 
-def test_differences_are_told_key_by_key_down_the_layers(run: Run, layered: str) -> None:
+def test_differences_are_reported_key_by_key_down_the_layers(run: Run, layered: str) -> None:
     status, out, _ = run("diff", "supply-sag-clock-cap", "--config", layered, "--json")
     rows = objects(out)
     assert status == 1
@@ -190,12 +190,12 @@ def test_a_policy_is_explained_in_words(run: Run) -> None:
     assert "cause is supply_sag" in out
     assert "stay above 11.55 V" in out
     assert "the mode in force is observe, so that nothing is changed" in out
-    assert "11.55 V: own choice" in out
+    assert "11.55 V: heuristic" in out
     (told,) = objects(run("explain", "supply-sag-clock-cap", "--simulated", "--json")[1])
     assert {"about": "within", "words": "the mode in force is enforce"} in told["words"]
 
 
-def test_a_check_tells_errors_and_warnings_by_file_line_and_key(run: Run, tmp_path: Path) -> None:
+def test_a_check_reports_errors_and_warnings_by_file_line_and_key(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
         TELL.replace("id: supply-sag-clock-cap", "id: mine").replace("'supply_sag'\n", "'novelty' && false\n")
@@ -331,7 +331,7 @@ def test_a_part_of_a_recording_can_be_named_by_time_or_by_how_long_ago(run: Run,
         assert err.startswith("railwatch: --since: ")
 
 
-def test_without_supply_currents_it_says_what_it_could_not_judge(run: Run, tmp_path: Path) -> None:
+def test_without_supply_currents_it_states_what_it_could_not_judge(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "volts.csv"
     rows = [f"{BEGUN_NS + k * NS_PER_S // 10},supply,psu0,voltage_v,{12.0 - 0.05 * (k > 50)}," for k in range(100)]
     path.write_text("time_ns,kind,entity,signal,value,text\n" + "\n".join(rows) + "\n")

@@ -51,7 +51,7 @@ def test_what_the_user_names_is_simulated_without_asking_the_driver() -> None:
     assert choose_source(Wanted(scenario="hot-gpu"))[2].plant_node == "v100x4"
 
 
-def test_the_probe_says_in_words_why_there_are_no_gpus_and_gives_up_after_its_time() -> None:
+def test_the_probe_states_in_words_why_there_are_no_gpus_and_stops_after_its_time() -> None:
     answer = probe_nvml()
     assert answer.gpus or answer.why
     late = probe_nvml(timeout_s=0.001)
@@ -145,7 +145,7 @@ def test_one_run_at_a_time_has_a_data_folder(tmp_path: Path) -> None:
         refused(NodeRun(config(tmp_path), WANTED, SystemClock()), "another railwatch runs on this data folder")
 
 
-def test_a_process_that_cannot_start_is_told_and_the_others_are_stopped(tmp_path: Path) -> None:
+def test_a_process_that_cannot_start_is_reported_and_the_others_are_stopped(tmp_path: Path) -> None:
     refused(NodeRun(config(tmp_path), Wanted(plant_node="no-such-node"), SystemClock()), "plant|no-such-node")
     assert not run_dir_of(tmp_path).exists()
 
@@ -176,7 +176,7 @@ def test_a_terminal_that_is_gone_does_not_keep_the_run_from_stopping(tmp_path: P
         process.stderr.close()
 
 
-def test_an_act_waits_for_its_decision_to_be_told_and_that_of_a_reflex_has_none(tmp_path: Path) -> None:
+def test_an_act_waits_for_its_decision_to_be_reported_and_that_of_a_reflex_has_none(tmp_path: Path) -> None:
     session, clock = a_session(tmp_path), SystemClock()
     run = NodeRun(session.config, WANTED, clock)
     run._journals = {name: session.journal_reader(name) for name in JOURNALS}

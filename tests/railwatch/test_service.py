@@ -193,7 +193,7 @@ def test_a_ring_that_another_one_replaces_is_read_to_its_end(session: Session, r
     assert rollups(session)[1] == np.mean(range(20, 37))
 
 
-def test_a_table_that_counts_anew_is_read_from_its_beginning(session: Session, running: Running) -> None:
+def test_a_table_that_counts_again_is_read_from_its_beginning(session: Session, running: Running) -> None:
     ring = a_ring(session)
     write_rows(ring, 0, 5)
     running.service.keep()
@@ -203,7 +203,7 @@ def test_a_table_that_counts_anew_is_read_from_its_beginning(session: Session, r
     assert set(raw(session)) == {float(n) for n in range(10)}
 
 
-def test_without_a_ring_the_service_waits_and_says_how_the_store_does(session: Session, running: Running) -> None:
+def test_without_a_ring_the_service_waits_and_states_how_the_store_does(session: Session, running: Running) -> None:
     running.service.keep()
     a_ring(session)
     running.service.keep()
@@ -236,7 +236,7 @@ class FullStore:
         """Nothing to let go."""
 
 
-def test_a_full_disk_is_told_and_counted_and_sampling_goes_on(session: Session) -> None:
+def test_a_full_disk_is_reported_and_counted_and_sampling_goes_on(session: Session) -> None:
     keeper = EmbeddedKeeper(session.config.data_dir / "store", session.config.store, FakeClock())
     keeper._store.close()
     keeper._store = FullStore()  # type: ignore[assignment]

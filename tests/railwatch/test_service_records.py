@@ -63,7 +63,7 @@ class FullRecords:
         self.kept += records
 
 
-def test_records_that_cannot_be_written_are_told_once_and_kept_for_later(
+def test_records_that_cannot_be_written_are_reported_once_and_kept_for_later(
     session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     running, full = Running(session), FullRecords()

@@ -54,7 +54,7 @@ def test_a_row_that_holds_is_printed_with_all_that_is_known_of_it(run: Run) -> N
     assert "1 of 1 rows hold" in text
 
 
-def test_json_gives_one_object_per_row(run: Run) -> None:
+def test_json_returns_one_object_per_row(run: Run) -> None:
     status, out, _ = run("--only", "room", "--only", "mains", "--json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert status == 0
@@ -91,7 +91,7 @@ def test_a_spoiled_node_makes_check_fail(run: Run, tmp_path: Path) -> None:
     assert run("--table", str(table_of(tmp_path, node="v100x4-double-ring")))[0] == 0
 
 
-def test_a_failing_row_says_so_to_people(run: Run, tmp_path: Path) -> None:
+def test_a_failing_row_states_so_to_people(run: Run, tmp_path: Path) -> None:
     status, out, _ = run("--table", str(table_of(tmp_path, node="v100x4-double-ring", low=None, high=11.0)))
     assert status == 1
     assert "FAIL" in out
@@ -99,7 +99,7 @@ def test_a_failing_row_says_so_to_people(run: Run, tmp_path: Path) -> None:
     assert "0 of 1 rows hold" in out
 
 
-def test_a_row_without_a_tolerance_says_so(run: Run, tmp_path: Path) -> None:
+def test_a_row_without_a_tolerance_states_so(run: Run, tmp_path: Path) -> None:
     for tolerance, words in (
         ("None.", "the number is put in"),
         ("None; a trip is a trip.", "a trip is a trip. Source"),
@@ -126,7 +126,7 @@ class SteppedClock:
         raise NotImplementedError
 
 
-def test_a_long_check_says_how_far_it_is_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_check_states_how_far_it_is_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     pace = Pace(SteppedClock())
     for done in range(1, 6):
         pace.told(f"{done} of 5 rows")
@@ -150,7 +150,7 @@ def test_a_run_without_a_number_fails_and_does_not_break(run: Run, tmp_path: Pat
         (("--table", "/nowhere/table.yaml"), "/nowhere/table.yaml"),
     ],
 )
-def test_wrong_use_is_told_in_one_line(arguments: tuple[str, ...], words: str, run: Run) -> None:
+def test_wrong_use_is_reported_in_one_line(arguments: tuple[str, ...], words: str, run: Run) -> None:
     status, out, err = run(*arguments)
     assert status == 2
     assert out == ""
@@ -158,7 +158,7 @@ def test_wrong_use_is_told_in_one_line(arguments: tuple[str, ...], words: str, r
     assert len(err.splitlines()) == 1
 
 
-def test_a_bad_table_is_told_with_file_line_and_key(run: Run, tmp_path: Path) -> None:
+def test_a_bad_table_is_reported_with_file_line_and_key(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "table.yaml"
     path.write_text("runs: {ring: {node: v100x4}}\nrows:\n  - {id: Bad Id}\n")
     status, _, err = run("--table", str(path))

@@ -43,7 +43,7 @@ def test_a_node_is_shown_with_its_branches_and_what_follows(run: Run) -> None:
     assert not any(line.startswith(" ") for line in out.splitlines())
 
 
-def test_sources_tell_where_each_number_comes_from(run: Run) -> None:
+def test_sources_report_where_each_number_comes_from(run: Run) -> None:
     out = run("show", "v100x4-xt60", "--sources")[1]
     assert "v100x4-xt60.yaml" in out
     assert "v100-sxm2-16gb.yaml" in out
@@ -70,7 +70,7 @@ def test_a_scenario_is_shown_in_words_and_as_a_timeline(run: Run) -> None:
     assert len({len(lane) for lane in lanes}) == 1
 
 
-def test_a_sensor_fault_and_a_driver_fault_are_said_in_words(run: Run, tmp_path: Path) -> None:
+def test_a_sensor_fault_and_a_driver_fault_are_stated_in_words(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(
         "name: s\ndescription: Two faults.\n"
@@ -129,7 +129,7 @@ def test_a_rack_as_json_carries_what_follows_from_its_numbers(run: Run) -> None:
     assert all(0.0 < load["breaker_share"] < 1.0 for load in loads)
 
 
-def test_an_unknown_name_says_which_there_are(run: Run) -> None:
+def test_an_unknown_name_states_which_there_are(run: Run) -> None:
     status, out, err = run("show", "v100x5")
     assert (status, out) == (2, "")
     assert "got 'v100x5'; expected one of node: a100x8" in err
@@ -137,7 +137,7 @@ def test_an_unknown_name_says_which_there_are(run: Run) -> None:
     assert err.endswith("; perhaps v100x4\n")
 
 
-def test_a_file_with_mistakes_is_told_all_of_them_with_line_and_key(run: Run, tmp_path: Path) -> None:
+def test_a_file_with_mistakes_is_reported_all_of_them_with_line_and_key(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
         "extends: v100x4\nname: mine\nsupply: {buss_mohm: 3}\ncooling: {fans: many}\nsuply: 1\n", encoding="utf-8"
@@ -149,14 +149,14 @@ def test_a_file_with_mistakes_is_told_all_of_them_with_line_and_key(run: Run, tm
     assert f"{path}:5: suply" in err
 
 
-def test_a_file_that_is_not_there_is_told_in_one_line(run: Run) -> None:
+def test_a_file_that_is_not_there_is_reported_in_one_line(run: Run) -> None:
     status, _, err = run("show", "no.yaml")
     assert status == 2
     assert err.startswith("railwatch: no.yaml: there is no such file")
 
 
 @pytest.mark.parametrize(("name", "words"), [("box", "is a folder"), ("box.txt", "does not end in .yaml or .yml")])
-def test_what_is_no_yaml_file_is_told_in_one_line_without_the_catalogue(
+def test_what_is_no_yaml_file_is_reported_in_one_line_without_the_catalogue(
     run: Run, tmp_path: Path, name: str, words: str
 ) -> None:
     (tmp_path / "box").mkdir()

@@ -17,7 +17,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return command_line(monkeypatch, capsys)
 
 
-def test_a_run_is_recorded_and_told_in_one_object(run: Run, tmp_path: Path) -> None:
+def test_a_run_is_recorded_and_reported_in_one_object(run: Run, tmp_path: Path) -> None:
     arguments = ("--node", "v100x4", "--workload", "ddp", "--clock-mhz", "1005", "--duration", "1s")
     status, out, err = run("simulate", "run", *arguments, "--out", "a.parquet", "--truth", "a.json", "--json")
     assert (status, err) == (0, "")
@@ -28,7 +28,7 @@ def test_a_run_is_recorded_and_told_in_one_object(run: Run, tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.parquet"]
 
 
-def test_a_run_says_what_came_of_it_in_words(run: Run) -> None:
+def test_a_run_states_what_came_of_it_in_words(run: Run) -> None:
     status, out, _ = run("simulate", "run", "bus-drop", "--duration", "1s", "--out", "a.csv", "--seed", "4")
     assert status == 0
     assert out.startswith("a.csv: ")
@@ -62,7 +62,7 @@ def test_a_rack_scenario_runs_on_the_rack_it_was_written_for_and_every_recording
         assert run("replay", line.partition(":")[0])[0] == 0
 
 
-def test_an_undisturbed_rack_is_told_in_one_object(run: Run, tmp_path: Path) -> None:
+def test_an_undisturbed_rack_is_reported_in_one_object(run: Run, tmp_path: Path) -> None:
     rack = tmp_path / "two.yaml"
     rack.write_text(
         "name: two\ndescription: Two nodes.\nnodes: [v100x4, v100x4-aged]\n"
@@ -81,7 +81,7 @@ def test_an_undisturbed_rack_is_told_in_one_object(run: Run, tmp_path: Path) -> 
 
 @pytest.fixture
 def replayed(tmp_path: Path) -> str:
-    """Give the name of a workload that plays a recording back."""
+    """Return the name of a workload that plays a recording back."""
     (tmp_path / "level.csv").write_text("t_s,level\n0,0.5\n1,0.7\n2,0.6\n", encoding="utf-8")
     keys = "kind: trace\nfile: level.csv\nunit: level\nmemory_share: 0.5\nclock_bound_share: 1\n"
     (tmp_path / "played.yaml").write_text(f"name: played\ndescription: Played.\n{keys}", encoding="utf-8")
@@ -145,7 +145,7 @@ def test_a_recorded_load_over_hours_is_refused_in_one_line(run: Run, replayed: s
         (("healthy",), "--out"),
     ],
 )
-def test_bad_input_is_told_in_one_line_and_nothing_is_written(
+def test_bad_input_is_reported_in_one_line_and_nothing_is_written(
     run: Run, arguments: tuple[str, ...], words: str, tmp_path: Path
 ) -> None:
     status, out, err = run("simulate", "run", *arguments)

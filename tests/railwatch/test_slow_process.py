@@ -89,7 +89,7 @@ def session(tmp_path: Path) -> Session:
     return a_session(tmp_path, slow_hz=10.0)
 
 
-def test_one_that_never_returns_is_said_once_tried_again_and_does_not_stop_the_others(
+def test_one_that_never_returns_is_stated_once_tried_again_and_does_not_stop_the_others(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs, works, release, clock = source("hangs"), source("works"), threading.Event(), LeapingClock()
@@ -159,7 +159,7 @@ def test_a_node_without_slow_sources_waits_for_one(session: Session, monkeypatch
     assert run.status == 0
 
 
-def test_once_the_gpus_were_counted_anew_it_starts_again_to_count_them_too(
+def test_once_the_gpus_were_counted_again_it_starts_again_to_count_them_too(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (lambda _: built(source("works")),))
@@ -174,7 +174,7 @@ def test_once_the_gpus_were_counted_anew_it_starts_again_to_count_them_too(
     assert again.status == 0
 
 
-def test_without_sources_too_it_starts_again_once_the_gpus_were_counted_anew(
+def test_without_sources_too_it_starts_again_once_the_gpus_were_counted_again(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_slow, "SLOW_FACTORIES", ())
@@ -211,7 +211,7 @@ def test_one_that_hangs_for_good_ends_the_process_so_that_the_next_one_reads_it(
     assert works.closed == 1
 
 
-def test_it_tells_of_itself_apart_from_the_sampler(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_reports_of_itself_apart_from_the_sampler(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     fails = source("fails")
 
     def fail() -> None:

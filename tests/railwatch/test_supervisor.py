@@ -44,7 +44,7 @@ def pids(folder: Path) -> list[int]:
     return [int(pid) for pid in (folder / "pids").read_text().split()]
 
 
-def test_a_process_that_is_ready_gives_its_facts_and_ends_cleanly(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_a_process_that_is_ready_returns_its_facts_and_ends_cleanly(supervisor: Supervisor, tmp_path: Path) -> None:
     facts = supervisor.start(spec("works"))
     assert running(facts["pid"])
     assert supervisor.watch() == ()
@@ -81,7 +81,7 @@ def test_processes_that_start_together_are_all_there_and_give_their_facts_in_ord
     assert [supervisor.stop(name) for name in ("one", "two", "three")] == [0, 0, 0]
 
 
-def test_one_that_cannot_run_is_told_and_those_that_started_with_it_can_be_stopped(supervisor: Supervisor) -> None:
+def test_one_that_cannot_run_is_reported_and_those_that_started_with_it_can_be_stopped(supervisor: Supervisor) -> None:
     with pytest.raises(EnvironmentLacksError, match="there is no such thing here"):
         supervisor.start_together([spec("fails", name="one"), spec("works", name="two")])
     other = supervisor._children["two"].process.pid
@@ -111,7 +111,7 @@ def test_a_process_that_dies_is_started_again_after_a_pause(
     assert supervisor.stop("child") == 0
 
 
-def test_pauses_grow_while_it_keeps_dying_and_begin_anew_once_it_settled(
+def test_pauses_grow_while_it_keeps_dying_and_begin_again_once_it_settled(
     supervisor: Supervisor, clock: FakeClock
 ) -> None:
     supervisor.start(spec("dies when it is started again"))
@@ -149,7 +149,7 @@ def test_the_others_do_not_wait_for_one_that_does_not_come_up_again(
     assert "is not ready within 60 s" in caplog.text
 
 
-def test_what_a_process_says_is_closed_by_its_reader_alone_lest_that_reads_from_the_next_one(
+def test_what_a_process_states_is_closed_by_its_reader_alone_lest_that_reads_from_the_next_one(
     supervisor: Supervisor,
 ) -> None:
     other = supervisor.start(spec("leaves another that can speak"))["pid"]
@@ -210,7 +210,7 @@ def test_a_process_that_left_and_does_not_end_is_killed_and_another_takes_its_pl
     wait_for(lambda: len(pids(tmp_path)) == 2)
 
 
-def test_a_process_that_not_even_a_kill_ends_is_given_up_and_another_takes_its_place(
+def test_a_process_that_not_even_a_kill_ends_is_abandoned_and_another_takes_its_place(
     supervisor: Supervisor, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = supervisor.start(spec("leaves but cannot end", stop_timeout_s=0.3))["pid"]
@@ -246,7 +246,7 @@ def unending(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("unending")
-def test_stopping_does_not_wait_for_a_process_that_cannot_end_so_that_the_next_is_told(
+def test_stopping_does_not_wait_for_a_process_that_cannot_end_so_that_the_next_is_reported(
     supervisor: Supervisor, caplog: pytest.LogCaptureFixture
 ) -> None:
     supervisor.start(spec("works", name="actuator"))
@@ -276,7 +276,7 @@ def test_a_start_does_not_wait_for_a_process_that_closed_its_output_and_stays(su
     assert CLOCK.monotonic_s() - begun_s < ENDS_BY_ITSELF_S / 2
 
 
-def test_a_process_that_does_not_come_up_and_cannot_be_ended_is_said_once_and_replaced(
+def test_a_process_that_does_not_come_up_and_cannot_be_ended_is_stated_once_and_replaced(
     supervisor: Supervisor,
     clock: FakeClock,
     tmp_path: Path,

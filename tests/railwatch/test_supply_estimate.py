@@ -50,7 +50,7 @@ def test_a_log_is_answered_in_one_object(run: Run) -> None:
     assert told["samples"] == 400
 
 
-def test_what_cannot_be_told_ends_with_one_and_the_reason(run: Run) -> None:
+def test_what_cannot_be_reported_ends_with_one_and_the_reason(run: Run) -> None:
     status, out, err = run(write(log(lag=2)), *NAMES)
     assert (status, err) == (1, "")
     assert "not identifiable: time skew" in out
@@ -95,7 +95,7 @@ def test_stamps_since_1970_are_read_whatever_they_are_in(run: Run, per_second: i
         ([*log(), *log()[1:]], "log.csv: t: 400 of 800 times that are not later"),
     ],
 )
-def test_bad_input_is_refused_in_one_line_that_says_where_and_why(run: Run, lines: list[str], words: str) -> None:
+def test_bad_input_is_refused_in_one_line_that_states_where_and_why(run: Run, lines: list[str], words: str) -> None:
     if "source resistance" in words:
         lines = [line if place == 0 else _tiny(line) for place, line in enumerate(lines)]
     status, out, err = run(write(lines), *NAMES)
@@ -106,7 +106,7 @@ def test_bad_input_is_refused_in_one_line_that_says_where_and_why(run: Run, line
 
 
 def _tiny(line: str) -> str:
-    """Give the row with a thousandth of the voltage's swing, as of a current in the wrong unit."""
+    """Return the row with a thousandth of the voltage's swing, as of a current in the wrong unit."""
     time, volts, amps = line.split(",")
     return f"{time},{12.0 + (float(volts) - 12.0) * 1e-3:.9f},{amps}"
 

@@ -26,7 +26,7 @@ NOTIFY = Decision(
 )  # fmt: skip
 
 
-def test_a_reflex_says_that_it_is_one_and_who_holds_the_clock_after_it() -> None:
+def test_a_reflex_states_that_it_is_one_and_who_holds_the_clock_after_it() -> None:
     assert describe(APPLIED).endswith("found 1530 MHz (reflex ahead of sag)")
     released = replace(APPLIED, state=ActionState.RELEASED)
     assert describe(released).endswith("application_clock: the rules' own cap stands (reflex ahead of sag)")
@@ -57,12 +57,12 @@ def test_a_decision_names_what_is_no_cap_and_is_cut_at_the_end_of_a_part() -> No
         ([], "enforce", []),
     ],
 )
-def test_the_banner_says_what_waits_for_a_person(approval: list[str], mode: str, words: list[str]) -> None:
+def test_the_banner_states_what_waits_for_a_person(approval: list[str], mode: str, words: list[str]) -> None:
     config = Config.model_validate({"rails": {"approval": approval}, "actions": {"clock_cap": mode}})
     assert [*_approval_line(config, simulated=False)] == words
 
 
-def test_a_stop_that_takes_long_says_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stop_that_takes_long_states_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(STOPPING) == set(STOP_ORDER)
     clock = SystemClock()
     run = NodeRun(Config(), Wanted(plant_node="v100x4"), clock)

@@ -122,7 +122,7 @@ def test_every_decision_stays_within_the_rails(moments: list[Moment]) -> None:
 
 @settings(max_examples=50)
 @given(MOMENTS)
-def test_the_same_story_gives_the_same_decisions_and_its_state_survives_json(moments: list[Moment]) -> None:
+def test_the_same_story_returns_the_same_decisions_and_its_state_survives_json(moments: list[Moment]) -> None:
     first, second = _play(moments), _play(moments)
     assert [row[2] for row in first] == [row[2] for row in second]
     if first:

@@ -15,7 +15,7 @@ def load(folder: Path, text: str) -> list[str]:
     return [policy.id for policy in load_fleet_policies([folder], builtin=False)]
 
 
-def test_those_that_come_with_railwatch_do_what_their_cases_say() -> None:
+def test_those_that_come_with_railwatch_do_what_their_cases_state() -> None:
     assert {policy.id for policy in load_fleet_policies()} == {"feed-sag-clock-cap", "shared-fault-page"}
 
 

@@ -101,7 +101,7 @@ def test_a_deprecated_policy_is_still_tested() -> None:
     assert all(result.passed for result in run_cases([policy]))
 
 
-def test_a_case_that_expects_something_else_says_what_came() -> None:
+def test_a_case_that_expects_something_else_states_what_came() -> None:
     policy = POLICIES["thermal-margin-clock-cap"]
     case = policy.cases[0]
     (expected,) = case.expect

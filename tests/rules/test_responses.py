@@ -71,7 +71,7 @@ def _outcome(
     )
 
 
-def test_a_power_cap_holds_the_plateau_stays_below_the_default_and_says_what_it_cannot_do() -> None:
+def test_a_power_cap_holds_the_plateau_stays_below_the_default_and_states_what_it_cannot_do() -> None:
     decision = _only(_engine(policy(POWER)).step([incident(numbers=SAG)], _limited(), 0))
     assert decision.action == "power_cap"
     assert decision.clock_mhz is None
@@ -107,7 +107,7 @@ def test_a_rung_waits_while_the_cap_below_can_still_be_made_stricter() -> None:
     assert engine.step([], node(), seconds(2)) == ()
 
 
-def test_what_needs_a_person_waits_and_is_done_once_one_says_yes() -> None:
+def test_what_needs_a_person_waits_and_is_done_once_one_states_yes() -> None:
     engine = _engine(policy(ASKED))
     waiting = _only(engine.step([incident(Cause.GPU_LOST)], node(), 0))
     assert waiting.verdict is Verdict.PENDING
@@ -122,7 +122,7 @@ def test_what_needs_a_person_waits_and_is_done_once_one_says_yes() -> None:
     assert engine.pending == ()
 
 
-def test_an_approval_does_nothing_where_the_incident_is_over_or_a_rail_says_no() -> None:
+def test_an_approval_does_nothing_where_the_incident_is_over_or_a_rail_states_no() -> None:
     engine = _engine(policy(ASKED))
     waiting = _only(engine.step([incident(Cause.GPU_LOST)], node(), 0))
     engine.approve(waiting.id, who="ana")
@@ -134,7 +134,7 @@ def test_an_approval_does_nothing_where_the_incident_is_over_or_a_rail_says_no()
     assert engine.engagements == ()
 
 
-def test_a_no_stands_until_the_incident_closes_and_nobody_answering_is_told() -> None:
+def test_a_no_stands_until_the_incident_closes_and_nobody_answering_is_reported() -> None:
     engine = _engine(policy(ASKED))
     waiting = _only(engine.step([incident(Cause.GPU_LOST)], node(), 0))
     ended = engine.reject(waiting.id, who="ana", why="no", now_ns=seconds(1))
@@ -177,7 +177,7 @@ def test_what_is_set_after_a_yes_is_never_laxer_than_what_was_asked_for(*, laxer
     assert ("no laxer than" in done.reason) is laxer
 
 
-def test_a_setting_as_strict_as_approved_that_is_gone_is_asked_about_anew() -> None:
+def test_a_setting_as_strict_as_approved_that_is_gone_is_asked_about_again() -> None:
     rails = replace(ENFORCED, approval=frozenset({ActionClass.CLOCK_CAP}))
     engine = _engine(policy(replace(CAP, setting=SettingRule(fixed=700.0))), rails=rails)
     waiting = _only(engine.step([incident(numbers=SAG)], node(), 0))
@@ -247,7 +247,7 @@ def test_maintenance_holds_back_what_may_wait() -> None:
     assert _only(engine.step([], node(), seconds(100))).verdict is Verdict.EXECUTE
 
 
-def test_actions_that_made_it_worse_trip_the_breaker_and_people_are_told_all_the_same() -> None:
+def test_actions_that_made_it_worse_trip_the_breaker_and_people_are_reported_all_the_same() -> None:
     engine = _engine(policy(CAP, name="cap"), policy(NOTIFY, "incident.cause == 'gpu_lost'", name="tell"))
     first = _only(engine.step([incident(numbers=SAG)], node(), 0))
     for at_s in (1, 2):
@@ -322,7 +322,7 @@ def test_an_action_that_failed_lets_the_next_rung_try() -> None:
     assert "notify" in {one.action for one in told}
 
 
-def test_a_yes_that_cannot_be_carried_out_in_time_ends_and_is_told() -> None:
+def test_a_yes_that_cannot_be_carried_out_in_time_ends_and_is_reported() -> None:
     engine = _engine(policy(ASKED))
     waiting = _only(engine.step([incident(Cause.GPU_LOST)], node(), 0))
     engine.approve(waiting.id, who="ana")

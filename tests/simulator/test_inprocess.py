@@ -73,7 +73,7 @@ def test_columns_stand_in_catalogue_order_and_what_the_part_lacks_is_nan(tmp_pat
     assert values["memory_total_bytes"].tolist() == [float(16 << 30)] * 4
 
 
-def test_it_says_what_the_driver_library_says(tmp_path: Path, library_dir: Path) -> None:
+def test_it_states_what_the_driver_library_states(tmp_path: Path, library_dir: Path) -> None:
     with served_plant(tmp_path, scenario="power-brake") as plant:
         plant.advance(11_000)
         values = read(PlantDriver(plant.served.state, HandClock()))

@@ -70,7 +70,7 @@ def test_every_problem_is_reported_with_its_line_and_key(tmp_path: Path) -> None
         ("name: a\ninner: {names: b}\n", "2: inner.names: unknown key; expected one of the known keys"),
     ],
 )
-def test_an_unknown_key_is_told_with_the_known_one_it_resembles(tmp_path: Path, text: str, hint: str) -> None:
+def test_an_unknown_key_is_reported_with_the_known_one_it_resembles(tmp_path: Path, text: str, hint: str) -> None:
     assert problems_in(tmp_path, text) == [hint]
 
 
@@ -83,7 +83,7 @@ def test_a_problem_in_one_of_several_shapes_stands_at_its_own_key(tmp_path: Path
     assert (2, "sise", "one of the known keys, perhaps size") in found
 
 
-def test_a_list_is_not_told_to_be_too_short_because_its_items_do_not_fit(tmp_path: Path) -> None:
+def test_a_list_is_not_ordered_to_be_too_short_because_its_items_do_not_fit(tmp_path: Path) -> None:
     class Listed(BaseModel):
         items: tuple[Inner, ...] = Field(min_length=1)
 
@@ -106,7 +106,7 @@ def test_a_list_is_not_told_to_be_too_short_because_its_items_do_not_fit(tmp_pat
         ("kind: one\nsize: 1.5\n", "size: got 1.5; expected a whole number"),
     ],
 )
-def test_one_of_several_shapes_is_told_at_the_key_that_decides(tmp_path: Path, text: str, told: str) -> None:
+def test_one_of_several_shapes_is_reported_at_the_key_that_decides(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "file.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
@@ -114,7 +114,7 @@ def test_one_of_several_shapes_is_told_at_the_key_that_decides(tmp_path: Path, t
     assert [str(problem).partition(": ")[2] for problem in caught.value.problems] == [told]
 
 
-def test_a_problem_with_an_option_is_told_without_a_key() -> None:
+def test_a_problem_with_an_option_is_reported_without_a_key() -> None:
     problem = Problem(where="--tier", line=None, key="", found="got 'c'", expected="a or b")
     assert str(problem) == "--tier: got 'c'; expected a or b"
 
@@ -134,7 +134,7 @@ def test_a_secret_is_never_repeated(tmp_path: Path) -> None:
     assert found.startswith("3: inner.token: ")
 
 
-def test_a_missing_file_says_so(tmp_path: Path) -> None:
+def test_a_missing_file_states_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no\.yaml: \(file\): No such file or directory; expected a readable YAML"):
         load_document(Outer, tmp_path / "no.yaml")
 

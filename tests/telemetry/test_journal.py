@@ -26,7 +26,7 @@ def ids(reader: JournalReader) -> list[str]:
     return [record.id for record in reader.read()]
 
 
-def test_a_reader_follows_the_writer_and_gives_each_record_once(tmp_path: Path) -> None:
+def test_a_reader_follows_the_writer_and_returns_each_record_once(tmp_path: Path) -> None:
     writer, reader = JournalWriter(tmp_path / "a.jsonl"), JournalReader(tmp_path / "a.jsonl")
     writer.append(event(1))
     writer.append(event(2))
@@ -194,7 +194,7 @@ def test_a_disk_with_room_for_small_records_only_gets_none_so_that_their_order_s
     assert ids(JournalReader(path, spill_dir=tmp_path)) == ["1", "2"]
 
 
-def test_what_is_held_in_memory_is_bounded_and_what_is_lost_is_counted_and_told_once(
+def test_what_is_held_in_memory_is_bounded_and_what_is_lost_is_counted_and_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("telemetry.journal.SPILL_BYTES", 1000)

@@ -106,7 +106,7 @@ def test_records_and_kernel_lines_come_back(tmp_path: Path, suffix: str) -> None
     assert recording.span_ns == (START_NS, START_NS + 9 * 50_000_000)
 
 
-def test_the_parquet_file_says_everything_in_its_metadata(tmp_path: Path) -> None:
+def test_the_parquet_file_states_everything_in_its_metadata(tmp_path: Path) -> None:
     path = tmp_path / "run.parquet"
     write_recording(path, [sampled(FAST, 10)], topology=TOPOLOGY, meta=META)
     file = pq.ParquetFile(path)
@@ -164,7 +164,7 @@ def test_a_bad_csv_is_refused_with_row_and_column(tmp_path: Path, text: str, tol
     assert str(refused.value).removeprefix(f"{tmp_path}/").startswith(told)
 
 
-def test_every_flaw_of_a_file_is_told_at_once_up_to_a_bound(tmp_path: Path) -> None:
+def test_every_flaw_of_a_file_is_reported_at_once_up_to_a_bound(tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text("time_ns,kind,entity,signal,value\n" + "x,gpu,a,power_w,1\n" * 50)
     with pytest.raises(ConfigError) as refused:
@@ -172,7 +172,7 @@ def test_every_flaw_of_a_file_is_told_at_once_up_to_a_bound(tmp_path: Path) -> N
     assert [problem.line for problem in refused.value.problems] == list(range(2, 22))
 
 
-def test_a_file_that_is_not_what_its_name_says_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_what_its_name_states_is_refused(tmp_path: Path) -> None:
     for name, content, told in (
         ("a.parquet", b"PK junk", "not Parquet"),
         ("a.csv", b"\xff\xfe\x00", "not UTF-8"),
@@ -253,7 +253,7 @@ def test_a_file_that_took_the_name_meanwhile_keeps_it(tmp_path: Path, name: str)
     assert path.read_bytes() != first
 
 
-def test_a_place_that_takes_no_file_is_told_once_by_the_name_that_was_asked_for(tmp_path: Path) -> None:
+def test_a_place_that_takes_no_file_is_reported_once_by_the_name_that_was_asked_for(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLacksError) as caught:
         write_recording(tmp_path / "no" / "run.parquet", [], topology=TOPOLOGY, meta=META)
     assert str(caught.value) == f"{tmp_path / 'no' / 'run.parquet'}: cannot be written: No such file or directory"

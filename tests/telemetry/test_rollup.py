@@ -113,7 +113,7 @@ def test_a_late_row_is_counted_and_changes_nothing() -> None:
     assert rollup.flush(FAR_NS).values[0, 0].tolist() == [2.0, 2.0, 2.0, 2.0]
 
 
-def test_a_clock_that_is_stepped_back_starts_anew() -> None:
+def test_a_clock_that_is_stepped_back_starts_again() -> None:
     rollup = Rollup(one_signal("power_w", [], []).spec)
     rollup.feed(one_signal("power_w", [1.0], [START_NS]))
     back_ns = START_NS - CLOCK_STEP_NS - NS_PER_S

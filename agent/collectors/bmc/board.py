@@ -14,9 +14,9 @@ from telemetry.signals import Signal
 
 logger = logging.getLogger(__name__)
 
-# Own choice, in intervals: a value that was not read for so long is no longer held. As that of the rare sources.
+# Heuristic, in intervals: a value that was not read for so long is no longer held. As that of the rare sources.
 _HELD_INTERVALS = 3
-# Own choice: sensors and log wait so long for one another at most; each is then tried again at its next turn. Waiting
+# Heuristic: sensors and log wait so long for one another at most; each is then tried again at its next turn. Waiting
 # for one that hangs, and then hanging oneself, would take longer than a read may.
 _TURN_WAIT_S = 0.5
 
@@ -82,7 +82,7 @@ class Board:
             self._lock.release()
 
     def values(self) -> Mapping[str, float]:
-        """Give the newest values by key of their point; nothing once they are too old to be held."""
+        """Return the newest values by key of their point; nothing once they are too old to be held."""
         is_old = self._clock.monotonic_s() - self._read_at_s > _HELD_INTERVALS * self.interval_s
         return MappingProxyType({}) if is_old else self._values
 
@@ -93,7 +93,7 @@ class Board:
         return age_s if math.isfinite(age_s) else math.nan
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Give what came into the log; nothing while there is no connection, which `sweep` tells of."""
+        """Return what came into the log; nothing while there is no connection, which `sweep` tells of."""
         if not self._lock.acquire(timeout=_TURN_WAIT_S):
             return ()
         try:
@@ -130,7 +130,7 @@ class Board:
         self._values, self._read_at_s = MappingProxyType(values), now_s
 
     def _believed(self, key: str, value: float) -> float:
-        """Give the value of a point, NaN where no sensor can mean it: that is counted, and said once."""
+        """Return the value of a point, NaN where no sensor can mean it: that is counted, and said once."""
         signal = self._signals.get(key)
         if signal is None or signal.is_plausible(value):
             return value

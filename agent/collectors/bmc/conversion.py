@@ -60,7 +60,7 @@ class Conversion:
         return self.format is not Format.NONE and self.linearization in _LINEARIZATION
 
     def value(self, raw: int) -> float:
-        """Give what a byte stands for; NaN where the function has no value there or there is no function."""
+        """Return what a byte stands for; NaN where the function has no value there or there is no function."""
         if not self.supported:
             return math.nan
         straight = (self.m * self._signed(raw) + self.b * 10.0**self.k1) * 10.0**self.k2

@@ -61,7 +61,7 @@ class IpmiLink:
         return (*(point for _, points in wanted for point in points), *((_NODE_POWER,) if self._has_dcmi else ()))
 
     def read(self) -> Mapping[str, float]:
-        """Give the values by key; NaN where the controller says that a reading is not available.
+        """Return the values by key; NaN where the controller says that a reading is not available.
 
         Those that the round had no time for are the ones of the round before.
         """
@@ -85,7 +85,7 @@ class IpmiLink:
         return dict(self._values)
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Give what came into the log."""
+        """Return what came into the log."""
         return self._log.new_entries(self._by_number)
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class IpmiLink:
 
 
 def reading(sensor: SensorRecord, point: Point, data: bytes) -> float:
-    """Give the value in an answer to Get Sensor Reading, NaN where it has none; of a supply's state its bits."""
+    """Return the value in an answer to Get Sensor Reading, NaN where it has none; of a supply's state its bits."""
     if len(data) < 2 or data[1] & _UNAVAILABLE or not data[1] & _SCANNING:
         return _NAN
     if point.quantity is not Quantity.SUPPLY_STATE:
@@ -106,7 +106,7 @@ def reading(sensor: SensorRecord, point: Point, data: bytes) -> float:
 
 
 def _power_w(port: IpmiPort) -> float | None:
-    """Give the node's power; None where the controller has no DCMI or does not measure now."""
+    """Return the node's power; None where the controller has no DCMI or does not measure now."""
     (answer,) = port.ask([Request(function=_DCMI, command=_GET_POWER, data=_POWER_REQUEST)])
     data = answer.at_least(_POWER_BYTES)
     if not data or data[0] != _POWER_REQUEST[0] or not data[_POWER_BYTES - 1] & _MEASURES:

@@ -29,7 +29,7 @@ class Answer:
     data: bytes = b""
 
     def at_least(self, count: int) -> bytes:
-        """Give the data where the command was done and so many bytes came, else nothing."""
+        """Return the data where the command was done and so many bytes came, else nothing."""
         return self.data if self.code == OK and len(self.data) >= count else b""
 
 
@@ -47,7 +47,7 @@ class IpmiPort(Protocol):
     name: str
 
     def ask(self, requests: Sequence[Request]) -> tuple[Answer, ...]:
-        """Give one answer for each request, in order; connects first where there is no connection."""
+        """Return one answer for each request, in order; connects first where there is no connection."""
         ...
 
     def close(self) -> None:

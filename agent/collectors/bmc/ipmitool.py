@@ -27,10 +27,10 @@ PROGRAM = "ipmitool"
 # Where the kernel's IPMI driver (ipmi_devintf) shows itself; the list is that of ipmitool.
 DEVICES = (Path("/dev/ipmi0"), Path("/dev/ipmi/0"), Path("/dev/ipmidev/0"))
 
-# Own choice: below the five seconds after which a slow read counts as hung. Assumption: no healthy controller needs
+# Heuristic: below the five seconds after which a slow read counts as hung. Assumption: no healthy controller needs
 # more for one command.
 _SILENT_S = 4.0
-# Own choice: what all requests of one call may take, however steadily it says something.
+# Heuristic: what all requests of one call may take, however steadily it says something.
 _CALL_S = 20.0
 # One second for an answer, asked again twice; ipmitool's own numbers for lanplus, 1 and 4, lie beyond _SILENT_S.
 _LAN_PATIENCE = ("-N", "1", "-R", "2")
@@ -82,7 +82,7 @@ class IpmitoolPort:
         return None if self._process is None else self._process.pid
 
     def ask(self, requests: Sequence[Request]) -> tuple[Answer, ...]:
-        """Give one answer for each request."""
+        """Return one answer for each request."""
         if self._process is None:
             self._start()
         self._call_end_s = self._clock.monotonic_s() + _CALL_S
@@ -184,7 +184,7 @@ class IpmitoolPort:
                 said = (said + " " + line.strip())[-_MOST_SAID:]
 
     def _line(self, said: str) -> str:
-        """Give the next line of output; a process that says nothing for too long is given up."""
+        """Return the next line of output; a process that says nothing for too long is given up."""
         end_s = self._clock.monotonic_s() + _SILENT_S
         if self._clock.monotonic_s() > self._call_end_s:
             raise TransientError(f"{self.name}: too slow, no end within {_CALL_S:g} s")
@@ -200,13 +200,13 @@ class IpmitoolPort:
         return line.decode("ascii", errors="replace").rstrip("\r")
 
     def _chunk(self) -> bytes:
-        """Give what there is to read, after a short wait; nothing where nothing came."""
+        """Return what there is to read, after a short wait; nothing where nothing came."""
         ready, _, _ = select.select([self._terminal], [], [], _LOOK_S)
         return os.read(self._terminal, _READ_BYTES) if ready else b""
 
 
 def device() -> Path | None:
-    """Give the kernel's IPMI device, None where it has none."""
+    """Return the kernel's IPMI device, None where it has none."""
     return next((path for path in DEVICES if path.exists()), None)
 
 

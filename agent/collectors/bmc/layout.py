@@ -43,7 +43,7 @@ class Cell:
     highest: bool = False
 
     def value(self, values: Mapping[str, float]) -> float:
-        """Give the value of the cell; NaN where none of its points has one."""
+        """Return the value of the cell; NaN where none of its points has one."""
         there = [value for key in self.keys if not math.isnan(value := values.get(key, math.nan))]
         if not there:
             return math.nan
@@ -74,7 +74,7 @@ class Layout:
 
 
 def lay_out(points: Iterable[Point], *, node: str, with_inlet: bool) -> Layout:
-    """Give the tables for these points.
+    """Return the tables for these points.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def lay_out(points: Iterable[Point], *, node: str, with_inlet: bool) -> Layout:
 
 
 def signals_by_point(layout: Layout) -> Mapping[str, Signal]:
-    """Give which signal each point's value is, by the key of the point."""
+    """Return which signal each point's value is, by the key of the point."""
     return {
         key: signal(table.spec.kind, table.spec.signals[cell.column])
         for table in (layout.node, layout.supplies, layout.fans)
@@ -99,7 +99,7 @@ def signals_by_point(layout: Layout) -> Mapping[str, Signal]:
 
 
 def unit_key(unit: str) -> str:
-    """Give the key of a controller's supply or fan; it says that it is not that of another source."""
+    """Return the key of a controller's supply or fan; it says that it is not that of another source."""
     return f"bmc-{unit}"
 
 

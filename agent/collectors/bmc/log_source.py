@@ -7,7 +7,7 @@ from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.records import Event
 
-# Own choice: a lost supply is told of within seconds; and where a look takes long, as one at a Redfish log of many
+# Heuristic: a lost supply is told of within seconds; and where a look takes long, as one at a Redfish log of many
 # pages does, it takes no more than a fifth of the controller's time.
 _EVERY_S = 2.0
 _MOST_SHARE = 0.2
@@ -31,7 +31,7 @@ class BoardLog:
         """Nothing to open: the connection is the board's."""
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Give what is new where it is time to look, else wait for the time-out."""
+        """Return what is new where it is time to look, else wait for the time-out."""
         now_s = self._clock.monotonic_s()
         if now_s < self._due_s:
             self._clock.sleep_until(min(self._due_s, now_s + timeout_s))
@@ -56,7 +56,7 @@ class BoardLog:
         )
 
     def _entity_id(self, entry: LogEntry) -> str:
-        """Give the supply or fan that the entry names where there is a table with it, else the node."""
+        """Return the supply or fan that the entry names where there is a table with it, else the node."""
         layout = self._board.layout
         tables = {} if layout is None else {Place.SUPPLY: layout.supplies, Place.FAN: layout.fans}
         table = tables.get(entry.place)

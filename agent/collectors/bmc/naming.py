@@ -34,19 +34,19 @@ _WHOLE_NODE = re.compile(
 
 
 def supply_unit(name: str) -> str:
-    """Give which supply a name speaks of, as in ``psu0``; empty where it speaks of none."""
+    """Return which supply a name speaks of, as in ``psu0``; empty where it speaks of none."""
     found = _SUPPLY.match(name.strip())
     return "" if found is None else f"psu{found[1].lower()}"
 
 
 def fan_unit(name: str) -> str:
-    """Give which fan a name speaks of, as in ``fan3a``."""
+    """Return which fan a name speaks of, as in ``fan3a``."""
     found = _FAN_UNIT.match(name.strip())
     return slug(found[1] if found is not None else name)
 
 
 def place_of(name: str, quantity: Quantity) -> Place:
-    """Give where a sensor of that name sits; the board where the name does not tell."""
+    """Return where a sensor of that name sits; the board where the name does not tell."""
     if supply_unit(name):
         return Place.SUPPLY
     if quantity in (Quantity.FAN_SPEED, Quantity.FAN_DUTY) or (quantity is not Quantity.POWER and _FAN.search(name)):
@@ -58,22 +58,22 @@ def place_of(name: str, quantity: Quantity) -> Place:
 
 
 def is_input(name: str) -> bool:
-    """Say whether a supply's sensor sits on the mains side."""
+    """Return whether a supply's sensor sits on the mains side."""
     return _INPUT.search(name) is not None
 
 
 def is_board_temperature(name: str) -> bool:
-    """Say whether a temperature is one of the board itself, and not of its processors, memory or drives."""
+    """Return whether a temperature is one of the board itself, and not of its processors, memory or drives."""
     return _NOT_BOARD.search(name) is None
 
 
 def is_whole_node(name: str) -> bool:
-    """Say whether a power is that of the whole node."""
+    """Return whether a power is that of the whole node."""
     return _WHOLE_NODE.search(name.strip()) is not None
 
 
 def rail_nominal_v(name: str) -> float | None:
-    """Give the volts that a rail should have by its name: ``P12V``, ``+3.3V``, ``P3V3``; None for standby rails."""
+    """Return the volts that a rail should have by its name: ``P12V``, ``+3.3V``, ``P3V3``; None for standby rails."""
     if _STANDBY.search(name):
         return None
     pointed = _RAIL_WITH_POINT.search(name)
@@ -86,5 +86,5 @@ def rail_nominal_v(name: str) -> float | None:
 
 
 def slug(name: str) -> str:
-    """Give a name in the letters that a key may have."""
+    """Return a name in the letters that a key may have."""
     return re.sub(r"[^a-z0-9.+]+", "-", name.strip().lower()).strip("-")

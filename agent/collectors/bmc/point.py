@@ -89,11 +89,11 @@ class BoardLink(Protocol):
         ...
 
     def read(self) -> Mapping[str, float]:
-        """Give the values by key of their point; NaN or missing where there is none."""
+        """Return the values by key of their point; NaN or missing where there is none."""
         ...
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Give what came into the log since the last call, oldest first; the first call gives nothing."""
+        """Return what came into the log since the last call, oldest first; the first call gives nothing."""
         ...
 
     def close(self) -> None:

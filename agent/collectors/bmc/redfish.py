@@ -24,12 +24,12 @@ from telemetry.errors import NotSupportedError, RailwatchError, TransientError
 
 logger = logging.getLogger(__name__)
 
-# Own choice: a sensor whose own time stamp lies so far behind that of the newest is no longer measured.
+# Heuristic: a sensor whose own time stamp lies so far behind that of the newest is no longer measured.
 _STALE_S = 60.0
 # The newest time stamp of the service's sensors goes with the values, so that it counts as a change.
 NEWEST = "newest_reading"
 _MOST_CHASSIS = 32
-# Own choice: so many resources may give no answer when the service is surveyed.
+# Heuristic: so many resources may give no answer when the service is surveyed.
 _MOST_FAILURES = 3
 # ChassisType (schema Chassis) of what is a whole node; others are parts of one, or hold several.
 _NODE_TYPES = frozenset({"", "Blade", "Other", "RackMount", "Sled", "StandAlone"})
@@ -111,7 +111,7 @@ class RedfishLink:
         return tuple(points.values())
 
     def read(self) -> Mapping[str, float]:
-        """Give the values by key; those of a page that the round had no time for are the ones of the round before.
+        """Return the values by key; those of a page that the round had no time for are the ones of the round before.
 
         A page that fails leaves its values NaN and the others alone.
         """
@@ -138,7 +138,7 @@ class RedfishLink:
         return self._fresh()
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Give what came into the log; a log that cannot be read leaves the sensors alone."""
+        """Return what came into the log; a log that cannot be read leaves the sensors alone."""
         try:
             entries = self._log.new_entries()
         except OF_ONE_RESOURCE as err:
@@ -183,7 +183,7 @@ class RedfishLink:
             logger.warning("%s gives values that are no numbers, such as %s", self.name, self.odd.example)
 
     def _members(self, resource: Resource, name: str) -> list[Resource]:
-        """Give the members of a collection that a resource points to; those that cannot be read are left out."""
+        """Return the members of a collection that a resource points to; those that cannot be read are left out."""
         path = link(resource, name)
         if path is None:
             return []
@@ -199,7 +199,7 @@ class RedfishLink:
         return found
 
     def _pages_of(self, chassis: Resource, found: Mapping[str, Point], *, expand: str, is_node: bool) -> Iterator[Page]:
-        """Give the resources of a chassis to read, the newer schema first: what it has wins over what the older has.
+        """Yield the resources of a chassis to read, the newer schema first: what it has wins over what the older has.
 
         `found` are the points of the pages given so far.
         """
@@ -254,7 +254,7 @@ class RedfishLink:
 
 
 def _expand(root: Resource) -> str:
-    """Give the query that spells out a collection's members, empty where the service has none; iLO takes no levels."""
+    """Return query that spells out a collection's members, empty where the service has none; iLO takes no levels."""
     can = child(child(root, "ProtocolFeaturesSupported"), "ExpandQuery")
     if can.get("NoLinks") is not True:
         return ""

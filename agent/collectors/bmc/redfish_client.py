@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 ROOT = "/redfish/v1/"
 Resource = Mapping[str, Any]
 
-# Own choice: controllers take up to seconds for one resource; two of them that do not come stay below the 30 s after
+# Heuristic: controllers take up to seconds for one resource; two of them that do not come stay below the 30 s after
 # which a rare source counts as hung. The end of a session is waited for less: it is often that of a dead controller.
 _TIMEOUT = urllib3.Timeout(connect=2.0, read=4.0)
 _END_TIMEOUT = urllib3.Timeout(total=1.0)
-# Own choice: the largest collections seen, logs of a thousand entries, have about one MiB.
+# Heuristic: the largest collections seen, logs of a thousand entries, have about one MiB.
 _MOST_BYTES = 8 << 20
-# Own choice: a resource with a tag is fetched whole again after this time, since not every controller's tag can be
+# Heuristic: a resource with a tag is fetched whole again after this time, since not every controller's tag can be
 # trusted to change.
 _TAG_TRUSTED_S = 60.0
 _MOST_TAGS = 64
@@ -74,7 +74,7 @@ class RedfishClient:
         self.name = f"Redfish at {scheme}://{settings.address}:{settings.port or REDFISH_PORT}"
 
     def root(self) -> Resource:
-        """Give the service root, which anybody may read, and learn from it where sessions are made."""
+        """Return the service root, which anybody may read, and learn from it where sessions are made."""
         root = self._fetch(ROOT, {})
         sessions = link(child(root, "Links"), "Sessions")
         if sessions is not None:
@@ -82,11 +82,11 @@ class RedfishClient:
         return root
 
     def get(self, path: str) -> Resource:
-        """Give a resource as it is now."""
+        """Return a resource as it is now."""
         return self._logged_in(path, {})
 
     def get_tagged(self, path: str) -> Resource:
-        """Give a resource, and where the service gave it a tag only ask whether it is another one."""
+        """Return a resource, and where the service gave it a tag only ask whether it is another one."""
         held, now_s = self._tagged.get(path), self._clock.monotonic_s()
         if held is not None and now_s - held.since_s > _TAG_TRUSTED_S:
             held = None
@@ -142,7 +142,7 @@ class RedfishClient:
             raise NotPermittedError(f"{self.name} refuses the session that it has just made") from err
 
     def _proof(self) -> dict[str, str]:
-        """Give the headers that show who we are; makes a session where there is none."""
+        """Return the headers that show who we are; makes a session where there is none."""
         settings = self._settings
         if not settings.user:
             return {}
@@ -225,7 +225,7 @@ class RedfishClient:
         return _Reply(status=response.status, headers=response.headers, data=data)
 
     def _connection(self) -> urllib3.HTTPConnectionPool:
-        """Give the one connection; it is opened by its first request and opened again where it was lost."""
+        """Return the one connection; it is opened by its first request and opened again where it was lost."""
         if self._pool is None:
             settings = self._settings
             port = settings.port or REDFISH_PORT
@@ -267,25 +267,25 @@ class _NoSessionError(RailwatchError):
 
 
 def child(resource: Resource, name: str) -> Resource:
-    """Give an object within a resource; an empty one where there is none, or something else."""
+    """Return an object within a resource; an empty one where there is none, or something else."""
     value = resource.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def children(resource: Resource, name: str) -> tuple[Resource, ...]:
-    """Give the objects of a list within a resource, leaving out what is none."""
+    """Return the objects of a list within a resource, leaving out what is none."""
     value = resource.get(name)
     return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
 
 
 def link(resource: Resource, name: str = "") -> str | None:
-    """Give the path that a resource, or an object within it, has or points to; None where it has none."""
+    """Return the path that a resource, or an object within it, has or points to; None where it has none."""
     path = (child(resource, name) if name else resource).get("@odata.id")
     return path if isinstance(path, str) and path.startswith("/") else None
 
 
 def words(resource: Resource, name: str) -> str:
-    """Give a text of a resource; empty where there is none."""
+    """Return a text of a resource; empty where there is none."""
     value = resource.get(name)
     return value if isinstance(value, str) else ""
 
@@ -302,7 +302,7 @@ def _object(data: bytes, where: str) -> Resource:
 
 
 def _path(location: str, *, host: str | None = None) -> str | None:
-    """Give the path of an address on the same host; None where it is none."""
+    """Return the path of an address on the same host; None where it is none."""
     parts = urlsplit(location)
     if not parts.path.startswith("/") or (host is not None and parts.hostname not in (None, host)):
         return None
@@ -310,7 +310,7 @@ def _path(location: str, *, host: str | None = None) -> str | None:
 
 
 def _reason(err: urllib3.exceptions.HTTPError) -> str:
-    """Say why nothing came, without what the library puts around it."""
+    """Return why nothing came, without what the library puts around it."""
     if isinstance(err, urllib3.exceptions.NewConnectionError):
         return "nobody answers there"
     if isinstance(err, urllib3.exceptions.TimeoutError):
@@ -319,7 +319,7 @@ def _reason(err: urllib3.exceptions.HTTPError) -> str:
 
 
 def _tls_error(name: str, err: urllib3.exceptions.SSLError) -> NotPermittedError | TransientError:
-    """Tell a certificate that is not accepted, which stays so, from a handshake that broke: a service that starts."""
+    """Return a certificate that is not accepted, which stays so, from a handshake that broke: a service that starts."""
     inner = err.args[0] if err.args else err
     reason = str(getattr(inner, "verify_message", "") or inner)
     if isinstance(inner, ValueError):  # both the standard library's and urllib3's word for a bad certificate are

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 # Which log is the one of the hardware: LogEntryType, else the names that makers give it (iDRAC, iLO, OpenBMC, XCC).
 _NAMES = ("SEL", "IEL", "EventLog", "Event", "Log1", "PlatformLog", "StandardLog")
 _OWNERS = ("Managers", "Systems", "Chassis")
-# Own choice: pages of a log that are read at most at one time.
+# Heuristic: pages of a log that are read at most at one time.
 _MOST_PAGES = 10
 _SEVERITIES = {"Critical": Severity.CRITICAL, "Warning": Severity.WARNING}
 _SUPPLY = re.compile(r"\bpsu|power suppl|\bps ?\d|\bac (?:input|lost)|input (?:lost|power)|\bvin\b", re.IGNORECASE)
@@ -58,7 +58,7 @@ class RedfishLog:
                 self._seen = frozenset(self._listed(self._entries))
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Give what is new, oldest first; nothing the first time."""
+        """Return what is new, oldest first; nothing the first time."""
         if self._entries is None:
             return ()
         listed = self._listed(self._entries)
@@ -73,7 +73,7 @@ class RedfishLog:
         return tuple(sorted(told, key=lambda entry: entry.time_ns))
 
     def _listed(self, path: str) -> dict[str, Resource]:
-        """Give the entries by their identity, some of them nothing but a link."""
+        """Return the entries by their identity, some of them nothing but a link."""
         found: dict[str, Resource] = {}
         for _ in range(_MOST_PAGES):
             page = self._client.get_tagged(path)
@@ -88,7 +88,7 @@ class RedfishLog:
         return found
 
     def _whole(self, entry: Resource) -> Resource:
-        """Give an entry with what it says; as it is listed where what is behind its link cannot be read."""
+        """Return an entry with what it says; as it is listed where what is behind its link cannot be read."""
         at = link(entry)
         if at is None or "Message" in entry or "Created" in entry:
             return entry
@@ -99,7 +99,7 @@ class RedfishLog:
             return entry
 
     def _services(self, root: Resource) -> Iterator[tuple[str, str]]:
-        """Give the logs, each with the place of its entries, the most likely one first."""
+        """Yield the logs, each with the place of its entries, the most likely one first."""
         found = [service for owner in _OWNERS for service in self._services_of(root, owner)]
         found.sort(key=_rank)
         for service in found:
@@ -112,7 +112,7 @@ class RedfishLog:
             yield from self._followed(holder, "LogServices")
 
     def _followed(self, resource: Resource, name: str) -> Iterator[Resource]:
-        """Give the members of a collection without those that this user may not read, such as OpenBMC's crash dumps."""
+        """Yield members of a collection without those that this user may not read, such as OpenBMC's crash dumps."""
         path = link(resource, name)
         collection = None if path is None else self._readable(path)
         for member in () if collection is None else children(collection, "Members"):
@@ -129,7 +129,7 @@ class RedfishLog:
             return None
 
     def _offset_s(self) -> float | None:
-        """Give by how much our clock is ahead of the log's; None where the log shows none."""
+        """Return by how much our clock is ahead of the log's; None where the log shows none."""
         if self._service is None:
             return None
         its_s = seconds_of(words(self._client.get(self._service), "DateTime"))

@@ -69,7 +69,7 @@ class OddValues:
         self.example = ""
 
     def number(self, resource: Resource, name: str) -> float:
-        """Give a number of a resource; NaN where it is missing, null, or no number."""
+        """Return a number of a resource; NaN where it is missing, null, or no number."""
         value = resource.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)
@@ -86,7 +86,7 @@ class Extractor:
         self._odd = odd
 
     def sensor(self, sensor: Resource) -> Iterator[Reading]:
-        """Give the reading of a Sensor."""
+        """Yield the reading of a Sensor."""
         name, path = words(sensor, "Name"), link(sensor)
         unit = _UNITS.get(words(sensor, "ReadingUnits"))
         if path is None or unit is None or words(child(sensor, "Status"), "State") == "Absent":
@@ -112,12 +112,12 @@ class Extractor:
         )
 
     def sensors(self, collection: Resource) -> Iterator[Reading]:
-        """Give the readings of a collection of Sensors whose members are spelled out."""
+        """Yield the readings of a collection of Sensors whose members are spelled out."""
         for member in children(collection, "Members"):
             yield from self.sensor(member)
 
     def power(self, power: Resource, *, is_node: bool = True) -> Iterator[Reading]:
-        """Give the readings of a Power resource, deprecated and still the most common one.
+        """Yield the readings of a Power resource, deprecated and still the most common one.
 
         `is_node` says that the chassis is a whole node, and its power the node's.
         """
@@ -131,7 +131,7 @@ class Extractor:
             yield from self.supply(supply, index=index)
 
     def thermal(self, thermal: Resource) -> Iterator[Reading]:
-        """Give the readings of a Thermal resource."""
+        """Yield the readings of a Thermal resource."""
         path = link(thermal) or "thermal"
         for key, name, sensor in _named(thermal, "Temperatures"):
             yield self._member(sensor, f"{path}#{key}", name, Quantity.TEMPERATURE, "ReadingCelsius")
@@ -143,7 +143,7 @@ class Extractor:
             yield Reading(point=point, value=factor * self._odd.number(fan, "Reading"))
 
     def supply(self, supply: Resource, *, index: int = 0) -> Iterator[Reading]:
-        """Give the state of a PowerSupply, and what older services tell of it in the same place."""
+        """Yield the state of a PowerSupply, and what older services tell of it in the same place."""
         unit = supply_unit(supply, index)
         # By its name, since a supply's place in a list is another one's once that is pulled.
         key = f"{(link(supply) or 'supply').partition('#')[0]}#{unit}"
@@ -161,7 +161,7 @@ class Extractor:
         yield Reading(point=_of_supply(f"{key}.State", unit, Quantity.SUPPLY_STATE), value=_state(supply))
 
     def supply_metrics(self, metrics: Resource, *, unit: str) -> Iterator[Reading]:
-        """Give the readings of a PowerSupplyMetrics resource, whose members are excerpts of sensors."""
+        """Yield the readings of a PowerSupplyMetrics resource, whose members are excerpts of sensors."""
         path = link(metrics) or unit
         excerpts = (
             ("InputVoltage", Quantity.VOLTAGE, True),
@@ -178,7 +178,7 @@ class Extractor:
                 )
 
     def environment(self, metrics: Resource) -> Iterator[Reading]:
-        """Give the power of a chassis out of its EnvironmentMetrics."""
+        """Yield the power of a chassis out of its EnvironmentMetrics."""
         if "PowerWatts" in metrics:
             point = Point(
                 key=f"{link(metrics)}#PowerWatts", name="Node power", quantity=Quantity.POWER, place=Place.BOARD
@@ -193,7 +193,7 @@ class Extractor:
 
 
 def _named(resource: Resource, member: str) -> Iterator[tuple[str, str, Resource]]:
-    """Give key, name and object of each in a list; the key is its name, since its place moves when the list does."""
+    """Yield key, name and object of each in a list; the key is its name, since its place moves when the list does."""
     names: dict[str, int] = {}
     for index, item in enumerate(children(resource, member)):
         name = words(item, "Name") or words(item, "FanName") or f"{member.lower().removesuffix('s')}{index}"
@@ -202,7 +202,7 @@ def _named(resource: Resource, member: str) -> Iterator[tuple[str, str, Resource
 
 
 def supply_unit(supply: Resource, index: int) -> str:
-    """Give which supply a PowerSupply is: by its name, else by its place in the list."""
+    """Return which supply a PowerSupply is: by its name, else by its place in the list."""
     name = words(supply, "Name")
     return naming.supply_unit(name) or f"psu{words(supply, 'MemberId') or words(supply, 'Id') or index}".lower()
 
@@ -227,7 +227,7 @@ def _unit(name: str, place: Place) -> str:
 
 
 def _state(supply: Resource) -> float:
-    """Give the state as the bits of `SupplyBit`; NaN where the service says nothing of it."""
+    """Return the state as the bits of `SupplyBit`; NaN where the service says nothing of it."""
     status = child(supply, "Status")
     state, health = words(status, "State"), words(status, "Health")
     if not state and not health:

@@ -47,12 +47,12 @@ class SensorRecord:
 
     @property
     def key(self) -> str:
-        """Give what tells the sensor from every other of the controller."""
+        """Return what tells the sensor from every other of the controller."""
         return f"{self.owner:02x}.{self.lun}.{self.number:02x}"
 
     @property
     def quantity(self) -> Quantity | None:
-        """Give what its reading stands for, None for what is not kept."""
+        """Return what its reading stands for, None for what is not kept."""
         if self.conversion is None or not self.conversion.supported or self.conversion.m == 0:
             return None
         if self.is_percent:
@@ -60,7 +60,7 @@ class SensorRecord:
         return _UNITS.get(self.unit)
 
     def points(self) -> tuple[Point, ...]:
-        """Give its measuring points, none for what is not kept; iLO shows power and state of a supply as one sensor."""
+        """Return its measuring points, none for what is not kept; iLO shows power and state of a supply as one sensor."""
         found = []
         if self.quantity is not None:
             place, unit = self.place(self.quantity)
@@ -75,7 +75,7 @@ class SensorRecord:
         return tuple(found)
 
     def place(self, quantity: Quantity | None = None) -> tuple[Place, str]:
-        """Give where it sits and, of a supply or fan, which; its name wins over its entity, which many get wrong."""
+        """Return where it sits and, of a supply or fan, which; its name wins over its entity, which many get wrong."""
         if quantity is Quantity.FAN_SPEED or self.sensor_type == _FAN_TYPE:
             return Place.FAN, naming.fan_unit(self.name)
         unit = naming.supply_unit(self.name)
@@ -88,7 +88,7 @@ class SensorRecord:
         return naming.place_of(self.name, quantity or Quantity.TEMPERATURE), ""
 
     def value(self, raw: int) -> float:
-        """Give what a byte stands for in the unit of the quantity; NaN where it stands for nothing."""
+        """Return what a byte stands for in the unit of the quantity; NaN where it stands for nothing."""
         if self.conversion is None:
             return float("nan")
         value = self.conversion.value(raw)

@@ -26,10 +26,10 @@ CONTROLLER = 0x20
 # Controllers may answer "too much" to a whole record: section 33.12 leaves the most to them. freeipmi begins with 16
 # too, since many boards cannot do more (ipmi-sdr-cache-create.c).
 _CHUNK_BYTES = 16
-# Own choice: the record numbers of a repository that holds full records only would go round beyond that.
+# Heuristic: the record numbers of a repository that holds full records only would go round beyond that.
 _MOST_RECORDS = 4096
 _MOST_RESERVATIONS = 20
-# Own choice: so often a controller that is busy is asked for the same part; each asking takes milliseconds.
+# Heuristic: so often a controller that is busy is asked for the same part; each asking takes milliseconds.
 _MOST_TRIES = 5
 
 
@@ -52,7 +52,7 @@ class SdrReader:
         self.left_out = 0
 
     def sensors(self) -> tuple[SensorRecord, ...]:
-        """Give the sensors; costs one command where the repository is as it was.
+        """Return the sensors; costs one command where the repository is as it was.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class SdrReader:
         self._reservation = answer.at_least(2)[:2] or b"\x00\x00"
 
     def _record(self, record_id: int) -> tuple[bytes, int]:
-        """Give one record with its header, and the number of the next."""
+        """Return one record with its header, and the number of the next."""
         while True:
             head = self._part(record_id, 0, HEADER_BYTES)
             if head.code == OK:
@@ -122,7 +122,7 @@ class SdrReader:
             self._reserve()
 
     def _body(self, record_id: int, length: int) -> bytes | None:
-        """Give what follows the header; None where the reservation was lost meanwhile."""
+        """Return what follows the header; None where the reservation was lost meanwhile."""
         body = b""
         while len(body) < length:
             wanted = min(self._chunk_bytes, length - len(body))

@@ -134,7 +134,7 @@ class SelClock:
     its_s: int | None
 
     def time_ns(self, stamp_s: int) -> int:
-        """Give our time of one of its stamps, never later than now; now where the stamp means nothing."""
+        """Return our time of one of its stamps, never later than now; now where the stamp means nothing."""
         if self.its_s is None or stamp_s == _NO_STAMP:
             return self.ours_ns
         # Both count from the same start: that of the controller where its clock was never set, else 1970.
@@ -144,7 +144,7 @@ class SelClock:
 
 
 def parse_entry(record: bytes, sensor: SensorRecord | None, clock: SelClock) -> LogEntry:
-    """Give what a record of the log says, in words; `sensor` is the one it names, None where that is not known.
+    """Return what a record of the log says, in words; `sensor` is the one it names, None where that is not known.
 
     Raises
     ------
@@ -192,14 +192,14 @@ def _meaning(sensor_type: int, reading_type: int, offset: int) -> tuple[str, Sev
 
 
 def _severity(sensor_type: int, offset: int, severity: Severity, *, is_over: bool) -> Severity:
-    """Give how bad it is: what is over is no trouble, but for a supply that is no longer present."""
+    """Return how bad it is: what is over is no trouble, but for a supply that is no longer present."""
     if not is_over:
         return severity
     return Severity.WARNING if (sensor_type, offset) == (SUPPLY_TYPE, 0) else Severity.INFO
 
 
 def _reading(record: bytes, sensor: SensorRecord | None) -> str:
-    """Give the reading that crossed a threshold where the record has it: section 29.7, event data 1 bits 7:4."""
+    """Return the reading that crossed a threshold where the record has it: section 29.7, event data 1 bits 7:4."""
     if record[12] & 0x7F != _THRESHOLD or sensor is None or sensor.conversion is None:
         return ""
     flags = record[13] >> 4

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 _STORAGE = 0x0A
 _GET_ENTRY, _GET_TIME = 0x43, 0x48
 _FIRST, _LAST = 0x0000, 0xFFFF
-# Own choice: what one call takes at most; the rest comes with the next, so that a log of thousands delays nobody.
+# Heuristic: what one call takes at most; the rest comes with the next, so that a log of thousands delays nobody.
 _MOST_ENTRIES = 64
 
 
@@ -51,7 +51,7 @@ class SelReader:
         self._started = True
 
     def new_entries(self, sensors: dict[int, SensorRecord]) -> tuple[LogEntry, ...]:
-        """Give what is new since `begin`, oldest first; `sensors` are those of the controller, by number.
+        """Return what is new since `begin`, oldest first; `sensors` are those of the controller, by number.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class SelReader:
         return records
 
     def _after_newest(self) -> int:
-        """Give the number of the record behind the newest one; the first where the newest is gone."""
+        """Return the number of the record behind the newest one; the first where the newest is gone."""
         if not self._newest:
             return _FIRST
         answer = self._ask(self._newest_id)

@@ -17,7 +17,7 @@ from agent.collectors.port import EventSource, SourceState, SourceStatus
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, NotPermittedError, RailwatchError
 
-# Own choice: three sources ask for one controller at the start; one that was just silent is not asked again for each.
+# Heuristic: three sources ask for one controller at the start; one that was just silent is not asked again for each.
 _FAILURE_KEPT_S = 5.0
 _HOW_TO_GET_ANY = (
     "run as root on a machine with /dev/ipmi0 (modprobe ipmi_devintf ipmi_si) and ipmitool, or set `sources.bmc` to "
@@ -57,7 +57,7 @@ class BoardSource:
         )
 
     def survey(self, board: Board) -> Layout:
-        """Give what the controller measures; raises what its link raises."""
+        """Return what the controller measures; raises what its link raises."""
         with self._lock:
             if board.layout is not None:
                 return board.layout
@@ -72,7 +72,7 @@ class BoardSource:
 
 
 def node_source(source: BoardSource | None) -> Built:
-    """Give the node as the controller sees it; `FAILED` where it does not answer, to be tried again."""
+    """Return the node as the controller sees it; `FAILED` where it does not answer, to be tried again."""
     if source is None or source.settings.kind is BmcKind.OFF:
         return _missing(NODE_TABLE, _OFF, _HOW_TO_SWITCH_ON)
     if source.board is None:
@@ -87,17 +87,17 @@ def node_source(source: BoardSource | None) -> Built:
 
 
 def supply_source(source: BoardSource | None) -> Built:
-    """Give the supplies and rails as the controller sees them."""
+    """Return the supplies and rails as the controller sees them."""
     return _part(source, SUPPLY_TABLE, lambda layout: layout.supplies, "supply and no rail")
 
 
 def fan_source(source: BoardSource | None) -> Built:
-    """Give the fans as the controller sees them."""
+    """Return the fans as the controller sees them."""
     return _part(source, FAN_TABLE, lambda layout: layout.fans, "fan")
 
 
 def log_source(source: BoardSource | None) -> EventSource | None:
-    """Give the controller's log, None where the controller did not answer at the start."""
+    """Return the controller's log, None where the controller did not answer at the start."""
     if source is None or source.board is None or source.board.layout is None:
         return None
     return BoardLog(source.board, node=source.node, clock=source.clock)

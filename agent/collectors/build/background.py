@@ -40,7 +40,7 @@ class SourceBuilder(Generic[Settings]):
         return tuple(self._taken[number] for number in range(len(self._factories)))
 
     def build(self, within_s: float) -> tuple[Built, ...]:
-        """Give every source, in the order of the factories."""
+        """Return every source, in the order of the factories."""
         self._run(range(len(self._factories)), within_s)
         for number, factory in enumerate(self._factories):
             answer = self._answers.pop(number, None)

@@ -42,7 +42,7 @@ EventFactory = Callable[[EventSettings], BuiltEvents]
 
 
 def boot_id() -> str:
-    """Give what tells this boot's event ids from those of others."""
+    """Return what tells this boot's event ids from those of others."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()[:8]
     except OSError:
@@ -127,5 +127,5 @@ EVENT_FACTORIES: tuple[EventFactory, ...] = (_link_state, _uevents, _tracepoints
 
 
 def build_event_sources(settings: EventSettings) -> tuple[BuiltEvents, ...]:
-    """Give every source of events, or the reason why there is none."""
+    """Return every source of events, or the reason why there is none."""
     return tuple(factory(settings) for factory in EVENT_FACTORIES)

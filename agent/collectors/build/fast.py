@@ -197,12 +197,12 @@ FACTORIES: tuple[Factory, ...] = (
 
 
 def build_collectors(settings: CollectorSettings) -> tuple[Built, ...]:
-    """Give every source with its collector or the reason why it has none."""
+    """Return every source with its collector or the reason why it has none."""
     return tuple(factory(settings) for factory in FACTORIES)
 
 
 def kernel_log_status(path: Path) -> SourceStatus:
-    """Tell whether the kernel log can be read, without reading any of it."""
+    """Return whether the kernel log can be read, without reading any of it."""
     name = "kernel_log"
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))

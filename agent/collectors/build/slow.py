@@ -42,7 +42,7 @@ class SlowSettings:
 
 
 def _board(settings: SlowSettings, name: str, find: Callable[[], Collector | None], *, lacks: str, how: str) -> Built:
-    """Give a source of the board's own sensors under hwmon; `lacks` and `how` are told where there are none."""
+    """Return a source of the board's own sensors under hwmon; `lacks` and `how` are told where there are none."""
     if not settings.hwmon:
         status = SourceStatus(name=name, state=SourceState.MISSING, detail="switched off by configuration")
         return Built(collector=None, status=status)
@@ -150,21 +150,21 @@ SLOW_FACTORIES: tuple[SlowFactory, ...] = (
 SLOW_EVENT_FACTORIES: tuple[EventFactory, ...] = (_readings, _bmc_log, _ups_events, _gpu_process_events)
 
 
-# Own choice: what a walk of a slow PDU or a board controller's list of sensors takes, and some.
+# Heuristic: what a walk of a slow PDU or a board controller's list of sensors takes, and some.
 BUILD_LIMIT_S = 20.0
 
 
 def build_slow_collectors(settings: SlowSettings) -> tuple[Built, ...]:
-    """Give every slow source with its collector or the reason why it has none; takes 20 s at most."""
+    """Return every slow source with its collector or the reason why it has none; takes 20 s at most."""
     return slow_builder(settings).build(BUILD_LIMIT_S)
 
 
 def slow_builder(settings: SlowSettings) -> SourceBuilder[SlowSettings]:
-    """Give what builds the slow sources, and later again those that failed."""
+    """Return what builds the slow sources, and later again those that failed."""
     return SourceBuilder(SLOW_FACTORIES, settings, settings.clock)
 
 
 def build_slow_event_sources(settings: SlowSettings) -> tuple[EventSource, ...]:
-    """Give the slow sources of events that this node has."""
+    """Return the slow sources of events that this node has."""
     found = (factory(settings) for factory in SLOW_EVENT_FACTORIES)
     return tuple(source for source in found if source is not None)

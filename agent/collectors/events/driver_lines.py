@@ -29,7 +29,7 @@ class DriverLines:
         return self._parser.unparsed_count
 
     def parse(self, line: KernelLine) -> tuple[Event, ...]:
-        """Give the events that this line tells of or completes; mostly none."""
+        """Return the events that this line tells of or completes; mostly none."""
         self._lines += 1
         number = self._lines if line.sequence is None else line.sequence
         return tuple(

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 0.25
 _NUMBER = re.compile(r"\d+")
-# own choice: an error that comes again and again is told once a minute; handles and ids in it change each time.
+# heuristic: an error that comes again and again is told once a minute; handles and ids in it change each time.
 _TELL_AGAIN_S = 60.0
 _MAX_REMEMBERED = 256
 
@@ -107,7 +107,7 @@ class FabricLog:
         )
 
     def _is_repeated(self, text: str) -> bool:
-        """Say whether the same error, whatever its numbers, was told within the minute."""
+        """Return whether the same error, whatever its numbers, was told within the minute."""
         shape, now_s = _NUMBER.sub("#", text), self._clock.monotonic_s()
         last_s = self._told_s.get(shape)
         if last_s is not None and now_s - last_s < _TELL_AGAIN_S:

@@ -55,7 +55,7 @@ class LineParser(Protocol):
         ...
 
     def parse(self, line: KernelLine) -> tuple[Event, ...]:
-        """Give the events that this line tells of or completes; mostly none. Never raises."""
+        """Return the events that this line tells of or completes; mostly none. Never raises."""
         ...
 
 

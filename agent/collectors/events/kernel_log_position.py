@@ -23,7 +23,7 @@ class LinesSince:
         return self._parser.unparsed
 
     def parse(self, line: KernelLine) -> tuple[Event, ...]:
-        """Give the events that this line tells of or completes; mostly none."""
+        """Return the events that this line tells of or completes; mostly none."""
         return self._parser.parse(line) if line.time_ns >= self._since_ns else ()
 
 
@@ -36,7 +36,7 @@ class LogPlace:
         self._written: int | None = None
 
     def read(self) -> int | None:
-        """Give the number, None where nothing of this log was read yet."""
+        """Return the number, None where nothing of this log was read yet."""
         try:
             kept = json.loads(self._path.read_text(encoding="utf-8"))
             return int(kept["sequence"]) if kept["log"] == self._log else None

@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 1.0
 # A reset of the device by its driver leaves it without an answer for milliseconds (PCI Express Base Specification,
 # 100 ms from the end of a conventional reset to the first configuration request).
 _LOOK_AGAIN_S = 0.2
-# own choice: looks in a row before a link counts as trained lower; a retraining takes milliseconds.
+# heuristic: looks in a row before a link counts as trained lower; a retraining takes milliseconds.
 _LOOKS_WIDTH = 3
 # A GPU lowers the speed of its link while it is idle, so a short time says nothing.
 _LOOKS_SPEED = 10
@@ -111,7 +111,7 @@ class LinkState:
             return []
 
     def _is_gpu(self, pci: str) -> bool:
-        """Say whether a device is a display device of NVIDIA's and no share of one; what is none is asked once."""
+        """Return whether a device is a display device of NVIDIA's and no share of one; what is none is asked once."""
         if pci in self._others:
             return False
         folder = f"{self._root}/{pci}"
@@ -132,7 +132,7 @@ class LinkState:
         return found
 
     def _presence(self) -> list[Event]:
-        """Tell who left and who is back; one that does not answer is asked again before it counts as gone."""
+        """Return who left and who is back; one that does not answer is asked again before it counts as gone."""
         changed = [one for one in self._devices.values() if answers(self._folder(one)) is not one.present]
         if any(device.present for device in changed):
             self._clock.sleep_until(self._clock.monotonic_s() + _LOOK_AGAIN_S)
@@ -228,6 +228,6 @@ def _text(path: str) -> str:
 
 
 def _number(path: str) -> float | None:
-    """Give the number that an attribute begins with (``16.0 GT/s PCIe``), None where it says something else."""
+    """Return the number that an attribute begins with (``16.0 GT/s PCIe``), None where it says something else."""
     found = _NUMBER.match(_text(path))
     return None if found is None else float(found[1])

@@ -45,7 +45,7 @@ class TailedFile:
             self._fd = None
 
     def lines(self) -> tuple[TailedLine, ...]:
-        """Give what was appended, at most 64 KiB a call."""
+        """Return what was appended, at most 64 KiB a call."""
         if self._fd is None:
             self._attach()
         if self._fd is None:

@@ -35,7 +35,7 @@ _LINE = re.compile(
 )
 # kernel/trace/trace.c, print_trace_line: without a number where the buffer does not know it.
 _LOST = re.compile(r"CPU:\d{1,5} \[LOST (?:(?P<count>\d{1,18}) )?EVENTS\]")
-# own choice: an instance that root keeps has hits of any age; those of a short restart are news.
+# heuristic: an instance that root keeps has hits of any age; those of a short restart are news.
 _NEWS_AGE_S = 60.0
 
 
@@ -191,7 +191,7 @@ class Tracepoints:
 
 
 def may_use(tracefs: Path) -> bool:
-    """Say whether an instance can be made, or was made for us by root."""
+    """Return whether an instance can be made, or was made for us by root."""
     instances = tracefs / "instances"
     return os.access(instances, os.W_OK | os.X_OK) or os.access(instances / INSTANCE / "trace_pipe", os.R_OK)
 
@@ -215,6 +215,6 @@ def _switch_on(switch: Path) -> None:
 
 
 def points_of(tracefs: Path, wanted: Sequence[str] = POINTS) -> tuple[str, ...]:
-    """Give the drivers' tracepoints that the kernel has now; PermissionError where nobody but root may look."""
+    """Return the drivers' tracepoints that the kernel has now; PermissionError where nobody but root may look."""
     next((tracefs / "events").iterdir(), None)  # an is_dir() in a folder that may not be entered says no
     return tuple(point for point in wanted if (tracefs / "events" / point).is_dir())

@@ -24,7 +24,7 @@ NETLINK_KOBJECT_UEVENT = 15
 # Group 1 is the kernel's; group 2 is what udevd says after it.
 KERNEL_GROUP = 1
 _MAX_BYTES = 16 << 10  # UEVENT_BUFFER_SIZE is 2 KiB (include/linux/kobject.h)
-# own choice: a chassis of GPUs that goes at once, with the audio and USB functions beside them, is some kilobytes.
+# heuristic: a chassis of GPUs that goes at once, with the audio and USB functions beside them, is some kilobytes.
 _BUFFER_BYTES = 1 << 20
 _MAX_MESSAGES_PER_POLL = 256
 _NVIDIA = "10DE"
@@ -36,11 +36,11 @@ class UeventPort(Protocol):
     """Where datagrams come from."""
 
     def fileno(self) -> int:
-        """Give the descriptor to wait on."""
+        """Return the descriptor to wait on."""
         ...
 
     def receive(self) -> bytes | None:
-        """Give the next datagram of the kernel, None where there is none; OSError ENOBUFS where some were lost."""
+        """Return the next datagram of the kernel, None where there is none; OSError ENOBUFS where some were lost."""
         ...
 
     def close(self) -> None:
@@ -63,11 +63,11 @@ class KernelUevents:
             raise
 
     def fileno(self) -> int:
-        """Give the socket's descriptor."""
+        """Return the socket's descriptor."""
         return self._socket.fileno()
 
     def receive(self) -> bytes | None:
-        """Give the next datagram whose sender is the kernel, port 0 (netlink(7))."""
+        """Return the next datagram whose sender is the kernel, port 0 (netlink(7))."""
         while True:
             try:
                 message, (sender, group) = self._socket.recvfrom(_MAX_BYTES)
@@ -148,7 +148,7 @@ class Uevents:
         return tuple(events)
 
     def _event(self, message: bytes) -> Event | None:
-        """Give what a datagram tells of a GPU; None where it is about something else."""
+        """Return what a datagram tells of a GPU; None where it is about something else."""
         head, *pairs = message.decode("utf-8", errors="replace").rstrip("\0").split("\0")
         fields = dict(pair.partition("=")[::2] for pair in pairs)
         if "@" not in head or "ACTION" not in fields:
@@ -177,7 +177,7 @@ class Uevents:
         )
 
     def _is_virtual(self, pci: str, *, leaves: bool) -> bool:
-        """Say whether a device is a share of a GPU; of one that leaves it is remembered, its files being gone."""
+        """Return whether a device is a share of a GPU; of one that leaves it is remembered, its files being gone."""
         if is_virtual(f"{self._folder}/{pci}"):
             self._virtual.add(pci)
         found = pci in self._virtual
@@ -213,7 +213,7 @@ def _is_gpu(fields: dict[str, str]) -> bool:
 
 
 def _told(fields: dict[str, str]) -> tuple[EventKind, Severity, str] | None:
-    """Give kind, severity and words of an action; None for one that changes nothing for us."""
+    """Return kind, severity and words of an action; None for one that changes nothing for us."""
     driver = fields.get("DRIVER", "")
     match fields["ACTION"]:
         case "add":

@@ -22,7 +22,7 @@ from telemetry.signals import RateClass
 
 logger = logging.getLogger(__name__)
 
-# The driver's stamps are of the same clock as ours, or they are of no use here. own choice.
+# The driver's stamps are of the same clock as ours, or they are of no use here. heuristic.
 _SAME_CLOCK_NS = 60 * NS_PER_S
 
 
@@ -104,7 +104,7 @@ class GpuSamples:
         self._say_other(self.other_sensor)
 
     def take_rows(self) -> tuple[StampedRow, ...]:
-        """Give the missed updates since the last call, ascending in time."""
+        """Return the missed updates since the last call, ascending in time."""
         rows, self._rows = tuple(self._rows), []
         return rows
 
@@ -112,7 +112,7 @@ class GpuSamples:
         """Nothing to close."""
 
     def _say_other(self, signals: tuple[str, ...]) -> None:
-        """Say once of each signal that its buffer is of another sensor than the polls."""
+        """Report once of each signal that its buffer is of another sensor than the polls."""
         for signal in signals:
             if signal not in self._said:
                 self._said.add(signal)

@@ -20,7 +20,7 @@ _QUEUE = re.compile(rb"nv_queue")
 # Before Linux 5.17 a thread's name ends after 15 characters (kernel/kthread.c): irq/1057-s-nvidia is irq/1057-s-nvid.
 _IRQ = re.compile(rb"irq/\d+-(?:s-)?nvid.*")
 _NAN = float("nan")
-# own choice: threads come and go with the driver; a look at every process of a busy node costs some milliseconds.
+# heuristic: threads come and go with the driver; a look at every process of a busy node costs some milliseconds.
 _LOOK_EVERY_S = 30.0
 # Places behind the name's closing bracket (proc(5)): ppid is field 4, utime and stime are 14 and 15, starttime is 22.
 _PARENT, _UTIME, _STIME, _START = 1, 11, 12, 19
@@ -61,7 +61,7 @@ class DriverThreads:
         self._look_at_s = 0.0
 
     def count(self) -> int:
-        """Give how many such threads there are now, for doctor; nothing is left open."""
+        """Return how many such threads there are now, for doctor; nothing is left open."""
         self._look(self._clock.monotonic_s())
         count = len(self._threads)
         self.close()
@@ -120,7 +120,7 @@ class DriverThreads:
                 thread.stat.close()
 
     def _column(self, pid: str) -> int | None:
-        """Give the column that a process counts in, None for what is none of the driver's threads."""
+        """Return the column that a process counts in, None for what is none of the driver's threads."""
         try:
             fd = os.open(f"{self._root}/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -140,5 +140,5 @@ class DriverThreads:
 
 
 def _fields(stat: TextFile) -> list[bytes]:
-    """Give the fields behind the name, which may hold anything; none where the thread ended."""
+    """Return the fields behind the name, which may hold anything; none where the thread ended."""
     return (stat.read() or b"").rpartition(b")")[2].split()

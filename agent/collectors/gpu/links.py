@@ -9,7 +9,7 @@ from telemetry.signals import RateClass, Source, signals_of
 
 
 def link_entities(links: Sequence[LinkIdentity]) -> tuple[Entity, ...]:
-    """Give NVLinks as entities keyed by GPU and number; a tag says where each leads."""
+    """Return NVLinks as entities keyed by GPU and number; a tag says where each leads."""
     return tuple(
         Entity(
             kind=EntityKind.LINK,

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from telemetry.clock import NS_PER_S
 
-# A poll shows the newest sample; how old that may be where the machine, or the driver, was held up. own choice.
+# A poll shows the newest sample; how old that may be where the machine, or the driver, was held up. heuristic.
 MOST_AGE_NS = int(1.5 * NS_PER_S)
-# A clock or a utilisation may be seen by a poll before the driver puts it into its buffer. own choice: longer than the
+# A clock or a utilisation may be seen by a poll before the driver puts it into its buffer. heuristic: longer than the
 # slowest sensor's period that was measured, 160 ms.
 _LEAD_NS = int(0.2 * NS_PER_S)
 # A sample is judged when every poll that could have seen it, and every sample that such a poll could have meant, is in.
@@ -49,7 +49,7 @@ class MissedUpdates:
         self._polled += polled
 
     def settle(self, horizon_ns: int) -> list[tuple[int, int]]:
-        """Give the updates up to the horizon that polls missed, and forget what lies before it."""
+        """Return the updates up to the horizon that polls missed, and forget what lies before it."""
         self._pair(horizon_ns + SETTLE_NS - _LEAD_NS)
         count = 0
         while count < len(self._samples) and self._samples[count][0] <= horizon_ns:
@@ -60,7 +60,7 @@ class MissedUpdates:
         return missed if self.agrees else []
 
     def _pair(self, until_ns: int) -> None:
-        """Give each polled update up to a time the sample that it showed: the newest of its value, else the next."""
+        """Pass each polled update up to a time the sample that it showed: the newest of its value, else the next."""
         count = sum(polled_ns <= until_ns for polled_ns, _ in self._polled)
         ready, self._polled = self._polled[:count], self._polled[count:]
         by_value: dict[int, list[int]] = {}

@@ -30,5 +30,5 @@ class GpuPipes:
         self._reader.read(values)
 
     def close(self) -> None:
-        """Give back what the driver lent."""
+        """Release what the driver lent."""
         self._reader.close()

@@ -18,7 +18,7 @@ _UNIT = re.compile(r"(?!user@|slurmd\.).+\.service|run-.+\.scope")
 _SLURM_VARIABLE = "SLURM_JOB_ID="
 # The outermost first: a pod's containers are one job, and so is what runs in a container of a batch job.
 _GROUPS = ((_SLURM_GROUP, "slurm"), (_POD_GROUP, "pod"), (_CONTAINER_GROUP, "container"))
-# Own choice: what of an environment or a list of control groups is looked at.
+# Heuristic: what of an environment or a list of control groups is looked at.
 _MOST_BYTES = 1 << 16
 
 
@@ -47,7 +47,7 @@ def owner_of(pid: int, proc_root: Path) -> ProcessOwner:
 
 
 def start_ticks_of(stat: str) -> int | None:
-    """Give field 22 of ``/proc/PID/stat``; the command before it may hold spaces and brackets (proc(5))."""
+    """Return field 22 of ``/proc/PID/stat``; the command before it may hold spaces and brackets (proc(5))."""
     fields = stat.rpartition(")")[2].split()
     try:
         return int(fields[19])
@@ -67,13 +67,13 @@ def _job(environ: str, groups: str) -> str | None:
 
 
 def _unit(line: str) -> str | None:
-    """Give the innermost unit that a line of control groups names, None where that is no owner."""
+    """Return the innermost unit that a line of control groups names, None where that is no owner."""
     named = [part for part in line.split("/") if part.endswith((".service", ".scope"))]
     return named[-1] if named and _UNIT.fullmatch(named[-1]) else None
 
 
 def _text(path: Path) -> str:
-    """Give a file's text, nothing where it cannot be read: the process ended, or is another user's."""
+    """Return a file's text, nothing where it cannot be read: the process ended, or is another user's."""
     try:
         with path.open("rb") as file:
             return file.read(_MOST_BYTES).decode(errors="replace")

@@ -19,7 +19,7 @@ from telemetry.signals import RateClass, Source, signals_of
 
 logger = logging.getLogger(__name__)
 
-# Own choice: events that may wait for whoever asks for them; a node that starts more processes loses the oldest.
+# Heuristic: events that may wait for whoever asks for them; a node that starts more processes loses the oldest.
 _MOST_WAITING = 1000
 # Why a list stays unread; for any other reason it is read again soon, or the GPU is lost and its job hangs on it.
 _LASTING = (NotPermittedError.__name__, NotSupportedError.__name__)
@@ -141,7 +141,7 @@ class GpuProcesses:
             raise failure
 
     def take(self, timeout_s: float) -> tuple[Event, ...]:
-        """Give the events since the last call, waiting for the first."""
+        """Return the events since the last call, waiting for the first."""
         self._fresh.wait(timeout_s)
         self._fresh.clear()
         found: list[Event] = []
@@ -150,7 +150,7 @@ class GpuProcesses:
         return tuple(found)
 
     def _cannot(self, gpu: GpuIdentity, error: Exception) -> None:
-        """Say once why a GPU does not tell; who used it stays as it was, since nobody knows better."""
+        """Report once why a GPU does not tell; who used it stays as it was, since nobody knows better."""
         if self._told.get(gpu.uuid) != type(error).__name__:
             self._told[gpu.uuid] = type(error).__name__
             logger.info("gpu%d lists no processes: %s", gpu.index, error)
@@ -221,7 +221,7 @@ class GpuProcesses:
 
 
 def _kept(owner: ProcessOwner, earlier: GpuUser | None) -> ProcessOwner:
-    """Give whose a process is, with what was known before of one that ends: it is listed until the driver looks again.
+    """Return whose a process is, with what was known before of one that ends: it is listed until the driver looks again.
 
     One that ended has no start any more; one that nobody has waited for yet still has one, and no environment.
     """

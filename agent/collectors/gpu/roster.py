@@ -57,7 +57,7 @@ class GpuRoster:
         _write(self._path, (*self._uuids, *missing))
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Give the event at once and then every minute: one id, so that it is one error that lasts."""
+        """Return the event at once and then every minute: one id, so that it is one error that lasts."""
         now_s = self._clock.monotonic_s()
         if self._message is None or now_s < self._tell_at_s:
             self._clock.sleep_until(now_s + timeout_s)

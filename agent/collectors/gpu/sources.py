@@ -43,7 +43,7 @@ class GpuSources:
         return self._opened or OpenGpus()
 
     def gpus(self) -> OpenGpus:
-        """Give the GPUs, opening the driver where nobody has yet."""
+        """Return the GPUs, opening the driver where nobody has yet."""
         with self._lock:
             if self._opened is not None:
                 return self._opened
@@ -54,7 +54,7 @@ class GpuSources:
 
 
 def gpu_rare_source(sources: GpuSources) -> Built:
-    """Give the rare signals, or why there are none."""
+    """Return the rare signals, or why there are none."""
     gpus = sources.gpus()
     if gpus.reader is None:
         return _missing(GpuRare.name, gpus.why, _HOW_TO_GET)
@@ -65,7 +65,7 @@ def gpu_rare_source(sources: GpuSources) -> Built:
 
 
 def gpu_process_source(sources: GpuSources) -> Built:
-    """Give who uses the GPUs, or why nobody can say."""
+    """Return who uses the GPUs, or why nobody can say."""
     gpus = sources.gpus()
     if gpus.processes is None:
         why = gpus.why if gpus.reader is None else "this driver lists no processes"
@@ -74,7 +74,7 @@ def gpu_process_source(sources: GpuSources) -> Built:
 
 
 def gpu_process_events(sources: GpuSources) -> EventSource | None:
-    """Give the source that tells who came and went, None where nobody looks."""
+    """Return the source that tells who came and went, None where nobody looks."""
     processes = sources.opened.processes
     return None if processes is None else GpuProcessEvents(processes.take)
 

@@ -9,7 +9,7 @@ from telemetry.signals import RateClass, Source, signals_of
 
 
 def gpu_entities(gpus: Sequence[GpuIdentity]) -> tuple[Entity, ...]:
-    """Give GPUs as entities keyed by UUID, named by their index in the driver."""
+    """Return GPUs as entities keyed by UUID, named by their index in the driver."""
     return tuple(
         Entity(
             kind=EntityKind.GPU,
@@ -22,7 +22,7 @@ def gpu_entities(gpus: Sequence[GpuIdentity]) -> tuple[Entity, ...]:
 
 
 def gpu_spec(reader: GpuReader, *, name: str, rate: RateClass) -> TableSpec:
-    """Give the table of the columns that a reader fills at one rate."""
+    """Return the table of the columns that a reader fills at one rate."""
     columns = signals_of(EntityKind.GPU, source=Source.NVML, rate=rate)
     return TableSpec(
         name=name,

@@ -77,7 +77,7 @@ class Host:
         return busy / total if total > 0 and 0 <= busy <= total else _NAN
 
     def _cpu_times(self) -> tuple[int, int] | None:
-        """Give the ticks of all processors that were busy, and all there were; None where they cannot be read."""
+        """Return the ticks of all processors that were busy, and all there were; None where they cannot be read."""
         found = _CPU.search(self._stat.read() or b"")
         if found is None:
             return None

@@ -49,7 +49,7 @@ class Pci:
 
 
 def answers(folder: str) -> bool:
-    """Tell whether the device is listed and, where its configuration space can be read, answers there."""
+    """Return whether the device is listed and, where its configuration space can be read, answers there."""
     try:
         fd = os.open(f"{folder}/config", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -63,7 +63,7 @@ def answers(folder: str) -> bool:
 
 
 def is_virtual(folder: str) -> bool:
-    """Tell whether the device is a virtual function, a share of a GPU that virtual machines get and give back.
+    """Return whether the device is a virtual function, a share of a GPU that virtual machines get and give back.
 
     Documentation/ABI/testing/sysfs-bus-pci: `physfn` is a link to the physical function that it belongs to.
     """
@@ -71,7 +71,7 @@ def is_virtual(folder: str) -> bool:
 
 
 def error_total(path: str) -> float:
-    """Give the total of an AER counter file, NaN where the kernel has none."""
+    """Return the total of an AER counter file, NaN where the kernel has none."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 -- as above
             found = _TOTAL.search(file.read())

@@ -54,5 +54,5 @@ class Pressure:
 
 
 def pressure_folder(proc_root: Path) -> Path:
-    """Give the folder with one file per resource; a kernel without CONFIG_PSI, or booted with psi=0, has none."""
+    """Return the folder with one file per resource; a kernel without CONFIG_PSI, or booted with psi=0, has none."""
     return proc_root / "pressure"

@@ -102,7 +102,7 @@ class SelfMetrics:
 
 
 def _pacing(accounts: Accounts) -> tuple[float, ...]:
-    """Give missed, poll period, sensor period, jitter, locked, stretch, driver; NaN where the rate is fixed."""
+    """Return missed, poll period, sensor period, jitter, locked, stretch, driver; NaN where the rate is fixed."""
     report = None if accounts.pacing is None else accounts.pacing()
     if report is None:
         return (float("nan"),) * 7

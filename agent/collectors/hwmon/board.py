@@ -26,7 +26,7 @@ _LABELLED = re.compile(
 # What a distribution of 48 or 54 V reads: -48 V equipment works at 40.5 to 57 V (ETSI EN 300 132-2, 5.1).
 _HIGH_RAIL_MV = (40_000, 60_000)
 _HIGH_RAIL_V = 48.0
-# Own choice: below half of a rail its node is off, above 1.4 of it (54 V labelled 48 V is 1.13) its sensor is wrong.
+# Heuristic: below half of a rail its node is off, above 1.4 of it (54 V labelled 48 V is 1.13) its sensor is wrong.
 _PLAUSIBLE_SHARE = (0.5, 1.4)
 _OUTLET = re.compile(r"outlet|exhaust", re.IGNORECASE)
 # Drivers in drivers/hwmon (and drivers/nvme/host/hwmon.c) by what they measure.
@@ -64,7 +64,7 @@ INPUT, OUTPUT_VOLTAGE, OUTPUT_LOAD, TEMPERATURE, FAN = 1, 2, 4, 8, 16
 
 
 def survey_other_rails(sysfs_root: Path) -> tuple[OtherRail, ...]:
-    """Give the rails of 3.3, 5, 48 and 54 V: by label, or a voltage of 40 to 60 V that has a current beside it."""
+    """Return the rails of 3.3, 5, 48 and 54 V: by label, or a voltage of 40 to 60 V that has a current beside it."""
     found: dict[str, OtherRail] = {}
     for device in hwmon_devices(sysfs_root):
         chip, currents = chip_of(device), channels_of(device, "curr")
@@ -88,12 +88,12 @@ def survey_other_rails(sysfs_root: Path) -> tuple[OtherRail, ...]:
 
 
 def survey_supplies(sysfs_root: Path) -> tuple[SupplyDevice, ...]:
-    """Give the power supplies: devices with an input voltage and an output, by the PMBus core's labels."""
+    """Return the power supplies: devices with an input voltage and an output, by the PMBus core's labels."""
     return tuple(_supply(device) for device in hwmon_devices(sysfs_root) if is_supply(device))
 
 
 def is_supply(device: Path) -> bool:
-    """Tell whether a device is a power supply and not a converter on a board, whose inputs are numbered."""
+    """Return whether a device is a power supply and not a converter on a board, whose inputs are numbered."""
     labels = {channel.label for channel in channels_of(device, "in")}
     return "vin" in labels and "vout1" in labels
 
@@ -132,7 +132,7 @@ def _alarms(device: Path) -> Iterator[tuple[Path, int]]:
 
 
 def survey_fans(sysfs_root: Path) -> tuple[tuple[str, str, Path], ...]:
-    """Give the fans that are not inside a power supply: key, chip, and where the speed is read."""
+    """Return the fans that are not inside a power supply: key, chip, and where the speed is read."""
     found: dict[str, tuple[str, str, Path]] = {}
     for device in hwmon_devices(sysfs_root):
         if is_supply(device):
@@ -147,7 +147,7 @@ def survey_fans(sysfs_root: Path) -> tuple[tuple[str, str, Path], ...]:
 
 
 def survey_temperatures(sysfs_root: Path) -> dict[str, tuple[Path, ...]]:
-    """Give the node's temperatures by the signal that they are the hottest of; the inlet is read by the host."""
+    """Return the node's temperatures by the signal that they are the hottest of; the inlet is read by the host."""
     found: dict[str, list[Path]] = {}
     for device in hwmon_devices(sysfs_root):
         if is_supply(device):

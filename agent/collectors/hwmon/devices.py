@@ -33,7 +33,7 @@ def hwmon_devices(sysfs_root: Path) -> list[Path]:
 
 
 def chip_of(device: Path) -> str:
-    """Give the name that the device's driver gave it, else the device's own."""
+    """Return the name that the device's driver gave it, else the device's own."""
     return text_of(device / "name") or device.name
 
 
@@ -44,7 +44,7 @@ def place_of(device: Path) -> str:
 
 
 def channels_of(device: Path, kind: str) -> list[Channel]:
-    """Give the channels of one kind (``in``, ``curr``, ``power``, ``temp``, ``fan``) by their number."""
+    """Return the channels of one kind (``in``, ``curr``, ``power``, ``temp``, ``fan``) by their number."""
     try:
         paths = list(device.glob(f"{kind}[0-9]*_input"))
     except OSError:
@@ -57,7 +57,7 @@ def channels_of(device: Path, kind: str) -> list[Channel]:
 
 
 def whole_number_of(path: Path) -> int | None:
-    """Give the number that a file holds now, None where it holds none."""
+    """Return the number that a file holds now, None where it holds none."""
     try:
         return int(text_of(path))
     except ValueError:
@@ -65,7 +65,7 @@ def whole_number_of(path: Path) -> int | None:
 
 
 def text_of(path: Path) -> str:
-    """Give what a file holds, without the end of the line; empty where it cannot be read."""
+    """Return what a file holds, without the end of the line; empty where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\0 \n")
     except OSError:

@@ -15,7 +15,7 @@ from telemetry.signals import RateClass
 
 # Outside this a 12 V reading is a dead or disturbed sensor. Above: a supply has shut down by then (over-voltage trips
 # at 15.6 V at most: Intel, Desktop Platform Form Factors Power Supply Design Guide, 336521, over-voltage protection).
-# Below: own choice, half the rail; the node that reads it would be off.
+# Below: heuristic, half the rail; the node that reads it would be off.
 PLAUSIBLE_12V = (6.0, 16.0)
 
 
@@ -28,7 +28,7 @@ class Sweeping:
 
 
 def rail_entities(rails: Sequence[Rail]) -> tuple[Entity, ...]:
-    """Give the rails as supplies; tagged where current and voltage are not of one conversion."""
+    """Return the rails as supplies; tagged where current and voltage are not of one conversion."""
     return tuple(
         Entity(
             kind=EntityKind.SUPPLY,

@@ -33,7 +33,7 @@ RAILS, SUPPLIES, FANS, TEMPERATURES = "rails", "board_supplies", "board_fans", "
 
 
 def other_rails(sysfs_root: Path, sweeping: Sweeping | None = None) -> RailTable | None:
-    """Give the rails of other voltages than 12 V at the fast rate, None where there is none."""
+    """Return the rails of other voltages than 12 V at the fast rate, None where there is none."""
     found = survey_other_rails(sysfs_root)
     if not found:
         return None
@@ -47,7 +47,7 @@ def other_rails(sysfs_root: Path, sweeping: Sweeping | None = None) -> RailTable
 
 
 def board_supplies(sysfs_root: Path) -> AttributeTable | None:
-    """Give the power supplies that answer over PMBus, None where there is none."""
+    """Return the power supplies that answer over PMBus, None where there is none."""
     found = survey_supplies(sysfs_root)
     entities = tuple(
         Entity(kind=EntityKind.SUPPLY, key=supply.key, name=supply.key, tags=(("sensor", supply.chip),))
@@ -67,7 +67,7 @@ def _supply_cells(supply: SupplyDevice) -> list[Cell | None]:
 
 
 def board_fans(sysfs_root: Path) -> AttributeTable | None:
-    """Give the fans of the board, None where there is none."""
+    """Return the fans of the board, None where there is none."""
     found = survey_fans(sysfs_root)
     entities = tuple(Entity(kind=EntityKind.FAN, key=key, name=key, tags=(("sensor", chip),)) for key, chip, _ in found)
     spec = TableSpec(name=FANS, kind=EntityKind.FAN, entities=entities, signals=("fan_rpm",))
@@ -75,7 +75,7 @@ def board_fans(sysfs_root: Path) -> AttributeTable | None:
 
 
 def board_temperatures(sysfs_root: Path, node: str) -> AttributeTable | None:
-    """Give the hottest processor, memory module, drive and board sensor of the node, None where none is measured."""
+    """Return the hottest processor, memory module, drive and board sensor of the node, None where none is measured."""
     found = survey_temperatures(sysfs_root)
     names = [s.name for s in signals_of(EntityKind.NODE) if s.name in found and s.source in (Source.HWMON, Source.BMC)]
     entity = Entity(kind=EntityKind.NODE, key=node, name=node)

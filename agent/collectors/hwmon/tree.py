@@ -59,7 +59,7 @@ class Survey:
 
 
 def survey_rails(sysfs_root: Path) -> Survey:
-    """Give the 12 V rails of the node, in a stable order, each under a key of its own.
+    """Return the 12 V rails of the node, in a stable order, each under a key of its own.
 
     A voltage counts as a rail where its label says so, or where it has a current beside it, and it reads 10 to 14 V.
     One that is labelled and cannot be read now is a rail that may come back.
@@ -88,7 +88,7 @@ def survey_rails(sysfs_root: Path) -> Survey:
 
 
 def rail_of(key: str, chip: str, channel: Channel, current: Channel | None) -> Rail:
-    """Give a rail from its channels, with what its chip says of its conversions."""
+    """Return a rail from its channels, with what its chip says of its conversions."""
     return Rail(
         key=key,
         device=chip,
@@ -107,7 +107,7 @@ def _update_period_s(device: Path) -> float | None:
 
 
 def find_inlet(sysfs_root: Path) -> Path | None:
-    """Give the temperature that is labelled as the inlet's, None where no sensor is."""
+    """Return the temperature that is labelled as the inlet's, None where no sensor is."""
     for device in hwmon_devices(sysfs_root):
         chip = text_of(device / "name")
         for channel in channels_of(device, "temp"):
@@ -123,7 +123,7 @@ def _is_rail(channel: Channel, current: Channel | None) -> bool:
 
 
 def reads_as_12v(channel: Channel) -> bool:
-    """Tell whether a voltage reads as that of a 12 V rail now."""
+    """Return whether a voltage reads as that of a 12 V rail now."""
     reading_mv = whole_number_of(channel.path)
     return reading_mv is not None and _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]
 

@@ -37,7 +37,7 @@ def ups_source(settings: Sequence[UpsdSettings]) -> Built:
 
 
 def ups_events(settings: Sequence[UpsdSettings], clock: Clock) -> UpsEvents | None:
-    """Give the source of what happens to the UPSs, None where no server is configured."""
+    """Return the source of what happens to the UPSs, None where no server is configured."""
     return UpsEvents(settings, clock=clock) if settings else None
 
 

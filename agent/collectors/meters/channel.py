@@ -36,7 +36,7 @@ class Channel:
     bad_statuses: frozenset[int] = frozenset()
 
     def value(self, answer: Answer, status: Answer) -> float:
-        """Give the signal in its unit, NaN where it is absent or not to be believed.
+        """Return the signal in its unit, NaN where it is absent or not to be believed.
 
         Raises
         ------

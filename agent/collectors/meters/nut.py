@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from agent.collectors.meters.settings import UpsdSettings
 from telemetry.errors import NotPermittedError, TransientError
 
-# Own choice: an answer of a UPS with 40 outlets has 20 KiB; beyond this it is no upsd.
+# Heuristic: an answer of a UPS with 40 outlets has 20 KiB; beyond this it is no upsd.
 _MOST_BYTES = 1 << 20
 # RFC 9271, 4.3: errors that are about one UPS, while its server is well.
 _SILENT = ("DATA-STALE", "DRIVER-NOT-CONNECTED", "UNKNOWN-UPS")
@@ -33,11 +33,11 @@ class NutClient:
         self._rest = b""
 
     def list_upss(self) -> tuple[str, ...]:
-        """Give the names of the UPSs that it knows; raises as `variables`."""
+        """Return the names of the UPSs that it knows; raises as `variables`."""
         return tuple(words[1] for words in self._list("UPS") if len(words) >= 2)
 
     def variables(self, ups: str) -> Mapping[str, str]:
-        """Give every variable of a UPS as text.
+        """Return every variable of a UPS as text.
 
         Raises
         ------

@@ -20,7 +20,7 @@ from telemetry.signals import RateClass, signal
 logger = logging.getLogger(__name__)
 
 _SIGNALS = tuple(signal(EntityKind.SUPPLY, name) for name in PDU_SIGNALS)
-# Own choice: a PDU with 48 outlets answers within two seconds; four of them are asked at once.
+# Heuristic: a PDU with 48 outlets answers within two seconds; four of them are asked at once.
 _READ_LIMIT_S = 8.0
 # Every known table of a PDU whose agent is slow, walked row by row.
 _SURVEY_LIMIT_S = 15.0
@@ -30,11 +30,11 @@ class Session(Protocol):
     """An SNMP agent, as `agent.collectors.meters.snmp` gives it."""
 
     async def get(self, oids: Sequence[Oid]) -> Mapping[Oid, Answer]:
-        """Give the answers to so many objects."""
+        """Return the answers to so many objects."""
         ...
 
     async def walk(self, root: Oid) -> Mapping[Oid, Answer]:
-        """Give what stands below an object."""
+        """Return what stands below an object."""
         ...
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ class PduSurvey:
 
 
 async def survey_pdu(walk: Walk) -> PduSurvey:
-    """Give what a PDU measures; the maker's own tables win over the general one."""
+    """Return what a PDU measures; the maker's own tables win over the general one."""
     for mib, columns in (("PowerNet-MIB rPDU2", APC_RPDU2), ("EATON-EPDU-MIB", EATON_EPDU)):
         channels = await _from_columns(walk, columns)
         if channels:
@@ -49,7 +49,7 @@ async def survey_pdu(walk: Walk) -> PduSurvey:
 
 
 def channels_of(readings: tuple[OidReading, ...]) -> tuple[Channel, ...]:
-    """Give the channels that a user listed; ValueError where an identifier is none."""
+    """Return the channels that a user listed; ValueError where an identifier is none."""
     return tuple(
         Channel(part=item.part, signal=item.signal, oid=parse_oid(item.oid), factor=item.factor) for item in readings
     )

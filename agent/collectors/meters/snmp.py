@@ -33,7 +33,7 @@ from agent.collectors.meters.channel import Answer, Oid
 from agent.collectors.meters.settings import Authentication, PduSettings, Privacy, SnmpVersion
 from telemetry.errors import NotPermittedError, TransientError
 
-# Own choice: fits in one datagram of 1472 bytes with room for v3, and small agents answer it within a second.
+# Heuristic: fits in one datagram of 1472 bytes with room for v3, and small agents answer it within a second.
 _OBJECTS_PER_REQUEST = 10
 _ROWS_PER_REQUEST = 20
 _RETRIES = 1
@@ -80,7 +80,7 @@ class SnmpSession:
         self._target: Any = None
 
     async def get(self, oids: Sequence[Oid]) -> dict[Oid, Answer]:
-        """Give the answers to so many objects, None where the agent has no such object.
+        """Return the answers to so many objects, None where the agent has no such object.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class SnmpSession:
         return {tuple(name): _answer(value) for name, value in said[3]}
 
     async def walk(self, root: Oid) -> Mapping[Oid, Answer]:
-        """Give what stands below an object, by the rest of the identifier; raises as `get`."""
+        """Return what stands below an object, by the rest of the identifier; raises as `get`."""
         found: dict[Oid, Answer] = {}
         try:
             rows = bulk_walk_cmd(
@@ -179,7 +179,7 @@ def _credentials(settings: PduSettings) -> Any:
 
 
 def _answer(value: Any) -> Answer:
-    """Give a value as a number or a text; None for the three ways of having none (RFC 3416, 4.2.1)."""
+    """Return a value as a number or a text; None for the three ways of having none (RFC 3416, 4.2.1)."""
     if type(value).__name__ in ("NoSuchObject", "NoSuchInstance", "EndOfMibView", "Null"):
         return None
     try:

@@ -62,7 +62,7 @@ def parse_status(text: str) -> UpsFlag:
 
 
 def changes(before: UpsFlag, now: UpsFlag) -> tuple[tuple[Severity, str], ...]:
-    """Give what changed, as severity and words; the good news is info."""
+    """Return what changed, as severity and words; the good news is info."""
     told: list[tuple[Severity, str]] = []
     for flag, severity, begins, ends in _TOLD:
         if flag in now and flag not in before:

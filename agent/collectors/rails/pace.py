@@ -8,16 +8,16 @@ import math
 from dataclasses import dataclass
 from statistics import median
 
-# Own choice: above this the wake-ups cost more than a 12 V rail's output capacitors let a dip change in between.
+# Heuristic: above this the wake-ups cost more than a 12 V rail's output capacitors let a dip change in between.
 MOST_HZ = 1000.0
 # Where nobody asked for more: a dip of 5 ms is looked at twice, and a second costs two fifths of what 1 kHz costs.
-# Own choice.
+# Heuristic.
 UNASKED_MOST_HZ = 400.0
 # A sensor that shows no update while it is measured (a rail at rest): often enough for the ms-scale of a shunt monitor
-# with averaging off being seen at its next change. Own choice.
+# with averaging off being seen at its next change. Heuristic.
 RESTING_HZ = 100.0
 LOOKS_PER_UPDATE = 2.0
-# Own choice: reads over I2C take 0.1 to 1 ms each, and their bus has other users.
+# Heuristic: reads over I2C take 0.1 to 1 ms each, and their bus has other users.
 MOST_BUSY_SHARE = 0.25
 
 _MEASURE_S = 1.0
@@ -28,7 +28,7 @@ _TOO_FAST_SHARE = 0.8
 
 
 def rate_hz(period_s: float | None, *, round_s: float = 0.0, most_hz: float = MOST_HZ) -> float:
-    """Give the looks per second for a sensor that updates once in `period_s` and takes `round_s` to be read.
+    """Return the looks per second for a sensor that updates once in `period_s` and takes `round_s` to be read.
 
     `period_s` None is a sensor whose updates are not known.
     """

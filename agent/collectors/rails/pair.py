@@ -60,7 +60,7 @@ class RailPair:
         return new_v or new_a
 
     def take(self) -> tuple[float, float, float, float]:
-        """Give the newest pair, the lowest voltage and the highest current since the last taking, and begin anew.
+        """Return the newest pair, the lowest voltage and the highest current since the last taking, and begin anew.
 
         Where nothing was read since, the extremes are those of the newest pair.
         """

@@ -138,7 +138,7 @@ class Sweep:
                 schedule = self._schedule(settings, watch, round_s=round_s, now_s=done_s)
 
     def _look(self, low_v: float) -> None:
-        """Tell of a rail that has just fallen below a voltage; one that stays there is told of by the rows."""
+        """Report of a rail that has just fallen below a voltage; one that stays there is told of by the rows."""
         was_low, self._low = self._low, any(pair.voltage_v < low_v for pair in self._pairs)
         if self._low and not was_low:
             self.on_low()
@@ -154,4 +154,4 @@ class Sweep:
 
 
 def _nobody() -> None:
-    """Tell nobody."""
+    """Report nobody."""

@@ -15,7 +15,7 @@ from agent.collectors.readings.line import MAX_LINE_BYTES
 from telemetry.errors import NotPermittedError, TransientError
 
 LOOPBACK = "127.0.0.1"
-# Own choice: a connection per meter and per rank of a large job on the node, with room to spare.
+# Heuristic: a connection per meter and per rank of a large job on the node, with room to spare.
 MAX_CONNECTIONS = 64
 _BACKLOG = 16
 _RECEIVE_BYTES = 4 * MAX_LINE_BYTES
@@ -220,7 +220,7 @@ class Listener:
 
 
 def _datagram_lines(sock: socket.socket, most: int) -> Iterator[Received]:
-    """Give the lines of whole datagrams until there are so many."""
+    """Yield the lines of whole datagrams until there are so many."""
     given = 0
     while given < most:
         try:

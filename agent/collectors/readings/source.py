@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 # Lines that are taken in at a time, and how often: a flood costs no more than 1000 lines a second do.
 _LOOK_S = 0.1
 _LINES_PER_LOOK = 100
-# A row's time has to lie near those of its neighbours, since rollups go forward; own choice: a sender may batch for a
+# A row's time has to lie near those of its neighbours, since rollups go forward; heuristic: a sender may batch for a
 # few seconds, and a clock of the same machine is not ahead.
 OLDEST_S, NEWEST_S = 5.0, 1.0
 # The first refusal is told of at once, later ones with their number.
@@ -137,7 +137,7 @@ class Readings:
 
 
 def _believed(time_ns: int | None, now_ns: int) -> int:
-    """Give the time of a reading: its own where it has one that is near now."""
+    """Return the time of a reading: its own where it has one that is near now."""
     if time_ns is None:
         return now_ns
     ahead_s = (time_ns - now_ns) / NS_PER_S
@@ -150,7 +150,7 @@ def _believed(time_ns: int | None, now_ns: int) -> int:
 
 
 def readings_status(settings: ListenerSettings) -> SourceStatus:
-    """Tell where other programs can send their readings."""
+    """Return where other programs can send their readings."""
     if settings.lacks_group:
         return SourceStatus(
             name=Readings.name,

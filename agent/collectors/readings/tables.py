@@ -16,11 +16,11 @@ from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import signals_of
 
-# Own choice: the outlets of a rack's power strip, or the jobs of a busy node.
+# Heuristic: the outlets of a rack's power strip, or the jobs of a busy node.
 MAX_ENTITIES = 64
-# Own choice: a meter that sends every ten seconds may miss a few before its last value is no longer true.
+# Heuristic: a meter that sends every ten seconds may miss a few before its last value is no longer true.
 STALE_AFTER_NS = 60 * NS_PER_S
-# Own choice: beside a main ring of some tens of MiB.
+# Heuristic: beside a main ring of some tens of MiB.
 _TABLE_BYTES = 4 << 20
 _BYTES_PER_CELL = 9
 _FEWEST_ROWS = 256

@@ -18,7 +18,7 @@ _GONE = frozenset({errno.ENODEV, errno.EBADF, errno.ESTALE})
 
 @cache
 def _sysfs_device() -> int:
-    """Give the number of the device that the kernel's own sysfs is; asking each time would cost as much as a read."""
+    """Return the number of the device that the kernel's own sysfs is; asking each time would cost as much as a read."""
     try:
         return os.stat("/sys").st_dev  # noqa: PTH116 -- one number wanted
     except OSError:
@@ -50,7 +50,7 @@ class AttributeFile:
         self._reads_until_reopen = 0
 
     def read(self) -> float:
-        """Give the number times the factor, NaN where there is none now."""
+        """Return the number times the factor, NaN where there is none now."""
         fd = self._fd
         if fd is None:
             fd = self._reopen()

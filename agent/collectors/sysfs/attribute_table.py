@@ -18,7 +18,7 @@ class Cell(Protocol):
     """One value of the table."""
 
     def read(self) -> float:
-        """Give it, NaN where there is none now."""
+        """Return it, NaN where there is none now."""
         ...
 
     def close(self) -> None:
@@ -27,7 +27,7 @@ class Cell(Protocol):
 
 
 def attribute(path: Path, factor: float = 1.0) -> AttributeFile:
-    """Give one attribute as a cell."""
+    """Return one attribute as a cell."""
     return AttributeFile(path, factor=factor, reopen_after_reads=_REOPEN_AFTER_READS)
 
 
@@ -47,7 +47,7 @@ class Extreme:
         self._lowest, self._highest = believable
 
     def read(self) -> float:
-        """Give the extreme, NaN where none of them gives a number."""
+        """Return the extreme, NaN where none of them gives a number."""
         known = [value for file in self._files if self._lowest <= (value := file.read()) <= self._highest]
         return self._choose(known) if known else _NAN
 
@@ -64,7 +64,7 @@ class Flags:
         self._files = [(attribute(path), bit) for path, bit in bits]
 
     def read(self) -> float:
-        """Give the bits that are set; NaN where no attribute can be read, so that silence is no all-clear."""
+        """Return the bits that are set; NaN where no attribute can be read, so that silence is no all-clear."""
         flags, known = 0, False
         for file, bit in self._files:
             value = file.read()

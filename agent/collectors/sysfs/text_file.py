@@ -18,7 +18,7 @@ class TextFile:
         self._fd: int | None = None
 
     def read(self) -> bytes | None:
-        """Give the first 8 KiB, None where there is nothing to read now."""
+        """Return the first 8 KiB, None where there is nothing to read now."""
         if self._fd is not None:
             text = self._text(self._fd)
             if text is not None:

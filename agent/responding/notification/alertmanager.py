@@ -15,10 +15,10 @@ from telemetry.records import Severity
 # An alert that is not said again is taken for resolved at its end; Prometheus says it again after a minute
 # (--rules.alert.resend-delay, prometheus.io/docs/prometheus/latest/command-line/prometheus).
 _RENEW_S = 60.0
-# Own choice: Prometheus sets the end four minutes ahead. A node whose agent died is no node that recovered, so that
+# Heuristic: Prometheus sets the end four minutes ahead. A node whose agent died is no node that recovered, so that
 # its alerts stand for an hour.
 _STANDS_NS = 3600 * NS_PER_S
-# Own choice: long enough to pass Alertmanager's own waiting (group_wait, 30 s where it is not set).
+# Heuristic: long enough to pass Alertmanager's own waiting (group_wait, 30 s where it is not set).
 _TEST_STANDS_NS = 300 * NS_PER_S
 
 

@@ -17,7 +17,7 @@ from telemetry.clock import Clock
 
 
 def channel_for(route: Route, *, clock: Clock) -> Channel:
-    """Give what carries messages on a route."""
+    """Return what carries messages on a route."""
     match route.kind:
         case RouteKind.APPRISE:
             return ByApprise(route)
@@ -30,7 +30,7 @@ def channel_for(route: Route, *, clock: Clock) -> Channel:
 def build_notifier(
     settings: NotificationSettings, *, folder: Path, sender: Sender, clock: Clock, deeds: Deeds | None = None
 ) -> Notifier:
-    """Give a notifier that keeps its queue in a folder; it delivers once it is started."""
+    """Return a notifier that keeps its queue in a folder; it delivers once it is started."""
     ledger = Ledger(folder, most=settings.queue_max)
     couriers: Sequence[Courier] = [
         Courier(

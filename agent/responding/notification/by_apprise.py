@@ -28,7 +28,7 @@ class ByApprise:
         self._took: set[tuple[int, str]] = set()
 
     def deliver(self, notices: Sequence[Notice]) -> None:
-        """Say them in one message."""
+        """Report them in one message."""
         try:
             import apprise  # noqa: PLC0415
         except ImportError as err:
@@ -57,6 +57,6 @@ class ByApprise:
 
 
 def _kind(notices: Sequence[Notice]) -> str:
-    """Give the colour of a message: that of the worst which is not over."""
+    """Return the colour of a message: that of the worst which is not over."""
     live = [notice.severity for notice in notices if not notice.over]
     return _TYPES[max(live, key=lambda one: one.rank)] if live else "success"

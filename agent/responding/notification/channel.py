@@ -17,7 +17,7 @@ class Channel(Protocol):
     renew_every_s: float | None
 
     def deliver(self, notices: Sequence[Notice]) -> None:
-        """Say all of them; they are delivered when this returns.
+        """Report all of them; they are delivered when this returns.
 
         Raises
         ------

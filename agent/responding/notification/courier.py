@@ -11,11 +11,11 @@ from telemetry.errors import ActionRefusedError, EnvironmentLacksError, Railwatc
 
 logger = logging.getLogger(__name__)
 
-# Own choice: incidents with one root come within a second or two of each other; a person loses nothing by that.
+# Heuristic: incidents with one root come within a second or two of each other; a person loses nothing by that.
 GATHER_S = 2.0
-# Own choice: the first tries come soon, for most failures are short; later ones do not hammer a service that is down.
+# Heuristic: the first tries come soon, for most failures are short; later ones do not hammer a service that is down.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
-# Own choice: what one message may stand for; the rest comes with the next one.
+# Heuristic: what one message may stand for; the rest comes with the next one.
 _MOST_AT_ONCE = 200
 _LOOK_EVERY_S = 0.25
 

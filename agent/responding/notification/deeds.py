@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from telemetry.journal import JournalReader
 from telemetry.records import Action, ActionState, Decision, Mode, Record, Verdict
 
-# Own choice: incidents of which decisions are remembered; those not told of for longest go first.
+# Heuristic: incidents of which decisions are remembered; those not told of for longest go first.
 _MOST_INCIDENTS = 256
 # A notification is what these words stand in.
 _NOTIFY = "notify"
@@ -30,7 +30,7 @@ class Deeds:
         self._words: OrderedDict[str, dict[str, str]] = OrderedDict()
 
     def of(self, incident_id: str) -> tuple[str, ...]:
-        """Give what was decided and done about an incident, the newest word on each action."""
+        """Return what was decided and done about an incident, the newest word on each action."""
         for reader in self._readers:
             self._take(reader.read())
         return tuple(self._words.get(incident_id, {}).values())

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS tally (route TEXT NOT NULL, what TEXT NOT NULL, many 
   PRIMARY KEY (route, what));
 CREATE TABLE IF NOT EXISTS trouble (route TEXT PRIMARY KEY, time_ns INTEGER NOT NULL, words TEXT NOT NULL)
 """
-# Own choice: a closed incident may be told of again by a replay for as long as this, an open one of which nothing is
+# Heuristic: a closed incident may be told of again by a replay for as long as this, an open one of which nothing is
 # heard belongs to a book that was lost.
 _CLOSED_KEPT_NS = 7 * 86_400 * NS_PER_S
 _OPEN_KEPT_NS = 30 * 86_400 * NS_PER_S
@@ -98,7 +98,7 @@ class Ledger:
         self._connection.execute("PRAGMA synchronous=FULL")
 
     def told(self, incident_id: str) -> Told | None:
-        """Give what was told of an incident, None where nothing was."""
+        """Return what was told of an incident, None where nothing was."""
         with self._lock:
             row = self._connection.execute(
                 "SELECT notice, routes, quiet, closed FROM told WHERE incident = ?", (incident_id,)
@@ -106,7 +106,7 @@ class Ledger:
         return None if row is None else _told(row)
 
     def open_told(self, route: str) -> tuple[Notice, ...]:
-        """Give what was last told on a route of each incident that is still open."""
+        """Return what was last told on a route of each incident that is still open."""
         with self._lock:
             rows = self._connection.execute(
                 "SELECT notice, routes, quiet, closed FROM told WHERE closed = 0 AND quiet = 0 ORDER BY time_ns"
@@ -137,7 +137,7 @@ class Ledger:
             self._connection.execute("DELETE FROM told WHERE incident = ? AND quiet = 1", (incident_id,))
 
     def waiting(self, route: str, *, most: int) -> tuple[Waiting, ...]:
-        """Give what waits on a route, the oldest first."""
+        """Return what waits on a route, the oldest first."""
         with self._lock:
             rows = self._connection.execute(
                 "SELECT position, notice FROM waiting WHERE route = ? ORDER BY position LIMIT ?", (route, most)
@@ -163,7 +163,7 @@ class Ledger:
             self._connection.execute("INSERT OR REPLACE INTO trouble VALUES (?, ?, ?)", (route, now_ns, words))
 
     def states(self) -> tuple[RouteState, ...]:
-        """Give how each route does of which anything is known."""
+        """Return how each route does of which anything is known."""
         with self._lock:
             tally = {(route, what): many for route, what, many in self._connection.execute("SELECT * FROM tally")}
             waits = dict(self._connection.execute("SELECT route, count(*) FROM waiting GROUP BY route").fetchall())

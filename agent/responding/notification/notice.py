@@ -51,7 +51,7 @@ class Notice:
         return self.kind is NoticeKind.RECOVERED
 
     def fields(self) -> dict[str, Any]:
-        """Give it as JSON types."""
+        """Return it as JSON types."""
         return {**asdict(self), "time": iso_utc(self.time_ns), "opened": iso_utc(self.opened_ns)}
 
 
@@ -59,7 +59,7 @@ _ADAPTER = TypeAdapter(Notice)
 
 
 def notice_to_json(notice: Notice) -> str:
-    """Give a notice as one line of JSON."""
+    """Return a notice as one line of JSON."""
     return _ADAPTER.dump_json(notice).decode()
 
 

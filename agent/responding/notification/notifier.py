@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 # The parameter of a policy that names one route instead of all that take its incident.
 ROUTE_PARAMETER = "route"
-# What is delivered as the process ends may take this long, on all routes together. Own choice: the supervisor kills
+# What is delivered as the process ends may take this long, on all routes together. Heuristic: the supervisor kills
 # 10 s after it asked, and the other actuators have 7 s before.
 END_S = 2.0
 
@@ -77,7 +77,7 @@ class Notifier:
         self._ledger.close()
 
     def send(self, order: Order) -> Receipt:
-        """Tell of an incident, or that it is over."""
+        """Return of an incident, or that it is over."""
         with self._lock:
             incident, told = self._subject(order)
             if _is_over(order, incident):
@@ -85,7 +85,7 @@ class Notifier:
             return Receipt(words=self._tell(incident, told, self._chosen(order)))
 
     def check(self, order: Order) -> str:
-        """Say what would be told to whom."""
+        """Return what would be told to whom."""
         incident, told = self._subject(order)
         if _is_over(order, incident):
             return "nobody was told of it" if told is None else f"would tell {_list(told.routes)} that it is over"
@@ -133,7 +133,7 @@ class Notifier:
         return order.incident, self._ledger.told(order.incident.id)
 
     def _why_not(self, incident: Incident, told: Told | None, routes: Sequence[str]) -> str | None:
-        """Give why nobody is to be told of an incident that stands; None where somebody is."""
+        """Return why nobody is to be told of an incident that stands; None where somebody is."""
         before = None if told is None or told.quiet else told
         if before is not None and incident.severity.rank <= before.severity.rank:
             return f"told already at {iso_utc(before.notice.time_ns)[:19]}Z: {_list(before.routes)}"
@@ -194,7 +194,7 @@ class NobodyToTell:
         return Receipt(words=self.check(order))
 
     def check(self, order: Order) -> str:
-        """Say that nothing would be sent."""
+        """Return that nothing would be sent."""
         return f"{order.decision.incident_id} is on the page and in the journals alone: no route is configured"
 
 

@@ -10,7 +10,7 @@ import urllib3
 from agent.responding.notification.route import Route
 from telemetry.errors import ActionRefusedError, NotPermittedError, TransientError
 
-# Own choice: chat services answer within a second; longer than this a message waits for its next turn.
+# Heuristic: chat services answer within a second; longer than this a message waits for its next turn.
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=7.0)
 # The body itself is wrong, and will be at the next try: RFC 9110 sections 15.5.1, 15.5.14, 15.5.16, 15.5.21.
 _BODY_REFUSED = (400, 413, 415, 422)

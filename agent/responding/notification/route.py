@@ -50,11 +50,11 @@ class Route:
     recoveries: bool = True
 
     def takes(self, *, cause: Cause, severity: Severity) -> bool:
-        """Say whether an incident is told on this route."""
+        """Return whether an incident is told on this route."""
         return severity.rank >= self.least.rank and (not self.causes or cause in self.causes)
 
     def addresses(self) -> tuple[str, ...]:
-        """Give where to send to, secrets and all.
+        """Return where to send to, secrets and all.
 
         Raises
         ------

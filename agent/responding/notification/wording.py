@@ -9,10 +9,10 @@ from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.durations import format_duration
 from telemetry.records import Incident, RootCause, Severity
 
-# Own choice: what still reads well on a telephone.
+# Heuristic: what still reads well on a telephone.
 _MOST_NUMBERS = 8
 _MOST_DEEDS = 6
-# Own choice: of so many incidents in one message each is told at length, and so many at all.
+# Heuristic: of so many incidents in one message each is told at length, and so many at all.
 _AT_LENGTH, _MOST_LISTED = 3, 20
 _MINUTE_S = 60
 
@@ -28,7 +28,7 @@ def notice_of(
     link: str = "",
     simulated: bool = False,
 ) -> Notice:
-    """Give what is to be said of an incident."""
+    """Return what is to be said of an incident."""
     return Notice(
         token=f"{incident.id}:{kind.value}:{incident.severity.value}",
         kind=kind,
@@ -50,7 +50,7 @@ def notice_of(
 
 
 def trial_notice(*, node: str, now_ns: int, link: str) -> Notice:
-    """Give a message that shows that a route works."""
+    """Return a message that shows that a route works."""
     text = "This is a test: nothing is wrong. Sent by railwatch notify test."
     return Notice(
         token=f"test:{now_ns}",
@@ -73,7 +73,7 @@ def trial_notice(*, node: str, now_ns: int, link: str) -> Notice:
 
 
 def message_of(notices: Sequence[Notice]) -> tuple[str, str]:
-    """Give title and text of one message that says all of them."""
+    """Return title and text of one message that says all of them."""
     if len(notices) == 1:
         return notices[0].title, notices[0].text
     over = sum(notice.over for notice in notices)
@@ -142,7 +142,7 @@ def _what_to_check(incident: Incident) -> list[str]:
 
 
 def _numbers(incident: Incident) -> tuple[tuple[str, float, str], ...]:
-    """Give the newest value of each piece of evidence, in the order in which the findings tell them."""
+    """Return the newest value of each piece of evidence, in the order in which the findings tell them."""
     newest: dict[str, tuple[float, str]] = {}
     for finding in sorted(incident.findings, key=lambda item: item.time_ns):
         newest.update({item.name: (item.value, item.unit) for item in finding.evidence})
@@ -150,5 +150,5 @@ def _numbers(incident: Incident) -> tuple[tuple[str, float, str], ...]:
 
 
 def _short(value: float) -> float:
-    """Give a measured value with four significant digits, as no sensor has more; a count keeps all of its own."""
+    """Return a measured value with four significant digits, as no sensor has more; a count keeps all of its own."""
     return value if value == round(value, 0) else float(f"{value:.4g}")

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-# How long a share is measured over. own choice: long enough to leave out a single slow call.
+# How long a share is measured over. heuristic: long enough to leave out a single slow call.
 WINDOW_S = 5.0
 # own choices: slow down fast, come back carefully, and never further apart than this.
 _SLOWER, _FASTER = 1.5, 0.9
 _MOST = 32.0
-# Come back only from well below the budget, or it is left and entered again every few seconds. own choice.
+# Come back only from well below the budget, or it is left and entered again every few seconds. heuristic.
 _ROOM = 0.6
 
 
@@ -43,7 +43,7 @@ class Budget:
 
     @property
     def over(self) -> str:
-        """Say what is over its budget, an empty string where nothing is."""
+        """Return what is over its budget, an empty string where nothing is."""
         if self.cpu_ratio > self._settings.cpu_ratio:
             return f"CPU {self.cpu_ratio:.1%} of {self._settings.cpu_ratio:.1%}"
         if self.driver_ratio > self._settings.driver_ratio:

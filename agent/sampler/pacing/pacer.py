@@ -10,19 +10,19 @@ from agent.sampler.pacing.phase import TICK_LATE_S, Lock, lock_onto
 from agent.sampler.pacing.sensor import Sensor
 from telemetry.frames import FloatArray
 
-# Polls that are not in step are spread by up to this share, so that they do not sit at one phase. own choice: at half a
+# Polls that are not in step are spread by up to this share, so that they do not sit at one phase. heuristic: at half a
 # period they stay clear of a whole one.
 _DITHER = 0.3
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 # "Minimal standard" generator (Park and Miller, Communications of the ACM 31, 1988).
 _DICE_FACTOR, _DICE_RANGE = 16807, 2**31 - 1
-# How often estimates, lock, load and budget are looked at. own choice.
+# How often estimates, lock, load and budget are looked at. heuristic.
 _THINK_EVERY_S = 0.5
-# A probe keeps this share of a period away from the polls in step. own choice.
+# A probe keeps this share of a period away from the polls in step. heuristic.
 _CLEAR = 0.1
-# Two polls in step may lie this much of a period apart. own choice: a tick's lateness and the estimate's corrections.
+# Two polls in step may lie this much of a period apart. heuristic: a tick's lateness and the estimate's corrections.
 _WHOLE = 1.1
-# All sensors are measured for so long at first, whether they change or not. own choice: 20 updates of a 100 ms sensor.
+# All sensors are measured for so long at first, whether they change or not. heuristic: 20 updates of a 100 ms sensor.
 _MEASURE_S = 2.0
 # A table counts as idle when nothing was busy for so long, and is read fast for so long when something is. own choices.
 IDLE_AFTER_S = 60.0
@@ -45,7 +45,7 @@ class PaceMode(StrEnum):
 class PacerSettings:
     """How a table may be polled: at most `most_hz` times a second, `idle_hz` while nothing runs.
 
-    own choice: a quarter of the calls that a sensor of 100 ms takes in step. At 2 Hz a lost GPU could take longer than
+    heuristic: a quarter of the calls that a sensor of 100 ms takes in step. At 2 Hz a lost GPU could take longer than
     the two seconds that are promised: half a second until its row is empty, then the detector's hold of a second, which
     two periods may fall short of by a hair.
     """
@@ -152,7 +152,7 @@ class Pacer:
             self._think(ended_s, values)
 
     def age_s(self, began_s: float, ended_s: float, number: int) -> float:
-        """Give how long before a read began the update came that it showed first; call it ahead of `saw`.
+        """Return how long before a read began the update came that it showed first; call it ahead of `saw`.
 
         NaN where the sensor's update times are not known well enough, or nothing was read before.
         """
@@ -182,7 +182,7 @@ class Pacer:
         return max(0, math.floor((now_s - due_s) / self._period_s))
 
     def report(self) -> PaceReport:
-        """Say what is done now; may be asked from another thread."""
+        """Return what is done now; may be asked from another thread."""
         known = [sensor.times for sensor in self._sensors if sensor.times is not None]
         in_step = self._mode is PaceMode.IN_STEP
         return PaceReport(
@@ -198,7 +198,7 @@ class Pacer:
         )
 
     def _probe_s(self, last_s: float, period_s: float) -> float:
-        """Give when to poll beside the step: anywhere in the period, or right before or after one sensor's update.
+        """Return when to poll beside the step: anywhere in the period, or right before or after one sensor's update.
 
         The first finds a sensor that left its prediction, the second how the others' updates lie to a few ms.
         """
@@ -212,15 +212,15 @@ class Pacer:
         return self._between_s(last_s, period_s)
 
     def _between_s(self, last_s: float, period_s: float) -> float:
-        """Give a moment clear of both polls of a period."""
+        """Return a moment clear of both polls of a period."""
         return last_s + period_s * (0.25 + 0.5 * self._dither())
 
     def _dither(self) -> float:
-        """Give numbers that fill 0 to 1 evenly, however many are taken."""
+        """Return numbers that fill 0 to 1 evenly, however many are taken."""
         return (self._turn * _GOLDEN) % 1.0
 
     def _chance(self) -> float:
-        """Give numbers from 0 to 1 as dice do, the same in every run.
+        """Return numbers from 0 to 1 as dice do, the same in every run.
 
         Numbers that fill the range evenly keep polls close to an even pace, and at an even pace a sensor whose values
         repeat looks like one of another period: the difference of both rates, or half the polls'.

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 
 from agent.sampler.pacing.updates import UpdateTimes, next_on_grid
 
-# Sensors whose periods differ by less share one poll. own choice: twice what the oscillators of two boards differ by,
+# Sensors whose periods differ by less share one poll. heuristic: twice what the oscillators of two boards differ by,
 # 100 ppm at most, and the error of an estimate over a few seconds.
 SAME_PERIOD = 0.01
-# A poll comes this late where the machine is busy. own choice: the promised 99th percentile of the tick's lateness.
+# A poll comes this late where the machine is busy. heuristic: the promised 99th percentile of the tick's lateness.
 TICK_LATE_S = 0.002
 # One period in so many is polled twice, so that a drift is seen before it costs an update: often while the period is
 # known badly. own choices: 25 % and 6 % more calls.
 PROBE_OFTEN, PROBE_SELDOM = 4, 16
-# An estimate must hold for so many probes, until they have made the next one. own choice.
+# An estimate must hold for so many probes, until they have made the next one. heuristic.
 _HORIZON = 5
-# By how much of a period it may be off by then. own choice.
+# By how much of a period it may be off by then. heuristic.
 _DRIFT_SHARE = 0.05
-# Polls follow the update by this share of the period where there is room. own choice.
+# Polls follow the update by this share of the period where there is room. heuristic.
 _AFTER_SHARE = 0.15
 
 
@@ -30,12 +30,12 @@ class Lock:
     probe_every: int
 
     def next_after(self, time_s: float) -> float:
-        """Give the first poll after a time."""
+        """Return the first poll after a time."""
         return next_on_grid(self.anchor_s, self.period_s, time_s)
 
 
 def lock_onto(sensors: Sequence[UpdateTimes], now_s: float) -> Lock | None:
-    """Give the poll that sees every update of these sensors once a period.
+    """Return the poll that sees every update of these sensors once a period.
 
     Sensors that are slower than the fastest are seen by a poll at its period whatever their phase. Where the updates
     of the others leave no gap that is wide enough for what is not known about them, there is no such poll: None.

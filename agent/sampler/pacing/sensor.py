@@ -8,31 +8,31 @@ from agent.sampler.pacing.updates import LEAST_CHANGES, Change, UpdateTimes, fit
 # The newest changes tell the phase; one in eight of those before, kept longer, the period. own choices: a fit of them
 # all takes a millisecond.
 _RECENT, _OLDER, _ONE_IN = 48, 24, 8
-# Not oftener than this is an estimate made anew. own choice: a fit takes a millisecond.
+# Not oftener than this is an estimate made anew. heuristic: a fit takes a millisecond.
 _LEARN_EVERY_S = 0.25
-# New changes after which the first estimate is tried, and tried again. own choice: 0.3 s of a sensor of 20 ms.
+# New changes after which the first estimate is tried, and tried again. heuristic: 0.3 s of a sensor of 20 ms.
 _FIRST_CHANGES = 2 * LEAST_CHANGES
-# Polls without a change to one with, below which a sensor is as fast as the polls. own choice: polls at up to three
+# Polls without a change to one with, below which a sensor is as fast as the polls. heuristic: polls at up to three
 # quarters of a period have a third.
 _LEAST_REPEATS = 0.15
-# Polls that contradict the prediction, less one for every eight that agree, until it is given up. own choice.
+# Polls that contradict the prediction, less one for every eight that agree, until it is given up. heuristic.
 _CONTRADICTIONS = 3.0
 _AGREEMENT = 0.125
 # Recent changes that must fall on updates of their own; where fewer do, the sensor has become faster than predicted,
-# by a whole factor that polls in step cannot tell otherwise. own choice: jitter puts one in ten beside its own.
+# by a whole factor that polls in step cannot tell otherwise. heuristic: jitter puts one in ten beside its own.
 _ONE_EACH = 0.75
 # So many gaps between changes in a row that are multiples of two or more updates: the sensor has become slower by that
-# factor. own choice: a sensor that repeats every second value by chance looks so once in 3^16 gaps.
+# factor. heuristic: a sensor that repeats every second value by chance looks so once in 3^16 gaps.
 _SLOWER_GAPS = 16
 # Updates that lie further beside their prediction than this share of a period, one in twenty, are no prediction. own
 # choice: sensors were seen to keep their period within hundredths.
 _UNSTEADY = 0.12
-# A sensor that did not change for this long tells nothing. own choice: a power sensor's last digits change always.
+# A sensor that did not change for this long tells nothing. heuristic: a power sensor's last digits change always.
 IDLE_AFTER_S = 2.0
-# A stretch wider than this share of a period says too little about the phase to be kept. own choice.
+# A stretch wider than this share of a period says too little about the phase to be kept. heuristic.
 _TELLING = 0.85
 
-# An age is told where the moment of an update is known to so much of a period. own choice: without an age it lies
+# An age is told where the moment of an update is known to so much of a period. heuristic: without an age it lies
 # anywhere within one.
 _TELLS_AGE = 0.25
 # Ages are whole multiples of an eighth of a millisecond, about: finer ones would be noise, and a power of two leaves
@@ -70,7 +70,7 @@ class Sensor:
         self._gaps = 0
 
     def is_idle(self, now_s: float) -> bool:
-        """Tell whether it has not changed for so long that nothing can be learnt of it."""
+        """Return whether it has not changed for so long that nothing can be learnt of it."""
         return self.changed_s is None or now_s - self.changed_s > IDLE_AFTER_S
 
     def see(self, after_s: float, by_s: float, *, changed: bool) -> None:
@@ -90,7 +90,7 @@ class Sensor:
             self.forget()
 
     def age_s(self, after_s: float, began_s: float, ended_s: float) -> float:
-        """Give how long before `began_s` the update came that a read from then on showed first.
+        """Return how long before `began_s` the update came that a read from then on showed first.
 
         It came after `after_s`, when the read before began, which does not show it, and before `ended_s`. NaN where no
         estimate is in force, or none that tells it better than the read itself.
@@ -140,12 +140,12 @@ class Sensor:
             self._against = max(0.0, self._against - _AGREEMENT)
 
     def _shares_updates(self, times: UpdateTimes) -> bool:
-        """Tell whether too many of the recent changes fall on one and the same predicted update."""
+        """Return whether too many of the recent changes fall on one and the same predicted update."""
         counts = {times.number_at(change.middle_s) for change in self._recent}
         return len(self._recent) >= LEAST_CHANGES and len(counts) < _ONE_EACH * len(self._recent)
 
     def _is_slower(self, times: UpdateTimes, after_s: float, by_s: float) -> bool:
-        """Tell whether the changes come at every second predicted update only, or at every third, and so on.
+        """Return whether the changes come at every second predicted update only, or at every third, and so on.
 
         Polls in step see each of them, and nothing contradicts the prediction: it is only more than there is.
         """
@@ -163,7 +163,7 @@ class Sensor:
         return self._gaps >= _SLOWER_GAPS
 
     def forget(self) -> None:
-        """Give the estimate up and measure anew."""
+        """Pass the estimate up and measure anew."""
         self.times = None
         self._changed_by_s = None
         self._factor = self._gaps = 0

@@ -14,26 +14,26 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-# Changes that any estimate needs. own choice.
+# Changes that any estimate needs. heuristic.
 LEAST_CHANGES = 8
 # A wrong period explains a stretch by chance where one of its updates happens to fall in. What explains them all counts
-# where any of the periods that are tried would do so with a smaller chance than this. own choice: where polls are 1.75
+# where any of the periods that are tried would do so with a smaller chance than this. heuristic: where polls are 1.75
 # to a period it takes 30 changes, where they are nine 8.
 _BY_CHANCE = 0.005
-# So many of the changes may lie beside an update. own choice: an odd one or two.
+# So many of the changes may lie beside an update. heuristic: an odd one or two.
 _MOST_ODD = 2
-# A period below this many poll intervals cannot be told from one that is faster than the polls. own choice: polls at
+# A period below this many poll intervals cannot be told from one that is faster than the polls. heuristic: polls at
 # half a period, stretched by their dither, are 1.5 to 2 to the period.
 _RESOLVED = 1.35
-# How far beside its stretch an update may lie, as a share of the period. own choice: the jitter of a sensor.
+# How far beside its stretch an update may lie, as a share of the period. heuristic: the jitter of a sensor.
 _BESIDE = 0.03
-# One change in so many updates at least: a sensor that repeats more is not estimated. own choice.
+# One change in so many updates at least: a sensor that repeats more is not estimated. heuristic.
 _MOST_UPDATES = 6.0
-# Periods are tried so close to one another that they differ by this share of a stretch over all changes. own choice.
+# Periods are tried so close to one another that they differ by this share of a stretch over all changes. heuristic.
 _SLIP = 0.25
-# Not more of them than this, which take ten milliseconds, once: of a rare change the newest count. own choice.
+# Not more of them than this, which take ten milliseconds, once: of a rare change the newest count. heuristic.
 _MOST_TRIED = 4000
-# How many stretches are left out at either end, tried in turn. own choice.
+# How many stretches are left out at either end, tried in turn. heuristic.
 _ODD_SHARES = (0.0, 0.05, 0.15)
 # Each step of the search narrows it to 0.62; twelve leave a 300th, well below what the stretches can tell.
 _STEPS = 12
@@ -78,34 +78,34 @@ class UpdateTimes:
     support: float
 
     def number_at(self, time_s: float) -> int:
-        """Give which update lies nearest to a time, counted from the anchor."""
+        """Return which update lies nearest to a time, counted from the anchor."""
         return round((time_s - self.anchor_s) / self.period_s)
 
     def next_after(self, time_s: float) -> float:
-        """Give the first predicted update after a time."""
+        """Return the first predicted update after a time."""
         return next_on_grid(self.anchor_s, self.period_s, time_s)
 
     def last_before(self, time_s: float) -> float:
-        """Give the last predicted update up to a time."""
+        """Return the last predicted update up to a time."""
         return next_on_grid(self.anchor_s, self.period_s, time_s) - self.period_s
 
     def doubt_at(self, time_s: float) -> float:
-        """Give how far a predicted update near a time may lie from the true one, jitter included."""
+        """Return how far a predicted update near a time may lie from the true one, jitter included."""
         return self.doubt_s + self.jitter_s + self.period_doubt_s * abs(time_s - self.anchor_s) / self.period_s
 
     def count_between(self, after_s: float, by_s: float) -> int:
-        """Give how many updates are predicted in a stretch of time."""
+        """Return how many updates are predicted in a stretch of time."""
         first = math.floor((after_s - self.anchor_s) / self.period_s)
         return math.floor((by_s - self.anchor_s) / self.period_s) - first
 
 
 def next_on_grid(anchor_s: float, period_s: float, time_s: float) -> float:
-    """Give the first ``anchor_s + n * period_s`` after a time."""
+    """Return the first ``anchor_s + n * period_s`` after a time."""
     return anchor_s + (math.floor((time_s - anchor_s) / period_s) + 1) * period_s
 
 
 def fit(changes: Sequence[Change], *, known: UpdateTimes | None = None) -> UpdateTimes | None:
-    """Give the update times that explain the changes, oldest first.
+    """Return the update times that explain the changes, oldest first.
 
     None with fewer than `LEAST_CHANGES`, and where the sensor is too fast for the polls to tell. An estimate that has
     held so far counts the updates, and only its phase and the last digits of its period are made anew.
@@ -123,7 +123,7 @@ def fit(changes: Sequence[Change], *, known: UpdateTimes | None = None) -> Updat
 
 
 def _number(change: Change, anchor_s: float, period_s: float) -> int:
-    """Give which update a change was: the last that its stretch holds, or else the nearest beside it."""
+    """Return which update a change was: the last that its stretch holds, or else the nearest beside it."""
     last = math.floor((change.by_s - anchor_s) / period_s)
     before_s = change.after_s - anchor_s - last * period_s
     after_s = anchor_s + (last + 1) * period_s - change.by_s
@@ -131,7 +131,7 @@ def _number(change: Change, anchor_s: float, period_s: float) -> int:
 
 
 def _search(changes: Sequence[Change]) -> tuple[float, float] | None:
-    """Give the longest period that explains the changes, and when an update of it came after the newest change.
+    """Return the longest period that explains the changes, and when an update of it came after the newest change.
 
     None where no period does, or others might as well by chance.
     """
@@ -159,7 +159,7 @@ def _search(changes: Sequence[Change]) -> tuple[float, float] | None:
 
 
 def _odd_allowed(periods_s: FloatArray, width_s: float, *, n_changes: int) -> FloatArray:
-    """Give how many changes each period may leave unexplained, -1 where even to explain them all says too little."""
+    """Return how many changes each period may leave unexplained, -1 where even to explain them all says too little."""
     share = np.minimum(1.0, width_s / periods_s + 2 * _BESIDE)
     allowed = np.full(len(periods_s), -1.0)
     for odd in range(_MOST_ODD + 1):
@@ -231,7 +231,7 @@ def _placed(changes: Sequence[Change], counts: list[int], near_s: float) -> Upda
 
 
 def _edge(function: Callable[[float], float], inside: float, outside: float) -> float:
-    """Give how far towards `outside` a function stays at zero or above that is so at `inside`, by bisection."""
+    """Return how far towards `outside` a function stays at zero or above that is so at `inside`, by bisection."""
     if function(outside) >= 0.0:
         return outside
     for _ in range(_STEPS):
@@ -241,7 +241,7 @@ def _edge(function: Callable[[float], float], inside: float, outside: float) -> 
 
 
 def _highest(function: Callable[[float], float], low: float, high: float) -> float:
-    """Give where a function with one peak is highest, by golden-section search."""
+    """Return where a function with one peak is highest, by golden-section search."""
     inner, outer = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_inner, at_outer = function(inner), function(outer)
     for _ in range(_STEPS):

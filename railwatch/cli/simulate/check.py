@@ -84,7 +84,7 @@ def _print_results(results: Sequence[GoldenResult]) -> None:
 
 
 def _reason(row: GoldenRow) -> str:
-    """Give why the bounds are where they are; a row without a tolerance has none but the value itself."""
+    """Return why the bounds are where they are; a row without a tolerance has none but the value itself."""
     words = row.tolerance.removeprefix("None").strip(".; ")
     if not row.tolerance.startswith("None"):
         return f"Bounds: {row.tolerance}"
@@ -99,7 +99,7 @@ def _bounds(row: GoldenRow) -> str:
 
 
 def _told(value: float, unit: str) -> str:
-    """Give a value for people; a long time in days, and what takes longer than a lifetime as never."""
+    """Return a value for people; a long time in days, and what takes longer than a lifetime as never."""
     if unit == "s" and value >= NEVER_S:
         return "never"
     if unit == "s" and value >= DAY_S:

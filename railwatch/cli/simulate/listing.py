@@ -45,7 +45,7 @@ def list_command(as_json: JsonFlag = False) -> None:
 
 
 def first_sentence(description: str) -> str:
-    """Give the first sentence of a description, in one line."""
+    """Return the first sentence of a description, in one line."""
     return _SENTENCE_END.split(" ".join(description.split()), maxsplit=1)[0]
 
 

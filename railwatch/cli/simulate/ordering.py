@@ -31,7 +31,7 @@ class Wish:
 
 
 def order_of(wish: Wish) -> RunOrder | RackOrder:
-    """Give what is to be run, checked; ConfigError where it cannot be."""
+    """Return what is to be run, checked; ConfigError where it cannot be."""
     if wish.tier not in (None, "a", "b"):
         raise _refusal("--tier", found=f"got {wish.tier!r}", expected="a or b")
     if wish.scenario is None and wish.node is None and wish.rack is None and wish.workload is None:
@@ -41,7 +41,7 @@ def order_of(wish: Wish) -> RunOrder | RackOrder:
 
 
 def is_for_rack(scenario: str | None, *, node: str | None, rack: str | None, option: str = "SCENARIO") -> bool:
-    """Tell whether a scenario is a rack's and not a node's; where there is none, whether a rack is named.
+    """Return whether a scenario is a rack's and not a node's; where there is none, whether a rack is named.
 
     Raises
     ------

@@ -13,13 +13,13 @@ from telemetry.durations import format_duration
 
 
 def node_fields(order: RunOrder, summary: RunSummary, *, out: Path, truth: Path | None) -> dict[str, Any]:
-    """Give a run of a node as the fields of one object."""
+    """Return a run of a node as the fields of one object."""
     told = {"node": order.node.name, "scenario": order.scenario.name, "workload": order.workload.name}
     return {"file": str(out), "truth": _name(truth), **told, "seed": order.seed, **asdict(summary)}
 
 
 def rack_fields(order: RackOrder, summary: RackSummary, *, outs: Sequence[Path], truth: Path | None) -> dict[str, Any]:
-    """Give a run of a rack as the fields of one object; ``nodes`` has one for each node."""
+    """Return a run of a rack as the fields of one object; ``nodes`` has one for each node."""
     told = {"rack": order.scenario.rack.name, "scenario": order.scenario.file.name, "seed": order.seed}
     nodes = [
         {"file": str(out), "node": f"node{number}", **asdict(node)}
@@ -29,7 +29,7 @@ def rack_fields(order: RackOrder, summary: RackSummary, *, outs: Sequence[Path],
 
 
 def node_line(out: Path, summary: RunSummary, *, times: float | None) -> str:
-    """Give a node's recording in one line; `times` real time, None where that is told elsewhere."""
+    """Return a node's recording in one line; `times` real time, None where that is told elsewhere."""
     rail = f"rail {_number(summary.rail_min_v, 'V', 2)} lowest, {_number(summary.rail_mean_v, 'V', 2)} mean"
     power = f"GPUs {_number(summary.gpu_power_mean_w, 'W', 0)} mean, {_number(summary.gpu_power_peak_w, 'W', 0)} peak"
     parts = [] if times is None else [_pace(summary.simulated_s, times)]
@@ -37,7 +37,7 @@ def node_line(out: Path, summary: RunSummary, *, times: float | None) -> str:
 
 
 def rack_line(order: RackOrder, summary: RackSummary, *, times: float) -> str:
-    """Give what the nodes of a rack shared in one line."""
+    """Return what the nodes of a rack shared in one line."""
     shared = summary.shared
     ratio = "open throughout" if shared.input_ratio_min is None else f"{shared.input_ratio_min:.1%} of nominal lowest"
     power = f"{_number(shared.power_mean_w, 'W', 0)} mean, {_number(shared.power_peak_w, 'W', 0)} peak"

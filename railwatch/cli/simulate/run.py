@@ -112,7 +112,7 @@ def _run_rack(order: RackOrder, out: Path, truth: Path | None, *, as_json: bool)
 
 
 def _warn(order: RunOrder) -> None:
-    """Say in one line what a node cannot carry; a cap of any kind is taken for the answer to that."""
+    """Report in one line what a node cannot carry; a cap of any kind is taken for the answer to that."""
     capped = order.power_limit_w is not None or order.clock_mhz is not None
     why = shortfall(order.node, at_rest=capped or order.workload.kind == "idle")
     if why is not None:
@@ -127,7 +127,7 @@ class _Watch:
         self._start_s = self._clock.monotonic_s()
 
     def times(self, simulated_s: float) -> float:
-        """Give simulated over passed seconds."""
+        """Return simulated over passed seconds."""
         return simulated_s / max(self._clock.monotonic_s() - self._start_s, 1e-9)
 
 

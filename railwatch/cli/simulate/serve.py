@@ -107,7 +107,7 @@ def _keep(offering: Offering, served: Served, command: Sequence[str], is_over: C
 
 
 def _with_library(offering: Offering) -> Served:
-    """Give the node with the driver library that other programs load; where none can be built, a note says why."""
+    """Return the node with the driver library that other programs load; where none can be built, a note says why."""
     library, why = library_for(Path("~/.cache/railwatch").expanduser())
     if library is None:
         offering.notes = (f"{_NO_LIBRARY}: {why}", *offering.notes)

@@ -29,7 +29,7 @@ class News:
         self._console = Console(highlight=False, soft_wrap=True, markup=False)
 
     def announce(self, served: Served, offering: Offering) -> None:
-        """Say where everything is; what is not offered goes to standard error."""
+        """Report where everything is; what is not offered goes to standard error."""
         print_notes(offering.notes)
         if self._as_json:
             print_json(_place(served, offering))
@@ -47,7 +47,7 @@ class News:
             say(f"curl -s {login}{offering.redfish.address}Chassis/1/Power")
 
     def tell(self, event: PlantEvent, *, time_ns: int) -> None:
-        """Say what happened."""
+        """Report what happened."""
         words = sentence(event, self._node)
         if self._as_json:
             print_json(
@@ -66,14 +66,14 @@ class News:
         self._console.print(f"{iso_utc(time_ns)[11:19]}  {event.time_ms / 1000.0:8.2f} s  {words}")
 
     def show(self, state: NodeState, bank: SensorBank, *, time_ns: int) -> None:
-        """Say nothing of readings: programs read them."""
+        """Report nothing of readings: programs read them."""
 
     def close(self) -> None:
         """Nothing is held open."""
 
 
 def print_notes(notes: tuple[str, ...]) -> None:
-    """Say on standard error what is not offered, a line each."""
+    """Report on standard error what is not offered, a line each."""
     for note in notes:
         sys.stderr.write(f"railwatch: {note}\n")
 

@@ -38,12 +38,12 @@ def run_program(command: Sequence[str], server: PlantServer, served: Served, is_
 
 
 def _path(environ: Mapping[str, str]) -> str:
-    """Give where programs are looked for; those beside this Python come last, so that nvitop needs no activation."""
+    """Return where programs are looked for; those beside this Python come last, so that nvitop needs no activation."""
     return os.pathsep.join((environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
 
 
 def _variables(served: Served, environ: Mapping[str, str]) -> dict[str, str]:
-    """Give the variables of a program on the node; what the library path already holds stays behind ours."""
+    """Return the variables of a program on the node; what the library path already holds stays behind ours."""
     variables = served.environment | served.sources
     before = environ.get("LD_LIBRARY_PATH")
     if before and "LD_LIBRARY_PATH" in variables:

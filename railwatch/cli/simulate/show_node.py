@@ -17,7 +17,7 @@ _GIB = 1 << 30
 
 
 def node_figures(node: NodeFile) -> dict[str, Any]:
-    """Give what follows from the numbers of a node, as fields."""
+    """Return what follows from the numbers of a node, as fields."""
     loads = [asdict(load) for load in steady_loads(node)]
     return {"supply": asdict(supply_figures(node)), "loads": loads, "shortfall": shortfall(node)}
 

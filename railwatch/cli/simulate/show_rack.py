@@ -11,7 +11,7 @@ from telemetry.durations import format_duration
 
 
 def rack_figures(rack: RackFile) -> dict[str, Any]:
-    """Give what follows from the numbers of a rack, as fields."""
+    """Return what follows from the numbers of a rack, as fields."""
     return {"loads": [asdict(load) for load in rack_loads(rack)]}
 
 

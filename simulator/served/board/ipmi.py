@@ -98,7 +98,7 @@ class IpmiController:
 
     @property
     def pid(self) -> int:
-        """Give the process."""
+        """Return the process."""
         return self._process.pid
 
     @property
@@ -159,7 +159,7 @@ def _start(program: str, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def _claimed(port: int) -> int:
-    """Give a free UDP port of loopback, or this one if it is free."""
+    """Return a free UDP port of loopback, or this one if it is free."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind(("127.0.0.1", port))

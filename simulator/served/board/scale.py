@@ -17,25 +17,25 @@ class Scale:
 
     @property
     def step(self) -> float:
-        """Give what one count is worth."""
+        """Return what one count is worth."""
         return self.m * 10.0**self.exponent
 
     @property
     def digits(self) -> int:
-        """Give how many decimals a value of this scale has."""
+        """Return how many decimals a value of this scale has."""
         return max(0, -self.exponent)
 
     def raw(self, value: float) -> int | None:
-        """Give the byte nearest to a value, held within 0 and 255; None for NaN."""
+        """Return the byte nearest to a value, held within 0 and 255; None for NaN."""
         return None if math.isnan(value) else min(RAW_MAX, max(0, round(value / self.step)))
 
     def value(self, raw: int) -> float:
-        """Give what a byte stands for, without the dust of binary fractions."""
+        """Return what a byte stands for, without the dust of binary fractions."""
         return round(raw * self.step, self.digits)
 
 
 def scale_of(step: float, highest: float) -> Scale:
-    """Give the scale whose count is worth `step`; where 255 of those do not reach `highest`, the finest that does."""
+    """Return the scale whose count is worth `step`; where 255 of those do not reach `highest`, the finest that does."""
     if step > 0.0 and RAW_MAX * step >= highest:
         number = Decimal(repr(step)).normalize().as_tuple()
         m = int("".join(map(str, number.digits)))
@@ -45,7 +45,7 @@ def scale_of(step: float, highest: float) -> Scale:
 
 
 def scale_up_to(highest: float) -> Scale:
-    """Give the finest scale with two digits that reaches `highest`.
+    """Return the finest scale with two digits that reaches `highest`.
 
     Raises
     ------

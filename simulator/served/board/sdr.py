@@ -27,12 +27,12 @@ _BITS = {Kind.SUPPLY_STATUS: PRESENT | FAILED | INPUT_LOST, Kind.CRITICAL_INTERR
 
 
 def reading_type(sensor: BoardSensor) -> int:
-    """Give the event/reading type code of a sensor."""
+    """Return the event/reading type code of a sensor."""
     return _THRESHOLD if sensor.scale is not None else _SPECIFIC
 
 
 def event_bits(sensor: BoardSensor) -> int:
-    """Give the events that a sensor can log: thresholds crossed, or bits that come up."""
+    """Return the events that a sensor can log: thresholds crossed, or bits that come up."""
     if sensor.scale is None:
         return _BITS[sensor.kind]
     limits = sensor.limits
@@ -42,7 +42,7 @@ def event_bits(sensor: BoardSensor) -> int:
 
 
 def threshold_bytes(sensor: BoardSensor) -> tuple[int, Sequence[int]]:
-    """Give which thresholds there are, as bits, and all six raw values from the lowest number up.
+    """Return which thresholds there are, as bits, and all six raw values from the lowest number up.
 
     The numbers are those of table 43-1: 0 lower caution, 1 lower critical, 3 upper caution, 4 upper critical.
     """
@@ -54,7 +54,7 @@ def threshold_bytes(sensor: BoardSensor) -> tuple[int, Sequence[int]]:
 
 
 def full_record(sensor: BoardSensor) -> bytes:
-    """Give the record of a sensor; its name is cut to 16 characters."""
+    """Return the record of a sensor; its name is cut to 16 characters."""
     name = sensor.name.encode("ascii")[:_NAME_MAX]
     body = bytes([*_key(sensor), *_kind(sensor), *_factors(sensor), *_range(sensor), 0xC0 | len(name), *name])
     return bytes([0, 0, _VERSION, _FULL_RECORD, len(body)]) + body
@@ -69,7 +69,7 @@ def _key(sensor: BoardSensor) -> list[int]:
 
 
 def _kind(sensor: BoardSensor) -> list[int]:
-    """Give initialization, capabilities, type, reading type and the three masks."""
+    """Return initialization, capabilities, type, reading type and the three masks."""
     analog = sensor.scale is not None
     events = event_bits(sensor)
     present, _ = threshold_bytes(sensor)
@@ -82,7 +82,7 @@ def _kind(sensor: BoardSensor) -> list[int]:
 
 
 def _factors(sensor: BoardSensor) -> list[int]:
-    """Give units, linearization, M with tolerance, B with accuracy, exponents."""
+    """Return units, linearization, M with tolerance, B with accuracy, exponents."""
     if sensor.scale is None:
         return [0xC0, 0, 0, 0, 0, 0, 0, 0, 0, 0]  # no analog reading
     m, exponent = sensor.scale.m, sensor.scale.exponent
@@ -90,7 +90,7 @@ def _factors(sensor: BoardSensor) -> list[int]:
 
 
 def _range(sensor: BoardSensor) -> list[int]:
-    """Give flags, nominal and normal readings, the sensor's range, thresholds from the top down, hysteresis, rest."""
+    """Return flags, nominal and normal readings, the sensor's range, thresholds from the top down, hysteresis, rest."""
     if sensor.scale is None:
         return [0] * 17
     _, raw = threshold_bytes(sensor)

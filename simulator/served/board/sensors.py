@@ -70,7 +70,7 @@ class BoardSensor:
     number: int = 0
 
     def raw(self, readings: BmcReadings) -> int | None:
-        """Give what the controller answers: a byte, or bits; None where it has no reading."""
+        """Return what the controller answers: a byte, or bits; None where it has no reading."""
         value = self.read(readings)
         if self.scale is not None:
             return self.scale.raw(value)
@@ -78,7 +78,7 @@ class BoardSensor:
 
 
 def board_sensors(node: NodeFile, kind: SensorKind) -> tuple[BoardSensor, ...]:
-    """Give the sensors of a node's controller, numbered from 1 as IPMI wants it.
+    """Return the sensors of a node's controller, numbered from 1 as IPMI wants it.
 
     A byte is worth what `kind` says of its channel, as long as 255 of them reach what the node can take.
     """
@@ -92,7 +92,7 @@ def board_sensors(node: NodeFile, kind: SensorKind) -> tuple[BoardSensor, ...]:
 
 
 def _scale(channels: Channels, name: str, highest: float) -> Scale:
-    """Give what a byte is worth: what the channel says, as long as it reaches the channel's end, or `highest`."""
+    """Return what a byte is worth: what the channel says, as long as it reaches the channel's end, or `highest`."""
     channel = channels.get(name)
     if channel is None:
         return scale_of(0.0, highest)

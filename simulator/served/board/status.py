@@ -42,12 +42,12 @@ class BoardStatus:
     log: tuple[LogEntry, ...]
 
     def value(self, sensor: BoardSensor) -> float | None:
-        """Give an analog sensor's value; None where it has no reading."""
+        """Return an analog sensor's value; None where it has no reading."""
         raw = self.raw[sensor.number]
         return None if raw is None or sensor.scale is None else sensor.scale.value(raw)
 
     def health(self, sensor: BoardSensor) -> Health:
-        """Give how a sensor's reading is; one without a reading is a warning."""
+        """Return how a sensor's reading is; one without a reading is a warning."""
         return health_of(sensor, self.raw[sensor.number])
 
 
@@ -91,7 +91,7 @@ class Board:
 
 
 def health_of(sensor: BoardSensor, raw: int | None) -> Health:
-    """Give how a reading is: critical at or beyond a critical limit, a warning at or beyond the other, or without one.
+    """Return how a reading is: critical at or beyond a critical limit, a warning at or beyond the other, or without one.
 
     Limits are compared as bytes, as IPMI compares them.
     """

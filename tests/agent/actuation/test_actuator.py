@@ -23,7 +23,7 @@ def only(actions: tuple[Action, ...]) -> Action:
     return actions[0]
 
 
-def test_a_cap_tells_what_was_found_set_and_read_back(rig: Rig) -> None:
+def test_a_cap_reports_what_was_found_set_and_read_back(rig: Rig) -> None:
     action = only(rig.actuator.apply(cap(1060.0)))
     assert (action.state, action.found, action.wanted, action.read_back) == (
         ActionState.APPLIED,
@@ -88,7 +88,7 @@ def test_an_incident_may_relax_its_own_cap(rig: Rig) -> None:
     assert (action.state, rig.in_force) == (ActionState.RELAXED, 1102.0)
 
 
-def test_no_cap_goes_below_the_rail_and_the_action_says_so(rig: Rig) -> None:
+def test_no_cap_goes_below_the_rail_and_the_action_states_so(rig: Rig) -> None:
     action = only(rig.actuator.apply(cap(200.0)))
     assert action.wanted == 802.0
     assert "below the rail of 40% of the highest clock" in action.reason
@@ -132,7 +132,7 @@ def test_a_step_of_the_wall_clock_ends_no_lease(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.RECOMMEND])
-def test_a_dry_run_tells_the_same_and_writes_nothing(rig: Rig, mode: Mode) -> None:
+def test_a_dry_run_reports_the_same_and_writes_nothing(rig: Rig, mode: Mode) -> None:
     action = only(rig.actuator.apply(cap(mode=mode)))
     assert (action.state, action.found, action.wanted, action.read_back) == (
         ActionState.APPLIED,
@@ -149,7 +149,7 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(rig: Rig, mode: Mode) -> No
     assert rig.recovered == ()
 
 
-def test_an_incident_that_goes_from_enforced_to_recommended_gives_its_cap_back(rig: Rig) -> None:
+def test_an_incident_that_goes_from_enforced_to_recommended_returns_its_cap_back(rig: Rig) -> None:
     rig.actuator.apply(cap())
     rig.actuator.apply(cap(mode=Mode.RECOMMEND))
     assert rig.in_force == 1530.0
@@ -300,7 +300,9 @@ def test_a_journal_that_cannot_be_written_holds_the_cap_back_but_never_the_resto
     assert rig.in_force == 1530.0
 
 
-def test_on_a_full_disk_no_clock_is_capped_and_whoever_follows_the_records_is_told_so(rig: Rig, tmp_path: Path) -> None:
+def test_on_a_full_disk_no_clock_is_capped_and_whoever_follows_the_records_is_reported_so(
+    rig: Rig, tmp_path: Path
+) -> None:
     path = tmp_path / "actuator.jsonl"
     records = JournalWriter(path, spill_dir=tmp_path)
     rig.actuator._sink = records.append
@@ -345,7 +347,7 @@ def test_what_a_person_changed_while_no_actuator_ran_is_left_as_is(rig: Rig) -> 
     assert rig.in_force == 1380.0
 
 
-def test_a_cap_set_through_another_knob_is_told_and_not_touched(rig: Rig) -> None:
+def test_a_cap_set_through_another_knob_is_reported_and_not_touched(rig: Rig) -> None:
     rig.actuator.apply(cap())
     rig.knob.name = "locked_clock"
     rig.restart(run_id="run-2")

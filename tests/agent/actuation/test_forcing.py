@@ -130,7 +130,7 @@ def test_a_disk_that_was_late_is_not_waited_for_again_before_it_has_answered(dis
     forcer.close()
 
 
-def test_a_sync_that_fails_or_is_slow_is_counted_told_and_said(
+def test_a_sync_that_fails_or_is_slow_is_counted_reported_and_stated(
     disk: Disk, file: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, told = FakeClock(), list[Syncs]()

@@ -154,7 +154,7 @@ def test_a_journal_full_of_bars_is_not_rewritten_at_every_turn(tmp_path: Path, m
     assert len(list(rig.journal.barred)) == BARRED_MAX
 
 
-def test_words_of_people_that_find_no_room_are_counted_and_said_once(
+def test_words_of_people_that_find_no_room_are_counted_and_stated_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[int] = []

@@ -133,7 +133,7 @@ def test_a_kind_that_the_machine_does_not_have_and_one_that_is_not_allowed_are_r
     assert (barred.state, barred.reason) == (ActionState.REFUSED, "no power limit may be set here")
 
 
-def test_a_renewal_gives_no_longer_lease_than_is_allowed(tmp_path: Path) -> None:
+def test_a_renewal_returns_no_longer_lease_than_is_allowed(tmp_path: Path) -> None:
     rig = Rig(tmp_path, settings=ActuatorSettings(longest_lease_s=60.0))
     rig.actuator.apply(cap(lease_s=60.0))
     (action,) = rig.actuator.renew("i-1", lease_s=86_400.0)
@@ -159,7 +159,7 @@ def test_a_journal_from_before_there_were_other_knobs_is_understood(tmp_path: Pa
     assert not (tmp_path / EARLIER_NAME).exists()
 
 
-def test_a_look_back_tells_a_knob_that_stands_elsewhere_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_look_back_reports_a_knob_that_stands_elsewhere_and_writes_nothing(tmp_path: Path) -> None:
     rig = Rig(tmp_path, others=(power(),))
     rig.actuator.apply(cap(gpus=GPUS[:2]))
     rig.actuator.apply(cap(200.0, kind=POWER))

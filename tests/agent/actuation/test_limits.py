@@ -34,7 +34,7 @@ def test_a_part_without_clocks_is_refused() -> None:
     wanted_mhz=st.floats(1, 4000),
     ratio=st.floats(0, 1),
 )
-def test_a_clock_is_supported_within_the_rail_and_not_above_what_was_wanted_unless_the_rail_says_so(
+def test_a_clock_is_supported_within_the_rail_and_not_above_what_was_wanted_unless_the_rail_states_so(
     supported: list[float], wanted_mhz: float, ratio: float
 ) -> None:
     clock = allowed_setting(CLOCK, supported, wanted_mhz, KnobLimits(min_ratio=ratio, safe_ratio=1.0))

@@ -29,7 +29,7 @@ def blind(folder: Path) -> Rig:
     return Rig(folder, knob=knob, settings=ActuatorSettings(unreadable=UnreadableClocks.ALLOW))
 
 
-def test_a_knob_that_no_getter_shows_is_refused_unless_the_configuration_says_otherwise(tmp_path: Path) -> None:
+def test_a_knob_that_no_getter_shows_is_refused_unless_the_configuration_states_otherwise(tmp_path: Path) -> None:
     rig = Rig(tmp_path, knob=FakeKnob(readable=False, name="locked_clock"))
     action = only(rig.actuator.apply(cap()))
     assert action.state is ActionState.REFUSED

@@ -104,7 +104,7 @@ def test_answers_come_under_the_names_in_whose_order_was_asked(line: PromptLine,
     assert found[1] == ("second", None)
 
 
-def test_an_actuator_that_hangs_up_is_connected_to_anew_and_owes_no_answer(line: PromptLine, server: Deaf) -> None:
+def test_an_actuator_that_hangs_up_is_connected_to_again_and_owes_no_answer(line: PromptLine, server: Deaf) -> None:
     line.connect()
     line.send("first", list_line())
     wait_for(lambda: server.peers)

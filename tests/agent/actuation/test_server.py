@@ -278,7 +278,7 @@ def test_a_killed_actuator_remembers_whom_a_person_overruled(folder: Path) -> No
         assert FileKnob(folder).read(UUID) == 1380.0
 
 
-def test_an_actuator_that_is_told_to_stop_releases_every_cap_first(folder: Path) -> None:
+def test_an_actuator_that_is_ordered_to_stop_releases_every_cap_first(folder: Path) -> None:
     with process(folder, "run-1") as (client, child):
         client.apply(cap(gpus=GPUS))
         child.terminate()
@@ -384,7 +384,7 @@ def test_no_file_but_a_socket_makes_room_for_the_socket(tmp_path: Path) -> None:
     assert path.read_text() == "a person's"
 
 
-def test_no_name_breaks_a_line_of_the_log_and_a_reason_is_told_in_one(tmp_path: Path) -> None:
+def test_no_name_breaks_a_line_of_the_log_and_a_reason_is_reported_in_one(tmp_path: Path) -> None:
     with served(tmp_path, FakeKnob()) as (client, told):
         with pytest.raises(ActionRefusedError, match="printable"):
             client.apply(cap(incident="i\nCRITICAL root: all is well"))
@@ -393,7 +393,7 @@ def test_no_name_breaks_a_line_of_the_log_and_a_reason_is_told_in_one(tmp_path: 
     assert told[-1].reason == "over  [2Jroot: all is well"
 
 
-def test_whoever_was_away_is_told_everything_in_parts_that_are_not_too_long(tmp_path: Path) -> None:
+def test_whoever_was_away_is_reported_everything_in_parts_that_are_not_too_long(tmp_path: Path) -> None:
     history = History(lambda _: None, first_number=0)
     (action,) = Rig(tmp_path).actuator.apply(cap())
     for _ in range(600):

@@ -65,7 +65,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_where_nothing_happens_nothing_is_told_also_without_having_been_opened(source: EventSource) -> None:
+def test_where_nothing_happens_nothing_is_reported_also_without_having_been_opened(source: EventSource) -> None:
     assert source.poll(0.0) == ()
     source.open()
     assert source.poll(0.0) == ()

@@ -92,7 +92,7 @@ def test_links_are_entities_of_their_gpu() -> None:
         (FakePipeReader(0, is_refused=True), FakeGpuReader(1), SourceState.NOT_PERMITTED, "keeps"),
     ],
 )
-def test_why_there_are_no_pipes_is_said(
+def test_why_there_are_no_pipes_is_stated(
     pipes: PipeReader | None, reader: FakeGpuReader | None, state: SourceState, word: str
 ) -> None:
     status = _built(FakeLinkReader(0), pipes, reader)["gpu_pipes"].status
@@ -124,7 +124,7 @@ def test_the_driver_is_opened_once_for_all_slow_gpu_sources_and_again_while_it_f
     assert len(opened) == 2
 
 
-def test_a_driver_that_lists_no_processes_is_said_to_do_so() -> None:
+def test_a_driver_that_lists_no_processes_is_stated_to_do_so() -> None:
     sources = GpuSources(lambda: OpenGpus(reader=FakeGpuReader(2)))
     status = gpu_process_source(sources).status
     assert (status.state, status.detail) == (SourceState.MISSING, "this driver lists no processes")

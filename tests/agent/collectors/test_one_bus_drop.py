@@ -29,7 +29,7 @@ def gpus() -> tuple[GpuIdentity, ...]:
     )
 
 
-def test_it_is_told_within_two_seconds_as_one_event_that_names_its_sources(tmp_path: Path) -> None:
+def test_it_is_reported_within_two_seconds_as_one_event_that_names_its_sources(tmp_path: Path) -> None:
     clock = HandClock()
     fusion, newest = FusionState(), dict[str, Event]()
     told_after_s: float | None = None

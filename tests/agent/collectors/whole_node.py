@@ -184,7 +184,7 @@ BEHIND_A_NETWORK: dict[str, Callable[[Path], Collector]] = {
 
 
 def makers() -> dict[str, Callable[[Path], Collector]]:
-    """Give what makes each collector of both tuples, by the name of its factory; a new one is in here by itself."""
+    """Return what makes each collector of both tuples, by the name of its factory; a new one is in here by itself."""
     found: dict[str, Callable[[Path], Collector]] = {one.__name__: partial(_fast, one) for one in FACTORIES}
     found |= {one.__name__: partial(_slow, one) for one in SLOW_FACTORIES}
     found |= BEHIND_A_NETWORK

@@ -138,7 +138,7 @@ def test_two_pointers_and_bytes_of_a_structure_are_written_where_they_belong(
     assert values["fan_rpm"] == 2100.0
 
 
-def test_a_call_without_permission_is_told_apart_and_not_asked_again(override: Callable[..., Overridden]) -> None:
+def test_a_call_without_permission_is_reported_apart_and_not_asked_again(override: Callable[..., Overridden]) -> None:
     calls = []
 
     def forbidden(*arguments: Any) -> int:

@@ -54,7 +54,7 @@ def _read_all(driver: NvmlDriver | PlantDriver) -> dict[str, FloatArray]:
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_each_generation_gives_all_it_has_and_says_why_not_the_rest(
+def test_each_generation_returns_all_it_has_and_states_why_not_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str
 ) -> None:
     with served_gpus(tmp_path, monkeypatch, node) as served:
@@ -69,7 +69,7 @@ def test_each_generation_gives_all_it_has_and_says_why_not_the_rest(
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_the_in_process_driver_says_what_the_library_says(
+def test_the_in_process_driver_states_what_the_library_states(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str
 ) -> None:
     with served_gpus(tmp_path, monkeypatch, node) as served:

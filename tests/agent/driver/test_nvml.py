@@ -120,7 +120,7 @@ def test_a_lost_gpu_whose_look_up_takes_long_is_looked_for_seldom(
         assert not np.isnan(_fast(driver)[1, POWER])
 
 
-def test_a_loss_and_the_return_are_each_told_once_though_two_readers_see_them(
+def test_a_loss_and_the_return_are_each_reported_once_though_two_readers_see_them(
     plant: PlantFile, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -153,7 +153,7 @@ def test_without_a_driver_the_error_names_what_is_missing(plant: PlantFile, monk
         NvmlDriver()
 
 
-def test_a_user_who_may_not_open_the_driver_is_told_so(override: Callable[..., Overridden]) -> None:
+def test_a_user_who_may_not_open_the_driver_is_reported_so(override: Callable[..., Overridden]) -> None:
     override(nvmlInitWithFlags=lambda *_: 4)
     with pytest.raises(EnvironmentLacksError, match="/dev/nvidia"):
         NvmlDriver()
@@ -235,7 +235,7 @@ def test_what_a_gpu_does_not_support_while_it_is_split_is_read_again_once_it_is_
     assert routes[_uuid(0), "gpu_util_ratio"] is Answer.WORKING
 
 
-def test_a_gpu_that_is_lost_when_its_plan_is_made_anew_is_told_and_comes_back(
+def test_a_gpu_that_is_lost_when_its_plan_is_made_again_is_reported_and_comes_back(
     plant: PlantFile, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = FakeClock()
@@ -301,7 +301,7 @@ def test_the_calls_of_one_fast_read_are_timed_and_stand_for_those_of_the_next(pl
         assert 0 < cost.max_s <= cost.total_s <= driver.costs.total_s()
 
 
-def test_a_probe_tells_what_works_at_what_cost_and_touches_no_setting(plant: PlantFile) -> None:
+def test_a_probe_reports_what_works_at_what_cost_and_touches_no_setting(plant: PlantFile) -> None:
     before = plant.state.record["request"].copy()
     with NvmlDriver() as driver:
         found = probe(driver)

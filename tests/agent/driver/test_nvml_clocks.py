@@ -71,7 +71,7 @@ def test_a_gpu_without_any_clock_setting_is_refused(override: Callable[..., Over
         choose_clock(driver.library, _uuid(0))
 
 
-def test_a_write_without_the_permission_and_one_to_a_lost_gpu_say_so(
+def test_a_write_without_the_permission_and_one_to_a_lost_gpu_state_so(
     plant: PlantFile, override: Callable[..., Overridden]
 ) -> None:
     override(nvmlDeviceSetApplicationsClocks=lambda *_: 4)

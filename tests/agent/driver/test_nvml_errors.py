@@ -32,7 +32,7 @@ def test_the_table_holds_every_code_that_the_vendor_names() -> None:
 
 
 @pytest.mark.parametrize("code", VENDOR_CODES)
-def test_each_code_raises_the_error_that_says_what_to_do_and_keeps_its_cause(code: int) -> None:
+def test_each_code_raises_the_error_that_states_what_to_do_and_keeps_its_cause(code: int) -> None:
     with pytest.raises(RailwatchError, match=f"read power: NVML {code}: ") as caught, nvml_errors("read power"):
         raise pynvml.NVMLError(code)
     assert code in EXPECTED[type(caught.value)]

@@ -156,7 +156,7 @@ def test_each_value_type_is_decoded_whatever_else_lies_in_the_union(
     assert buffer.answers() == [(0, value) for _, value, _ in answers]
 
 
-def test_an_entry_that_failed_gives_its_own_code_and_an_unknown_type_counts_as_failed() -> None:
+def test_an_entry_that_failed_returns_its_own_code_and_an_unknown_type_counts_as_failed() -> None:
     buffer = FieldBuffer(3)
     buffer.lay_out(((186, 0), (83, 0), (82, 0)))
     _answer(buffer, 0, 1, 3, struct.pack("<Q", 5))

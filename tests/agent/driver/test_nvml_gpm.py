@@ -109,7 +109,7 @@ def test_metrics_that_a_gpu_does_not_have_are_asked_once(h100: ServedGpus, monke
     assert unsupported == lacking
 
 
-def test_a_lost_gpu_is_nan_and_begins_anew_when_it_is_back(h100: ServedGpus) -> None:
+def test_a_lost_gpu_is_nan_and_begins_again_when_it_is_back(h100: ServedGpus) -> None:
     pipes = h100.driver.pipes
     _read(pipes)
     h100.server.plant.state.gpus.present[5] = False
@@ -152,7 +152,7 @@ def test_every_sample_that_was_lent_is_given_back_once(h100: ServedGpus, monkeyp
     pipes.close()
 
 
-def test_a_user_who_may_not_profile_is_told_so_and_not_asked_for(
+def test_a_user_who_may_not_profile_is_reported_so_and_not_asked_for(
     h100: ServedGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _patched(monkeypatch, nvmlGpmSampleGet=lambda *_: 4)

@@ -41,7 +41,7 @@ def test_a_power_limit_is_set_read_back_and_put_back_also_above_the_default(plan
         assert knob.read(UUID) == 250.5
 
 
-def test_a_power_limit_without_permission_says_so(override: Callable[..., Overridden]) -> None:
+def test_a_power_limit_without_permission_states_so(override: Callable[..., Overridden]) -> None:
     override(nvmlDeviceSetPowerManagementLimit=lambda *_: 4)
     with NvmlDriver() as driver, pytest.raises(NotPermittedError):
         PowerLimitKnob(driver.library).write(UUID, 200.0)

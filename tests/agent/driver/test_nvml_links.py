@@ -87,7 +87,7 @@ def test_one_call_a_gpu_reads_all_its_links(tmp_path: Path, monkeypatch: pytest.
     assert calls == {"nvmlDeviceGetFieldValues": 8}
 
 
-def test_without_a_batched_call_functions_tell_state_and_errors(
+def test_without_a_batched_call_functions_report_state_and_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with served_gpus(tmp_path, monkeypatch, "v100x4") as served:

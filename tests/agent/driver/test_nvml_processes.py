@@ -37,7 +37,7 @@ def test_an_older_driver_is_asked_in_the_version_that_it_has(
     assert [one.pid for one in found] == [99]
 
 
-def test_memory_that_the_driver_does_not_tell_is_none(override: Callable[..., Overridden]) -> None:
+def test_memory_that_the_driver_does_not_report_is_none(override: Callable[..., Overridden]) -> None:
     def graphics(handle: Any, count: Any, room: Any) -> int:
         count._obj.value = 1
         if room is None:
@@ -51,7 +51,7 @@ def test_memory_that_the_driver_does_not_tell_is_none(override: Callable[..., Ov
     assert (found.pid, found.use, found.used_bytes) == (7, ProcessUse.GRAPHICS, None)
 
 
-def test_a_list_that_takes_50_ms_is_asked_every_50_s_and_said_to_be_slow(
+def test_a_list_that_takes_50_ms_is_asked_every_50_s_and_stated_to_be_slow(
     override: Callable[..., Overridden], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -73,7 +73,7 @@ def test_a_list_that_takes_50_ms_is_asked_every_50_s_and_said_to_be_slow(
     assert sum("asked every 50 s" in record.message for record in caplog.records) == 1
 
 
-def test_refusals_and_losses_are_told_apart(override: Callable[..., Overridden], plant: PlantFile) -> None:
+def test_refusals_and_losses_are_reported_apart(override: Callable[..., Overridden], plant: PlantFile) -> None:
     calls: list[object] = []
 
     def forbidden(*arguments: Any) -> int:

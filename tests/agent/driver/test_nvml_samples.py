@@ -62,7 +62,7 @@ def test_a_buffer_that_ran_over_is_counted(plant: PlantFile) -> None:
         assert driver.samples.overruns > 0
 
 
-def test_a_lost_gpu_gives_nothing_and_its_siblings_go_on(plant: PlantFile) -> None:
+def test_a_lost_gpu_returns_nothing_and_its_siblings_go_on(plant: PlantFile) -> None:
     with NvmlDriver(FakeClock()) as driver:
         assert driver.samples.signals
         fill(plant, 0, range(3))

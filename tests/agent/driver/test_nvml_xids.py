@@ -18,7 +18,7 @@ def _uuid(index: int) -> str:
     return f"GPU-00000000-0000-0000-0000-{index:012d}"
 
 
-def test_xids_are_heard_with_their_gpu(plant: PlantFile) -> None:
+def test_xids_are_received_with_their_gpu(plant: PlantFile) -> None:
     with NvmlDriver() as driver:
         assert driver.wait(0.0) == ()
         plant.xid(1, 31)
@@ -27,7 +27,7 @@ def test_xids_are_heard_with_their_gpu(plant: PlantFile) -> None:
         assert driver.wait(0.01) == ()
 
 
-def test_after_a_loss_the_siblings_go_on_being_heard(plant: PlantFile) -> None:
+def test_after_a_loss_the_siblings_go_on_being_received(plant: PlantFile) -> None:
     with NvmlDriver() as driver:
         driver.wait(0.0)
         plant.xid(1, 79)
@@ -41,7 +41,7 @@ def test_after_a_loss_the_siblings_go_on_being_heard(plant: PlantFile) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, LOST_AND_TOLD])
-def test_a_gpu_that_was_lost_is_heard_again_once_it_is_back(plant: PlantFile, lost: int) -> None:
+def test_a_gpu_that_was_lost_is_received_again_once_it_is_back(plant: PlantFile, lost: int) -> None:
     clock = FakeClock()
     with NvmlDriver(clock) as driver:
         driver.wait(0.0)
@@ -59,7 +59,7 @@ def test_a_gpu_that_was_lost_is_heard_again_once_it_is_back(plant: PlantFile, lo
         assert driver.wait(0.0) == (DriverEvent(uuid=_uuid(1), code=94),)
 
 
-def test_what_was_registered_is_registered_anew_under_a_new_handle(override: Callable[..., Overridden]) -> None:
+def test_what_was_registered_is_registered_again_under_a_new_handle(override: Callable[..., Overridden]) -> None:
     registered: list[object] = []
     clock = FakeClock()
     library = override()
@@ -81,7 +81,7 @@ def test_what_was_registered_is_registered_anew_under_a_new_handle(override: Cal
 
 
 @pytest.mark.parametrize(("code", "error"), [(1, TransientError), (2, NotSupportedError)])
-def test_a_set_that_a_reload_made_worthless_is_made_anew(
+def test_a_set_that_a_reload_made_worthless_is_made_again(
     plant: PlantFile, override: Callable[..., Overridden], code: int, error: type[Exception]
 ) -> None:
     library = override()
@@ -111,7 +111,7 @@ def test_an_error_behind_an_xid_does_not_swallow_it(override: Callable[..., Over
             driver.wait(0.5)
 
 
-def test_gpus_that_report_no_events_are_asked_and_told_of_once(
+def test_gpus_that_report_no_events_are_asked_and_reported_of_once(
     override: Callable[..., Overridden], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -59,7 +59,7 @@ class Box:
     rows: int = 0
 
     def row(self) -> tuple[FloatArray, FloatArray]:
-        """Give the next row of the GPUs and of the supplies; a training step takes a second."""
+        """Return the next row of the GPUs and of the supplies; a training step takes a second."""
         busy = self.rows % 20 < 14
         self.rows += 1
         self.time_ns += ROW_NS
@@ -73,7 +73,7 @@ class Box:
         return gpus, np.stack([supply, supply])
 
     def frames(self, rows: int) -> tuple[Frame, Frame]:
-        """Give so many rows at once."""
+        """Return so many rows at once."""
         parts = []
         times = []
         for _ in range(rows):

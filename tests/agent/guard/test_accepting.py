@@ -77,7 +77,7 @@ def test_what_is_found_in_the_very_second_of_the_acceptance_ends_as_well() -> No
     assert WORDS in found[-1].summary
 
 
-def test_what_acceptance_ended_explains_nothing_any_more_so_that_the_gpu_is_learnt_anew() -> None:
+def test_what_acceptance_ended_explains_nothing_any_more_so_that_the_gpu_is_learnt_again() -> None:
     frame = node(1, rows=60)
     other = replace(finding_about("gpu:GPU-1", row=0), detector="thermal_resistance")
     judges = Judges(QUICKLY, [frame.spec])
@@ -105,7 +105,7 @@ def test_what_needs_no_baseline_goes_on(rig: Rig) -> None:
     assert all(incident.state is not IncidentState.CLOSED for incident in rig.pipeline._incidents.values())
 
 
-def test_the_guard_follows_what_people_say_and_writes_down_what_is_learnt(rig: Rig) -> None:
+def test_the_guard_follows_what_people_state_and_writes_down_what_is_learnt(rig: Rig) -> None:
     journal = JournalWriter(rig.folder / "person.jsonl")
     rig.tick(5)
     journal.append(accepted("gpu:nobody", time_ns=rig.box.time_ns))

@@ -77,7 +77,7 @@ class TakenBackAtOnce:
         return answer
 
 
-def test_a_release_that_is_heard_of_together_with_the_cap_comes_after_it(rig: Rig) -> None:
+def test_a_release_that_is_received_of_together_with_the_cap_comes_after_it(rig: Rig) -> None:
     rig.guard._orders._actuator = TakenBackAtOnce(rig)
     rig.sag()
     assert rig.capped() == {1530.0}
@@ -142,7 +142,7 @@ def test_what_an_agent_before_left_is_kept_for_a_while_and_then_released_unless_
     assert orders.renew() == ()
 
 
-def test_a_decision_that_was_overtaken_is_not_said_late() -> None:
+def test_a_decision_that_was_overtaken_is_not_stated_late() -> None:
     orders, actuator, clock, first = decided()
     actuator.deaf = True
     assert orders.carry_out(first) == ()
@@ -157,7 +157,7 @@ def test_a_decision_that_was_overtaken_is_not_said_late() -> None:
     assert len(actuator.heard) == 4
 
 
-def test_what_is_said_late_is_what_the_rules_want_by_then() -> None:
+def test_what_is_stated_late_is_what_the_rules_want_by_then() -> None:
     orders, actuator, clock, first = decided()
     actuator.deaf = True
     orders.carry_out(first)
@@ -215,7 +215,7 @@ def test_leases_are_renewed_before_they_run_out(rig: Rig) -> None:
     assert rig.states().count(ActionState.RENEWED) >= 4 * 3
 
 
-def test_a_lease_that_ran_out_meanwhile_is_begun_anew(rig: Rig) -> None:
+def test_a_lease_that_ran_out_meanwhile_is_begun_again(rig: Rig) -> None:
     rig.sag()
     wanted_mhz = rig.pipeline.engine.claims[0].strictest
     rig.clock.advance(130.0)
@@ -252,7 +252,7 @@ def test_a_run_that_only_observes_sets_no_cap_of_an_earlier_run_again(rig: Rig) 
     assert rig.capped() == {1530.0}
 
 
-def test_a_guard_that_cannot_read_its_snapshot_says_so_and_starts_empty(
+def test_a_guard_that_cannot_read_its_snapshot_states_so_and_starts_empty(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
     (rig.folder / "guard.json").write_text('{"book": 1}')
@@ -332,7 +332,7 @@ def test_its_own_release_is_not_taken_for_a_persons(rig: Rig) -> None:
     assert [watch.barred for watch in watches if watch.barred] == []
 
 
-def test_an_old_action_in_the_journal_is_not_heard_at_a_first_start(tmp_path: Path) -> None:
+def test_an_old_action_in_the_journal_is_not_received_at_a_first_start(tmp_path: Path) -> None:
     first = Rig(tmp_path)
     first.sag()
     first.client.release_incident(first.incident_id, reason="taken back by hand", bar=True)
@@ -345,7 +345,7 @@ def test_an_old_action_in_the_journal_is_not_heard_at_a_first_start(tmp_path: Pa
         second.close()
 
 
-def test_a_table_that_counts_anew_is_read_from_its_beginning(rig: Rig) -> None:
+def test_a_table_that_counts_again_is_read_from_its_beginning(rig: Rig) -> None:
     rig.tick(30)
     for name in rig.ring.tables:
         rig.guard._next[name] = 10_000
@@ -364,7 +364,7 @@ def test_events_beyond_the_bound_are_counted(rig: Rig) -> None:
     assert len(step.incidents) == 1
 
 
-def test_a_snapshot_that_cannot_be_written_is_told_and_the_cap_stands(
+def test_a_snapshot_that_cannot_be_written_is_reported_and_the_cap_stands(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
     (rig.folder / "guard.new").mkdir()
@@ -401,7 +401,7 @@ def test_a_finding_that_is_raised_asks_for_a_closer_look(rig: Rig) -> None:
         (EventKind.COLLECTOR, Severity.WARNING, 0),
     ],
 )
-def test_an_event_that_warns_asks_for_a_closer_look_whichever_process_tells_it(
+def test_an_event_that_warns_asks_for_a_closer_look_whichever_process_reports_it(
     rig: Rig, kind: EventKind, severity: Severity, asks: int
 ) -> None:
     rig.tick(40)

@@ -37,14 +37,14 @@ def test_every_detector_that_is_urgent_is_one_that_there_is() -> None:
     assert {detector.name for detector in build_detectors(DetectorLimits())} >= URGENT
 
 
-def test_a_rail_that_sags_is_told_in_the_step_that_shows_it() -> None:
+def test_a_rail_that_sags_is_reported_in_the_step_that_shows_it() -> None:
     frames = steps([12.0] * 30 + [11.1] * 2 + [12.0] * 8)
     late_ns = [now_ns - finding.time_ns for finding, now_ns in told(frames) if finding.detector == "rail_sag"]
     assert late_ns
     assert max(late_ns) < BLOCK_NS / 10
 
 
-def test_the_others_are_told_within_a_second_and_say_what_they_would_have_said_at_once() -> None:
+def test_the_others_are_reported_within_a_second_and_state_what_they_would_have_stated_at_once() -> None:
     frames = steps([12.0] * 60 + [float("nan")] * 200 + [12.0] * 100)
     panel = Panel.build(DetectorLimits())
     state, at_once = panel.start([frames[0].spec]), list[Finding]()
@@ -92,7 +92,7 @@ def test_a_patient_detector_that_fails_costs_no_urgent_finding_and_is_counted(
     assert caplog.text.count("Traceback") == 1
 
 
-def test_the_block_of_the_patient_waits_while_something_urgent_is_told() -> None:
+def test_the_block_of_the_patient_waits_while_something_urgent_is_reported() -> None:
     frames = steps([12.0] * 20 + [11.1] * 2 + [12.0] * 4)
     judges = Judges(DetectorLimits(), [frames[0].spec])
     for frame in frames[:10]:

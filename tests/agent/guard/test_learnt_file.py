@@ -51,12 +51,12 @@ def risen(findings: Sequence[Finding]) -> list[str]:
 
 
 def restarted(first: Judges, frame: Frame, holding: Sequence[Finding] = ()) -> tuple[Judges, tuple[Finding, ...]]:
-    """Give judges that begin anew with what the first ones learnt, and what they hold still."""
+    """Return judges that begin anew with what the first ones learnt, and what they hold still."""
     again, now_ns = Judges(DetectorLimits(), [frame.spec]), int(frame.time_ns[0])
     return again, again.take_learnt(first.learnt(now_ns, {})(), now_ns, holding).going_on
 
 
-def test_a_joint_that_went_bad_while_the_guard_was_down_is_told_against_the_baseline_of_before() -> None:
+def test_a_joint_that_went_bad_while_the_guard_was_down_is_reported_against_the_baseline_of_before() -> None:
     frame = ageing(1)
     before, after = halves(frame, 160)
     first = Judges(DetectorLimits(), [frame.spec])
@@ -67,7 +67,7 @@ def test_a_joint_that_went_bad_while_the_guard_was_down_is_told_against_the_base
     assert risen(judged(forgetful, after)) == [], "without it the bad joint is what it first saw"
 
 
-def test_what_was_raised_before_and_nobody_holds_is_told_again_by_what_is_measured_now() -> None:
+def test_what_was_raised_before_and_nobody_holds_is_reported_again_by_what_is_measured_now() -> None:
     frame = ageing(1)
     before, after = halves(frame, 300)
     first = Judges(DetectorLimits(), [frame.spec])
@@ -79,7 +79,7 @@ def test_what_was_raised_before_and_nobody_holds_is_told_again_by_what_is_measur
 
 
 def aged_over(levels: Sequence[tuple[float, int]], *, forgets: bool) -> list[str]:
-    """Give the paths that are told of, where each restart finds a joint that aged: looked at every 18 hours."""
+    """Return the paths that are told of, where each restart finds a joint that aged: looked at every 18 hours."""
     frame = ageing(1, times=1.0)
     judges, found, looks = Judges(DetectorLimits(), [frame.spec]), [], 0
     for times, count in levels:
@@ -256,7 +256,7 @@ class Slow:
 
 
 @pytest.mark.parametrize("body", [b"nothing of the kind", b""])
-def test_a_file_that_cannot_be_used_is_put_aside_and_said_in_one_line(
+def test_a_file_that_cannot_be_used_is_put_aside_and_stated_in_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, body: bytes
 ) -> None:
     path = tmp_path / "learnt"
@@ -284,7 +284,7 @@ def test_a_file_that_fails_in_a_way_nobody_foresaw_does_not_keep_the_guard_from_
     assert path.with_suffix(".bad").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_said_once_counted_and_ends_nothing(
+def test_a_folder_that_cannot_be_written_is_stated_once_counted_and_ends_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file, pipeline = LearntFile(tmp_path / "nowhere" / "learnt", FakeClock()), pipeline_of(ageing(1))
@@ -330,7 +330,7 @@ def test_a_machine_without_a_thread_to_spare_costs_that_write_and_no_step(
     assert (tmp_path / "learnt").exists()
 
 
-def test_a_disk_that_hangs_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_hangs_is_stated_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     slow, clock = Slow(), FakeClock()
     file = LearntFile(tmp_path / "learnt", clock)
     file.keep(slow, 1, now=True)
@@ -394,7 +394,7 @@ def joints(rig: Rig) -> list[tuple[str, FindingStatus]]:
     return [(one.entity_id, one.status) for one in findings if one.status is not FindingStatus.UPDATED]
 
 
-def test_a_guard_that_is_killed_while_joints_are_bad_tells_of_them_once(rig: Rig) -> None:
+def test_a_guard_that_is_killed_while_joints_are_bad_reports_of_them_once(rig: Rig) -> None:
     rig.tick(300)
     rig.box.resistance_ohm = 0.7 * WEAK_OHM
     while not joints(rig):

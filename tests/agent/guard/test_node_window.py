@@ -24,7 +24,7 @@ def test_an_empty_window_knows_nothing() -> None:
     assert (state.gpus, state.supplies) == ((), ())
 
 
-def test_it_gives_both_phases_of_the_load_and_the_path_of_every_supply() -> None:
+def test_it_returns_both_phases_of_the_load_and_the_path_of_every_supply() -> None:
     state = fed(Box(resistance_ohm=WEAK_OHM), 60).state()
     assert [gpu.entity_id for gpu in state.gpus] == [gpu.id for gpu in GPUS]
     assert state.gpus[0].power_high_w == pytest.approx(350.0)
@@ -97,7 +97,7 @@ def _only(frame: Frame, name: str) -> Frame:
     return Frame(spec=spec, time_ns=frame.time_ns, values=values, fresh=np.ones(values.shape, dtype=np.bool_))
 
 
-def test_what_the_driver_says_can_be_set_is_there_from_the_first_row_on() -> None:
+def test_what_the_driver_states_can_be_set_is_there_from_the_first_row_on() -> None:
     first, second = GPUS[0], GPUS[1]
     ranges = {"power_cap": {first.key: (100.0, 300.0)}, "fan": {second.key: (0.3, 1.0)}}
     window = NodeWindow({second.key: V100_CLOCKS_MHZ}, ranges)

@@ -95,7 +95,7 @@ def test_heat_is_measured_late_on_the_gpu_in_question(cause: Cause) -> None:
     assert (outcome.before, outcome.after, outcome.helped) == (84.0, 76.0, True)
 
 
-def test_without_a_value_afterwards_nobody_can_tell() -> None:
+def test_without_a_value_afterwards_nobody_can_report() -> None:
     sag = incident_of(Cause.THERMAL_MARGIN, GPUS[0].id, gpu_temp_c=84.0)
     outcome = outcome_of(sag, Box(lost={0}))
     assert (outcome.helped, outcome.after) == (None, None)
@@ -109,7 +109,7 @@ def test_a_cause_without_a_measure_is_not_followed() -> None:
     assert tracker.step(1 << 62) == ()
 
 
-def test_a_stricter_cap_starts_anew_with_the_value_that_was_there_first() -> None:
+def test_a_stricter_cap_starts_again_with_the_value_that_was_there_first() -> None:
     tracker, box = OutcomeTracker(), Box(resistance_ohm=GOOD_OHM)
     first = incident_of(Cause.SUPPLY_SAG, SUPPLIES[0].id, minimum_v=11.2, limit_v=11.4)
     tracker.begin(first, decision_on(first), box.time_ns)

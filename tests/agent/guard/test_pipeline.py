@@ -94,13 +94,13 @@ def last(steps: Iterator[Step]) -> Step:
     return step
 
 
-def test_a_healthy_box_gives_no_record() -> None:
+def test_a_healthy_box_returns_no_record() -> None:
     loop = Loop()
     last(loop.run(30, rows=5))
     assert loop.records == []
 
 
-def test_a_sag_becomes_finding_incident_and_decision_in_one_step_and_the_outcome_says_that_it_helped() -> None:
+def test_a_sag_becomes_finding_incident_and_decision_in_one_step_and_the_outcome_states_that_it_helped() -> None:
     loop = Loop()
     last(loop.run(5, rows=5))
     loop.box.resistance_ohm = WEAK_OHM
@@ -144,7 +144,7 @@ def process_event(*job_gpus: tuple[str, str]) -> Event:
     )
 
 
-def test_a_cap_for_a_job_follows_what_events_say_of_who_computes_where() -> None:
+def test_a_cap_for_a_job_follows_what_events_state_of_who_computes_where() -> None:
     def capped(*job_gpus: tuple[str, str]) -> Decision:
         loop = Loop()
         settings = PipelineSettings(policies=(THERMAL_OF_JOB,), rails=Rails(modes=ENFORCED))
@@ -161,7 +161,7 @@ def test_a_cap_for_a_job_follows_what_events_say_of_who_computes_where() -> None
     assert capped(("slurm:7", one)).targets == (hot, one, two, other)
 
 
-def test_where_nothing_is_enforced_the_decision_is_told_and_not_executed() -> None:
+def test_where_nothing_is_enforced_the_decision_is_reported_and_not_executed() -> None:
     loop = Loop(Mode.RECOMMEND)
     loop.box.resistance_ohm = WEAK_OHM
     last(loop.run(20, rows=5))
@@ -217,7 +217,7 @@ def _held(decision_id: str, loop: Loop, clock_mhz: float) -> tuple[Action, ...]:
     return done(decision, ActionState.APPLIED, now_ns=loop.box.time_ns)
 
 
-def test_an_action_that_is_not_said_again_after_a_restart_holds_nothing_and_the_incident_closes() -> None:
+def test_an_action_that_is_not_stated_again_after_a_restart_holds_nothing_and_the_incident_closes() -> None:
     loop = Loop()
     loop.box.resistance_ohm = WEAK_OHM
     last(loop.run(15, rows=5))

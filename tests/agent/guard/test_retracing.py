@@ -12,7 +12,7 @@ from tests.agent.fakes import START_NS
 NODE = Entity(kind=EntityKind.NODE, key="box", name="box")
 
 
-def test_each_step_says_which_row_comes_next_and_how_many_events_it_told(tmp_path: Path) -> None:
+def test_each_step_states_which_row_comes_next_and_how_many_events_it_reported(tmp_path: Path) -> None:
     log = StepLog(tmp_path / "steps", ("gpu_fast", "supply"), node=NODE, simulated=True, rows=10)
     for number, (nexts, events) in enumerate([((1, 0), 0), ((1, 0), 2), ((3, 1), 0)]):
         log.note(START_NS + number, dict(zip(("gpu_fast", "supply"), nexts, strict=True)), events)

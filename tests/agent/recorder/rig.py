@@ -82,7 +82,7 @@ class Rig:
                 self.recorder.step()
 
     def numbers(self, order: Order) -> list[int]:
-        """Give the numbers of the rows that a recording has."""
+        """Return the numbers of the rows that a recording has."""
         return [
             int(number)
             for frame in order.contents.frames()

@@ -40,7 +40,7 @@ def test_segments_that_ended_too_long_ago_go(tmp_path: Path) -> None:
     assert box.counts.segments_cut == 0
 
 
-def test_bytes_are_bounded_and_what_is_cut_is_counted_and_said_once(
+def test_bytes_are_bounded_and_what_is_cut_is_counted_and_stated_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     box = BlackBox(tmp_path, 1000)
@@ -65,7 +65,7 @@ def full_disk(limit_bytes: int) -> Callable[[int, bytes], int]:
     return write
 
 
-def test_a_full_disk_is_said_once_and_what_waited_is_written_when_there_is_room(
+def test_a_full_disk_is_stated_once_and_what_waited_is_written_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     box = BlackBox(tmp_path, 1 << 20)

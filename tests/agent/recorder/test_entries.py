@@ -43,7 +43,7 @@ def test_rows_come_back_bit_for_bit(data: st.DataObject) -> None:
     assert back.fresh.tolist() == frame.fresh.tolist()
 
 
-def test_a_file_that_ends_anywhere_gives_its_whole_entries() -> None:
+def test_a_file_that_ends_anywhere_returns_its_whole_entries() -> None:
     entries = [Entry(kind=EntryKind.STATE, taken_ns=n, body=b"x" * n) for n in (3, 50, 1)]
     data = b"".join(entry.to_bytes() for entry in entries)
     ends = np.cumsum([len(entry.to_bytes()) for entry in entries]).tolist()

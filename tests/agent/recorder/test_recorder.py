@@ -141,7 +141,7 @@ def test_a_backlog_of_the_kernel_log_is_read_in_one_look(tmp_path: Path) -> None
     assert len(moments.lines()) == 6000
 
 
-def test_a_recording_tells_the_rows_that_it_lacks_and_not_those_that_another_one_lacked(tmp_path: Path) -> None:
+def test_a_recording_reports_the_rows_that_it_lacks_and_not_those_that_another_one_lacked(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.run(5)
     table = rig.ring.tables[rig.spec.name]
@@ -271,7 +271,7 @@ def test_what_is_recovered_is_the_last_window(tmp_path: Path, before_s: float) -
     assert before_s <= span_s(order) + 0.05 <= before_s + 2 * SETTINGS.flush_s
 
 
-def test_a_follower_that_skips_gives_what_comes_then_also_out_of_another_ring(tmp_path: Path) -> None:
+def test_a_follower_that_skips_returns_what_comes_then_also_out_of_another_ring(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.run(5)
     follower = RowFollower(tmp_path / "ring")

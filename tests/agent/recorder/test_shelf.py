@@ -21,7 +21,7 @@ def order(tmp_path: Path) -> Order:
     return rig.orders[0]
 
 
-def test_a_recording_says_why_it_was_written_and_holds_the_rows(tmp_path: Path, order: Order) -> None:
+def test_a_recording_states_why_it_was_written_and_holds_the_rows(tmp_path: Path, order: Order) -> None:
     written = Shelf(tmp_path / "out", 1 << 30).write(order)
     read = read_recording(written.path)
     assert read.meta.about["reason"] == "psu0 sags"
@@ -81,7 +81,7 @@ def test_a_name_has_no_letters_that_a_shell_or_a_file_system_minds() -> None:
     assert name_of("xid-79 / GPU: lost", START_NS) == "20260131T120000Z-xid-79---GPU--lost"
 
 
-def test_a_recording_that_cannot_be_written_waits_is_told_once_and_is_written_later(
+def test_a_recording_that_cannot_be_written_waits_is_reported_once_and_is_written_later(
     tmp_path: Path, order: Order
 ) -> None:
     place = tmp_path / "out"
@@ -116,7 +116,7 @@ class HangingShelf:
         return Written(path=Path(order.name), rows=1, size_bytes=1, removed=())
 
 
-def test_orders_for_a_disk_that_hangs_are_bounded_and_those_without_room_are_told_at_once(order: Order) -> None:
+def test_orders_for_a_disk_that_hangs_are_bounded_and_those_without_room_are_reported_at_once(order: Order) -> None:
     shelf, results = HangingShelf(), list[Result]()
     writer = RecordingWriter(shelf, results.append)
     writer.submit(replace(order, name="n0"))
@@ -129,7 +129,7 @@ def test_orders_for_a_disk_that_hangs_are_bounded_and_those_without_room_are_tol
     assert [result.order.name for result in results if result.written] == ["n0", "n1", "n2", "n3", "n4"]
 
 
-def test_orders_that_wait_are_bounded_and_those_left_at_the_end_are_told(tmp_path: Path, order: Order) -> None:
+def test_orders_that_wait_are_bounded_and_those_left_at_the_end_are_reported(tmp_path: Path, order: Order) -> None:
     place = tmp_path / "out"
     place.write_text("a file where the folder should be")
     results: list[Result] = []

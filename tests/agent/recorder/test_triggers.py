@@ -26,7 +26,7 @@ def an_incident(**changes: Any) -> Incident:
     return replace(incident, **changes)
 
 
-def test_a_finding_asks_when_it_is_raised_and_not_when_it_is_told_again() -> None:
+def test_a_finding_asks_when_it_is_raised_and_not_when_it_is_reported_again() -> None:
     judge = TriggerJudge()
     raised = judge.judge(a_finding(START_NS))
     assert raised == Trigger(what="supply_sag", reason="psu0 sags", time_ns=START_NS, id="f-1")
@@ -34,7 +34,7 @@ def test_a_finding_asks_when_it_is_raised_and_not_when_it_is_told_again() -> Non
     assert judge.judge(a_finding(START_NS, status=FindingStatus.CLEARED)) is None
 
 
-def test_an_incident_asks_once_and_an_old_one_that_is_told_anew_does_not() -> None:
+def test_an_incident_asks_once_and_an_old_one_that_is_reported_again_does_not() -> None:
     judge = TriggerJudge()
     assert judge.judge(an_incident()) is not None
     assert judge.judge(an_incident(time_ns=START_NS + 1)) is None
@@ -51,7 +51,7 @@ def test_a_gpu_that_crashes_asks_and_an_application_fault_does_not() -> None:
     assert judge.judge(an_xid(START_NS, kind=EventKind.COLLECTOR)) is None
 
 
-def test_an_event_that_another_source_tells_again_asks_for_no_second_recording() -> None:
+def test_an_event_that_another_source_reports_again_asks_for_no_second_recording() -> None:
     judge = TriggerJudge()
     for kind in (EventKind.XID, EventKind.BUS_DROP):
         event = an_xid(START_NS + (kind is EventKind.XID), kind=kind)
@@ -75,7 +75,7 @@ def test_triggers_that_overlap_extend_one_window_up_to_the_longest() -> None:
     assert widened(50.0, 54.0, 58.0, longest_s=20.0) == (40.0, 60.0, 3)
 
 
-def test_a_trigger_that_is_told_late_reaches_as_much_further_back() -> None:
+def test_a_trigger_that_is_reported_late_reaches_as_much_further_back() -> None:
     trigger = Trigger(what="x", reason="x", time_ns=START_NS)
     late = widen(
         None,

@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Report nothing."""
 
 
 def serving(cluster: Kubernetes, certificate: Path | None = None) -> AbstractContextManager[int]:
@@ -187,7 +187,7 @@ def kubeconfig(folder: Path, port: int, *, token: str = TOKEN) -> Path:
 
 
 def _right(method: str, words: list[str]) -> tuple[str, str]:
-    """Give the verb and resource that RBAC would look for."""
+    """Return the verb and resource that RBAC would look for."""
     if words[-1] == "eviction":
         return "create", "pods/eviction"
     if words[-1] == "pods":

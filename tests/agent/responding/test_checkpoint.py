@@ -97,7 +97,7 @@ def test_a_file_is_touched_and_the_new_checkpoint_is_waited_for(tmp_path: Path) 
     assert "wrote a checkpoint" in receipt.words
 
 
-def test_a_job_that_does_not_answer_in_time_is_told(tmp_path: Path) -> None:
+def test_a_job_that_does_not_answer_in_time_is_reported(tmp_path: Path) -> None:
     settings = CheckpointSettings(file=tmp_path / "asked", confirm_file=tmp_path / "written", within_s=0.1)
     receipt = one(settings).send(order(checkpoint="train"))
     assert not receipt.done
@@ -156,7 +156,7 @@ def test_the_heartbeat_of_a_job_confirms_by_a_later_step_than_before(
     heart.tables.close()
 
 
-def test_what_was_told_of_a_checkpoint_outlives_a_new_ring(tmp_path: Path) -> None:
+def test_what_was_reported_of_a_checkpoint_outlives_a_new_ring(tmp_path: Path) -> None:
     heart = Heart(tmp_path)
     heart.tell("checkpoint_step=100")
     heart.tell("steps=101")  # a signal that was not there: another ring takes the place of the first
@@ -171,7 +171,9 @@ def test_a_heartbeat_does_not_speak_for_a_job_that_is_to_confirm_by_a_file(tmp_p
     assert not asked.send(order()).done
 
 
-def test_a_job_that_never_told_of_a_checkpoint_is_waited_for_only_where_its_heartbeat_is_named(tmp_path: Path) -> None:
+def test_a_job_that_never_reported_of_a_checkpoint_is_waited_for_only_where_its_heartbeat_is_named(
+    tmp_path: Path,
+) -> None:
     heart = Heart(tmp_path)
     heart.tell("steps=1")
     step_of = partial(checkpoint_step, heart.ring_path)
@@ -225,7 +227,7 @@ def test_a_number_that_is_no_job_is_refused(tmp_path: Path, text: str) -> None:
         SignalledProcess(pid_file=tmp_path / "pid", signal_name="SIGUSR1").signal()
 
 
-def test_a_process_that_is_gone_or_a_file_that_names_none_is_told(tmp_path: Path) -> None:
+def test_a_process_that_is_gone_or_a_file_that_names_none_is_reported(tmp_path: Path) -> None:
     with job(tmp_path) as (process, pid_file):
         process.kill()
         process.wait()

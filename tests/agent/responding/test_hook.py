@@ -35,20 +35,20 @@ def test_a_program_gets_incident_and_decision_on_its_input(tmp_path: Path) -> No
     assert (told["token"], told["recovery"]) == ("t-1", False)
 
 
-def test_a_no_is_told_with_its_status_and_its_words(tmp_path: Path) -> None:
+def test_a_no_is_reported_with_its_status_and_its_words(tmp_path: Path) -> None:
     receipt = hook(tmp_path, "echo the valve is stuck; exit 9").send(order())
     assert not receipt.done
     assert "exit status 9" in receipt.words
     assert "the valve is stuck" in receipt.words
 
 
-def test_one_that_takes_too_long_is_killed_and_told(tmp_path: Path) -> None:
+def test_one_that_takes_too_long_is_killed_and_reported(tmp_path: Path) -> None:
     receipt = hook(tmp_path, "sleep 30", timeout_s=0.2).send(order())
     assert not receipt.done
     assert "killed after 0.2 s" in receipt.words
 
 
-def test_one_that_a_signal_ends_is_told_so(tmp_path: Path) -> None:
+def test_one_that_a_signal_ends_is_reported_so(tmp_path: Path) -> None:
     assert "ended by signal 9" in hook(tmp_path, "kill -9 $$").send(order()).words
 
 
@@ -75,6 +75,6 @@ def test_a_program_that_everybody_can_write_is_not_run(tmp_path: Path) -> None:
         listed.check(order())
 
 
-def test_a_look_says_what_would_be_run_and_runs_nothing(tmp_path: Path) -> None:
+def test_a_look_states_what_would_be_run_and_runs_nothing(tmp_path: Path) -> None:
     assert hook(tmp_path, 'touch "$WHERE/ran"').check(order()).endswith("program --fixed")
     assert not (tmp_path / "ran").exists()

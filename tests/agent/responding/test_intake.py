@@ -46,7 +46,7 @@ def test_only_what_is_to_be_done_or_recommended_is_followed(verdict: Verdict) ->
     assert len(taken(decision(action="hook", verdict=Verdict.RECOMMEND))) == 1
 
 
-def test_the_incident_is_handed_on_as_it_was_told_last() -> None:
+def test_the_incident_is_handed_on_as_it_was_reported_last() -> None:
     older, newer = incident(), incident(time_ns=incident().time_ns + 1)
     found = take((older, newer, decision(action="hook")), ROUTES, incident_of=lambda _: older, sent_for=nobody)
     assert found.works[0].incident == newer
@@ -54,7 +54,7 @@ def test_the_incident_is_handed_on_as_it_was_told_last() -> None:
     assert known.works[0].incident == older
 
 
-def test_where_nothing_is_set_up_for_a_class_that_is_told_and_a_notice_is_not() -> None:
+def test_where_nothing_is_set_up_for_a_class_that_is_reported_and_a_notice_is_not() -> None:
     found = take(
         (decision(action="requeue"), decision(action="notify")), {}, incident_of=lambda _: None, sent_for=nobody
     )
@@ -62,7 +62,7 @@ def test_where_nothing_is_set_up_for_a_class_that_is_told_and_a_notice_is_not() 
     assert found.works == ()
 
 
-def test_whoever_was_told_of_an_incident_is_told_that_it_is_over() -> None:
+def test_whoever_was_reported_of_an_incident_is_reported_that_it_is_over() -> None:
     closed = incident(state=IncidentState.CLOSED)
     assert taken(closed) == []
     assert taken(decision(action="notify"), closed) == [("notify", Task.SEND), ("notify", Task.RECOVER)]

@@ -68,7 +68,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         WorkJournal(tmp_path / "file")
 
 
-def test_what_is_told_goes_with_the_change_that_it_tells_of(tmp_path: Path) -> None:
+def test_what_is_reported_goes_with_the_change_that_it_reports_of(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.ask(Task.SEND)
     rig.sending.step()
@@ -77,7 +77,7 @@ def test_what_is_told_goes_with_the_change_that_it_tells_of(tmp_path: Path) -> N
     assert rig.news() == []
 
 
-def test_a_folder_owes_something_while_there_is_work_a_hold_or_something_to_tell(tmp_path: Path) -> None:
+def test_a_folder_owes_something_while_there_is_work_a_hold_or_something_to_report(tmp_path: Path) -> None:
     assert not is_owed(tmp_path)
     rig = Rig(tmp_path)
     rig.journal.close()

@@ -169,7 +169,7 @@ def test_a_pod_that_takes_its_time_is_waited_for_and_asked_once(desk: Desk) -> N
     assert len(desk.cluster.evicted) == 1
 
 
-def test_a_pod_that_nothing_would_start_anew_is_left_and_told_at_once(desk: Desk) -> None:
+def test_a_pod_that_nothing_would_start_again_is_left_and_reported_at_once(desk: Desk) -> None:
     desk.cluster.add_pod("by-hand", controller="")
     found = desk.switch(EvictionSettings()).empty("node7")
     assert found == Emptying(left=("ml/by-hand: nothing would start it anew",), waits=False)
@@ -187,7 +187,9 @@ def test_pods_are_asked_no_faster_than_the_pace_of_the_node(desk: Desk) -> None:
     assert len(desk.cluster.evicted) == 4
 
 
-def test_who_may_not_evict_leaves_the_node_cordoned_and_says_so_and_gives_it_back(desk: Desk, tmp_path: Path) -> None:
+def test_who_may_not_evict_leaves_the_node_cordoned_and_states_so_and_returns_it_back(
+    desk: Desk, tmp_path: Path
+) -> None:
     desk.cluster.add_pod("train-0")
     desk.cluster.forbidden.add("POST eviction")
     rig = Rig(tmp_path)
@@ -198,7 +200,7 @@ def test_who_may_not_evict_leaves_the_node_cordoned_and_says_so_and_gives_it_bac
     assert desk.node["spec"] == {"taints": [GPU]}
 
 
-def test_what_may_not_be_done_says_so(desk: Desk, tmp_path: Path) -> None:
+def test_what_may_not_be_done_states_so(desk: Desk, tmp_path: Path) -> None:
     desk.cluster.forbidden.add("PATCH node7")
     with pytest.raises(NotPermittedError, match="node node7: cannot PATCH node7 at the cluster scope"):
         desk.engage()
@@ -206,7 +208,7 @@ def test_what_may_not_be_done_says_so(desk: Desk, tmp_path: Path) -> None:
         desk.switch().read("node9")
 
 
-def test_a_wrong_token_and_a_missing_file_are_told_without_secrets(tmp_path: Path) -> None:
+def test_a_wrong_token_and_a_missing_file_are_reported_without_secrets(tmp_path: Path) -> None:
     with serving(Kubernetes()) as port:
         api = KubernetesApi(KubernetesSettings(kubeconfig=kubeconfig(tmp_path, port, token="h1dden")))
         with pytest.raises(NotPermittedError) as caught:

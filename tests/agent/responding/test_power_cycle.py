@@ -206,7 +206,7 @@ def test_an_order_whose_answer_was_lost_is_not_carried_out_twice(bench: Bench) -
     assert "not done again" in receipt.words
 
 
-def test_a_node_that_started_since_tells_that_it_was_cycled(bench: Bench) -> None:
+def test_a_node_that_started_since_reports_that_it_was_cycled(bench: Bench) -> None:
     bench.message().send(order())
     bench.clock = FakeClock(monotonic_s=40.0, utc_ns=START_NS + 300 * 10**9)
     receipt = bench.message().send(order())
@@ -258,20 +258,20 @@ def test_of_several_systems_one_has_to_be_named(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("status", "error"), [(400, ActionRefusedError), (403, NotPermittedError), (503, TransientError)]
 )
-def test_a_controller_that_says_no_is_told(bench: Bench, status: int, error: type[Exception]) -> None:
+def test_a_controller_that_states_no_is_reported(bench: Bench, status: int, error: type[Exception]) -> None:
     bench.tree.actions[TARGET] = lambda body: status
     with pytest.raises(error, match=str(status)):
         bench.message().send(order())
 
 
-def test_a_node_that_never_went_off_is_told_as_not_done(bench: Bench) -> None:
+def test_a_node_that_never_went_off_is_reported_as_not_done(bench: Bench) -> None:
     bench.tree.actions[TARGET] = lambda body: 204
     receipt = bench.message(back_within_s=20.0).send(order())
     assert not receipt.done
     assert "was never seen off within 20 s, PowerState On" in receipt.words
 
 
-def test_after_a_kill_behind_the_request_it_is_told_what_became_of_it(
+def test_after_a_kill_behind_the_request_it_is_reported_what_became_of_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = work_of("power_cycle", Task.SEND, order().decision, None)

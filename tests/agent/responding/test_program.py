@@ -21,7 +21,7 @@ def shell(script: str, *, timeout_s: float = 60.0, stdin: bytes = b"", most: int
     return ran.status, ran.output
 
 
-def test_it_reads_its_input_and_what_it_says_on_both_channels_is_kept() -> None:
+def test_it_reads_its_input_and_what_it_states_on_both_channels_is_kept() -> None:
     assert shell("cat; echo wrong >&2; exit 3", stdin=b"order\n") == (3, "order\nwrong\n")
 
 

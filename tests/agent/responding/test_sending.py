@@ -13,7 +13,7 @@ from telemetry.records import Mode
 from tests.agent.responding.rig import BUSY, Killed, Rig
 
 
-def test_a_message_is_sent_once_and_what_came_of_it_is_told(tmp_path: Path) -> None:
+def test_a_message_is_sent_once_and_what_came_of_it_is_reported(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.ask(Task.SEND)
     assert rig.step() == ["done"]
@@ -23,7 +23,7 @@ def test_a_message_is_sent_once_and_what_came_of_it_is_told(tmp_path: Path) -> N
     assert len(rig.message.sent) == 1
 
 
-def test_a_no_of_the_other_side_is_told_as_failed_and_not_sent_again(tmp_path: Path) -> None:
+def test_a_no_of_the_other_side_is_reported_as_failed_and_not_sent_again(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.message.receipt = Receipt(words="exit status 3", done=False)
     rig.ask(Task.SEND)

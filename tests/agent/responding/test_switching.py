@@ -17,7 +17,7 @@ def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path)
 
 
-def test_a_drain_is_engaged_with_its_token_and_its_incident_read_back_and_told(rig: Rig) -> None:
+def test_a_drain_is_engaged_with_its_token_and_its_incident_read_back_and_reported(rig: Rig) -> None:
     assert rig.engage() == ["applied"]
     assert (rig.switch.held, rig.switch.token) == (Held.OURS, TOKEN)
     assert "i-1" in rig.switch.words
@@ -73,7 +73,7 @@ def test_a_drain_by_hand_over_ours_is_not_undone_by_the_release(rig: Rig) -> Non
     assert rig.switch.held is Held.OTHERS
 
 
-def test_a_controller_that_is_down_is_asked_again_and_that_is_told_once(rig: Rig) -> None:
+def test_a_controller_that_is_down_is_asked_again_and_that_is_reported_once(rig: Rig) -> None:
     rig.switch.error = BUSY
     assert rig.engage() == ["failed"]
     assert rig.later(2.0) == []
@@ -128,7 +128,7 @@ def test_a_switch_that_cannot_be_read_any_more_in_the_middle_of_it_is_not_forgot
     assert not rig.is_ours()
 
 
-def test_it_is_told_once_what_ran_there_has_ended_and_a_kill_in_the_middle_of_that_loses_none(rig: Rig) -> None:
+def test_it_is_reported_once_what_ran_there_has_ended_and_a_kill_in_the_middle_of_that_loses_none(rig: Rig) -> None:
     node = FakeNode("a", "b", "c")
     rig.put(node)
     assert rig.engage() == []
@@ -147,7 +147,7 @@ def test_it_is_told_once_what_ran_there_has_ended_and_a_kill_in_the_middle_of_th
     assert node.asked == asked
 
 
-def test_what_does_not_end_in_its_time_is_told_and_stays(rig: Rig) -> None:
+def test_what_does_not_end_in_its_time_is_reported_and_stays(rig: Rig) -> None:
     rig.put(FakeNode("a", "b", "c", "d", "e", allowed=0))
     assert rig.engage() == []
     told = [state for _ in range(20) for state in rig.later(EMPTY_EVERY_S)]
@@ -157,7 +157,7 @@ def test_what_does_not_end_in_its_time_is_told_and_stays(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("error", [NotPermittedError("no right to evict"), BUSY])
-def test_where_nothing_may_be_ended_the_switch_stands_and_says_so(rig: Rig, error: RailwatchError) -> None:
+def test_where_nothing_may_be_ended_the_switch_stands_and_states_so(rig: Rig, error: RailwatchError) -> None:
     node = FakeNode("a")
     rig.put(node)
     told: list[str] = []
@@ -246,7 +246,7 @@ def test_after_a_kill_in_the_middle_of_the_release_the_next_process_ends_it(rig:
     assert rig.switch.held is Held.FREE
 
 
-def test_a_drain_stays_when_the_guard_is_dead_and_says_so_once(rig: Rig) -> None:
+def test_a_drain_stays_when_the_guard_is_dead_and_states_so_once(rig: Rig) -> None:
     rig.engage()
     rig.guard_age_s = LEASE_S + 1
     assert rig.later(1.0) == ["expired"]
@@ -257,7 +257,7 @@ def test_a_drain_stays_when_the_guard_is_dead_and_says_so_once(rig: Rig) -> None
     assert rig.later(1.0) == ["renewed"]
 
 
-def test_a_dry_run_reads_and_says_what_it_would_do(rig: Rig) -> None:
+def test_a_dry_run_reads_and_states_what_it_would_do(rig: Rig) -> None:
     assert rig.engage(mode=Mode.RECOMMEND) == ["done"]
     assert rig.told[0].mode is Mode.RECOMMEND
     assert "nothing written: gpu0 is free" in rig.told[0].reason
@@ -286,7 +286,7 @@ def test_everything_is_given_back_on_demand(rig: Rig) -> None:
     assert rig.switch.held is Held.FREE
 
 
-def test_the_same_work_is_done_once_however_often_it_is_told(rig: Rig) -> None:
+def test_the_same_work_is_done_once_however_often_it_is_reported(rig: Rig) -> None:
     work = rig.ask(Task.ENGAGE)
     rig.step()
     assert rig.journal.take_in([work], (), journal="guard", position=(1, 3), now_ns=rig.clock.utc_ns()) == 0

@@ -33,7 +33,7 @@ def _append(ring: Ring, number: int, *, time_ns: int | None = None) -> None:
     table.append(number if time_ns is None else time_ns, values, np.full(table.spec.shape, number % 2 == 0))
 
 
-def test_a_reader_gets_what_the_writer_said_about_the_node(tmp_path: Path) -> None:
+def test_a_reader_gets_what_the_writer_stated_about_the_node(tmp_path: Path) -> None:
     writer = _ring(tmp_path / "ring")
     reader = Ring.attach(tmp_path / "ring")
     assert reader.node == "node0"
@@ -46,7 +46,7 @@ def test_a_reader_gets_what_the_writer_said_about_the_node(tmp_path: Path) -> No
 @given(
     steps=st.lists(st.tuples(st.integers(0, 12), st.integers(1, 9) | st.none()), max_size=20), rows=st.integers(2, 9)
 )
-def test_reading_on_gives_every_row_once_in_order_or_counts_it_as_lost(
+def test_reading_on_returns_every_row_once_in_order_or_counts_it_as_lost(
     steps: list[tuple[int, int | None]], rows: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     ring = _ring(tmp_path_factory.mktemp("ring") / "ring", rows=rows)
@@ -101,7 +101,7 @@ def test_a_second_writer_is_refused_while_the_first_lives(tmp_path: Path) -> Non
     _ring(tmp_path / "ring")
 
 
-def test_other_tables_make_a_new_ring_and_readers_of_the_old_one_can_tell(tmp_path: Path) -> None:
+def test_other_tables_make_a_new_ring_and_readers_of_the_old_one_can_report(tmp_path: Path) -> None:
     path = tmp_path / "ring"
     old = _ring(path)
     reader = Ring.attach(path)

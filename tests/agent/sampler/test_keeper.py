@@ -51,7 +51,7 @@ def test_a_value_is_fresh_exactly_when_it_differs_from_the_one_before(
     assert kept == fresh_numbers + (6 if readings else 0), "the other six signals are new once"
 
 
-def test_held_rows_bring_nothing_new_and_given_up_ones_bring_absence_once(tmp_path: Path) -> None:
+def test_held_rows_bring_nothing_new_and_abandoned_ones_bring_absence_once(tmp_path: Path) -> None:
     table = _table(tmp_path)
     keeper = RowKeeper(table)
     keeper.keep(1, np.full(table.spec.shape, 5.0))

@@ -85,7 +85,7 @@ def test_the_fast_group_is_one_that_can_be_paced() -> None:
     assert isinstance(Late(), FollowingCollector)
 
 
-def test_a_paced_collector_tells_its_pace_and_the_agent_publishes_it(tmp_path: Path) -> None:
+def test_a_paced_collector_reports_its_pace_and_the_agent_publishes_it(tmp_path: Path) -> None:
     accounts = Accounts()
     reader = FakeGpuReader(2)
     changing = iter(range(10_000))

@@ -125,7 +125,7 @@ def test_rows_come_at_the_pace_and_each_update_is_fresh_once(node: Node) -> None
     assert node.events == [], "a collector that works is no news"
 
 
-def test_a_collector_that_raises_is_counted_told_of_once_and_tried_again(node: Node) -> None:
+def test_a_collector_that_raises_is_counted_reported_of_once_and_tried_again(node: Node) -> None:
     def fail() -> None:
         raise OSError("no such sensor")
 
@@ -166,7 +166,7 @@ def test_while_it_fails_values_are_held_and_then_absent(node: Node) -> None:
     assert list(np.flatnonzero(fresh)) == [0, absent]
 
 
-def test_a_collector_that_hangs_is_given_up_replaced_and_its_neighbour_never_waits(node: Node) -> None:
+def test_a_collector_that_hangs_is_abandoned_replaced_and_its_neighbour_never_waits(node: Node) -> None:
     node.bad.reading[:] = 5.0
     node.sampler.start()
     wait_for(lambda: node.bad.reads > 3)
@@ -200,7 +200,7 @@ def test_threads_that_are_stuck_do_not_pile_up(node: Node) -> None:
     assert node.ring.tables["bad"].count > rows, "readers go on seeing rows, without values"
 
 
-def test_what_a_thread_brings_after_it_was_given_up_is_thrown_away(node: Node) -> None:
+def test_what_a_thread_brings_after_it_was_abandoned_is_thrown_away(node: Node) -> None:
     def hang_then_fail() -> None:
         node.bad.before_read = lambda: None
         node.hang()
@@ -321,7 +321,7 @@ def test_what_cannot_be_watched_keeps_the_watchdog_from_none_of_the_others(
     assert [record.getMessage() for record in caplog.records if record.exc_info] == ["bad cannot be watched"]
 
 
-def test_two_processes_that_sample_are_told_apart() -> None:
+def test_two_processes_that_sample_are_reported_apart() -> None:
     sampler, slow = (SelfMetrics("node0", Accounts(), CLOCK, process=process).spec for process in ("", "slow"))
     assert sampler.signals == slow.signals
     assert (sampler.name, slow.name) == ("agent", "agent_slow")
@@ -329,7 +329,7 @@ def test_two_processes_that_sample_are_told_apart() -> None:
     assert slow.entities[0].tag("process") == "slow"
 
 
-def test_the_agent_tells_of_its_own_cost(tmp_path: Path) -> None:
+def test_the_agent_reports_of_its_own_cost(tmp_path: Path) -> None:
     accounts = Accounts(driver_s=lambda: 1.25)
     collector = FakeCollector(_spec("good"), name="good")
     own = SelfMetrics("node0", accounts, CLOCK)

@@ -134,7 +134,7 @@ def test_reads_that_fail_in_step_do_not_flood_the_ring(gpu: Gpu) -> None:
     assert gpu.status()[0] is WorkerState.FAILING
 
 
-def test_over_its_budget_it_says_so_once_and_once_when_that_is_over(gpu: Gpu) -> None:
+def test_over_its_budget_it_states_so_once_and_once_when_that_is_over(gpu: Gpu) -> None:
     gpu.cost_s = 0.004  # a third of the time at the ceiling, where a tenth is allowed
     gpu.sampler.start()
     gpu.clock.run_to(1060.0)
@@ -159,7 +159,7 @@ def test_what_is_done_with_a_row_is_no_time_in_the_driver(gpu: Gpu) -> None:
     assert gpu.events == []
 
 
-def test_a_thread_that_ends_by_an_error_outside_of_a_read_is_told_of_and_replaced(gpu: Gpu) -> None:
+def test_a_thread_that_ends_by_an_error_outside_of_a_read_is_reported_of_and_replaced(gpu: Gpu) -> None:
     gpu.sampler.start()
     gpu.clock.run_to(1001.0)
 

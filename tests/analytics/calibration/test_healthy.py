@@ -47,7 +47,7 @@ def test_restless_healthy_time_raises_it_to_what_the_budget_asks_for() -> None:
     assert looser.threshold < found.threshold
 
 
-def test_a_limit_is_not_raised_until_it_finds_nothing_and_the_answer_says_so() -> None:
+def test_a_limit_is_not_raised_until_it_finds_nothing_and_the_answer_states_so() -> None:
     found = of("airflow.ratio", maxima(0.4, 0.2))
     assert found.threshold == pytest.approx(3.0 * LIMITS.airflow.ratio)
     assert found.wanted is not None
@@ -55,7 +55,7 @@ def test_a_limit_is_not_raised_until_it_finds_nothing_and_the_answer_says_so() -
     assert "not kept" in found.why
 
 
-def test_too_little_healthy_time_leaves_the_default_and_says_so() -> None:
+def test_too_little_healthy_time_leaves_the_default_and_states_so() -> None:
     found = of("novelty.distance", maxima(9.0, 1.0, MIN_BLOCKS - 1))
     assert found.wanted is None
     assert found.threshold == LIMITS.novelty.distance
@@ -85,7 +85,7 @@ def test_a_block_of_which_little_was_seen_is_no_block(minutes: int, blocks: int)
     assert following.ended().maxima == following.maxima, "of the next one a moment was seen"
 
 
-def test_the_panel_gives_one_largest_value_a_block_however_its_rows_are_cut() -> None:
+def test_the_panel_returns_one_largest_value_a_block_however_its_rows_are_cut() -> None:
     frame, topology = node(1, rows=600), node_of(4, 0)
 
     def blocks_of(*parts: Frame) -> Healthy:

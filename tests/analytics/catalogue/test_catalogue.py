@@ -91,7 +91,7 @@ def test_xid_79_is_explained_in_full() -> None:
 
 
 @pytest.mark.parametrize("code", [48, 63, 64])
-def test_codes_that_read_differently_on_a_v100_say_so(code: int) -> None:
+def test_codes_that_read_differently_on_a_v100_state_so(code: int) -> None:
     said = catalogue.explain_xid(code)
     assert said is not None
     assert said.note is not None

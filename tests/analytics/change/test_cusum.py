@@ -17,13 +17,13 @@ def run_lengths(*, shift_sigmas: float, limit_sigmas: float, n_series: int, max_
     return length
 
 
-def test_white_noise_gives_a_false_alarm_every_931_values_at_a_limit_of_five() -> None:
+def test_white_noise_returns_a_false_alarm_every_931_values_at_a_limit_of_five() -> None:
     # One-sided, from the Markov chain of Brook and Evans (1972).
     length = run_lengths(shift_sigmas=0.0, limit_sigmas=5.0, n_series=3000, max_rows=12_000, seed=1)
     assert np.nanmean(length) == pytest.approx(931, rel=0.06)
 
 
-def test_white_noise_gives_a_false_alarm_every_19000_values_at_a_limit_of_eight() -> None:
+def test_white_noise_returns_a_false_alarm_every_19000_values_at_a_limit_of_eight() -> None:
     rng = np.random.default_rng(2)
     state, alarms, n_series = CusumState.empty(20_000), 0, 20_000
     for row in range(1200):

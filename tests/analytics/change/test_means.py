@@ -44,7 +44,7 @@ def test_page_hinkley_finds_a_step_up_and_a_step_down_of_an_unknown_mean() -> No
     assert found[2] == 0
 
 
-def test_page_hinkley_says_nothing_of_few_values_and_ignores_gaps() -> None:
+def test_page_hinkley_states_nothing_of_few_values_and_ignores_gaps() -> None:
     state = PageHinkleyState.empty(1)
     for row in range(MIN_VALUES - 1):
         state = page_hinkley_step(state, np.array([0.0 if row < 5 else 1e4]))

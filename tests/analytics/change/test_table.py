@@ -44,7 +44,7 @@ def test_rows_without_a_value_have_no_score_and_gaps_change_nothing(method: Chan
 
 
 @each
-def test_a_sum_that_has_alarmed_begins_anew(method: ChangeMethod) -> None:
+def test_a_sum_that_has_alarmed_begins_again(method: ChangeMethod) -> None:
     values = table(3, shift=8.0)
     free = change_scores(method, values[:400], values[400:])
     bound = change_scores(method, values[:400], values[400:], limit=5.0)

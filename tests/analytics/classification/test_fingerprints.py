@@ -197,7 +197,7 @@ def test_an_excess_that_is_there_at_idle_too_is_no_interface() -> None:
     assert share(hypotheses, RootCause.THERMAL_INTERFACE) < 0.4
 
 
-def test_where_nobody_measures_the_supply_its_silence_says_nothing() -> None:
+def test_where_nobody_measures_the_supply_its_silence_states_nothing() -> None:
     seen, blind = ranked(scene(LOST)), ranked(scene(LOST, fed_seen=False))
     electrical = (RootCause.JOINT_AGEING, RootCause.SUPPLY_LOST, RootCause.SUPPLY_OVERLOAD)
     assert sum(share(blind, cause) for cause in electrical) > sum(share(seen, cause) for cause in electrical)

@@ -102,14 +102,14 @@ def test_evidence_that_came_first_weighs_more() -> None:
     assert last[RootCause.HANG] - first[RootCause.HANG] == pytest.approx(Weights().precedence)
 
 
-def test_a_contradiction_costs_what_its_weight_says_and_is_told() -> None:
+def test_a_contradiction_costs_what_its_weight_states_and_is_reported() -> None:
     seen = [Observation(sign=Sign.DISAGREES, present=True, since_ns=0, words="P and V I disagree")]
     mild, hard = scores_of(seen, Weights(contradiction=0.0)), scores_of(seen, Weights(contradiction=2.0))
     assert mild[RootCause.JOINT_AGEING] - hard[RootCause.JOINT_AGEING] == pytest.approx(2.0)
     assert mild[RootCause.SENSOR_FAULT] == hard[RootCause.SENSOR_FAULT]
 
 
-def test_a_gain_is_the_logarithm_of_the_odds_that_the_table_says() -> None:
+def test_a_gain_is_the_logarithm_of_the_odds_that_the_table_states() -> None:
     row = ROW[Sign.LINKS_OF_ONE]
     given_by = dict.fromkeys(PRIORS, row.otherwise[0]) | {cause: value for cause, value, _ in row.given}
     others = sum(PRIORS[one] * given_by[one] for one in PRIORS if one is not RootCause.LOOSE_MODULE)

@@ -32,14 +32,14 @@ def judged(
     return judge_dither(made, start_ns=START_NS, time_ns=time_ns, voltage_v=voltage_v, power_w=power_w)
 
 
-def test_a_gpu_whose_current_moves_the_voltage_is_proven_and_gives_the_resistance() -> None:
+def test_a_gpu_whose_current_moves_the_voltage_is_proven_and_returns_the_resistance() -> None:
     verdicts = [judged(source_ohm=0.006, seed=seed) for seed in range(20)]
     assert sum(verdict.moves is True for verdict in verdicts) >= 19
     resistances = [verdict.source_resistance_ohm or 0.0 for verdict in verdicts]
     assert np.median(resistances) == pytest.approx(0.006, rel=0.1)
 
 
-def test_a_voltage_of_another_feed_is_never_said_to_follow() -> None:
+def test_a_voltage_of_another_feed_is_never_stated_to_follow() -> None:
     verdicts = [judged(source_ohm=0.0, seed=seed) for seed in range(50)]
     assert not any(verdict.moves for verdict in verdicts)
     quiet = judged(source_ohm=0.0, noise_v=0.001)
@@ -47,25 +47,25 @@ def test_a_voltage_of_another_feed_is_never_said_to_follow() -> None:
     assert "did not" in quiet.why
 
 
-def test_noise_that_hides_the_change_gives_no_answer() -> None:
+def test_noise_that_hides_the_change_returns_no_answer() -> None:
     verdict = judged(source_ohm=0.004, noise_v=0.2)
     assert verdict.moves is None
     assert "noise" in verdict.why
 
 
-def test_power_that_does_not_follow_its_clock_gives_no_answer() -> None:
+def test_power_that_does_not_follow_its_clock_returns_no_answer() -> None:
     verdict = judged(source_ohm=0.006, follows=False)
     assert verdict.moves is None
     assert "did not follow its clock" in verdict.why
 
 
-def test_an_experiment_that_was_cut_short_gives_no_answer() -> None:
+def test_an_experiment_that_was_cut_short_returns_no_answer() -> None:
     verdict = judged(source_ohm=0.006, rows=200)
     assert (verdict.moves, verdict.source_resistance_ohm) == (None, None)
     assert "too few samples" in verdict.why
 
 
-def test_a_plan_never_asks_for_more_clock_than_runs_and_gives_back_what_was_found() -> None:
+def test_a_plan_never_asks_for_more_clock_than_runs_and_returns_back_what_was_found() -> None:
     for seed in range(20):
         made = plan(seed=seed)
         clocks = {level.clock_mhz for level in made.levels}

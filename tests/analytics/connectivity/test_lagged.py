@@ -50,7 +50,7 @@ def test_one_link_stands_among_many_pairs() -> None:
     assert len(found) <= 6
 
 
-def test_the_same_seed_gives_the_same_answer_and_gaps_are_left_out() -> None:
+def test_the_same_seed_returns_the_same_answer_and_gaps_are_left_out() -> None:
     rng = np.random.default_rng(4)
     series = slow(rng, 2)
     series[4:, 1] += series[:-4, 0]

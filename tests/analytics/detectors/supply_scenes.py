@@ -18,7 +18,7 @@ LIMITS_W = 1200.0
 
 
 def load(seed: int, rows: int = ROWS, *, low: float = 36.0, high: float = 74.0) -> FloatArray:
-    """Give the current of a training job through each of two supplies, shape ``(rows, 2)``."""
+    """Return the current of a training job through each of two supplies, shape ``(rows, 2)``."""
     rng = np.random.default_rng(seed)
     phase = np.arange(rows) / RATE_HZ / 0.9 % 1.0
     amps = np.where(phase < 0.7, high, low)[:, np.newaxis] + rng.normal(0, 0.5, (rows, 2))
@@ -28,13 +28,13 @@ def load(seed: int, rows: int = ROWS, *, low: float = 36.0, high: float = 74.0) 
 def rail(
     amps: FloatArray, *, seed: int, ohm: FloatArray | float = OHM, open_v: FloatArray | float = OPEN_V
 ) -> FloatArray:
-    """Give the voltage of each path under a current, with the noise of a real feed."""
+    """Return the voltage of each path under a current, with the noise of a real feed."""
     rng = np.random.default_rng(seed + 1000)
     return np.asarray(open_v - ohm * amps + rng.normal(0, 0.004, amps.shape), dtype=np.float64)
 
 
 def frame(volts: FloatArray, amps: FloatArray, **others: FloatArray) -> Frame:
-    """Give a table of two supplies."""
+    """Return a table of two supplies."""
     columns = {"voltage_v": volts, "current_a": amps, **others}
     return frame_of(EntityKind.SUPPLY, MEMBERS, columns, rate_hz=RATE_HZ)
 

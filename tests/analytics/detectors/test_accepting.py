@@ -24,12 +24,12 @@ def accepted(entity_id: str) -> Event:
     )
 
 
-def test_every_detector_that_learns_says_what_and_how_far() -> None:
+def test_every_detector_that_learns_states_what_and_how_far() -> None:
     assert {one.detector for one in LEARNT} == {detector.name for detector in LEARNING}
 
 
 @pytest.mark.parametrize("detector", LEARNING, ids=lambda detector: detector.name)
-def test_the_accepted_begins_anew_and_the_others_stay(detector: AnyDetector) -> None:
+def test_the_accepted_begins_again_and_the_others_stay(detector: AnyDetector) -> None:
     frame = scene(detector)
     state, _ = run(detector, frame)
     entities = frame.spec.entities

@@ -72,7 +72,7 @@ def test_an_inlet_that_is_allowed_unknown_or_absurd_is_silent(inlet_c: float) ->
     assert inlet(inlet_c, inlet_c) == ()
 
 
-def test_a_hot_inlet_is_told_of_its_node_and_clears() -> None:
+def test_a_hot_inlet_is_reported_of_its_node_and_clears() -> None:
     findings = inlet(22.0, 40.0, 46.0, 25.0)
     assert findings[0].status is FindingStatus.RAISED
     assert findings[0].cause is Cause.AIRFLOW
@@ -91,7 +91,7 @@ def ramp(before_s: int, *, from_c: float, to_c: float, over_s: int, after_s: int
     return np.concatenate([np.full(before_s, from_c), np.linspace(from_c, to_c, over_s), np.full(after_s, to_c)])
 
 
-def test_half_of_the_fans_lost_is_told_within_two_minutes_where_the_duty_is_known() -> None:
+def test_half_of_the_fans_lost_is_reported_within_two_minutes_where_the_duty_is_known() -> None:
     findings = lost(temp_c=ramp(60, from_c=52.0, to_c=66.0, over_s=60, after_s=60), fan_ratio=0.4)
     assert [finding.entity_id for finding in findings if finding.status is FindingStatus.RAISED] == [NODE.id]
     assert 60 < seconds_of(findings[0]) < 180
@@ -128,7 +128,7 @@ def slow(temp_c: FloatArray, **scene: FloatArray | float) -> tuple[Finding, ...]
     return judged(detector, temp_c=temp_c, rate_hz=0.2, **scene)
 
 
-def test_a_filter_that_clogs_is_told_with_the_duty_that_was_normal() -> None:
+def test_a_filter_that_clogs_is_reported_with_the_duty_that_was_normal() -> None:
     dust = np.linspace(0.0, 1.0, 7200)  # ten hours
     duty = np.where(np.arange(7200) < 800, 0.3, 0.3 + 0.5 * dust)
     findings = slow(np.full(7200, 60.0), fan_ratio=duty)
@@ -145,7 +145,7 @@ def test_a_hot_day_and_another_load_are_not_compared_with_the_cool_past() -> Non
     assert slow(np.full(2400, 60.0), power_w=power_w) == ()
 
 
-def test_like_conditions_that_give_more_heat_are_told_and_clear() -> None:
+def test_like_conditions_that_give_more_heat_are_reported_and_clear() -> None:
     temp_c = np.concatenate([np.full(1200, 52.0), np.full(600, 62.0), np.full(600, 52.0)])
     lives = [finding.status for finding in slow(temp_c)]
     assert (lives[0], lives[-1]) == (FindingStatus.RAISED, FindingStatus.CLEARED)
@@ -159,7 +159,7 @@ def fans(*rows: tuple[float, float, float], duty: float = 0.5) -> tuple[Finding,
     return detector.step(detector.start(frame.spec), frame, box())[1]
 
 
-def test_a_fan_that_stops_is_told_and_clears_when_it_turns_again() -> None:
+def test_a_fan_that_stops_is_reported_and_clears_when_it_turns_again() -> None:
     findings = fans((9000, 9000, 9000), (9000, 0, 9000), (9000, 9000, 9000))
     assert [(finding.entity_id, finding.status) for finding in findings] == [
         (FANS[1].id, FindingStatus.RAISED),
@@ -182,5 +182,5 @@ def test_places_without_a_fan_nodes_that_are_off_and_gaps_are_silent(
     assert fans(*rows, duty=duty) == ()
 
 
-def test_fans_that_all_stand_although_they_are_told_to_turn_are_told() -> None:
+def test_fans_that_all_stand_although_they_are_ordered_to_turn_are_reported() -> None:
     assert len(fans((9000, 9000, 9000), (0, 0, 0))) == 3

@@ -70,14 +70,14 @@ WARMED = Onlooker(
 )
 
 
-def test_each_row_has_what_the_node_said_at_its_time() -> None:
+def test_each_row_has_what_the_node_stated_at_its_time() -> None:
     (frame,) = watched(WARMED, [power([[200.0] * 4] * 4), inlet([25.0, 26.0], start_s=1.0)])
     column = frame.signal("inlet_temp_c")
     assert column[:, 3].tolist() == pytest.approx([NAN, 25.0, 26.0, 26.0], nan_ok=True)
     assert frame.fresh[:, 0, -1].tolist() == [False, True, True, False]
 
 
-def test_what_was_said_before_holds_in_later_steps_also_when_the_borrower_had_no_rows_then() -> None:
+def test_what_was_stated_before_holds_in_later_steps_also_when_the_borrower_had_no_rows_then() -> None:
     frames = watched(WARMED, [power([[200.0] * 4])], [inlet([31.0], start_s=1.0)], [power([[200.0] * 4], start_s=2.0)])
     assert [frame.signal("inlet_temp_c")[0, 0] for frame in frames] == pytest.approx([NAN, 31.0], nan_ok=True)
 

@@ -31,7 +31,7 @@ def one_gpu(**columns: object) -> Frame:
     )
 
 
-def test_a_single_sample_with_the_brake_bit_is_told_at_once() -> None:
+def test_a_single_sample_with_the_brake_bit_is_reported_at_once() -> None:
     findings = brakes(throttle_reasons=[0, 0, 0x80 | 0x8, 0, 0])
     assert [finding.status for finding in findings] == [FindingStatus.RAISED]
     assert findings[0].cause is Cause.POWER_BRAKE
@@ -42,13 +42,13 @@ def test_other_bits_are_not_a_brake() -> None:
     assert brakes(throttle_reasons=[0x4, 0x20, 0x40 | 0x8, 0x1, NAN] * 20) == ()
 
 
-def test_a_brake_between_two_polls_is_told_by_the_counter() -> None:
+def test_a_brake_between_two_polls_is_reported_by_the_counter() -> None:
     findings = brakes(throttle_reasons=[0] * 5, power_brake_s=[3.0, 3.0, 3.2, 3.2, 3.2])
     assert len(findings) == 1
     assert findings[0].number("counted_brake_s") == pytest.approx(0.2)
 
 
-def test_a_counter_that_starts_high_goes_back_or_is_absent_says_nothing() -> None:
+def test_a_counter_that_starts_high_goes_back_or_is_absent_states_nothing() -> None:
     assert brakes(throttle_reasons=[0] * 6, power_brake_s=[NAN, 9.0, 9.0, 0.0, NAN, 0.0]) == ()
 
 

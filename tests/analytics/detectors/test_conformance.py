@@ -60,7 +60,7 @@ def eventful(kind: EntityKind, *, seed: int = 1, rows: int = 400, members: tuple
 
 
 def scene(detector: AnyDetector, *, seed: int = 1) -> Frame:
-    """Give the table in which a detector has something to say: the common one, or one of its own of as many rows."""
+    """Return the table in which a detector has something to say: the common one, or one of its own of as many rows."""
     own = SCENES.get(detector.name)
     return eventful(detector.kind, seed=seed) if own is None else own(seed)
 
@@ -76,13 +76,13 @@ def run(detector: AnyDetector, *frames: Frame, topology: Topology = TOPOLOGY) ->
 
 @functools.cache
 def told_at_once(name: str, seed: int) -> tuple[Finding, ...]:
-    """Give what a detector finds in its whole scene: several tests hold theirs against it."""
+    """Return what a detector finds in its whole scene: several tests hold theirs against it."""
     detector = next(one for one in ALL if one.name == name)
     return run(detector, scene(detector, seed=seed))[1]
 
 
 @by_name
-def test_it_has_something_to_say_about_an_eventful_table(detector: AnyDetector) -> None:
+def test_it_has_something_to_state_about_an_eventful_table(detector: AnyDetector) -> None:
     assert any(told_at_once(detector.name, seed) for seed in range(20))
 
 
@@ -99,14 +99,14 @@ def test_no_input_is_mutated(detector: AnyDetector) -> None:
 
 @by_name
 @pytest.mark.parametrize("cut", [1, 57, 200, 399])
-def test_a_frame_in_two_parts_gives_the_findings_of_one(detector: AnyDetector, cut: int) -> None:
+def test_a_frame_in_two_parts_returns_the_findings_of_one(detector: AnyDetector, cut: int) -> None:
     for seed in range(5):
         frame = scene(detector, seed=seed)
         assert run(detector, frame.rows(0, cut), frame.rows(cut, 400))[1] == told_at_once(detector.name, seed)
 
 
 @by_name
-def test_the_same_input_gives_the_same_findings_from_a_copied_state(detector: AnyDetector) -> None:
+def test_the_same_input_returns_the_same_findings_from_a_copied_state(detector: AnyDetector) -> None:
     frame = scene(detector)
     state, _ = run(detector, frame.rows(0, 200))
     copied = pickle.loads(pickle.dumps(state))  # noqa: S301 -- made a line above

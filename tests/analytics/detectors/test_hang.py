@@ -60,7 +60,7 @@ def test_errors_of_a_link_are_a_witness_where_the_threads_are_quiet_or_not_read(
     assert "its links made errors" in findings[0].summary
 
 
-def test_missing_steps_alone_are_told_later_and_as_a_warning() -> None:
+def test_missing_steps_alone_are_reported_later_and_as_a_warning() -> None:
     quiet = changed(hanging(rows=600), "nv_queue_ratio", 0.01)
     findings = told(quiet)
     assert {one.severity for one in findings} == {Severity.WARNING}
@@ -69,7 +69,7 @@ def test_missing_steps_alone_are_told_later_and_as_a_warning() -> None:
     assert told(quiet.rows(0, 400)) == ()
 
 
-def test_without_a_job_that_tells_its_steps_the_threads_must_spin() -> None:
+def test_without_a_job_that_reports_its_steps_the_threads_must_spin() -> None:
     frame = without(hanging(), "steps")
     findings = told(frame)
     assert len(findings) == 4
@@ -122,7 +122,7 @@ def test_at_one_row_a_second_it_is_found_as_well() -> None:
     assert all(one.time_ns - (START_NS + 200 * NS_PER_S) <= 45 * NS_PER_S for one in findings)
 
 
-def test_power_told_in_milliwatts_is_no_hang() -> None:
+def test_power_reported_in_milliwatts_is_no_hang() -> None:
     frame = hanging(hung_row=10_000)
     assert told(changed(frame, "power_w", frame.signal("power_w") * 1e3)) == ()
 

@@ -49,7 +49,7 @@ def test_thermal_margin_has_hysteresis_and_gets_critical_at_the_slowdown_tempera
     assert findings[1].number("margin_c") == 1.0
 
 
-def test_thermal_margin_says_when_a_gpu_that_climbs_will_be_at_its_slowdown_temperature() -> None:
+def test_thermal_margin_states_when_a_gpu_that_climbs_will_be_at_its_slowdown_temperature() -> None:
     time_s = np.arange(60.0)
     climbing = 95.0 - 35.0 * np.exp(-time_s / 48.0)  # 87 °C after 71 s, 82 °C after 48 s
     finding = margins(np.round(climbing).tolist())[0]
@@ -87,7 +87,7 @@ def four_gpus(
     return detector.step(detector.start(frame.spec), frame, node_of())[1]
 
 
-def test_one_bad_interface_is_told_within_thirty_seconds_with_the_excess() -> None:
+def test_one_bad_interface_is_reported_within_thirty_seconds_with_the_excess() -> None:
     findings = four_gpus()
     assert [finding.entity_id for finding in findings] == ["gpu:GPU-2"]
     finding = findings[0]
@@ -109,7 +109,7 @@ def test_one_bad_interface_is_told_within_thirty_seconds_with_the_excess() -> No
         ([0.115, 0.117, 0.119, 0.118], [150.0, 150.0, 300.0, 150.0], 0),  # works harder, not worse
     ],
 )
-def test_nothing_is_told_where_nothing_can_be_compared(
+def test_nothing_is_reported_where_nothing_can_be_compared(
     theta: npt.ArrayLike, power_w: npt.ArrayLike, flags: npt.ArrayLike
 ) -> None:
     assert four_gpus(theta=theta, power_w=power_w, flags=flags) == ()
@@ -153,7 +153,7 @@ def test_what_a_sink_still_carries_of_more_load_makes_no_ratio_pass_its_limit() 
     assert stretches(*((1, now_w, now_c) for now_w, now_c in zip(powers_w, temps_c, strict=True))) == ()
 
 
-def test_a_bad_interface_stays_told_through_little_load_and_clears_when_it_is_mended() -> None:
+def test_a_bad_interface_stays_reported_through_little_load_and_clears_when_it_is_mended() -> None:
     bad_c, idle_c = ALIKE_C + np.array([0.0, 0.0, 15.0, 0.0]), [40.0, 40.0, 43.0, 40.0]
     findings = stretches((60, 280.0, bad_c), (120, 130.0, idle_c), (120, 280.0, bad_c), (120, 280.0, ALIKE_C))
     assert [(one.entity_id, one.status) for one in findings] == [

@@ -58,7 +58,7 @@ def test_errors_on_one_link_alone_point_to_that_link() -> None:
     [np.full((ROWS, 4), 1e6), counting((0.0,) * 4, start=7e9), np.full((ROWS, 4), np.nan)],
     ids=["a high count that stands", "a huge count that stands", "no counter"],
 )
-def test_what_was_counted_before_says_nothing(column: npt.NDArray[np.float64]) -> None:
+def test_what_was_counted_before_states_nothing(column: npt.NDArray[np.float64]) -> None:
     assert told(frame_with(nvlink_crc_errors=column, pcie_replays=column, nvlink_replays=column)) == ()
 
 
@@ -69,7 +69,7 @@ def test_a_reset_and_an_answer_of_all_ones_are_no_errors() -> None:
     assert told(frame_with(pcie_replays=counter)) == ()
 
 
-def test_a_link_that_lost_lanes_under_load_is_told_and_one_that_idles_is_not() -> None:
+def test_a_link_that_lost_lanes_under_load_is_reported_and_one_that_idles_is_not() -> None:
     narrow = np.full((ROWS, 4), 16.0)
     narrow[100:, 0] = 8.0
     findings = told(frame_with(pcie_width=narrow))
@@ -79,7 +79,7 @@ def test_a_link_that_lost_lanes_under_load_is_told_and_one_that_idles_is_not() -
     assert told(frame_with(pcie_width=narrow, gpu_util_ratio=np.zeros((ROWS, 4)))) == ()
 
 
-def test_speed_is_held_against_what_slot_and_gpu_can_do_and_against_its_own_past_where_nobody_tells() -> None:
+def test_speed_is_held_against_what_slot_and_gpu_can_do_and_against_its_own_past_where_nobody_reports() -> None:
     slow = np.full((ROWS, 4), 4.0)
     slow[:, 3] = 3.0
     limit = np.full((ROWS, 4), 4.0)
@@ -88,7 +88,7 @@ def test_speed_is_held_against_what_slot_and_gpu_can_do_and_against_its_own_past
     assert told(frame_with(pcie_generation=slow)) == ()
 
 
-def test_an_nvlink_that_went_down_is_told() -> None:
+def test_an_nvlink_that_went_down_is_reported() -> None:
     up = np.ones((ROWS, 4))
     up[50:, 1] = 5 / 6
     findings = told(frame_with(nvlink_up=up))

@@ -115,7 +115,7 @@ def test_a_short_silence_a_gpu_never_seen_and_a_quiet_node_lose_nothing() -> Non
     assert lost(gpus_frame(np.zeros((100, 4)))) == ()
 
 
-def test_one_lost_gpu_is_not_told_a_second_time_as_a_lost_sensor() -> None:
+def test_one_lost_gpu_is_not_reported_a_second_time_as_a_lost_sensor() -> None:
     assert unknown(gpus_frame(silence())) == ()
 
 

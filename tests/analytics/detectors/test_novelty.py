@@ -51,7 +51,7 @@ def raised(findings: tuple[Finding, ...]) -> list[Finding]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_memory_that_gets_hotter_than_it_ever_was_for_its_load_is_told_within_minutes(seed: int) -> None:
+def test_memory_that_gets_hotter_than_it_ever_was_for_its_load_is_reported_within_minutes(seed: int) -> None:
     (found,) = raised(judged(node(seed, hotter_c=10.0))[1])
     assert (found.entity_id, found.cause, found.severity) == ("gpu:GPU-1", Cause.NOVELTY, Severity.INFO)
     assert 0 <= found.time_ns - START_NS - BEGINS * EVERY_S * NS_PER_S <= 240 * NS_PER_S
@@ -60,7 +60,7 @@ def test_memory_that_gets_hotter_than_it_ever_was_for_its_load_is_told_within_mi
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_half_a_day_of_healthy_load_is_told_of_by_nobody(seed: int) -> None:
+def test_half_a_day_of_healthy_load_is_reported_of_by_nobody(seed: int) -> None:
     assert judged(node(seed, rows=1440))[1] == ()
 
 
@@ -81,7 +81,7 @@ def test_a_gpu_that_idles_while_its_siblings_work_is_not_compared_with_them() ->
 
 
 @pytest.mark.parametrize("about", ["gpu:GPU-1", "supply:psu0", "node:box"])
-def test_what_another_finding_about_it_or_above_it_explains_is_not_told(about: str) -> None:
+def test_what_another_finding_about_it_or_above_it_explains_is_not_reported(about: str) -> None:
     frame = node(3, hotter_c=12.0)
     assert judged(frame, findings=[finding_about(about, row=BEGINS)])[1] == ()
 
@@ -107,7 +107,7 @@ def test_a_job_that_begins_is_given_time_to_settle() -> None:
     assert judged(frame, events=[began])[1] == ()
 
 
-def test_clocks_cut_for_heat_are_told_by_others() -> None:
+def test_clocks_cut_for_heat_are_reported_by_others() -> None:
     frame = node(5, hotter_c=12.0)
     frame.signal("throttle_reasons")[BEGINS:, 1] = 0x20
     assert judged(frame)[1] == ()
@@ -134,7 +134,7 @@ def test_nothing_is_learnt_of_windows_that_something_explains() -> None:
     assert state.models.windows.tolist() == [99.0, 0.0, 99.0, 99.0]
 
 
-def test_a_gpu_without_siblings_is_compared_with_its_own_past_and_says_that_a_job_looks_the_same() -> None:
+def test_a_gpu_without_siblings_is_compared_with_its_own_past_and_states_that_a_job_looks_the_same() -> None:
     frame = node(8, gpus=1, odd=0, hotter_c=12.0)
     alone = Novelty(limits=NoveltyLimits())
     _, told = alone.step(alone.start(frame.spec), frame, node_of(1, 0))

@@ -73,7 +73,7 @@ def test_word_of_trouble_makes_it_a_loss_all_the_same(at_s: float) -> None:
         assert Cause.GPU_LOST in {one.cause for one in errors(*events)}
 
 
-def test_a_gpu_that_came_back_can_be_lost_anew() -> None:
+def test_a_gpu_that_came_back_can_be_lost_again() -> None:
     back = event_of(at_s=1.8, kind=EventKind.DRIVER_BOUND, code=None, source="uevents", severity=Severity.INFO)
     assert len(lost(let_go(), taken_off(), back)) == 1
 

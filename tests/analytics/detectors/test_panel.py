@@ -24,7 +24,7 @@ def test_rows_of_a_slow_table_are_held_between_its_updates() -> None:
     assert int(joined.fresh[:, 0, 0].sum()) == 10
 
 
-def test_joining_in_two_steps_gives_the_rows_of_one() -> None:
+def test_joining_in_two_steps_returns_the_rows_of_one() -> None:
     rng = np.random.default_rng(3)
     fast = frame_of(EntityKind.GPU, GPUS, {"power_w": rng.random((40, 4))}, rate_hz=10.0, name="fast")
     slow = frame_of(EntityKind.GPU, GPUS, {"gpu_temp_c": rng.random((4, 4))}, rate_hz=1.0, name="slow")

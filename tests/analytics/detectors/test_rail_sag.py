@@ -75,7 +75,7 @@ def test_updates_come_at_most_every_five_seconds() -> None:
     assert gaps_ns.min() >= 5_000_000_000
 
 
-def test_it_clears_once_after_a_quiet_time_and_says_what_the_rail_came_back_to() -> None:
+def test_it_clears_once_after_a_quiet_time_and_states_what_the_rail_came_back_to() -> None:
     volts = np.concatenate([training_load(5.0, low=12.0, high=11.30), np.full(240, 11.62)])
     findings = run(rail(volts))
     assert statuses(findings)[-1] is FindingStatus.CLEARED
@@ -122,7 +122,7 @@ def test_the_source_estimate_stands_in_the_evidence_and_in_the_words() -> None:
     assert "source resistance 13.9 mohm" in last.summary
 
 
-def test_a_dip_says_whether_the_load_stepped_up_with_it() -> None:
+def test_a_dip_states_whether_the_load_stepped_up_with_it() -> None:
     amps = np.concatenate([np.full(100, 30.0), np.full(10, 70.0)])
     stepped = run(rail(12.2 - 0.013 * amps, amps))[-1]
     assert stepped.number("step_a") == pytest.approx(40.0)
@@ -144,7 +144,7 @@ def test_the_load_step_is_that_of_the_deepest_dip() -> None:
     assert findings[-1].number("step_a") == pytest.approx(40.0)
 
 
-def test_without_a_current_the_sag_is_told_and_the_source_is_said_to_be_unknown() -> None:
+def test_without_a_current_the_sag_is_reported_and_the_source_is_stated_to_be_unknown() -> None:
     last = run(rail(training_load(3.0, low=12.0, high=11.30)))[-1]
     assert last.number("source_resistance_ohm") is None
     assert "not known" in last.summary

@@ -26,7 +26,7 @@ def told(*frames: Frame, state: SourceResistanceState | None = None) -> tuple[Fi
 
 
 def sensors_in_turn(frame: Frame) -> Frame:
-    """Give each row twice: first one supply's sensors are read, then the other's, and what was not read is held."""
+    """Return each row twice: first one supply's sensors are read, then the other's, and what was not read is held."""
     values, times_ns = np.repeat(frame.values, 2, axis=0), np.repeat(frame.time_ns, 2)
     values[2::2, 1] = values[1:-1:2, 1]
     fresh = np.zeros(values.shape, dtype=np.bool_)
@@ -36,7 +36,7 @@ def sensors_in_turn(frame: Frame) -> Frame:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_joint_that_works_loose_is_told_of_its_own_supply_with_the_numbers(seed: int) -> None:
+def test_a_joint_that_works_loose_is_reported_of_its_own_supply_with_the_numbers(seed: int) -> None:
     (finding,) = told(scenes.ageing(seed))
     assert (finding.cause, finding.entity_id) == (Cause.JOINT_AGEING, supply(0).id)
     assert finding.severity is Severity.WARNING
@@ -52,13 +52,13 @@ def test_a_path_that_is_a_tenth_up_within_seconds_is_left_to_the_hours(seed: int
     assert told(scenes.ageing(seed, times=1.1)) == ()
 
 
-def test_a_path_that_was_weak_from_its_first_day_is_not_told() -> None:
+def test_a_path_that_was_weak_from_its_first_day_is_not_reported() -> None:
     amps = scenes.load(3)
     assert told(scenes.frame(scenes.rail(amps, seed=3, ohm=0.013), amps)) == ()
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_supply_that_goes_off_is_told_within_a_second_and_not_its_sibling(seed: int) -> None:
+def test_a_supply_that_goes_off_is_reported_within_a_second_and_not_its_sibling(seed: int) -> None:
     (finding,) = told(scenes.lost(seed))
     assert (finding.cause, finding.entity_id) == (Cause.SUPPLY_LOST, supply(1).id)
     assert finding.severity is Severity.CRITICAL
@@ -89,7 +89,7 @@ def test_a_supply_that_comes_back_clears_after_some_seconds(*, in_turn: bool) ->
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_mains_that_sag_are_told_on_every_supply_and_never_as_ageing(seed: int) -> None:
+def test_mains_that_sag_are_reported_on_every_supply_and_never_as_ageing(seed: int) -> None:
     found = told(scenes.input_sag(seed))
     assert {one.cause for one in found} == {Cause.INPUT_SAG}
     assert {one.entity_id for one in found} == {supply(0).id, supply(1).id}
@@ -109,7 +109,7 @@ def test_one_supply_whose_set_point_fell_is_no_sag_of_the_mains() -> None:
     assert told(scenes.input_sag(1, both=False)) == ()
 
 
-def test_one_sensor_for_a_whole_rail_tells_a_lost_supply_by_the_step_of_its_resistance() -> None:
+def test_one_sensor_for_a_whole_rail_reports_a_lost_supply_by_the_step_of_its_resistance() -> None:
     amps = scenes.load(5)[:, :1]
     ohm = np.where(np.arange(scenes.ROWS) < 160, 0.003, 0.006)[:, np.newaxis]
     columns = {"voltage_v": scenes.rail(amps, seed=5, ohm=ohm), "current_a": amps}
@@ -120,7 +120,7 @@ def test_one_sensor_for_a_whole_rail_tells_a_lost_supply_by_the_step_of_its_resi
 
 
 def weeks(*, seed: int, days: float, rise: float, from_day: float) -> Frame:
-    """Give a pair read every ten minutes for weeks, in which the first path's resistance rises."""
+    """Return a pair read every ten minutes for weeks, in which the first path's resistance rises."""
     rows = int(days * 144)
     rng = np.random.default_rng(seed)
     amps = rng.choice([36.0, 62.0, 74.0], size=(rows, 1)) + rng.normal(0, 0.3, (rows, 2))
@@ -148,7 +148,7 @@ def test_a_joint_that_ages_over_weeks_is_found_on_its_way_to_a_tenth(seed: int) 
 
 
 @pytest.mark.parametrize("only", [False, True])
-def test_mains_that_dip_are_told_within_rows_and_are_over_when_they_are_back(*, only: bool) -> None:
+def test_mains_that_dip_are_reported_within_rows_and_are_over_when_they_are_back(*, only: bool) -> None:
     rng = np.random.default_rng(2)
     amps = np.full((240, 2), 4.0) + rng.normal(0, 0.02, (240, 2))
     volts = 230.0 + rng.normal(0, 0.05, (240, 2))

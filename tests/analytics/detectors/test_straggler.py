@@ -17,7 +17,7 @@ def told(frame: Frame) -> tuple[Finding, ...]:
     return detector.step(detector.start(frame.spec), frame, node_of(4))[1]
 
 
-def test_a_rank_that_computes_while_the_others_wait_is_told_with_its_clock() -> None:
+def test_a_rank_that_computes_while_the_others_wait_is_reported_with_its_clock() -> None:
     for seed in range(5):
         findings = told(lagging(seed))
         assert [(one.entity_id, one.cause, one.severity) for one in findings[:1]] == [

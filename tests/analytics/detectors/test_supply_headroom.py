@@ -17,7 +17,7 @@ def told(frame: Frame, limits: SupplyHeadroomLimits | None = None) -> tuple[Find
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_steps_beyond_what_supplies_were_chosen_for_are_told_with_a_sound_path(seed: int) -> None:
+def test_steps_beyond_what_supplies_were_chosen_for_are_reported_with_a_sound_path(seed: int) -> None:
     found = told(scenes.overload(seed))
     assert {one.cause for one in found} == {Cause.SYNCHRONOUS_OVERLOAD}
     assert {one.entity_id for one in found} == {supply(0).id, supply(1).id}

@@ -28,7 +28,7 @@ def test_a_sensor_that_moves_again_clears() -> None:
     assert [one.status for one in told(frame, limits)] == [FindingStatus.RAISED, FindingStatus.CLEARED]
 
 
-def test_a_current_that_repeats_is_told_too() -> None:
+def test_a_current_that_repeats_is_reported_too() -> None:
     amps = scenes.load(2)
     volts = scenes.rail(amps, seed=2)
     amps[160:, 1] = 50.0
@@ -44,7 +44,7 @@ def test_an_idle_supply_whose_coarse_voltage_stands_still_is_no_fault() -> None:
     assert told(scenes.frame(volts, amps)) == ()
 
 
-def test_a_current_that_comes_late_from_some_moment_on_is_told_and_not_a_loose_contact() -> None:
+def test_a_current_that_comes_late_from_some_moment_on_is_reported_and_not_a_loose_contact() -> None:
     amps = scenes.load(4)
     volts = scenes.rail(amps, seed=4)
     late = amps.copy()
@@ -57,7 +57,7 @@ def test_a_current_that_comes_late_from_some_moment_on_is_told_and_not_a_loose_c
 
 
 @pytest.mark.parametrize(("gain", "tells"), [(1.0, False), (1.04, False), (1.12, True), (0.85, True)])
-def test_power_that_differs_for_long_from_voltage_times_current_is_told(gain: float, *, tells: bool) -> None:
+def test_power_that_differs_for_long_from_voltage_times_current_is_reported(gain: float, *, tells: bool) -> None:
     amps = scenes.load(5)
     volts = scenes.rail(amps, seed=5)
     smooth_w = np.full(amps.shape, float((amps * volts).mean()))
@@ -66,7 +66,7 @@ def test_power_that_differs_for_long_from_voltage_times_current_is_told(gain: fl
     assert all("power differs" in one.summary for one in found)
 
 
-def test_a_meter_that_stops_while_the_load_is_steady_is_told_by_its_noise() -> None:
+def test_a_meter_that_stops_while_the_load_is_steady_is_reported_by_its_noise() -> None:
     rng = np.random.default_rng(1)
     amps = np.full((800, 2), 36.0) + rng.normal(0, 0.05, (800, 2))
     volts = 12.0 + rng.normal(0, 0.004, (800, 2))

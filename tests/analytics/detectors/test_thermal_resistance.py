@@ -73,7 +73,7 @@ def step_at(time_s: FloatArray, size: float) -> FloatArray:
     return np.where(time_s >= ONSET_S, size, 0.0)
 
 
-def test_a_fifth_more_resistance_is_told_within_a_quarter_of_an_hour_with_its_numbers() -> None:
+def test_a_fifth_more_resistance_is_reported_within_a_quarter_of_an_hour_with_its_numbers() -> None:
     time_s = hours(3)
     findings = judged(scene(time_s, worse=step_at(time_s, 0.2)))
     first = findings[0]
@@ -93,13 +93,13 @@ def test_a_severe_one_is_critical() -> None:
     assert findings[-1].severity is Severity.CRITICAL
 
 
-def test_a_tenth_more_is_told_within_a_day_as_information() -> None:
+def test_a_tenth_more_is_reported_within_a_day_as_information() -> None:
     time_s = hours(12)
     first = judged(scene(time_s, worse=step_at(time_s, 0.1)))[0]
     assert (first.entity_id, first.severity) == ("gpu:GPU-2", Severity.INFO)
 
 
-def test_a_fault_that_is_there_from_the_first_minute_is_told_and_never_learned() -> None:
+def test_a_fault_that_is_there_from_the_first_minute_is_reported_and_never_learned() -> None:
     time_s = hours(4)
     findings = judged(scene(time_s, worse=np.full(len(time_s), 0.45)))
     assert [(finding.entity_id, finding.status) for finding in findings] == [("gpu:GPU-2", FindingStatus.RAISED)]
@@ -152,7 +152,7 @@ def test_an_excess_that_stays_when_the_load_falls_is_warm_air_at_the_slot() -> N
     assert share < 0.3
 
 
-def test_an_excess_that_grows_with_the_load_is_said_to_be_the_interface() -> None:
+def test_an_excess_that_grows_with_the_load_is_stated_to_be_the_interface() -> None:
     time_s = hours(6)
     loads_w = np.where(time_s % 1200 < 600, 280.0, 140.0)
     findings = judged(scene(time_s, worse=step_at(time_s, 0.3), power_w=loads_w))
@@ -175,12 +175,12 @@ def test_one_gpu_alone_is_compared_with_its_own_past() -> None:
     assert "own past" in findings[0].summary
 
 
-def test_one_gpu_alone_is_not_judged_where_nothing_tells_of_the_inlet() -> None:
+def test_one_gpu_alone_is_not_judged_where_nothing_reports_of_the_inlet() -> None:
     time_s = hours(4)
     assert judged(scene(time_s, worse=step_at(time_s, 0.5), members=[2], told_inlet=False), n_gpus=3) == ()
 
 
-def test_an_idle_gpu_tells_of_the_inlet_where_no_sensor_does() -> None:
+def test_an_idle_gpu_reports_of_the_inlet_where_no_sensor_does() -> None:
     time_s = hours(6)
     load_w = np.where(time_s % 3600 < 600, 42.0, 250.0)
     frame = scene(time_s, worse=step_at(time_s, 0.35), members=[2], told_inlet=False, power_w=load_w)

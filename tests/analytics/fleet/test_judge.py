@@ -28,7 +28,7 @@ def records_of(judge: FleetJudge, windows: Sequence[Window]) -> list[Record]:
 
 
 def losing(lost_from_s: int = 20, until_s: int = 60) -> list[Window]:
-    """Give windows in which a GPU of node2 falls silent."""
+    """Return windows in which a GPU of node2 falls silent."""
     lost = gpu_of("node2", 3)
     return [
         window_of(second, fleet_tables(NODES, lost=lost if second >= lost_from_s else None))
@@ -96,7 +96,7 @@ def test_a_node_that_falls_silent_is_one_incident_there_whatever_it_has() -> Non
     assert {(one.id, one.cause, one.entity_id) for one in told} == {(told[0].id, Cause.SENSOR_LOST, "node:node3")}
 
 
-def test_what_a_node_told_itself_is_not_told_again() -> None:
+def test_what_a_node_reported_itself_is_not_reported_again() -> None:
     windows = losing()
     told = own_incident("node2", Cause.GPU_LOST, 20.4)
     judge = FleetJudge(FleetSettings())
@@ -107,7 +107,7 @@ def test_what_a_node_told_itself_is_not_told_again() -> None:
 
 
 @pytest.mark.parametrize(("told_of", "is_told"), [("GPU-node2-3", False), ("GPU-node2-1", True)])
-def test_the_readings_of_a_gpu_that_its_node_told_is_lost_are_not_missed(told_of: str, *, is_told: bool) -> None:
+def test_the_readings_of_a_gpu_that_its_node_reported_is_lost_are_not_missed(told_of: str, *, is_told: bool) -> None:
     incident = replace(own_incident("node2", Cause.GPU_LOST, 20.4), entity_id=f"gpu:{told_of}")
     told = NodesTold()
     told.hear([incident])
@@ -118,7 +118,7 @@ def test_the_readings_of_a_gpu_that_its_node_told_is_lost_are_not_missed(told_of
     assert not told.explains("node2", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns + 121 * NS_PER_S)
 
 
-def test_an_incident_of_the_fleet_ends_when_the_node_comes_to_tell_of_it_itself() -> None:
+def test_an_incident_of_the_fleet_ends_when_the_node_comes_to_report_of_it_itself() -> None:
     judge = FleetJudge(FleetSettings())
     windows = losing(until_s=180)
     states = []
@@ -196,7 +196,7 @@ def test_a_judge_that_was_kept_goes_on_to_the_same_records(cut: int) -> None:
     assert records_of(resumed, windows[cut:]) == records_of(straight, windows[cut:])
 
 
-def test_under_other_limits_detectors_begin_anew_and_what_was_open_is_confirmed_or_closed() -> None:
+def test_under_other_limits_detectors_begin_again_and_what_was_open_is_confirmed_or_closed() -> None:
     judge = FleetJudge(FED)
     records_of(judge, losing(until_s=40))
     (before,) = judge.state.book.incidents
@@ -214,7 +214,7 @@ def test_a_damaged_state_is_refused() -> None:
         unpack_judge(FED, pack_judge(FleetJudge(FED))[:-200])
 
 
-def test_what_was_told_of_a_node_that_is_forgotten_is_taken_back_and_its_incident_ends() -> None:
+def test_what_was_reported_of_a_node_that_is_forgotten_is_taken_back_and_its_incident_ends() -> None:
     judge = FleetJudge(replace(FED, forget_s=30.0))
     records_of(judge, losing())
     assert judge.state.book.incidents

@@ -59,7 +59,7 @@ def window_of(
 def fleet_tables(
     nodes: Sequence[str], *, seconds: int = 5, lost: Entity | None = None, sagging: Sequence[str] = (), gpus: int = 4
 ) -> dict[EntityKind, Table]:
-    """Give one window of nodes at work, one GPU of which may be silent, and the rails of some of which may sag."""
+    """Return one window of nodes at work, one GPU of which may be silent, and the rails of some of which may sag."""
     cards = [gpu_of(node, number) for node in nodes for number in range(gpus)]
     supplies = [supply_of(node) for node in nodes]
     silent = np.array([lost is not None and card.id == lost.id for card in cards])

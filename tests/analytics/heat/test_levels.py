@@ -8,7 +8,7 @@ SURE, UNSURE = 0.02**2, 0.2**2
 
 
 def levels_of(*windows: tuple[float, float]) -> Levels:
-    """Give the levels after windows of a ratio and its variance."""
+    """Return the levels after windows of a ratio and its variance."""
     levels = Levels.none(1)
     for ratio, variance in windows:
         levels = add_ratio(levels, np.array([ratio]), np.array([variance]), quick_share=0.4, slow_share=0.02)
@@ -25,7 +25,7 @@ def test_a_window_that_knows_little_hardly_moves_a_level() -> None:
     assert levels_of(*known, (0.5, SURE)).quick[0] > 0.19
 
 
-def test_windows_that_know_little_tell_together_what_one_does_not() -> None:
+def test_windows_that_know_little_report_together_what_one_does_not() -> None:
     one, many = levels_of((0.2, UNSURE / 4)), levels_of(*[(0.2, UNSURE / 4)] * 60)
     assert chance(one)[0] > 0.2
     assert doubt(many, many.slow_weight)[0] < 0.1

@@ -26,7 +26,7 @@ def test_a_slot_that_nobody_taught_adds_nothing() -> None:
     assert slots.offset_c(SlotOffsets.unknown(2), np.array([10.0, 30.0])).tolist() == [0.0, 0.0]
 
 
-def test_constant_and_proportional_parts_are_told_apart_where_the_load_changed() -> None:
+def test_constant_and_proportional_parts_are_reported_apart_where_the_load_changed() -> None:
     rises_c = [15.0, 20.0, 25.0, 30.0, 35.0] * 20
     constant_c, slope = slots.line(taught(rises_c, [2.0 + 0.03 * rise_c for rise_c in rises_c]))
     assert constant_c[0] == pytest.approx(2.0, abs=0.15)
@@ -48,7 +48,7 @@ def test_a_slot_is_sure_where_it_was_seen_and_unsure_elsewhere() -> None:
     assert slots.variance_c2(both, np.array([10.0]))[0] < 2 * SCATTER_C**2 / 15
 
 
-def test_windows_that_are_not_known_teach_nothing_and_an_accepted_slot_starts_anew() -> None:
+def test_windows_that_are_not_known_teach_nothing_and_an_accepted_slot_starts_again() -> None:
     offsets = taught([25.0, float("nan"), 25.0], [2.5, 2.5, float("nan")])
     assert offsets.windows.tolist() == [1.0]
     again = slots.accept(offsets, EVERY)
@@ -93,7 +93,7 @@ def test_more_conditions_than_cells_are_left_aside() -> None:
     assert np.isnan(normal(state, 50.0 * 1.3 ** (CELLS + 2), 22.0))
 
 
-def test_an_accepted_past_is_learned_anew() -> None:
+def test_an_accepted_past_is_learned_again() -> None:
     state = past.accept(seen(LikePast.unknown(1), 250.0, 22.0, 30.0, times=10), EVERY)
     assert np.isnan(normal(state, 250.0, 22.0))
     assert normal(seen(state, 250.0, 22.0, 40.0, times=10), 250.0, 22.0) == pytest.approx(40.0)

@@ -23,7 +23,7 @@ def test_time_to_a_limit(temp_c: float, drift_c_per_s: float, expected_s: float 
 
 
 @pytest.mark.parametrize(("slope", "constant_c", "share"), [(0.023, 0.0, 1.0), (0.0, 5.0, 0.0), (0.0125, 2.5, 0.5)])
-def test_an_excess_that_grows_with_power_is_told_from_one_that_stays(
+def test_an_excess_that_grows_with_power_is_reported_from_one_that_stays(
     slope: float, constant_c: float, share: float
 ) -> None:
     sums = ExcessSums.empty(1)
@@ -33,7 +33,7 @@ def test_an_excess_that_grows_with_power_is_told_from_one_that_stays(
     assert grown_share(sums)[0] == pytest.approx(share, abs=0.03)
 
 
-def test_a_steady_load_does_not_tell_whether_an_excess_grows() -> None:
+def test_a_steady_load_does_not_report_whether_an_excess_grows() -> None:
     sums = ExcessSums.empty(1)
     for power_w in [250.0, 240.0] * 5:
         sums = add_window(sums, power_w=np.array([power_w]), excess_c=np.array([5.0]), kept=np.array([True]))

@@ -45,7 +45,7 @@ def seconds(count: int) -> TimeArray:
     return START_NS + np.arange(count, dtype=np.int64) * NS_PER_S
 
 
-def test_a_window_gives_means() -> None:
+def test_a_window_returns_means() -> None:
     rows = 241
     temp_c = np.stack([50.0 + 0.02 * np.arange(rows), np.full(rows, 60.0)], axis=1)
     ended = windows_of(seconds(rows), columns(temp_c, np.full((rows, 2), 250.0)))
@@ -109,7 +109,7 @@ def test_windows_do_not_depend_on_how_the_rows_are_cut_to_the_last_bit() -> None
         assert one.power_w.tolist() == other.power_w.tolist()
 
 
-def test_too_few_samples_or_a_stretch_that_is_too_short_tell_nothing() -> None:
+def test_too_few_samples_or_a_stretch_that_is_too_short_report_nothing() -> None:
     temp_c = np.full((121, 3), 60.0)
     temp_c[3:, 0] = np.nan  # three samples
     temp_c[60:, 1] = np.nan  # a minute of two
@@ -140,7 +140,7 @@ def test_the_inlet_is_unknown_where_it_was_missing_most_of_the_time() -> None:
     assert ended[0].air_c[1] == 22.0
 
 
-def test_a_share_of_the_power_that_is_a_matter_of_chance_is_told_from_one_that_is_the_same_in_every_step() -> None:
+def test_a_share_of_the_power_that_is_a_matter_of_chance_is_reported_from_one_that_is_the_same_in_every_step() -> None:
     rng = np.random.default_rng(3)
     step_w = np.where(np.arange(121) % 10 < 7, 300.0, 150.0)[:, np.newaxis]
     together = windows_of(seconds(121), columns(np.full((121, 2), 60.0), step_w * np.array([1.0, 1.1])))

@@ -29,7 +29,9 @@ def test_an_error_of_a_sibling_that_a_loss_made_is_part_of_it_in_either_order(co
     assert len(incident.findings) == 2
 
 
-def test_the_errors_of_several_siblings_and_what_is_told_anew_of_them_stay_with_the_loss_until_all_is_over() -> None:
+def test_the_errors_of_several_siblings_and_what_is_reported_again_of_them_stay_with_the_loss_until_all_is_over() -> (
+    None
+):
     told = Told()
     first, second = xid(74, GPUS[0], 101.0), xid(74, GPUS[1], 102.0)
     told.step(LOST, at_s=100.0)
@@ -60,7 +62,7 @@ def test_an_error_that_has_another_reason_stands_by_itself(code: int, entity_id:
     assert len(told.open) == 2
 
 
-def test_what_was_told_ahead_is_closed_and_names_the_incident_that_took_it_in() -> None:
+def test_what_was_reported_ahead_is_closed_and_names_the_incident_that_took_it_in() -> None:
     told = Told()
     (ahead,) = told.step(xid(74, GPUS[0], 99.0), at_s=99.0)
     told.step(LOST, at_s=100.0)

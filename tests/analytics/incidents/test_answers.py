@@ -113,7 +113,7 @@ def test_what_was_over_before_its_silence_ended_calls_nobody_when_it_does() -> N
     assert all(one.silence is not None for one in records)
 
 
-def test_a_silence_that_begins_later_or_means_others_says_nothing_yet() -> None:
+def test_a_silence_that_begins_later_or_means_others_states_nothing_yet() -> None:
     hour = START + timedelta(hours=1)
     silences = (
         Silence(start=START + timedelta(seconds=50), until=hour, who="ops", why="work"),

@@ -53,7 +53,7 @@ def test_a_joint_that_ages_is_held_down_by_the_cap_that_came_before_any_sag() ->
     assert "it was over before an action came into force" in late.summary
 
 
-def test_an_open_incident_says_what_is_still_wrong_and_what_is_over_stays_in_its_evidence() -> None:
+def test_an_open_incident_states_what_is_still_wrong_and_what_is_over_stays_in_its_evidence() -> None:
     told = Told()
     joint = finding(Cause.JOINT_AGEING, SAG.entity_id)
     (opened,) = told.step(SAG, joint)
@@ -72,7 +72,7 @@ def test_an_open_incident_says_what_is_still_wrong_and_what_is_over_stays_in_its
     assert over.summary == back.summary
 
 
-def test_a_cap_that_holds_a_sag_down_is_not_said_to_hold_down_the_lost_supply_beside_it() -> None:
+def test_a_cap_that_holds_a_sag_down_is_not_stated_to_hold_down_the_lost_supply_beside_it() -> None:
     told = Told()
     lost, sag = finding(Cause.SUPPLY_LOST, "supply:psu0"), finding(Cause.SUPPLY_SAG, "supply:psu1")
     told.step(lost, sag)
@@ -108,7 +108,7 @@ def test_what_was_over_before_an_action_is_not_held_down_by_it_until_it_comes_ba
 OVERLOAD = finding(Cause.SUPPLY_OVERLOAD, "supply:psu0", at_s=0.1, severity=Severity.CRITICAL)
 
 
-def test_load_that_a_lost_supply_lays_on_its_sibling_is_told_with_it() -> None:
+def test_load_that_a_lost_supply_lays_on_its_sibling_is_reported_with_it() -> None:
     told = Told()
     (lost,) = told.step(finding(Cause.SUPPLY_LOST, "supply:psu1"))
     told.step(OVERLOAD, at_s=0.1)
@@ -118,7 +118,7 @@ def test_load_that_a_lost_supply_lays_on_its_sibling_is_told_with_it() -> None:
     assert told.step(cleared(OVERLOAD, at_s=30), at_s=30)[0].id == lost.id
 
 
-def test_an_overload_that_is_told_before_the_loss_that_made_it_becomes_part_of_it() -> None:
+def test_an_overload_that_is_reported_before_the_loss_that_made_it_becomes_part_of_it() -> None:
     told = Told()
     (overload,) = told.step(OVERLOAD, at_s=0.1)
     told.step(finding(Cause.SUPPLY_LOST, "supply:psu1", at_s=0.2), at_s=0.2)
@@ -141,7 +141,7 @@ def test_an_overload_that_has_another_reason_stays_alone(cause: Cause, at_s: flo
     assert len(told.open) == 2
 
 
-def test_an_overload_beside_a_supply_that_is_back_is_told_by_itself() -> None:
+def test_an_overload_beside_a_supply_that_is_back_is_reported_by_itself() -> None:
     told = Told()
     gone = finding(Cause.SUPPLY_LOST, "supply:psu1")
     told.step(gone)
@@ -170,7 +170,7 @@ def test_a_lost_gpu_its_xid_and_its_bus_drop_are_one_incident() -> None:
     assert "no electrical evidence" in incident.summary
 
 
-def test_a_lost_gpu_beside_a_sag_says_so_and_both_incidents_stand() -> None:
+def test_a_lost_gpu_beside_a_sag_states_so_and_both_incidents_stand() -> None:
     told = Told()
     told.step(SAG)
     told.step(finding(Cause.GPU_LOST, GPUS[2], at_s=3), at_s=3)
@@ -179,7 +179,7 @@ def test_a_lost_gpu_beside_a_sag_says_so_and_both_incidents_stand() -> None:
     assert "electrical evidence in i-" in lost.summary
 
 
-def test_a_loss_that_only_the_node_tells_of_is_seen_beside_the_supplies_of_the_node() -> None:
+def test_a_loss_that_only_the_node_reports_of_is_seen_beside_the_supplies_of_the_node() -> None:
     lost = finding(Cause.GPU_LOST, "node:box", at_s=3)
     told = Told()
     told.step(lost, at_s=3)
@@ -297,7 +297,7 @@ def test_it_survives_a_restart_and_knows_its_incident_again() -> None:
     assert restored.book.incidents[0].state is IncidentState.OPEN
 
 
-def test_what_is_not_told_again_after_a_restart_counts_as_cleared() -> None:
+def test_what_is_not_reported_again_after_a_restart_counts_as_cleared() -> None:
     told = Told()
     told.step(SAG)
     restored = Told(IncidentBook.restore(told.book.snapshot(), now_ns=at(30)))

@@ -26,7 +26,7 @@ _THREE = (
         ("nvidia 0000:41:00.0: GPU has fallen off the bus", "0000:41:00.0"),
     ],
 )
-def test_one_line_tells_of_a_drop(line: str, pci: str | None) -> None:
+def test_one_line_reports_of_a_drop(line: str, pci: str | None) -> None:
     event = only("May  6 00:38:27 host kernel: [ 4909.922970] " + line)
     assert (event.kind, event.code, event.pci, event.severity) == (EventKind.BUS_DROP, None, pci, Severity.CRITICAL)
 
@@ -58,7 +58,7 @@ def test_a_syslog_prefix_on_each_of_three_lines_and_other_lines_between_change_n
     assert (event.line, event.pci) == (1, "0000:b3:00.0")
 
 
-def test_two_gpus_that_drop_at_once_are_told_apart() -> None:
+def test_two_gpus_that_drop_at_once_are_reported_apart() -> None:
     second = [line.replace("b3", "c4") for line in _THREE]
     events = events_of(_THREE[0], second[0], _THREE[1], second[1], _THREE[2], second[2])
     assert [(event.line, event.pci) for event in events] == [(1, "0000:b3:00.0"), (2, "0000:c4:00.0")]

@@ -74,7 +74,7 @@ def test_the_lines_of_one_report_make_one_record_that_grows() -> None:
     )
 
 
-def test_the_same_log_gives_the_same_ids_and_another_log_gives_others() -> None:
+def test_the_same_log_returns_the_same_ids_and_another_log_returns_others() -> None:
     first, again, other = (
         to_event(only(_XID), time_ns=time_ns, uuids={}, source=source).id
         for time_ns, source in ((1, "a"), (2, "a"), (1, "b"))
@@ -95,7 +95,7 @@ def test_a_switch_or_port_that_no_gpu_is_known_for_has_no_entity() -> None:
     assert record.message == "SXid 20034 (LTSSM Fault Up): Fatal, Link 30 LTSSM Fault Up"
 
 
-def test_a_drop_and_a_link_cut_say_so_in_words() -> None:
+def test_a_drop_and_a_link_cut_state_so_in_words() -> None:
     drop = only("NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.")
     assert to_event(drop, time_ns=1, uuids=_UUIDS, source="a").message.endswith("GPU has fallen off the bus.")
     (cut,) = reports(events_of("pcieport 0000:00:1b.0: DPC: containment event, status:0x1f01 source:0x0000"))

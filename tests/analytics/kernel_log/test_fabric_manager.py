@@ -12,7 +12,7 @@ HEAD = "[Sep 17 2024 06:01:46]"
     ("level", "severity"),
     [("INFO", None), ("WARNING", None), ("ERROR", Severity.WARNING), ("CRITICAL", Severity.CRITICAL)],
 )
-def test_a_level_says_whether_a_line_tells_of_a_fault(level: str, severity: Severity | None) -> None:
+def test_a_level_states_whether_a_line_reports_of_a_fault(level: str, severity: Severity | None) -> None:
     line = fabric_line(f"{HEAD} [{level}] [tid 1230079] failed to find the GPU handle")
     assert line is not None
     assert (line.severity, line.text) == (severity, "failed to find the GPU handle")

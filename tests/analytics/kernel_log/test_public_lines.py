@@ -80,7 +80,7 @@ def test_nothing_is_left_unread(lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("part", _BY_HAND)
-def test_a_line_says_what_a_person_reads_in_it(lines: list[str], part: str) -> None:
+def test_a_line_states_what_a_person_reads_in_it(lines: list[str], part: str) -> None:
     number = next(number for number, line in enumerate(lines, start=1) if part in line)
     event = _by_line(lines)[number]
     assert (event.kind, event.code, event.pci, event.pid, event.process) == _BY_HAND[part]

@@ -36,7 +36,7 @@ def test_an_sxid_line_is_read(
     assert (event.fatal, event.link, event.severity) == (fatal, link, severity)
 
 
-def test_follow_ups_belong_to_the_line_before_and_know_what_it_said() -> None:
+def test_follow_ups_belong_to_the_line_before_and_know_what_it_stated() -> None:
     events = events_of(_HEAD, _SEVERITY, _DATA)
     assert [event.line for event in events] == [1, 2, 3]
     assert [event.report_line for event in events] == [1, 1, 1]

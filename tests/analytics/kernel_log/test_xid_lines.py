@@ -93,7 +93,7 @@ def test_old_short_and_odd_forms_are_read(line: str, code: int, pci: str | None)
         ("Graphics Exception: ESR 0x4041b0=0x0", None, None, "Graphics Exception: ESR 0x4041b0=0x0"),
     ],
 )
-def test_pid_process_and_message_are_told_apart(
+def test_pid_process_and_message_are_reported_apart(
     middle: str, pid: int | None, process: str | None, message: str
 ) -> None:
     event = only(f"NVRM: Xid (PCI:0000:01:00): 31, {middle}")

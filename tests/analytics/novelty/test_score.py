@@ -56,7 +56,7 @@ def test_what_moves_in_an_unusual_way_at_a_usual_level_is_new() -> None:
     assert score.score[500:540].max() > 5 * score.score[300:500].max()
 
 
-def test_cutting_the_rows_elsewhere_gives_the_same_scores() -> None:
+def test_cutting_the_rows_elsewhere_returns_the_same_scores() -> None:
     rows = healthy_rows(seed=6)
     rows[100:140, 2] = np.nan
     rows[300] = np.nan

@@ -35,7 +35,7 @@ def ordered(findings: Told) -> list[str]:
 
 
 def twice(detector: AnyDetector, seed: int) -> tuple[Frame, Topology]:
-    """Give the detector's scene on two nodes that are alike but stand apart, the second one a little later in it."""
+    """Return the detector's scene on two nodes that are alike but stand apart, the second one a little later in it."""
     one = scene(detector, seed=seed)
     entities, topology = one.spec.entities, TOPOLOGY
     twins = tuple(_twin(entity) for entity in entities)
@@ -87,7 +87,7 @@ def test_a_state_that_was_kept_goes_on_as_if_nothing_had_been(detector: AnyDetec
 
 
 @by_name
-def test_two_nodes_apart_and_together_again_say_what_they_say_as_one(detector: AnyDetector) -> None:
+def test_two_nodes_apart_and_together_again_state_what_they_state_as_one(detector: AnyDetector) -> None:
     for seed in range(3):
         frame, topology = twice(detector, seed)
         half = len(frame.spec.entities) // 2
@@ -135,7 +135,7 @@ def test_a_state_is_as_large_after_a_long_time(detector: AnyDetector) -> None:
     assert len(pack(detector, Shard(entities=ids(frame), state=state))) <= early * 1.02
 
 
-def test_what_events_told_goes_with_the_entity_that_it_is_about() -> None:
+def test_what_events_reported_goes_with_the_entity_that_it_is_about() -> None:
     lost: Any = next(one for one in ALL if one.name == "gpu_lost")
     frame = scene(lost)
     told = [event_of(at_s=1.0, code=None, entity_id=one, kind=EventKind.DRIVER_UNBOUND) for one in ids(frame)]

@@ -55,13 +55,13 @@ def run(panel: Panel, state: PanelState, rows: Frame) -> tuple[PanelState, list[
 
 
 def later(rows: Frame, number: int) -> Frame:
-    """Give the rows as they come behind so many scenes of their length."""
+    """Return the rows as they come behind so many scenes of their length."""
     length_ns = int(rows.time_ns[-1] - rows.time_ns[0] + rows.time_ns[1] - rows.time_ns[0])
     return replace(rows, time_ns=rows.time_ns + number * length_ns)
 
 
 def aged() -> tuple[Frame, PanelState, Finding]:
-    """Give a path that has aged, what was learnt of it, and the finding that says so."""
+    """Return a path that has aged, what was learnt of it, and the finding that says so."""
     rows = ageing(1)
     state, found = run(SUPPLIES, SUPPLIES.start([rows.spec]), rows)
     (raised,) = [one for one in found if one.status is FindingStatus.RAISED]
@@ -91,7 +91,7 @@ def changed(blob: bytes, change: Callable[[dict[str, Any], Arrays], object]) -> 
     return archive(head, arrays)
 
 
-def test_every_detector_that_learns_says_what_of_its_state_is_learnt() -> None:
+def test_every_detector_that_learns_states_what_of_its_state_is_learnt() -> None:
     panel = Panel.build(DetectorLimits())
     assert set(PARTS) == set(panel.learning)
     for detector in LEARNING:
@@ -143,7 +143,7 @@ def test_a_finding_that_both_hold_goes_on_and_ends_by_what_is_measured() -> None
     assert (ended.id, ended.status) == (raised.id, FindingStatus.CLEARED)
 
 
-def test_what_nobody_holds_any_more_is_told_again_only_by_new_windows() -> None:
+def test_what_nobody_holds_any_more_is_reported_again_only_by_new_windows() -> None:
     rows, blob, now_ns = kept()
     one = resumed(rows, blob, now_ns)
     assert not one.going_on
@@ -193,7 +193,7 @@ def test_entities_that_are_gone_or_new_are_named_and_the_others_go_on() -> None:
     assert known[1] == own.detectors[0].reference.ohm[1]
 
 
-def test_an_entity_with_values_that_no_detector_leaves_begins_anew_and_the_others_go_on() -> None:
+def test_an_entity_with_values_that_no_detector_leaves_begins_again_and_the_others_go_on() -> None:
     def spoil(_: Mapping[str, Any], arrays: Arrays) -> None:
         arrays["source_resistance/slow.effect"][0] = np.nan
 
@@ -249,7 +249,7 @@ def test_of_two_findings_that_began_at_one_moment_only_the_one_that_is_held_goes
     assert set(resumed(rows, blob, now_ns, lost, raised).going_on) == {lost, raised}
 
 
-def test_evidence_that_was_enough_is_gathered_anew_where_no_finding_goes_on_and_its_reference_stays() -> None:
+def test_evidence_that_was_enough_is_gathered_again_where_no_finding_goes_on_and_its_reference_stays() -> None:
     rows, state, raised = aged()
     own = state.detectors[0]
     sums = np.array([20.0, 5.0])

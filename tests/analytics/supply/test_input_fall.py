@@ -43,7 +43,7 @@ def test_what_is_no_dip_of_the_mains(volts: float, other_v: float, amps: float) 
     assert not after(rows(volts, other_v, amps), usual_v=12.0, groups=BOTH).fallen.any()
 
 
-def test_the_only_supply_of_a_node_tells_at_the_voltage_of_mains_and_not_on_a_rail() -> None:
+def test_the_only_supply_of_a_node_reports_at_the_voltage_of_mains_and_not_on_a_rail() -> None:
     assert not after(rows(10.0, 10.0, 60.0), usual_v=12.0, groups=ALONE).fallen.any()
     assert after(rows(195.0, 195.0, 60.0), usual_v=230.0, groups=ALONE).fallen.all()
 
@@ -62,7 +62,7 @@ def test_a_dip_that_ends_within_its_block_is_not_learnt_either() -> None:
     assert fall.usual_v.tolist() == [11.8, 11.9]
 
 
-def test_what_is_usual_is_learnt_anew_where_a_person_accepted_other_mains() -> None:
+def test_what_is_usual_is_learnt_again_where_a_person_accepted_other_mains() -> None:
     fall = after(rows(195.0, 195.0, 60.0), usual_v=230.0, groups=BOTH)
     assert fall.fallen.all()
     fall = forget(fall, np.array([True, False]))

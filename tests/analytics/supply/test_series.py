@@ -54,7 +54,7 @@ def test_it_does_not_depend_on_the_scale_of_the_current_nor_on_the_rate(
     assert ohms(one) == pytest.approx(ohm, rel=0.03)
 
 
-def test_the_bounds_cover_the_truth_about_as_often_as_they_say() -> None:
+def test_the_bounds_cover_the_truth_about_as_often_as_they_state() -> None:
     covered = 0
     for seed in range(200):
         times, volts, amps = pair(300, every=3, noise_v=0.02, seed=seed)
@@ -90,7 +90,7 @@ def test_a_current_without_noise_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("lag", [-10, -3, -1, 1, 2, 5])
-def test_a_pair_that_was_not_taken_together_is_refused_and_its_skew_told(lag: int) -> None:
+def test_a_pair_that_was_not_taken_together_is_refused_and_its_skew_reported(lag: int) -> None:
     times, volts, amps = pair(4000, every=15)
     found = estimate_series(times, np.roll(volts, lag), amps)
     assert found.identifiability is Identifiability.TIME_SKEW

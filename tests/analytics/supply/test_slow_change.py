@@ -10,7 +10,7 @@ COARSE: MaskArray = np.array([True])
 
 
 def told_at(ohms: FloatArray, *, coarse: MaskArray = FINE) -> int | None:
-    """Give the first hour at which the rise is told."""
+    """Return the first hour at which the rise is told."""
     state = SlowChange.new(1)
     for hour, ohm in enumerate(ohms):
         state = add_hour(state, np.array([ohm]))
@@ -20,7 +20,7 @@ def told_at(ohms: FloatArray, *, coarse: MaskArray = FINE) -> int | None:
 
 
 def hourly(seed: int, hours: int, *, scatter: float, phi: float = 0.0) -> FloatArray:
-    """Give ohms of a stable path with a day's swing of four kelvin and noise that lasts."""
+    """Return ohms of a stable path with a day's swing of four kelvin and noise that lasts."""
     rng = np.random.default_rng(seed)
     noise = rng.normal(0, scatter * np.sqrt(1 - phi**2), hours)
     for place in range(1, hours):
@@ -40,7 +40,7 @@ def test_a_joint_that_ages_is_found_before_it_is_a_fifth_up_and_not_before_a_twe
 
 
 @pytest.mark.parametrize(("scatter", "phi"), [(0.012, 0.0), (0.012, 0.6), (0.04, 0.0), (0.04, 0.3)])
-def test_nothing_is_told_of_stable_paths_over_three_hundred_months(scatter: float, phi: float) -> None:
+def test_nothing_is_reported_of_stable_paths_over_three_hundred_months(scatter: float, phi: float) -> None:
     paths, hours = 100, 90 * 24
     ohms = np.stack([hourly(seed, hours, scatter=scatter, phi=phi) for seed in range(paths)], axis=1)
     state = SlowChange.new(paths)
@@ -112,7 +112,7 @@ def test_the_median_of_an_hour_stands_against_odd_minutes_and_a_clock_set_back_e
     assert ended.hours == 3
 
 
-def test_a_block_that_takes_half_a_day_is_told_with_its_own_error_and_not_a_block_later() -> None:
+def test_a_block_that_takes_half_a_day_is_reported_with_its_own_error_and_not_a_block_later() -> None:
     ohms, sd_ohm = np.array([0.005]), np.array([1e-4])
     hour, ended = take(Hour.none(1), ohms, sd_ohm, 12 * HOUR_NS, block_s=43_200.0)
     assert ended is not None

@@ -28,7 +28,7 @@ def test_a_meter_whose_noise_always_moved_it_cannot_stand_still_by_itself() -> N
     assert not state.broken(np.array([[0.01, 0.02]])).any()
 
 
-def test_a_partner_that_moves_less_than_ever_says_nothing() -> None:
+def test_a_partner_that_moves_less_than_ever_states_nothing() -> None:
     assert not after(noisy(9, step_v=0.01, noise_v=0.03)).broken(np.array([[0.0, 0.005]])).any()
 
 
@@ -36,7 +36,7 @@ def test_a_coarse_sensor_that_toggles_between_two_steps_is_never_called_broken()
     assert not after(noisy(40, step_v=0.1, noise_v=0.03)).broken(np.array([[0.0, 0.02]])).any()
 
 
-def test_few_blocks_are_too_few_and_a_value_that_has_stood_still_before_begins_anew() -> None:
+def test_few_blocks_are_too_few_and_a_value_that_has_stood_still_before_begins_again() -> None:
     blocks = noisy(9, step_v=0.01, noise_v=0.03)
     still = np.array([[0.0, 0.02]])
     assert not after(blocks[:7]).broken(still).any()

@@ -90,7 +90,7 @@ def test_every_variable_finds_its_choices(server: Server, query: str) -> None:
     assert set(values(server.query(resolved(query), db=DATABASE))) & {NODE.key, "true"}
 
 
-def test_the_figures_say_what_happened(server: Server) -> None:
+def test_the_figures_state_what_happened(server: Server) -> None:
     panels = {
         panel["title"]: panel for panel in DASHBOARDS["power-cooling-balance"]["panels"] if panel["type"] == "stat"
     }

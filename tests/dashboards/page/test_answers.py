@@ -108,12 +108,12 @@ def test_the_token_to_act_reads_as_well() -> None:
         ("/api/v1/status", YES, 405),
     ],
 )
-def test_a_wrong_answer_says_nothing_to_the_rules(path: str, body: dict[str, object], status: int) -> None:
+def test_a_wrong_answer_states_nothing_to_the_rules(path: str, body: dict[str, object], status: int) -> None:
     heard = Heard()
     assert client(heard).post(path, body, headers=bearer(ACT)).status_code == status
     assert heard.said == []
 
 
-def test_an_answer_that_nobody_heard_is_a_503() -> None:
+def test_an_answer_that_nobody_received_is_a_503() -> None:
     reply = client(Heard(deaf=True)).post(PATH, YES, headers=bearer(ACT))
     assert (reply.status_code, "say it again" in reply.text) == (503, True)

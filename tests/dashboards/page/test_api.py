@@ -27,7 +27,7 @@ def setting() -> Setting:
     return Setting()
 
 
-def test_status_says_who_where_and_how_far_it_may_go(setting: Setting) -> None:
+def test_status_states_who_where_and_how_far_it_may_go(setting: Setting) -> None:
     status = setting.client.get("/api/v1/status").json()
     assert status["node"] == "box-17"
     assert status["simulated"] is True
@@ -53,7 +53,7 @@ def test_entities_name_their_parents_and_signals(setting: Setting) -> None:
     assert {"name": "voltage_v", "unit": "V"}.items() <= entities["supply:psu0"]["signals"][0].items()
 
 
-def test_series_gives_columns_of_what_was_asked(setting: Setting) -> None:
+def test_series_returns_columns_of_what_was_asked(setting: Setting) -> None:
     reply = setting.client.get(
         "/api/v1/series",
         params={"kind": "supply", "signal": "voltage_v", "entity": "supply:psu0", "seconds": 10, "bucket_s": 1},
@@ -167,5 +167,5 @@ def test_without_the_echarts_build_the_rest_is_still_served() -> None:
     assert client.get("/").status_code == 200
 
 
-def test_the_static_folder_gives_nothing_outside_itself(setting: Setting) -> None:
+def test_the_static_folder_returns_nothing_outside_itself(setting: Setting) -> None:
     assert setting.client.get("/static/%2e%2e/source.py").status_code == 404

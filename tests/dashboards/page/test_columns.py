@@ -57,7 +57,7 @@ def test_a_bucket_that_has_not_ended_waits() -> None:
     assert whole_buckets(frame, now_ns=300, bucket_ns=100).time_ns.tolist() == [10, 110, 210, 290]
 
 
-def test_a_table_rounds_to_what_the_signal_carries_and_says_null_for_absent() -> None:
+def test_a_table_rounds_to_what_the_signal_carries_and_states_null_for_absent() -> None:
     values = np.full((1, 2, 2), np.nan)
     values[0, 0, 0] = 11.3123456
     table = table_of(supply_frame(np.array([5_000_000], dtype=np.int64), values), bucket_s=0.1, signals=("voltage_v",))

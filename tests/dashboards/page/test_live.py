@@ -84,7 +84,7 @@ def test_records_come_in_the_very_turn_they_change_and_only_then() -> None:
     assert [event for event, _ in watch.turns(3)].count("records") == 1
 
 
-def test_status_comes_every_second_and_tells_of_silence() -> None:
+def test_status_comes_every_second_and_reports_of_silence() -> None:
     watch = Watch(Story(silent_s=58))
     statuses = [data["status"] for event, data in watch.turns(TURNS_PER_STATUS * 5) if event == "status"]
     assert len(statuses) == 5

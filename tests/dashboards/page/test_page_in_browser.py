@@ -29,7 +29,7 @@ def one_browser() -> Iterator[WebDriver]:
 
 @pytest.fixture
 def browser(one_browser: WebDriver) -> WebDriver:
-    """Give the browser as if it had just been started: its usual size, nothing open, nothing complained of."""
+    """Return the browser as if it had just been started: its usual size, nothing open, nothing complained of."""
     look(one_browser, 1280, 900)
     one_browser.get("about:blank")
     one_browser.get_log("browser")  # type: ignore[no-untyped-call]
@@ -179,7 +179,7 @@ def test_a_lost_gpu_reads_unknown_and_never_zero(browser: WebDriver) -> None:
         see(browser, "#log", "Xid 79")
 
 
-def test_without_a_connection_the_page_says_so_and_finds_back(browser: WebDriver) -> None:
+def test_without_a_connection_the_page_states_so_and_finds_back(browser: WebDriver) -> None:
     source = node(up_s=20)
     app = create_app(source, clock=source.clock, echarts=echarts_dir())
     first = PageServer(app, bind("127.0.0.1", 0))
@@ -199,7 +199,7 @@ def test_without_a_connection_the_page_says_so_and_finds_back(browser: WebDriver
         second.stop()
 
 
-def test_without_the_echarts_build_the_page_says_so_and_keeps_its_tables(browser: WebDriver) -> None:
+def test_without_the_echarts_build_the_page_states_so_and_keeps_its_tables(browser: WebDriver) -> None:
     with page_of(node(up_s=20), echarts=None) as url:
         open_page(browser, url)
         see(browser, "#no-charts", "nicegui")
@@ -214,7 +214,7 @@ def test_a_phone_sees_everything_without_scrolling_sideways(browser: WebDriver) 
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
 
 
-def test_a_real_node_in_observe_says_so(browser: WebDriver) -> None:
+def test_a_real_node_in_observe_states_so(browser: WebDriver) -> None:
     source = node(up_s=20, mode=Mode.OBSERVE, simulated=False)
     with page_of(source, echarts=echarts_dir()) as url:
         open_page(browser, url)

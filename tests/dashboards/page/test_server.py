@@ -52,7 +52,7 @@ def test_the_live_stream_goes_on_until_the_server_stops(server: PageServer) -> N
     connection.close()
 
 
-def test_a_source_that_goes_away_is_told_and_comes_back(server: PageServer, source: FakeSource) -> None:
+def test_a_source_that_goes_away_is_reported_and_comes_back(server: PageServer, source: FakeSource) -> None:
     connection, reply = open_live(server.url)
     next_event(reply, "hello")
     source.failing = True

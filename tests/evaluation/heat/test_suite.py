@@ -19,7 +19,7 @@ WORSE, WELL = "a fifth worse", "healthy"
 
 @pytest.fixture
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeatPlan:
-    """Give a plan of minutes over recordings that were made up."""
+    """Return a plan of minutes over recordings that were made up."""
     loads, rooms = tmp_path / "mlperf_power", tmp_path / "nab"
     loads.mkdir()
     rooms.mkdir()
@@ -52,7 +52,7 @@ def test_the_same_nodes_differ_only_by_what_happens_to_them(plan: HeatPlan) -> N
     assert np.delete(rise_c, FAULTY).max() < 0.5  # the fans follow the hot one, so that the others cool
 
 
-def test_the_same_plan_gives_the_same_answer(plan: HeatPlan) -> None:
+def test_the_same_plan_returns_the_same_answer(plan: HeatPlan) -> None:
     assert judge_scenes((plan, (WELL,), N_NODES)) == judge_scenes((plan, (WELL,), N_NODES))
 
 
@@ -74,24 +74,24 @@ def rows(**scenes: tuple[Told, ...]) -> dict[str, Row]:
     return {row.name: row for row in rows_of(results, plan)}
 
 
-def test_a_fault_that_is_told_late_is_found_and_not_within_its_time() -> None:
+def test_a_fault_that_is_reported_late_is_found_and_not_within_its_time() -> None:
     found = rows(worse=(told(4.0), told(30.0, node=1)))
     assert found[f"found within 15 min: {WORSE}"].value == 0.5
     assert found[f"longest delay: {WORSE}"].value == 30.0
 
 
-def test_what_was_told_before_the_fault_or_of_another_gpu_has_found_nothing_and_is_false() -> None:
+def test_what_was_reported_before_the_fault_or_of_another_gpu_has_found_nothing_and_is_false() -> None:
     found = rows(worse=(told(-4.0), told(4.0, node=1, gpu=0)))
     assert found[f"found within 15 min: {WORSE}"].value == 0.0
     assert found["false thermal_interface per node-day, all scenes"].value == pytest.approx(2 / (2 * 33 / 24))
 
 
-def test_an_interface_that_is_told_where_the_fans_stopped_is_false_and_the_airflow_is_found() -> None:
+def test_an_interface_that_is_reported_where_the_fans_stopped_is_false_and_the_airflow_is_found() -> None:
     found = rows(fans=(told(2.0, gpu=None, cause=Cause.AIRFLOW), told(9.0)))
     assert found["found within 60 min: half of the fans"].value == 0.5
     assert found["nodes called thermal_interface: half of the fans"].missed
 
 
-def test_whatever_is_told_of_a_healthy_node_misses_a_goal() -> None:
+def test_whatever_is_reported_of_a_healthy_node_misses_a_goal() -> None:
     assert rows(well=(told(9.0, gpu=None, cause=Cause.AIRFLOW),))["alarms per node-day without a fault"].missed
     assert not rows(well=())["alarms per node-day without a fault"].missed

@@ -64,7 +64,7 @@ def test_a_page_in_a_quiet_run_costs_precision_rate_and_top_1() -> None:
     assert told["pages per node-month, full rate"].missed
 
 
-def test_without_any_false_page_the_bound_says_how_little_was_watched() -> None:
+def test_without_any_false_page_the_bound_states_how_little_was_watched() -> None:
     row = rows(RIGHT, QUIET)["pages per node-month, full rate"]
     assert (row.value, row.missed) == (0.0, False)
     assert row.high == pytest.approx(3.689 * 360.0, rel=1e-3)
@@ -76,7 +76,7 @@ def test_a_hang_that_is_found_late_misses_the_promise() -> None:
     assert not rows(RIGHT)["longest delay of a hang"].missed
 
 
-def test_what_a_false_page_says_counts_as_wrong() -> None:
+def test_what_a_false_page_states_counts_as_wrong() -> None:
     told = rows(replace(RIGHT, false_pages=("a hang",), false_told=(((0.9, False), (0.1, False)),)))
     assert told["ece"].value == pytest.approx(0.4)  # 0.9 said twice, right once
     assert told["brier"].value == pytest.approx((0.01 + 0.81) / 2)

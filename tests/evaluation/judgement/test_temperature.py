@@ -13,7 +13,7 @@ SURE: Answer = ((0.9, True), (0.08, False))
 WRONG: Answer = ((0.9, False), (0.08, True))
 
 
-def test_probabilities_that_come_true_as_often_as_they_say_keep_their_temperature() -> None:
+def test_probabilities_that_come_true_as_often_as_they_state_keep_their_temperature() -> None:
     assert fitted(*[SURE] * 90, *[WRONG] * 9) == pytest.approx(1.0, abs=0.1)
 
 

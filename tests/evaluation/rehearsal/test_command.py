@@ -59,7 +59,7 @@ def test_three_seeds_have_bounds() -> None:
     assert "2 (2 to 2)" in ran.stdout
 
 
-def test_a_log_hears_soon_how_many_seconds_are_simulated(
+def test_a_log_receives_soon_how_many_seconds_are_simulated(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def heard(words: str) -> str:

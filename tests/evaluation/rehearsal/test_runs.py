@@ -27,7 +27,7 @@ def _rehearsal(folder: Path, **changed: object) -> Rehearsal:
     return Rehearsal(**{"scenario": str(path), "duration_s": 2.5, **changed})  # type: ignore[arg-type] # test's choice
 
 
-def test_a_sag_is_capped_in_the_loop_and_the_same_seed_gives_the_same_run(tmp_path: Path) -> None:
+def test_a_sag_is_capped_in_the_loop_and_the_same_seed_returns_the_same_run(tmp_path: Path) -> None:
     piece = Piece(rehearsal=_rehearsal(tmp_path), seed=3, arm=Arm.WATCHED)
     outcome, answers = run_piece(piece)
     assert answers is not None
@@ -68,7 +68,7 @@ def test_the_healthy_node_does_the_work_without_a_drop(tmp_path: Path) -> None:
         ({"duration_s": 1e9}, "--duration"),
     ],
 )
-def test_what_cannot_be_rehearsed_is_told_in_words(tmp_path: Path, changed: dict[str, object], words: str) -> None:
+def test_what_cannot_be_rehearsed_is_reported_in_words(tmp_path: Path, changed: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         _rehearsal(tmp_path, **changed).order(1)
 
@@ -85,7 +85,7 @@ def test_own_policies_come_over_the_built_in_ones(tmp_path: Path) -> None:
     assert plain["supply-sag-clock-cap"] != mine["supply-sag-clock-cap"]
 
 
-def test_the_guard_hears_of_a_job_that_begins_and_lets_its_gpus_go_up_in_steps(tmp_path: Path) -> None:
+def test_the_guard_receives_of_a_job_that_begins_and_lets_its_gpus_go_up_in_steps(tmp_path: Path) -> None:
     path = tmp_path / "begins.yaml"
     text = "name: begins\ndescription: A job begins.\nkind: quiet\njobs: [{at: 1s, workload: ddp}]\n"
     path.write_text(text, encoding="utf-8")

@@ -22,7 +22,7 @@ _WELL = RunOutcome(
 
 
 def result_of(seed: int, *, bare_drops: int, steps: int = 90) -> SeedResult:
-    """Give a seed without a drop under railwatch."""
+    """Return a seed without a drop under railwatch."""
     return SeedResult(
         seed=seed,
         duration_s=60.0,

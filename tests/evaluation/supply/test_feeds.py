@@ -27,7 +27,7 @@ def test_a_clean_feed_meets_every_goal_and_is_refused_when_it_is_skewed() -> Non
     assert {rate_hz: len(covered) for rate_hz, covered in result.covered.items()} == {10.0: 8, 1.0: 8}
 
 
-def test_a_feed_that_tells_nothing_has_no_error_instead_of_none_at_all() -> None:
+def test_a_feed_that_reports_nothing_has_no_error_instead_of_none_at_all() -> None:
     feed = square_wave()
     flat = Feed(name="flat", time_s=feed.time_s, voltage_v=feed.voltage_v, current_a=np.full_like(feed.current_a, 5.0))
     assert flat.estimate().source_resistance_ohm is None

@@ -78,7 +78,7 @@ def test_a_stuck_meter_repeats_its_last_value(trace: Trace) -> None:
     assert set(stuck.voltage_v[200:, 0]) == {trace.voltage_v[199, 0]}
 
 
-def test_rows_tell_what_was_found_named_and_told_too_much() -> None:
+def test_rows_report_what_was_found_named_and_reported_too_much() -> None:
     plan = load_wallpower()
     found: dict[str, tuple[float | None, bool]] = dict.fromkeys(plan.faults, (10.0, True))
     missed: dict[str, tuple[float | None, bool]] = dict.fromkeys(plan.faults, (None, False))
@@ -131,7 +131,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *ar
     return int(ended.value.code or 0), out, err
 
 
-def test_the_command_prints_a_row_a_line_and_says_which_missed(
+def test_the_command_prints_a_row_a_line_and_states_which_missed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "mlperf_power").mkdir()

@@ -115,6 +115,6 @@ class Rig:
 
 
 def with_rails(rig: Rig, **changed: object) -> None:
-    """Give a rig other rails."""
+    """Pass a rig other rails."""
     rig.settings = replace(rig.settings, rails=replace(rig.rails, **changed))  # type: ignore[arg-type]
     rig.restart()

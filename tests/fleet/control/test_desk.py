@@ -151,7 +151,7 @@ def test_an_agent_that_has_lost_its_memory_takes_nothing_that_was_issued_before(
         (Refused.RAILS, {"lease_s": 601.0}),
     ],
 )
-def test_what_is_not_right_is_refused_counted_told_and_changes_nothing(
+def test_what_is_not_right_is_refused_counted_reported_and_changes_nothing(
     rig: Rig, kind: Refused, change: dict[str, object]
 ) -> None:
     now_ns = rig.clock.utc_ns()

@@ -53,7 +53,7 @@ def test_what_ends_first_is_known_and_a_token_of_another_authority_is_none(ident
         expires_ns(token_in(strange), identity, where=strange)
 
 
-def test_the_end_of_a_certificate_is_told_once_a_day_through_its_last_month() -> None:
+def test_the_end_of_a_certificate_is_reported_once_a_day_through_its_last_month() -> None:
     end_ns = 1_000 * DAY_NS
     expiry = Expiry(until_ns=end_ns, what="the certificate of control", entity_id="node:node1")
     days = [expiry.news(end_ns - round(left * DAY_NS)) for left in (TOLD_DAYS + 1, 29.5, 29.4, 28.5, -0.5)]

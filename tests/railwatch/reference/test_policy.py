@@ -10,7 +10,7 @@ BLOCKS = ("then", "cases", "facts", "evidence")
 PAGE = "# Page\n\n" + "\n".join(f"<!-- generated: {name} -->\nold\n<!-- end -->\n" for name in BLOCKS) + "by hand\n"
 
 
-def test_the_blocks_are_written_anew_and_the_rest_stays() -> None:
+def test_the_blocks_are_written_again_and_the_rest_stays() -> None:
     page = policy_markdown(PAGE)
     assert page.startswith("# Page\n")
     assert page.endswith("by hand\n")

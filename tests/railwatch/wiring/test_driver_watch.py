@@ -67,7 +67,7 @@ def uuids(reader: GpuReader | None) -> list[str]:
     return [] if reader is None else [gpu.uuid for gpu in reader.gpus()]
 
 
-def test_a_driver_that_answers_is_opened_and_nothing_is_told(plant: PlantFile, session: Session) -> None:
+def test_a_driver_that_answers_is_opened_and_nothing_is_reported(plant: PlantFile, session: Session) -> None:
     watching = watch(session)
     opened = watching.open()
     assert len(uuids(opened.reader)) == 2
@@ -113,7 +113,7 @@ def test_after_a_hang_the_next_process_does_not_even_try_to_open(plant: PlantFil
     assert "gpu_fast hangs" in away.why
 
 
-def test_a_driver_that_is_back_is_found_from_outside_then_opened_and_told_once(
+def test_a_driver_that_is_back_is_found_from_outside_then_opened_and_reported_once(
     plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_watch, "HANGS", Pauses(first_s=0.1, next_s=0.5, longest_s=0.5))
@@ -155,7 +155,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(driver_watch, name, Pauses(first_s=0.1, next_s=0.2, longest_s=0.2))
 
 
-def test_a_driver_that_is_not_there_yet_is_looked_for_on_a_real_node_until_it_comes_which_is_told_once(
+def test_a_driver_that_is_not_there_yet_is_looked_for_on_a_real_node_until_it_comes_which_is_reported_once(
     plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quickly(monkeypatch)

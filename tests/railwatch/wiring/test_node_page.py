@@ -90,7 +90,7 @@ def test_health_follows_the_worst_live_incident(
 
 
 @pytest.mark.parametrize("worker", ["failing", "hung"])
-def test_a_source_that_gives_no_answer_makes_the_health_unknown_and_an_incident_outranks_it(
+def test_a_source_that_returns_no_answer_makes_the_health_unknown_and_an_incident_outranks_it(
     shown: Shown, worker: str
 ) -> None:
     shown.rows(0, 40)
@@ -102,7 +102,7 @@ def test_a_source_that_gives_no_answer_makes_the_health_unknown_and_an_incident_
     assert shown.health()[0] is Health.DEGRADED
 
 
-def test_a_source_that_is_missing_is_told_and_is_no_fault(shown: Shown) -> None:
+def test_a_source_that_is_missing_is_reported_and_is_no_fault(shown: Shown) -> None:
     shown.rows(0, 40)
     shown.collector("missing", "working")
     assert shown.health()[0] is Health.HEALTHY
@@ -165,7 +165,7 @@ def test_an_open_incident_is_shown_however_many_came_after_it(shown: Shown) -> N
     assert "old" in {incident.id for incident in shown.page.records().incidents}
 
 
-def test_records_are_read_anew_only_when_some_were_added(shown: Shown) -> None:
+def test_records_are_read_again_only_when_some_were_added(shown: Shown) -> None:
     first = shown.page.records()
     shown.records.append([an_event(1)])
     assert shown.page.records() is first

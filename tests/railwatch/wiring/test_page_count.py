@@ -37,7 +37,7 @@ def test_a_kill_costs_a_minute_of_the_time_at_most(tmp_path: Path) -> None:
     assert 150.0 - SAVE_EVERY_S <= read_count(path).watched_s <= 150.0
 
 
-def test_the_rate_says_of_each_incident_that_was_no_page_why(run: Run, tmp_path: Path) -> None:
+def test_the_rate_states_of_each_incident_that_was_no_page_why(run: Run, tmp_path: Path) -> None:
     (tmp_path / "records").mkdir()
     store = RecordFile(tmp_path / "records", simulated=False)
     quiet = replace(PAGE, id="i3", silence="silenced by somebody")

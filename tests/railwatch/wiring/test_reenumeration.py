@@ -108,7 +108,7 @@ def test_gpus_are_counted_once_one_is_split_into_instances(tmp_path: Path) -> No
     ring.close()
 
 
-def test_who_reads_the_gpus_too_hears_that_they_were_counted_anew_since_it_began(tmp_path: Path) -> None:
+def test_who_reads_the_gpus_too_receives_that_they_were_counted_again_since_it_began(tmp_path: Path) -> None:
     clock = FakeClock()
     Reenumeration(clock, tmp_path).leave_mark()
     recount = Recount(tmp_path)
@@ -119,7 +119,7 @@ def test_who_reads_the_gpus_too_hears_that_they_were_counted_anew_since_it_began
     assert not Recount(tmp_path).was_done
 
 
-def test_word_that_cannot_be_left_is_said_and_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_word_that_cannot_be_left_is_stated_and_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ring, recount = _rare(tmp_path), Recount(tmp_path / "no")
     for mode in (1.0, 0.0):
         _show(ring, mode, 0.0)

@@ -94,7 +94,7 @@ def test_a_supply_that_showed_itself_once_is_waited_for_while_its_sensor_is_sile
     assert _clocks(again) == {915.0}
 
 
-def test_a_restart_and_a_clock_set_back_begin_the_wait_for_a_first_value_anew() -> None:
+def test_a_restart_and_a_clock_set_back_begin_the_wait_for_a_first_value_again() -> None:
     engine = _engine()
     assert engine.step([], node(), seconds(900)) == ()
     engine.step([], node(TOO_SLOW), seconds(1000))
@@ -140,7 +140,7 @@ def test_without_the_owners_word_or_a_supply_nothing_is_slowed_down() -> None:
     assert _engine().step([], node(), 0) == ()
 
 
-def test_where_nothing_is_enforced_it_is_told_and_not_done() -> None:
+def test_where_nothing_is_enforced_it_is_reported_and_not_done() -> None:
     engine = _engine(replace(TOLD, modes=dict.fromkeys(ActionClass, Mode.RECOMMEND)))
     (told,) = engine.step([], node(IDLE), 0)
     assert told.verdict is Verdict.RECOMMEND

@@ -87,13 +87,13 @@ def test_of_two_supplies_the_weaker_one_decides() -> None:
     assert _clock(both, node(), supplies=2) == _clock(weak, node(), supplies=2)
 
 
-def test_a_swing_too_small_to_tell_is_shared_evenly() -> None:
+def test_a_swing_too_small_to_report_is_shared_evenly() -> None:
     state = NodeState(gpus=tuple(gpu_state(name, power_low_w=340.0) for name in GPUS))
     (basis,), _ = bases_of(incident(numbers=SAG), state, targets=GPUS, topology=topology(2))
     assert basis.load.share_ratio == pytest.approx(0.5)
 
 
-def test_a_dip_deeper_than_the_plateau_gives_the_transient_term() -> None:
+def test_a_dip_deeper_than_the_plateau_returns_the_transient_term() -> None:
     (basis,), _ = bases_of(
         incident(numbers={**SAG, "minimum_v": 12.30 - 0.0058 * 152.0 - 0.144}),
         node(),
@@ -119,7 +119,7 @@ def test_a_fraction_and_a_fixed_clock_fall_on_a_supported_clock() -> None:
     assert _clock(incident(), node(), rule=SettingRule(fixed=100.0)) == pytest.approx(615.0)
 
 
-def test_a_higher_resistance_gives_a_lower_safe_clock() -> None:
+def test_a_higher_resistance_returns_a_lower_safe_clock() -> None:
     found = incident(numbers=SAG)
     bases, _ = bases_of(found, node(), targets=GPUS, topology=topology())
     answers = [

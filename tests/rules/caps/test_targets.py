@@ -79,7 +79,7 @@ def capped(engine: Engine, name: str, *, at_s: float) -> Decision:
     return next(decision for decision in decisions if decision.incident_id == name)
 
 
-def test_a_job_that_ends_and_another_that_begins_move_the_next_cap_and_the_decision_says_for_whom_it_is() -> None:
+def test_a_job_that_ends_and_another_that_begins_move_the_next_cap_and_the_decision_states_for_whom_it_is() -> None:
     base = scenes.topology()
     engine = Engine((policy(OF_JOB),), rails=ENFORCED, topology=base.with_jobs(TWO_JOBS))
     first = capped(engine, "first", at_s=0.0)

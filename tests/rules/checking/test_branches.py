@@ -71,7 +71,7 @@ def facts(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(source=conditions(), told=facts())
-def test_branches_say_what_the_engine_of_conditions_says(source: str, told: dict[str, Any]) -> None:
+def test_branches_state_what_the_engine_of_conditions_states(source: str, told: dict[str, Any]) -> None:
     condition = compile_condition(source)
     try:
         branches = branches_of(condition.tree, source)
@@ -134,7 +134,7 @@ def test_what_can_be_is_met_by_what_is_shown(source: str) -> None:
     assert reach_of(compile_condition(source)).answer is Answer.MET
 
 
-def test_what_is_not_known_here_is_said_and_not_guessed() -> None:
+def test_what_is_not_known_here_is_stated_and_not_guessed() -> None:
     reach = reach_of(compile_condition("incident.numbers.minimum_v > incident.numbers.limit_v"))
     assert reach.answer is Answer.UNDECIDED
     assert "incident.numbers.minimum_v > incident.numbers.limit_v" in reach.why

@@ -42,7 +42,7 @@ def test_a_condition_that_nothing_meets_is_unreachable() -> None:
     assert flaws([never], Flaw.UNREACHABLE) == [("never", "when")]
 
 
-def test_a_side_that_nothing_meets_is_told_beside_one_that_can_be_met() -> None:
+def test_a_side_that_nothing_meets_is_reported_beside_one_that_can_be_met() -> None:
     half = policy("half", "incident.cause == 'gpu_lost' || incident.score > 2.0")
     assert flaws([half], Flaw.UNREACHABLE) == [("half", "when")]
     assert "its part incident.score > 2.0" in words([half], Flaw.UNREACHABLE)
@@ -54,7 +54,7 @@ def test_what_cannot_be_decided_is_a_warning_and_no_guess() -> None:
     assert not Flaw.UNDECIDED.is_error
 
 
-def test_a_way_to_be_met_that_no_case_takes_is_told() -> None:
+def test_a_way_to_be_met_that_no_case_takes_is_reported() -> None:
     both = policy("both", "incident.cause == 'gpu_lost' || incident.cause == 'hang' && incident.severity == 'critical'")
     assert "no case fires through incident.cause == 'hang' && incident.severity == 'critical'" in words(
         [both], Flaw.UNTESTED
@@ -88,7 +88,7 @@ def test_a_rung_is_unreachable_after_one_that_never_acts() -> None:
     assert "no incident meets its condition and that of first" in words([elsewhere, rung], Flaw.UNREACHABLE)
 
 
-def test_a_rung_that_waits_for_a_check_that_nobody_makes_is_told() -> None:
+def test_a_rung_that_waits_for_a_check_that_nobody_makes_is_reported() -> None:
     first, rung = policy("first"), policy("rung", after="first")
     found = check_policies([first, rung], checked=frozenset({"supply_sag"}))
     assert [item.words for item in found if item.flaw is Flaw.RARE] == [
@@ -134,7 +134,7 @@ def test_nor_is_a_pair_that_no_incident_joins_or_that_is_not_enforced() -> None:
     assert flaws([save, replace(end, status=PolicyStatus.DEPRECATED)], Flaw.CONTRADICTING) == []
 
 
-def test_a_contradiction_that_cannot_be_decided_is_said_to_be_so() -> None:
+def test_a_contradiction_that_cannot_be_decided_is_stated_to_be_so() -> None:
     save = policy("save", "incident.numbers.minimum_v < incident.numbers.limit_v", action=ActionClass.CHECKPOINT)
     end = policy("end", action=ActionClass.REQUEUE)
     assert "whether for the same facts cannot be decided" in words([save, end], Flaw.UNDECIDED)
@@ -165,7 +165,7 @@ def test_what_keeps_an_action_in_bounds_is_asked_for() -> None:
     ]
 
 
-def test_a_number_that_no_source_names_is_told() -> None:
+def test_a_number_that_no_source_names_is_reported() -> None:
     asked = "incident.cause == 'gpu_lost' && incident.numbers.silent_s > 4.5"
     bare = policy("bare", asked)
     assert "no line of it names 4.5" in words([bare], Flaw.UNSOURCED)

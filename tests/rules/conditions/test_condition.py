@@ -86,7 +86,7 @@ def test_the_age_is_that_of_the_incident_and_never_below_zero() -> None:
     assert facts_of(about, now_ns=about.opened_ns - NS_PER_S)["incident"]["age_s"] == 0.0
 
 
-def test_an_incident_on_a_node_is_told_of_its_lowest_supply() -> None:
+def test_an_incident_on_a_node_is_reported_of_its_lowest_supply() -> None:
     supplies = tuple(SupplyState(entity_id=f"supply:psu{i}", minimum_v=v) for i, v in enumerate((11.9, 11.3, None)))
     about = replace(incident(), entity_id="node:box")
     assert facts_of(about, NodeState(gpus=(), supplies=supplies))["supply"] == {"minimum_v": 11.3}
@@ -97,7 +97,7 @@ def test_the_newest_number_wins_and_cleared_findings_do_not_score() -> None:
     assert facts_of(incident(numbers={"dips": 3}))["incident"]["numbers"] == {"dips": 3}
 
 
-def test_absent_evidence_is_not_met_and_is_said() -> None:
+def test_absent_evidence_is_not_met_and_is_stated() -> None:
     judgement = compile_condition("incident.numbers.minimum_v < 11.4").judge(facts_of(incident()))
     assert not judgement.met
     assert judgement.doubt == "the condition needs minimum_v, which is not known"
@@ -169,7 +169,7 @@ def test_what_is_wrong_is_refused_at_its_place_with_what_would_be_right(source: 
     assert [(fault.at, words in fault.expected) for fault in caught.value.faults] == [(at, True)], str(caught.value)
 
 
-def test_every_fault_of_a_condition_is_told_at_once_in_its_order() -> None:
+def test_every_fault_of_a_condition_is_reported_at_once_in_its_order() -> None:
     with pytest.raises(ConditionError) as caught:
         compile_condition("incident.cause == 'sag' || incident.severty == 1 && incident.numbers.x > 0.5")
     assert [fault.at for fault in caught.value.faults] == [18, 27, 52]
@@ -198,7 +198,7 @@ def test_a_word_in_quotes_and_a_name_bound_by_a_macro_are_no_strangers() -> None
     assert not condition.judge(facts_of(incident())).met
 
 
-def test_every_piece_of_evidence_that_a_detector_gives_is_listed() -> None:
+def test_every_piece_of_evidence_that_a_detector_returns_is_listed() -> None:
     given = {name for path in (ROOT / "analytics").rglob("*.py") for name in evidence_names(path)}
     given |= {f"{beside}{channel.name}" for channel in CHANNELS for beside in ("", "sibling_")}
     given |= {f"{beside}{sense.signal}" for sense in SENSES.values() for beside in ("", "usual_")}
@@ -206,7 +206,7 @@ def test_every_piece_of_evidence_that_a_detector_gives_is_listed() -> None:
 
 
 def evidence_names(path: Path) -> Iterator[str]:
-    """Give the names in every row of name, value and unit that a module hands to `evidence`, or makes for it."""
+    """Yield the names in every row of name, value and unit that a module hands to `evidence`, or makes for it."""
     text = path.read_text(encoding="utf-8")
     if "evidence(" not in text and path.stem != "link_shape":
         return

@@ -84,7 +84,7 @@ def test_a_mode_that_is_lowered_leaves_the_cap_alone() -> None:
     assert engine.step([worse], node(), seconds(5)) == ()
 
 
-def test_what_is_only_observed_is_told_anew_where_it_gets_worse() -> None:
+def test_what_is_only_observed_is_reported_again_where_it_gets_worse() -> None:
     engine = _engine(rails=Rails())
     first = _only(engine.step([incident(numbers=SAG)], node(), 0))
     hardly = incident(at_s=1, numbers={**SAG, "source_resistance_ohm": 0.0059})
@@ -105,7 +105,7 @@ def test_a_condition_must_hold_without_a_break() -> None:
     assert _only(engine.step([], node(), seconds(4))).verdict is Verdict.EXECUTE
 
 
-def test_evidence_that_is_absent_is_told_once() -> None:
+def test_evidence_that_is_absent_is_reported_once() -> None:
     engine = _engine(policy(CAP, "incident.numbers.minimum_v < 11.4"))
     refusal = _only(engine.step([incident()], node(), 0))
     assert refusal.verdict is Verdict.REFUSE
@@ -216,7 +216,7 @@ def test_a_supply_that_has_recovered_is_no_symptom_though_the_incident_is_open()
         assert engine.step([], node(supply(11.52, 0.0058)), seconds(at_s)) == ()
 
 
-def test_a_symptom_that_no_clock_cures_is_held_where_the_policy_says_so() -> None:
+def test_a_symptom_that_no_clock_cures_is_held_where_the_policy_states_so() -> None:
     engine = _engine(policy(replace(HALF, persist=Persist.HOLD)))
     engine.step([incident(Cause.THERMAL_INTERFACE, entities=(GPUS[0],))], node(), 0)
     assert engine.step([], node(), seconds(3600)) == ()
@@ -249,7 +249,7 @@ def test_a_cap_is_relaxed_one_gpu_and_one_clock_at_a_time() -> None:
     assert [decision.time_ns for decision in decisions] == [seconds(at_s) for at_s in (1810, 1820, 1830, 1840)]
 
 
-def test_the_last_step_gives_the_gpus_back_and_starts_the_cooldown() -> None:
+def test_the_last_step_returns_the_gpus_back_and_starts_the_cooldown() -> None:
     quick = replace(CAP, release=replace(CAP.release, after_s=5.0, every_s=1.0) if CAP.release else None)
     engine = _engine(policy(quick))
     engine.step([incident(numbers=SAG)], node(), 0)
@@ -393,7 +393,7 @@ def test_a_snapshot_that_is_none_is_refused_and_policies_that_are_gone_are_dropp
         other.restore({"nonsense": 1})
 
 
-def test_a_cap_that_was_enforced_is_wanted_no_more_once_the_mode_says_less() -> None:
+def test_a_cap_that_was_enforced_is_wanted_no_more_once_the_mode_states_less() -> None:
     engine = _engine()
     engine.step([incident(numbers=SAG)], node(), 0)
     observing = _engine(rails=Rails())
@@ -407,7 +407,7 @@ def test_a_cap_that_was_enforced_is_wanted_no_more_once_the_mode_says_less() -> 
     assert len(engine.claims) == 1
 
 
-def test_a_silenced_incident_calls_nobody_is_still_answered_and_is_told_when_the_silence_ends() -> None:
+def test_a_silenced_incident_calls_nobody_is_still_answered_and_is_reported_when_the_silence_ends() -> None:
     quiet = replace(incident(numbers=SAG), silence="silenced by ops until tomorrow: swap of psu0")
     engine = _engine(policy(NOTIFY))
     refusal = _only(engine.step([quiet], node(), 0))

@@ -155,7 +155,7 @@ def test_a_tripped_breaker_holds_everything_until_a_person_resets_it() -> None:
     assert (FleetDeed.END, "n000") in deeds(fleet.step(sag(IncidentState.MITIGATED), at_s=4000))
 
 
-def test_people_are_told_once_of_the_incident_and_of_the_breaker_in_the_same_breath() -> None:
+def test_people_are_reported_once_of_the_incident_and_of_the_breaker_in_the_same_breath() -> None:
     fleet = Fleet(breaker_ratio=0.10)
     for at_s in range(0, 600, 5):
         fleet.step(sag(), at_s=at_s)
@@ -166,7 +166,7 @@ def test_people_are_told_once_of_the_incident_and_of_the_breaker_in_the_same_bre
     assert [one.recovery for one in fleet.engine.memory.unsent] == [True]
 
 
-def test_without_enforce_it_says_what_it_would_do_and_asks_nobody() -> None:
+def test_without_enforce_it_states_what_it_would_do_and_asks_nobody() -> None:
     fleet = Fleet(policies=load_fleet_policies())
     fleet.engine.rails = replace(fleet.engine.rails, modes=dict.fromkeys(ActionClass, Mode.OBSERVE))
     step = fleet.step(sag(), at_s=0)
@@ -192,7 +192,7 @@ def test_what_needs_approval_waits_expires_and_is_carried_out_on_a_persons_word(
     assert late.held == []
 
 
-def test_an_outcome_says_whether_fewer_nodes_deviate_and_a_rung_above_waits_for_it() -> None:
+def test_an_outcome_states_whether_fewer_nodes_deviate_and_a_rung_above_waits_for_it() -> None:
     (cap,) = [policy for policy in load_fleet_policies() if policy.then.action is ActionClass.CLOCK_CAP]
     then = replace(cap.then, action=ActionClass.DRAIN, ratio=None)
     drain = replace(cap, id="feed-sag-drain", after=cap.id, then=then)
@@ -223,7 +223,7 @@ def test_a_silent_node_is_not_asked() -> None:
     assert [node for _, node in deeds(fleet.step(sag(), at_s=0))] == ["n001", "n010", "n020"]
 
 
-def test_a_silence_and_maintenance_hold_back_what_they_name_and_are_told_once() -> None:
+def test_a_silence_and_maintenance_hold_back_what_they_name_and_are_reported_once() -> None:
     cap = frozenset({ActionClass.CLOCK_CAP})
     silenced = replace(sag(), silence="silenced by ann")
     fleet = Fleet(silence_stops=cap)

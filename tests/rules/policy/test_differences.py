@@ -12,7 +12,7 @@ JSON = st.recursive(
 )
 
 
-def test_keys_are_told_with_what_they_were_and_are() -> None:
+def test_keys_are_reported_with_what_they_were_and_are() -> None:
     below = {"id": "a", "then": {"action": "notify", "cooldown": "1m"}, "source": ["x"]}
     above = {"id": "a", "then": {"action": "notify", "cooldown": "2m", "hold": "1s"}, "source": ["y"]}
     assert list(differences(below, above)) == [
@@ -34,7 +34,7 @@ def test_nothing_differs_from_itself(value: object) -> None:
 
 
 @given(one=JSON, other=JSON)
-def test_what_differs_is_told_from_both_sides(one: object, other: object) -> None:
+def test_what_differs_is_reported_from_both_sides(one: object, other: object) -> None:
     there = {(item.key, repr(item.below), repr(item.above)) for item in differences(one, other)}
     back = {(item.key, repr(item.above), repr(item.below)) for item in differences(other, one)}
     assert there == back

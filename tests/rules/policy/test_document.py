@@ -34,7 +34,7 @@ def test_what_cannot_be_counted_back_has_no_place(text: str) -> None:
     assert scalar_place(text, "when", 4) == (None, None)
 
 
-def test_a_case_can_tell_what_is_likely_wrong_and_how_long_it_lasts(tmp_path: Path) -> None:
+def test_a_case_can_report_what_is_likely_wrong_and_how_long_it_lasts(tmp_path: Path) -> None:
     (tmp_path / "joint.yaml").write_text(
         """\
 id: joint

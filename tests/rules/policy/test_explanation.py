@@ -29,7 +29,7 @@ def test_every_builtin_policy_is_explained_whole() -> None:
         assert all(sentence.strip() for sentences in words.values() for sentence in sentences)
 
 
-def test_a_condition_is_told_by_its_facts() -> None:
+def test_a_condition_is_reported_by_its_facts() -> None:
     words = told(INTERFACE)
     assert words["when"] == [
         "cause is thermal_interface and excess_c at least 8",
@@ -72,7 +72,7 @@ def test_bounds_are_those_of_the_policy_and_of_the_rails() -> None:
     assert told(INTERFACE)["within"][0] == "the mode in force is observe, so that nothing is changed"
 
 
-def test_a_ladder_is_told_from_its_lowest_rung() -> None:
+def test_a_ladder_is_reported_from_its_lowest_rung() -> None:
     middle = replace(NOTIFY, id="middle", after="gpu-lost-notify")
     top = replace(NOTIFY, id="top", after="middle")
     words = told(middle, NOTIFY, top)["ladder"]
@@ -83,7 +83,7 @@ def test_a_ladder_is_told_from_its_lowest_rung() -> None:
     assert "ladder" not in told(NOTIFY)
 
 
-def test_a_ladder_in_a_circle_is_told_and_ends() -> None:
+def test_a_ladder_in_a_circle_is_reported_and_ends() -> None:
     one, other = replace(NOTIFY, id="one", after="other"), replace(NOTIFY, id="other", after="one")
     assert told(one, other)["ladder"][0].startswith("only once")
 

@@ -219,7 +219,7 @@ def test_what_would_uncap_never_end_or_reach_too_far_is_refused(
     assert words in problem.expected
 
 
-def test_a_key_that_is_forbidden_is_told_once(tmp_path: Path) -> None:
+def test_a_key_that_is_forbidden_is_reported_once(tmp_path: Path) -> None:
     problems = _problems(tmp_path, GOOD.replace("{mhz: 1005}", "{fraction: 1.5}\n  lease: none"))
     assert [problem.key for problem in problems] == ["then.clock.fraction", "then.lease"]
 
@@ -257,7 +257,7 @@ def test_each_fault_of_a_condition_has_its_line_and_column(tmp_path: Path) -> No
     ],
     ids=["utf-16", "utf-16-be", "latin-1", "tab", "empty", "remarks", "twice", "two documents", "nul"],
 )
-def test_a_file_that_is_no_plain_yaml_is_told_in_words(
+def test_a_file_that_is_no_plain_yaml_is_reported_in_words(
     tmp_path: Path, *, content: bytes, line: int | None, found: str
 ) -> None:
     path = tmp_path / "policy.yaml"

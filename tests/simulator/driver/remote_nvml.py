@@ -127,7 +127,7 @@ class RemoteNvml:
         return {"kept": f"gpu{index}"}
 
     def error_of(self, name: str, *arguments: Any) -> int:
-        """Give the code that a call fails with."""
+        """Return the code that a call fails with."""
         try:
             value = self.call(name, *arguments)
         except NvmlCallError as err:

@@ -18,13 +18,15 @@ def test_only_the_library_stays_in_the_cache(library_dir: Path) -> None:
     assert not list(library_dir.parent.glob("building-*"))
 
 
-def test_without_a_compiler_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_it_states_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentLacksError, match="install gcc or clang"):
         build.build_driver(tmp_path / "cache")
 
 
-def test_a_compiler_that_fails_is_told_with_its_first_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_fails_is_reported_with_its_first_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler = tmp_path / "cc"
     compiler.write_text("#!/bin/sh\necho no headers here >&2\nexit 1\n", encoding="utf-8")
     compiler.chmod(0o755)
@@ -33,7 +35,7 @@ def test_a_compiler_that_fails_is_told_with_its_first_words(tmp_path: Path, monk
         build.build_driver(tmp_path / "cache")
 
 
-def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, library_dir: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path, library_dir: Path) -> None:
     assert library_dir.exists()
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(EnvironmentLacksError, match="cannot build the driver library"):

@@ -99,7 +99,7 @@ def test_no_function_crashes_on_zeros(tmp_path: Path, library_dir: Path, first: 
             assert code != 0 or not symbol.startswith("nvmlDeviceGet"), symbol
 
 
-def test_everything_about_a_lost_gpu_says_that_it_is_lost(tmp_path: Path, library_dir: Path) -> None:
+def test_everything_about_a_lost_gpu_states_that_it_is_lost(tmp_path: Path, library_dir: Path) -> None:
     with served_plant(tmp_path, scenario="bus-drop") as plant:
         plant.advance(15_000)
         codes = walk("every_symbol", "gpu", state=plant.served.state, library_dir=library_dir)

@@ -62,7 +62,7 @@ def test_a_call_fails_while_its_fault_lasts_and_others_do_not(served: Served) ->
 
 
 @pytest.mark.parametrize("served", [[fault("nvmlDeviceGetMemoryInfo", last=None, gpu=1)]], indirect=True)
-def test_a_name_stands_for_all_versions_and_for_one_gpu_where_it_says_so(
+def test_a_name_stands_for_all_versions_and_for_one_gpu_where_it_states_so(
     served: Served,
 ) -> None:
     plant, nvml = served

@@ -25,7 +25,7 @@ def plant(tmp_path: Path) -> Iterator[PlantServer]:
 
 
 def fields(nvml: RemoteNvml, gpu: dict[str, str], *ids: int | tuple[int, int]) -> list[tuple[int, int]]:
-    """Give the code and the number of each field."""
+    """Return the code and the number of each field."""
     answers = nvml.call("nvmlDeviceGetFieldValues", gpu, ids)
     return [(answer["nvmlReturn"], answer["value"]["ullVal"]) for answer in answers]
 
@@ -135,7 +135,7 @@ def test_the_rank_of_the_job_is_the_process_on_its_gpu(nvml: RemoteNvml, version
     assert nvml.error_of("nvmlSystemGetProcessName", 1) == NOT_FOUND
 
 
-def test_what_the_process_uses_is_told_until_there_is_nothing_newer(nvml: RemoteNvml, plant: PlantServer) -> None:
+def test_what_the_process_uses_is_reported_until_there_is_nothing_newer(nvml: RemoteNvml, plant: PlantServer) -> None:
     (sample,) = nvml.call("nvmlDeviceGetProcessUtilization", nvml.gpu(0), 0)
     assert (sample["pid"], sample["smUtil"]) == (RANK_PID, 100)
     (info,) = nvml.call("nvmlDeviceGetProcessesUtilizationInfo", nvml.gpu(0), 0)
@@ -146,7 +146,7 @@ def test_what_the_process_uses_is_told_until_there_is_nothing_newer(nvml: Remote
 
 
 @needs_root
-def test_accounting_tells_of_the_process_once_it_is_switched_on(nvml: RemoteNvml) -> None:
+def test_accounting_reports_of_the_process_once_it_is_switched_on(nvml: RemoteNvml) -> None:
     gpu = nvml.gpu(0)
     assert nvml.error_of("nvmlDeviceGetAccountingPids", gpu) == NOT_SUPPORTED
     nvml.call("nvmlDeviceSetAccountingMode", gpu, 1)

@@ -105,7 +105,7 @@ def test_performance_metrics_are_what_happened_between_two_samples(nvml: RemoteN
     assert metrics[4][1] == pytest.approx(moved_mib_s / plant.plant.node.gpu.nvlink_count, rel=1e-3)
 
 
-def test_two_samples_of_one_moment_tell_nothing(nvml: RemoteNvml, plant: PlantServer) -> None:
+def test_two_samples_of_one_moment_report_nothing(nvml: RemoteNvml, plant: PlantServer) -> None:
     if plant.plant.node.gpu.architecture == "ampere":
         pytest.skip("no performance metrics before Hopper")
     nvml.call("gpm_sample", nvml.gpu(0), "first")

@@ -21,7 +21,7 @@ from tests.simulator.served_plant import node_with, served_plant
 GRAPHICS, SM, MEMORY = 0, 1, 2
 
 
-def test_the_system_says_which_driver_it_has(nvml: RemoteNvml) -> None:
+def test_the_system_states_which_driver_it_has(nvml: RemoteNvml) -> None:
     assert nvml.call("nvmlSystemGetDriverVersion") == "580.95.05"
     assert nvml.call("nvmlSystemGetNVMLVersion") == "13.580.95.05"
     assert nvml.call("nvmlSystemGetCudaDriverVersion_v2") == 13000
@@ -98,7 +98,7 @@ def test_gpus_are_found_by_index_uuid_serial_and_bus_address(nvml: RemoteNvml, p
         (("nvmlDeviceGetSupportedClocksEventReasons",), 0xEF),
     ],
 )
-def test_what_a_v100_says_of_itself(nvml: RemoteNvml, call: tuple[object, ...], value: object) -> None:
+def test_what_a_v100_states_of_itself(nvml: RemoteNvml, call: tuple[object, ...], value: object) -> None:
     name, *arguments = call
     assert nvml.call(str(name), nvml.gpu(1), *arguments) == value
 

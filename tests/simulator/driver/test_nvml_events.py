@@ -10,7 +10,7 @@ from tests.simulator.driver.remote_nvml import NvmlCallError, RemoteNvml, enviro
 from tests.simulator.served_plant import served_plant
 
 
-def test_a_lost_gpu_says_so_and_its_siblings_do_not_notice(tmp_path: Path, library_dir: Path) -> None:
+def test_a_lost_gpu_states_so_and_its_siblings_do_not_notice(tmp_path: Path, library_dir: Path) -> None:
     with (
         served_plant(tmp_path, scenario="bus-drop") as plant,
         remote_nvml(environment_of(plant.served.state, library_dir)) as nvml,
@@ -40,7 +40,7 @@ def told_until_the_loss(nvml: RemoteNvml, event_set: dict[str, str]) -> None:
         assert nvml.call("nvmlEventSetWait_v2", event_set, 600_000)["eventData"] == 74
 
 
-def test_events_wake_the_waiter_and_the_past_is_not_told(tmp_path: Path, library_dir: Path) -> None:
+def test_events_wake_the_waiter_and_the_past_is_not_reported(tmp_path: Path, library_dir: Path) -> None:
     with (
         served_plant(tmp_path, scenario="bus-drop") as plant,
         remote_nvml(environment_of(plant.served.state, library_dir)) as nvml,

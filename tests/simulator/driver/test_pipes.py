@@ -51,7 +51,7 @@ def served(folder: Path, *workloads: str) -> PlantServer:
     return PlantServer(NODE, scenario, seed=1, run_dir=folder / "run", clock=HandClock())
 
 
-def test_each_precision_is_told_by_the_library_and_idle_is_nothing(tmp_path: Path, library_dir: Path) -> None:
+def test_each_precision_is_reported_by_the_library_and_idle_is_nothing(tmp_path: Path, library_dir: Path) -> None:
     plant = served(tmp_path, *(steady(tmp_path, precision) for precision in WORDS))
     told = []
     with remote_nvml(environment_of(plant.served.state, library_dir)) as nvml:
@@ -84,7 +84,7 @@ def pipes_of(driver: PlantDriver, clock: HandClock, *, after_s: float = 1.0) -> 
     return dict(zip(SIGNALS, values.T, strict=True))
 
 
-def test_the_driver_in_process_says_what_the_library_says(tmp_path: Path, library_dir: Path) -> None:
+def test_the_driver_in_process_states_what_the_library_states(tmp_path: Path, library_dir: Path) -> None:
     plant = served(tmp_path, "llm-pretrain")
     clock = HandClock()
     driver = PlantDriver(plant.served.state, clock)
@@ -108,7 +108,7 @@ def test_the_driver_in_process_says_what_the_library_says(tmp_path: Path, librar
     plant.close()
 
 
-def test_without_a_driver_there_is_nothing_to_read_and_the_next_begins_anew(tmp_path: Path) -> None:
+def test_without_a_driver_there_is_nothing_to_read_and_the_next_begins_again(tmp_path: Path) -> None:
     plant = served(tmp_path)
     clock = HandClock()
     driver = PlantDriver(plant.served.state, clock)

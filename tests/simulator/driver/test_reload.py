@@ -31,7 +31,7 @@ def plant(tmp_path: Path) -> Iterator[PlantServer]:
     server.close()
 
 
-def test_without_a_driver_nothing_answers_and_who_had_it_starts_anew(nvml: RemoteNvml, plant: PlantServer) -> None:
+def test_without_a_driver_nothing_answers_and_who_had_it_starts_again(nvml: RemoteNvml, plant: PlantServer) -> None:
     gpu = nvml.gpu(0)
     plant.advance(1500)
     assert nvml.error_of("nvmlDeviceGetPowerUsage", gpu) == UNINITIALIZED
@@ -64,7 +64,7 @@ def test_settings_are_lost_with_the_driver_but_for_the_ecc_mode(nvml: RemoteNvml
     assert np.array_equal(plant.plant.settings.power_limit_w, [300.0] * 4)
 
 
-def test_who_waits_for_it_hears_that_the_driver_went_and_came(nvml: RemoteNvml, plant: PlantServer) -> None:
+def test_who_waits_for_it_receives_that_the_driver_went_and_came(nvml: RemoteNvml, plant: PlantServer) -> None:
     nvml.call("nvmlSystemEventSetCreate", VERSION, keep="system")
     nvml.call("nvmlSystemRegisterEvents", REGISTER_VERSION, UNBIND | BIND, {"kept": "system"})
     assert nvml.call("system_events", 5) == []
@@ -79,7 +79,7 @@ def test_who_waits_for_it_hears_that_the_driver_went_and_came(nvml: RemoteNvml, 
     nvml.call("nvmlSystemEventSetFree", VERSION, {"kept": "system"})
 
 
-def test_only_the_events_that_were_asked_for_are_told(nvml: RemoteNvml, plant: PlantServer) -> None:
+def test_only_the_events_that_were_asked_for_are_reported(nvml: RemoteNvml, plant: PlantServer) -> None:
     nvml.call("nvmlSystemEventSetCreate", VERSION, keep="system")
     nvml.call("nvmlSystemRegisterEvents", REGISTER_VERSION, BIND, {"kept": "system"})
     assert nvml.error_of("nvmlSystemRegisterEvents", REGISTER_VERSION, 4, {"kept": "system"}) == 2
@@ -87,7 +87,7 @@ def test_only_the_events_that_were_asked_for_are_told(nvml: RemoteNvml, plant: P
     assert {event["eventType"] for event in nvml.call("system_events", 1000)} == {BIND}
 
 
-def test_the_driver_without_a_library_says_that_there_is_none(plant: PlantServer) -> None:
+def test_the_driver_without_a_library_states_that_there_is_none(plant: PlantServer) -> None:
     driver = PlantDriver(plant.served.state, HandClock())
     plant.advance(1500)
     with pytest.raises(TransientError, match="no driver is loaded"):

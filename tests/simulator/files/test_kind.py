@@ -22,13 +22,13 @@ FOLDERS = {
 
 
 @pytest.mark.parametrize(("kind", "folder"), FOLDERS.items())
-def test_the_keys_of_every_file_that_comes_with_railwatch_tell_its_kind(kind: str, folder: Path) -> None:
+def test_the_keys_of_every_file_that_comes_with_railwatch_report_its_kind(kind: str, folder: Path) -> None:
     for path in folder.glob("*.yaml"):
         assert kind_of(read_document(path)[0]) in (kind, None), path.name
         refuse_other_kind(read_document(path)[0], wanted=kind, path=path)
 
 
-def test_what_the_keys_do_not_tell_is_left_to_whoever_reads_it() -> None:
+def test_what_the_keys_do_not_report_is_left_to_whoever_reads_it() -> None:
     unclear: tuple[object, ...] = (None, [], "text", {}, {"name": "x"})
     for data in unclear:
         refuse_other_kind(data, wanted="node", path=Path("x.yaml"))

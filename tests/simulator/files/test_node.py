@@ -38,7 +38,7 @@ def test_the_clocks_are_those_that_nvidia_smi_lists() -> None:
     [path for folder in (NODES, GPUS, SCENARIOS, WORKLOADS, RACKS) for path in sorted(folder.glob("*.yaml"))],
     ids=lambda path: path.name,
 )
-def test_every_number_carries_its_source_or_says_that_it_is_assumed(path: Path) -> None:
+def test_every_number_carries_its_source_or_states_that_it_is_assumed(path: Path) -> None:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         value, _, remark = line.partition(" #")
         has_number = re.search(r"[:\[ ]\s*-?(0x[0-9A-F]+|\d[\d.]*(ms|s)?)\s*([,\]}]|$)", value)
@@ -46,7 +46,7 @@ def test_every_number_carries_its_source_or_says_that_it_is_assumed(path: Path) 
             assert re.match(r" (source:|assumption:|by construction)", remark), f"{path.name}:{number}: {line}"
 
 
-def test_an_unknown_name_says_which_there_are() -> None:
+def test_an_unknown_name_states_which_there_are() -> None:
     with pytest.raises(ConfigError, match=r"v100x4, .*or the path of a YAML file"):
         load_node("v100x5")
 
@@ -63,7 +63,7 @@ def write_node(folder: Path, *changes: tuple[str, str], part: tuple[str, str] = 
     return path
 
 
-def test_every_problem_of_all_files_is_told_with_file_line_and_key(tmp_path: Path) -> None:
+def test_every_problem_of_all_files_is_reported_with_file_line_and_key(tmp_path: Path) -> None:
     path = write_node(tmp_path, ("bus_mohm: 0.3", "bus_ohm: 0.3"), part=("idle_w: 42", "idle_w: -42"))
     with pytest.raises(ConfigError) as raised:
         load_node(str(path))
@@ -114,7 +114,7 @@ def test_a_node_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, ex
         load_node(str(write_node(tmp_path, (old, new))))
 
 
-def test_one_reading_tells_shape_names_and_doubles_in_the_order_of_lines(tmp_path: Path) -> None:
+def test_one_reading_reports_shape_names_and_doubles_in_the_order_of_lines(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
         "name: mine\n"
@@ -142,7 +142,7 @@ def test_one_reading_tells_shape_names_and_doubles_in_the_order_of_lines(tmp_pat
     assert lines == sorted(lines)
 
 
-def test_a_form_that_does_not_fit_is_told_in_words(tmp_path: Path) -> None:
+def test_a_form_that_does_not_fit_is_reported_in_words(tmp_path: Path) -> None:
     path = write_node(tmp_path, ("0000:1a:00.0", "1A"), ("name: psu1", "name: left"))
     with pytest.raises(ConfigError) as raised:
         load_node(str(path))
@@ -160,7 +160,7 @@ def test_a_workload_named_by_a_path_stands_beside_the_node(tmp_path: Path) -> No
     assert load_node(str(path)).workload == str(tmp_path / "calm.yaml")
 
 
-def test_a_part_or_a_base_of_an_unknown_name_is_told_at_its_key(tmp_path: Path) -> None:
+def test_a_part_or_a_base_of_an_unknown_name_is_reported_at_its_key(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("extends: v100x4\nname: mine\ngpu: v100\ninlet_c: warm\n", encoding="utf-8")
     with pytest.raises(ConfigError) as raised:

@@ -32,7 +32,7 @@ def test_the_states_of_the_box_differ_in_their_branches_alone(name: str) -> None
 
 
 @pytest.mark.parametrize("name", node_names())
-def test_a_node_bears_the_name_of_its_file_and_says_what_it_is_in_one_sentence(name: str) -> None:
+def test_a_node_bears_the_name_of_its_file_and_states_what_it_is_in_one_sentence(name: str) -> None:
     node = load_node(name)
     assert node.name == name
     assert node.description.endswith(".")
@@ -73,7 +73,7 @@ def test_an_idle_node_takes_little(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["h100x8", "b200x8"])
-def test_margins_and_temperatures_tell_the_same(name: str) -> None:
+def test_margins_and_temperatures_report_the_same(name: str) -> None:
     part = load_node(name).gpu
     assert part.tlimit_c is not None
     assert part.temperature_c.gpu_max - part.tlimit_c.slowdown == part.temperature_c.slowdown

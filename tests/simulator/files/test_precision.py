@@ -29,13 +29,13 @@ def written(folder: Path, word: str) -> str:
         ("blackwell", JobPrecision.BF16),
     ],
 )
-def test_a_job_that_says_nothing_takes_bfloat16_where_it_is(architecture: Architecture, usual: JobPrecision) -> None:
+def test_a_job_that_states_nothing_takes_bfloat16_where_it_is(architecture: Architecture, usual: JobPrecision) -> None:
     assert precision_on(load_workload("llm-pretrain").precision, architecture) is usual
     assert precision_on(load_workload("hpc").precision, architecture) is JobPrecision.FP64
     assert precision_on(load_workload("burn").precision, architecture) is JobPrecision.FP32
 
 
-def test_a_word_that_is_none_is_told_with_its_line_and_what_there_is(tmp_path: Path) -> None:
+def test_a_word_that_is_none_is_reported_with_its_line_and_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_workload(written(tmp_path, "half"))
     (line,) = str(caught.value).splitlines()

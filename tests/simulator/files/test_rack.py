@@ -60,12 +60,12 @@ def test_alike_nodes_of_a_rack_have_names_and_gpus_of_their_own() -> None:
     assert len({node.gpu_uuid(gpu) for node in nodes for gpu in range(node.gpu_count)}) == 16
 
 
-def test_an_unknown_rack_says_which_there_are() -> None:
+def test_an_unknown_rack_states_which_there_are() -> None:
     with pytest.raises(ConfigError, match="rack4-v100"):
         load_rack("rack0")
 
 
-def test_every_unknown_node_of_a_rack_is_told_with_its_line(tmp_path: Path) -> None:
+def test_every_unknown_node_of_a_rack_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "rack.yaml"
     nodes = "nodes:\n  - abacus\n  - v100x4\n  - sundial\n"
     path.write_text(f"name: r\ndescription: d\n{nodes}{AIR}{FEED}", encoding="utf-8")
@@ -74,7 +74,7 @@ def test_every_unknown_node_of_a_rack_is_told_with_its_line(tmp_path: Path) -> N
     assert found(raised.value) == [("rack.yaml", 4, "nodes[0]"), ("rack.yaml", 6, "nodes[2]")]
 
 
-def test_everything_that_the_rack_does_not_have_is_told_with_its_line(tmp_path: Path) -> None:
+def test_everything_that_the_rack_does_not_have_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "odd.yaml"
     path.write_text(
         "name: odd\n"
@@ -109,7 +109,7 @@ def test_everything_that_the_rack_does_not_have_is_told_with_its_line(tmp_path: 
     ]
 
 
-def test_one_reading_tells_the_shape_of_a_rack_scenario_and_what_its_rack_has_not(tmp_path: Path) -> None:
+def test_one_reading_reports_the_shape_of_a_rack_scenario_and_what_its_rack_has_not(tmp_path: Path) -> None:
     path = tmp_path / "odd.yaml"
     path.write_text(
         "name: odd\n"

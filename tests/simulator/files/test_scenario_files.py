@@ -27,7 +27,7 @@ QUIET = {
 
 
 def run(name: str, seconds: int, *, node: str = "v100x4") -> tuple[NodeState, tuple[PlantEvent, ...], float]:
-    """Give the state, the events and the lowest voltage of the last two seconds."""
+    """Return the state, the events and the lowest voltage of the last two seconds."""
     plant = begun(name, node)
     lowest_v = gone_on(plant, seconds)
     return plant.state, plant.take_events(), lowest_v
@@ -76,7 +76,7 @@ def test_every_number_of_a_scenario_has_a_remark(name: str) -> None:
     assert [number.key for number in numbers if number.remark is None] == []
 
 
-def test_times_multiplies_what_each_node_file_says() -> None:
+def test_times_multiplies_what_each_node_file_states() -> None:
     for node in map(load_node, ("v100x4", "v100x4-aged-3psu", "h100x8")):
         changes = load_scenario("marginal-stable", node).changes
         assert [change.what for change in changes] == [f"{unit.name}.joint_mohm" for unit in node.supply.units]
@@ -119,7 +119,7 @@ def test_a_workload_by_path_is_looked_for_beside_the_scenario(tmp_path: Path) ->
         ("chnages: []", 3, "chnages", "perhaps changes"),
     ],
 )
-def test_a_mistake_is_told_with_its_line_and_what_would_have_been_right(
+def test_a_mistake_is_reported_with_its_line_and_what_would_have_been_right(
     tmp_path: Path, text: str, line: int, key: str, expected: str
 ) -> None:
     (problem,) = problems_of(text, tmp_path)
@@ -127,7 +127,7 @@ def test_a_mistake_is_told_with_its_line_and_what_would_have_been_right(
     assert expected in problem.expected
 
 
-def test_one_reading_tells_shape_and_strangers_in_the_order_of_lines(tmp_path: Path) -> None:
+def test_one_reading_reports_shape_and_strangers_in_the_order_of_lines(tmp_path: Path) -> None:
     problems = problems_of(
         "duration: 10s\n"
         "changes:\n"
@@ -164,7 +164,7 @@ def test_one_reading_tells_shape_and_strangers_in_the_order_of_lines(tmp_path: P
 
 
 @pytest.mark.parametrize("text", ["changes: 5", "changes: [5]", "truth: [{entities: 5}]", "jobs: [{workload: 5}]"])
-def test_what_has_another_shape_is_told_and_nothing_breaks(tmp_path: Path, text: str) -> None:
+def test_what_has_another_shape_is_reported_and_nothing_breaks(tmp_path: Path, text: str) -> None:
     assert all(problem.line == 3 for problem in problems_of(text, tmp_path))
 
 

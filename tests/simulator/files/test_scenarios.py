@@ -32,7 +32,7 @@ def run(name: str, *, app_clock_mhz: float = np.inf, seconds: int = 40) -> Stret
 
 
 def plateau_v(stretch: Stretch, *, from_s: float, to_s: float = 40.0) -> FloatArray:
-    """Give the voltage while all GPUs compute, 100 ms after the last of them began."""
+    """Return the voltage while all GPUs compute, 100 ms after the last of them began."""
     rows = slice(int(from_s * 1000), int(to_s * 1000))
     busy = (stretch.level[rows] == 1.0).all(axis=1)
     settled = busy & np.concatenate([np.zeros(100, dtype=np.bool_), busy[:-100]])
@@ -108,12 +108,12 @@ def test_power_brake_comes_three_times_and_halves_the_clock() -> None:
     assert plant.state.gpus.counters_ms["power_brake"].tolist() == pytest.approx([13_000] * 4, abs=50)
 
 
-def test_an_unknown_scenario_says_which_there_are() -> None:
+def test_an_unknown_scenario_states_which_there_are() -> None:
     with pytest.raises(ConfigError, match=r"bus-drop, .*healthy"):
         load_scenario("earthquake", NODE)
 
 
-def test_everything_that_the_node_does_not_have_is_told_with_its_line(tmp_path: Path) -> None:
+def test_everything_that_the_node_does_not_have_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "odd.yaml"
     path.write_text(
         "name: odd\n"

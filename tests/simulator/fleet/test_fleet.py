@@ -61,12 +61,12 @@ def mixed_fleet(seed: int) -> Fleet:
 
 @settings(max_examples=5)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(0, 5))
-def test_the_same_seed_gives_the_same_bytes_however_time_is_cut(cuts: list[int], seed: int) -> None:
+def test_the_same_seed_returns_the_same_bytes_however_time_is_cut(cuts: list[int], seed: int) -> None:
     parts = mixed_fleet(seed)
     same(joined([parts.advance(n) for n in (*cuts, 1)]), mixed_fleet(seed).advance(sum(cuts) + 1))
 
 
-def test_another_seed_gives_other_bytes() -> None:
+def test_another_seed_returns_other_bytes() -> None:
     first, second = (mixed_fleet(seed).advance(24).samples.gpu_power_w for seed in (1, 2))
     assert not np.array_equal(first, second)
 
@@ -100,7 +100,7 @@ def test_a_clock_cap_never_lowers_the_voltage(cap_mhz: float, less_mhz: float) -
     assert lowest_v(cap_mhz - less_mhz) >= lowest_v(cap_mhz) - 0.001  # the loop of the power limit ripples
 
 
-def test_joints_age_as_the_field_report_tells_of_months() -> None:
+def test_joints_age_as_the_field_report_reports_of_months() -> None:
     units = tuple(NODE.supply.units[0].model_copy(update={"name": f"psu{index}"}) for index in range(3))
     node = NODE.model_copy(update={"supply": NODE.supply.model_copy(update={"units": units})})
     ageing = scenario({"at": "0s", "what": "supplies.ageing", "to": 1.0})
@@ -150,7 +150,7 @@ def test_a_lost_supply_overloads_the_other_and_the_node_goes_down() -> None:
     np.testing.assert_allclose(truth.source_power_w, truth.loss_w + truth.node_power_w, rtol=1e-9)
 
 
-def test_a_gpu_that_a_scenario_takes_is_told_once_and_stays_away_through_repairs() -> None:
+def test_a_gpu_that_a_scenario_takes_is_reported_once_and_stays_away_through_repairs() -> None:
     taken = scenario({"at": "1h", "what": "gpu1.present", "to": 0.0})
     stretch = Fleet([NODE], taken, seed=1, repair_s=7200.0).advance(24)
     assert [(drop.gpu, drop.cause) for drop in stretch.drops] == [(1, DropCause.SCENARIO)]

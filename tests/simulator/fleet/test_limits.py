@@ -39,7 +39,7 @@ def test_what_lasts_is_shown(name: str) -> None:
         ("loose-module", "gpu2.looseness shows on links"),
     ],
 )
-def test_what_would_be_lost_is_told(name: str, words: str) -> None:
+def test_what_would_be_lost_is_reported(name: str, words: str) -> None:
     [reason] = found(name)
     assert reason.startswith(words)
 

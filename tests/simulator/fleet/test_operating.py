@@ -54,7 +54,7 @@ def test_a_lower_clock_never_takes_more_power() -> None:
     assert (np.diff(found.start_w) > 0.0).all()
 
 
-def test_a_job_gives_its_pauses_a_rise_of_their_own() -> None:
+def test_a_job_returns_its_pauses_a_rise_of_their_own() -> None:
     plain, saving = points("ddp"), points("ddp-checkpoint")
     assert plain.deep_rises_per_s[-1] == 0.0
     assert saving.deep_rises_per_s[-1] > 0.0
@@ -69,6 +69,6 @@ def test_an_idle_gpu_rests_at_its_lowest_clock() -> None:
 
 
 @pytest.mark.parametrize(("name", "mean_w"), [("inference-8b", 75.0), ("inference-70b", 125.0)])
-def test_serving_takes_what_the_field_report_says(name: str, mean_w: float) -> None:
+def test_serving_takes_what_the_field_report_states(name: str, mean_w: float) -> None:
     found = points(name)
     assert (found.own_w * found.shares).sum(axis=1)[-1] == pytest.approx(mean_w, rel=0.06)

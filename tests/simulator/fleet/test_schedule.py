@@ -45,7 +45,7 @@ def test_a_node_runs_its_own_workload_until_its_scenario_starts_another() -> Non
     assert names == ["ddp", "idle"]
 
 
-def test_a_mix_gives_each_job_its_share_of_the_time() -> None:
+def test_a_mix_returns_each_job_its_share_of_the_time() -> None:
     found = schedule([QUIET] * 500, mix=MIX)
     taken = np.array([found.at(hour * HOUR_S, HOUR_S) for hour in range(200)])
     shares = {job.name: float((taken == index).mean()) for index, job in enumerate(found.jobs)}

@@ -22,7 +22,7 @@ def samples(node: NodeFile = NODE, *faults: dict[str, object]) -> FleetSamples:
     return run(node, *faults).samples
 
 
-def test_two_samples_of_a_step_tell_the_resistance_of_the_source() -> None:
+def test_two_samples_of_a_step_report_the_resistance_of_the_source() -> None:
     for name, ohm in (("v100x4-banana", 0.0148 / 2), ("v100x4-xt60", 0.0078 / 2), ("v100x4-double-ring", 0.0044 / 2)):
         node = load_node(name)
         count = len(node.supply.units)
@@ -62,14 +62,14 @@ def test_a_controller_shows_its_coarse_steps() -> None:
     np.testing.assert_allclose(known, np.rint(known), atol=1e-6)
 
 
-def test_a_supply_that_tells_of_itself_shows_its_own_output() -> None:
+def test_a_supply_that_reports_of_itself_shows_its_own_output() -> None:
     node = NODE.model_copy(update={"sensors": NODE.sensors.model_copy(update={"rail": "pmbus"})})
     behind = samples(node).rail_voltage_v[:, 0]
     at_load = samples().rail_voltage_v[:, 0]
     assert np.nanmean(behind) > np.nanmean(at_load)
 
 
-def test_sensors_lie_as_the_scenario_says() -> None:
+def test_sensors_lie_as_the_scenario_states() -> None:
     healthy = samples()
     stuck = samples(NODE, {"sensor": "psu0.voltage_v", "fault": "stuck"})
     assert len(np.unique(stuck.rail_voltage_v[4:, :, 0, 0])) == 1

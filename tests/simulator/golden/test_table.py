@@ -60,13 +60,13 @@ def test_every_run_is_looked_at() -> None:
     assert set(TABLE.runs) <= used
 
 
-def test_every_row_gives_its_source_and_why_its_bounds_are_where_they_are() -> None:
+def test_every_row_returns_its_source_and_why_its_bounds_are_where_they_are() -> None:
     for row in TABLE.rows:
         assert row.source
         assert row.tolerance.endswith(".")
 
 
-def test_what_was_fitted_and_what_was_not_can_be_told_apart() -> None:
+def test_what_was_fitted_and_what_was_not_can_be_reported_apart() -> None:
     counts = Counter(row.basis for row in TABLE.rows)
     assert set(counts) == set(Basis)
     assert counts[Basis.VALIDATION] >= 5
@@ -114,12 +114,12 @@ def test_a_row_that_makes_no_sense_is_refused(changes: dict[str, object], expect
         load_table(path)
 
 
-def test_an_unknown_row_is_told_with_those_there_are() -> None:
+def test_an_unknown_row_is_reported_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match="volts"):
         chosen_rows(a_table(a_row()), ["ampere"])
 
 
-def test_the_same_table_gives_the_same_numbers() -> None:
+def test_the_same_table_returns_the_same_numbers() -> None:
     table = a_table(a_row(measure="lowest_v", low=0.0))
     short = table.model_copy(update={"runs": {"ring": table.runs["ring"].model_copy(update={"length": 2.0})}})
     first, second = (list(check_rows(short, short.rows)) for _ in range(2))

@@ -16,14 +16,14 @@ NONE = np.zeros(N_GPUS, dtype=np.bool_)
 
 
 def ddp(**changes: float | None) -> Training:
-    """Give the training of the field report without chance, changed as asked."""
+    """Return the training of the field report without chance, changed as asked."""
     workload = load_workload("ddp")
     assert isinstance(workload, Training)
     return workload.model_copy(update={"jitter": 0.0, "skew_ms": 0.0, **changes})
 
 
 def job_of(workload: Workload, *, seed: int = 1, nodes: int = 1) -> Job:
-    """Give the job of the four GPUs, spread evenly over some nodes."""
+    """Return the job of the four GPUs, spread evenly over some nodes."""
     counts = [N_GPUS // nodes] * nodes
     return build_job(workload, gpus_of_nodes=counts, part=NODE.gpu, chance=np.random.default_rng(seed))
 
@@ -35,5 +35,5 @@ def advance(
 
 
 def without(*gpus: int) -> MaskArray:
-    """Give a mask of running GPUs that lacks some."""
+    """Return a mask of running GPUs that lacks some."""
     return ~np.isin(np.arange(N_GPUS), gpus)

@@ -54,7 +54,7 @@ Minute = tuple[int, FloatArray, tuple[bool, ...], bool]
 
 
 def minutes() -> st.SearchStrategy[list[Minute]]:
-    """Give stretches in which nothing changes: how long, at which clocks, with which GPUs, hanging or not."""
+    """Return stretches in which nothing changes: how long, at which clocks, with which GPUs, hanging or not."""
     clocks = st.lists(st.sampled_from([0.5, 0.657, 0.9, 1.0]), min_size=N_GPUS, max_size=N_GPUS).map(np.array)
     running = st.sampled_from([(True,) * N_GPUS] * 3 + [(True, False, True, True)])
     return st.lists(st.tuples(st.integers(1, 3000), clocks, running, st.sampled_from([False, False, True])), max_size=4)
@@ -83,7 +83,7 @@ def test_not_a_bit_depends_on_how_time_is_cut(
 
 
 @pytest.mark.parametrize("name", workload_names())
-def test_the_same_seed_gives_the_same_load_and_another_seed_may_not(name: str) -> None:
+def test_the_same_seed_returns_the_same_load_and_another_seed_may_not(name: str) -> None:
     first, again, other = (advance(job_of(load_workload(name), seed=seed), 60_000) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first == other).all() == (name in {"burn", "idle"})
@@ -113,7 +113,7 @@ def test_a_hang_holds_a_synchronous_job_as_a_lost_gpu_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SYNCHRONOUS)
-def test_a_job_begins_anew_once_nothing_holds_it(name: str) -> None:
+def test_a_job_begins_again_once_nothing_holds_it(name: str) -> None:
     job = job_of(load_workload(name))
     advance(job, TIMEOUT_MS, hang=True)
     assert job.dead

@@ -16,7 +16,7 @@ def prefill_decode(**changes: float | tuple[float, float]) -> Inference:
 
 
 def lengths_ms(mask: FloatArray) -> list[int]:
-    """Give how long each stretch of ones lasts, all but the first and the last."""
+    """Return how long each stretch of ones lasts, all but the first and the last."""
     edges = np.flatnonzero(np.diff(mask))
     bounds = edges + 1
     return [int(stop - start) for start, stop in pairwise(bounds) if mask[start] == 1.0]
@@ -33,7 +33,7 @@ def test_each_request_is_a_burst_of_prefill_and_then_decodes() -> None:
     assert ((others[1:] >= 0.25) & (others[1:] <= 0.45)).all()
 
 
-def test_requests_come_as_often_as_the_file_says() -> None:
+def test_requests_come_as_often_as_the_file_states() -> None:
     level = advance(job_of(prefill_decode(requests_per_s=0.05)), 4_000_000)
     bursts = np.count_nonzero(np.diff((level == 0.9).astype(int), axis=0) > 0, axis=0)
     assert bursts.mean() / 4000.0 == pytest.approx(0.05, rel=0.1)
@@ -57,7 +57,7 @@ def test_a_lower_clock_makes_requests_last_longer() -> None:
 # and 45 degC then, which makes 2 W; with the two digits of the report that is 4 % of either.
 @pytest.mark.parametrize(("name", "reported_w"), [("inference-8b", 75.0), ("inference-70b", 125.0)])
 @pytest.mark.parametrize("die_c", [28.0, 45.0])
-def test_inference_draws_what_the_field_report_says(name: str, reported_w: float, die_c: float) -> None:
+def test_inference_draws_what_the_field_report_states(name: str, reported_w: float, die_c: float) -> None:
     level = advance(job_of(load_workload(name)), 900_000)
     clock_mhz = np.full(N_GPUS, float(NODE.gpu.clocks.max_mhz))
     mean_w = part_power(NODE.gpu).power_w(clock_mhz, level.mean(axis=0), np.full(N_GPUS, die_c))

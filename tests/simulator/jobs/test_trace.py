@@ -92,7 +92,7 @@ def test_watts_that_the_part_cannot_draw_are_cut(tmp_path: Path) -> None:
     assert (advance(job, 1000) == 1.0).all()
 
 
-def test_every_problem_is_told_with_its_row(tmp_path: Path) -> None:
+def test_every_problem_is_reported_with_its_row(tmp_path: Path) -> None:
     text = "t_s,level\n0,0.5\n1,1.5\n2,much\n1.5,0.5\n1.4,0.5\n3,0.1,0.2\n4,nan\n,0.5\n"
     found = problems(tmp_path / "a.csv", text)
     assert found == [(3, "level"), (4, "level"), (6, "t_s"), (7, "(row)"), (8, "level"), (9, "t_s")]
@@ -116,7 +116,7 @@ def test_watts_may_be_more_than_one_but_not_less_than_none(tmp_path: Path) -> No
     assert problems(tmp_path / "a.csv", "t_s,power_w\n0,300\n1,-1\n", unit="watt") == [(3, "power_w")]
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "w.yaml"
     path.write_text(WORKLOAD.format(name="gone", unit="watt"), encoding="utf-8")
     workload = load_workload(str(path))

@@ -99,7 +99,7 @@ def test_checkpoints_come_again_and_cost_steps() -> None:
     assert job.steps < without.steps * 0.75
 
 
-def test_a_step_that_hung_is_begun_anew() -> None:
+def test_a_step_that_hung_is_begun_again() -> None:
     job = job_of(ddp())
     advance(job, 600)
     advance(job, 1000, hang=True)

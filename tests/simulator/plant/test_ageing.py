@@ -62,7 +62,7 @@ def test_many_joints_at_once_age_as_each_alone() -> None:
     assert together[1] == 8.0
 
 
-def test_without_ageing_or_flicker_a_joint_is_what_the_scenario_says() -> None:
+def test_without_ageing_or_flicker_a_joint_is_what_the_scenario_states() -> None:
     both = joints()
     asked = np.array([3.4, 7.0])
     assert both.follow(0, 10, asked_mohm=asked, flicker=NO, ageing=NO).tolist() == [3.4, 7.0]

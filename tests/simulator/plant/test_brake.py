@@ -10,7 +10,7 @@ POWER_W = np.full((10, 4), 350.0)
 
 
 def braked(voltage_v: float, *, contact_mohm: float = 0.0, then_ms: int = 0) -> list[bool]:
-    """Tell who is braked after a block at a voltage, and then a while on a good rail."""
+    """Return who is braked after a block at a voltage, and then a while on a good rail."""
     brake = PowerBrake(HAZARD, 4)
     contact = np.array([0.0, contact_mohm, 0.0, 0.0])
     brake.watch(voltage_v=np.full(10, voltage_v), power_w=POWER_W, contact_mohm=contact)

@@ -73,7 +73,7 @@ def test_a_healthy_rail_drops_nothing() -> None:
     assert bus.dose.max() < 1e-9
 
 
-def test_the_share_of_gpus_that_dropped_is_what_the_integral_of_the_rate_says() -> None:
+def test_the_share_of_gpus_that_dropped_is_what_the_integral_of_the_rate_states() -> None:
     def lost_of(seed: int) -> tuple[float, float]:
         bus = BusFailures(HAZARD.model_copy(update={"offset_sd_v": 0.0}), 4, fabric=False, seed=seed)
         rate = drop_rate_per_s(

@@ -30,7 +30,7 @@ def test_without_any_cap_the_clock_is_the_highest_and_no_reason_stands() -> None
     assert clocks.reasons.tolist() == [0] * 4
 
 
-def test_applications_clocks_cap_and_say_so_and_locked_clocks_cap_in_silence() -> None:
+def test_applications_clocks_cap_and_state_so_and_locked_clocks_cap_in_silence() -> None:
     clocks = governor()
     clocks.decide(10, settings(app_clock_mhz=1005.0), temp_c=COOL_C, brake=NO, idle=NO)
     assert (clocks.clock_mhz.tolist(), clocks.reasons.tolist()) == ([1005.0] * 4, [0x2] * 4)
@@ -39,7 +39,7 @@ def test_applications_clocks_cap_and_say_so_and_locked_clocks_cap_in_silence() -
     assert (clocks.clock_mhz.tolist(), clocks.reasons.tolist()) == ([1005.0] * 4, [0] * 4)  # the next supported below
 
 
-def test_a_released_cap_gives_the_clock_back() -> None:
+def test_a_released_cap_returns_the_clock_back() -> None:
     clocks = governor()
     clocks.decide(10, settings(app_clock_mhz=1005.0), temp_c=COOL_C, brake=NO, idle=NO)
     for _ in range(100):
@@ -48,7 +48,7 @@ def test_a_released_cap_gives_the_clock_back() -> None:
     assert clocks.clock_mhz.tolist() == [1530.0] * 4
 
 
-def test_power_above_the_limit_takes_clock_and_says_so() -> None:
+def test_power_above_the_limit_takes_clock_and_states_so() -> None:
     clocks = governor()
     for _ in range(100):
         clocks.observe(10, np.full(4, 350.0), np.full(4, 300.0))
@@ -118,7 +118,7 @@ def test_no_clock_ever_exceeds_what_was_asked_for_and_each_is_one_of_the_part(
 
 
 @given(limit_w=st.floats(150.0, 300.0), watts=st.lists(st.floats(0.0, 400.0), min_size=1, max_size=60))
-def test_more_power_never_gives_more_clock(limit_w: float, watts: list[float]) -> None:
+def test_more_power_never_returns_more_clock(limit_w: float, watts: list[float]) -> None:
     less, more = governor(), governor()
     for power_w in watts:
         for clocks, drawn_w in ((less, power_w), (more, power_w + 20.0)):

@@ -26,7 +26,7 @@ def scenario(*changes: tuple[str, str, float]) -> ScenarioFile:
 
 
 def events_of(plant: Plant) -> list[tuple[PlantEventKind, int | None]]:
-    """Give what happened, each with the supply or the GPU that it concerns."""
+    """Return what happened, each with the supply or the GPU that it concerns."""
     return [(event.kind, event.gpu if event.supply is None else event.supply) for event in plant.take_events()]
 
 
@@ -135,7 +135,7 @@ def trace(seed: int, cuts: tuple[int, ...]) -> tuple[FloatArray, FloatArray, Flo
     )
 
 
-def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
+def test_the_same_seed_returns_the_same_trace_and_another_seed_another() -> None:
     first, second, other = trace(7, (2000,)), trace(7, (2000,)), trace(8, (2000,))
     for left, right in zip(first, second, strict=True):
         np.testing.assert_array_equal(left, right)
@@ -322,7 +322,7 @@ def test_a_gpu_as_hot_as_its_shutdown_temperature_leaves_the_bus() -> None:
     assert plant.state.gpus.present.tolist() == [True, True, False, True]
 
 
-def test_a_driver_that_is_loaded_anew_has_forgotten_settings_and_counts() -> None:
+def test_a_driver_that_is_loaded_again_has_forgotten_settings_and_counts() -> None:
     plant = Plant(NODE, scenario(("1s", "node.driver", 0.0), ("2s", "node.driver", 1.0)), 1)
     plant.obey(replace(plant.settings, app_clock_mhz=np.full(4, 1005.0)))
     plant.advance(1500)
@@ -375,7 +375,7 @@ def test_a_joint_that_ages_fast_takes_the_voltage_with_it() -> None:
     assert (plant.state.supplies.joint_c > plant.state.inlet_c).all()
 
 
-def test_a_node_that_is_off_and_a_driver_that_is_gone_tell_of_no_gpu() -> None:
+def test_a_node_that_is_off_and_a_driver_that_is_gone_report_of_no_gpu() -> None:
     def told(what: str) -> set[PlantEventKind]:
         found = set()
         for seed in range(4):

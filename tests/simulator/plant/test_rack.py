@@ -38,13 +38,13 @@ def kinds(events: tuple[PlantEvent, ...]) -> list[PlantEventKind]:
 
 
 def begins_ms(stretch: Stretch) -> FloatArray:
-    """Give when the GPUs of a node begin to compute, the median of each step, in milliseconds."""
+    """Return when the GPUs of a node begin to compute, the median of each step, in milliseconds."""
     busy = (stretch.level == 1.0).mean(axis=1) >= 0.5
     return np.flatnonzero(np.diff(busy.astype(int)) > 0).astype(np.float64)
 
 
 def plateau_v(stretch: Stretch, from_ms: int, until_ms: int) -> float:
-    """Give the median voltage while all GPUs of a node compute."""
+    """Return the median voltage while all GPUs of a node compute."""
     busy = (stretch.level[from_ms:until_ms] == 1.0).all(axis=1)
     return float(np.median(stretch.voltage_v[from_ms:until_ms][busy]))
 

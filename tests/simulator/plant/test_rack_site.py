@@ -54,7 +54,7 @@ def test_more_load_is_never_cooler_nor_at_a_higher_voltage(one: float, other: fl
 
 
 @pytest.mark.parametrize("after_s", [1.0, 30.0, 600.0])
-def test_the_airs_noise_keeps_its_spread_and_forgets_as_fast_as_the_file_says(after_s: float) -> None:
+def test_the_airs_noise_keeps_its_spread_and_forgets_as_fast_as_the_file_states(after_s: float) -> None:
     chance = np.random.default_rng(1)
     before = 0.5 * chance.standard_normal(200_000)
     after = next_noise_k(AIR, before, after_s=after_s, normal=chance.standard_normal(200_000))

@@ -24,7 +24,7 @@ def test_two_equal_branches_make_a_source_of_half_their_resistance_behind_the_bu
     ("name", "lowest_v", "highest_v"),
     [("v100x4-banana", 11.0, 11.3), ("v100x4-double-ring", 12.03, 12.09), ("v100x4-xt60", 11.6, 11.85)],
 )
-def test_the_states_of_the_field_report_stand_where_it_says(name: str, lowest_v: float, highest_v: float) -> None:
+def test_the_states_of_the_field_report_stand_where_it_states(name: str, lowest_v: float, highest_v: float) -> None:
     _, sustained, peak = steady_loads(load_node(name))
     assert lowest_v <= peak.voltage_v <= sustained.voltage_v <= highest_v
 
@@ -39,7 +39,7 @@ def test_what_the_branches_carry_is_what_the_node_takes(name: str) -> None:
 
 @settings(max_examples=50)
 @given(joint_mohm=st.floats(0.5, 20.0), more_mohm=st.floats(0.1, 10.0))
-def test_more_resistance_never_gives_more_voltage(joint_mohm: float, more_mohm: float) -> None:
+def test_more_resistance_never_returns_more_voltage(joint_mohm: float, more_mohm: float) -> None:
     better, worse = steady_loads(with_joints(joint_mohm)), steady_loads(with_joints(joint_mohm + more_mohm))
     assert all(one.voltage_v > other.voltage_v for one, other in zip(better, worse, strict=True))
 

@@ -19,7 +19,7 @@ class Kept:
         raise AssertionError(f"nobody closes it: {header}")
 
     def series(self, entity: str, signal: str) -> list[tuple[float, float]]:
-        """Give milliseconds and values of one series."""
+        """Return milliseconds and values of one series."""
         rows = in_order(self.parts)
         own = ((rows.entity == entity) & (rows.signal == signal)).nonzero()[0]
         return [(rows.time_ns[row] / 1e6, float(rows.value[row])) for row in own]

@@ -7,7 +7,7 @@ NODE = load_node("v100x4")
 
 
 def fed_by(*, units: int = 2, **changes: float) -> NodeFile:
-    """Give the node with other supplies."""
+    """Return the node with other supplies."""
     unit = NODE.supply.units[0].model_copy(update=changes)
     named = tuple(unit.model_copy(update={"name": f"psu{index}"}) for index in range(units))
     return NODE.model_copy(update={"supply": NODE.supply.model_copy(update={"units": named})})
@@ -28,7 +28,7 @@ def test_every_node_that_comes_with_railwatch_carries_its_own_load(name: str) ->
         (fed_by(joint_mohm=18.0), "all GPUs at their power limit: the rail stands at "),
     ],
 )
-def test_what_a_node_cannot_carry_is_told_with_the_reason(node: NodeFile, words: str) -> None:
+def test_what_a_node_cannot_carry_is_reported_with_the_reason(node: NodeFile, words: str) -> None:
     told = shortfall(node)
     assert told is not None
     assert told.startswith(f"cannot carry {words}")

@@ -26,14 +26,14 @@ def test_hours_in_closed_form_give_a_recording_like_any_other(tmp_path: Path) ->
     assert ("supply", "psu0", "joint_mohm") in truth.samples.places
 
 
-def test_the_same_seed_gives_the_same_bytes_in_closed_form(tmp_path: Path) -> None:
+def test_the_same_seed_returns_the_same_bytes_in_closed_form(tmp_path: Path) -> None:
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
     for path in paths:
         record_long_run(order_of(duration_s=2 * HOUR_S), path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_a_loss_in_closed_form_is_told_with_its_xid(tmp_path: Path) -> None:
+def test_a_loss_in_closed_form_is_reported_with_its_xid(tmp_path: Path) -> None:
     scenario = scenario_of(changes=[{"at": "1h", "what": "gpu1.present", "to": 0}])
     path, truth = tmp_path / "run.parquet", tmp_path / "truth.json"
     summary = record_long_run(order_of(scenario, duration_s=2 * HOUR_S), path, truth=truth)

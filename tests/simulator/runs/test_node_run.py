@@ -26,14 +26,14 @@ def record(path: Path, order: RunOrder | None = None) -> Recording:
 
 
 def series(recording: Recording, entity: str, signal: str) -> tuple[np.ndarray, np.ndarray]:
-    """Give milliseconds since the start and values of one series."""
+    """Return milliseconds since the start and values of one series."""
     (number,) = [i for i, place in enumerate(recording.samples.places) if place[1:] == (entity, signal)]
     own = recording.samples.place == number
     return (recording.samples.time_ns[own] - START_NS) / 1e6, recording.samples.value[own]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
-def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, suffix: str) -> None:
+def test_the_same_seed_returns_the_same_bytes(tmp_path: Path, suffix: str) -> None:
     paths = [tmp_path / f"{name}{suffix}" for name in "abc"]
     truths = [tmp_path / f"{name}.json" for name in "abc"]
     for path, truth, seed in zip(paths, truths, (1, 1, 2), strict=True):
@@ -67,7 +67,7 @@ def test_a_stranger_with_a_parquet_reader_finds_the_power_of_a_gpu(tmp_path: Pat
     assert (np.diff(table["time_ns"].to_numpy()) >= 0).all()
 
 
-def test_all_signals_are_of_the_catalogue_and_the_topology_says_who_feeds_whom(tmp_path: Path) -> None:
+def test_all_signals_are_of_the_catalogue_and_the_topology_states_who_feeds_whom(tmp_path: Path) -> None:
     node = load_node("v100x4")
     node = node.model_copy(update={"sensors": node.sensors.model_copy(update={"bmc": "ipmi"})})
     recording = record(tmp_path / "run.parquet", order_of(node=node, duration_s=2.0))
@@ -86,7 +86,7 @@ def test_all_signals_are_of_the_catalogue_and_the_topology_says_who_feeds_whom(t
     assert recording.meta.config["supported_mhz"][node.gpu_uuid(0)][-1] == 1530.0
 
 
-def test_the_series_of_a_lost_gpu_end_and_its_xid_is_told(tmp_path: Path) -> None:
+def test_the_series_of_a_lost_gpu_end_and_its_xid_is_reported(tmp_path: Path) -> None:
     recording = record(tmp_path / "run.parquet", order_of(scenario_of(changes=[LOST]), duration_s=6.0))
     uuid = load_node("v100x4").gpu_uuid(3)
     for signal in ("power_w", "sm_clock_mhz", "gpu_temp_c"):
@@ -136,7 +136,7 @@ def test_settings_are_in_force_from_the_first_block(tmp_path: Path) -> None:
     assert recording.meta.config["settings"] == {"power_limit_w": 250.0, "clock_mhz": 1005}
 
 
-def test_the_truth_says_what_is_wrong_and_who_was_lost(tmp_path: Path) -> None:
+def test_the_truth_states_what_is_wrong_and_who_was_lost(tmp_path: Path) -> None:
     truth = {"cause": "loose_module", "entities": ["gpu3"], "onset": "1s"}
     scenario = scenario_of(changes=[LOST], truth=[truth])
     path = tmp_path / "truth.json"
@@ -185,7 +185,7 @@ def test_the_summary_is_what_the_recording_shows(tmp_path: Path) -> None:
     assert summary.rows == pq.read_metadata(path).num_rows
 
 
-def test_progress_is_told_once_a_second_up_to_the_end(tmp_path: Path) -> None:
+def test_progress_is_reported_once_a_second_up_to_the_end(tmp_path: Path) -> None:
     told: list[float] = []
     record_run(order_of(duration_s=2.5), tmp_path / "run.csv", progress=told.append)
     assert told == [0.0, 1.0, 2.0, 2.5]

@@ -39,7 +39,7 @@ def order_of(scenario: RackScenario | None = None, *, seed: int = 1, duration_s:
 
 
 def value_at(recording: Recording, place: tuple[str, str, str], time_s: float) -> float:
-    """Give what a series held at a time."""
+    """Return what a series held at a time."""
     samples = recording.samples
     own = samples.place == samples.places.index(place)
     times_ns = samples.time_ns[own]
@@ -61,7 +61,7 @@ def eventful(tmp_path_factory: pytest.TempPathFactory) -> Eventful:
     return summary, recordings, document, read_recording(folder / "truth.parquet")
 
 
-def test_the_same_seed_gives_the_same_bytes_of_every_node(tmp_path: Path) -> None:
+def test_the_same_seed_returns_the_same_bytes_of_every_node(tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         record_rack(order_of(seed=seed, duration_s=0.5), tmp_path / f"{name}.csv", truth=tmp_path / f"{name}.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
@@ -80,7 +80,7 @@ def test_every_node_is_recorded_beside_the_others_with_gpus_of_its_own(eventful:
     assert jobs == [{"ddp"}, {"ddp", "burn"}]
 
 
-def test_a_node_is_told_what_concerns_it_in_its_own_words(eventful: Eventful) -> None:
+def test_a_node_is_reported_what_concerns_it_in_its_own_words(eventful: Eventful) -> None:
     _, recordings, _, _ = eventful
     labels = [[(label["cause"], label["entities"]) for label in item.meta.config["labels"]] for item in recordings]
     assert labels == [[("supply_lost", ["pdu"])], [("supply_lost", ["pdu"]), ("hang", ["node", "gpu2"])]]

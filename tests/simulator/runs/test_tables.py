@@ -49,7 +49,7 @@ def test_stamps_are_off_by_what_the_clock_of_an_instrument_is() -> None:
     assert run.kept.series("psu0", "voltage_v")[-1][0] == run.bank.rail.fast.at_ms[0] + 7
 
 
-def test_power_is_told_with_every_update_and_the_clock_when_it_changes() -> None:
+def test_power_is_reported_with_every_update_and_the_clock_when_it_changes() -> None:
     run = Recorded()
     run.go_on(until_ms=500)
     run.state.gpus.clock_mhz[2] = 1005.7
@@ -59,7 +59,7 @@ def test_power_is_told_with_every_update_and_the_clock_when_it_changes() -> None
     assert len(run.kept.series(GPUS[3], "sm_clock_mhz")) == 1
 
 
-def test_nothing_is_told_of_a_node_that_is_off_and_everything_when_it_is_back() -> None:
+def test_nothing_is_reported_of_a_node_that_is_off_and_everything_when_it_is_back() -> None:
     run = Recorded()
     run.go_on(until_ms=200)
     run.state.powered = False
@@ -79,7 +79,7 @@ def test_a_dead_power_sensor_ends_its_series_with_one_empty_row() -> None:
     assert sum(map(math.isnan, values)) == 1
 
 
-def test_ticks_say_that_a_table_was_read_where_nothing_of_it_changed() -> None:
+def test_ticks_state_that_a_table_was_read_where_nothing_of_it_changed() -> None:
     run = Recorded()
     run.go_on(until_ms=200)
     run.state.gpus.present[:] = False
@@ -89,7 +89,7 @@ def test_ticks_say_that_a_table_was_read_where_nothing_of_it_changed() -> None:
 
 
 def slow_values(node: NodeFile, state: NodeState, *, jobs: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
-    """Give what the slow tables tell of a node after its first block, by table and signal."""
+    """Return what the slow tables tell of a node after its first block, by table and signal."""
     bank = SensorBank(node, QUIET, 1)
     bank.advance(stretch_of(node, 0), state)
     entities: NodeEntities = entities_of(node, jobs=jobs)
@@ -101,7 +101,7 @@ def slow_values(node: NodeFile, state: NodeState, *, jobs: tuple[str, ...] = ())
     }
 
 
-def test_a_lost_gpu_has_no_counters_but_its_absence_is_told() -> None:
+def test_a_lost_gpu_has_no_counters_but_its_absence_is_reported() -> None:
     state = state_of(NODE)
     state.gpus.present[1] = False
     state.gpus.aer_fatal[:] = 3
@@ -117,7 +117,7 @@ def test_a_lost_gpu_has_no_counters_but_its_absence_is_told() -> None:
     assert set(told["link.nvlink_replays"].reshape(4, -1)[0]) == {7.0}
 
 
-def test_the_controller_tells_of_supplies_what_their_monitors_do_not() -> None:
+def test_the_controller_reports_of_supplies_what_their_monitors_do_not() -> None:
     node = NODE.model_copy(update={"sensors": NODE.sensors.model_copy(update={"bmc": "ipmi"})})
     told = slow_values(node, state_of(node))
     assert told["supply_slow.input_voltage_v"] == pytest.approx([120.0] * 2, rel=0.02)

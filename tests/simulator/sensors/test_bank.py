@@ -46,7 +46,7 @@ def test_nothing_is_known_before_the_first_block_and_everything_after_it() -> No
     assert bank.gpu_answers.all()
 
 
-def test_the_same_seed_gives_the_same_readings_and_another_one_others() -> None:
+def test_the_same_seed_returns_the_same_readings_and_another_one_others() -> None:
     node = node_with(bmc="redfish")
     banks = [SensorBank(node, QUIET, seed) for seed in (1, 1, 2)]
     for bank in banks:
@@ -142,7 +142,7 @@ def test_a_node_without_sensors_shows_nothing_of_its_rail() -> None:
     assert bank.bmc is None
 
 
-def test_the_boards_controller_tells_eight_bits_every_five_seconds() -> None:
+def test_the_boards_controller_reports_eight_bits_every_five_seconds() -> None:
     node = node_with(bmc="ipmi", inlet=None)
     bank = SensorBank(node, QUIET, 3)
     rounds = set()
@@ -161,7 +161,7 @@ def test_the_boards_controller_tells_eight_bits_every_five_seconds() -> None:
     assert len(bank.bmc.fan_rpm) == node.cooling.fans
 
 
-def test_supplies_tell_their_own_output_over_pmbus() -> None:
+def test_supplies_report_their_own_output_over_pmbus() -> None:
     node = node_with(rail="pmbus")
     bank = SensorBank(node, QUIET, 3)
     state = state_of(node)
@@ -190,7 +190,7 @@ def test_nobody_reads_the_sensors_of_a_node_that_is_off() -> None:
 
 
 @pytest.mark.parametrize("name", ["a100x8", "h100x8", "b200x8"])
-def test_the_controller_of_a_node_can_tell_what_its_bus_and_power_reach(name: str) -> None:
+def test_the_controller_of_a_node_can_report_what_its_bus_and_power_reach(name: str) -> None:
     node = load_node(name)
     bank = SensorBank(node, QUIET, 1)
     state = state_of(node)
@@ -202,7 +202,7 @@ def test_the_controller_of_a_node_can_tell_what_its_bus_and_power_reach(name: st
     assert bank.bmc.node_power_w == pytest.approx(state.node_power_w, rel=0.03)
 
 
-def test_the_controller_tells_input_and_output_of_each_supply() -> None:
+def test_the_controller_reports_input_and_output_of_each_supply() -> None:
     node = node_with(bmc="ipmi")
     bank = SensorBank(node, QUIET, 1)
     bank.advance(stretch_of(node, 0), state_of(node))

@@ -45,7 +45,7 @@ def fault_of(kind: SensorFaultKind, *, value: float = 0.0, start_ms: float = 100
 
 
 def ramp(sensor: Instrument, *, until_ms: int = 400) -> list[tuple[int, int, float]]:
-    """Give (column, time, value) of every update while all sources rise by one a millisecond."""
+    """Return (column, time, value) of every update while all sources rise by one a millisecond."""
     told = []
     for start_ms in range(0, until_ms, 10):
         block = np.arange(start_ms, start_ms + 10.0)[:, None] + np.zeros(len(sensor.labels))
@@ -85,7 +85,7 @@ def test_no_board_is_off_by_more_than_twice_its_gain_error() -> None:
 
 
 def steady(sensor: Instrument, *, until_ms: int = 4000) -> FloatArray:
-    """Give what all sensors show of a truth of 100 that never changes, shape ``(n_blocks, n_sensors)``."""
+    """Return what all sensors show of a truth of 100 that never changes, shape ``(n_blocks, n_sensors)``."""
     told = []
     for start_ms in range(0, until_ms, 10):
         sensor.advance(start_ms, np.full((10, len(sensor.labels)), 100.0))
@@ -151,7 +151,7 @@ def test_a_probe_follows_with_its_lag() -> None:
     assert sensor.shown[0] == pytest.approx(100.0 + 100.0 * (1.0 - np.exp(-1.0)), abs=0.01)
 
 
-def test_values_are_told_in_steps_and_within_their_range() -> None:
+def test_values_are_reported_in_steps_and_within_their_range() -> None:
     sensor = instrument({"window": "10ms", "quantum": 0.063, "lowest": 25.2, "highest": 40.95})
     values = [value for _, _, value in ramp(sensor)]
     assert (min(values), max(values)) == (25.2, 40.95)
@@ -205,7 +205,7 @@ def test_a_skewed_sample_shows_what_was_true_before() -> None:
     assert sensor.shown[1] <= last_ms - 100.0
 
 
-def test_a_dead_sensor_says_nothing_once_and_comes_back() -> None:
+def test_a_dead_sensor_states_nothing_once_and_comes_back() -> None:
     told = [item for item in ramp(instrument(fault=fault_of(SensorFaultKind.DEAD))) if item[0] == 1]
     dead = [value for _, at_ms, value in told if 100 < at_ms <= 300]
     assert len(dead) == 1

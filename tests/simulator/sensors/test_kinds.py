@@ -14,7 +14,7 @@ NUMBER = re.compile(r":\s*-?\d")
 
 
 @pytest.mark.parametrize("name", sensor_names())
-def test_every_number_of_a_kind_has_a_source_or_says_that_it_is_assumed(name: str) -> None:
+def test_every_number_of_a_kind_has_a_source_or_states_that_it_is_assumed(name: str) -> None:
     assert load_sensor(name).name == name
     for line in (SENSORS / f"{name}.yaml").read_text(encoding="utf-8").splitlines():
         if NUMBER.search(line.partition("#")[0]):
@@ -72,7 +72,7 @@ def test_a_fault_whose_value_does_not_fit_is_refused(name: str, fault: str, valu
         check_value(name, fault, value)
 
 
-def test_an_unknown_sensor_in_a_scenario_is_told_with_file_and_line(tmp_path: Path) -> None:
+def test_an_unknown_sensor_in_a_scenario_is_reported_with_file_and_line(tmp_path: Path) -> None:
     path = tmp_path / "odd.yaml"
     path.write_text(
         "name: odd\ndescription: odd\nsensor_faults:\n  - {at: 1s, sensor: gpu7.power_w, fault: stuck}\n"

@@ -9,7 +9,7 @@ from telemetry.frames import FloatArray
 
 
 def state_of(node: NodeFile, *, die_c: float = 50.0) -> NodeState:
-    """Give a node at work, everything in order."""
+    """Return a node at work, everything in order."""
     n, links, supplies = node.gpu_count, node.gpu.nvlink_count, len(node.supply.units)
     counts = np.zeros(n, dtype=np.int64)
     gpus = GpuState(
@@ -77,7 +77,7 @@ def stretch_of(
     current_a: FloatArray | float = 60.0,
     n_ms: int = 10,
 ) -> Stretch:
-    """Give a block; what is one number or one row holds for all of it."""
+    """Return a block; what is one number or one row holds for all of it."""
     gpus, supplies = (n_ms, node.gpu_count), (n_ms, len(node.supply.units))
     return Stretch(
         time_ms=np.arange(start_ms, start_ms + n_ms),

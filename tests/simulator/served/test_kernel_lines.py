@@ -33,7 +33,7 @@ def test_an_nvlink_error_ends_in_seven_registers() -> None:
     )
 
 
-def test_a_lost_gpu_is_said_to_have_fallen_off_the_bus() -> None:
+def test_a_lost_gpu_is_stated_to_have_fallen_off_the_bus() -> None:
     lines = KernelVoice(NODE).lines(PlantEvent(time_ms=0, kind=PlantEventKind.XID, gpu=3, code=79))
     assert [line.level for line in lines] == [ERROR] * 5
     assert lines[2].text == "NVRM: Xid (PCI:0000:1e:00): 79, pid=5000003, name=python3, GPU has fallen off the bus."
@@ -56,13 +56,13 @@ def test_a_gpu_without_a_port_that_is_seen_reports_its_errors_alone() -> None:
     assert all(text.startswith("nvidia 0000:00:1e.0: ") for text in texts)
 
 
-def test_the_driver_says_when_it_comes_and_goes() -> None:
+def test_the_driver_states_when_it_comes_and_goes() -> None:
     voice = KernelVoice(NODE)
     assert any("NVRM: loading" in line for line in said(voice, PlantEventKind.DRIVER_LOADED, gpu=None))
     assert said(voice, PlantEventKind.DRIVER_UNLOADED, gpu=None)[0] == "nvidia-modeset: Unloading"
 
 
-def test_of_what_no_driver_tells_nothing_is_said() -> None:
+def test_of_what_no_driver_reports_nothing_is_stated() -> None:
     voice = KernelVoice(NODE)
     spoken = {
         PlantEventKind.XID,

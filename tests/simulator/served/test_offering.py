@@ -18,7 +18,7 @@ from tests.simulator.served_plant import served_plant
 HEALTHY = load_scenario("healthy", NODE)
 
 
-def test_a_node_without_a_controller_says_so_and_is_served_all_the_same(tmp_path: Path) -> None:
+def test_a_node_without_a_controller_states_so_and_is_served_all_the_same(tmp_path: Path) -> None:
     offering = offer(load_node("v100x4"), HEALTHY, seed=1, run_dir=tmp_path, clock=HandClock(), board=BoardWish())
     assert offering.notes == ("v100x4 has no management controller: no IPMI, no Redfish",)
     assert offering.redfish is None

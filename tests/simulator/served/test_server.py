@@ -46,7 +46,7 @@ def test_a_value_keeps_its_width_so_that_no_reader_sees_two_values_in_one(tmp_pa
         assert len(sizes) == 1
 
 
-def test_a_dropped_gpu_leaves_the_bus_and_the_kernel_log_says_so(tmp_path: Path) -> None:
+def test_a_dropped_gpu_leaves_the_bus_and_the_kernel_log_states_so(tmp_path: Path) -> None:
     with served_plant(tmp_path, scenario="bus-drop") as plant:
         devices = plant.served.sysfs_root / "bus/pci/devices"
         plant.advance(11_000)
@@ -126,7 +126,7 @@ def test_a_short_stall_is_caught_up_with_and_a_long_one_is_skipped_and_counted(
     server.close()
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(EnvironmentLacksError, match="cannot serve a plant in"):
         PlantServer(NODE, load_scenario("healthy", NODE), seed=1, run_dir=tmp_path / "file" / "run", clock=HandClock())
@@ -140,7 +140,7 @@ def test_a_folder_that_cannot_be_filled_leaves_no_file_open(tmp_path: Path) -> N
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
-def test_the_description_says_where_everything_is_and_who_feeds_whom(tmp_path: Path, library_dir: Path) -> None:
+def test_the_description_states_where_everything_is_and_who_feeds_whom(tmp_path: Path, library_dir: Path) -> None:
     served = describe(NODE, load_scenario("healthy", NODE), seed=3, run_dir=tmp_path, library_dir=library_dir)
     assert served.environment == {"RAILWATCH_PLANT": str(served.state), "LD_LIBRARY_PATH": str(library_dir)}
     supply, gpu = served.topology.of_kind(EntityKind.SUPPLY)[0], served.topology.of_kind(EntityKind.GPU)[0]
@@ -180,7 +180,7 @@ print("ended", flush=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_process_serves_until_it_is_told_to_stop_and_then_ends_cleanly(
+def test_a_process_serves_until_it_is_ordered_to_stop_and_then_ends_cleanly(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     with subprocess.Popen(

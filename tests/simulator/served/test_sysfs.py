@@ -57,7 +57,7 @@ def test_a_value_that_is_not_there_has_no_file_until_it_is_back(tmp_path: Path) 
     attribute.close()
 
 
-def test_a_gpu_says_what_it_is_and_how_it_is_linked(tmp_path: Path) -> None:
+def test_a_gpu_states_what_it_is_and_how_it_is_linked(tmp_path: Path) -> None:
     with served_plant(tmp_path, node=load_node("h100x8")) as plant:
         device = plant.served.sysfs_root / "bus/pci/devices" / plant.plant.node.slots[0].pci
         assert text(device / "vendor") == "0x10de"
@@ -70,7 +70,7 @@ def test_a_gpu_says_what_it_is_and_how_it_is_linked(tmp_path: Path) -> None:
         assert (port / "config").read_bytes()[0x0E] == 1  # a bridge
 
 
-def test_counters_move_and_a_gpu_that_comes_back_starts_anew(tmp_path: Path) -> None:
+def test_counters_move_and_a_gpu_that_comes_back_starts_again(tmp_path: Path) -> None:
     with served_plant(tmp_path / "plant") as plant:
         gpus = plant.plant.state.gpus
         tree = PciTree(tmp_path / "sys", plant.plant.node)

@@ -40,7 +40,7 @@ def test_entries_come_out_in_order_and_once(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_peek_gives_at_least_one_entry_and_no_more_points_than_asked(tmp_path: Path) -> None:
+def test_peek_returns_at_least_one_entry_and_no_more_points_than_asked(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     for number in range(5):
         put(spool, number, points=4)
@@ -252,7 +252,7 @@ def test_a_full_disk_costs_the_oldest_and_is_counted(tmp_path: Path) -> None:
     assert told["newest"]
 
 
-def test_a_foreign_file_is_left_alone_and_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_foreign_file_is_left_alone_and_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first = Spool(tmp_path)
     put(first, 1)
     first.close()

@@ -31,7 +31,7 @@ END_NS = START_NS + 3600 * NS_PER_S
     seed=st.integers(0, 1000),
     extreme=st.sampled_from([None, 1e300, -1e5, 1e12, np.inf, -np.inf, np.nan]),
 )
-def test_a_chunk_gives_back_what_it_was_given(n_rows: int, n_gpus: int, seed: int, extreme: float | None) -> None:
+def test_a_chunk_returns_back_what_it_was_given(n_rows: int, n_gpus: int, seed: int, extreme: float | None) -> None:
     frame = sampled(gpu_spec(n_gpus), n_rows, seed=seed)
     if extreme is not None:
         frame.values[seed % n_rows, 0, 1] = extreme
@@ -73,7 +73,7 @@ def test_series_of_two_tables_share_one_time_axis(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_a_signal_that_nobody_has_gives_a_frame_without_rows(tmp_path: Path) -> None:
+def test_a_signal_that_nobody_has_returns_a_frame_without_rows(tmp_path: Path) -> None:
     EmbeddedStore(tmp_path).close()
     reader = EmbeddedReader(tmp_path)
     found = reader.series(EntityKind.FAN, ["rpm"], start_ns=0, stop_ns=END_NS, resolution=Resolution.RAW)
@@ -101,7 +101,7 @@ def test_whole_frames_come_back_in_order_through_merging(tmp_path: Path) -> None
     reader.close()
 
 
-def test_latest_gives_held_values_under_their_own_names(tmp_path: Path) -> None:
+def test_latest_returns_held_values_under_their_own_names(tmp_path: Path) -> None:
     frame = sampled(gpu_spec(), 60)
     rollup = Rollup(frame.spec)
     store = EmbeddedStore(tmp_path)
@@ -184,7 +184,7 @@ def test_where_space_is_short_rows_from_the_future_go_first(tmp_path: Path, monk
     reader.close()
 
 
-def test_a_file_that_cannot_be_read_is_told_in_our_own_words(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported_in_our_own_words(tmp_path: Path) -> None:
     store = EmbeddedStore(tmp_path)
     other = sqlite3.connect(tmp_path / embedded.FILE_NAME)
     other.execute("DROP TABLE chunk")

@@ -144,7 +144,7 @@ def test_a_database_that_was_dropped_is_made_again_and_nothing_is_lost(tmp_path:
     spool.close()
 
 
-def test_passwords_and_rights_are_told_apart(tmp_path: Path) -> None:
+def test_passwords_and_rights_are_reported_apart(tmp_path: Path) -> None:
     with influxd(tmp=tmp_path, auth=True) as server:
         urllib3.request("POST", f"{server.url}/query", fields={
             "q": "CREATE USER admin WITH PASSWORD 'secret' WITH ALL PRIVILEGES"

@@ -117,7 +117,7 @@ def test_nobody_listening_keeps_the_data_waiting(spool: Spool, connect: Connect)
 @pytest.mark.parametrize(
     ("status", "text"), [(401, '{"error":"authorization failed"}'), (403, ""), (404, '{"error":"database not found"}')]
 )
-def test_a_refusal_keeps_the_data_and_says_so(
+def test_a_refusal_keeps_the_data_and_states_so(
     spool: Spool, store: StubStore, connect: Connect, status: int, text: str
 ) -> None:
     store.decide = lambda _: (status, text)
@@ -216,7 +216,7 @@ class Defective:
         """Nothing to let go."""
 
 
-def test_a_defect_is_counted_and_told_and_does_not_end_the_sending(
+def test_a_defect_is_counted_and_reported_and_does_not_end_the_sending(
     spool: Spool, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(spool, range(3))

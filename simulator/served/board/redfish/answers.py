@@ -95,7 +95,7 @@ def _json(value: Resource | None, *, headers: Mapping[str, str], status: int = 2
 
 
 def _allowed(path: str) -> str:
-    """Give what may be done at a path."""
+    """Return what may be done at a path."""
     if path == SESSIONS:
         return "GET, HEAD, POST"
     return "GET, HEAD, DELETE" if path.startswith(f"{SESSIONS}/") else "GET, HEAD"

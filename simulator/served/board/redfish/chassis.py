@@ -48,7 +48,7 @@ class ChassisTree:
         (self._inlet,) = (sensor for sensor in temperatures if sensor.place is Place.INTAKE)
 
     def chassis(self, status: BoardStatus) -> Resource:
-        """Give the chassis itself."""
+        """Return the chassis itself."""
         return {
             **head(CHASSIS, "Chassis", identity="1", name=self._node.name),
             "ChassisType": "RackMount",
@@ -63,11 +63,11 @@ class ChassisTree:
         }
 
     def sensors(self, _: BoardStatus) -> Resource:
-        """Give all analog sensors."""
+        """Return all analog sensors."""
         return collection("Sensor", SENSORS, [link(sensor_path(sensor)) for sensor in self._analog.values()])
 
     def sensor(self, identity: str, status: BoardStatus) -> Resource | None:
-        """Give one analog sensor, None where there is none of this name."""
+        """Return one analog sensor, None where there is none of this name."""
         sensor = self._analog.get(identity)
         if sensor is None:
             return None
@@ -90,7 +90,7 @@ class ChassisTree:
         }
 
     def power(self, status: BoardStatus) -> Resource:
-        """Give what the node takes, its rail and its supplies."""
+        """Return what the node takes, its rail and its supplies."""
         control = {
             "@odata.id": f"{POWER}#/PowerControl/0",
             "MemberId": "0",
@@ -110,7 +110,7 @@ class ChassisTree:
         }
 
     def thermal(self, status: BoardStatus) -> Resource:
-        """Give the temperatures and the fans."""
+        """Return the temperatures and the fans."""
         return {
             **head(THERMAL, "Thermal", identity="Thermal", name="Thermal"),
             "Temperatures": [
@@ -128,7 +128,7 @@ class ChassisTree:
         }
 
     def environment(self, status: BoardStatus) -> Resource:
-        """Give the three things that a rack is run by."""
+        """Return the three things that a rack is run by."""
         return {
             **head(ENVIRONMENT, "EnvironmentMetrics", identity="EnvironmentMetrics", name="Environment metrics"),
             "TemperatureCelsius": _excerpt(self._inlet, status),
@@ -173,7 +173,7 @@ class ChassisTree:
 
 
 def _member(path: str, sensor: BoardSensor, status: BoardStatus) -> Resource:
-    """Give what a row of Power and Thermal begins with."""
+    """Return what a row of Power and Thermal begins with."""
     limits = {
         "LowerThresholdNonCritical": sensor.limits.lower_caution,
         "LowerThresholdCritical": sensor.limits.lower_critical,

@@ -18,7 +18,7 @@ _SENSOR_TYPES = {
 
 
 def log_service(now: str) -> Resource:
-    """Give the log; `now` is the controller's time."""
+    """Return the log; `now` is the controller's time."""
     return {
         **head(LOG, "LogService", identity="SEL", name="System event log"),
         "ServiceEnabled": True,
@@ -32,12 +32,12 @@ def log_service(now: str) -> Resource:
 
 
 def entries(status: BoardStatus) -> Resource:
-    """Give all entries, the oldest first."""
+    """Return all entries, the oldest first."""
     return collection("LogEntry", ENTRIES, [_entry(entry) for entry in status.log])
 
 
 def entry(identity: str, status: BoardStatus) -> Resource | None:
-    """Give one entry, None where there is none of this number."""
+    """Return one entry, None where there is none of this number."""
     return next((_entry(entry) for entry in status.log if str(entry.number) == identity), None)
 
 

@@ -8,7 +8,7 @@ SCHEMAS_AT = "http://redfish.dmtf.org/schemas/v1"
 
 
 def metadata() -> str:
-    """Give the list of schemas in use, as CSDL wants it; their text stands at DMTF."""
+    """Return the list of schemas in use, as CSDL wants it; their text stands at DMTF."""
     names = {name: [name, f"{name}.{version}"] for name, version in SCHEMAS.items()}
     names |= {f"{name}Collection": [f"{name}Collection"] for name in COLLECTED}
     references = "".join(

@@ -46,18 +46,18 @@ Resource = dict[str, Any]
 
 
 def head(path: str, schema: str, *, identity: str, name: str) -> Resource:
-    """Give what a resource begins with."""
+    """Return what a resource begins with."""
     kind = f"#{schema}.{SCHEMAS[schema]}.{schema}"
     return {"@odata.id": path, "@odata.type": kind, "Id": identity, "Name": name}
 
 
 def link(path: str) -> Resource:
-    """Give a reference to another resource."""
+    """Return a reference to another resource."""
     return {"@odata.id": path}
 
 
 def collection(schema: str, path: str, members: Sequence[Resource]) -> Resource:
-    """Give a collection of references, or of whole resources."""
+    """Return a collection of references, or of whole resources."""
     return {
         "@odata.id": path,
         "@odata.type": f"#{schema}Collection.{schema}Collection",
@@ -68,33 +68,33 @@ def collection(schema: str, path: str, members: Sequence[Resource]) -> Resource:
 
 
 def sensor_id(sensor: BoardSensor) -> str:
-    """Give the last part of a sensor's path."""
+    """Return the last part of a sensor's path."""
     return sensor.name.replace(" ", "")
 
 
 def sensor_path(sensor: BoardSensor) -> str:
-    """Give where a sensor is found."""
+    """Return where a sensor is found."""
     return f"{SENSORS}/{sensor_id(sensor)}"
 
 
 def enabled(health: Health) -> Resource:
-    """Give the status of something that is there."""
+    """Return the status of something that is there."""
     return {"State": "Enabled", "Health": health.value}
 
 
 def status_of(sensor: BoardSensor, status: BoardStatus) -> Resource:
-    """Give the status of a sensor; one without a reading is offline."""
+    """Return the status of a sensor; one without a reading is offline."""
     state = "Enabled" if status.raw[sensor.number] is not None else "UnavailableOffline"
     return {"State": state, "Health": status.health(sensor).value}
 
 
 def power_state(status: BoardStatus) -> str:
-    """Give whether the node is switched on."""
+    """Return whether the node is switched on."""
     return "On" if status.powered else "Off"
 
 
 def whole_status(sensors: Sequence[BoardSensor], status: BoardStatus) -> Resource:
-    """Give the status of the node: as bad as its worst sensor."""
+    """Return the status of the node: as bad as its worst sensor."""
     every = {status.health(sensor) for sensor in sensors}
     worst = next((health for health in (Health.CRITICAL, Health.WARNING) if health in every), Health.OK)
     return {**enabled(worst), "HealthRollup": worst.value}

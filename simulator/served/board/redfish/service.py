@@ -54,7 +54,7 @@ class RedfishService:
 
     @property
     def address(self) -> str:
-        """Give the address of the service root."""
+        """Return the address of the service root."""
         return f"http://127.0.0.1:{self.port}{ROOT}/"
 
     def close(self) -> None:

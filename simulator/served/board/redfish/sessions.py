@@ -22,7 +22,7 @@ class Session:
 
     @property
     def path(self) -> str:
-        """Give where it is found."""
+        """Return where it is found."""
         return f"{SESSIONS}/{self.identity}"
 
 
@@ -65,7 +65,7 @@ class Sessions:
         return secrets.compare_digest(headers.get("authorization", "").encode(), self._basic.encode())
 
     def resource(self, path: str) -> Resource | None:
-        """Give the session service, its collection or one session, None for any other path."""
+        """Return the session service, its collection or one session, None for any other path."""
         if path == SESSION_SERVICE:
             return {
                 **head(path, "SessionService", identity="SessionService", name="Session service"),

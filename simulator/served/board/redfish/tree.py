@@ -58,7 +58,7 @@ class RedfishTree:
         }
 
     def resource(self, path: str) -> Resource | None:
-        """Give the resource of a path without a slash at its end, None where there is none."""
+        """Return the resource of a path without a slash at its end, None where there is none."""
         status = self._board.status
         if path in self._fixed:
             return self._fixed[path](status)
@@ -107,7 +107,7 @@ class RedfishTree:
 
 
 def _odata() -> Resource:
-    """Give the service as OData lists it: the root and what it leads to."""
+    """Return the service as OData lists it: the root and what it leads to."""
     names = ("Chassis", "Systems", "Managers", "SessionService")
     service = {"name": "Service", "kind": "Singleton", "url": f"{ROOT}/"}
     rest = [{"name": name, "kind": "Singleton", "url": f"{ROOT}/{name}"} for name in names]

@@ -17,7 +17,7 @@ def full(
     owner: int = 0x20,
     lun: int = 0,
 ) -> bytes:
-    """Give a full record (type 01h): by default a 12 V rail of 63 mV a count."""
+    """Return a full record (type 01h): by default a 12 V rail of 63 mV a count."""
     key = [owner, lun, number, entity, instance, 0x7F, 0x40, sensor_type, 0x01]
     factors = [units1, unit, 0, linearization, m & 0xFF, m >> 2 & 0xC0, b & 0xFF, b >> 2 & 0xC0, 0, exponents]
     body = bytes([*key, *[0] * 6, *factors, *[0] * 17, 0xC0 | len(name), *name])
@@ -25,7 +25,7 @@ def full(
 
 
 def with_name(coding: int, body: bytes) -> bytes:
-    """Give a record whose name is coded in another way."""
+    """Return a record whose name is coded in another way."""
     record = full(name=b"")
     return record[:47] + bytes([coding << 6 | len(body)]) + body
 
@@ -42,6 +42,6 @@ def event(
     owner: int = 0x20,
     over: bool = False,
 ) -> bytes:
-    """Give a log record: by default a 12 V rail below its critical limit."""
+    """Return a log record: by default a 12 V rail below its critical limit."""
     head = number.to_bytes(2, "little") + bytes([kind]) + stamp_s.to_bytes(4, "little")
     return head + bytes([owner, 0, 4, sensor_type, sensor, reading_type | (0x80 if over else 0), *data])

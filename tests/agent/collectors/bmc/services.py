@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Report nothing."""
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def served(tree: Tree, certificate: Path | None = None) -> Iterator[int]:
 
 
 def make_certificate(folder: Path) -> Path:
-    """Give a file with a key and a certificate for 127.0.0.1 that signs itself."""
+    """Return a file with a key and a certificate for 127.0.0.1 that signs itself."""
     path, key = folder / "bmc.pem", folder / "key.pem"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     names = ["-subj", "/CN=bmc", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]

@@ -72,7 +72,7 @@ def test_the_controller_is_asked_once_an_interval_however_often_it_is_read(scene
     assert scene.link.reads == 2
 
 
-def test_a_value_that_no_sensor_can_mean_is_absent_counted_once_a_round_and_said_once(
+def test_a_value_that_no_sensor_can_mean_is_absent_counted_once_a_round_and_stated_once(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.link.values["fan"] = 9e9
@@ -104,7 +104,7 @@ def test_an_outage_is_raised_by_one_source_held_by_the_others_and_then_absent(sc
     assert scene.log.poll(0.1) == ()
 
 
-def test_after_an_outage_it_connects_anew_and_tells_what_was_logged_meanwhile(scene: Scene) -> None:
+def test_after_an_outage_it_connects_again_and_reports_what_was_logged_meanwhile(scene: Scene) -> None:
     scene.rail_v()
     scene.link.error = GONE
     scene.clock.advance(10.0)
@@ -117,7 +117,7 @@ def test_after_an_outage_it_connects_anew_and_tells_what_was_logged_meanwhile(sc
     assert [event.id for event in scene.log.poll(0.1)] == ["bmc:n:1"]
 
 
-def test_a_log_that_fails_is_silent_and_the_node_tells_of_it(scene: Scene) -> None:
+def test_a_log_that_fails_is_silent_and_the_node_reports_of_it(scene: Scene) -> None:
     scene.link.error = GONE
     assert scene.log.poll(0.1) == ()
     with pytest.raises(TransientError):
@@ -164,7 +164,7 @@ def test_a_log_that_takes_long_is_looked_at_less_often(scene: Scene) -> None:
     assert len(scene.log.poll(0.5)) == 1
 
 
-def test_parts_that_come_later_are_said_once_and_change_no_table(
+def test_parts_that_come_later_are_stated_once_and_change_no_table(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = scene.node.spec, scene.fans.spec

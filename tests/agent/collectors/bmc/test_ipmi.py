@@ -27,7 +27,7 @@ def link_of(port: FakePort) -> IpmiLink:
         (b"", math.nan),
     ],
 )
-def test_a_reading_counts_only_where_the_controller_says_so(answer: bytes, value: float) -> None:
+def test_a_reading_counts_only_where_the_controller_states_so(answer: bytes, value: float) -> None:
     port = FakePort(records=[full(1)], readings={1: answer})
     link = link_of(port)
     (point,) = link.open()
@@ -55,7 +55,7 @@ def test_the_state_of_a_supply_is_its_bits_and_no_others(offsets: int, bits: int
     assert link.read()[point.key] == bits
 
 
-def test_one_sensor_of_a_supply_may_tell_power_and_state() -> None:
+def test_one_sensor_of_a_supply_may_report_power_and_state() -> None:
     record = state_of_a_supply(m=2, exponents=0, unit=6)
     link = link_of(FakePort(records=[record], readings={1: bytes([52, SCANNED, 0x01, 0x80])}))
     power, state = link.open()

@@ -131,7 +131,7 @@ def test_a_lost_supply_becomes_one_event_of_that_supply(real: Real) -> None:
 
 
 @pytest.mark.integration
-def test_a_controller_that_hangs_is_given_up_within_seconds_and_comes_back(real: Real) -> None:
+def test_a_controller_that_hangs_is_abandoned_within_seconds_and_comes_back(real: Real) -> None:
     real.board.survey()
     real.board.sweep()
     os.kill(real.controller.pid, signal.SIGSTOP)
@@ -159,7 +159,7 @@ def test_no_password_stands_on_a_command_line_and_no_process_is_left(real: Real)
 
 
 @pytest.mark.integration
-def test_a_wrong_password_is_told(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_password_is_reported(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IPMI_PASSWORD", "wrong")
     with pytest.raises(TransientError, match="user or password"):
         real.port.ask([DEVICE_ID])
@@ -184,7 +184,7 @@ def test_a_refused_command_has_its_code_and_the_next_its_own_answer(real: Real) 
     assert len(read.data) > 10
 
 
-def test_without_the_program_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_program_it_is_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentLacksError, match="ipmitool is not installed"):
         IpmitoolPort(BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1"), clock=CLOCK).ask([DEVICE_ID])
@@ -199,7 +199,7 @@ def test_without_the_program_it_is_said(tmp_path: Path, monkeypatch: pytest.Monk
         ("cat > /dev/null & echo 'railwatch-end 99'; wait", "lost count"),
     ],
 )
-def test_a_program_that_says_something_else_is_no_answer(
+def test_a_program_that_states_something_else_is_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
 ) -> None:
     program = tmp_path / "ipmitool"
@@ -224,7 +224,7 @@ class TwentyTimesFaster:
         CLOCK.sleep_until(monotonic_s / 20.0)
 
 
-def test_a_program_that_never_ends_its_line_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_never_ends_its_line_is_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "ipmitool"
     program.write_text("#!/bin/sh\nwhile sleep 0.02; do printf x; done\n", encoding="ascii")
     program.chmod(0o755)
@@ -262,7 +262,7 @@ def test_a_password_of_another_controller_in_the_environment_does_not_win(
 
 
 @pytest.mark.integration
-def test_a_hang_is_told_once_over_all_sources_and_its_end_once(real: Real, tmp_path: Path) -> None:
+def test_a_hang_is_reported_once_over_all_sources_and_its_end_once(real: Real, tmp_path: Path) -> None:
     layout = real.board.survey()
     assert layout.supplies is not None
     assert layout.fans is not None

@@ -108,7 +108,7 @@ def test_nothing_of_the_controller_is_called_as_what_hwmon_shows() -> None:
     assert names["bmc-p12v"] == "P12V (bmc)"
 
 
-def test_what_two_points_tell_is_taken_from_the_first_that_knows() -> None:
+def test_what_two_points_report_is_taken_from_the_first_that_knows() -> None:
     twice = (
         point("a", Quantity.POWER, Place.SUPPLY, unit="psu0"),
         point("b", Quantity.POWER, Place.SUPPLY, unit="psu0"),

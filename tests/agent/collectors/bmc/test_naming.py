@@ -60,7 +60,7 @@ def test_a_temperature_has_its_place(name: str, place: Place) -> None:
 @pytest.mark.parametrize(
     "name", ["PSU0 Vin", "PSU1_PIN", "PS1 Input Power", "PSU2 AC Input", "PSU_1 Iin", "Voltage 1", "PS2 Current 2"]
 )
-def test_the_mains_side_is_told(name: str) -> None:
+def test_the_mains_side_is_reported(name: str) -> None:
     assert naming.is_input(name)
 
 
@@ -92,7 +92,7 @@ def test_a_rail_has_its_nominal_voltage_in_its_name(name: str, nominal_v: float 
     "name",
     ["Node Power", "Total Power", "System Power", "Pwr Consumption", "PW Consumption", "Power Meter", "total_power"],
 )
-def test_the_power_of_the_whole_node_is_told(name: str) -> None:
+def test_the_power_of_the_whole_node_is_reported(name: str) -> None:
     assert naming.is_whole_node(name)
 
 

@@ -66,7 +66,7 @@ class TestOfTheSimulatedBoard:
         assert len(fans) == NODE.cooling.fans
         assert set(fans.values()) == {12_500.0}
 
-    def test_a_sag_and_a_lost_supply_are_seen_and_told_once(self, link: RedfishLink, board: SimulatedBoard) -> None:
+    def test_a_sag_and_a_lost_supply_are_seen_and_reported_once(self, link: RedfishLink, board: SimulatedBoard) -> None:
         layout = lay_out(link.open(), node="n", with_inlet=True)
         assert link.new_entries() == ()
         ok, volts = READINGS.psu_ok.copy(), READINGS.psu_input_v.copy()
@@ -126,7 +126,7 @@ def test_two_pages_that_are_gone_side_by_side_do_not_take_the_others_with_them(t
     assert values[f"{SENSORS}/c"] == 5.0
 
 
-def test_what_this_user_may_not_read_is_left_out_and_said(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_this_user_may_not_read_is_left_out_and_stated(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
     tree.status[f"{SENSORS}/a"] = 403
     with opened(tree) as link:
         assert dict(link.read()) == {f"{SENSORS}/b": 54.2}

@@ -64,7 +64,7 @@ def test_a_session_is_made_once_used_and_ended(make: Make, tree: Tree) -> None:
     assert tree.tokens == set()
 
 
-def test_a_session_that_the_service_forgot_is_made_anew_once(make: Make, tree: Tree) -> None:
+def test_a_session_that_the_service_forgot_is_made_again_once(make: Make, tree: Tree) -> None:
     tree.wants_login = True
     client = make(user=USER)
     client.get(THING)
@@ -83,7 +83,9 @@ def test_a_service_that_forgets_every_session_is_not_asked_for_ever(make: Make, 
     assert tree.logins <= 3
 
 
-def test_a_wrong_password_is_told_without_showing_it(make: Make, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_password_is_reported_without_showing_it(
+    make: Make, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("IPMI_PASSWORD", "h1dden")
     tree.wants_login = True
     with pytest.raises(NotPermittedError, match="refuses user or password") as caught:
@@ -165,7 +167,7 @@ def test_a_redirect_is_followed_on_the_same_service_only(make: Make, tree: Tree)
         client.get(moved)
 
 
-def test_nobody_there_is_told(clock: FakeClock) -> None:
+def test_nobody_there_is_reported(clock: FakeClock) -> None:
     with served(Tree()) as port:
         pass
     settings = BmcSettings(kind=BmcKind.REDFISH, address="127.0.0.1", port=port, transport=Transport.PLAIN)
@@ -178,7 +180,7 @@ def test_a_handshake_that_breaks_is_no_certificate_that_is_refused(make: Make) -
         make(transport=Transport.TLS).get(THING)
 
 
-def test_a_service_that_hangs_is_given_up(make: Make, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_hangs_is_abandoned(make: Make, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redfish_client, "_TIMEOUT", 0.2)
     tree.hold = threading.Event()
     client = make()

@@ -35,7 +35,7 @@ def clock() -> FakeClock:
     return FakeClock(utc_ns=NOW_S * NS_PER_S)
 
 
-def test_new_entries_are_told_once_by_our_clock(logging: Tree, clock: FakeClock) -> None:
+def test_new_entries_are_reported_once_by_our_clock(logging: Tree, clock: FakeClock) -> None:
     with opened(logging, clock) as link:
         assert link.new_entries() == ()
         add(logging, 2, "PSU2: Power supply input (AC) lost", "2025-06-01T00:00:50Z", Severity="Critical")
@@ -45,7 +45,7 @@ def test_new_entries_are_told_once_by_our_clock(logging: Tree, clock: FakeClock)
         assert link.new_entries() == ()
 
 
-def test_a_log_that_was_cleared_is_told_anew(logging: Tree, clock: FakeClock) -> None:
+def test_a_log_that_was_cleared_is_reported_again(logging: Tree, clock: FakeClock) -> None:
     with opened(logging, clock) as link:
         logging.resources[f"{LOG}/Entries"] = {"Members": []}
         assert link.new_entries() == ()
@@ -64,7 +64,7 @@ def test_further_pages_and_members_that_are_only_links_are_followed(logging: Tre
         assert entry.kind is EventKind.BOARD_HEAT
 
 
-def test_an_entry_without_a_time_or_a_message_is_told_as_it_is(logging: Tree, clock: FakeClock) -> None:
+def test_an_entry_without_a_time_or_a_message_is_reported_as_it_is(logging: Tree, clock: FakeClock) -> None:
     with opened(logging, clock) as link:
         add(logging, 5, None, "nonsense")
         (entry,) = link.new_entries()
@@ -72,7 +72,7 @@ def test_an_entry_without_a_time_or_a_message_is_told_as_it_is(logging: Tree, cl
         assert entry.message == "entry without a message"
 
 
-def test_a_failure_skips_nothing_and_is_said_once(
+def test_a_failure_skips_nothing_and_is_stated_once(
     logging: Tree, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     with opened(logging, clock) as link:
@@ -105,7 +105,7 @@ def test_a_service_s_log_that_this_user_may_not_see_hides_no_other(logging: Tree
         assert len(link.new_entries()) == 1
 
 
-def test_entries_that_are_only_links_are_fetched_once_each_and_told_anew_after_a_clear(
+def test_entries_that_are_only_links_are_fetched_once_each_and_reported_again_after_a_clear(
     logging: Tree, clock: FakeClock
 ) -> None:
     entries = f"{LOG}/Entries"

@@ -26,7 +26,7 @@ def test_a_repository_is_read_once_and_again_when_it_has_changed() -> None:
     assert numbers(reader) == [1, 2, 3]
 
 
-def test_a_controller_that_gives_little_at_a_time_is_asked_for_less_and_that_is_remembered() -> None:
+def test_a_controller_that_returns_little_at_a_time_is_asked_for_less_and_that_is_remembered() -> None:
     port = FakePort(records=[full(1), full(2)], most_bytes=5)
     assert numbers(SdrReader(port)) == [1, 2]
     wanted = [request.data[5] for request in port.asked if (request.function, request.command) == (STORAGE, GET)]
@@ -39,13 +39,13 @@ def test_a_controller_that_is_busy_for_a_moment_is_asked_again() -> None:
         SdrReader(FakePort(records=[full(1)], busy=100)).sensors()
 
 
-def test_a_reservation_that_is_lost_is_made_anew() -> None:
+def test_a_reservation_that_is_lost_is_made_again() -> None:
     port = FakePort(records=[full(1), full(2)], lose=3)
     assert numbers(SdrReader(port)) == [1, 2]
     assert port.count(STORAGE, RESERVE) == 4
 
 
-def test_a_repository_that_never_holds_still_is_given_up() -> None:
+def test_a_repository_that_never_holds_still_is_abandoned() -> None:
     with pytest.raises(TransientError, match="changes while it is read"):
         SdrReader(FakePort(records=[full(1)], lose=1000)).sensors()
 
@@ -64,6 +64,6 @@ def test_what_cannot_be_read_is_left_out_and_counted(caplog: pytest.LogCaptureFi
     assert len(caplog.records) == 1
 
 
-def test_a_controller_without_a_repository_says_so() -> None:
+def test_a_controller_without_a_repository_states_so() -> None:
     with pytest.raises(NotSupportedError, match="no repository"):
         SdrReader(FakePort(has_repository=False)).sensors()

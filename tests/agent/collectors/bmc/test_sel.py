@@ -17,7 +17,7 @@ def entry(record: bytes, sensor: SensorRecord | None = None, clock: SelClock = C
     return parse_entry(record, sensor, clock)
 
 
-def test_a_threshold_says_which_sensor_and_what_it_read() -> None:
+def test_a_threshold_states_which_sensor_and_what_it_read() -> None:
     got = entry(event(7), parse_record(full()))
     assert (got.kind, got.severity) == (EventKind.SUPPLY, Severity.CRITICAL)
     assert got.message == "P12V: below its critical limit (10.773, limit 11.403)"

@@ -20,7 +20,7 @@ def ids(reader: SelReader) -> list[int]:
     return [int(entry.id.split("-")[0]) for entry in reader.new_entries({})]
 
 
-def test_old_entries_are_not_told_and_each_new_one_is_told_once() -> None:
+def test_old_entries_are_not_reported_and_each_new_one_is_reported_once() -> None:
     port, reader = following({1: event(1), 2: event(2)})
     assert ids(reader) == []
     port.log |= {3: event(3), 4: event(4)}
@@ -45,7 +45,7 @@ def test_after_a_clear_everything_is_new_even_with_the_same_numbers() -> None:
     assert ids(reader) == [1]
 
 
-def test_a_log_that_ran_over_the_newest_entry_is_told_from_its_beginning() -> None:
+def test_a_log_that_ran_over_the_newest_entry_is_reported_from_its_beginning() -> None:
     port, reader = following({1: event(1), 2: event(2)})
     port.log = {7: event(7), 8: event(8)}
     assert ids(reader) == [7, 8]
@@ -79,7 +79,7 @@ def test_a_failure_half_way_skips_nothing() -> None:
     assert ids(reader) == [2, 3]
 
 
-def test_a_controller_without_a_log_is_said_once_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_controller_without_a_log_is_stated_once_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     port = FakePort(has_log=False)
     reader = SelReader(port, clock=FakeClock())
     reader.begin()
@@ -89,7 +89,7 @@ def test_a_controller_without_a_log_is_said_once_and_left_alone(caplog: pytest.L
     assert len(caplog.records) == 1
 
 
-def test_a_controller_that_is_busy_tells_nothing_again_and_skips_nothing() -> None:
+def test_a_controller_that_is_busy_reports_nothing_again_and_skips_nothing() -> None:
     port, reader = following({1: event(1), 2: event(2)})
     port.log[3] = event(3)
     for _ in range(2):

@@ -31,7 +31,7 @@ def source_of(port: int | None = None, **changes: object) -> BoardSource:
     return BoardSource(BmcSettings(**settings), node="n", clock=FakeClock())  # type: ignore[arg-type]  # of a test
 
 
-def test_a_controller_that_answers_gives_its_sources() -> None:
+def test_a_controller_that_answers_returns_its_sources() -> None:
     with served(Tree(resources=dict(TREE))) as port:
         source = source_of(port)
         node, supplies, fans = sources.node_source(source), sources.supply_source(source), sources.fan_source(source)
@@ -71,14 +71,14 @@ def test_a_round_ends_before_the_sampler_takes_it_for_hung(interval_s: float, pa
     assert BmcSettings(interval_s=interval_s).round_s < pace.hung_after_s
 
 
-def test_switched_off_is_said_and_nobody_is_asked() -> None:
+def test_switched_off_is_stated_and_nobody_is_asked() -> None:
     for source in (None, source_of(kind=BmcKind.OFF)):
         status = sources.node_source(source).status
         assert (status.state, status.detail) == (SourceState.MISSING, "switched off by configuration")
         assert sources.log_source(source) is None
 
 
-def test_a_machine_without_a_device_says_how_to_get_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_device_states_how_to_get_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ipmitool, "DEVICES", ())
     status = sources.node_source(source_of(kind=BmcKind.AUTO)).status
     assert status.state is SourceState.MISSING

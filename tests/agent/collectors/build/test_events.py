@@ -47,7 +47,7 @@ def test_the_tuple_names_every_source_and_each_is_found_working(whole: EventSett
         part.source.close()
 
 
-def test_what_is_missing_says_how_to_get_it(tmp_path: Path) -> None:
+def test_what_is_missing_states_how_to_get_it(tmp_path: Path) -> None:
     built = {part.status.name: part for part in build_event_sources(settings(tmp_path))}
     for name in ("link_state", "tracepoints", "fabric_manager"):
         assert built[name].source is None
@@ -55,13 +55,13 @@ def test_what_is_missing_says_how_to_get_it(tmp_path: Path) -> None:
         assert built[name].status.how_to_get
 
 
-def test_a_driver_without_tracepoints_is_told_from_a_tracefs_that_is_not_mounted(tmp_path: Path) -> None:
+def test_a_driver_without_tracepoints_is_reported_from_a_tracefs_that_is_not_mounted(tmp_path: Path) -> None:
     (tmp_path / "tracing/events/sched").mkdir(parents=True)
     (part,) = (part for part in build_event_sources(settings(tmp_path)) if part.status.name == "tracepoints")
     assert "nvidia_dev_xid" in part.status.detail
 
 
-def test_what_is_switched_off_says_so(whole: EventSettings) -> None:
+def test_what_is_switched_off_states_so(whole: EventSettings) -> None:
     off = replace(whole, sysfs_root=None, tracefs_root=None, fabric_log=None, uevents=False, why_off="not wanted")
     built = build_event_sources(off)
     assert len(built) == len(EVENT_FACTORIES)

@@ -27,7 +27,7 @@ def test_an_xid_names_its_gpu_its_address_and_how_bad_it_is() -> None:
     assert event.sources == ("nvml",)
 
 
-def test_an_xid_of_nobody_in_particular_is_still_told() -> None:
+def test_an_xid_of_nobody_in_particular_is_still_reported() -> None:
     (event,) = _source((DriverEvent(uuid=None, code=999),)).poll(0.5)
     assert (event.entity_id, event.pci) == (None, None)
     assert "cannot name" in event.message

@@ -71,7 +71,7 @@ def event_of_now(event: Event) -> Event:
     return replace(event, time_ns=START_NS)
 
 
-def test_an_error_of_its_own_is_told_once_a_minute_whatever_its_numbers(log: Log) -> None:
+def test_an_error_of_its_own_is_reported_once_a_minute_whatever_its_numbers(log: Log) -> None:
     (event,) = log.tell(TEAM.format(1), INFO)
     assert (event.kind, event.severity, event.entity_id) == (EventKind.FABRIC, Severity.WARNING, "node:node0")
     assert event.message.startswith("Fabric Manager: failed to find the GPU handle 1 in")
@@ -86,7 +86,7 @@ def test_a_line_without_the_format_is_counted_and_what_is_no_fault_is_not(log: L
     assert log.source.malformed == 2
 
 
-def test_a_log_that_is_read_again_gives_the_same_ids(log: Log) -> None:
+def test_a_log_that_is_read_again_returns_the_same_ids(log: Log) -> None:
     first = log.tell(FATAL, TEAM.format(1))
     again = FabricLog(log.path, (), node="node0", clock=log.clock)
     again._file._begun = True  # a reader that begins at the beginning

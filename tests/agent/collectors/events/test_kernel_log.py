@@ -82,7 +82,7 @@ def test_only_the_kernels_own_records_count(log: Log) -> None:
     assert log.texts() == ["real"]
 
 
-def test_by_default_only_what_comes_later_is_told(log: Log) -> None:
+def test_by_default_only_what_comes_later_is_reported(log: Log) -> None:
     log.write("6,1,1,-;old\n")
     reader = log.reader(Start.END)
     log.write("6,2,1,-;new\n")
@@ -90,7 +90,7 @@ def test_by_default_only_what_comes_later_is_told(log: Log) -> None:
     assert log.texts() == ["new"]
 
 
-def test_a_gap_in_the_numbers_is_counted_and_told(log: Log) -> None:
+def test_a_gap_in_the_numbers_is_counted_and_reported(log: Log) -> None:
     log.write("6,1,1,-;one\n6,5,1,-;five\n")
     reader = log.reader()
     (event,) = reader.poll(0.0)
@@ -132,7 +132,7 @@ def test_a_line_without_end_does_not_grow_without_bound(log: Log) -> None:
     assert reader.malformed >= 1
 
 
-def test_a_log_that_was_begun_anew_is_read_from_its_beginning(log: Log) -> None:
+def test_a_log_that_was_begun_again_is_read_from_its_beginning(log: Log) -> None:
     reader = log.reader()
     log.write("6,900,1,-;before the reboot, a long line\n")
     reader.poll(0.0)
@@ -197,7 +197,7 @@ def test_an_overrun_of_the_device_is_counted_and_what_is_left_is_read(log: Log) 
     reader.close()
 
 
-def test_an_overrun_before_the_first_record_is_told_though_nobody_knows_how_many_were_lost(log: Log) -> None:
+def test_an_overrun_before_the_first_record_is_reported_though_nobody_knows_how_many_were_lost(log: Log) -> None:
     reader = on_device(log, errno.EPIPE, b"6,9,1,-;nine\n", b"6,10,1,-;ten\n")
     (event,) = reader.poll(0.0)
     assert event.message.startswith("Some records")

@@ -38,7 +38,7 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_lines_that_come_while_no_process_reads_are_told_by_the_next_one_each_once(node: Node) -> None:
+def test_lines_that_come_while_no_process_reads_are_reported_by_the_next_one_each_once(node: Node) -> None:
     first, seen = node.process()
     node.write("6,1,1,-;one\n")
     first.poll(0.0)
@@ -63,7 +63,7 @@ def test_what_was_overwritten_while_no_process_read_is_counted(node: Node) -> No
     assert [line.text for line in after.lines] == ["eight"]
 
 
-def test_what_was_not_passed_on_before_a_kill_is_told_again_under_the_same_number(node: Node) -> None:
+def test_what_was_not_passed_on_before_a_kill_is_reported_again_under_the_same_number(node: Node) -> None:
     first, _ = node.process()
     node.write("6,1,1,-;one\n")
     first.poll(0.0)

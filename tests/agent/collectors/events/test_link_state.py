@@ -54,7 +54,7 @@ def bus(tmp_path: Path) -> Bus:
     return made
 
 
-def test_a_gpu_that_leaves_the_bus_is_told_once_within_two_seconds_and_so_is_its_return(bus: Bus) -> None:
+def test_a_gpu_that_leaves_the_bus_is_reported_once_within_two_seconds_and_so_is_its_return(bus: Bus) -> None:
     bus.remove(ONE.pci)
     gone_s = bus.clock.monotonic_s()
     (lost,) = bus.look(2)
@@ -99,7 +99,7 @@ def test_a_gpu_that_is_being_reset_is_asked_again_before_it_counts_as_lost(tmp_p
     assert state.poll(0.0) == ()
 
 
-def test_a_gpu_that_was_not_there_at_start_is_told_and_other_devices_are_not(bus: Bus) -> None:
+def test_a_gpu_that_was_not_there_at_start_is_reported_and_other_devices_are_not(bus: Bus) -> None:
     bus.add("0000:5e:00.0")
     bus.add("0000:01:00.0", vendor="0x144d", device_class="0x010802")
     bus.add("0000:5e:00.1", device_class="0x040300")
@@ -116,7 +116,7 @@ def test_a_virtual_function_of_a_gpu_is_no_gpu_that_came(bus: Bus) -> None:
     assert bus.look(2) == []
 
 
-def test_a_narrower_link_is_told_when_it_lasts_and_when_it_is_whole_again(bus: Bus) -> None:
+def test_a_narrower_link_is_reported_when_it_lasts_and_when_it_is_whole_again(bus: Bus) -> None:
     bus.set(ONE.pci, current_link_width="8")
     assert bus.look(1) == []
     (lower,) = bus.look(4)
@@ -136,7 +136,7 @@ def test_a_link_that_retrains_for_a_moment_is_no_event(bus: Bus) -> None:
         assert bus.look(1) == []
 
 
-def test_a_lower_speed_is_told_with_less_haste_since_idle_gpus_lower_it(bus: Bus) -> None:
+def test_a_lower_speed_is_reported_with_less_haste_since_idle_gpus_lower_it(bus: Bus) -> None:
     bus.set(ONE.pci, current_link_speed="2.5 GT/s PCIe")
     assert bus.look(8) == []
     (slower,) = bus.look(5)
@@ -144,7 +144,7 @@ def test_a_lower_speed_is_told_with_less_haste_since_idle_gpus_lower_it(bus: Bus
     assert "speed of 2.5 GT/s instead of 16 GT/s" in slower.message
 
 
-def test_a_gpu_that_was_slow_from_the_start_may_be_idle_but_a_narrow_one_is_told(tmp_path: Path) -> None:
+def test_a_gpu_that_was_slow_from_the_start_may_be_idle_but_a_narrow_one_is_reported(tmp_path: Path) -> None:
     for gpu in GPUS:
         pci_device(tmp_path, gpu.pci)
     bus = Bus(tmp_path)
@@ -167,12 +167,12 @@ def test_what_the_port_above_cannot_do_is_not_expected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["Unknown", "", "<html>", "0x", "0", "8x"])
-def test_a_link_that_is_unknown_says_nothing(bus: Bus, text: str) -> None:
+def test_a_link_that_is_unknown_states_nothing(bus: Bus, text: str) -> None:
     bus.set(ONE.pci, current_link_width=text, current_link_speed=text)
     assert bus.look(15) == []
 
 
-def test_errors_that_the_kernel_counts_are_told_by_how_many_more(bus: Bus) -> None:
+def test_errors_that_the_kernel_counts_are_reported_by_how_many_more(bus: Bus) -> None:
     bus.set(ONE.pci, aer_dev_fatal="Undefined 0\nSDES 2\nTOTAL_ERR_FATAL 2", aer_dev_nonfatal="TOTAL_ERR_NONFATAL 5")
     nonfatal, fatal = bus.look(2)
     assert (nonfatal.kind, nonfatal.severity) == (EventKind.AER, Severity.WARNING)
@@ -182,7 +182,7 @@ def test_errors_that_the_kernel_counts_are_told_by_how_many_more(bus: Bus) -> No
     assert bus.look(2) == []
 
 
-def test_errors_counted_while_the_file_could_not_be_read_are_told_by_the_next_look(bus: Bus) -> None:
+def test_errors_counted_while_the_file_could_not_be_read_are_reported_by_the_next_look(bus: Bus) -> None:
     bus.set(ONE.pci, aer_dev_fatal="TOTAL_ERR_FATAL 2")
     assert len(bus.look()) == 1
     bus.set(ONE.pci, aer_dev_fatal="garbage")

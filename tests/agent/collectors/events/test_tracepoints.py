@@ -101,7 +101,7 @@ def test_half_a_line_waits_for_its_end(tracefs: Tracefs) -> None:
     assert len(tracefs.source.poll(0.0)) == 1
 
 
-def test_lost_hits_are_counted_and_told(tracefs: Tracefs) -> None:
+def test_lost_hits_are_counted_and_reported(tracefs: Tracefs) -> None:
     tracefs.write("CPU:3 [LOST 12 EVENTS]\n")
     (event,) = tracefs.source.poll(0.0)
     assert event.kind is EventKind.KERNEL_GAP
@@ -109,7 +109,7 @@ def test_lost_hits_are_counted_and_told(tracefs: Tracefs) -> None:
     assert tracefs.source.lost == 12
 
 
-def test_lost_hits_whose_number_the_kernel_does_not_know_are_told_too(tracefs: Tracefs) -> None:
+def test_lost_hits_whose_number_the_kernel_does_not_know_are_reported_too(tracefs: Tracefs) -> None:
     tracefs.write("CPU:3 [LOST EVENTS]\n")
     (event,) = tracefs.source.poll(0.0)
     assert event.kind is EventKind.KERNEL_GAP
@@ -140,7 +140,7 @@ def test_lines_that_a_program_wrote_or_that_cannot_be_read_are_counted(tracefs: 
 
 
 def a_kept_instance(root: Path, clocks: str, monkeypatch: pytest.MonkeyPatch) -> Tracefs:
-    """Give an instance that root made and switched on: nobody else may write into it."""
+    """Return an instance that root made and switched on: nobody else may write into it."""
     (root / "events").mkdir()
     tracefs = Tracefs(root)
     for point in POINTS:

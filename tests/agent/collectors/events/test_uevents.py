@@ -90,7 +90,7 @@ def uevents(pair: Pair) -> Uevents:
         ),
     ],
 )
-def test_what_the_kernel_says_of_a_gpu_is_an_event(
+def test_what_the_kernel_states_of_a_gpu_is_an_event(
     uevents: Uevents, pair: Pair, action: str, more: dict[str, str], told: tuple[EventKind, Severity, str]
 ) -> None:
     pair.theirs.send(datagram(action, more=more))
@@ -110,13 +110,13 @@ def test_other_devices_and_other_actions_are_no_event(uevents: Uevents, pair: Pa
     assert uevents.malformed == 0
 
 
-def test_a_gpu_that_was_not_known_is_told_by_its_address(uevents: Uevents, pair: Pair) -> None:
+def test_a_gpu_that_was_not_known_is_reported_by_its_address(uevents: Uevents, pair: Pair) -> None:
     pair.theirs.send(datagram("add", pci="0000:5E:00.0"))
     (event,) = uevents.poll(0.0)
     assert (event.entity_id, event.pci) == (None, "0000:5e:00.0")
 
 
-def test_virtual_functions_of_a_gpu_may_come_and_go_and_a_gpu_in_their_place_is_told(
+def test_virtual_functions_of_a_gpu_may_come_and_go_and_a_gpu_in_their_place_is_reported(
     pair: Pair, tmp_path: Path
 ) -> None:
     devices = tmp_path / "bus/pci/devices"
@@ -150,7 +150,7 @@ def test_what_is_no_uevent_is_counted_and_the_next_one_is_read(uevents: Uevents,
     assert uevents.malformed == 1
 
 
-def test_lost_datagrams_are_counted_and_told_and_the_rest_is_read(uevents: Uevents, pair: Pair) -> None:
+def test_lost_datagrams_are_counted_and_reported_and_the_rest_is_read(uevents: Uevents, pair: Pair) -> None:
     pair.theirs.send(datagram("remove"))
     pair.errors.append(errno.ENOBUFS)
     gap, drop = uevents.poll(0.0)
@@ -202,7 +202,7 @@ def test_what_a_program_sends_to_the_group_is_forged_and_not_believed(kernel: Ke
     assert kernel.forged == 1
 
 
-def test_the_real_kernel_is_heard(kernel: KernelUevents) -> None:
+def test_the_real_kernel_is_received(kernel: KernelUevents) -> None:
     trigger = Path("/sys/class/mem/null/uevent")
     try:
         trigger.write_text("change\n", encoding="ascii")

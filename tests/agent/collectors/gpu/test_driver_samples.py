@@ -113,7 +113,7 @@ def test_what_the_driver_kept_from_before_the_first_poll_was_not_missed(table: R
     assert rows == []
 
 
-def test_a_buffer_of_another_sensor_is_told_of_and_fills_nothing(table: RingTable) -> None:
+def test_a_buffer_of_another_sensor_is_reported_of_and_fills_nothing(table: RingTable) -> None:
     rings = FakeRings()
     collector = GpuSamples(rings)
     collector.follow(table)

@@ -71,7 +71,7 @@ def test_counts_and_memory_are_those_of_the_lists(collector: GpuProcesses, reade
     assert np.isnan(_read(collector)[0, 2])
 
 
-def test_who_comes_and_goes_is_told_with_job_and_gpu(
+def test_who_comes_and_goes_is_reported_with_job_and_gpu(
     collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
 ) -> None:
     write(tmp_path, 10, environ=b"SLURM_JOB_ID=1234\0")
@@ -93,7 +93,7 @@ def test_who_comes_and_goes_is_told_with_job_and_gpu(
     assert [user.words for user in collector.users] == ["python3 (pid 12)"]
 
 
-def test_every_event_says_which_job_computes_on_which_gpu_and_leaves_out_what_is_not_known(
+def test_every_event_states_which_job_computes_on_which_gpu_and_leaves_out_what_is_not_known(
     collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
 ) -> None:
     one, two = (f"gpu:{gpu.uuid}" for gpu in GPUS)
@@ -118,7 +118,7 @@ def test_every_event_says_which_job_computes_on_which_gpu_and_leaves_out_what_is
     assert {event.job_gpus for event in collector.take(0.0)} == {()}
 
 
-def test_a_process_that_becomes_another_jobs_or_begins_to_compute_is_told(
+def test_a_process_that_becomes_another_jobs_or_begins_to_compute_is_reported(
     collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path
 ) -> None:
     write(tmp_path, 10, cgroup="0::/system.slice/slurmstepd.scope/job_7/step_0\n")
@@ -187,7 +187,7 @@ def test_a_process_that_ended_is_still_itself_until_the_driver_lists_it_no_more(
     assert _said(collector) == ["python3 (pid 10) no longer uses gpu0"]
 
 
-def test_a_process_that_leaves_a_gpu_and_comes_back_is_told_as_two_events(
+def test_a_process_that_leaves_a_gpu_and_comes_back_is_reported_as_two_events(
     collector: GpuProcesses, reader: FakeProcessReader, tmp_path: Path, clock: FakeClock
 ) -> None:
     write(tmp_path, 10)
@@ -203,7 +203,7 @@ def test_a_process_that_leaves_a_gpu_and_comes_back_is_told_as_two_events(
     assert len(ids) == 4
 
 
-def test_a_lost_gpu_has_no_numbers_and_nobody_is_said_to_have_gone(
+def test_a_lost_gpu_has_no_numbers_and_nobody_is_stated_to_have_gone(
     collector: GpuProcesses, reader: FakeProcessReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -219,7 +219,7 @@ def test_a_lost_gpu_has_no_numbers_and_nobody_is_said_to_have_gone(
     assert sum("lists no processes" in record.message for record in caplog.records) == 1
 
 
-def test_where_no_gpu_tells_the_reason_is_raised(collector: GpuProcesses, reader: FakeProcessReader) -> None:
+def test_where_no_gpu_reports_the_reason_is_raised(collector: GpuProcesses, reader: FakeProcessReader) -> None:
     for gpu in GPUS:
         reader.lists[gpu.uuid] = NotPermittedError("not you")
     with pytest.raises(NotPermittedError):
@@ -234,7 +234,7 @@ def test_events_that_nobody_fetches_are_bounded_and_counted(collector: GpuProces
     assert collector.dropped == 100 + 14 * 200 - 1000
 
 
-def test_the_event_source_tells_what_the_collector_saw(collector: GpuProcesses, reader: FakeProcessReader) -> None:
+def test_the_event_source_reports_what_the_collector_saw(collector: GpuProcesses, reader: FakeProcessReader) -> None:
     source = GpuProcessEvents(collector.take)
     source.open()
     assert source.poll(0.0) == ()

@@ -24,13 +24,13 @@ def told(folder: Path, uuids: Sequence[str], *, lost_at_open: Sequence[str] = ()
     return start(folder, uuids, lost_at_open=lost_at_open).poll(0.5)
 
 
-def test_a_gpu_that_the_driver_counts_and_cannot_open_is_told(tmp_path: Path) -> None:
+def test_a_gpu_that_the_driver_counts_and_cannot_open_is_reported(tmp_path: Path) -> None:
     (event,) = told(tmp_path, FOUR[:3], lost_at_open=("identify GPU 3: lost",))
     assert event.message == "1 of 4 GPUs do not answer at start: identify GPU 3: lost"
     assert (event.kind, event.severity, event.entity_id) == (EventKind.COLLECTOR, Severity.CRITICAL, "node:node0")
 
 
-def test_a_gpu_of_the_last_run_that_is_gone_is_told_at_every_start_until_it_is_back(tmp_path: Path) -> None:
+def test_a_gpu_of_the_last_run_that_is_gone_is_reported_at_every_start_until_it_is_back(tmp_path: Path) -> None:
     assert told(tmp_path, FOUR) == ()
     for _ in range(2):
         (event,) = told(tmp_path, FOUR[:3])
@@ -39,14 +39,14 @@ def test_a_gpu_of_the_last_run_that_is_gone_is_told_at_every_start_until_it_is_b
     assert told(tmp_path, FOUR) == ()
 
 
-def test_after_the_way_out_that_is_told_a_gpu_that_was_taken_out_is_missed_no_more(tmp_path: Path) -> None:
+def test_after_the_way_out_that_is_reported_a_gpu_that_was_taken_out_is_missed_no_more(tmp_path: Path) -> None:
     told(tmp_path, FOUR)
     (tmp_path / "gpus.json").unlink()
     for _ in range(2):
         assert told(tmp_path, FOUR[:3]) == ()
 
 
-def test_all_gpus_of_the_last_run_that_are_gone_are_told(tmp_path: Path) -> None:
+def test_all_gpus_of_the_last_run_that_are_gone_are_reported(tmp_path: Path) -> None:
     told(tmp_path, FOUR)
     assert told(tmp_path, ())[0].message.startswith("4 of 4 GPUs do not answer at start")
 
@@ -57,7 +57,7 @@ def test_a_board_that_took_the_place_of_another_is_no_loss(tmp_path: Path) -> No
     assert told(tmp_path, (*FOUR[:3], "GPU-9")) == ()
 
 
-def test_it_is_told_again_every_minute_as_the_same_error(tmp_path: Path) -> None:
+def test_it_is_reported_again_every_minute_as_the_same_error(tmp_path: Path) -> None:
     clock = FakeClock()
     roster = start(tmp_path, FOUR[:3], lost_at_open=("identify GPU 3: lost",), clock=clock)
     events = [event for _ in range(250) for event in roster.poll(0.5)]
@@ -66,7 +66,7 @@ def test_it_is_told_again_every_minute_as_the_same_error(tmp_path: Path) -> None
     assert events[0].time_ns < events[1].time_ns
 
 
-def test_a_file_that_makes_no_sense_is_written_anew(tmp_path: Path) -> None:
+def test_a_file_that_makes_no_sense_is_written_again(tmp_path: Path) -> None:
     (tmp_path / "gpus.json").write_text("{")
     assert told(tmp_path, FOUR) == ()
     assert len(told(tmp_path, FOUR[:2])) == 1

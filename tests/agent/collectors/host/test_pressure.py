@@ -18,7 +18,7 @@ def read(pressure: Pressure) -> dict[str, float]:
     return dict(zip(pressure.spec.signals, values[0].tolist(), strict=True))
 
 
-def test_shares_and_totals_are_told_for_each_wait(tmp_path: Path) -> None:
+def test_shares_and_totals_are_reported_for_each_wait(tmp_path: Path) -> None:
     pressure = Pressure("node0", proc_tree(tmp_path))
     assert read(pressure) == pytest.approx(
         {
@@ -37,7 +37,7 @@ def test_shares_and_totals_are_told_for_each_wait(tmp_path: Path) -> None:
     assert all(signal(pressure.spec.kind, name).rate is pressure.rate for name in pressure.spec.signals)
 
 
-def test_what_the_kernel_does_not_have_or_says_otherwise_is_absent(tmp_path: Path) -> None:
+def test_what_the_kernel_does_not_have_or_states_otherwise_is_absent(tmp_path: Path) -> None:
     pressure = Pressure("node0", proc_tree(tmp_path))
     write(tmp_path, {"pressure/cpu": "some avg10=lots avg60=0.00 avg300=0.00 total=1"})
     shutil.rmtree(tmp_path / "pressure/io", ignore_errors=True)

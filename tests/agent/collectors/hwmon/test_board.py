@@ -57,7 +57,7 @@ def _read(collector: AttributeTable | RailTable | None) -> dict[str, dict[str, f
     }
 
 
-def test_a_redundant_supply_tells_its_input_output_heat_and_fan(tmp_path: Path) -> None:
+def test_a_redundant_supply_reports_its_input_output_heat_and_fan(tmp_path: Path) -> None:
     _crps(tmp_path)
     collector = board_supplies(tmp_path)
     assert _read(collector) == {

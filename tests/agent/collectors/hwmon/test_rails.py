@@ -95,7 +95,7 @@ def test_three_channels_of_one_chip_are_three_rails(tmp_path: Path) -> None:
     assert list(values[:, 1]) == pytest.approx([1.0, 2.0, 3.0])
 
 
-def test_a_mainboard_chip_gives_only_the_voltage_that_is_labelled_12_v(tmp_path: Path) -> None:
+def test_a_mainboard_chip_returns_only_the_voltage_that_is_labelled_12_v(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -155,7 +155,7 @@ def test_two_chips_with_one_label_get_two_keys_that_do_not_depend_on_hwmon_numbe
 
 
 @pytest.mark.parametrize("reading_mv", ["9400", "0", "1012", "14100"])
-def test_a_labelled_rail_that_does_not_read_as_one_is_told_and_not_judged(tmp_path: Path, reading_mv: str) -> None:
+def test_a_labelled_rail_that_does_not_read_as_one_is_reported_and_not_judged(tmp_path: Path, reading_mv: str) -> None:
     two_supplies(tmp_path)
     write(tmp_path, {f"{HWMON}/in0_input": reading_mv})
     assert _keys(tmp_path) == ["psu1"]
@@ -207,7 +207,7 @@ def test_what_is_not_a_number_is_absent(tmp_path: Path, content: str) -> None:
     assert np.isnan(AttributeFile(tmp_path / "in0_input").read())
 
 
-def test_a_file_that_cannot_be_opened_is_absent_counted_and_said_once(
+def test_a_file_that_cannot_be_opened_is_absent_counted_and_stated_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "in0_input"

@@ -65,7 +65,7 @@ def test_values_come_through_and_change_with_the_agent(tmp_path: Path) -> None:
         collector.close()
 
 
-def test_version_3_reads_the_same_with_the_right_passwords_and_says_which_are_wrong(tmp_path: Path) -> None:
+def test_version_3_reads_the_same_with_the_right_passwords_and_states_which_are_wrong(tmp_path: Path) -> None:
     pytest.importorskip("cryptography")
     with snmpd(tmp_path, APC_PDU) as agent:
         collector = found(over_v3(agent))
@@ -78,7 +78,7 @@ def test_version_3_reads_the_same_with_the_right_passwords_and_says_which_are_wr
         assert "something else" not in repr(over_v3(agent, password="something else"))
 
 
-def test_a_pdu_that_is_away_is_absent_and_said_once_while_its_sibling_goes_on(
+def test_a_pdu_that_is_away_is_absent_and_stated_once_while_its_sibling_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with snmpd(tmp_path / "a", APC_PDU) as first, snmpd(tmp_path / "b", EATON_PDU) as second:
@@ -102,7 +102,7 @@ def test_a_pdu_that_is_away_is_absent_and_said_once_while_its_sibling_goes_on(
         collector.close()
 
 
-def test_a_text_where_a_number_is_expected_is_absent_counted_and_said_once(
+def test_a_text_where_a_number_is_expected_is_absent_counted_and_stated_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with snmpd(tmp_path, APC_PDU) as agent:
@@ -148,7 +148,7 @@ def test_a_pdu_that_does_not_answer_has_failed_and_is_no_collector(tmp_path: Pat
         assert built.status.how_to_get
 
 
-def test_without_a_configured_pdu_the_source_is_missing_and_how_to_get_it_is_said() -> None:
+def test_without_a_configured_pdu_the_source_is_missing_and_how_to_get_it_is_stated() -> None:
     built = pdu_source([])
     assert (built.collector, built.status.state) == (None, SourceState.MISSING)
     assert "sources.pdus" in built.status.how_to_get

@@ -101,7 +101,7 @@ def test_a_column_that_the_model_does_not_measure_is_left_out_and_one_outlet_wit
     assert values(some)["outlet-2", "mains_power_w"] != values(some)["outlet-2", "mains_power_w"]
 
 
-def test_a_device_with_none_of_the_tables_gives_nothing() -> None:
+def test_a_device_with_none_of_the_tables_returns_nothing() -> None:
     assert survey({"1.3.6.1.2.1.1.1.0": "a printer"}) == PduSurvey(mib="", channels=())
 
 

@@ -65,7 +65,7 @@ def test_every_variable_is_a_signal_in_our_units() -> None:
 
 
 @pytest.mark.integration
-def test_loss_of_ac_and_its_return_are_events_and_each_is_told_once() -> None:
+def test_loss_of_ac_and_its_return_are_events_and_each_is_reported_once() -> None:
     with upsd() as server:
         source = UpsEvents([server.settings], clock=CLOCK)
         assert events_within(source, 2.5, wanted=1) == []
@@ -174,7 +174,7 @@ def test_a_server_that_does_not_want_us_is_a_matter_of_permission() -> None:
         client.close()
 
 
-def test_what_one_ups_tells_is_not_lost_when_the_server_fails_at_the_next() -> None:
+def test_what_one_ups_reports_is_not_lost_when_the_server_fails_at_the_next() -> None:
     answers = (
         b'BEGIN LIST UPS\nUPS a "x"\nUPS b "x"\nEND LIST UPS\nBEGIN LIST VAR a\nVAR a ups.status "OB"\nEND LIST VAR a\n'
     )
@@ -185,7 +185,7 @@ def test_what_one_ups_tells_is_not_lost_when_the_server_fails_at_the_next() -> N
         source.close()
 
 
-def test_a_text_or_a_power_that_no_ups_has_is_absent_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_text_or_a_power_that_no_ups_has_is_absent_counted_and_stated_once(caplog: pytest.LogCaptureFixture) -> None:
     said = {"input.voltage": "n/a", "ups.load": "nan", "ups.status": "<html>", "battery.charge": "50"}
     said["ups.realpower"] = "-99999999"
     lines = "".join(f'VAR rack {name} "{text}"\n' for name, text in said.items())
@@ -203,7 +203,7 @@ def test_a_text_or_a_power_that_no_ups_has_is_absent_counted_and_said_once(caplo
     assert sum("is refused" in record.message for record in caplog.records) == 4
 
 
-def test_a_server_that_is_not_there_has_failed_and_how_to_get_it_is_said() -> None:
+def test_a_server_that_is_not_there_has_failed_and_how_to_get_it_is_stated() -> None:
     built = ups_source([UpsdSettings(port=free_port(), timeout_s=0.5)])
     assert (built.collector, built.status.state) == (None, SourceState.FAILED)
     assert "upsc" in built.status.how_to_get

@@ -81,7 +81,7 @@ def test_a_dip_between_two_rows_is_in_the_next_row_and_not_in_the_one_after(
     assert values[0] == pytest.approx([12.0, 45.5, 12.0, 45.5])
 
 
-def test_the_pace_is_what_the_driver_says_of_the_chips_updates(
+def test_the_pace_is_what_the_driver_states_of_the_chips_updates(
     tmp_path: Path, opened: Callable[[Hwmon], Hwmon]
 ) -> None:
     two_supplies(tmp_path)
@@ -113,7 +113,7 @@ def test_a_file_that_disappears_is_absent_and_back_when_it_is_back(
     assert len([record for record in caplog.records if "is gone" in record.message]) == 1
 
 
-def test_a_read_that_hangs_silences_its_own_rails_and_is_said_once(
+def test_a_read_that_hangs_silences_its_own_rails_and_is_stated_once(
     tmp_path: Path,
     opened: Callable[[Hwmon], Hwmon],
     monkeypatch: pytest.MonkeyPatch,

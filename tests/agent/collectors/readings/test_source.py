@@ -179,7 +179,7 @@ def test_a_time_that_is_not_near_now_is_refused(
     assert source.kept == 0
 
 
-def test_refused_lines_are_counted_and_said_once(tmp_path: Path, clock: FakeClock, make: Maker) -> None:
+def test_refused_lines_are_counted_and_stated_once(tmp_path: Path, clock: FakeClock, make: Maker) -> None:
     source = make()
     source.open()
     _send(tmp_path, "nonsense", "job,key=17 steps=5")
@@ -195,7 +195,7 @@ def test_refused_lines_are_counted_and_said_once(tmp_path: Path, clock: FakeCloc
     assert event.message.startswith("2 sent lines refused")
 
 
-def test_a_stream_carries_many_lines_and_hears_why_one_is_refused(
+def test_a_stream_carries_many_lines_and_receives_why_one_is_refused(
     tmp_path: Path, clock: FakeClock, make: Maker
 ) -> None:
     source = make(tcp_port=0)

@@ -67,7 +67,9 @@ def test_apprise_posts_json_and_xml_with_the_colour_of_the_worst(apprise_to: Any
     assert listener.posted[2].json["type"] == "success"
 
 
-def test_an_address_that_took_it_is_not_told_again_with_one_that_did_not(apprise_to: Any, listener: Listener) -> None:
+def test_an_address_that_took_it_is_not_reported_again_with_one_that_did_not(
+    apprise_to: Any, listener: Listener
+) -> None:
     channel = apprise_to(f"json://127.0.0.1:{listener.port}/j", f"xml://127.0.0.1:{listener.port}/x")
     listener.answers = [200, 503]
     with pytest.raises(TransientError, match="route oncall: XML, its address 2, did not take it"):
@@ -79,7 +81,7 @@ def test_an_address_that_took_it_is_not_told_again_with_one_that_did_not(apprise
     assert b"i-0002" in listener.posted[3].body
 
 
-def test_what_apprise_cannot_send_tells_no_secret(
+def test_what_apprise_cannot_send_reports_no_secret(
     apprise_to: Any, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     port = free_port()
@@ -116,7 +118,7 @@ def test_a_web_server_gets_our_json_with_a_token_and_a_key_that_stays_the_same(
     ("status", "error"),
     [(500, TransientError), (401, TransientError), (429, TransientError), (422, ActionRefusedError)],
 )
-def test_the_answer_of_a_web_server_says_whether_to_try_again(
+def test_the_answer_of_a_web_server_states_whether_to_try_again(
     listener: Listener, status: int, error: type[Exception]
 ) -> None:
     listener.answers = [status]
@@ -124,7 +126,7 @@ def test_the_answer_of_a_web_server_says_whether_to_try_again(
         hook(listener).deliver([notice()])
 
 
-def test_what_cannot_be_reached_or_read_tells_neither_address_nor_token(
+def test_what_cannot_be_reached_or_read_reports_neither_address_nor_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK", f"http://127.0.0.1:{free_port()}/{SECRET}")
@@ -233,7 +235,7 @@ def running_alertmanager(folder: Path, receiver: str) -> Iterator[Listener]:
 
 
 @pytest.mark.integration
-def test_an_alertmanager_takes_alerts_groups_them_and_tells_that_they_are_over(
+def test_an_alertmanager_takes_alerts_groups_them_and_reports_that_they_are_over(
     tmp_path: Path, listener: Listener
 ) -> None:
     clock = SystemClock()

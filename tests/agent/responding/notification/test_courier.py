@@ -82,7 +82,7 @@ def test_a_storm_is_a_message_a_minute_with_all_that_came_meanwhile(post: Post) 
     assert sorted(name for told in post.wire.said for name in told) == sorted(f"i-{n:04d}" for n in range(300))
 
 
-def test_a_route_of_a_program_is_told_at_once_and_each_time(tmp_path: Path) -> None:
+def test_a_route_of_a_program_is_reported_at_once_and_each_time(tmp_path: Path) -> None:
     post = Post(tmp_path, Wire(groups=False))
     for number in range(3):
         post.queue(notice(number))
@@ -103,7 +103,7 @@ def test_a_service_that_is_down_is_tried_with_growing_pauses_and_gets_everything
     assert (post.state.sent, post.state.trouble) == (1, "")
 
 
-def test_what_cannot_be_delivered_in_time_is_given_up_and_counted(post: Post) -> None:
+def test_what_cannot_be_delivered_in_time_is_abandoned_and_counted(post: Post) -> None:
     post.wire.failures = 10_000
     post.queue(notice())
     post.pass_time(KEEP_S + LONGEST_PAUSE_S, every_s=5.0)
@@ -118,7 +118,7 @@ def test_one_message_that_is_refused_does_not_cost_the_others(post: Post) -> Non
     assert (post.state.sent, post.state.lost) == (2, 1)
 
 
-def test_what_is_open_is_said_again_where_it_would_lapse(tmp_path: Path) -> None:
+def test_what_is_open_is_stated_again_where_it_would_lapse(tmp_path: Path) -> None:
     post = Post(tmp_path, Wire(groups=False, renew_every_s=60.0))
     post.queue(notice(1), notice(2))
     post.courier.step()

@@ -77,14 +77,14 @@ def test_it_is_a_message_that_can_be_looked_at_first(desk: Desk) -> None:
     assert isinstance(message, Checked)
 
 
-def test_an_incident_is_told_once_however_many_decisions_ask(desk: Desk) -> None:
+def test_an_incident_is_reported_once_however_many_decisions_ask(desk: Desk) -> None:
     assert desk.notifier.send(order(incident())).words == "queued for all, mute"
     assert desk.notifier.send(order(incident(summary="still"))).words.startswith("told already at 2026-01-31T12:00:00Z")
     assert desk.said("all") == [(OPENED, WARNING)]
     assert desk.said("pager") == desk.said("heat") == []
 
 
-def test_a_rise_of_severity_is_told_and_brings_in_who_hears_of_severe_ones_only(desk: Desk) -> None:
+def test_a_rise_of_severity_is_reported_and_brings_in_who_receives_of_severe_ones_only(desk: Desk) -> None:
     desk.notifier.send(order(incident()))
     desk.notifier.follow(incident(severity=CRITICAL))
     desk.notifier.follow(incident(severity=CRITICAL, summary="no news"))
@@ -94,7 +94,7 @@ def test_a_rise_of_severity_is_told_and_brings_in_who_hears_of_severe_ones_only(
     assert desk.waiting("all")[1].notice.previous is WARNING
 
 
-def test_what_nobody_was_told_of_is_not_told_by_its_news(desk: Desk) -> None:
+def test_what_nobody_was_reported_of_is_not_reported_by_its_news(desk: Desk) -> None:
     desk.notifier.follow(incident(severity=CRITICAL))
     desk.notifier.follow(closed(incident()))
     assert desk.notifier.send(order(closed(incident()), recovery=True)).words == "nobody was told of it"
@@ -102,7 +102,7 @@ def test_what_nobody_was_told_of_is_not_told_by_its_news(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("by", ["order", "news"])
-def test_a_recovery_is_told_once_to_those_who_were_told_and_want_it(desk: Desk, by: str) -> None:
+def test_a_recovery_is_reported_once_to_those_who_were_reported_and_want_it(desk: Desk, by: str) -> None:
     desk.notifier.send(order(incident()))
     for _ in range(2):
         if by == "order":
@@ -115,7 +115,7 @@ def test_a_recovery_is_told_once_to_those_who_were_told_and_want_it(desk: Desk, 
     assert "closed after 12m" in desk.waiting("all")[1].notice.text
 
 
-def test_a_recovery_is_known_by_what_was_told_first(desk: Desk) -> None:
+def test_a_recovery_is_known_by_what_was_reported_first(desk: Desk) -> None:
     desk.notifier.send(order(incident()))
     moved = closed(incident(cause=Cause.JOINT_AGEING, entity_id="node:node7"))
     desk.notifier.follow(moved)
@@ -123,7 +123,7 @@ def test_a_recovery_is_known_by_what_was_told_first(desk: Desk) -> None:
     assert (over.cause, over.entity_id) == ("supply_sag", "supply:psu0")
 
 
-def test_a_silenced_incident_is_told_when_the_silence_ends_and_not_when_the_incident_does(desk: Desk) -> None:
+def test_a_silenced_incident_is_reported_when_the_silence_ends_and_not_when_the_incident_does(desk: Desk) -> None:
     quiet = incident(silence="ops until 14:00Z: recabling")
     assert desk.notifier.send(order(quiet)).words == "kept quiet: ops until 14:00Z: recabling"
     desk.notifier.follow(replace(quiet, severity=CRITICAL))
@@ -147,7 +147,7 @@ def test_a_policy_can_name_its_route(desk: Desk) -> None:
     )
 
 
-def test_looking_first_says_who_would_be_told_and_tells_nobody(desk: Desk) -> None:
+def test_looking_first_states_who_would_be_reported_and_reports_nobody(desk: Desk) -> None:
     assert desk.notifier.check(order(incident())) == (
         "would tell all, mute: railwatch: warning: supply_sag on node7, supply:psu0"
     )
@@ -164,7 +164,7 @@ def test_without_an_incident_or_a_route_it_is_refused(tmp_path: Path, desk: Desk
     bare.notifier.close()
 
 
-def test_what_was_told_and_what_waits_outlives_a_restart(desk: Desk) -> None:
+def test_what_was_reported_and_what_waits_outlives_a_restart(desk: Desk) -> None:
     desk.notifier.send(order(incident()))
     desk.again()
     assert desk.notifier.send(order(incident())).words.startswith("told already")

@@ -35,7 +35,7 @@ def test_one_message_has_all_that_a_person_needs_to_act() -> None:
     ]
 
 
-def test_a_simulated_node_says_so_and_a_rise_says_from_where() -> None:
+def test_a_simulated_node_states_so_and_a_rise_states_from_where() -> None:
     worse = notice_of(
         incident(severity=Severity.CRITICAL),
         NoticeKind.WORSE,

@@ -26,13 +26,13 @@ class SimulatedSensor:
     _values: dict[int, float] = field(default_factory=dict)
 
     def number_at(self, time_s: float) -> int:
-        """Give which update is shown at a time."""
+        """Return which update is shown at a time."""
         number = math.floor((time_s - self.phase_s) / self.period_s)
         late_s = self.jitter_s * random.Random(f"{self.seed} {number}").random()  # noqa: S311 -- a test's chance
         return number if time_s - self.phase_s - number * self.period_s >= late_s else number - 1
 
     def value(self, number: int) -> float:
-        """Give what one update shows."""
+        """Return what one update shows."""
         if self.resting(self.phase_s + number * self.period_s):
             return 0.0
         chance = random.Random(f"{self.seed} value {number}")  # noqa: S311 -- a test's chance

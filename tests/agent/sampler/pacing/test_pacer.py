@@ -58,7 +58,7 @@ def test_a_sensor_that_repeats_one_value_in_five_and_trembles_is_locked_onto_all
     assert pacer.report().sensor_period_s == pytest.approx(0.02, rel=0.005)
 
 
-def test_a_sensor_that_jumps_away_is_measured_anew_and_found_again() -> None:
+def test_a_sensor_that_jumps_away_is_measured_again_and_found_again() -> None:
     sensor = SimulatedSensor(period_s=0.02, phase_s=0.0)
     pacer = begun(1)
     poll(pacer, [sensor], start_s=START_S, end_s=START_S + 6.0)
@@ -122,7 +122,7 @@ def test_a_sensor_that_rests_is_left_aside_and_found_again() -> None:
     assert missed_after(after, 1, rest.number_at(START_S + 26.0)) == 0
 
 
-def test_over_budget_it_reads_less_often_and_says_what_is_over() -> None:
+def test_over_budget_it_reads_less_often_and_states_what_is_over() -> None:
     cost_s = [0.0]
 
     def spent() -> tuple[float, float]:
@@ -206,7 +206,7 @@ def test_a_sensor_whose_values_often_repeat_is_not_taken_for_a_slower_one(repeat
 
 
 @pytest.mark.parametrize(("load", "mode"), [(math.nan, PaceMode.IN_STEP), (0.0, PaceMode.IDLE)])
-def test_a_gpu_whose_load_nobody_can_tell_counts_as_busy_while_it_shows_a_power(load: float, mode: PaceMode) -> None:
+def test_a_gpu_whose_load_nobody_can_report_counts_as_busy_while_it_shows_a_power(load: float, mode: PaceMode) -> None:
     pacer = begun(1, load=True)
     sensors = [SimulatedSensor(period_s=0.1, phase_s=0.0)]
     polled = poll(pacer, sensors, start_s=START_S, end_s=START_S + IDLE_AFTER_S + 10.0, busy=lambda _: load)
@@ -230,7 +230,7 @@ def test_updates_that_came_while_a_read_hung_are_counted_as_missed() -> None:
     assert 45 <= pacer.report().missed <= 52
 
 
-def test_a_gpu_lost_while_nothing_runs_is_told_of_within_two_seconds() -> None:
+def test_a_gpu_lost_while_nothing_runs_is_reported_of_within_two_seconds() -> None:
     # The worst case: it is lost right after a row, and the rows come a hair too early for the hold.
     period_ns = round((1.0 / PacerSettings().idle_hz - 1e-4) * NS_PER_S)
     spec, topology, detector = gpu_fast_spec(2), node_topology(2), GpuLost(limits=GpuLostLimits())
@@ -265,7 +265,7 @@ def ages_told(pacer: Pacer, sensors: list[SimulatedSensor], *, start_s: float, e
 
 
 @pytest.mark.parametrize("period_s", [0.02, 0.1])
-def test_in_step_the_age_of_an_update_is_told_to_a_few_hundredths_of_the_period(period_s: float) -> None:
+def test_in_step_the_age_of_an_update_is_ordered_to_a_few_hundredths_of_the_period(period_s: float) -> None:
     sensors = [
         SimulatedSensor(period_s=period_s * 1.00003, phase_s=phase * period_s, seed=n)
         for n, phase in enumerate((0.1, 0.2, 0.75))
@@ -279,7 +279,7 @@ def test_in_step_the_age_of_an_update_is_told_to_a_few_hundredths_of_the_period(
     assert np.percentile(told_s, 99) < 0.1 * period_s
 
 
-def test_while_nothing_is_known_of_the_updates_no_age_is_told() -> None:
+def test_while_nothing_is_known_of_the_updates_no_age_is_reported() -> None:
     sensors = [SimulatedSensor(period_s=0.02, phase_s=0.003)]
     errors = ages_told(begun(1), sensors, start_s=START_S, end_s=START_S + 0.2)
     assert errors

@@ -53,7 +53,7 @@ def test_changes_that_come_late_now_and_then_move_little() -> None:
     assert wild.support > 0.9
 
 
-def test_too_few_changes_tell_nothing() -> None:
+def test_too_few_changes_report_nothing() -> None:
     assert fit(seen(0.02, 0.0, 0.01, count=LEAST_CHANGES - 1)) is None
 
 

@@ -12,7 +12,7 @@ KIND: SensorKind = load_sensor("ipmi")
 
 
 def node_with_board() -> NodeFile:
-    """Give the four-GPU node with a controller of its own, which the home-built one lacks."""
+    """Return the four-GPU node with a controller of its own, which the home-built one lacks."""
     node = load_node("v100x4")
     return node.model_copy(update={"sensors": node.sensors.model_copy(update={"bmc": "ipmi"})})
 

@@ -45,7 +45,7 @@ def ipmitool(controller: IpmiController, *arguments: str) -> str:
 
 
 def log_with(controller: IpmiController, words: str) -> str:
-    """Give the log once it says so; the controller scans its sensors twenty times a second."""
+    """Return the log once it says so; the controller scans its sensors twenty times a second."""
     clock = SystemClock()
     end_s = clock.monotonic_s() + SEEN_S
     while words not in (text := ipmitool(controller, "sel", "elist")):
@@ -112,7 +112,7 @@ def test_it_is_gone_after_it_was_closed(tmp_path: Path, board: Board) -> None:
 
 
 @pytest.mark.integration
-def test_a_taken_port_is_told(tmp_path: Path, board: Board) -> None:
+def test_a_taken_port_is_reported(tmp_path: Path, board: Board) -> None:
     require("ipmi_sim")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
@@ -120,7 +120,7 @@ def test_a_taken_port_is_told(tmp_path: Path, board: Board) -> None:
             started(tmp_path / "bmc", board, port=taken.getsockname()[1])
 
 
-def test_without_the_program_it_is_said_how_to_get_it(
+def test_without_the_program_it_is_stated_how_to_get_it(
     tmp_path: Path, board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -39,7 +39,7 @@ def test_a_step_that_reaches_far_enough_is_kept_exactly(step: float, m: int, exp
     assert (scale.m, scale.exponent) == (m, exponent)
 
 
-def test_a_step_that_does_not_reach_gives_way_to_one_that_does() -> None:
+def test_a_step_that_does_not_reach_returns_way_to_one_that_does() -> None:
     assert scale_of(10.0, 12_000.0) == scale_up_to(12_000.0)
     assert scale_of(0.0, 15.0) == scale_up_to(15.0)
 

@@ -42,7 +42,7 @@ def test_a_rail_of_54_volts_has_a_scale_and_limits_of_its_own() -> None:
     assert 45.0 < rail.limits.lower_critical < 50.0
 
 
-def test_a_supply_without_input_says_so_and_a_broken_one_says_something_else() -> None:
+def test_a_supply_without_input_states_so_and_a_broken_one_states_something_else() -> None:
     status = SENSORS["PSU1 Status"]
     ok = READINGS.psu_ok.copy()
     assert status.raw(READINGS) == PRESENT
@@ -53,11 +53,11 @@ def test_a_supply_without_input_says_so_and_a_broken_one_says_something_else() -
     assert status.raw(readings(psu_ok=ok, psu_input_v=volts)) == PRESENT | INPUT_LOST
 
 
-def test_a_sensor_that_gives_nothing_has_no_byte() -> None:
+def test_a_sensor_that_returns_nothing_has_no_byte() -> None:
     assert SENSORS["P12V"].raw(readings(rail_v=float("nan"))) is None
 
 
-def test_a_record_is_laid_out_as_the_standard_says() -> None:
+def test_a_record_is_laid_out_as_the_standard_states() -> None:
     record = full_record(SENSORS["P12V"])
     assert record[2:4] == b"\x51\x01"
     assert record[4] == len(record) - 5
@@ -71,7 +71,7 @@ def test_a_record_is_laid_out_as_the_standard_says() -> None:
     assert record[48:] == b"P12V"
 
 
-def test_every_record_has_the_length_that_it_says() -> None:
+def test_every_record_has_the_length_that_it_states() -> None:
     for sensor in SENSORS.values():
         record = full_record(sensor)
         assert len(record) == 48 + len(sensor.name)
@@ -79,7 +79,7 @@ def test_every_record_has_the_length_that_it_says() -> None:
         assert record[7] == sensor.number
 
 
-def test_a_discrete_sensor_tells_of_its_bits_alone() -> None:
+def test_a_discrete_sensor_reports_of_its_bits_alone() -> None:
     status, interrupt = SENSORS["PSU0 Status"], SENSORS["Critical Int"]
     assert event_bits(status) == PRESENT | FAILED | INPUT_LOST
     assert event_bits(interrupt) == 1 << 10

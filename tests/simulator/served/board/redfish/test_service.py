@@ -67,7 +67,7 @@ def test_what_a_client_has_already_is_not_sent_again(service: RedfishService) ->
     assert ask(service, SYSTEM, headers={"If-None-Match": '"another"'}).status == 200
 
 
-def test_a_query_that_is_not_supported_is_told_and_any_other_ignored(service: RedfishService) -> None:
+def test_a_query_that_is_not_supported_is_reported_and_any_other_ignored(service: RedfishService) -> None:
     assert ask(service, f"{SENSORS}?$expand=*").status == 501
     assert ask(service, f"{SENSORS}?page=2").status == 200
 
@@ -124,7 +124,9 @@ def test_the_client_of_the_dmtf_logs_in_reads_and_logs_out(locked: RedfishServic
     client.logout()
 
 
-def test_a_taken_port_is_told_and_a_closed_service_gives_its_port_back(tree: RedfishTree, sessions: Sessions) -> None:
+def test_a_taken_port_is_reported_and_a_closed_service_returns_its_port_back(
+    tree: RedfishTree, sessions: Sessions
+) -> None:
     first = RedfishService(tree, sessions)
     with pytest.raises(EnvironmentLacksError, match=f"TCP port {first.port}"):
         RedfishService(tree, sessions, port=first.port)

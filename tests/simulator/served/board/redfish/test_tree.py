@@ -45,7 +45,7 @@ def pointed(resource: Any, pointer: str) -> Any:
 
 @pytest.fixture
 def resources(tree: RedfishTree, sessions: Sessions) -> dict[str, Any]:
-    """Give everything that links lead to, by path."""
+    """Return everything that links lead to, by path."""
     sessions.begin(user=USER, password=PASSWORD)
     found: dict[str, Any] = {}
     waiting = [f"{ROOT}/"]
@@ -103,7 +103,7 @@ def test_a_collection_counts_its_members(tree: RedfishTree) -> None:
         assert resource["Members@odata.count"] == len(resource["Members"]) > 0
 
 
-def test_sensors_power_and_thermal_say_the_same_as_the_bytes(tree: RedfishTree, board: Board) -> None:
+def test_sensors_power_and_thermal_state_the_same_as_the_bytes(tree: RedfishTree, board: Board) -> None:
     power, thermal = tree.resource(f"{CHASSIS}/Power"), tree.resource(f"{CHASSIS}/Thermal")
     rail = tree.resource(f"{SENSORS}/P12V")
     assert power is not None
@@ -121,7 +121,7 @@ def test_sensors_power_and_thermal_say_the_same_as_the_bytes(tree: RedfishTree, 
         assert supply["Status"] == {"State": "Enabled", "Health": "OK"}
 
 
-def test_a_node_that_is_off_says_so(tree: RedfishTree, board: Board) -> None:
+def test_a_node_that_is_off_states_so(tree: RedfishTree, board: Board) -> None:
     board.show(READINGS, time_ns=START_NS, powered=False)
     system = tree.resource(SYSTEM)
     assert system is not None
