@@ -1,0 +1,136 @@
+"""Checks that the code uses plain words: ``python -m tests.docs.plain_words [FOLDER]``; `make check` runs it.
+
+It refuses docstrings that begin with a banned verb, identifiers and texts in which a process speaks ("tell", "say",
+"hear"), and phrases that a newcomer has to decode. CONTRIBUTING has the words to use instead. Exit status 1 names each
+place by file and line; ``--count`` prints the counts alone.
+"""
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FIRST_WORDS = frozenset({"Give", "Gives", "Say", "Says", "Tell", "Tells", "Hear", "Hears", "Let", "Lets"})
+SPEECH = frozenset(
+    {"tell", "tells", "told", "telling", "teller", "say", "says", "said", "saying", "hear", "hears", "heard", "hearing"}
+)
+# Parts of identifiers. A text is a text, a label, a summary or a message; what an operator sends is a command.
+NAME_PARTS = SPEECH | frozenset({"word", "words", "lot", "lots", "loan", "loans", "deed", "deeds", "anew", "teller"})
+PHRASES = ("own choice", "mohm", "let go of")
+# The module names its own list, and the tests of it quote what it refuses.
+EXEMPT = frozenset({"tests/docs/plain_words.py", "tests/docs/test_plain_words.py"})
+
+_TEXT = re.compile(rf"\b({'|'.join(sorted(SPEECH))})\b", re.IGNORECASE)
+_PHRASE = re.compile("|".join(map(re.escape, PHRASES)), re.IGNORECASE)
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One place that is refused; `kind` groups places in the counts."""
+
+    kind: str
+    path: str
+    line: int
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.kind}: {self.found}"
+
+
+def parts_of(name: str) -> frozenset[str]:
+    """Return the lower-case parts of an identifier: ``told_ns`` and ``ToldNs`` are both ``told`` and ``ns``."""
+    return frozenset(part.lower() for piece in name.split("_") for part in _HUMP.split(piece) if part)
+
+
+def docstring_places(path: str, tree: ast.Module) -> Iterator[Place]:
+    """Yield docstrings that begin with a banned word."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+            text = ast.get_docstring(node)
+            if text and text.split()[0] in FIRST_WORDS:
+                yield Place(kind="docstring", path=path, line=node.body[0].lineno, found=text.split("\n")[0][:60])
+
+
+def token_places(path: str, source: str) -> Iterator[Place]:
+    """Yield identifiers that hold a banned part, each name once a file, with the line that has it first."""
+    seen: set[str] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.NAME and token.string not in seen and parts_of(token.string) & NAME_PARTS:
+            seen.add(token.string)
+            yield Place(kind="identifier", path=path, line=token.start[0], found=token.string)
+
+
+def text_places(path: str, tree: ast.Module) -> Iterator[Place]:
+    """Yield string literals, docstrings aside, in which something speaks: logs, help, errors, summaries."""
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            found = _TEXT.search(node.value)
+            # One word alone is a key of data on disk or on the wire, not a text.
+            if found and " " in node.value:
+                yield Place(kind="text", path=path, line=node.lineno, found=node.value.strip()[:80])
+
+
+def phrase_places(path: str, source: str) -> Iterator[Place]:
+    """Yield lines that hold a banned phrase."""
+    for number, line in enumerate(source.splitlines(), start=1):
+        if found := _PHRASE.search(line):
+            yield Place(kind="phrase", path=path, line=number, found=found.group())
+
+
+def places_in(path: str, source: str) -> tuple[Place, ...]:
+    """Return what is refused in one file, given by its path relative to the root and its text."""
+    places = list(phrase_places(path, source))
+    if path.endswith(".py"):
+        tree = ast.parse(source)
+        places += docstring_places(path, tree)
+        places += token_places(path, source)
+        if not path.startswith("tests/"):
+            places += text_places(path, tree)
+    return tuple(places)
+
+
+def tracked(root: Path) -> tuple[str, ...]:
+    """Return tracked files whose language is checked; the changelog and old decisions quote what was."""
+    names = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "*.py", "*.yaml", "*.md", "*.js", "*.c", "*.h"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    return tuple(
+        name
+        for name in names
+        if name not in EXEMPT and name != "CHANGELOG.md" and not name.startswith("docs/decisions/")
+        if (root / name).is_file()
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Print what is refused below a folder, and the counts; return the exit status."""
+    folders = [argument for argument in arguments if not argument.startswith("-")]
+    root = Path(folders[0] if folders else ".")
+    places = [place for name in tracked(root) for place in places_in(name, (root / name).read_text(encoding="utf-8"))]
+    if "--count" not in arguments:
+        for place in places:
+            print(place)
+    counts = Counter(place.kind for place in places)
+    print(", ".join(f"{kind} {counts[kind]}" for kind in ("docstring", "identifier", "text", "phrase")))
+    return 1 if places else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
