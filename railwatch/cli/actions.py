@@ -13,11 +13,11 @@ from rich.markup import escape
 from agent.actuation.client import ActuatorClient
 from agent.guard.foresight import ahead_of
 from railwatch.cli import approvals
-from railwatch.cli.action_story import ActionStory, stories_of
-from railwatch.cli.baselines import Who, whoever
-from railwatch.cli.output import describe, print_json, told_json
-from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, open_records
-from railwatch.cli.reach import actuator_of, is_over, privileged_in
+from railwatch.cli.action_history import ActionStory, stories_of
+from railwatch.cli.actuator_connection import actuator_of_run, configured_actuator_socket, has_ended
+from railwatch.cli.baselines import Who, current_user
+from railwatch.cli.printing import describe, print_json, record_fields
+from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, open_records
 from railwatch.operator.leftovers import left_in, state_dir_of, take_back
 from railwatch.operator.release import held_outside, take_back_outside
 from railwatch.session import Session
@@ -54,7 +54,7 @@ def list_command(
     ]
     simulated = {action.id: records.simulated(action.id) for action in found}
     records.close()
-    _show(found, simulated, as_json=as_json, over=is_over(folder))
+    _show(found, simulated, as_json=as_json, over=has_ended(folder))
     if found and not as_json:
         typer.echo(f"railwatch actions show {found[0].incident_id} tells why, and what came of it")
 
@@ -78,7 +78,7 @@ def show(
         for record in (record for story in stories for record in story.records):
             if record not in told:  # actions of one incident share it, and a decision
                 told.append(record)
-                print_json(told_json(record, simulated=simulated))
+                print_json(record_fields(record, simulated=simulated))
         return
     for story in stories:
         _tell(story)
@@ -147,7 +147,7 @@ def revert_all(data_dir: DataDir = None, config_file: ConfigFile = None, as_json
         client, session = _actuator(config_file, data_dir)
     except EnvironmentLacksError:
         folder = state_dir_of(data_dir_of(config_file, data_dir))
-        if privileged_in(config_file) or not left_in(folder):
+        if configured_actuator_socket(config_file) or not left_in(folder):
             raise
         done = list(take_back(folder, reason=BY_HAND))
         _finish(done, {action.id: False for action in done}, rest=0, as_json=as_json)
@@ -174,7 +174,7 @@ def _release(client: ActuatorClient, incidents: Iterable[str], reason: str) -> l
 
 def _by_hand(who: str | None, why: str) -> str:
     """Return for the record who takes back what was done, and why where that is told."""
-    name, told = " ".join((who or "").split()) or whoever(), " ".join(why.split())
+    name, told = " ".join((who or "").split()) or current_user(), " ".join(why.split())
     if len(name) > WHO_MAX or len(told) > _WHY_MAX:
         raise typer.BadParameter(f"at most {WHO_MAX} characters of name and {_WHY_MAX} of reason")
     return f"{BY_HAND} by {name}{f': {told}' if told else ''}"
@@ -182,7 +182,7 @@ def _by_hand(who: str | None, why: str) -> str:
 
 def _actuator(config_file: Path | None, data_dir: Path | None) -> tuple[ActuatorClient, Session | None]:
     """Return the actuator to ask: that of the run on this data folder, or the privileged one that is configured."""
-    return actuator_of(data_dir_of(config_file, data_dir), privileged=privileged_in(config_file))
+    return actuator_of_run(data_dir_of(config_file, data_dir), privileged=configured_actuator_socket(config_file))
 
 
 def _is_simulated(session: Session | None) -> bool:
@@ -192,7 +192,7 @@ def _is_simulated(session: Session | None) -> bool:
 def _show(actions: list[Action], simulated: Mapping[str, bool | None], *, as_json: bool, over: bool = False) -> None:
     if as_json:
         for action in actions:
-            print_json(told_json(action, simulated=simulated[action.id]))
+            print_json(record_fields(action, simulated=simulated[action.id]))
         return
     console = Console(highlight=False)
     for _, same in groupby(actions, key=lambda action: (action.decision_id, action.state, describe(action))):

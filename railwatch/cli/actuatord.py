@@ -17,9 +17,9 @@ from agent.driver.nvml import NvmlDriver
 from agent.driver.port import Knob
 from agent.scheduling import keep_what_is_loaded
 from config.actuatord import DEFAULT_PATH, ActuatordConfig, load_actuatord
-from railwatch.cli.output import counted, print_json
-from railwatch.cli.place import JsonFlag
-from railwatch.cli.reach import privileged_actuator
+from railwatch.cli.actuator_connection import privileged_actuator
+from railwatch.cli.printing import pluralize, print_json
+from railwatch.cli.run_folder import JsonFlag
 from railwatch.wiring.gpu_driver import knobs_of
 from simulator.driver.layout import STATE_VARIABLE
 from telemetry.clock import SystemClock
@@ -110,7 +110,7 @@ def _tell_status(config: ActuatordConfig, *, as_json: bool) -> None:
         return
     refused = ", ".join(f"{count} {name}" for name, count in said["refused"].items())
     named = (("in_force", "action"), ("connections", "connection"), ("failures", "failure"))
-    actions, connections, failures = (counted(said[key], one) for key, one in named)
+    actions, connections, failures = (pluralize(said[key], one) for key, one in named)
     typer.echo(f"{actions} in force, {connections}, {failures}")
     typer.echo(f"refused: {refused}")
     if syncs := said.get("syncs"):  # one that was started before it was brought up to date counts none

@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from railwatch import __version__
-from railwatch.cli.listing import LISTING, Listed
+from railwatch.cli.command_list import COMMANDS, ListedCommand
 from telemetry.errors import ConfigError, EnvironmentLacksError, RailwatchError
 
 # What the library says of a number out of its range.
@@ -35,17 +35,17 @@ def root(
     """Watch the power, heat and bus of GPU nodes, say what is about to fail, and act before it does."""
 
 
-def app_for(words: Sequence[str]) -> typer.Typer:
+def app_for_arguments(words: Sequence[str]) -> typer.Typer:
     """Return command line for these arguments: the command that they name alone, else all by what they are listed as.
 
     To list them nothing is loaded: all of them take seconds to load, which nobody waits for gladly who mistyped a name.
     """
     named = words[1:2] if words[:1] == ["--"] else words[:1]
-    found = [listed for listed in LISTING if listed.name in named]
+    found = [listed for listed in COMMANDS if listed.name in named]
     app = _empty()
     for listed in found:
         _load(app, listed)
-    for listed in () if found else LISTING:
+    for listed in () if found else COMMANDS:
         app.command(name=listed.name, help=listed.summary)(_not_loaded)
     return app
 
@@ -53,7 +53,7 @@ def app_for(words: Sequence[str]) -> typer.Typer:
 def whole_app() -> typer.Typer:
     """Return the command line with every command loaded."""
     app = _empty()
-    for listed in LISTING:
+    for listed in COMMANDS:
         _load(app, listed)
     return app
 
@@ -64,7 +64,7 @@ def _empty() -> typer.Typer:
     return app
 
 
-def _load(app: typer.Typer, listed: Listed) -> None:
+def _load(app: typer.Typer, listed: ListedCommand) -> None:
     module = import_module(f"railwatch.cli.{listed.name}")
     if listed.example is None:
         app.add_typer(module.app, name=listed.name)
@@ -79,7 +79,7 @@ def _not_loaded() -> None:
 def main() -> None:
     """Run the command line; exit status 0 done, 1 the answer is no, 2 wrong use, 3 the environment lacks something."""
     try:
-        status = app_for(sys.argv[1:])(standalone_mode=False)
+        status = app_for_arguments(sys.argv[1:])(standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as err:
         # Rich ends the program with 1 where nobody reads on; here that means something else.

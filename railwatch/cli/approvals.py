@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from evaluation.agreement import agreements_of
-from railwatch.cli.baselines import Who, whoever
-from railwatch.cli.output import print_json, print_table
-from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
+from railwatch.cli.baselines import Who, current_user
+from railwatch.cli.printing import print_json, print_table
+from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
 from railwatch.operator.guard_commands import tell_word
 from railwatch.session import Session
 from rules.engine.decisions import setting_of
@@ -216,7 +216,7 @@ def _short(entity_id: str) -> str:
 
 
 def _word(say: Say, decision_id: str, who: str | None, why: str) -> Word:
-    word = Word(say=say, decision_id=decision_id, who=(who or "").strip() or whoever(), why=why.strip())
+    word = Word(say=say, decision_id=decision_id, who=(who or "").strip() or current_user(), why=why.strip())
     if len(word.who) > WHO_MAX or len(word.why) > WHY_MAX:
         raise typer.BadParameter(f"at most {WHO_MAX} characters of name and {WHY_MAX} of reason")
     return word

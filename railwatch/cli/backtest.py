@@ -18,8 +18,8 @@ from analytics.novelty.calibration import MIN_HEALTHY_ROWS, threshold_for, unsee
 from analytics.novelty.score import NoveltyModel, NoveltyScores, begin, fit, score_rows
 from analytics.scoring.events import stretches
 from railwatch.cli.logged_table import LoggedTable, read_table
-from railwatch.cli.output import print_json
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.printing import print_json
+from railwatch.cli.run_folder import JsonFlag
 from telemetry.errors import ConfigError, Problem
 from telemetry.frames import FloatArray, MaskArray, TimeArray
 

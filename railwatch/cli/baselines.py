@@ -11,8 +11,8 @@ import typer
 
 from agent.ring.ring import Ring
 from analytics.connectivity import Kinship
-from railwatch.cli.output import print_json, print_table
-from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
+from railwatch.cli.printing import print_json, print_table
+from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.operator.guard_commands import ANSWER_WITHIN_S
 from railwatch.session import Session
 from telemetry.clock import SystemClock, iso_utc
@@ -84,7 +84,7 @@ def accept(
             err=True,
         )
         raise typer.Exit(1)
-    tell(session, with_held(meant, topology), topology, why=why, who=who, as_json=as_json)
+    tell(session, with_contents(meant, topology), topology, why=why, who=who, as_json=as_json)
 
 
 def topology_of_run(session: Session) -> Topology:
@@ -95,7 +95,7 @@ def topology_of_run(session: Session) -> Topology:
     return topology
 
 
-def with_held(entity_ids: Iterable[str], topology: Topology) -> tuple[str, ...]:
+def with_contents(entity_ids: Iterable[str], topology: Topology) -> tuple[str, ...]:
     """Return the entities, and for a node what it holds: people accept a node that was worked on as a whole."""
     kinship = Kinship.of(topology)
     found: dict[str, None] = {}
@@ -112,7 +112,7 @@ def tell(
     """Write down who accepts what and why, and wait until the guard has heard it; TransientError where it does not."""
     if not why.strip():
         raise typer.BadParameter("say what was changed or looked at", param_hint="--why")
-    who = (who or "").strip() or whoever()
+    who = (who or "").strip() or current_user()
     clock = SystemClock()
     now_ns = clock.utc_ns()
     told = [
@@ -165,7 +165,7 @@ def _name(topology: Topology, entity_id: str) -> str:
     return next((one.name for one in topology.entities if one.id == entity_id), entity_id)
 
 
-def whoever() -> str:
+def current_user() -> str:
     """Return who runs the command."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from analytics.clock_accounting import ClockAccount, Reason, clock_account, rounded
-from railwatch.cli.output import print_json, print_table
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.printing import print_json, print_table
+from railwatch.cli.run_folder import JsonFlag
 from railwatch.operator.incident_context import gpu_frame
 from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import Frame

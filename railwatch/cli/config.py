@@ -13,7 +13,7 @@ from config.loading import load_config
 from config.models import Config
 from config.policies import check_names, policies_of
 from config.reference import sample_yaml
-from railwatch.cli.output import counted, print_json, print_problems
+from railwatch.cli.printing import pluralize, print_json, print_problems
 from rules.fleet.loading import load_fleet_policies
 from telemetry.documents import Lines, read_document
 from telemetry.errors import ConfigError, NotPermittedError, NotSupportedError, Problem
@@ -52,7 +52,7 @@ def check(file: Annotated[Path, typer.Argument(help="The YAML file.")], as_json:
         print_json({"file": str(file), "ok": True, "empty": not data, "warnings": len(warnings)})
     else:
         fine = "empty: every key has its default" if not data else "no problems"
-        typer.echo(f"{file}: " + (counted(len(warnings), "warning") if warnings else fine))
+        typer.echo(f"{file}: " + (pluralize(len(warnings), "warning") if warnings else fine))
 
 
 def _check_policies(config: Config) -> None:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from dashboards.grafana import build_dashboards, generated_files
-from railwatch.cli.output import print_json
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.printing import print_json
+from railwatch.cli.run_folder import JsonFlag
 from telemetry.errors import EnvironmentLacksError
 
 app = typer.Typer(no_args_is_help=True, help="Grafana dashboards to import.")

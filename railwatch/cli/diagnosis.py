@@ -10,7 +10,7 @@ from rich.text import Text
 from agent.collectors.port import SourceState
 from agent.driver.nvml_library import Answer
 from analytics.precision import Precision
-from railwatch.cli.output import print_table, wide_console
+from railwatch.cli.printing import print_table, wide_console
 
 Fields = dict[str, Any]
 

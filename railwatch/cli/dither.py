@@ -10,8 +10,8 @@ import numpy as np
 import typer
 
 from analytics.connectivity.dither import MAX_STEP_MHZ, MIN_STEP_MHZ, DitherPlan, Level, judge_dither, plan_dither
-from railwatch.cli.output import print_json
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.printing import print_json
+from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.errors import ConfigError, Problem

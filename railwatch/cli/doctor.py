@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from agent.collectors.build.events import build_event_sources
-from agent.collectors.build.fast import Built, CollectorSettings, build_collectors, kernel_log_status
+from agent.collectors.build.fast import BuiltCollector, FastSettings, build_collectors, kernel_log_status
 from agent.collectors.build.slow import build_slow_collectors, build_slow_event_sources
 from agent.collectors.port import SourceState, SourceStatus
 from agent.collectors.readings.source import Readings, readings_status
@@ -17,8 +17,8 @@ from agent.sampler.accounts import Accounts
 from config.loading import load_config
 from railwatch.cli.diagnosis import Fields, tell
 from railwatch.cli.driver_rows import period_rows, probe_rows
-from railwatch.cli.output import print_json
-from railwatch.cli.place import ConfigFile, JsonFlag
+from railwatch.cli.printing import print_json
+from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from railwatch.cli.up import seconds
 from railwatch.session import DriverKind, Session
 from railwatch.wiring.driver_watch import OPEN_LIMIT_S, open_in_time
@@ -78,7 +78,7 @@ CORE = ("gpu_fast", "supply")
 
 def _fast_sources(session: Session, driver: OpenDriver, clock: SystemClock) -> list[Fields]:
     built = build_collectors(
-        CollectorSettings(
+        FastSettings(
             node=session.node.key,
             clock=clock,
             accounts=Accounts(),
@@ -126,7 +126,7 @@ def _event_sources(session: Session, driver: OpenDriver, clock: SystemClock) -> 
     return [_row("events", status) for status in statuses]
 
 
-def _closed(built: Iterable[Built]) -> list[SourceStatus]:
+def _closed(built: Iterable[BuiltCollector]) -> list[SourceStatus]:
     parts = list(built)
     for part in parts:
         if part.collector is not None:

@@ -17,9 +17,9 @@ from evaluation import rows as shape
 from evaluation.rows import Row
 from evaluation.suites import SUITES, Suite
 from evaluation.workers import none_left_at_work
-from railwatch.cli.output import print_json
-from railwatch.cli.pace import Pace
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.printing import print_json
+from railwatch.cli.progress_log import ProgressLog
+from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem
 
@@ -98,7 +98,7 @@ def _ended_quietly() -> Iterator[None]:
 def _shown(name: str) -> Iterator[shape.Progress]:
     console = Console(stderr=True)  # standard output is the result's
     columns = (TextColumn(name), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    pace = Pace(SystemClock())
+    pace = ProgressLog(SystemClock())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0)
 

@@ -10,8 +10,8 @@ from rich.markup import escape
 from analytics.catalogue import Explanation, explain_sxid, explain_xid
 from analytics.classification.answers import ANSWERS
 from analytics.classification.symptoms import SYMPTOMS
-from railwatch.cli.incident_story import incident
-from railwatch.cli.output import print_json
+from railwatch.cli.explain_incident import incident
+from railwatch.cli.printing import print_json
 from telemetry.records import Cause, RootCause
 
 app = typer.Typer(no_args_is_help=True, help="Explain a code, a cause or an incident in words a person can act on.")

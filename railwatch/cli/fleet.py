@@ -21,8 +21,8 @@ from fleet.building import Fleet, open_fleet
 from fleet.outbox import Told
 from railwatch import __version__
 from railwatch.cli import fleet_acts, fleet_ca
-from railwatch.cli.output import describe, print_json
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.printing import describe, print_json
+from railwatch.cli.run_folder import JsonFlag
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.errors import ConfigError, EnvironmentLacksError, NotPermittedError, Problem, TransientError
 from telemetry.records import to_json

@@ -18,8 +18,8 @@ from fleet.building import token_in
 from fleet.control.identity import client_context
 from fleet.ledger_file import LEDGER, read_memory
 from fleet.person import Said, say
-from railwatch.cli.output import print_json
-from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of
+from railwatch.cli.printing import print_json
+from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of
 from rules.fleet.memory import FleetMemory
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.errors import EnvironmentLacksError, RailwatchError

@@ -11,10 +11,10 @@ from rich.markup import escape
 
 from analytics.calibration.achieved import PAGE_FROM
 from config.loading import load_config
-from railwatch.cli.baselines import Who, Why, tell, topology_of_run, with_held
-from railwatch.cli.output import SEVERITY_STYLE, describe, print_json, print_table
-from railwatch.cli.picked import picked
-from railwatch.cli.place import (
+from railwatch.cli.baselines import Who, Why, tell, topology_of_run, with_contents
+from railwatch.cli.incident_lookup import find_incident
+from railwatch.cli.printing import SEVERITY_STYLE, describe, print_json, print_table
+from railwatch.cli.run_folder import (
     ConfigFile,
     DataDir,
     JsonFlag,
@@ -75,7 +75,7 @@ def show(
     """Show one incident: its evidence, what was decided and done, and whether it helped."""
     records = open_records(data_dir_of(config_file, data_dir))
     try:
-        incident = picked(records.find("incident", limit=1000), incident_id)
+        incident = find_incident(records.find("incident", limit=1000), incident_id)
     except typer.Exit:
         records.close()
         raise
@@ -121,13 +121,13 @@ def accept(
     session = live_session(folder)
     records = open_records(folder)
     try:
-        incident = picked(records.find("incident", limit=1000), incident_id)
+        incident = find_incident(records.find("incident", limit=1000), incident_id)
     finally:
         records.close()
     concerned = dict.fromkeys((incident.entity_id, *incident.affected))
     tell(
         session,
-        with_held(concerned, topology_of_run(session)),
+        with_contents(concerned, topology_of_run(session)),
         topology_of_run(session),
         why=why,
         who=who,

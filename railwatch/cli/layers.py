@@ -7,7 +7,7 @@ import typer
 
 from config.models import Config
 from config.policies import check_names, laid_over, layers_of
-from railwatch.cli.output import print_problems
+from railwatch.cli.printing import print_problems
 from rules.policy.loading import Layered
 from telemetry.errors import ConfigError
 

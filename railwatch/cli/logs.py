@@ -13,7 +13,7 @@ import typer
 
 from analytics.catalogue import sxid, xid
 from analytics.kernel_log import KernelLogParser, scan, to_fields
-from railwatch.cli.output import print_json
+from railwatch.cli.printing import print_json
 from telemetry.errors import ConfigError, Problem
 
 app = typer.Typer(no_args_is_help=True, help="Read kernel logs.")

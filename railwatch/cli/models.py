@@ -15,9 +15,9 @@ from analytics.detectors.limits import DetectorLimits
 from config.loading import load_config
 from config.thresholds import ThresholdFile, in_force, write_thresholds
 from evaluation.calibration import seen_in
-from railwatch.cli.output import print_json, print_table
-from railwatch.cli.pace import Pace
-from railwatch.cli.place import ConfigFile, JsonFlag
+from railwatch.cli.printing import print_json, print_table
+from railwatch.cli.progress_log import ProgressLog
+from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, Problem
 from telemetry.recording import Recording, read_recording
@@ -98,7 +98,7 @@ def _check(out: Path | None, budget: float) -> None:
 def _taken_in(path: Path, read: Recording, healthy: Healthy, found: Counter[str], limits: DetectorLimits) -> Healthy:
     """Take in one recording; what was found is counted by detector and entity."""
     first_ns, last_ns = read.span_ns or (0, 0)
-    pace, columns = Pace(SystemClock()), (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    pace, columns = ProgressLog(SystemClock()), (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(escape(path.name), total=max(last_ns - first_ns, 1))

@@ -14,8 +14,8 @@ from agent.responding.notification.route import Route
 from agent.responding.notification.wording import trial_notice
 from config.loading import load_config
 from config.models import Config
-from railwatch.cli.output import print_json, print_table
-from railwatch.cli.place import ConfigFile, DataDir, JsonFlag
+from railwatch.cli.printing import print_json, print_table
+from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag
 from railwatch.session import responder_folder
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem, RailwatchError

@@ -17,8 +17,8 @@ from agent.recorder.moments import Lines, MomentFollower
 from agent.recorder.shelf import event_order
 from agent.recorder.unpacking import contents_of
 from config.sources import SourceUse
-from railwatch.cli.output import print_json
-from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
+from railwatch.cli.printing import print_json
+from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.cli.up import seconds
 from railwatch.recorded_run import box_dir, recordings_dir, run_meta, wishes_dir
 from railwatch.session import Session

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from railwatch.cli.output import print_json, print_table
-from railwatch.cli.place import ConfigFile, DataDir, JsonFlag, check_data_dir, data_dir_of
+from railwatch.cli.printing import print_json, print_table
+from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, check_data_dir, data_dir_of
 from railwatch.recorded_run import recordings_dir
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.errors import ConfigError

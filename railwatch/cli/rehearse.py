@@ -20,8 +20,8 @@ from evaluation.rehearsal.runs import Arm, SeedResult
 from evaluation.rehearsal.runs import rehearse as rehearsed
 from evaluation.rehearsal.summary import LEAST_SEEDS, Figure, summarised, told_by
 from evaluation.workers import none_left_at_work
-from railwatch.cli.output import print_json, print_table
-from railwatch.cli.place import ConfigFile, JsonFlag
+from railwatch.cli.printing import print_json, print_table
+from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from railwatch.cli.up import seconds
 from simulator.files import DEFAULT_NODE
 from telemetry.durations import format_duration

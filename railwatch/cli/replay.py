@@ -13,8 +13,8 @@ from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
 from config.policies import laid_over
 from evaluation.replay import recommending, replayed
-from railwatch.cli.output import counted, describe, print_json
-from railwatch.cli.place import ConfigFile, JsonFlag
+from railwatch.cli.printing import describe, pluralize, print_json
+from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.recording import read_recording
 from telemetry.records import to_json
@@ -56,5 +56,5 @@ def replay(
 
 def _counted(name: str, ids: Sequence[str]) -> str:
     """Return how many there are; an incident has a record for each of its changes."""
-    many = counted(len(set(ids)), name)
-    return many if len(set(ids)) == len(ids) else f"{many} ({counted(len(ids), 'record')})"
+    many = pluralize(len(set(ids)), name)
+    return many if len(set(ids)) == len(ids) else f"{many} ({pluralize(len(ids), 'record')})"

@@ -12,9 +12,9 @@ from rich.markup import escape
 from config.loading import load_config
 from config.models import Config
 from railwatch.cli.layers import layers_told
-from railwatch.cli.output import counted, print_json, print_table
-from railwatch.cli.place import ConfigFile, JsonFlag
+from railwatch.cli.printing import pluralize, print_json, print_table
 from railwatch.cli.rules_trial import try_policies
+from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from rules.checking.complaint import Complaint
 from rules.checking.whole import check_policies
 from rules.limits.node import Rails
@@ -162,8 +162,8 @@ def check(
         _show_complaint(item, lines[item.where], as_json=as_json)
     errors = sum(item.flaw.is_error for item in complaints)
     if not as_json:
-        found = f"{counted(errors, 'error')}, {counted(len(complaints) - errors, 'warning')}"
-        typer.echo(f"{counted(len(policies), 'policy', 'policies')}: {found}")
+        found = f"{pluralize(errors, 'error')}, {pluralize(len(complaints) - errors, 'warning')}"
+        typer.echo(f"{pluralize(len(policies), 'policy', 'policies')}: {found}")
     if errors or (strict and complaints):
         raise typer.Exit(1)
 

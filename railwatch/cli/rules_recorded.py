@@ -13,8 +13,8 @@ from rich.markup import escape
 from config.guard_pipeline import pipeline_settings
 from config.models import Config
 from evaluation.policy_trial import Answer, Beside, Trial, answers_of, try_out
-from railwatch.cli.output import counted, print_json, print_problems, print_table
-from railwatch.cli.place import open_records
+from railwatch.cli.printing import pluralize, print_json, print_problems, print_table
+from railwatch.cli.run_folder import open_records
 from railwatch.recorded_run import recordings_dir
 from telemetry.clock import NS_PER_S, SystemClock, iso_utc
 from telemetry.durations import parse_duration_s
@@ -56,7 +56,7 @@ def try_store(data_dir: Path, config: Config, *, since: str | None, until: str |
             )
         return
     first, last = (iso_utc(time_ns)[:19] for time_ns in span)
-    many = f"{counted(len(covered), 'recording')}, {counted(len(bare), 'decision')}"
+    many = f"{pluralize(len(covered), 'recording')}, {pluralize(len(bare), 'decision')}"
     typer.echo(f"{data_dir}: {many} of which no recording tells, {first} to {last}")
     for item in bare:
         typer.echo(f"  {iso_utc(item.time_ns)[:19]}  {_words(item)}")
@@ -103,7 +103,7 @@ def _show_trial(path: Path, trial: Trial, *, as_json: bool) -> None:
         console.print(f"[yellow]not judged[/]: {escape(words)}", soft_wrap=True)
     differ = sum(bool(row.difference) for row in trial.rows)
     differs = f"{differ} {'differs' if differ == 1 else 'differ'}"
-    console.print(f"{counted(len(trial.rows), 'decision')}, {differs}", highlight=False)
+    console.print(f"{pluralize(len(trial.rows), 'decision')}, {differs}", highlight=False)
 
 
 def _words(answer: Answer) -> str:

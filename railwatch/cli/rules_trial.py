@@ -10,8 +10,8 @@ import typer
 from config.loading import load_config
 from config.policies import check_names, laid_over, policies_of
 from railwatch.cli.layers import layers_told
-from railwatch.cli.output import counted, print_json, print_problems
-from railwatch.cli.place import ConfigFile, JsonFlag
+from railwatch.cli.printing import pluralize, print_json, print_problems
+from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from rules.policy.cases import run_cases
 from rules.policy.loading import builtin_policy_files, load_policies
 from rules.policy.model import Policy
@@ -105,7 +105,7 @@ def _run_cases(policies: Sequence[Policy], *, as_json: bool) -> None:
             typer.echo(f"      {problem}")
     failed = sum(not result.passed for result in results)
     if not as_json:
-        many = f"{counted(len(policies), 'policy', 'policies')}, {counted(len(results), 'case')}"
+        many = f"{pluralize(len(policies), 'policy', 'policies')}, {pluralize(len(results), 'case')}"
         typer.echo(f"{many}, {failed} failed")
     if failed:
         raise typer.Exit(1)

@@ -10,8 +10,8 @@ from analytics.supply.plausibility import resistance_problem, unit_problem
 from analytics.supply.series import MIN_SAMPLES, SeriesEstimate, estimate_series
 from physics.thevenin import MIN_CORRELATION, MIN_SPREAD_RATIO, Identifiability
 from railwatch.cli.logged_pair import LoggedPair, read_pair
-from railwatch.cli.output import print_json
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.printing import print_json
+from railwatch.cli.run_folder import JsonFlag
 from telemetry.errors import ConfigError, Problem
 
 app = typer.Typer(no_args_is_help=True, help="Supply paths: what they are made of.")

@@ -19,7 +19,7 @@ from config.loading import load_config
 from config.models import Config
 from config.policies import check_names, policies_of
 from railwatch import __version__
-from railwatch.cli.output import describe, print_json, told_json
+from railwatch.cli.printing import describe, print_json, record_fields
 from railwatch.run import NodeRun, Wanted
 from rules.policy.model import ActionClass
 from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
@@ -186,7 +186,7 @@ class _Teller:
         for record in told:
             self._count(record)
             if self._as_json:
-                print_json(told_json(record, simulated=self._simulated))
+                print_json(record_fields(record, simulated=self._simulated))
         if self._as_json:
             return
         # What happens to several GPUs alike in one moment is one line, and an incident that reads the same is no news.

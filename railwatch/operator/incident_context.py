@@ -40,7 +40,7 @@ _CLOCKS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class SampleEvidence:
     """Sentences; each part is empty where the samples say nothing of it.
 
     `leads` tells which series followed which, `clocks` where the clocks of the GPUs concerned went, `offered` which
@@ -52,9 +52,9 @@ class Beside:
     offered: tuple[str, ...] = ()
 
 
-def beside(incident: Incident, frames: Sequence[Frame], topology: Topology) -> Beside:
+def sample_evidence(incident: Incident, frames: Sequence[Frame], topology: Topology) -> SampleEvidence:
     """Return what the samples of the time around an incident say."""
-    return Beside(
+    return SampleEvidence(
         leads=_leads(incident, frames, topology),
         clocks=_clocks(incident, frames),
         offered=_offered(incident, frames, topology),

@@ -36,7 +36,7 @@ _FIGURES = re.compile(r"\d+(\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class TimelineEntry:
     """One thing that was seen or done, and when."""
 
     time_ns: int
@@ -45,26 +45,26 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class IncidentStory:
     """What there is to tell of one incident.
 
     `seen` and `done` are in order of time. `contradicts` is what speaks against the likeliest answer.
     """
 
     incident: Incident
-    seen: tuple[Moment, ...]
-    done: tuple[Moment, ...]
+    seen: tuple[TimelineEntry, ...]
+    done: tuple[TimelineEntry, ...]
     contradicts: tuple[str, ...]
     checks: tuple[str, ...]
     stake: str
 
 
-def story_of(incident: Incident, records: Iterable[Record]) -> Story:
+def story_of_incident(incident: Incident, records: Iterable[Record]) -> IncidentStory:
     """Return an incident from its newest record and the records around it; later versions of a record come later."""
     kept = [*records]
     seen = _folded([*_findings(incident, kept), *_events(incident, kept)])
     likeliest = incident.hypotheses[:1]
-    return Story(
+    return IncidentStory(
         incident=incident,
         seen=tuple(sorted(seen, key=lambda one: (one.time_ns, one.what, one.words))),
         done=tuple(sorted(_done(incident, kept), key=lambda one: one.time_ns)),
@@ -91,7 +91,7 @@ def _is_of_node(entity_id: str) -> bool:
     return not entity_id.startswith(("gpu:", "link:"))
 
 
-def _findings(incident: Incident, records: Sequence[Record]) -> Iterator[Moment]:
+def _findings(incident: Incident, records: Sequence[Record]) -> Iterator[TimelineEntry]:
     """Yield every telling of the findings at its own time; what only the incident's newest record holds, once."""
     versions = [one for one in records if isinstance(one, Incident) and one.id == incident.id]
     told = {(one.id, one.time_ns): one for version in (*versions, incident) for one in version.findings}
@@ -102,7 +102,7 @@ def _findings(incident: Incident, records: Sequence[Record]) -> Iterator[Moment]
         yield from _tellings(own)
 
 
-def _tellings(own: Sequence[Finding]) -> Iterator[Moment]:
+def _tellings(own: Sequence[Finding]) -> Iterator[TimelineEntry]:
     """Yield the tellings of one finding; of many updates those between the first and the last are counted."""
     updates = [one for one in own if one.status is FindingStatus.UPDATED]
     between = updates[1:-1] if len(updates) > _MOST_UPDATES else []
@@ -111,24 +111,24 @@ def _tellings(own: Sequence[Finding]) -> Iterator[Moment]:
         if one in between:
             if one is between[0]:
                 words = f"{len(between)} more times, until {iso_utc(between[-1].time_ns)[11:19]}"
-                yield Moment(time_ns=one.time_ns, what=f"{one.cause.value} updated", words=words)
+                yield TimelineEntry(time_ns=one.time_ns, what=f"{one.cause.value} updated", words=words)
             continue
         ago_s = (one.time_ns - one.since_ns) / NS_PER_S
         began = f" (began {ago_s:.1f} s before)" if one.status is FindingStatus.RAISED and ago_s >= _LEAST_AGO_S else ""
         words = "as before" if one.summary == before else one.summary
-        yield Moment(time_ns=one.time_ns, what=f"{one.cause.value} {one.status.value}", words=f"{words}{began}")
+        yield TimelineEntry(time_ns=one.time_ns, what=f"{one.cause.value} {one.status.value}", words=f"{words}{began}")
         before = one.summary
 
 
-def _events(incident: Incident, records: Sequence[Record]) -> Iterator[Moment]:
+def _events(incident: Incident, records: Sequence[Record]) -> Iterator[TimelineEntry]:
     newest = {one.id: one for one in records if isinstance(one, Event) and _is_near(one, incident)}
     for event in newest.values():
-        yield Moment(time_ns=event.time_ns, what=f"event {event.kind.value}", words=event.message)
+        yield TimelineEntry(time_ns=event.time_ns, what=f"event {event.kind.value}", words=event.message)
 
 
-def _folded(moments: Sequence[Moment]) -> Iterator[Moment]:
+def _folded(moments: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:
     """Yield what was said of many parts at the same time in the same words, figures aside, once."""
-    alike: dict[tuple[int, str, str], list[Moment]] = {}
+    alike: dict[tuple[int, str, str], list[TimelineEntry]] = {}
     for one in moments:
         alike.setdefault((one.time_ns, one.what, _FIGURES.sub("", one.words)), []).append(one)
     for same in alike.values():
@@ -139,7 +139,7 @@ def _folded(moments: Sequence[Moment]) -> Iterator[Moment]:
         yield replace(first, words=f"{first.words} (and {len(same) - 1} more the same, figures aside)")
 
 
-def _done(incident: Incident, records: Sequence[Record]) -> Iterator[Moment]:
+def _done(incident: Incident, records: Sequence[Record]) -> Iterator[TimelineEntry]:
     own = [one for one in records if isinstance(one, Decision | Action | Outcome) and one.incident_id == incident.id]
     told = sorted({one.summary for one in records if isinstance(one, Finding | Incident)}, key=len, reverse=True)
     told += [one.summary for one in incident.findings]
@@ -150,7 +150,7 @@ def _done(incident: Incident, records: Sequence[Record]) -> Iterator[Moment]:
     for group in _actions([one for one in own if isinstance(one, Action)]):
         where = _on([one.entity_id for one in group])
         words = f"{group[0].knob} of {where}: {_set(group[0])}"
-        yield Moment(time_ns=group[0].time_ns, what=f"action {group[0].state.value}", words=words)
+        yield TimelineEntry(time_ns=group[0].time_ns, what=f"action {group[0].state.value}", words=words)
 
 
 def _actions(actions: Sequence[Action]) -> list[list[Action]]:
@@ -167,17 +167,17 @@ def _actions(actions: Sequence[Action]) -> list[list[Action]]:
     return [group for held in groups.values() for group in held]
 
 
-def _decided(record: Decision, told: Sequence[str]) -> Moment:
+def _decided(record: Decision, told: Sequence[str]) -> TimelineEntry:
     # A notice repeats what was found, which stands above.
     same = next((words for words in told if words and record.reason.startswith(words)), None)
     reason = record.reason if same is None else f"for what was seen{record.reason.removeprefix(same)}"
     words = f"{record.action} on {_on(record.targets)}: {reason}"
-    return Moment(time_ns=record.time_ns, what=f"decision {record.verdict.value}", words=words)
+    return TimelineEntry(time_ns=record.time_ns, what=f"decision {record.verdict.value}", words=words)
 
 
-def _came_of_it(record: Outcome) -> Moment:
+def _came_of_it(record: Outcome) -> TimelineEntry:
     helped = {True: "helped", False: "did not help", None: "nobody can tell yet"}[record.helped]
-    return Moment(time_ns=record.time_ns, what=f"outcome: {helped}", words=record.summary)
+    return TimelineEntry(time_ns=record.time_ns, what=f"outcome: {helped}", words=record.summary)
 
 
 def _on(targets: Sequence[str]) -> str:

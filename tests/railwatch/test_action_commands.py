@@ -20,11 +20,12 @@ from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
 from agent.guard.foresight import reflex_id
 from config.models import Config
-from railwatch.cli.app import app_for
+from railwatch.cli.app import app_for_arguments
 from railwatch.operator import leftovers as left_behind
 from railwatch.session import DriverKind, Session, run_dir_of
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError, TransientError
+from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Decision, Mode, Outcome, Record, Verdict
 from telemetry.store.records import RecordFile
 from tests.agent.actuation.rig import GPUS, UUID, cap
@@ -39,7 +40,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
     """Run a command with --json; gives the exit status and the rows."""
 
     def run(*words: str) -> tuple[int, list[dict[str, object]]]:
-        status = app_for(["actions"])(["actions", *words, "--json"], standalone_mode=False)
+        status = app_for_arguments(["actions"])(["actions", *words, "--json"], standalone_mode=False)
         return int(status or 0), [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
     return run
@@ -179,7 +180,7 @@ def test_a_cap_of_a_run_that_ended_is_listed_without_a_lease(
     records.close()
 
     def listed() -> str:
-        app_for(["actions"])(["actions", "list", "--data-dir", str(data_dir)], standalone_mode=False)
+        app_for_arguments(["actions"])(["actions", "list", "--data-dir", str(data_dir)], standalone_mode=False)
         return capsys.readouterr().out.splitlines()[0]
 
     assert listed().endswith("  run ended")
@@ -199,7 +200,7 @@ def an_action(time_ns: int, state: ActionState) -> Action:
 def test_show_reports_of_one_action_why_it_was_every_change_and_what_came_of_it(tmp_path: Path, told: Told) -> None:
     decision = Decision(
         id="d-1", time_ns=1, rule="supply-sag", incident_id="i-1", action="clock_cap", targets=(GPUS[0].entity_id,),
-        clock_mhz=1057.0, lease_s=120.0, mode=Mode.ENFORCE, verdict=Verdict.EXECUTE, reason="the rail sags",
+        knob=KnobKind.CLOCK, setting=1057.0, lease_s=120.0, mode=Mode.ENFORCE, verdict=Verdict.EXECUTE, reason="the rail sags",
     )  # fmt: skip
     outcome = Outcome(
         id="o-1", time_ns=4, incident_id="i-1", decision_id="d-1", measure="minimum_v", unit="V", before=11.3,
@@ -235,7 +236,7 @@ def test_the_act_of_a_reflex_is_reported_with_the_policy_that_it_went_ahead_of(
     records.close()
     for words in (("list",), ("show", name)):
         assert [row["ahead_of"] for row in told(*words, "--data-dir", str(tmp_path))[1]] == ["sag-cap"]
-        app_for(["actions"])(["actions", *words, "--data-dir", str(tmp_path)], standalone_mode=False)
+        app_for_arguments(["actions"])(["actions", *words, "--data-dir", str(tmp_path)], standalone_mode=False)
         assert "found 1530 MHz (reflex ahead of sag-cap)" in (said := capsys.readouterr().out)
     assert "a reflex: it went ahead of sag-cap and of any incident\n" in said
     assert "not kept any more" not in said

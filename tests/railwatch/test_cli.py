@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from railwatch.cli.output import print_table
+from railwatch.cli.printing import print_table
 from tests.railwatch.command_line import Run, objects
 
 KERNEL_LOG = """\

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from analytics.connectivity.dither import plan_dither
-from railwatch.operator.incident_context import beside
+from railwatch.operator.incident_context import sample_evidence
 from telemetry.clock import iso_utc
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
@@ -84,13 +84,13 @@ def test_the_gpu_whose_power_a_voltage_follows_is_named_and_the_other_is_not() -
     volts = 12.0 + rng.normal(0, 0.01, (rows, 1))
     volts[2:, 0] -= 1e-3 * (power[:-2, 1] - 250)  # two rows later
     incident = scenes.incident(Cause.SUPPLY_SAG, root="supply:psu0")
-    found = beside(incident, [gpus(power, sm_clock_mhz=np.full((rows, 2), 1500.0)), rail(volts)], TOPOLOGY)
+    found = sample_evidence(incident, [gpus(power, sm_clock_mhz=np.full((rows, 2), 1500.0)), rail(volts)], TOPOLOGY)
     (led,) = found.leads
     assert "gpu1" in led
     assert "falls 0.2 s later" in led
     (offered,) = found.offered
     assert "offered, not done" in offered
-    assert beside(incident, [], TOPOLOGY).offered == ()
+    assert sample_evidence(incident, [], TOPOLOGY).offered == ()
 
 
 @pytest.mark.parametrize(("late", "cause", "told"), [(0, Cause.HANG, 0), (2, Cause.HANG, 1), (0, Cause.SUPPLY_SAG, 1)])
@@ -103,7 +103,7 @@ def test_that_a_voltage_falls_at_once_under_load_is_reported_of_electrical_incid
     volts = 12.0 + rng.normal(0, 0.01, (rows, 1))
     volts[late:, 0] -= 1e-3 * (power[: rows - late, 1] - 250)
     incident = scenes.incident(cause, root="gpu:GPU-1")
-    found = beside(incident, [gpus(power, sm_clock_mhz=np.full((rows, 2), 1500.0)), rail(volts)], TOPOLOGY)
+    found = sample_evidence(incident, [gpus(power, sm_clock_mhz=np.full((rows, 2), 1500.0)), rail(volts)], TOPOLOGY)
     assert len(found.leads) == told
 
 

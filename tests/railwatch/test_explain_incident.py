@@ -10,11 +10,12 @@ import pytest
 from analytics.classification.answers import ANSWERS
 from analytics.classification.symptoms import SYMPTOMS
 from railwatch.cli.incident_plot import plot
-from railwatch.operator.incident_story import story_of
+from railwatch.operator.incident_story import story_of_incident
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.errors import EnvironmentLacksError
 from telemetry.recording import RecordingMeta, write_recording
+from telemetry.knobs import KnobKind
 from telemetry.records import (
     Action,
     ActionState,
@@ -45,7 +46,7 @@ def records() -> list[Record]:
         incident_id=INCIDENT.id,
         action="clock_cap",
         targets=("gpu:GPU-0",),
-        clock_mhz=1057.0,
+        knob=KnobKind.CLOCK, setting=1057.0,
         lease_s=120.0,
         mode=Mode.ENFORCE,
         verdict=Verdict.EXECUTE,
@@ -181,14 +182,14 @@ def test_a_plot_names_what_it_lacks(run: Run, data_dir: Path, monkeypatch: pytes
 
 
 def test_the_stake_is_taken_apart_into_hours_and_probability() -> None:
-    told = story_of(INCIDENT, ())
+    told = story_of_incident(INCIDENT, ())
     assert (
         told.stake == "0.23 GPU-hours expected to be lost if nothing is done: 2.3 at stake = 4 GPUs x (20 min restart "
         "+ 15 min lost work, assumed) x 0.1 probability; priority: record"
     )
     assert told.done == ()
     lost: Incident = replace(INCIDENT, impact_gpu_hours=9.0, loss_probability=1.0)
-    assert story_of(lost, ()).stake.endswith("priority: page")
+    assert story_of_incident(lost, ()).stake.endswith("priority: page")
 
 
 def test_every_reporting_stands_at_its_own_time_and_an_action_over_several_gpus_once() -> None:
@@ -201,7 +202,7 @@ def test_every_reporting_stands_at_its_own_time_and_an_action_over_several_gpus_
         for second, wanted in ((1, 1300.0), (2, 1200.0), (3, 1057.0))
         for gpu in range(4)
     ]
-    told = story_of(newest, [raised, INCIDENT, *caps, cleared, newest])
+    told = story_of_incident(newest, [raised, INCIDENT, *caps, cleared, newest])
     assert [(one.time_ns, one.what) for one in told.seen] == [
         (raised.time_ns, "supply_sag raised"),
         (LATER_NS, "supply_sag cleared"),
@@ -217,7 +218,7 @@ def test_of_many_updates_those_between_are_counted() -> None:
         replace(raised, time_ns=START_NS + second * NS_PER_S, status=FindingStatus.UPDATED, summary=f"{second} V")
         for second in range(1, 11)
     ]
-    told = story_of(INCIDENT, [raised, *updates])
+    told = story_of_incident(INCIDENT, [raised, *updates])
     assert [one.words.partition(",")[0] for one in told.seen[1:]] == ["1 V", "8 more times", "10 V"]
 
 
@@ -226,7 +227,7 @@ def test_what_was_reported_is_not_reported_again() -> None:
     four = [replace(raised, id=f"f{gpu}:1", summary=f"gpu{gpu} hangs for 2{gpu} s") for gpu in range(4)]
     hang = replace(INCIDENT, findings=tuple(four), summary=four[0].summary)
     (notice,) = (one for one in records() if isinstance(one, Decision) and one.incident_id == INCIDENT.id)
-    told = story_of(hang, [replace(notice, reason=f"{four[0].summary}; also on gpu1")])
+    told = story_of_incident(hang, [replace(notice, reason=f"{four[0].summary}; also on gpu1")])
     assert [one.words for one in told.seen] == ["gpu0 hangs for 20 s (and 3 more the same, figures aside)"]
     assert [one.words for one in told.done] == ["clock_cap on gpu:GPU-0: for what was seen; also on gpu1"]
 

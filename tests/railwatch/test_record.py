@@ -11,10 +11,10 @@ from agent.recorder.shelf import Order
 from agent.recorder.triggers import BY_HAND
 from agent.recorder.unpacking import contents_of
 from agent.recorder.writing import Result
-from railwatch.cli.output import describe
-from railwatch.cli.place import open_records
+from railwatch.cli.printing import describe
 from railwatch.cli.record import _wish, record
 from railwatch.cli.recordings import list_command
+from railwatch.cli.run_folder import open_records
 from railwatch.processes.recorder import Teller
 from railwatch.recorded_run import box_dir, run_meta, wishes_dir
 from railwatch.session import Session
@@ -92,7 +92,7 @@ def test_commands_show_what_a_run_on_a_full_disk_holds_in_memory(
     with full_disk():
         journal.append(an_event(1))
     session.service_status_path.write_text(json.dumps({"records_waiting": 1}))
-    monkeypatch.setattr("railwatch.cli.place.run_dir_of", lambda _: session.run_dir)
+    monkeypatch.setattr("railwatch.cli.run_folder.run_dir_of", lambda _: session.run_dir)
     records = open_records(data_dir)
     assert {event.id for event in records.find("event")} == {"e0", "e1"}
     assert len(records.history("e0")) == 1

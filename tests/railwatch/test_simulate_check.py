@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from railwatch.cli.pace import Pace
+from railwatch.cli.progress_log import ProgressLog
 from tests.railwatch.command_line import Run, command_line
 
 # A supply whose joints have come loose, in a node that says it has double ring lugs.
@@ -127,7 +127,7 @@ class SteppedClock:
 
 
 def test_a_long_check_states_how_far_it_is_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    pace = Pace(SteppedClock())
+    pace = ProgressLog(SteppedClock())
     for done in range(1, 6):
         pace.told(f"{done} of 5 rows")
     assert capsys.readouterr() == ("", "railwatch: 2 of 5 rows\nrailwatch: 4 of 5 rows\n")

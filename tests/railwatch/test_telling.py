@@ -7,7 +7,7 @@ import pytest
 
 from agent.guard.foresight import reflex_id
 from config.models import Config
-from railwatch.cli.output import describe, told_json
+from railwatch.cli.printing import describe, record_fields
 from railwatch.cli.up import _approval_line, _Teller, _told_what_takes_long
 from railwatch.run import STOP_ORDER, STOPPING, NodeRun, Wanted
 from telemetry.clock import SystemClock
@@ -21,7 +21,7 @@ APPLIED = Action(
     mode=Mode.ENFORCE, lease_until_ns=None, owner="railwatch", reason="foreseen",
 )  # fmt: skip
 NOTIFY = Decision(
-    id="d-1", time_ns=1, rule="tell", incident_id="i-1", action="notify", targets=("gpu:0",), clock_mhz=None,
+    id="d-1", time_ns=1, rule="tell", incident_id="i-1", action="notify", targets=("gpu:0",), 
     lease_s=None, mode=Mode.ENFORCE, verdict=Verdict.EXECUTE, reason="it is hot",
 )  # fmt: skip
 
@@ -35,9 +35,9 @@ def test_a_reflex_states_that_it_is_one_and_who_holds_the_clock_after_it() -> No
     assert describe(replace(released, incident_id="i-1")).endswith("back to 1057 MHz")
     own = replace(APPLIED, incident_id="i-1")
     assert "reflex" not in describe(own)
-    assert told_json(APPLIED, simulated=True)["ahead_of"] == "sag"
-    assert told_json(own, simulated=True) == to_json(own, simulated=True)
-    assert told_json(NOTIFY, simulated=None) == to_json(NOTIFY)
+    assert record_fields(APPLIED, simulated=True)["ahead_of"] == "sag"
+    assert record_fields(own, simulated=True) == to_json(own, simulated=True)
+    assert record_fields(NOTIFY, simulated=None) == to_json(NOTIFY)
 
 
 def test_a_decision_names_what_is_no_cap_and_is_cut_at_the_end_of_a_part() -> None:

@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from railwatch.cli.output import print_json
-from railwatch.cli.pace import Pace
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.printing import print_json
+from railwatch.cli.progress_log import ProgressLog
+from railwatch.cli.run_folder import JsonFlag
 from simulator.golden.checking import GoldenResult, check_rows, chosen_rows
 from simulator.golden.table import TABLE, GoldenRow, load_table
 from telemetry.clock import SystemClock
@@ -31,7 +31,7 @@ def check(
     rows = chosen_rows(table, only or ())
     results: list[GoldenResult] = []
     console = Console(stderr=True)
-    pace = Pace(SystemClock())
+    pace = ProgressLog(SystemClock())
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("golden table", total=len(rows))

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from railwatch.cli.output import print_json, print_table
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.printing import print_json, print_table
+from railwatch.cli.run_folder import JsonFlag
 from simulator.files import DEFAULT_NODE
 from simulator.files.node import load_node, node_names
 from simulator.files.rack import load_rack, rack_names

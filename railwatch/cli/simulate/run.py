@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
-from railwatch.cli.output import print_json
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.printing import print_json
+from railwatch.cli.run_folder import JsonFlag
 from railwatch.cli.simulate.ordering import Wish, order_of
 from railwatch.cli.simulate.outcome import node_fields, node_line, rack_fields, rack_line
 from railwatch.cli.up import seconds

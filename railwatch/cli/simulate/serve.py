@@ -16,7 +16,7 @@ from typing import Annotated
 import psutil
 import typer
 
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.run_folder import JsonFlag
 from railwatch.cli.simulate.serve_news import News, print_notes
 from railwatch.cli.simulate.serve_program import run_program
 from railwatch.cli.up import seconds
@@ -85,24 +85,24 @@ def serve(
             served = _with_library(offering)
             end_s = None if run_for is None else clock.monotonic_s() + run_for
 
-            def is_over() -> bool:
+            def has_ended() -> bool:
                 return stopped() or (end_s is not None and clock.monotonic_s() >= end_s)
 
-            status = _keep(offering, served, command or (), is_over, News(node, as_json=as_json))
+            status = _keep(offering, served, command or (), has_ended, News(node, as_json=as_json))
     if offering.server.skipped_ms:
         sys.stderr.write(f"railwatch: the machine was too busy: {offering.server.skipped_ms} ms were skipped\n")
     if status:
         raise typer.Exit(status)
 
 
-def _keep(offering: Offering, served: Served, command: Sequence[str], is_over: Callable[[], bool], news: News) -> int:
+def _keep(offering: Offering, served: Served, command: Sequence[str], has_ended: Callable[[], bool], news: News) -> int:
     """Serve until it is over, with news on the terminal or a command that has it; give the exit status."""
     if command:
         print_notes(tuple(note for note in offering.notes if note.startswith(_NO_LIBRARY)))
-        return run_program(command, offering.server, served, is_over)
+        return run_program(command, offering.server, served, has_ended)
     news.announce(served, offering)
     offering.server.add(news)
-    offering.server.run(is_over)
+    offering.server.run(has_ended)
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from railwatch.cli.output import print_json
+from railwatch.cli.printing import print_json
 from simulator.files.node import NodeFile
 from simulator.plant.events import PlantEvent
 from simulator.plant.state import NodeState

@@ -14,7 +14,7 @@ _PATIENCE_S = 5.0  # assumption: what ends at all on SIGTERM does so by then
 _NOT_STARTED = 127  # what a shell answers where there is no such program
 
 
-def run_program(command: Sequence[str], server: PlantServer, served: Served, is_over: Callable[[], bool]) -> int:
+def run_program(command: Sequence[str], server: PlantServer, served: Served, has_ended: Callable[[], bool]) -> int:
     """Run a program while the node is served, and give its exit status: 128 and the signal where one ended it."""
     variables = _variables(served, os.environ)
     # Ctrl-C reaches the command by itself, since it stands in front; it decides what that means.
@@ -25,7 +25,7 @@ def run_program(command: Sequence[str], server: PlantServer, served: Served, is_
         sys.stderr.write(f"railwatch: {command[0]}: {err.strerror}\n")
         return _NOT_STARTED
     try:
-        server.run(lambda: process.poll() is not None or is_over())
+        server.run(lambda: process.poll() is not None or has_ended())
     finally:
         if process.poll() is None:
             process.terminate()

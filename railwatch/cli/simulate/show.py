@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from railwatch.cli.output import print_json
-from railwatch.cli.place import JsonFlag
+from railwatch.cli.printing import print_json
+from railwatch.cli.run_folder import JsonFlag
 from railwatch.cli.simulate.ordering import is_for_rack
 from railwatch.cli.simulate.show_node import node_figures, print_node
 from railwatch.cli.simulate.show_rack import print_rack, rack_figures

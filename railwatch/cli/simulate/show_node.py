@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from railwatch.cli.output import print_table
+from railwatch.cli.printing import print_table
 from railwatch.cli.simulate.show_values import print_heading
 from simulator.files.gpu import GpuPart
 from simulator.files.node import NodeFile

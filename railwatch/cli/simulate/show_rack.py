@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from railwatch.cli.output import print_table
+from railwatch.cli.printing import print_table
 from railwatch.cli.simulate.show_values import print_heading
 from simulator.files.rack import RackFile
 from simulator.plant.rack_steady import RackLoad, rack_loads

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.markup import escape
 
-from railwatch.cli.output import print_table
+from railwatch.cli.printing import print_table
 from railwatch.cli.simulate.show_values import print_heading
 from simulator.files.rack_scenario import RackChange, RackJobStart, RackScenarioFile
 from simulator.files.scenario import Change, DriverFault, JobStart, ScenarioFile, SensorFault

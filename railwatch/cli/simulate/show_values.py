@@ -6,7 +6,7 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.markup import escape
 
-from railwatch.cli.output import print_table
+from railwatch.cli.printing import print_table
 from simulator.files.remarks import SourcedNumber
 
 

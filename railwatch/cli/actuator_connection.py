@@ -6,13 +6,13 @@ from pathlib import Path
 
 from agent.actuation.client import ActuatorClient
 from config.loading import load_config
-from railwatch.cli.place import live_session
+from railwatch.cli.run_folder import live_session
 from railwatch.operator.leftovers import knobs_left
 from railwatch.session import Session, run_dir_of
 from telemetry.errors import EnvironmentLacksError, TransientError
 
 
-def privileged_in(config_file: Path | None) -> Path | None:
+def configured_actuator_socket(config_file: Path | None) -> Path | None:
     """Return the socket of the privileged actuator of a configuration, None where there is none."""
     return load_config(config_file, os.environ).actions.socket
 
@@ -25,7 +25,7 @@ def privileged_actuator(socket: Path) -> ActuatorClient:
     return client
 
 
-def actuator_of(data_dir: Path, *, privileged: Path | None) -> tuple[ActuatorClient, Session | None]:
+def actuator_of_run(data_dir: Path, *, privileged: Path | None) -> tuple[ActuatorClient, Session | None]:
     """Return the actuator of the run on a data folder, with that run, or the privileged one where none runs.
 
     Raises
@@ -42,12 +42,12 @@ def actuator_of(data_dir: Path, *, privileged: Path | None) -> tuple[ActuatorCli
     if session.privileged_socket is not None:
         return privileged_actuator(session.privileged_socket), session
     client = ActuatorClient(session.actuator_socket)
-    if not _answers(client) and is_over(data_dir):
+    if not _answers(client) and has_ended(data_dir):
         raise EnvironmentLacksError(f"{data_dir}: that run ended; its knobs: {_left(data_dir, session)}")
     return client, session
 
 
-def is_over(data_dir: Path) -> bool:
+def has_ended(data_dir: Path) -> bool:
     """Return whether nobody runs on a data folder: a run holds its lock, and a kill lets go of it."""
     if not run_dir_of(data_dir).exists():  # it ended by itself
         return True

@@ -13,12 +13,19 @@ from rich.markup import escape
 from config.guard_pipeline import pipeline_settings
 from config.loading import load_config
 from evaluation.replay import recommending, recorded_topology, replayed
+from railwatch.cli.incident_lookup import find_incident
 from railwatch.cli.incident_plot import Around, frames_around, plot
-from railwatch.cli.output import SEVERITY_STYLE, print_json
-from railwatch.cli.picked import picked
-from railwatch.cli.place import ConfigFile, DataDir, data_dir_of, open_records
-from railwatch.operator.incident_context import Beside, beside
-from railwatch.operator.incident_story import AFTER_NS, BEFORE_NS, Moment, Story, meaning_of, story_of
+from railwatch.cli.printing import SEVERITY_STYLE, print_json
+from railwatch.cli.run_folder import ConfigFile, DataDir, data_dir_of, open_records
+from railwatch.operator.incident_context import SampleEvidence, sample_evidence
+from railwatch.operator.incident_story import (
+    AFTER_NS,
+    BEFORE_NS,
+    IncidentStory,
+    TimelineEntry,
+    meaning_of,
+    story_of_incident,
+)
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import EnvironmentLacksError
@@ -51,19 +58,19 @@ def incident(
     if recording is not None:
         read = read_recording(recording)
         records = _told_in(read, incident_id, config_file)
-        found = picked(records, incident_id)
+        found = find_incident(records, incident_id)
         around: Around = read
     else:
         folder = data_dir_of(config_file, data_dir)
         store = open_records(folder)
         try:
-            found = picked(store.find("incident", limit=1000), incident_id)
+            found = find_incident(store.find("incident", limit=1000), incident_id)
             end_ns = (found.closed_ns or found.time_ns) + AFTER_NS
             records = [*store.between(found.opened_ns - BEFORE_NS, end_ns)]
         finally:
             store.close()
         around = folder / "store"
-    told = story_of(found, records)
+    told = story_of_incident(found, records)
     more = _beside(found, around)
     if plot_file is not None:
         plot(found, around, plot_file)
@@ -90,23 +97,23 @@ def _told_in(read: Recording, incident_id: str, config_file: Path | None) -> Seq
     return made
 
 
-def _beside(found: Incident, around: Around) -> Beside:
+def _beside(found: Incident, around: Around) -> SampleEvidence:
     """Return what the samples say, nothing where none are kept: a server may have them."""
     end_ns = (found.closed_ns or found.time_ns) + _MARGIN_NS
     try:
         frames = frames_around(around, found.opened_ns - _MARGIN_NS, end_ns)
     except EnvironmentLacksError:
-        return Beside()
+        return SampleEvidence()
     if isinstance(around, Recording):
         topology = recorded_topology(around)
     else:
         specs = {frame.spec.name: frame.spec for frame in frames}
         node = next((one for spec in specs.values() for one in spec.entities if one.kind is EntityKind.NODE), NODE)
         topology = topology_of(node, list(specs.values()))
-    return beside(found, frames, topology)
+    return sample_evidence(found, frames, topology)
 
 
-def _print(told: Story, more: Beside) -> None:
+def _print(told: IncidentStory, more: SampleEvidence) -> None:
     console = Console(highlight=False)
     one = told.incident
     style = SEVERITY_STYLE[one.severity]
@@ -154,7 +161,7 @@ def _print_lines(console: Console, title: str, lines: Sequence[str]) -> None:
         console.print(f"  {escape(words)}", soft_wrap=True)
 
 
-def _print_moments(console: Console, title: str, moments: tuple[Moment, ...], opened_ns: int) -> None:
+def _print_moments(console: Console, title: str, moments: tuple[TimelineEntry, ...], opened_ns: int) -> None:
     if not moments:
         return
     console.print(f"\n[bold]{title}[/]")

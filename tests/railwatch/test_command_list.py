@@ -6,8 +6,8 @@ import sys
 import pytest
 import typer
 
-from railwatch.cli.app import app_for, whole_app
-from railwatch.cli.listing import LISTING
+from railwatch.cli.app import app_for_arguments, whole_app
+from railwatch.cli.command_list import COMMANDS
 from railwatch.cli.up import up
 
 # Runs the command line as the script does, then tells which packages of weight it has loaded.
@@ -23,16 +23,16 @@ except SystemExit:
 
 
 def test_only_the_command_that_is_asked_for_is_loaded() -> None:
-    assert [command.callback for command in app_for(["up"]).registered_commands] == [up]
-    assert app_for(["up"]).registered_groups == []
+    assert [command.callback for command in app_for_arguments(["up"]).registered_commands] == [up]
+    assert app_for_arguments(["up"]).registered_groups == []
     for words in (["rules", "test"], ["--", "rules", "test"]):
-        assert [group.name for group in app_for(words).registered_groups] == ["rules"]
+        assert [group.name for group in app_for_arguments(words).registered_groups] == ["rules"]
 
 
 def test_each_is_listed_by_the_first_paragraph_of_its_own_help() -> None:
     loaded = typer.main.get_group(whole_app()).commands
     own = {name: " ".join((command.help or "").split("\n\n")[0].split()) for name, command in loaded.items()}
-    assert list(own.items()) == [(one.name, one.summary) for one in LISTING]
+    assert list(own.items()) == [(one.name, one.summary) for one in COMMANDS]
 
 
 @pytest.mark.parametrize(("word", "says"), [("--help", "recordings"), ("--version", "railwatch"), ("rles", "'rules'")])

@@ -10,7 +10,7 @@ from telemetry.records import Incident, Record
 _MOST_IDS = 6
 
 
-def picked(records: Iterable[Record], incident_id: str) -> Incident:
+def find_incident(records: Iterable[Record], incident_id: str) -> Incident:
     """Return the newest record of the incident; says why and ends with status 1 where there is none, or several."""
     known = {one.id: one for one in records if isinstance(one, Incident)}
     matches = [one for one in known.values() if one.id.startswith(incident_id)]

@@ -7,7 +7,7 @@ from telemetry.clock import Clock
 _SAY_EVERY_S = 10.0  # heuristic: seldom enough for the log of a build
 
 
-class Pace:
+class ProgressLog:
     """Says a line every ten seconds at most."""
 
     def __init__(self, clock: Clock) -> None:

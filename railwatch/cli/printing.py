@@ -46,7 +46,7 @@ def print_json(fields: Mapping[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def counted(count: int, one: str, several: str = "") -> str:
+def pluralize(count: int, one: str, several: str = "") -> str:
     """Return how many there are of something: ``1 policy``, ``2 policies``; an ``s`` is added where no plural is given."""
     return f"{count} {one if count == 1 else several or one + 's'}"
 
@@ -131,7 +131,7 @@ def _beginning(text: str) -> str:
     return text if end is None else f"{text[: end.start()]} ..."
 
 
-def told_json(record: Record, *, simulated: bool | None) -> dict[str, Any]:
+def record_fields(record: Record, *, simulated: bool | None) -> dict[str, Any]:
     """Return a record as JSON types; the act of a reflex names the policy that it went ahead of."""
     policy = ahead_of(record) if isinstance(record, Action) else None
     fields = to_json(record, simulated=simulated)
