@@ -108,13 +108,17 @@ class IncidentBook:
         still = tuple(self._cases[case_id].incident for case_id in changed if case_id in self._cases)
         return (*still, *closed)
 
-    def note_claim(self, incident_id: str, *, in_force: bool, now_ns: int) -> tuple[Incident, ...]:
-        """Note that an action of ours holds an incident down, or that the last one let go; give it if it changed."""
+    def note_claim(self, incident_id: str, *, in_force: bool, now_ns: int, by: str = "") -> tuple[Incident, ...]:
+        """Note that an action of ours is in force on an incident, or no longer; return the incident if it changed.
+
+        `by` names the action in the summary, such as "railwatch's own clock cap".
+        """
         case = self._cases.get(incident_id)
-        if case is None or case.claimed == in_force:
+        if case is None or (case.claimed == in_force and case.held_by == by):
             return ()
         over = case.over and case.incident.state is IncidentState.OPEN  # after a restart it may be said again
-        case = replace(case, claimed=in_force, late=case.late or (in_force and over))
+        began = in_force and not case.claimed
+        case = replace(case, claimed=in_force, held_by=by, late=case.late or (began and over))
         if self._kinship is None:
             self._cases[incident_id] = case
             self._unsettled[incident_id] = None

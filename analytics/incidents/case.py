@@ -18,14 +18,15 @@ _JOB_ID = f"{EntityKind.JOB}:"
 class Case:
     """An incident that is not closed.
 
-    `claimed` says that an action of ours is in force, `late` that the symptom was gone before it. `quiet_since_ns` is
-    since when no symptom was there and no claim in force, None while one is. `unconfirmed` are the keys of findings
-    that were active before a restart and have not been told since. `storm` counts what an alarm flood folded into it,
-    by cause; empty where it is none.
+    `claimed` says that an action of ours is in force, `held_by` which one where that is known, `late` that the symptom
+    was gone before it. `quiet_since_ns` is since when no symptom was there and no claim in force, None while one is.
+    `unconfirmed` are the keys of findings that were active before a restart and have not been told since. `storm`
+    counts what an alarm flood folded into it, by cause; empty where it is none.
     """
 
     incident: Incident
     claimed: bool = False
+    held_by: str = ""
     late: bool = False
     quiet_since_ns: int | None = None
     unconfirmed: frozenset[str] = frozenset()
@@ -196,7 +197,7 @@ def settled(case: Case, kinship: Kinship, *, now_ns: int, judged: Judged) -> Cas
         state=state,
         affected=affected,
         impact_gpu_hours=stake_gpu_hours * probability,
-        summary=_summary(told, affected, kinship, judged, held=_held_words(state, late=late)),
+        summary=_summary(told, affected, kinship, judged, held=_held_by(case, state, late=late)),
         loss_probability=probability,
         hypotheses=judged.hypotheses,
         silence=judged.silence,
@@ -216,10 +217,11 @@ def _gpus_at_stake(root: str, probability: float, kinship: Kinship) -> int:
     return len(kinship.gpus_under(root))
 
 
-def _held_words(state: IncidentState, *, late: bool) -> str:
+def _held_by(case: Case, state: IncidentState, *, late: bool) -> str:
+    """Return which action of ours is in force, and whether it holds the symptom down; empty where none is."""
     if state is not IncidentState.MITIGATED:
-        return ""
-    return "it was over before an action came into force" if late else "held down by an action"
+        return f"{case.held_by} is in force" if case.claimed and case.held_by else ""
+    return "it was over before an action came into force" if late else f"held down by {case.held_by or 'an action'}"
 
 
 def _summary(told: Finding, affected: tuple[str, ...], kinship: Kinship, judged: Judged, *, held: str) -> str:

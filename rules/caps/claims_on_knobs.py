@@ -138,8 +138,7 @@ def shadow(matter: Matter, claim: Claim) -> Decision | None:
 
 def follow(matter: Matter, claim: Claim) -> Decision | None:
     """Take the next step with a claim in force: stricter, looser, or nothing."""
-    quiet_ns = None if matter.is_open else matter.now_ns if claim.quiet_since_ns is None else claim.quiet_since_ns
-    claim = matter.memory.claims[matter.key] = replace(claim, quiet_since_ns=quiet_ns)
+    claim = matter.memory.claims[matter.key] = claim.seen(symptom=matter.is_open, now_ns=matter.now_ns)
     scale = matter.scale(claim.knob, claim.gpus)
     # Where a person lowered the mode: hands off, and the lease or the person ends it.
     if matter.mode is not Mode.ENFORCE or scale is None:

@@ -94,6 +94,9 @@ def _why(
     if response.persist is Persist.HOLD or age_s < response.settle_s or not _persists(incident, node, claim):
         return None
     what = "cap" if claim.knob is not KnobKind.FAN else "fan"
+    if claim.cleared_ns is not None and claim.returned_ns is not None:
+        cleared_s, returned_s = ((at - claim.tightened_ns) / NS_PER_S for at in (claim.cleared_ns, claim.returned_ns))
+        return f"the symptom cleared {cleared_s:.0f} s after the {what} and returned {returned_s:.0f} s after it"
     return f"the symptom is still there {response.settle_s:g} s after the {what}"
 
 

@@ -39,6 +39,8 @@ class Claim:
         When a setting of it was last relaxed, None since the last tightening.
     quiet_since_ns
         Since when the symptom is gone, None while it is there.
+    cleared_ns, returned_ns
+        When the symptom was last seen to clear since the last tightening, and when it returned after that.
     round_ns, round_setting, round_left
         When the round of relaxing began, to which setting it goes, and which GPUs are still to come.
     bases
@@ -68,6 +70,8 @@ class Claim:
     safe: float | None = None
     relaxed_ns: int | None = None
     quiet_since_ns: int | None = None
+    cleared_ns: int | None = None
+    returned_ns: int | None = None
     round_ns: int | None = None
     round_setting: float | None = None
     round_left: tuple[str, ...] = ()
@@ -105,11 +109,21 @@ class Claim:
             tightened_ns=now_ns,
             relaxed_ns=None,
             quiet_since_ns=None,
+            cleared_ns=None,
+            returned_ns=None,
             round_ns=None,
             round_setting=None,
             round_left=(),
             exhausted=False,
         )
+
+    def seen(self, *, symptom: bool, now_ns: int) -> "Claim":
+        """Return it after a look at its symptom: since when that is gone, and when it cleared and returned."""
+        if symptom and self.quiet_since_ns is not None:
+            return replace(self, quiet_since_ns=None, returned_ns=now_ns)
+        if not symptom and self.quiet_since_ns is None:
+            return replace(self, quiet_since_ns=now_ns, cleared_ns=now_ns, returned_ns=None)
+        return self
 
     def relaxed(self, gpus: tuple[str, ...], setting: float | None, *, decision_id: str, now_ns: int) -> "Claim":
         """Return it with a looser setting on some GPUs, or without those GPUs where the setting is None."""
