@@ -1,14 +1,17 @@
-"""The server that the configuration names as the store, as a destination of the uplink."""
+"""The server that the configuration names as the store, as a destination of the uplink.
+
+The clients of the servers are imported where one is configured: they cost memory and time at start.
+"""
 
 from config.models import Store, StoreKind
-from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
-from telemetry.uplink.influx_v2 import InfluxV2, InfluxV2Settings
 from telemetry.uplink.port import Destination
 
 
 def destination_of(store: Store) -> Destination:
     """Return the server that a store's section names."""
     if store.kind is StoreKind.INFLUXDB1:
+        from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings  # noqa: PLC0415 -- see above
+
         return InfluxV1(
             InfluxV1Settings(
                 url=store.url or "",
@@ -19,6 +22,8 @@ def destination_of(store: Store) -> Destination:
                 rollup_s=int(store.rollup_retention),
             )
         )
+    from telemetry.uplink.influx_v2 import InfluxV2, InfluxV2Settings  # noqa: PLC0415 -- see above
+
     return InfluxV2(
         InfluxV2Settings(
             url=store.url or "",

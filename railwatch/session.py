@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,8 @@ class Session:
 
     @property
     def config(self) -> Config:
-        """The configuration in force."""
-        return Config.model_validate_json(self.config_json)
+        """The configuration in force; parsed once in each process."""
+        return _parse_config(self.config_json)
 
     @property
     def node(self) -> Entity:
@@ -236,6 +237,11 @@ class Session:
         fields["run_dir"] = Path(fields["run_dir"])
         fields["driver"] = DriverKind(fields["driver"])
         return cls(**fields)
+
+
+@lru_cache(maxsize=8)
+def _parse_config(config_json: str) -> Config:
+    return Config.model_validate_json(config_json)
 
 
 def run_dir_of(data_dir: Path) -> Path:

@@ -104,8 +104,12 @@ class Rollup:
         self._spec = rollup_spec(spec)
         kinds = [statistics_of(spec.kind, name) for name in spec.signals]
         self._flags = np.array([kind == _STATISTICS[SignalKind.FLAGS] for kind in kinds], dtype=bool)
-        # Where each output column comes from: (statistic, input signal).
-        self._columns = [(statistic, i) for i, kind in enumerate(kinds) for statistic in kind]
+        # Of each statistic: the output columns and the input signals that they are computed from.
+        self._columns: dict[str, tuple[list[int], list[int]]] = {}
+        for column, (statistic, i) in enumerate((name, i) for i, kind in enumerate(kinds) for name in kind):
+            outputs, inputs = self._columns.setdefault(statistic, ([], []))
+            outputs.append(column)
+            inputs.append(i)
         self._open: _Second | None = None
         self._done_ns = -(1 << 62)
 
@@ -192,7 +196,7 @@ class Rollup:
                 "last": second.last,
                 "any": np.where(known, second.bits, np.nan),
             }
-            for column, (statistic, i) in enumerate(self._columns):
-                values[row, :, column] = of[statistic][:, i]
+            for statistic, (outputs, inputs) in self._columns.items():
+                values[row][:, outputs] = of[statistic][:, inputs]
         times_ns = np.array([second.start_ns for second in done], dtype=np.int64)
         return Frame(spec=self._spec, time_ns=times_ns, values=values, fresh=~np.isnan(values))

@@ -7,8 +7,10 @@ then times, bit masks of what is fresh and what is absent, and one part per sign
 
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -27,29 +29,20 @@ _PLAIN = "<f8"
 
 def encode_chunk(frame: Frame) -> bytes:
     """Return a frame of at least one row as bytes; values keep the digits of `decimals_of`."""
-    parts = [_differences(frame.time_ns), _bits(frame.fresh), _bits(np.isnan(frame.values))]
-    kinds = []
-    for index, name in enumerate(frame.spec.signals):
-        kind, part = _encode_signal(frame.values[:, :, index], decimals_of(frame.spec.kind, name))
-        kinds.append(kind)
-        parts.append(part)
-    head = {"rows": len(frame), "ends": np.cumsum([len(part) for part in parts]).tolist(), "kinds": kinds}
+    kinds, signals = _encode_signals(frame)
+    parts = [_differences(frame.time_ns), _bits(frame.fresh), _bits(np.isnan(frame.values)), *signals]
+    head = {"rows": len(frame), "ends": list(accumulate(map(len, parts))), "kinds": kinds}
     return zlib.compress(json.dumps(head, separators=(",", ":")).encode() + b"\n" + b"".join(parts), _ZLIB_LEVEL)
 
 
 def decode_chunk(spec: TableSpec, blob: bytes) -> Frame:
-    """Return what `encode_chunk` was given."""
+    """Return the frame that `encode_chunk` was called with."""
     head_text, _, body = zlib.decompress(blob).partition(b"\n")
     head = json.loads(head_text)
     n_rows, (n_entities, n_signals) = head["rows"], spec.shape
-    bounds = [0, *head["ends"]]
-    parts = [body[start:stop] for start, stop in pairwise(bounds)]
+    parts = [body[start:stop] for start, stop in pairwise([0, *head["ends"]])]
     shape = (n_rows, n_entities, n_signals)
-    values = np.empty(shape)
-    for index, name in enumerate(spec.signals):
-        values[:, :, index] = _decode_signal(
-            head["kinds"][index], parts[3 + index], (n_rows, n_entities), decimals_of(spec.kind, name)
-        )
+    values = _decode_signals(spec, head["kinds"], parts[3:], n_rows)
     values[_unbits(parts[2], shape)] = np.nan
     return Frame(
         spec=spec,
@@ -65,7 +58,7 @@ def spec_to_json(spec: TableSpec) -> str:
 
 
 def spec_from_json(text: str) -> TableSpec:
-    """Read what `spec_to_json` gave."""
+    """Parse the columns of a table from the text that `spec_to_json` returned."""
     fields = json.loads(text)
     return TableSpec(
         name=fields["name"],
@@ -76,7 +69,7 @@ def spec_from_json(text: str) -> TableSpec:
 
 
 def entity_from_json(fields: dict[str, Any]) -> Entity:
-    """Read an entity from the JSON form of its dataclass."""
+    """Parse an entity from the JSON form of its dataclass."""
     return Entity(
         kind=EntityKind(fields["kind"]),
         key=fields["key"],
@@ -85,39 +78,85 @@ def entity_from_json(fields: dict[str, Any]) -> Entity:
     )
 
 
-def _encode_signal(values: npt.NDArray[np.float64], decimals: int) -> tuple[str, bytes]:
-    """Return how the values are kept and the bytes: entity by entity, first value and then differences."""
-    known = ~np.isnan(values)
-    scaled = np.where(known, values, 0.0) * 10.0**decimals
-    if not np.all(np.abs(scaled) < _LARGEST):
-        return _PLAIN, np.ascontiguousarray(values.T).astype(_PLAIN).tobytes()
-    numbers = np.rint(scaled).astype(np.int64)
-    if not known.all():
-        # An absent value takes the last known one, so that its difference is zero.
-        rows = np.maximum.accumulate(np.where(known, np.arange(len(values))[:, None], 0), axis=0)
+@lru_cache(maxsize=256)
+def _scales(kind: EntityKind, signals: tuple[str, ...]) -> npt.NDArray[np.float64]:
+    """Return the factor of each signal, shape ``(n_signals,)``, that makes its last kept digit the unit."""
+    return np.array([10.0 ** decimals_of(kind, name) for name in signals])
+
+
+def _encode_signals(frame: Frame) -> tuple[list[str], list[bytes]]:
+    """Return the storage type and the bytes of each signal: entity by entity, first value and then differences.
+
+    All signals are scaled and differenced as one array: a rollup has hundreds of signals of one row.
+    """
+    known = ~np.isnan(frame.values)
+    scaled = np.where(known, frame.values, 0.0) * _scales(frame.spec.kind, frame.spec.signals)
+    fits = (np.abs(scaled) < _LARGEST).all(axis=(0, 1))
+    numbers = np.rint(np.where(fits, scaled, 0.0)).astype(np.int64)
+    if len(numbers) > 1 and not known.all():
+        # An absent value repeats the last known one, so that its difference is zero.
+        rows = np.maximum.accumulate(np.where(known, np.arange(len(numbers))[:, None, None], 0), axis=0)
         numbers = np.take_along_axis(numbers, rows, axis=0)
-    steps = np.diff(numbers, axis=0)
-    width = _narrowest(steps)
-    first = numbers[0].astype("<i8").tobytes()
-    return width, first + np.ascontiguousarray(steps.T).astype(width).tobytes()
+    steps = np.ascontiguousarray(np.diff(numbers, axis=0).transpose(2, 1, 0))
+    firsts = np.ascontiguousarray(numbers[0].T).astype("<i8")
+    kinds = [kind if fit else _PLAIN for kind, fit in zip(_narrowest(steps), fits.tolist(), strict=True)]
+    parts = [b""] * len(kinds)
+    for kind, indices in _grouped(kinds).items():
+        if kind == _PLAIN:
+            for index in indices:
+                parts[index] = np.ascontiguousarray(frame.values[:, :, index].T).astype(_PLAIN).tobytes()
+        else:
+            first_bytes = _pieces(firsts[indices])
+            step_bytes = _pieces(steps[indices].astype(kind))
+            for index, first, step in zip(indices, first_bytes, step_bytes, strict=True):
+                parts[index] = first + step
+    return kinds, parts
 
 
-def _decode_signal(kind: str, part: bytes, shape: tuple[int, int], decimals: int) -> npt.NDArray[np.float64]:
-    n_rows, n_entities = shape
-    if kind == _PLAIN:
-        return np.frombuffer(part, dtype=_PLAIN).reshape(n_entities, n_rows).T
-    numbers = np.empty((n_entities, n_rows), dtype=np.int64)
-    numbers[:, 0] = np.frombuffer(part, dtype="<i8", count=n_entities)
-    steps = np.frombuffer(part, dtype=kind, offset=8 * n_entities)
-    numbers[:, 1:] = steps.reshape(n_entities, n_rows - 1)
-    np.cumsum(numbers, axis=1, out=numbers)
-    decoded: npt.NDArray[np.float64] = numbers.T / 10.0**decimals
-    return decoded
+def _decode_signals(
+    spec: TableSpec, kinds: Sequence[str], parts: Sequence[bytes], n_rows: int
+) -> npt.NDArray[np.float64]:
+    """Return the values that `_encode_signals` was called with, without what is absent."""
+    n_entities, n_signals = spec.shape
+    values = np.empty((n_rows, n_entities, n_signals))
+    scales = _scales(spec.kind, spec.signals)
+    for kind, indices in _grouped(kinds).items():
+        data = np.frombuffer(b"".join(parts[index] for index in indices), np.uint8).reshape(len(indices), -1)
+        if kind == _PLAIN:
+            values[:, :, indices] = data.view(_PLAIN).reshape(len(indices), n_entities, n_rows).transpose(2, 1, 0)
+            continue
+        numbers = np.empty((len(indices), n_entities, n_rows), dtype=np.int64)
+        numbers[:, :, 0] = np.ascontiguousarray(data[:, : 8 * n_entities]).view("<i8")
+        steps = np.ascontiguousarray(data[:, 8 * n_entities :]).view(kind)
+        numbers[:, :, 1:] = steps.reshape(len(indices), n_entities, n_rows - 1)
+        np.cumsum(numbers, axis=2, out=numbers)
+        values[:, :, indices] = numbers.transpose(2, 1, 0) / scales[indices]
+    return values
 
 
-def _narrowest(steps: npt.NDArray[np.int64]) -> str:
-    low, high = (int(steps.min()), int(steps.max())) if steps.size else (0, 0)
-    return next(width for width in _WIDTHS if np.iinfo(width).min <= low and high <= np.iinfo(width).max)
+def _grouped(kinds: Sequence[str]) -> dict[str, list[int]]:
+    """Return the indices of the signals of each storage type."""
+    groups: dict[str, list[int]] = {}
+    for index, kind in enumerate(kinds):
+        groups.setdefault(kind, []).append(index)
+    return groups
+
+
+def _pieces(block: npt.NDArray[np.signedinteger[Any]]) -> list[bytes]:
+    """Return the bytes of each element along the first axis."""
+    data, size = block.tobytes(), block[0].nbytes
+    return [data[at * size : (at + 1) * size] for at in range(len(block))]
+
+
+def _narrowest(steps: npt.NDArray[np.int64]) -> list[str]:
+    """Return the narrowest type that holds the differences of each signal, the first axis."""
+    if not steps.size:
+        return [_WIDTHS[0]] * len(steps)
+    low, high = steps.min(axis=(1, 2)), steps.max(axis=(1, 2))
+    widths = np.zeros(len(steps), dtype=np.int64)
+    for width in _WIDTHS[:-1]:
+        widths += (low < np.iinfo(width).min) | (high > np.iinfo(width).max)
+    return [_WIDTHS[width] for width in widths.tolist()]
 
 
 def _differences(times_ns: npt.NDArray[np.int64]) -> bytes:

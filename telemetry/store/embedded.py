@@ -78,7 +78,7 @@ class EmbeddedReader:
             return newest_values(kind, list(_frames(self._connection, Resolution.ROLLUP, since_ns, _END_NS, kind)))
 
     def frames(self, *, start_ns: int, stop_ns: int, resolution: Resolution = Resolution.RAW) -> Iterator[Frame]:
-        """Yield whole frames as they were written, held rows included, in order of time: what a recording is made of."""
+        """Yield whole frames as they were written, held rows included, in order of time."""
         with contextlib.closing(open_read_only(self._path, version=_VERSION)) as connection:
             yield from _frames(connection, resolution, start_ns, stop_ns, None)
 
@@ -173,12 +173,12 @@ class EmbeddedStore:
         )
 
     def _merge(self, resolution: Resolution, spec_id: int, spec: TableSpec) -> None:
+        unmerged = "FROM chunk WHERE resolution = ? AND spec_id = ? AND NOT merged"
         key = (resolution, spec_id)
-        rows = self._connection.execute(
-            "SELECT id, body FROM chunk WHERE resolution = ? AND spec_id = ? AND NOT merged ORDER BY first_ns, id", key
-        ).fetchall()
-        if len(rows) < _MERGE_CHUNKS:
+        (count,) = self._connection.execute(f"SELECT count(*) {unmerged}", key).fetchone()
+        if count < _MERGE_CHUNKS:
             return
+        rows = self._connection.execute(f"SELECT id, body {unmerged} ORDER BY first_ns, id", key).fetchall()
         parts = [decode_chunk(spec, body) for _, body in rows]
         whole = Frame(
             spec=spec,

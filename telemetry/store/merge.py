@@ -41,7 +41,7 @@ def merge_frames(kind: EntityKind, signals: Sequence[str], frames: Sequence[Fram
 
 
 def newest_values(kind: EntityKind, frames: Sequence[Frame]) -> Frame:
-    """Return one row with the newest value of every signal and entity, the ``_last`` of rollups under the signal's name.
+    """Return one row with the newest value of every signal and entity; ``_last`` of a rollup counts as its signal.
 
     The row's time is that of the newest value; without any value there is no row.
     """
