@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.collectors.hwmon.rails import Hwmon, Sweeping
+from agent.collectors.hwmon.rails import Hwmon, SweepOptions
 from agent.collectors.rails.sweep import SweepSettings
 from agent.sampler.sampler import settle_process
 from agent.sampler.schedule import Schedule
@@ -42,7 +42,7 @@ def measure_rails(root: Path, *, hz: float, measured_s: float, dip_below_v: floa
     import numpy as np  # noqa: PLC0415 -- beside the collectors, whose import is not measured
 
     clock = SystemClock()
-    collector = Hwmon(root, Sweeping(settings=SweepSettings(hz=hz), clock=clock))
+    collector = Hwmon(root, SweepOptions(settings=SweepSettings(hz=hz), clock=clock))
     values = np.empty(collector.spec.shape)
     collector.open()
     (sweep,) = collector.sweeps

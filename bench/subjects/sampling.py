@@ -96,9 +96,10 @@ def agent(task: dict[str, Any]) -> None:
     Without a rate it reads as it does unless told otherwise: GPUs in step with their sensors and with the driver's own
     samples beside, rails at the speed of theirs.
     """
-    from agent.collectors.build.fast import CollectorSettings, build_collectors  # noqa: PLC0415
-    from agent.collectors.hwmon.rails import Sweeping  # noqa: PLC0415
-    from agent.collectors.rails.pace import UNASKED_MOST_HZ  # noqa: PLC0415
+    from agent.collectors.build.settings import FastSettings  # noqa: PLC0415
+    from agent.collectors.build.sources import build_collectors  # noqa: PLC0415
+    from agent.collectors.hwmon.rails import SweepOptions  # noqa: PLC0415
+    from agent.collectors.rails.pace import DEFAULT_MAX_HZ  # noqa: PLC0415
     from agent.collectors.rails.sweep import SweepSettings  # noqa: PLC0415
     from agent.driver.nvml import NvmlDriver  # noqa: PLC0415
     from agent.sampler.accounts import Accounts  # noqa: PLC0415 -- each subject loads only its own
@@ -117,7 +118,7 @@ def agent(task: dict[str, Any]) -> None:
     )
     sysfs_root = Path(task["sysfs_root"])
     built = build_collectors(
-        CollectorSettings(
+        FastSettings(
             node="bench",
             clock=clock,
             accounts=accounts,
@@ -126,7 +127,7 @@ def agent(task: dict[str, Any]) -> None:
             pipes=driver.pipes,
             sysfs_root=sysfs_root,
             samples=driver.samples if rate_hz is None else None,
-            sweeping=Sweeping(settings=SweepSettings(most_hz=UNASKED_MOST_HZ), clock=clock)
+            sweeping=SweepOptions(settings=SweepSettings(most_hz=DEFAULT_MAX_HZ), clock=clock)
             if rate_hz is None
             else None,
         )

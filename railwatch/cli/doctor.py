@@ -8,9 +8,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agent.collectors.build.events import build_event_sources
-from agent.collectors.build.fast import BuiltCollector, FastSettings, build_collectors, kernel_log_status
-from agent.collectors.build.slow import build_slow_collectors, build_slow_event_sources
+from agent.collectors.build.result import BuiltCollector
+from agent.collectors.build.settings import FastSettings
+from agent.collectors.build.sources import (
+    build_collectors,
+    build_event_sources,
+    build_slow_collectors,
+    build_slow_event_sources,
+)
+from agent.collectors.events.factories import kernel_log_status
 from agent.collectors.port import SourceState, SourceStatus
 from agent.collectors.readings.source import Readings, readings_status
 from agent.sampler.accounts import Accounts

@@ -8,12 +8,13 @@ from threading import Event as Flag
 from threading import Thread
 
 from agent.collectors.build.background import SourceBuilder
-from agent.collectors.build.events import boot_id, build_event_sources
-from agent.collectors.build.fast import FACTORIES, CollectorSettings, kernel_log_status
+from agent.collectors.build.settings import FastSettings
+from agent.collectors.build.sources import FAST_COLLECTORS, build_event_sources
 from agent.collectors.events.driver_events import DriverEvents
-from agent.collectors.events.driver_lines import DriverLines
+from agent.collectors.events.driver_lines import DriverLineParser
+from agent.collectors.events.factories import boot_id, kernel_log_status
 from agent.collectors.events.kernel_log import KernelLog, Start
-from agent.collectors.events.kernel_log_position import LinesSince, LogPlace, PlacedKernelLog
+from agent.collectors.events.kernel_log_position import KernelLogPosition, LinesSince, ResumingKernelLog
 from agent.collectors.gpu.roster import GpuRoster
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.guard.guard import IDLE_WAKE_S, Guard
@@ -67,7 +68,7 @@ class _Sources:
 
     driver: OpenDriver
     accounts: Accounts
-    builder: SourceBuilder[CollectorSettings]
+    builder: SourceBuilder[FastSettings]
     collectors: list[Collector]
     events: tuple[EventSource, ...]
     statuses: tuple[SourceStatus, ...]
@@ -84,7 +85,7 @@ class _Reasons:
     answered: Flag = field(default_factory=Flag)
     changed: Flag = field(default_factory=Flag)
 
-    def start(self, builder: SourceBuilder[CollectorSettings], stop: Flag) -> None:
+    def start(self, builder: SourceBuilder[FastSettings], stop: Flag) -> None:
         """Ask a driver that went away, and the sources that failed, in threads of their own."""
         Thread(target=self.watch.ask, args=(self.answered,), name="ask-driver", daemon=True).start()
         Thread(target=_look_again, args=(builder, self.changed, stop), name="look-again", daemon=True).start()
@@ -204,7 +205,7 @@ def _ring(session: Session, collectors: list[Collector], settings: SamplerSettin
     )
 
 
-def _look_again(builder: SourceBuilder[CollectorSettings], changed: Flag, stop: Flag) -> None:
+def _look_again(builder: SourceBuilder[FastSettings], changed: Flag, stop: Flag) -> None:
     """Try every minute what failed; a source that came has tables, and those are made at a start."""
     while not stop.wait(LOOK_AGAIN_S):
         if builder.again(BUILD_LIMIT_S, most_s=LATE_BUILD_LIMIT_S):
@@ -220,8 +221,8 @@ def _tell(guard: Guard, reenumeration: Reenumeration, events: tuple[Event, ...])
 
 def _builder(
     session: Session, driver: OpenDriver, accounts: Accounts, clock: Clock
-) -> SourceBuilder[CollectorSettings]:
-    settings = CollectorSettings(
+) -> SourceBuilder[FastSettings]:
+    settings = FastSettings(
         node=session.node.key,
         clock=clock,
         accounts=accounts,
@@ -234,11 +235,11 @@ def _builder(
         sweeping=rail_sweeping(session.config, clock),
         proc_root=Path(session.proc),
     )
-    return SourceBuilder(FACTORIES, settings, clock)
+    return SourceBuilder(FAST_COLLECTORS, settings, clock)
 
 
 def _collectors(
-    session: Session, builder: SourceBuilder[CollectorSettings]
+    session: Session, builder: SourceBuilder[FastSettings]
 ) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
     sources = session.config.sources
     wanted = {EntityKind.SUPPLY: sources.hwmon, EntityKind.NODE: sources.host}
@@ -282,14 +283,14 @@ def _event_sources(
     return tuple(found), (log_status, *(part.status for part in built))
 
 
-def _kernel_log(session: Session, path: Path, driver: OpenDriver, clock: Clock) -> tuple[KernelLog, PlacedKernelLog]:
+def _kernel_log(session: Session, path: Path, driver: OpenDriver, clock: Clock) -> tuple[KernelLog, ResumingKernelLog]:
     """Return the kernel log from where the process before was, or from the start of the run."""
     name = f"kmsg:{boot_id()}"
-    place = LogPlace(session.run_dir / _PLACE_FILE, log=name)
+    place = KernelLogPosition(session.run_dir / _PLACE_FILE, log=name)
     after = place.read()
     # The device keeps what was logged since the boot. A file may be of any age, and its stamps of any machine.
     whole = session.simulated or path.is_char_device() or after is not None
-    parser = LinesSince(DriverLines(driver.gpus, log=name), session.started_ns)
+    parser = LinesSince(DriverLineParser(driver.gpus, log=name), session.started_ns)
     log = KernelLog(
         path,
         node=session.node.key,
@@ -298,7 +299,7 @@ def _kernel_log(session: Session, path: Path, driver: OpenDriver, clock: Clock) 
         start=Start.BEGINNING if whole else Start.END,
         after=after,
     )
-    return log, PlacedKernelLog(log, place)
+    return log, ResumingKernelLog(log, place)
 
 
 def _severity_of(code: int) -> Severity:

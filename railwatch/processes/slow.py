@@ -8,8 +8,9 @@ from threading import Event as Flag
 from threading import Thread
 
 from agent.collectors.build.background import SourceBuilder
-from agent.collectors.build.fast import Built
-from agent.collectors.build.slow import BUILD_LIMIT_S, SlowSettings, build_slow_event_sources, slow_builder
+from agent.collectors.build.result import BuiltCollector
+from agent.collectors.build.settings import SlowSettings
+from agent.collectors.build.sources import BUILD_LIMIT_S, build_slow_event_sources, slow_builder
 from agent.collectors.host.self_metrics import SelfMetrics
 from agent.collectors.port import Collector, EventSource, SourceState, SourceStatus
 from agent.collectors.readings.source import readings_status
@@ -129,12 +130,12 @@ def _read(process: _Process, ready: Ready) -> str:
 
 def _sources(process: _Process) -> _Sources:
     settings, session = process.settings, process.session
-    built: Sequence[Built] = process.builder.built
+    built: Sequence[BuiltCollector] = process.builder.built
     events = build_slow_event_sources(settings)
     if events or any(part.collector is not None for part in built):
         own = SelfMetrics(session.node.key, process.accounts, process.clock, process="slow")
         status = SourceStatus(name=own.name, state=SourceState.WORKING, detail="the process for slow sources")
-        built = (*built, Built(collector=own, status=status))
+        built = (*built, BuiltCollector(collector=own, status=status))
     collectors, statuses = chosen(built, off=lambda _: False, simulated=session.simulated)
     if settings.readings is not None:
         statuses += (readings_status(settings.readings.listener),)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent.collectors.build.events import EventSettings
+from agent.collectors.build.settings import EventSettings
 from agent.driver.port import GpuIdentity
 from config.sources import SourceUse
 from railwatch.session import Session

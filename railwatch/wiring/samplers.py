@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent.collectors.build.fast import Built
-from agent.collectors.hwmon.rails import Sweeping
+from agent.collectors.build.result import BuiltCollector
+from agent.collectors.hwmon.rails import SweepOptions
 from agent.collectors.port import Collector, SourceState, SourceStatus
-from agent.collectors.rails.pace import MOST_HZ, UNASKED_MOST_HZ
+from agent.collectors.rails.pace import DEFAULT_MAX_HZ, MAX_HZ
 from agent.collectors.rails.sweep import SweepSettings
 from agent.sampler.pacing.budget import BudgetSettings
 from agent.sampler.pacing.pacer import PacerSettings
@@ -35,7 +35,7 @@ _SOURCES, _WORKERS = "sources", "workers"
 
 
 def chosen(
-    built: Iterable[Built], *, off: Callable[[Collector], bool], simulated: bool
+    built: Iterable[BuiltCollector], *, off: Callable[[Collector], bool], simulated: bool
 ) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
     """Return the collectors that this run reads, and the state of every source; those of simulated nodes are marked."""
     collectors: list[Collector] = []
@@ -70,12 +70,12 @@ def sampler_settings(config: Config) -> SamplerSettings:
     )
 
 
-def rail_sweeping(config: Config, clock: Clock) -> Sweeping:
+def rail_sweeping(config: Config, clock: Clock) -> SweepOptions:
     """Return how voltage rails are looked at between two rows."""
     hz = config.sources.hwmon_hz
-    most_hz = UNASKED_MOST_HZ if hz is None else MOST_HZ
+    most_hz = DEFAULT_MAX_HZ if hz is None else MAX_HZ
     low_v = config.detectors.rail_sag.at_once_below_v
-    return Sweeping(settings=SweepSettings(hz=hz, most_hz=most_hz, low_v=low_v), clock=clock)
+    return SweepOptions(settings=SweepSettings(hz=hz, most_hz=most_hz, low_v=low_v), clock=clock)
 
 
 class HungWatch:

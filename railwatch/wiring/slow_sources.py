@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent.collectors.bmc.settings import RARE_FROM_S, BmcKind
 from agent.collectors.bmc.sources import BoardSource
-from agent.collectors.build.slow import SlowSettings
+from agent.collectors.build.settings import SlowSettings
 from agent.collectors.hwmon.tree import find_inlet
 from agent.collectors.readings.listener import ListenerSettings
 from agent.collectors.readings.source import ReadingsSettings

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent.collectors.build.fast import Built, CollectorSettings
+from agent.collectors.build.result import BuiltCollector
+from agent.collectors.build.settings import FastSettings
 from agent.collectors.port import SourceState, SourceStatus
 from agent.ring.ring import Ring
 from agent.sampler.sampler import EVENT_BURST_S, Sampler
@@ -38,9 +39,9 @@ def source(name: str, rate: RateClass = RateClass.FAST) -> FakeCollector:
     return FakeCollector(spec, name=name, rate=rate)
 
 
-def built(collector: FakeCollector | None) -> Built:
+def built(collector: FakeCollector | None) -> BuiltCollector:
     state = SourceState.FAILED if collector is None else SourceState.WORKING
-    return Built(collector=collector, status=SourceStatus(name="source", state=state, detail="a test"))
+    return BuiltCollector(collector=collector, status=SourceStatus(name="source", state=state, detail="a test"))
 
 
 class Run:
@@ -106,11 +107,11 @@ class Late:
         monkeypatch.setattr(module, "SystemClock", lambda: self.clock)
         monkeypatch.setattr(module, "BUILD_LIMIT_S", BUILD_S)
 
-    def build_works(self, settings: object) -> Built:
+    def build_works(self, settings: object) -> BuiltCollector:
         self._built.append(threading.current_thread())
         return built(self.works)
 
-    def build_late(self, settings: object) -> Built:
+    def build_late(self, settings: object) -> BuiltCollector:
         self.surveys += 1
         number = self.surveys
         wait_for(lambda: len(self._built) >= number and not self._built[number - 1].is_alive())
@@ -135,11 +136,11 @@ def stuck() -> Iterator[threading.Event]:
 def test_a_source_that_hangs_or_raises_when_it_is_built_keeps_no_other_from_being_read(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def _raises(settings: CollectorSettings) -> Built:
+    def _raises(settings: FastSettings) -> BuiltCollector:
         raise OSError("no such bus")
 
     late = Late(monkeypatch, sampler)
-    monkeypatch.setattr(sampler, "FACTORIES", (late.build_late, _raises, late.build_works))
+    monkeypatch.setattr(sampler, "FAST_COLLECTORS", (late.build_late, _raises, late.build_works))
     run = Run(session)
     assert run.facts["tables"] == ["works"]
     ring = Ring.attach(session.ring_path)
@@ -156,7 +157,7 @@ def test_a_source_that_answers_later_is_read_by_the_next_process(
     late = Late(monkeypatch, sampler)
     monkeypatch.setattr(sampler, "LOOK_AGAIN_S", 0.1)
     monkeypatch.setattr(sampler, "LATE_BUILD_LIMIT_S", 4 * BUILD_S)
-    monkeypatch.setattr(sampler, "FACTORIES", (late.build_late, late.build_works))
+    monkeypatch.setattr(sampler, "FAST_COLLECTORS", (late.build_late, late.build_works))
     run = Run(session)
     assert run.facts["tables"] == ["works"]
     late.answer()
@@ -176,7 +177,7 @@ def test_a_guard_that_is_silent_ends_the_process_though_a_thread_is_stuck(
         stuck.wait(110.0)
 
     hangs.before_read = hang
-    monkeypatch.setattr(sampler, "FACTORIES", (lambda _: built(hangs),))
+    monkeypatch.setattr(sampler, "FAST_COLLECTORS", (lambda _: built(hangs),))
     monkeypatch.setattr(guarding, "GUARD_SILENT_S", -1.0)
     run = Run(session)
     begun_s = CLOCK.monotonic_s()
@@ -188,7 +189,7 @@ def test_a_guard_that_is_silent_ends_the_process_though_a_thread_is_stuck(
 def test_word_that_a_gpu_was_split_ends_the_process_and_leaves_the_mark_of_a_count(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampler, "FACTORIES", (lambda _: built(source("works")),))
+    monkeypatch.setattr(sampler, "FAST_COLLECTORS", (lambda _: built(source("works")),))
     run = Run(session)
     (session.run_dir / WANTED_FILE).write_text("gpu0 is split into instances")
     run.join()
@@ -199,7 +200,7 @@ def test_word_that_a_gpu_was_split_ends_the_process_and_leaves_the_mark_of_a_cou
 def test_an_event_of_the_slow_process_hurries_the_reading(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     bursts: list[float] = []
     monkeypatch.setattr(Sampler, "burst", lambda _, seconds: bursts.append(seconds))
-    monkeypatch.setattr(sampler, "FACTORIES", (lambda _: built(source("works")),))
+    monkeypatch.setattr(sampler, "FAST_COLLECTORS", (lambda _: built(source("works")),))
     run = Run(session)
     journal = JournalWriter(session.slow_events_path)
     journal.append(event_of())

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agent.collectors.build import slow as build_slow
-from agent.collectors.build.fast import Built
-from agent.collectors.build.slow import SlowSettings
+from agent.collectors.build import sources as build_sources
+from agent.collectors.build.result import BuiltCollector
+from agent.collectors.build.settings import SlowSettings
 from agent.collectors.port import SourceState, SourceStatus
 from agent.ring.ring import Ring
 from railwatch.processes import slow
@@ -33,9 +33,9 @@ def source(name: str) -> FakeCollector:
     return FakeCollector(spec, name=name, rate=RateClass.SLOW)
 
 
-def built(collector: FakeCollector | None, name: str = "late") -> Built:
+def built(collector: FakeCollector | None, name: str = "late") -> BuiltCollector:
     state = SourceState.FAILED if collector is None else SourceState.WORKING
-    return Built(collector=collector, status=SourceStatus(name=name, state=state, detail="a test"))
+    return BuiltCollector(collector=collector, status=SourceStatus(name=name, state=state, detail="a test"))
 
 
 def _leave(status: int) -> None:
@@ -99,7 +99,7 @@ def test_one_that_never_returns_is_stated_once_tried_again_and_does_not_stop_the
 
     hangs.before_read = hang
     monkeypatch.setattr(slow, "SystemClock", lambda: clock)
-    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (lambda _: built(hangs), lambda _: built(works)))
+    monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (lambda _: built(hangs), lambda _: built(works)))
     run = Run(session)
     wait_for(lambda: hangs.reads)
     clock.leap_beside(6.0, lambda: works.reads)
@@ -125,7 +125,7 @@ def test_a_source_that_answers_late_joins_the_others_as_it_was_built_and_is_not_
 ) -> None:
     late = Late(monkeypatch, slow, rate=RateClass.SLOW)
     monkeypatch.setattr(slow, "LOOK_AGAIN_S", 0.1)
-    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (late.build_late, late.build_works))
+    monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (late.build_late, late.build_works))
     run = Run(session)
     ring = Ring.attach(session.slow_ring_path)
     assert "late" not in ring.tables
@@ -146,12 +146,12 @@ def test_a_source_that_answers_late_joins_the_others_as_it_was_built_and_is_not_
 def test_a_node_without_slow_sources_waits_for_one(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     late: list[FakeCollector] = []
 
-    def _late(settings: SlowSettings) -> Built:
+    def _late(settings: SlowSettings) -> BuiltCollector:
         return built(late[0] if late else None)
 
     monkeypatch.setattr(slow, "LOOK_AGAIN_S", 0.2)
-    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (_late,))
-    monkeypatch.setattr(build_slow, "SLOW_EVENT_FACTORIES", ())
+    monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (_late,))
+    monkeypatch.setattr(build_sources, "SLOW_EVENT_SOURCES", ())
     run = Run(session)
     late.append(source("late"))
     run.until("late", "working")
@@ -162,7 +162,7 @@ def test_a_node_without_slow_sources_waits_for_one(session: Session, monkeypatch
 def test_once_the_gpus_were_counted_again_it_starts_again_to_count_them_too(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (lambda _: built(source("works")),))
+    monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (lambda _: built(source("works")),))
     run = Run(session)
     run.until("works", "working")
     Reenumeration(CLOCK, session.run_dir).leave_mark()
@@ -177,8 +177,8 @@ def test_once_the_gpus_were_counted_again_it_starts_again_to_count_them_too(
 def test_without_sources_too_it_starts_again_once_the_gpus_were_counted_again(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", ())
-    monkeypatch.setattr(build_slow, "SLOW_EVENT_FACTORIES", ())
+    monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", ())
+    monkeypatch.setattr(build_sources, "SLOW_EVENT_SOURCES", ())
     run = Run(session)
     Reenumeration(CLOCK, session.run_dir).leave_mark()
     run._thread.join(60.0)
@@ -194,7 +194,7 @@ def test_one_that_hangs_for_good_ends_the_process_so_that_the_next_one_reads_it(
         release.wait(110.0)
 
     hangs.before_read = hang
-    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (lambda _: built(hangs), lambda _: built(works)))
+    monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (lambda _: built(hangs), lambda _: built(works)))
     monkeypatch.setattr(slow, "SystemClock", lambda: clock)
     run = Run(session)
     wait_for(lambda: hangs.reads)
@@ -218,7 +218,7 @@ def test_it_reports_of_itself_apart_from_the_sampler(session: Session, monkeypat
         raise OSError("no such meter")
 
     fails.before_read = fail
-    monkeypatch.setattr(build_slow, "SLOW_FACTORIES", (lambda _: built(fails),))
+    monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (lambda _: built(fails),))
     run = Run(session)
     run.until("fails", "failing")
     run.until("agent_slow", "working")

@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Mapping
 
-from agent.collectors.bmc.ipmi_port import IpmiPort, Request
+from agent.collectors.bmc.ipmi_port import IpmiPort, IpmiRequest
 from agent.collectors.bmc.point import LogEntry, Place, Point, Quantity, SupplyBit
 from agent.collectors.bmc.sdr import SensorRecord
 from agent.collectors.bmc.sdr_reader import SdrReader
@@ -69,7 +69,10 @@ class IpmiLink:
         for _ in range(len(self._batches)):
             batch = self._batches[0]
             answers = self._port.ask(
-                [Request(function=_SENSOR, command=_GET_READING, data=bytes([sensor.number])) for sensor, _ in batch]
+                [
+                    IpmiRequest(function=_SENSOR, command=_GET_READING, data=bytes([sensor.number]))
+                    for sensor, _ in batch
+                ]
             )
             self._batches.rotate(-1)
             self._values |= {
@@ -107,7 +110,7 @@ def reading(sensor: SensorRecord, point: Point, data: bytes) -> float:
 
 def _power_w(port: IpmiPort) -> float | None:
     """Return the node's power; None where the controller has no DCMI or does not measure now."""
-    (answer,) = port.ask([Request(function=_DCMI, command=_GET_POWER, data=_POWER_REQUEST)])
+    (answer,) = port.ask([IpmiRequest(function=_DCMI, command=_GET_POWER, data=_POWER_REQUEST)])
     data = answer.at_least(_POWER_BYTES)
     if not data or data[0] != _POWER_REQUEST[0] or not data[_POWER_BYTES - 1] & _MEASURES:
         return None

@@ -13,7 +13,7 @@ NOT_NOW = frozenset({0x81, 0xC0, 0xC3, 0xCE, 0xCF, 0xD0, 0xD1, 0xD2, 0xD5, 0xFF}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class IpmiRequest:
     """One command to logical unit 0: network function, command, data."""
 
     function: int
@@ -22,7 +22,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class IpmiResponse:
     """Completion code and, where it is 0, the data behind it."""
 
     code: int
@@ -46,7 +46,7 @@ class IpmiPort(Protocol):
 
     name: str
 
-    def ask(self, requests: Sequence[Request]) -> tuple[Answer, ...]:
+    def ask(self, requests: Sequence[IpmiRequest]) -> tuple[IpmiResponse, ...]:
         """Return one answer for each request, in order; connects first where there is no connection."""
         ...
 

@@ -18,7 +18,7 @@ import tty
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.collectors.bmc.ipmi_port import Answer, Request
+from agent.collectors.bmc.ipmi_port import IpmiRequest, IpmiResponse
 from agent.collectors.bmc.settings import IPMI_PORT, BmcKind, BmcSettings
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, NotPermittedError, TransientError
@@ -81,12 +81,12 @@ class IpmitoolPort:
         """The process, None while there is none."""
         return None if self._process is None else self._process.pid
 
-    def ask(self, requests: Sequence[Request]) -> tuple[Answer, ...]:
+    def ask(self, requests: Sequence[IpmiRequest]) -> tuple[IpmiResponse, ...]:
         """Return one answer for each request."""
         if self._process is None:
             self._start()
         self._call_end_s = self._clock.monotonic_s() + _CALL_S
-        answers: list[Answer] = []
+        answers: list[IpmiResponse] = []
         try:
             for start in range(0, len(requests), _BATCH):
                 answers += self._batch(requests[start : start + _BATCH])
@@ -150,7 +150,7 @@ class IpmitoolPort:
         login = ["-H", settings.address, "-p", port, "-U", settings.user, "-E", "-L", "USER"]
         return ["-I", "lanplus", *_LAN_PATIENCE, *suite, *login]
 
-    def _batch(self, requests: Sequence[Request]) -> list[Answer]:
+    def _batch(self, requests: Sequence[IpmiRequest]) -> list[IpmiResponse]:
         process = self._process
         if process is None or process.stdin is None:
             raise TransientError(f"{self.name}: the connection was closed")
@@ -164,7 +164,7 @@ class IpmitoolPort:
             process.stdin.flush()
         return [self._answer(number) for number in range(first, self._count + 1)]
 
-    def _answer(self, number: int) -> Answer:
+    def _answer(self, number: int) -> IpmiResponse:
         data, said, code = bytearray(), "", 0
         while True:
             line = self._line(said)
@@ -172,7 +172,7 @@ class IpmitoolPort:
             if mark is not None:
                 if int(mark[1]) != number:
                     raise TransientError(f"{self.name}: {PROGRAM} lost count of its answers")
-                return Answer(code=code, data=bytes(data))
+                return IpmiResponse(code=code, data=bytes(data))
             refused = _CODE.search(line)
             if refused is not None:
                 code = int(refused[1], 16)
@@ -218,7 +218,7 @@ def _check_device() -> None:
         raise NotPermittedError(f"{path}: permission denied")
 
 
-def _raw_line(request: Request) -> str:
+def _raw_line(request: IpmiRequest) -> str:
     numbers = (request.function, request.command, *request.data)
     return "raw " + " ".join(f"{number:#04x}" for number in numbers)
 

@@ -13,7 +13,7 @@ from telemetry.signals import Signal, signal
 NODE_TABLE, SUPPLY_TABLE, FAN_TABLE = "bmc", "bmc_supply", "bmc_fan"
 AGE = "bmc_age_s"
 # Behind the names of supplies, rails and fans: those of hwmon are often called the same.
-OF_BMC = " (bmc)"
+BMC_SUFFIX = " (bmc)"
 _NODE_SIGNALS = ("node_power_w", "rail_voltage_v", "outlet_temp_c", "gpu_board_temp_c", "bmc_board_temp_c", AGE)
 _INLET = "inlet_temp_c"
 _SUPPLY_SIGNALS = (
@@ -190,7 +190,7 @@ def _table(
     if not rows:
         return None
     entities = tuple(
-        Entity(kind=kind, key=unit_key(unit), name=f"{label}{OF_BMC}", tags=(("source", "bmc"),))
+        Entity(kind=kind, key=unit_key(unit), name=f"{label}{BMC_SUFFIX}", tags=(("source", "bmc"),))
         for unit, (label, _) in rows.items()
     )
     cells = tuple(

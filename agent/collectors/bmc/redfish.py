@@ -9,7 +9,7 @@ from functools import partial
 
 from agent.collectors.bmc.point import LogEntry, Place, Point, Quantity
 from agent.collectors.bmc.redfish_client import (
-    OF_ONE_RESOURCE,
+    RESOURCE_ERRORS,
     RedfishClient,
     Resource,
     child,
@@ -94,9 +94,9 @@ class RedfishLink:
                     readings = self._read(page)
                 except NotSupportedError:
                     continue
-                except (*OF_ONE_RESOURCE, TransientError) as err:
+                except (*RESOURCE_ERRORS, TransientError) as err:
                     failures.append(err)
-                    if sum(not isinstance(failure, OF_ONE_RESOURCE) for failure in failures) > _MOST_FAILURES:
+                    if sum(not isinstance(failure, RESOURCE_ERRORS) for failure in failures) > _MOST_FAILURES:
                         raise
                     continue
                 if readings:
@@ -123,9 +123,9 @@ class RedfishLink:
             self._pages.rotate(-1)
             try:
                 self._read(page)
-            except (*OF_ONE_RESOURCE, TransientError) as err:
+            except (*RESOURCE_ERRORS, TransientError) as err:
                 self._forget(page)
-                failure, silent = err, 0 if isinstance(err, OF_ONE_RESOURCE) else silent + 1
+                failure, silent = err, 0 if isinstance(err, RESOURCE_ERRORS) else silent + 1
                 if silent > 1:  # two in a row without an answer are no single page's trouble
                     raise
             else:
@@ -141,7 +141,7 @@ class RedfishLink:
         """Return what came into the log; a log that cannot be read leaves the sensors alone."""
         try:
             entries = self._log.new_entries()
-        except OF_ONE_RESOURCE as err:
+        except RESOURCE_ERRORS as err:
             if not self._told_log:
                 self._told_log = True
                 logger.warning("the event log cannot be read: %s", err)
@@ -194,7 +194,7 @@ class RedfishLink:
                 continue
             try:
                 found.append(self._client.get(at))
-            except OF_ONE_RESOURCE as err:
+            except RESOURCE_ERRORS as err:
                 logger.debug("left out: %s", err)
         return found
 
@@ -228,7 +228,7 @@ class RedfishLink:
             return
         try:
             members = children(self._client.get(path), "Members")
-        except OF_ONE_RESOURCE:
+        except RESOURCE_ERRORS:
             return
         for member in members:
             at = link(member)
@@ -241,7 +241,7 @@ class RedfishLink:
             return
         try:
             supplies = self._members(self._client.get(path), "PowerSupplies")
-        except OF_ONE_RESOURCE:
+        except RESOURCE_ERRORS:
             return
         for index, supply in enumerate(supplies):
             at = link(supply)

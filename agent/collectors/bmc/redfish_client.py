@@ -259,7 +259,7 @@ class ForbiddenResourceError(NotPermittedError):
 
 # What is wrong with one resource and says nothing of the others. A user who is refused is not among them: to go on
 # with the next resource would be one more try at the password, and services lock users out.
-OF_ONE_RESOURCE = (NotSupportedError, ForbiddenResourceError, BrokenResourceError)
+RESOURCE_ERRORS = (NotSupportedError, ForbiddenResourceError, BrokenResourceError)
 
 
 class _NoSessionError(RailwatchError):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agent.collectors.bmc import naming
 from agent.collectors.bmc.point import LogEntry, Place
-from agent.collectors.bmc.redfish_client import OF_ONE_RESOURCE, RedfishClient, Resource, children, link, words
+from agent.collectors.bmc.redfish_client import RESOURCE_ERRORS, RedfishClient, Resource, children, link, words
 from agent.collectors.bmc.redfish_points import seconds_of
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.records import EventKind, Severity
@@ -53,7 +53,7 @@ class RedfishLog:
                 logger.debug("%s has no event log", self._client.name)
                 return
             self._service, self._entries = found
-        with contextlib.suppress(*OF_ONE_RESOURCE):  # asked again by `new_entries`, which tells of it
+        with contextlib.suppress(*RESOURCE_ERRORS):  # asked again by `new_entries`, which tells of it
             if self._seen is None:
                 self._seen = frozenset(self._listed(self._entries))
 
@@ -94,7 +94,7 @@ class RedfishLog:
             return entry
         try:
             return self._client.get(at)
-        except OF_ONE_RESOURCE as err:
+        except RESOURCE_ERRORS as err:
             logger.debug("an entry without words: %s", err)
             return entry
 
@@ -124,7 +124,7 @@ class RedfishLog:
     def _readable(self, path: str) -> Resource | None:
         try:
             return self._client.get(path)
-        except OF_ONE_RESOURCE as err:
+        except RESOURCE_ERRORS as err:
             logger.debug("no log there: %s", err)
             return None
 

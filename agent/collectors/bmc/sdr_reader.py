@@ -9,9 +9,9 @@ from agent.collectors.bmc.ipmi_port import (
     OK,
     RESERVATION_LOST,
     TOO_MUCH,
-    Answer,
     IpmiPort,
-    Request,
+    IpmiRequest,
+    IpmiResponse,
 )
 from agent.collectors.bmc.sdr import HEADER_BYTES, SensorRecord, parse_record
 from telemetry.errors import NotSupportedError, TransientError
@@ -61,7 +61,7 @@ class SdrReader:
         TransientError
             It does not answer, or the repository changes faster than it can be read.
         """
-        (info,) = self._port.ask([Request(function=_STORAGE, command=_INFO)])
+        (info,) = self._port.ask([IpmiRequest(function=_STORAGE, command=_INFO)])
         if info.code == INVALID_COMMAND:
             raise NotSupportedError(f"{self._port.name} has no repository of sensors")
         stamp = info.at_least(13)[5:13]  # when something was added, and when erased
@@ -103,7 +103,7 @@ class SdrReader:
         self._reservations += 1
         if self._reservations > _MOST_RESERVATIONS:
             raise TransientError(f"{self._port.name}: the repository of sensors changes while it is read")
-        (answer,) = self._port.ask([Request(function=_STORAGE, command=_RESERVE)])
+        (answer,) = self._port.ask([IpmiRequest(function=_STORAGE, command=_RESERVE)])
         self._reservation = answer.at_least(2)[:2] or b"\x00\x00"
 
     def _record(self, record_id: int) -> tuple[bytes, int]:
@@ -138,10 +138,10 @@ class SdrReader:
             body += part
         return body
 
-    def _part(self, record_id: int, offset: int, count: int) -> Answer:
+    def _part(self, record_id: int, offset: int, count: int) -> IpmiResponse:
         data = self._reservation + record_id.to_bytes(2, "little") + bytes([offset, count])
         for _ in range(_MOST_TRIES):
-            (answer,) = self._port.ask([Request(function=_STORAGE, command=_GET, data=data)])
+            (answer,) = self._port.ask([IpmiRequest(function=_STORAGE, command=_GET, data=data)])
             if answer.code not in NOT_NOW:
                 break
         return answer

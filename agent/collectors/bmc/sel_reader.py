@@ -2,7 +2,7 @@
 
 import logging
 
-from agent.collectors.bmc.ipmi_port import INVALID_COMMAND, NO_PRIVILEGE, NOT_NOW, Answer, IpmiPort, Request
+from agent.collectors.bmc.ipmi_port import INVALID_COMMAND, NO_PRIVILEGE, NOT_NOW, IpmiPort, IpmiRequest, IpmiResponse
 from agent.collectors.bmc.point import LogEntry
 from agent.collectors.bmc.sdr import SensorRecord
 from agent.collectors.bmc.sdr_reader import CONTROLLER
@@ -107,11 +107,11 @@ class SelReader:
         return _FIRST
 
     def _sel_clock(self) -> SelClock:
-        (answer,) = self._port.ask([Request(function=_STORAGE, command=_GET_TIME)])
+        (answer,) = self._port.ask([IpmiRequest(function=_STORAGE, command=_GET_TIME)])
         stamp = answer.at_least(4)[:4]
         return SelClock(ours_ns=self._clock.utc_ns(), its_s=int.from_bytes(stamp, "little") if stamp else None)
 
-    def _ask(self, record_id: int) -> Answer:
+    def _ask(self, record_id: int) -> IpmiResponse:
         data = b"\x00\x00" + record_id.to_bytes(2, "little") + b"\x00\xff"
-        (answer,) = self._port.ask([Request(function=_STORAGE, command=_GET_ENTRY, data=data)])
+        (answer,) = self._port.ask([IpmiRequest(function=_STORAGE, command=_GET_ENTRY, data=data)])
         return answer

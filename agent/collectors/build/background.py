@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from agent.collectors.build.fast import Built
+from agent.collectors.build.result import BuiltCollector
 from agent.collectors.port import Collector, SourceState, SourceStatus
 from telemetry.clock import Clock
 
@@ -24,22 +24,24 @@ class SourceBuilder(Generic[Settings]):
     nothing is surveyed twice.
     """
 
-    def __init__(self, factories: Sequence[Callable[[Settings], Built]], settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, factories: Sequence[Callable[[Settings], BuiltCollector]], settings: Settings, clock: Clock
+    ) -> None:
         self._factories = tuple(factories)
         self._settings = settings
         self._clock = clock
         self._threads: dict[int, threading.Thread] = {}
-        self._answers: dict[int, Built] = {}
-        self._taken: dict[int, Built] = {}
+        self._answers: dict[int, BuiltCollector] = {}
+        self._taken: dict[int, BuiltCollector] = {}
         self._took_s: dict[int, float] = {}
         self._left_out: set[int] = set()
 
     @property
-    def built(self) -> tuple[Built, ...]:
+    def built(self) -> tuple[BuiltCollector, ...]:
         """Every source as it is known now, in the order of the factories."""
         return tuple(self._taken[number] for number in range(len(self._factories)))
 
-    def build(self, within_s: float) -> tuple[Built, ...]:
+    def build(self, within_s: float) -> tuple[BuiltCollector, ...]:
         """Return every source, in the order of the factories."""
         self._run(range(len(self._factories)), within_s)
         for number, factory in enumerate(self._factories):
@@ -104,16 +106,16 @@ def _measures(collector: Collector) -> tuple[object, ...]:
     return collector.spec.entities, collector.spec.signals
 
 
-def _name(factory: Callable[..., Built]) -> str:
+def _name(factory: Callable[..., BuiltCollector]) -> str:
     return getattr(factory, "__name__", type(factory).__name__).strip("_")
 
 
-def _failed(factory: Callable[..., Built], detail: str) -> Built:
+def _failed(factory: Callable[..., BuiltCollector], detail: str) -> BuiltCollector:
     status = SourceStatus(
         name=_name(factory), state=SourceState.FAILED, detail=detail, how_to_get="it is tried again every minute"
     )
-    return Built(collector=None, status=status)
+    return BuiltCollector(collector=None, status=status)
 
 
-def _silent(factory: Callable[..., Built], within_s: float) -> Built:
+def _silent(factory: Callable[..., BuiltCollector], within_s: float) -> BuiltCollector:
     return _failed(factory, f"no answer within {within_s:g} s")

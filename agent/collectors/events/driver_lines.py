@@ -8,7 +8,7 @@ from analytics.kernel_log import KernelLogParser, to_event
 from telemetry.records import Event, EventKind
 
 
-class DriverLines:
+class DriverLineParser:
     """A `LineParser` over the patterns of `analytics.kernel_log`.
 
     Parameters

@@ -27,7 +27,7 @@ class LinesSince:
         return self._parser.parse(line) if line.time_ns >= self._since_ns else ()
 
 
-class LogPlace:
+class KernelLogPosition:
     """The number of the record that was read last, in a file; `log` names the log, so that another boot begins anew."""
 
     def __init__(self, path: Path, *, log: str) -> None:
@@ -59,14 +59,14 @@ class LogPlace:
             logger.warning("%s cannot be written: %s", self._path, err.strerror)
 
 
-class PlacedKernelLog:
+class ResumingKernelLog:
     """A kernel log whose place is kept.
 
     A record counts as read once the poll after it begins, when its events have been passed on: a process that is
     killed in between tells them twice, under the same ids.
     """
 
-    def __init__(self, log: KernelLog, place: LogPlace) -> None:
+    def __init__(self, log: KernelLog, place: KernelLogPosition) -> None:
         self.name = log.name
         self._log = log
         self._place = place

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.collectors.hwmon.devices import (
-    Channel,
+    HwmonChannel,
     channels_of,
     chip_of,
     hwmon_devices,
@@ -117,7 +117,7 @@ def _supply(device: Path) -> SupplyDevice:
 
 
 def _alarms(device: Path) -> Iterator[tuple[Path, int]]:
-    kinds: tuple[tuple[str, Callable[[Channel], int]], ...] = (
+    kinds: tuple[tuple[str, Callable[[HwmonChannel], int]], ...] = (
         ("in", lambda channel: OUTPUT_VOLTAGE if channel.label.startswith("vout") else INPUT),
         ("curr", lambda channel: OUTPUT_LOAD if channel.label.startswith("iout") else INPUT),
         ("power", lambda channel: OUTPUT_LOAD if channel.label.startswith("pout") else INPUT),
@@ -175,6 +175,6 @@ def _nominal_v(label: str) -> float | None:
     return float(match[1]) if match[1] else 3.3
 
 
-def _reads_high(channel: Channel) -> bool:
+def _reads_high(channel: HwmonChannel) -> bool:
     reading_mv = whole_number_of(channel.path)
     return reading_mv is not None and _HIGH_RAIL_MV[0] <= reading_mv <= _HIGH_RAIL_MV[1]

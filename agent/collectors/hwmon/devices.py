@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
+class HwmonChannel:
     """One measured quantity of a device: ``in2`` with its label, empty where it has none."""
 
     number: int
@@ -43,7 +43,7 @@ def place_of(device: Path) -> str:
     return parent.resolve().name if parent.exists() else device.name
 
 
-def channels_of(device: Path, kind: str) -> list[Channel]:
+def channels_of(device: Path, kind: str) -> list[HwmonChannel]:
     """Return the channels of one kind (``in``, ``curr``, ``power``, ``temp``, ``fan``) by their number."""
     try:
         paths = list(device.glob(f"{kind}[0-9]*_input"))
@@ -52,7 +52,7 @@ def channels_of(device: Path, kind: str) -> list[Channel]:
     channels = []
     for path in paths:
         stem = path.name.removesuffix("_input")
-        channels.append(Channel(number=_number(stem), label=text_of(device / f"{stem}_label"), path=path))
+        channels.append(HwmonChannel(number=_number(stem), label=text_of(device / f"{stem}_label"), path=path))
     return sorted(channels, key=lambda channel: channel.number)
 
 

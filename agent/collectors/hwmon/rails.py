@@ -20,7 +20,7 @@ PLAUSIBLE_12V = (6.0, 16.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweeping:
+class SweepOptions:
     """That rails are looked at between two rows too, how, and by whose clock."""
 
     settings: SweepSettings
@@ -60,7 +60,7 @@ class RailTable:
         signals: tuple[str, str, str, str],
         *,
         plausible_v: Sequence[tuple[float, float]],
-        sweeping: Sweeping | None,
+        sweeping: SweepOptions | None,
     ) -> None:
         self.name = name
         self.spec = TableSpec(name=name, kind=EntityKind.SUPPLY, entities=rail_entities(rails), signals=signals)
@@ -108,9 +108,9 @@ class Hwmon:
     name = "supply"
     rate = RateClass.FAST
 
-    def __init__(self, sysfs_root: Path, sweeping: Sweeping | None = None) -> None:
+    def __init__(self, sysfs_root: Path, sweeping: SweepOptions | None = None) -> None:
         survey = survey_rails(sysfs_root)
-        self.rails, self.not_plausible = survey.rails, survey.not_plausible
+        self.rails, self.implausible = survey.rails, survey.implausible
         self._table = RailTable(
             self.name,
             self.rails,

@@ -9,7 +9,7 @@ from agent.collectors.hwmon.board import (
     survey_supplies,
     survey_temperatures,
 )
-from agent.collectors.hwmon.rails import RailTable, Sweeping
+from agent.collectors.hwmon.rails import RailTable, SweepOptions
 from agent.collectors.sysfs.attribute_table import AttributeTable, Cell, Extreme, Flags, attribute
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec
@@ -32,7 +32,7 @@ _RAIL_SIGNALS = ("rail_voltage_v", "rail_current_a", "rail_voltage_min_v", "rail
 RAILS, SUPPLIES, FANS, TEMPERATURES = "rails", "board_supplies", "board_fans", "board"
 
 
-def other_rails(sysfs_root: Path, sweeping: Sweeping | None = None) -> RailTable | None:
+def other_rails(sysfs_root: Path, sweeping: SweepOptions | None = None) -> RailTable | None:
     """Return the rails of other voltages than 12 V at the fast rate, None where there is none."""
     found = survey_other_rails(sysfs_root)
     if not found:
@@ -46,7 +46,7 @@ def other_rails(sysfs_root: Path, sweeping: Sweeping | None = None) -> RailTable
     )
 
 
-def board_supplies(sysfs_root: Path) -> AttributeTable | None:
+def supply_table(sysfs_root: Path) -> AttributeTable | None:
     """Return the power supplies that answer over PMBus, None where there is none."""
     found = survey_supplies(sysfs_root)
     entities = tuple(
@@ -66,7 +66,7 @@ def _supply_cells(supply: SupplyDevice) -> list[Cell | None]:
     return [*cells, hottest, Extreme(supply.fans, min), Flags(supply.alarms)]
 
 
-def board_fans(sysfs_root: Path) -> AttributeTable | None:
+def fan_table(sysfs_root: Path) -> AttributeTable | None:
     """Return the fans of the board, None where there is none."""
     found = survey_fans(sysfs_root)
     entities = tuple(Entity(kind=EntityKind.FAN, key=key, name=key, tags=(("sensor", chip),)) for key, chip, _ in found)
@@ -74,7 +74,7 @@ def board_fans(sysfs_root: Path) -> AttributeTable | None:
     return AttributeTable(spec, [[attribute(path)] for _, _, path in found]) if found else None
 
 
-def board_temperatures(sysfs_root: Path, node: str) -> AttributeTable | None:
+def temperature_table(sysfs_root: Path, node: str) -> AttributeTable | None:
     """Return the hottest processor, memory module, drive and board sensor of the node, None where none is measured."""
     found = survey_temperatures(sysfs_root)
     names = [s.name for s in signals_of(EntityKind.NODE) if s.name in found and s.source in (Source.HWMON, Source.BMC)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.collectors.hwmon.devices import (
-    Channel,
+    HwmonChannel,
     channels_of,
     chip_of,
     hwmon_devices,
@@ -51,14 +51,14 @@ class Rail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
-    """The rails of a node; `not_plausible` says of each that is labelled 12 V and does not read so what it reads."""
+class RailSurvey:
+    """The rails of a node; `implausible` says of each that is labelled 12 V and does not read so what it reads."""
 
     rails: tuple[Rail, ...]
-    not_plausible: tuple[str, ...]
+    implausible: tuple[str, ...]
 
 
-def survey_rails(sysfs_root: Path) -> Survey:
+def survey_rails(sysfs_root: Path) -> RailSurvey:
     """Return the 12 V rails of the node, in a stable order, each under a key of its own.
 
     A voltage counts as a rail where its label says so, or where it has a current beside it, and it reads 10 to 14 V.
@@ -84,10 +84,10 @@ def survey_rails(sysfs_root: Path) -> Survey:
                 odd.append(f"{key} reads {reading_mv / 1000:g} V")
                 continue
             found[key] = rail_of(key, chip, channel, current)
-    return Survey(rails=tuple(found[key] for key in sorted(found)), not_plausible=tuple(odd))
+    return RailSurvey(rails=tuple(found[key] for key in sorted(found)), implausible=tuple(odd))
 
 
-def rail_of(key: str, chip: str, channel: Channel, current: Channel | None) -> Rail:
+def rail_of(key: str, chip: str, channel: HwmonChannel, current: HwmonChannel | None) -> Rail:
     """Return a rail from its channels, with what its chip says of its conversions."""
     return Rail(
         key=key,
@@ -116,25 +116,25 @@ def find_inlet(sysfs_root: Path) -> Path | None:
     return None
 
 
-def _is_rail(channel: Channel, current: Channel | None) -> bool:
+def _is_rail(channel: HwmonChannel, current: HwmonChannel | None) -> bool:
     if TWELVE_VOLTS.search(channel.label):
         return True
     return current is not None and reads_as_12v(channel)
 
 
-def reads_as_12v(channel: Channel) -> bool:
+def reads_as_12v(channel: HwmonChannel) -> bool:
     """Return whether a voltage reads as that of a 12 V rail now."""
     reading_mv = whole_number_of(channel.path)
     return reading_mv is not None and _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]
 
 
 def current_for(
-    channel: Channel,
-    voltages: list[Channel],
-    currents: list[Channel],
+    channel: HwmonChannel,
+    voltages: list[HwmonChannel],
+    currents: list[HwmonChannel],
     *,
-    reads_as_rail: Callable[[Channel], bool] = reads_as_12v,
-) -> Channel | None:
+    reads_as_rail: Callable[[HwmonChannel], bool] = reads_as_12v,
+) -> HwmonChannel | None:
     """Find the current of the same rail: by output, label, the volts in its label, channel, or because it is alone."""
     outgoing = [current for current in currents if not INPUT_SIDE.search(current.label)]
     output = _OUTPUT.search(channel.label)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 Oid = tuple[int, ...]
 # What an agent answers for one object: a number, a text, or None where it has no such object.
-Answer = int | str | None
+SnmpValue = int | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
+class PduChannel:
     """One signal of one part of a PDU.
 
     Parameters
@@ -35,7 +35,7 @@ class Channel:
     status: Oid | None = None
     bad_statuses: frozenset[int] = frozenset()
 
-    def value(self, answer: Answer, status: Answer) -> float:
+    def value(self, answer: SnmpValue, status: SnmpValue) -> float:
         """Return the signal in its unit, NaN where it is absent or not to be believed.
 
         Raises

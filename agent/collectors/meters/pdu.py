@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from agent.collectors.meters.channel import Answer, Channel, Oid
+from agent.collectors.meters.channel import Oid, PduChannel, SnmpValue
 from agent.collectors.meters.pdu_mibs import PDU_SIGNALS
 from agent.collectors.meters.pdu_survey import channels_of, survey_pdu
 from agent.collectors.meters.settings import PduSettings
@@ -26,14 +26,14 @@ _READ_LIMIT_S = 8.0
 _SURVEY_LIMIT_S = 15.0
 
 
-class Session(Protocol):
+class SnmpClient(Protocol):
     """An SNMP agent, as `agent.collectors.meters.snmp` gives it."""
 
-    async def get(self, oids: Sequence[Oid]) -> Mapping[Oid, Answer]:
+    async def get(self, oids: Sequence[Oid]) -> Mapping[Oid, SnmpValue]:
         """Return the answers to so many objects."""
         ...
 
-    async def walk(self, root: Oid) -> Mapping[Oid, Answer]:
+    async def walk(self, root: Oid) -> Mapping[Oid, SnmpValue]:
         """Return what stands below an object."""
         ...
 
@@ -42,20 +42,20 @@ class Session(Protocol):
         ...
 
 
-OpenSession = Callable[[PduSettings], Session]
+OpenClient = Callable[[PduSettings], SnmpClient]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPdu:
-    """A PDU and what it measures; `channels` is empty where `trouble` says why nothing is read of it."""
+    """A PDU and what it measures; `channels` is empty where `problem` says why nothing is read of it."""
 
     settings: PduSettings
     mib: str
-    channels: tuple[Channel, ...]
-    trouble: str = ""
+    channels: tuple[PduChannel, ...]
+    problem: str = ""
 
 
-def find_pdus(settings: Sequence[PduSettings], open_session: OpenSession) -> tuple[FoundPdu, ...]:
+def find_pdus(settings: Sequence[PduSettings], open_session: OpenClient) -> tuple[FoundPdu, ...]:
     """Ask every PDU once what it measures; takes as long as the slowest, and no longer than 15 s."""
 
     async def find_all() -> tuple[FoundPdu, ...]:
@@ -64,7 +64,7 @@ def find_pdus(settings: Sequence[PduSettings], open_session: OpenSession) -> tup
     return asyncio.run(find_all())
 
 
-async def _find(settings: PduSettings, open_session: OpenSession) -> FoundPdu:
+async def _find(settings: PduSettings, open_session: OpenClient) -> FoundPdu:
     session = open_session(settings)
     try:
         async with asyncio.timeout(_SURVEY_LIMIT_S):
@@ -75,13 +75,13 @@ async def _find(settings: PduSettings, open_session: OpenSession) -> FoundPdu:
                 survey = await survey_pdu(session.walk)
                 channels, mib = survey.channels, survey.mib
     except TimeoutError:
-        return FoundPdu(settings=settings, mib="", channels=(), trouble=f"no answer within {_SURVEY_LIMIT_S:g} s")
+        return FoundPdu(settings=settings, mib="", channels=(), problem=f"no answer within {_SURVEY_LIMIT_S:g} s")
     except (RailwatchError, ValueError) as err:
-        return FoundPdu(settings=settings, mib="", channels=(), trouble=str(err))
+        return FoundPdu(settings=settings, mib="", channels=(), problem=str(err))
     finally:
         session.close()
-    trouble = "" if channels else f"{settings.name} ({settings.host}) has none of the known tables: list its `oids`"
-    return FoundPdu(settings=settings, mib=mib, channels=channels, trouble=trouble)
+    problem = "" if channels else f"{settings.name} ({settings.host}) has none of the known tables: list its `oids`"
+    return FoundPdu(settings=settings, mib=mib, channels=channels, problem=problem)
 
 
 @dataclass(slots=True)
@@ -89,9 +89,9 @@ class _Asked:
     """One PDU while it is read: its open session, None after it failed, and where its values go."""
 
     found: FoundPdu
-    cells: tuple[tuple[Channel, int, int], ...]
+    cells: tuple[tuple[PduChannel, int, int], ...]
     oids: tuple[Oid, ...]
-    session: Session | None = None
+    session: SnmpClient | None = None
     troubled: bool = False
     odd: set[Oid] = field(default_factory=set)
 
@@ -106,7 +106,7 @@ class Pdu:
     name = "pdu"
     rate = RateClass.RARE
 
-    def __init__(self, pdus: Sequence[FoundPdu], open_session: OpenSession) -> None:
+    def __init__(self, pdus: Sequence[FoundPdu], open_session: OpenClient) -> None:
         self._open_session = open_session
         entities: dict[str, Entity] = {}
         rows: dict[str, int] = {}
@@ -143,9 +143,9 @@ class Pdu:
         values.fill(np.nan)
         if self._runner is None:
             self._runner = asyncio.Runner()
-        troubles = self._runner.run(self._read_all(values))
-        if len(troubles) == len(self._asked):
-            raise TransientError("; ".join(troubles))
+        problems = self._runner.run(self._read_all(values))
+        if len(problems) == len(self._asked):
+            raise TransientError("; ".join(problems))
 
     def close(self) -> None:
         """Let the sockets go; closing twice is harmless."""
@@ -157,7 +157,7 @@ class Pdu:
 
     async def _read_all(self, values: FloatArray) -> list[str]:
         asking: list[Awaitable[str]] = [self._read_one(asked, values) for asked in self._asked]
-        return [trouble for trouble in await asyncio.gather(*asking) if trouble]
+        return [problem for problem in await asyncio.gather(*asking) if problem]
 
     async def _read_one(self, asked: _Asked, values: FloatArray) -> str:
         """Read one PDU; gives why it could not be read, an empty text where it could."""
@@ -167,12 +167,12 @@ class Pdu:
             async with asyncio.timeout(_READ_LIMIT_S):
                 answers = await asked.session.get(asked.oids)
         except (RailwatchError, TimeoutError) as err:
-            trouble = str(err) or f"{asked.found.settings.name}: no answer within {_READ_LIMIT_S:g} s"
+            problem = str(err) or f"{asked.found.settings.name}: no answer within {_READ_LIMIT_S:g} s"
             _drop(asked)
             if not asked.troubled:
                 asked.troubled = True
-                logger.warning("PDU is not read: %s", trouble)
-            return trouble
+                logger.warning("PDU is not read: %s", problem)
+            return problem
         if asked.troubled:
             asked.troubled = False
             logger.info("PDU %s is read again", asked.found.settings.name)
@@ -187,7 +187,7 @@ class Pdu:
                 self._refuse(asked, channel, err)
         return ""
 
-    def _refuse(self, asked: _Asked, channel: Channel, err: ValueError) -> None:
+    def _refuse(self, asked: _Asked, channel: PduChannel, err: ValueError) -> None:
         self.refused += 1
         if channel.oid not in asked.odd:
             asked.odd.add(channel.oid)
@@ -201,6 +201,6 @@ def _drop(asked: _Asked) -> None:
         asked.session = None
 
 
-def _entity(key: str, pdu: FoundPdu, channel: Channel) -> Entity:
+def _entity(key: str, pdu: FoundPdu, channel: PduChannel) -> Entity:
     tags = (("pdu", pdu.settings.name),) + ((("label", channel.label),) if channel.label else ())
     return Entity(kind=EntityKind.SUPPLY, key=key, name=key, tags=tags)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from agent.collectors.meters.channel import Answer, Channel, Oid, parse_oid
+from agent.collectors.meters.channel import Oid, PduChannel, SnmpValue, parse_oid
 from agent.collectors.meters.pdu_mibs import (
     APC_RPDU2,
     EATON_EPDU,
@@ -24,7 +24,7 @@ from agent.collectors.meters.pdu_mibs import (
 from agent.collectors.meters.settings import OidReading
 
 # Gives what stands below an object, by the rest of the identifier.
-Walk = Callable[[Oid], Awaitable[Mapping[Oid, Answer]]]
+Walk = Callable[[Oid], Awaitable[Mapping[Oid, SnmpValue]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class PduSurvey:
     """What was found, and by which MIB; both empty where the device has none of the known tables."""
 
     mib: str
-    channels: tuple[Channel, ...]
+    channels: tuple[PduChannel, ...]
 
 
 async def survey_pdu(walk: Walk) -> PduSurvey:
@@ -48,16 +48,16 @@ async def survey_pdu(walk: Walk) -> PduSurvey:
     return PduSurvey(mib="ENTITY-SENSOR-MIB" if channels else "", channels=channels)
 
 
-def channels_of(readings: tuple[OidReading, ...]) -> tuple[Channel, ...]:
+def channels_of(readings: tuple[OidReading, ...]) -> tuple[PduChannel, ...]:
     """Return the channels that a user listed; ValueError where an identifier is none."""
     return tuple(
-        Channel(part=item.part, signal=item.signal, oid=parse_oid(item.oid), factor=item.factor) for item in readings
+        PduChannel(part=item.part, signal=item.signal, oid=parse_oid(item.oid), factor=item.factor) for item in readings
     )
 
 
-async def _from_columns(walk: Walk, columns: tuple[Column, ...]) -> tuple[Channel, ...]:
-    found: list[Channel] = []
-    names: dict[Oid, Mapping[Oid, Answer]] = {}
+async def _from_columns(walk: Walk, columns: tuple[Column, ...]) -> tuple[PduChannel, ...]:
+    found: list[PduChannel] = []
+    names: dict[Oid, Mapping[Oid, SnmpValue]] = {}
     for column in columns:
         cells = await walk(column.oid)
         # A column that never has a value is one that this model does not measure.
@@ -67,7 +67,7 @@ async def _from_columns(walk: Walk, columns: tuple[Column, ...]) -> tuple[Channe
             names[column.names] = await walk(column.names)
         labels = names.get(column.names, {}) if column.names is not None else {}
         found += [
-            Channel(
+            PduChannel(
                 part=_part(column.part, index),
                 signal=column.signal,
                 oid=(*column.oid, *index),
@@ -80,8 +80,8 @@ async def _from_columns(walk: Walk, columns: tuple[Column, ...]) -> tuple[Channe
     return tuple(found)
 
 
-async def _from_raritan(walk: Walk) -> tuple[Channel, ...]:
-    found: list[Channel] = []
+async def _from_raritan(walk: Walk) -> tuple[PduChannel, ...]:
+    found: list[PduChannel] = []
     for table in RARITAN_PDU2:
         cells = await walk(table.values)
         if not cells:
@@ -94,7 +94,7 @@ async def _from_raritan(walk: Walk) -> tuple[Channel, ...]:
                 continue
             signal, factor = known
             found.append(
-                Channel(
+                PduChannel(
                     part=_part(table.part, index[:-1]),
                     signal=signal,
                     oid=(*table.values, *index),
@@ -107,7 +107,7 @@ async def _from_raritan(walk: Walk) -> tuple[Channel, ...]:
     return tuple(found)
 
 
-async def _from_entity_sensors(walk: Walk) -> tuple[Channel, ...]:
+async def _from_entity_sensors(walk: Walk) -> tuple[PduChannel, ...]:
     types = await walk(ENTITY_TYPE)
     wanted = {
         index: ENTITY_TYPES[kind] for index, kind in types.items() if isinstance(kind, int) and kind in ENTITY_TYPES
@@ -121,7 +121,7 @@ async def _from_entity_sensors(walk: Walk) -> tuple[Channel, ...]:
         if not isinstance(scale, int) or not isinstance(precision, int):
             continue
         found.append(
-            Channel(
+            PduChannel(
                 part=_part("sensor", index),
                 signal=signal,
                 oid=(*ENTITY_VALUE, *index),
@@ -138,5 +138,5 @@ def _part(kind: str, index: Oid) -> str:
     return "-".join((kind, *map(str, index)))
 
 
-def _label(answer: Answer) -> str:
+def _label(answer: SnmpValue) -> str:
     return "" if answer is None else str(answer).strip()

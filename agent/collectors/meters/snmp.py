@@ -29,7 +29,7 @@ from pysnmp.hlapi.v3arch.asyncio import (
 )
 from pysnmp.proto import errind
 
-from agent.collectors.meters.channel import Answer, Oid
+from agent.collectors.meters.channel import Oid, SnmpValue
 from agent.collectors.meters.settings import Authentication, PduSettings, Privacy, SnmpVersion
 from telemetry.errors import NotPermittedError, TransientError
 
@@ -69,7 +69,7 @@ _REFUSED_STATUSES = (6, 16)
 _TOO_BIG, _ONE_FAILED = 1, 5
 
 
-class SnmpSession:
+class PysnmpClient:
     """One agent, asked from within one event loop."""
 
     def __init__(self, settings: PduSettings) -> None:
@@ -79,7 +79,7 @@ class SnmpSession:
         self._who = _credentials(settings)
         self._target: Any = None
 
-    async def get(self, oids: Sequence[Oid]) -> dict[Oid, Answer]:
+    async def get(self, oids: Sequence[Oid]) -> dict[Oid, SnmpValue]:
         """Return the answers to so many objects, None where the agent has no such object.
 
         Raises
@@ -89,12 +89,12 @@ class SnmpSession:
         NotPermittedError
             It does not accept the credentials.
         """
-        found: dict[Oid, Answer] = {}
+        found: dict[Oid, SnmpValue] = {}
         for start in range(0, len(oids), _OBJECTS_PER_REQUEST):
             found |= await self._some(oids[start : start + _OBJECTS_PER_REQUEST])
         return found
 
-    async def _some(self, oids: Sequence[Oid]) -> dict[Oid, Answer]:
+    async def _some(self, oids: Sequence[Oid]) -> dict[Oid, SnmpValue]:
         """Ask for so many objects at once, for half as many where the agent fails, down to the one that it fails at."""
         wanted = [ObjectType(ObjectIdentity(oid)) for oid in oids]
         try:
@@ -110,9 +110,9 @@ class SnmpSession:
         self._check(said)
         return {tuple(name): _answer(value) for name, value in said[3]}
 
-    async def walk(self, root: Oid) -> Mapping[Oid, Answer]:
+    async def walk(self, root: Oid) -> Mapping[Oid, SnmpValue]:
         """Return what stands below an object, by the rest of the identifier; raises as `get`."""
-        found: dict[Oid, Answer] = {}
+        found: dict[Oid, SnmpValue] = {}
         try:
             rows = bulk_walk_cmd(
                 self._engine,
@@ -178,7 +178,7 @@ def _credentials(settings: PduSettings) -> Any:
     )
 
 
-def _answer(value: Any) -> Answer:
+def _answer(value: Any) -> SnmpValue:
     """Return a value as a number or a text; None for the three ways of having none (RFC 3416, 4.2.1)."""
     if type(value).__name__ in ("NoSuchObject", "NoSuchInstance", "EndOfMibView", "Null"):
         return None

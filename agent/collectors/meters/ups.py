@@ -41,11 +41,11 @@ _POLL_EVERY_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundUpsd:
-    """A server of NUT and its UPSs; `trouble` says why none is read where there is none."""
+    """A server of NUT and its UPSs; `problem` says why none is read where there is none."""
 
     settings: UpsdSettings
     upss: tuple[str, ...]
-    trouble: str = ""
+    problem: str = ""
 
 
 def find_upss(settings: Sequence[UpsdSettings]) -> tuple[FoundUpsd, ...]:
@@ -56,10 +56,10 @@ def find_upss(settings: Sequence[UpsdSettings]) -> tuple[FoundUpsd, ...]:
         try:
             upss = client.list_upss()
         except RailwatchError as err:
-            found.append(FoundUpsd(settings=one, upss=(), trouble=str(err)))
+            found.append(FoundUpsd(settings=one, upss=(), problem=str(err)))
         else:
-            trouble = "" if upss else f"upsd at {one.host}:{one.port} knows no UPS"
-            found.append(FoundUpsd(settings=one, upss=upss, trouble=trouble))
+            problem = "" if upss else f"upsd at {one.host}:{one.port} knows no UPS"
+            found.append(FoundUpsd(settings=one, upss=upss, problem=problem))
         finally:
             client.close()
     return tuple(found)
@@ -97,18 +97,18 @@ class Ups:
             No UPS gave any data.
         """
         values.fill(np.nan)
-        troubles: list[str] = []
+        problems: list[str] = []
         first = 0
         for client, upss in self._clients:
             try:
                 for row, ups in enumerate(upss, start=first):
-                    trouble = self._read_one(client, ups, row, values)
-                    troubles += [trouble] if trouble else []
+                    problem = self._read_one(client, ups, row, values)
+                    problems += [problem] if problem else []
             except RailwatchError as err:
-                troubles.append(str(err))
+                problems.append(str(err))
             first += len(upss)
         if np.isnan(values).all():
-            raise TransientError("; ".join(dict.fromkeys(troubles)) or "no UPS gives any value")
+            raise TransientError("; ".join(dict.fromkeys(problems)) or "no UPS gives any value")
 
     def close(self) -> None:
         """End the connections; closing twice is harmless."""
@@ -171,19 +171,19 @@ class UpsEvents:
             return ()
         self._next_s = now_s + _POLL_EVERY_S
         told: list[Event] = []
-        trouble = ""
+        problem = ""
         for settings, client in self._servers:
             try:
                 self._ask(settings, client, told)
             except RailwatchError as err:
-                trouble = str(err)
+                problem = str(err)
                 if settings not in self._away:
-                    logger.warning("no word of what happens to a UPS: %s", trouble)
+                    logger.warning("no word of what happens to a UPS: %s", problem)
                 self._away.add(settings)
             else:
                 self._away.discard(settings)
         if len(self._away) == len(self._servers) and not told:
-            raise TransientError(trouble)
+            raise TransientError(problem)
         return tuple(told)
 
     def close(self) -> None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from statistics import median
 
 # Heuristic: above this the wake-ups cost more than a 12 V rail's output capacitors let a dip change in between.
-MOST_HZ = 1000.0
+MAX_HZ = 1000.0
 # Where nobody asked for more: a dip of 5 ms is looked at twice, and a second costs two fifths of what 1 kHz costs.
 # Heuristic.
-UNASKED_MOST_HZ = 400.0
+DEFAULT_MAX_HZ = 400.0
 # A sensor that shows no update while it is measured (a rail at rest): often enough for the ms-scale of a shunt monitor
 # with averaging off being seen at its next change. Heuristic.
 RESTING_HZ = 100.0
@@ -27,7 +27,7 @@ _CHECK_LOOKS = 200
 _TOO_FAST_SHARE = 0.8
 
 
-def rate_hz(period_s: float | None, *, round_s: float = 0.0, most_hz: float = MOST_HZ) -> float:
+def rate_hz(period_s: float | None, *, round_s: float = 0.0, most_hz: float = MAX_HZ) -> float:
     """Return the looks per second for a sensor that updates once in `period_s` and takes `round_s` to be read.
 
     `period_s` None is a sensor whose updates are not known.

@@ -22,6 +22,8 @@ class RailPair:
     ----------
     voltage_v, current_a
         The newest pair; NaN where it is absent, and for a voltage outside `plausible_v`.
+    voltage_changed, current_changed
+        True where the last read found a new number.
     not_plausible
         Voltages that were read and left out, so far.
     """
@@ -29,7 +31,8 @@ class RailPair:
     def __init__(self, rail: Rail, plausible_v: tuple[float, float]) -> None:
         self.voltage_v = _NAN
         self.current_a = _NAN
-        self.not_plausible = 0
+        self.implausible = 0
+        self.voltage_changed = self.current_changed = False
         self._lowest_v, self._highest_v = plausible_v
         self._voltage = AttributeFile(rail.voltage, factor=_MILLI)
         self._current = None if rail.current is None else AttributeFile(rail.current, factor=_MILLI)
@@ -42,13 +45,16 @@ class RailPair:
     def refused(self) -> int:
         """Reads so far that gave no number, or one that no live rail has."""
         files = (self._voltage,) if self._current is None else (self._voltage, self._current)
-        return self.not_plausible + sum(file.refused + file.failed for file in files)
+        return self.implausible + sum(file.refused + file.failed for file in files)
 
     def read(self) -> bool:
         """Read the pair and keep its extremes; True where it is another pair than before."""
         voltage_v, current_a = self._read()
+        if voltage_v == self.voltage_v and (current_a == self.current_a or self._current is None):
+            self.voltage_changed = self.current_changed = False
+            return False
         if not self._lowest_v <= voltage_v <= self._highest_v:
-            self.not_plausible += not math.isnan(voltage_v)
+            self.implausible += not math.isnan(voltage_v)
             voltage_v = _NAN
         new_v = voltage_v != self.voltage_v and not math.isnan(voltage_v)
         new_a = current_a != self.current_a and not math.isnan(current_a)
@@ -57,6 +63,7 @@ class RailPair:
             # Python gives the first of two where one is NaN, so what is absent leaves the extremes alone.
             self._min_v = min(self._min_v, voltage_v)
             self._max_a = max(self._max_a, current_a)
+        self.voltage_changed, self.current_changed = new_v, new_a
         return new_v or new_a
 
     def take(self) -> tuple[float, float, float, float]:

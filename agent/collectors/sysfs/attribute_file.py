@@ -45,6 +45,9 @@ class AttributeFile:
         self._factor = factor
         self._reopen_after_reads = reopen_after_reads
         self._fd: int | None = None
+        # The last good answer: a sensor is read more often than it updates, and the same text is the same number.
+        self._text = b""
+        self._value = float("nan")
         self._may_unlink = True
         self._reads_until_look = 0
         self._reads_until_reopen = 0
@@ -65,10 +68,15 @@ class AttributeFile:
             gone = True
         if gone:
             return self._forget()
+        if text == self._text:
+            return self._value
         try:
-            return int(text) * self._factor
+            self._value = int(text) * self._factor
         except ValueError:
+            self._text = b""
             return self._first_line(text)
+        self._text = text
+        return self._value
 
     def close(self) -> None:
         """Let the descriptor go; closing twice is harmless, reading opens it again."""

@@ -8,8 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.build.fast import FACTORIES, Built, build_collectors, kernel_log_status
-from agent.collectors.build.slow import SLOW_EVENT_FACTORIES, SLOW_FACTORIES, build_slow_collectors
+from agent.collectors.build.result import BuiltCollector
+from agent.collectors.build.sources import (
+    FAST_COLLECTORS,
+    SLOW_COLLECTORS,
+    SLOW_EVENT_SOURCES,
+    build_collectors,
+    build_slow_collectors,
+)
+from agent.collectors.events.factories import kernel_log_status
 from agent.collectors.port import Collector, SourceState
 from agent.collectors.sysfs.attribute_file import REOPEN_AFTER_READS
 from telemetry.errors import RailwatchError
@@ -21,7 +28,7 @@ from tests.agent.fakes import FakeGpuReader
 MAKERS = makers()
 UNTOUCHED = -12345.0
 # They read another source's signals at a pace of their own: the buffers once a second, the board as it is configured.
-OWN_PACE = {"_gpu_samples", "_bmc", "_bmc_supplies", "_bmc_fans"}
+OWN_PACE = {"gpu_samples", "bmc", "bmc_supplies", "bmc_fans"}
 
 
 @pytest.fixture
@@ -50,9 +57,9 @@ def _read(collector: Collector) -> FloatArray:
 
 
 def test_the_suite_runs_over_every_factory_but_the_ups_s() -> None:
-    names = {factory.__name__ for factory in (*FACTORIES, *SLOW_FACTORIES)}
-    assert len(names) == len(FACTORIES) + len(SLOW_FACTORIES)
-    assert names - set(MAKERS) == {"_ups"}
+    names = {factory.__name__ for factory in (*FAST_COLLECTORS, *SLOW_COLLECTORS)}
+    assert len(names) == len(FAST_COLLECTORS) + len(SLOW_COLLECTORS)
+    assert names - set(MAKERS) == {"ups"}
 
 
 def test_columns_are_signals_of_the_catalogue_at_their_rate(maker: str, collector: Collector) -> None:
@@ -163,7 +170,7 @@ def test_on_a_whole_node_every_source_works_but_those_behind_a_network(root: Pat
 
 
 def test_on_an_empty_node_each_source_that_is_missing_states_why_and_most_how_to_get_it(tmp_path: Path) -> None:
-    built: list[Built] = [
+    built: list[BuiltCollector] = [
         *build_collectors(fast_settings(tmp_path, None)),
         *build_slow_collectors(slow_settings(tmp_path, None)),
     ]
@@ -177,7 +184,7 @@ def test_on_an_empty_node_each_source_that_is_missing_states_why_and_most_how_to
 
 
 def test_a_slow_node_without_anything_still_names_its_sources_of_events(tmp_path: Path) -> None:
-    found = [factory(slow_settings(tmp_path, None)) for factory in SLOW_EVENT_FACTORIES]
+    found = [factory(slow_settings(tmp_path, None)) for factory in SLOW_EVENT_SOURCES]
     assert all(source is None or source.name for source in found)
 
 

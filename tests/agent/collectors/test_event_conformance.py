@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.build.events import EVENT_FACTORIES, EventSettings
-from agent.collectors.events.driver_lines import DriverLines
+from agent.collectors.build.settings import EventSettings
+from agent.collectors.build.sources import FAST_EVENT_SOURCES
+from agent.collectors.events.driver_lines import DriverLineParser
 from agent.collectors.events.kernel_log import KernelLog
 from agent.collectors.events.tracepoints import INSTANCE, POINTS
 from agent.collectors.port import EventSource
@@ -33,11 +34,11 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture(params=[*(factory.__name__ for factory in EVENT_FACTORIES), KERNEL_LOG])
+@pytest.fixture(params=[*(factory.__name__ for factory in FAST_EVENT_SOURCES), KERNEL_LOG])
 def source(request: pytest.FixtureRequest, root: Path, clock: FakeClock) -> Iterator[EventSource]:
     if request.param == KERNEL_LOG:
         made: EventSource | None = KernelLog(
-            root / "kmsg", node="node0", parser=DriverLines(GPUS, log="kmsg:boot"), clock=clock
+            root / "kmsg", node="node0", parser=DriverLineParser(GPUS, log="kmsg:boot"), clock=clock
         )
     else:
         settings = EventSettings(
@@ -48,7 +49,7 @@ def source(request: pytest.FixtureRequest, root: Path, clock: FakeClock) -> Iter
             tracefs_root=root / "tracing",
             fabric_log=root / "fabricmanager.log",
         )
-        (factory,) = (factory for factory in EVENT_FACTORIES if factory.__name__ == request.param)
+        (factory,) = (factory for factory in FAST_EVENT_SOURCES if factory.__name__ == request.param)
         made = factory(settings).source
     if made is None:
         pytest.skip("this machine gives no netlink socket")

@@ -5,18 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.build.fast import Built, CollectorSettings, build_collectors
+from agent.collectors.build.result import BuiltCollector
+from agent.collectors.build.settings import FastSettings, SlowSettings
+from agent.collectors.build.sources import build_collectors
+from agent.collectors.gpu.factories import gpu_process_events, gpu_processes, gpu_rare
 from agent.collectors.gpu.links import GpuLinks
 from agent.collectors.gpu.pipes import GpuPipes
 from agent.collectors.gpu.processes import GpuProcesses
 from agent.collectors.gpu.rare import GpuRare
-from agent.collectors.gpu.sources import (
-    GpuSources,
-    OpenGpus,
-    gpu_process_events,
-    gpu_process_source,
-    gpu_rare_source,
-)
+from agent.collectors.gpu.sources import GpuSources, OpenGpus
 from agent.collectors.port import Collector, SourceState
 from agent.driver.port import GpuProcess, LinkReader, PipeReader
 from agent.sampler.accounts import Accounts
@@ -59,8 +56,10 @@ def test_columns_are_signals_of_the_catalogue_and_every_cell_is_filled(collector
         collector.open()
 
 
-def _built(links: LinkReader | None, pipes: PipeReader | None, reader: FakeGpuReader | None) -> dict[str, Built]:
-    settings = CollectorSettings(
+def _built(
+    links: LinkReader | None, pipes: PipeReader | None, reader: FakeGpuReader | None
+) -> dict[str, BuiltCollector]:
+    settings = FastSettings(
         node="node0",
         clock=FakeClock(),
         accounts=Accounts(),
@@ -89,7 +88,7 @@ def test_links_are_entities_of_their_gpu() -> None:
         (None, None, SourceState.MISSING, "no NVML"),
         (None, FakeGpuReader(1), SourceState.MISSING, "not read here"),
         (FakePipeReader(0), FakeGpuReader(1), SourceState.MISSING, "performance metrics"),
-        (FakePipeReader(0, is_refused=True), FakeGpuReader(1), SourceState.NOT_PERMITTED, "keeps"),
+        (FakePipeReader(0, is_refused=True), FakeGpuReader(1), SourceState.NOT_PERMITTED, "does not permit"),
     ],
 )
 def test_why_there_are_no_pipes_is_stated(
@@ -103,7 +102,7 @@ def test_why_there_are_no_pipes_is_stated(
 def test_a_node_without_connected_links_has_no_collector_of_them() -> None:
     built = _built(FakeLinkReader(0), None, FakeGpuReader(1))["gpu_links"]
     assert built.collector is None
-    assert built.status.detail == "no NVLink leads anywhere on this node"
+    assert built.status.detail == "this node has no connected NVLink"
 
 
 def test_the_driver_is_opened_once_for_all_slow_gpu_sources_and_again_while_it_finds_none() -> None:
@@ -115,17 +114,21 @@ def test_the_driver_is_opened_once_for_all_slow_gpu_sources_and_again_while_it_f
         return opened[-1]
 
     sources = GpuSources(open_gpus)
-    assert gpu_process_events(sources) is None
+    assert gpu_process_events(_settings(sources)) is None
     assert opened == [], "events wait for nothing"
-    assert gpu_rare_source(sources).status.detail == "loading"
-    assert gpu_rare_source(sources).status.state is SourceState.WORKING
-    assert gpu_process_source(sources).collector is not None
-    assert gpu_process_events(sources) is not None
+    assert gpu_rare(_settings(sources)).status.detail == "loading"
+    assert gpu_rare(_settings(sources)).status.state is SourceState.WORKING
+    assert gpu_processes(_settings(sources)).collector is not None
+    assert gpu_process_events(_settings(sources)) is not None
     assert len(opened) == 2
 
 
 def test_a_driver_that_lists_no_processes_is_stated_to_do_so() -> None:
     sources = GpuSources(lambda: OpenGpus(reader=FakeGpuReader(2)))
-    status = gpu_process_source(sources).status
+    status = gpu_processes(_settings(sources)).status
     assert (status.state, status.detail) == (SourceState.MISSING, "this driver lists no processes")
-    assert gpu_rare_source(GpuSources()).status.how_to_get
+    assert gpu_rare(_settings(GpuSources())).status.how_to_get
+
+
+def _settings(gpus: GpuSources) -> SlowSettings:
+    return SlowSettings(node="node0", clock=FakeClock(), gpus=gpus)

@@ -9,11 +9,11 @@ import numpy as np
 from agent.collectors.bmc.board import Board
 from agent.collectors.bmc.point import Place, Point, Quantity
 from agent.collectors.bmc.tables import BoardNode, BoardTable
-from agent.collectors.build.fast import FACTORIES, CollectorSettings, Factory
-from agent.collectors.build.slow import SLOW_FACTORIES, SlowFactory, SlowSettings
+from agent.collectors.build.settings import FastSettings, SlowSettings
+from agent.collectors.build.sources import FAST_COLLECTORS, SLOW_COLLECTORS, FastFactory, SlowFactory
 from agent.collectors.gpu.processes import GpuProcesses
 from agent.collectors.gpu.sources import GpuSources, OpenGpus
-from agent.collectors.meters.channel import Answer, Oid, parse_oid
+from agent.collectors.meters.channel import Oid, SnmpValue, parse_oid
 from agent.collectors.meters.pdu import Pdu, find_pdus
 from agent.collectors.meters.settings import PduSettings
 from agent.collectors.port import Collector
@@ -86,10 +86,10 @@ class PduSession:
     def __init__(self) -> None:
         self.known = {parse_oid(name): value for name, value in APC_PDU.items()}
 
-    async def get(self, oids: Sequence[Oid]) -> Mapping[Oid, Answer]:
+    async def get(self, oids: Sequence[Oid]) -> Mapping[Oid, SnmpValue]:
         return {oid: self.known.get(oid) for oid in oids}
 
-    async def walk(self, root: Oid) -> Mapping[Oid, Answer]:
+    async def walk(self, root: Oid) -> Mapping[Oid, SnmpValue]:
         return {name[len(root) :]: value for name, value in self.known.items() if name[: len(root)] == root}
 
     def close(self) -> None:
@@ -114,8 +114,8 @@ def tree(root: Path) -> Path:
     return root
 
 
-def fast_settings(root: Path, reader: FakeGpuReader | None) -> CollectorSettings:
-    return CollectorSettings(
+def fast_settings(root: Path, reader: FakeGpuReader | None) -> FastSettings:
+    return FastSettings(
         node="node0",
         clock=FakeClock(),
         accounts=Accounts(),
@@ -176,24 +176,24 @@ def _pdu(root: Path) -> Collector:
 
 # What stands behind a network or a device file here gets its collector directly.
 BEHIND_A_NETWORK: dict[str, Callable[[Path], Collector]] = {
-    "_bmc": _board_node,
-    "_bmc_supplies": _board_supplies,
-    "_bmc_fans": _board_fans,
-    "_pdu": _pdu,
+    "bmc": _board_node,
+    "bmc_supplies": _board_supplies,
+    "bmc_fans": _board_fans,
+    "pdu": _pdu,
 }
 
 
 def makers() -> dict[str, Callable[[Path], Collector]]:
     """Return what makes each collector of both tuples, by the name of its factory; a new one is in here by itself."""
-    found: dict[str, Callable[[Path], Collector]] = {one.__name__: partial(_fast, one) for one in FACTORIES}
-    found |= {one.__name__: partial(_slow, one) for one in SLOW_FACTORIES}
+    found: dict[str, Callable[[Path], Collector]] = {one.__name__: partial(_fast, one) for one in FAST_COLLECTORS}
+    found |= {one.__name__: partial(_slow, one) for one in SLOW_COLLECTORS}
     found |= BEHIND_A_NETWORK
     # A UPS has no protocol that could be faked shorter than by its server: its own tests have Debian's.
-    found.pop("_ups")
+    found.pop("ups")
     return found
 
 
-def _fast(make: Factory, root: Path) -> Collector:
+def _fast(make: FastFactory, root: Path) -> Collector:
     return _made(make(fast_settings(root, FakeGpuReader(2))).collector)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.hwmon.rails import Hwmon, Sweeping
+from agent.collectors.hwmon.rails import Hwmon, SweepOptions
 from agent.collectors.rails.sweep import SweepSettings
 from agent.ring.ring import Ring, RingTable
 from agent.sampler.accounts import Accounts
@@ -49,7 +49,7 @@ def rails(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rails]:
     row_s: float = request.param
     root, clock = tmp_path / "sys", SystemClock()
     two_supplies(root)
-    collector = Hwmon(root, Sweeping(settings=SweepSettings(hz=500.0, low_v=LOW_V), clock=clock))
+    collector = Hwmon(root, SweepOptions(settings=SweepSettings(hz=500.0, low_v=LOW_V), clock=clock))
     settings = SamplerSettings(fast=Pace(rate_hz=1 / row_s, stale_after_s=60.0, hung_after_s=60.0))
     ring = make_ring(
         tmp_path / "ring", [collector], settings, node="n", topology=node_topology(1), simulated=True, seconds=60

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.build.fast import CollectorSettings, build_collectors
+from agent.collectors.build.settings import FastSettings
+from agent.collectors.build.sources import build_collectors
 from agent.collectors.events.driver_events import DriverEvents
-from agent.collectors.events.driver_lines import DriverLines
+from agent.collectors.events.driver_lines import DriverLineParser
 from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.collectors.port import Collector
 from agent.driver.nvml import NvmlDriver
@@ -41,7 +42,7 @@ def _server(scenario: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pla
 
 
 def _collectors(server: PlantServer, driver: NvmlDriver, accounts: Accounts) -> dict[str, Collector]:
-    settings = CollectorSettings(
+    settings = FastSettings(
         node="v100x4", clock=CLOCK, accounts=accounts, reader=driver, sysfs_root=server.served.sysfs_root
     )
     return {built.status.name: built.collector for built in build_collectors(settings) if built.collector}
@@ -61,7 +62,7 @@ def test_a_gpu_that_drops_off_the_bus_is_gone_in_every_source(tmp_path: Path, mo
         log = KernelLog(
             server.served.kernel_log,
             node="v100x4",
-            parser=DriverLines(driver.gpus(), log="test"),
+            parser=DriverLineParser(driver.gpus(), log="test"),
             clock=CLOCK,
             start=Start.BEGINNING,
         )

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.gpu.sources import gpu_process_source, gpu_rare_source
+from agent.collectors.build.settings import SlowSettings
+from agent.collectors.gpu.factories import gpu_processes, gpu_rare
+from agent.collectors.gpu.sources import GpuSources
 from agent.driver.nvml import NvmlDriver
 from railwatch.session import DriverKind, Session
 from railwatch.wiring.slow_gpus import slow_gpus
@@ -15,6 +17,7 @@ from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec
 from telemetry.topology import topology_of
 from tests.agent.driver.plant_file import plant_driver
+from tests.agent.fakes import FakeClock
 
 
 def _session(folder: Path, kind: DriverKind, config: str = "{}") -> Session:
@@ -25,7 +28,7 @@ def test_rare_signals_and_processes_come_from_one_driver(tmp_path: Path, monkeyp
     with plant_driver(tmp_path, monkeypatch) as plant:
         plant.set(1, process_pid=os.getpid(), process_bytes=1 << 30)
         sources = slow_gpus(_session(tmp_path, DriverKind.NVML), SystemClock())
-        rare, processes = gpu_rare_source(sources).collector, gpu_process_source(sources).collector
+        rare, processes = gpu_rare(_settings(sources)).collector, gpu_processes(_settings(sources)).collector
         assert rare is not None
         assert processes is not None
         values = np.zeros(processes.spec.shape)
@@ -48,8 +51,8 @@ def test_rare_signals_and_processes_come_from_one_driver(tmp_path: Path, monkeyp
 )
 def test_where_gpus_are_not_wanted_none_is_opened(tmp_path: Path, kind: DriverKind, config: str, why: str) -> None:
     sources = slow_gpus(_session(tmp_path, kind, config), SystemClock())
-    assert gpu_rare_source(sources).status.detail == why
-    assert gpu_process_source(sources).status.detail == why
+    assert gpu_rare(_settings(sources)).status.detail == why
+    assert gpu_processes(_settings(sources)).status.detail == why
 
 
 def test_a_gpu_holds_its_links_in_the_topology() -> None:
@@ -68,3 +71,7 @@ def test_a_node_holds_its_fans_in_the_topology() -> None:
     fan = Entity(kind=EntityKind.FAN, key="n/fan1", name="fan1")
     specs = [TableSpec(name="fan", kind=EntityKind.FAN, entities=(fan,), signals=("fan_rpm",))]
     assert topology_of(node, specs).parents(fan.id) == (node,)
+
+
+def _settings(gpus: GpuSources) -> SlowSettings:
+    return SlowSettings(node="node0", clock=FakeClock(), gpus=gpus)

@@ -9,8 +9,8 @@ from agent.collectors.bmc.ipmi_port import (
     NOT_PRESENT,
     OK,
     RESERVATION_LOST,
-    Answer,
-    Request,
+    IpmiRequest,
+    IpmiResponse,
 )
 from agent.collectors.bmc.point import LogEntry, Point
 from telemetry.errors import RailwatchError, TransientError
@@ -41,13 +41,13 @@ class FakePort:
     has_log: bool = True
     circular: bool = False
     dcmi: bytes | None = None
-    asked: list[Request] = field(default_factory=list)
+    asked: list[IpmiRequest] = field(default_factory=list)
     takes: Callable[[], None] | None = None
     error: RailwatchError | None = None
     error_after: int | None = None
     closed: int = 0
 
-    def ask(self, requests: Sequence[Request]) -> tuple[Answer, ...]:
+    def ask(self, requests: Sequence[IpmiRequest]) -> tuple[IpmiResponse, ...]:
         if self.error is not None:
             raise self.error
         if self.error_after is not None:
@@ -66,52 +66,54 @@ class FakePort:
     def count(self, function: int, command: int) -> int:
         return sum((request.function, request.command) == (function, command) for request in self.asked)
 
-    def _one(self, request: Request) -> Answer:
+    def _one(self, request: IpmiRequest) -> IpmiResponse:
         if self.busy:
             self.busy -= 1
-            return Answer(code=0xC0)
+            return IpmiResponse(code=0xC0)
         match (request.function, request.command):
             case (0x0A, 0x20) if self.has_repository:
                 stamps = self.stamp.to_bytes(4, "little") * 2
-                answer = Answer(code=OK, data=bytes([0x51, len(self.records), 0, 0, 0]) + stamps + b"\x02")
+                answer = IpmiResponse(code=OK, data=bytes([0x51, len(self.records), 0, 0, 0]) + stamps + b"\x02")
             case (0x0A, 0x22):
-                answer = Answer(code=OK, data=b"\x07\x00")
+                answer = IpmiResponse(code=OK, data=b"\x07\x00")
             case (0x0A, 0x23):
                 answer = self._record(request.data)
             case (0x04, 0x2D):
                 found = self.readings.get(request.data[0])
-                answer = Answer(code=NOT_PRESENT) if found is None else Answer(code=OK, data=found)
+                answer = IpmiResponse(code=NOT_PRESENT) if found is None else IpmiResponse(code=OK, data=found)
             case (0x0A, 0x43) if self.has_log:
                 answer = self._entry(int.from_bytes(request.data[2:4], "little"))
             case (0x0A, 0x48) if self.time_s is not None:
-                answer = Answer(code=OK, data=self.time_s.to_bytes(4, "little"))
+                answer = IpmiResponse(code=OK, data=self.time_s.to_bytes(4, "little"))
             case (0x2C, 0x02) if self.dcmi is not None:
-                answer = Answer(code=OK, data=self.dcmi)
+                answer = IpmiResponse(code=OK, data=self.dcmi)
             case _:
-                answer = Answer(code=INVALID_COMMAND)
+                answer = IpmiResponse(code=INVALID_COMMAND)
         return answer
 
-    def _record(self, data: bytes) -> Answer:
+    def _record(self, data: bytes) -> IpmiResponse:
         number, offset, count = int.from_bytes(data[2:4], "little"), data[4], data[5]
         if offset and self.lose:
             self.lose -= 1
-            return Answer(code=RESERVATION_LOST)
+            return IpmiResponse(code=RESERVATION_LOST)
         if count > self.most_bytes:
-            return Answer(code=CANNOT_RETURN)
+            return IpmiResponse(code=CANNOT_RETURN)
         following = number + 1 if number + 1 < len(self.records) else LAST
         if self.circular and following == LAST:
             following = 0
-        return Answer(code=OK, data=following.to_bytes(2, "little") + self.records[number][offset : offset + count])
+        return IpmiResponse(
+            code=OK, data=following.to_bytes(2, "little") + self.records[number][offset : offset + count]
+        )
 
-    def _entry(self, number: int) -> Answer:
+    def _entry(self, number: int) -> IpmiResponse:
         known = sorted(self.log)
         if not known:
-            return Answer(code=NOT_PRESENT)
+            return IpmiResponse(code=NOT_PRESENT)
         number = {0: known[0], LAST: known[-1]}.get(number, number)
         if number not in self.log:
-            return Answer(code=NOT_PRESENT)
+            return IpmiResponse(code=NOT_PRESENT)
         later = [other for other in known if other > number]
-        return Answer(code=OK, data=(later[0] if later else LAST).to_bytes(2, "little") + self.log[number])
+        return IpmiResponse(code=OK, data=(later[0] if later else LAST).to_bytes(2, "little") + self.log[number])
 
 
 @dataclass(slots=True)

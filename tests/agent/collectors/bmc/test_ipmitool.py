@@ -13,7 +13,7 @@ import pytest
 
 from agent.collectors.bmc.board import Board
 from agent.collectors.bmc.ipmi import IpmiLink
-from agent.collectors.bmc.ipmi_port import Request
+from agent.collectors.bmc.ipmi_port import IpmiRequest
 from agent.collectors.bmc.ipmitool import IpmitoolPort
 from agent.collectors.bmc.log_source import BoardLog
 from agent.collectors.bmc.settings import BmcKind, BmcSettings
@@ -32,7 +32,7 @@ from tests.services import require
 from tests.simulator.served.board.boards import KIND, NODE, READINGS, readings
 
 SEEN_S = 60.0
-DEVICE_ID = Request(function=0x06, command=0x01)
+DEVICE_ID = IpmiRequest(function=0x06, command=0x01)
 CLOCK = SystemClock()
 
 
@@ -179,7 +179,7 @@ def test_a_program_that_was_killed_is_started_again(real: Real) -> None:
 
 @pytest.mark.integration
 def test_a_refused_command_has_its_code_and_the_next_its_own_answer(real: Real) -> None:
-    refused, read = real.port.ask([Request(function=0x04, command=0x2D, data=b"\x63"), DEVICE_ID])
+    refused, read = real.port.ask([IpmiRequest(function=0x04, command=0x2D, data=b"\x63"), DEVICE_ID])
     assert (refused.code, refused.data) == (0xCC, b"")
     assert len(read.data) > 10
 

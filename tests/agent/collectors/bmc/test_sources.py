@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.bmc import ipmitool, sources
+from agent.collectors.bmc import factories, ipmitool
 from agent.collectors.bmc.redfish_client import ROOT
 from agent.collectors.bmc.settings import BmcKind, BmcSettings, Transport
 from agent.collectors.bmc.sources import BoardSource
+from agent.collectors.build.settings import SlowSettings
 from agent.collectors.port import SourceState
 from agent.sampler.settings import Pace, SamplerSettings
 from config.loading import load_config
@@ -31,16 +32,24 @@ def source_of(port: int | None = None, **changes: object) -> BoardSource:
     return BoardSource(BmcSettings(**settings), node="n", clock=FakeClock())  # type: ignore[arg-type]  # of a test
 
 
+def settings_of(source: BoardSource | None) -> SlowSettings:
+    return SlowSettings(node="n", clock=FakeClock(), board=source)
+
+
 def test_a_controller_that_answers_returns_its_sources() -> None:
     with served(Tree(resources=dict(TREE))) as port:
         source = source_of(port)
-        node, supplies, fans = sources.node_source(source), sources.supply_source(source), sources.fan_source(source)
+        node, supplies, fans = (
+            factories.bmc(settings_of(source)),
+            factories.bmc_supplies(settings_of(source)),
+            factories.bmc_fans(settings_of(source)),
+        )
         assert (node.status.state, supplies.status.state) == (SourceState.WORKING, SourceState.WORKING)
         assert node.status.detail == f"Redfish at http://127.0.0.1:{port}"
         assert supplies.status.detail == "P12V"
         assert fans.collector is None
         assert "shows no fan" in fans.status.detail
-        assert sources.log_source(source) is not None
+        assert factories.bmc_log(settings_of(source)) is not None
         assert node.collector is not None
         node.collector.close()
 
@@ -50,18 +59,19 @@ def test_one_that_does_not_answer_has_failed_and_is_asked_once_for_all_three() -
     with served(tree) as port:
         source = source_of(port)
         states = [
-            make(source).status.state for make in (sources.node_source, sources.supply_source, sources.fan_source)
+            make(settings_of(source)).status.state
+            for make in (factories.bmc, factories.bmc_supplies, factories.bmc_fans)
         ]
     assert states == [SourceState.FAILED, SourceState.MISSING, SourceState.MISSING]
-    assert sources.node_source(source).status.how_to_get
-    assert sources.log_source(source) is None
+    assert factories.bmc(settings_of(source)).status.how_to_get
+    assert factories.bmc_log(settings_of(source)) is None
     assert len(tree.asked) == 1
 
 
 def test_a_user_that_is_refused_is_not_permitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IPMI_PASSWORD", "wrong")
     with served(Tree(resources=dict(TREE), wants_login=True)) as port:
-        status = sources.node_source(source_of(port, user="monitor")).status
+        status = factories.bmc(settings_of(source_of(port, user="monitor"))).status
     assert status.state is SourceState.NOT_PERMITTED
     assert "wrong" not in status.detail
 
@@ -73,21 +83,21 @@ def test_a_round_ends_before_the_sampler_takes_it_for_hung(interval_s: float, pa
 
 def test_switched_off_is_stated_and_nobody_is_asked() -> None:
     for source in (None, source_of(kind=BmcKind.OFF)):
-        status = sources.node_source(source).status
+        status = factories.bmc(settings_of(source)).status
         assert (status.state, status.detail) == (SourceState.MISSING, "switched off by configuration")
-        assert sources.log_source(source) is None
+        assert factories.bmc_log(settings_of(source)) is None
 
 
 def test_a_machine_without_a_device_states_how_to_get_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ipmitool, "DEVICES", ())
-    status = sources.node_source(source_of(kind=BmcKind.AUTO)).status
+    status = factories.bmc(settings_of(source_of(kind=BmcKind.AUTO))).status
     assert status.state is SourceState.MISSING
     assert "/dev/ipmi0" in status.how_to_get
 
 
 def test_without_ipmitool_the_source_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    status = sources.node_source(source_of(kind=BmcKind.IPMI)).status
+    status = factories.bmc(settings_of(source_of(kind=BmcKind.IPMI))).status
     assert (status.state, status.detail) == (SourceState.MISSING, "ipmitool is not installed")
     assert status.how_to_get.startswith("install ipmitool")
 
@@ -95,7 +105,7 @@ def test_without_ipmitool_the_source_is_missing(tmp_path: Path, monkeypatch: pyt
 def test_a_password_file_that_cannot_be_read_is_what_the_help_speaks_of(tmp_path: Path) -> None:
     absent = tmp_path / "absent"
     with served(Tree(resources=dict(TREE), wants_login=True)) as port:
-        status = sources.node_source(source_of(port, user="monitor", password_file=absent)).status
+        status = factories.bmc(settings_of(source_of(port, user="monitor", password_file=absent))).status
     assert status.state is SourceState.NOT_PERMITTED
     assert status.how_to_get.startswith(f"write the password to {absent}")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent.collectors.build.background import SourceBuilder
-from agent.collectors.build.fast import Built
+from agent.collectors.build.result import BuiltCollector
 from agent.collectors.port import SourceState, SourceStatus
 from telemetry.clock import Clock, SystemClock
 from telemetry.entities import EntityKind
@@ -17,21 +17,21 @@ from tests.waiting import LeapingClock
 
 CLOCK = SystemClock()
 LIMIT_S = 60.0
-Factory = Callable[[object], Built]
+Factory = Callable[[object], BuiltCollector]
 
 
 def spec(count: int = 1) -> TableSpec:
     return TableSpec(name="table", kind=EntityKind.GPU, entities=gpu_entities(count), signals=("power_w",))
 
 
-def working(count: int = 1, *, signals: tuple[str, ...] = ("power_w",)) -> Built:
+def working(count: int = 1, *, signals: tuple[str, ...] = ("power_w",)) -> BuiltCollector:
     status = SourceStatus(name="works", state=SourceState.WORKING, detail="")
-    return Built(collector=FakeCollector(replace(spec(count), signals=signals)), status=status)
+    return BuiltCollector(collector=FakeCollector(replace(spec(count), signals=signals)), status=status)
 
 
-def failed(count: int = 0) -> Built:
+def failed(count: int = 0) -> BuiltCollector:
     status = SourceStatus(name="fails", state=SourceState.FAILED, detail="no answer")
-    return Built(collector=FakeCollector(spec(count)) if count else None, status=status)
+    return BuiltCollector(collector=FakeCollector(spec(count)) if count else None, status=status)
 
 
 def builder(*factories: Factory, clock: Clock = CLOCK) -> SourceBuilder[object]:
@@ -43,13 +43,13 @@ class Switched:
 
     __name__ = "_switched"
 
-    def __init__(self, built: Built) -> None:
+    def __init__(self, built: BuiltCollector) -> None:
         self.built = built
         self.asked = 0
         self.free = threading.Event()
         self.free.set()
 
-    def __call__(self, settings: object) -> Built:
+    def __call__(self, settings: object) -> BuiltCollector:
         self.asked += 1
         self.free.wait(110.0)
         return self.built
@@ -59,7 +59,7 @@ def test_a_factory_that_never_answers_or_raises_has_failed_and_the_others_are_bu
     stuck = Switched(working())
     stuck.free.clear()
 
-    def _broken(settings: object) -> Built:
+    def _broken(settings: object) -> BuiltCollector:
         raise OSError("no such bus")
 
     clock = LeapingClock()

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.build.events import EVENT_FACTORIES, EventSettings, build_event_sources
+from agent.collectors.build.settings import EventSettings
+from agent.collectors.build.sources import FAST_EVENT_SOURCES, build_event_sources
 from agent.collectors.port import SourceState
 from tests.agent.collectors.sysfs_tree import pci_device
 from tests.agent.fakes import FakeClock, gpu_identities
@@ -64,6 +65,6 @@ def test_a_driver_without_tracepoints_is_reported_from_a_tracefs_that_is_not_mou
 def test_what_is_switched_off_states_so(whole: EventSettings) -> None:
     off = replace(whole, sysfs_root=None, tracefs_root=None, fabric_log=None, uevents=False, why_off="not wanted")
     built = build_event_sources(off)
-    assert len(built) == len(EVENT_FACTORIES)
+    assert len(built) == len(FAST_EVENT_SOURCES)
     assert {part.status.detail for part in built} == {"not wanted"}
     assert {part.source for part in built} == {None}

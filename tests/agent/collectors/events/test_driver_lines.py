@@ -1,6 +1,6 @@
 """Driver lines of the kernel log as events of this node's GPUs."""
 
-from agent.collectors.events.driver_lines import DriverLines
+from agent.collectors.events.driver_lines import DriverLineParser
 from agent.collectors.events.kernel_log import KernelLine
 from telemetry.records import EventKind
 from tests.agent.fakes import START_NS, gpu_identities
@@ -13,8 +13,8 @@ def line(text: str, sequence: int | None = 1) -> KernelLine:
     return KernelLine(time_ns=START_NS, sequence=sequence, text=text)
 
 
-def lines(log: str = "kmsg:1234") -> DriverLines:
-    return DriverLines(GPUS, log=log)
+def lines(log: str = "kmsg:1234") -> DriverLineParser:
+    return DriverLineParser(GPUS, log=log)
 
 
 def test_an_xid_names_the_gpu_at_its_address() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.collectors.events.kernel_log import KernelLine, KernelLog, Start
-from agent.collectors.events.kernel_log_position import LinesSince, LogPlace, PlacedKernelLog
+from agent.collectors.events.kernel_log_position import KernelLogPosition, LinesSince, ResumingKernelLog
 from telemetry.records import EventKind
 from tests.agent.collectors.events.test_kernel_log import Recorder
 from tests.agent.fakes import START_NS, FakeClock
@@ -23,12 +23,12 @@ class Node:
         with self.log.open("a", encoding="utf-8") as file:
             file.write(text)
 
-    def process(self, *, boot: str = "kmsg:a") -> tuple[PlacedKernelLog, Recorder]:
-        place, parser = LogPlace(self.file, log=boot), Recorder()
+    def process(self, *, boot: str = "kmsg:a") -> tuple[ResumingKernelLog, Recorder]:
+        place, parser = KernelLogPosition(self.file, log=boot), Recorder()
         after = place.read()
         start = Start.END if after is None else Start.BEGINNING
         log = KernelLog(self.log, node="node0", parser=parser, clock=FakeClock(), start=start, after=after)
-        placed = PlacedKernelLog(log, place)
+        placed = ResumingKernelLog(log, place)
         placed.open()
         return placed, parser
 
@@ -86,7 +86,7 @@ def test_a_place_of_another_boot_or_a_damaged_one_is_none(node: Node, kept: str)
 
 
 def test_a_folder_that_takes_no_file_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    place = LogPlace(tmp_path / "none" / "kernel-log.json", log="kmsg:a")
+    place = KernelLogPosition(tmp_path / "none" / "kernel-log.json", log="kmsg:a")
     place.keep(1)
     assert "cannot be written" in caplog.text
     assert place.read() is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent.collectors.hwmon.rails import Hwmon, RailTable
-from agent.collectors.hwmon.slow import board_fans, board_supplies, board_temperatures, other_rails
+from agent.collectors.hwmon.slow import fan_table, other_rails, supply_table, temperature_table
 from agent.collectors.sysfs.attribute_table import AttributeTable
 from tests.agent.collectors.sysfs_tree import two_supplies, write
 
@@ -59,7 +59,7 @@ def _read(collector: AttributeTable | RailTable | None) -> dict[str, dict[str, f
 
 def test_a_redundant_supply_reports_its_input_output_heat_and_fan(tmp_path: Path) -> None:
     _crps(tmp_path)
-    collector = board_supplies(tmp_path)
+    collector = supply_table(tmp_path)
     assert _read(collector) == {
         "crps185-hwmon0": pytest.approx(
             {
@@ -89,14 +89,14 @@ def test_a_redundant_supply_reports_its_input_output_heat_and_fan(tmp_path: Path
 )
 def test_each_alarm_of_a_supply_sets_its_bit(tmp_path: Path, alarm: str, bit: int) -> None:
     _crps(tmp_path)
-    collector = board_supplies(tmp_path)
+    collector = supply_table(tmp_path)
     write(tmp_path, {f"{HWMON}/{alarm}": "1"})
     assert _read(collector)["crps185-hwmon0"]["supply_alarms"] == bit
 
 
 def test_a_supply_that_is_pulled_is_absent_and_no_all_clear(tmp_path: Path) -> None:
     _crps(tmp_path)
-    collector = board_supplies(tmp_path)
+    collector = supply_table(tmp_path)
     _read(collector)
     for path in (tmp_path / HWMON).iterdir():
         path.unlink()
@@ -108,7 +108,7 @@ def test_a_supply_that_is_pulled_is_absent_and_no_all_clear(tmp_path: Path) -> N
 
 def test_the_rail_of_a_supply_and_the_supply_itself_are_one_entity(tmp_path: Path) -> None:
     _crps(tmp_path)
-    assert [entity.key for entity in Hwmon(tmp_path).spec.entities] == list(_read(board_supplies(tmp_path)))
+    assert [entity.key for entity in Hwmon(tmp_path).spec.entities] == list(_read(supply_table(tmp_path)))
 
 
 def test_a_skewed_pair_is_tagged_and_one_of_one_conversion_is_not(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_fans_have_their_label_or_their_chip_as_key_and_those_of_supplies_are_th
             "class/hwmon/hwmon1/fan2_label": "CPU Fan",
         },
     )
-    assert _read(board_fans(tmp_path)) == {"nct6798-fan1": {"fan_rpm": 1200.0}, "cpu-fan": {"fan_rpm": 0.0}}
+    assert _read(fan_table(tmp_path)) == {"nct6798-fan1": {"fan_rpm": 1200.0}, "cpu-fan": {"fan_rpm": 0.0}}
 
 
 def test_temperatures_are_the_hottest_of_their_kind_and_unwired_inputs_do_not_count(tmp_path: Path) -> None:
@@ -186,13 +186,13 @@ def test_temperatures_are_the_hottest_of_their_kind_and_unwired_inputs_do_not_co
     ):
         device = f"class/hwmon/hwmon{10 + number}"
         write(tmp_path, {f"{device}/name": chip} | {f"{device}/{name}_input": text for name, text in readings.items()})
-    assert _read(board_temperatures(tmp_path, "node0"))["node0"] == pytest.approx(
+    assert _read(temperature_table(tmp_path, "node0"))["node0"] == pytest.approx(
         {"cpu_temp_c": 66.0, "drive_temp_c": 44.85, "board_temp_c": 38.0}
     )
 
 
 def test_a_tree_without_any_of_it_has_no_collectors(tmp_path: Path) -> None:
     assert other_rails(tmp_path) is None
-    assert board_supplies(tmp_path) is None
-    assert board_fans(tmp_path) is None
-    assert board_temperatures(tmp_path, "node0") is None
+    assert supply_table(tmp_path) is None
+    assert fan_table(tmp_path) is None
+    assert temperature_table(tmp_path, "node0") is None

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.build.fast import CollectorSettings, build_collectors
+from agent.collectors.build.settings import FastSettings
+from agent.collectors.build.sources import build_collectors
 from agent.collectors.host.host import Host
 from agent.collectors.hwmon.rails import Hwmon
 from agent.collectors.hwmon.slow import other_rails
@@ -139,7 +140,7 @@ def test_a_negative_rail_is_neither_a_12_v_rail_nor_an_odd_one(tmp_path: Path) -
     write(tmp_path, {f"{HWMON}/name": "w83627", f"{HWMON}/in1_label": "-12V", f"{HWMON}/in1_input": "-11900"})
     write(tmp_path, {f"{HWMON}/in2_label": "-5V", f"{HWMON}/in2_input": "-5010"})
     survey = survey_rails(tmp_path)
-    assert (survey.rails, survey.not_plausible) == ((), ())
+    assert (survey.rails, survey.implausible) == ((), ())
     assert other_rails(tmp_path) is None
 
 
@@ -159,9 +160,9 @@ def test_a_labelled_rail_that_does_not_read_as_one_is_reported_and_not_judged(tm
     two_supplies(tmp_path)
     write(tmp_path, {f"{HWMON}/in0_input": reading_mv})
     assert _keys(tmp_path) == ["psu1"]
-    settings = CollectorSettings(node="node0", clock=FakeClock(), accounts=Accounts(), reader=None, sysfs_root=tmp_path)
+    settings = FastSettings(node="node0", clock=FakeClock(), accounts=Accounts(), reader=None, sysfs_root=tmp_path)
     (status,) = (part.status for part in build_collectors(settings) if part.status.name == "supply")
-    assert status.detail == f"psu1; not plausible and not judged: psu0 reads {int(reading_mv) / 1000:g} V"
+    assert status.detail == f"psu1; implausible, ignored: psu0 reads {int(reading_mv) / 1000:g} V"
 
 
 def test_a_labelled_rail_that_cannot_be_read_at_start_may_come_back(tmp_path: Path) -> None:

@@ -9,13 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.meters.build import pdu_source
+from agent.collectors.build.result import BuiltCollector
+from agent.collectors.build.settings import SlowSettings
+from agent.collectors.meters import factories
 from agent.collectors.meters.pdu import Pdu
 from agent.collectors.meters.settings import Authentication, OidReading, PduSettings, Privacy, SnmpVersion
 from agent.collectors.port import SourceState
 from telemetry.errors import TransientError
 from tests.agent.collectors.meters.devices import APC, APC_PDU, EATON_PDU
 from tests.agent.collectors.meters.snmpd import AUTH_PASSWORD, PRIVACY_PASSWORD, Snmpd, snmpd
+from tests.agent.fakes import FakeClock
 
 pytest.importorskip("pysnmp")
 pytestmark = pytest.mark.integration
@@ -37,8 +40,12 @@ def over_v3(agent: Snmpd, *, password: str = AUTH_PASSWORD) -> PduSettings:
     )
 
 
+def built_pdu(*settings: PduSettings) -> BuiltCollector:
+    return factories.pdu(SlowSettings(node="n", clock=FakeClock(), pdus=settings))
+
+
 def found(*settings: PduSettings) -> Pdu:
-    built = pdu_source(settings)
+    built = built_pdu(*settings)
     assert isinstance(built.collector, Pdu), built.status
     return built.collector
 
@@ -71,7 +78,7 @@ def test_version_3_reads_the_same_with_the_right_passwords_and_states_which_are_
         collector = found(over_v3(agent))
         assert cells(collector)["pdu-a/phase-1", "mains_voltage_v"] == 228.0
         collector.close()
-        refused = pdu_source([over_v3(agent, password="something else")])
+        refused = built_pdu(over_v3(agent, password="something else"))
         assert refused.collector is None
         assert refused.status.state is SourceState.FAILED
         assert "digest" in refused.status.detail
@@ -119,7 +126,7 @@ def test_a_text_where_a_number_is_expected_is_absent_counted_and_stated_once(
 def test_listed_objects_are_read_instead_of_tables(tmp_path: Path) -> None:
     with snmpd(tmp_path, {"1.3.6.1.4.1.99999.1": 23055}) as agent:
         oids = (OidReading(part="inlet", signal="mains_voltage_v", oid="1.3.6.1.4.1.99999.1.0", factor=0.01),)
-        nothing = pdu_source([over_v2c(agent)])
+        nothing = built_pdu(over_v2c(agent))
         assert nothing.collector is None
         assert "oids" in nothing.status.detail
         agent.serve({"1.3.6.1.4.1.99999.1.0": 23055})
@@ -141,7 +148,7 @@ def test_a_value_on_the_wrong_scale_is_absent_and_counted(tmp_path: Path) -> Non
 def test_a_pdu_that_does_not_answer_has_failed_and_is_no_collector(tmp_path: Path) -> None:
     with snmpd(tmp_path, APC_PDU) as agent:
         agent.end()
-        built = pdu_source([over_v2c(agent)])
+        built = built_pdu(over_v2c(agent))
         assert built.collector is None
         assert built.status.state is SourceState.FAILED
         assert "no answer" in built.status.detail
@@ -149,6 +156,6 @@ def test_a_pdu_that_does_not_answer_has_failed_and_is_no_collector(tmp_path: Pat
 
 
 def test_without_a_configured_pdu_the_source_is_missing_and_how_to_get_it_is_stated() -> None:
-    built = pdu_source([])
+    built = built_pdu()
     assert (built.collector, built.status.state) == (None, SourceState.MISSING)
     assert "sources.pdus" in built.status.how_to_get

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from agent.collectors.meters.channel import Answer, Channel, Oid, parse_oid
+from agent.collectors.meters.channel import Oid, PduChannel, SnmpValue, parse_oid
 from agent.collectors.meters.pdu_survey import PduSurvey, channels_of, survey_pdu
 from agent.collectors.meters.settings import OidReading
 from tests.agent.collectors.meters.devices import APC, APC_PDU, EATON_PDU, ENTITY_PDU, RARITAN_PDU
@@ -17,7 +17,7 @@ WH_J = 3600.0
 def survey(objects: Objects) -> PduSurvey:
     known = {parse_oid(name): value for name, value in objects.items()}
 
-    async def walk(root: Oid) -> Mapping[Oid, Answer]:
+    async def walk(root: Oid) -> Mapping[Oid, SnmpValue]:
         return {name[len(root) :]: value for name, value in known.items() if name[: len(root)] == root}
 
     return asyncio.run(survey_pdu(walk))
@@ -107,13 +107,13 @@ def test_a_device_with_none_of_the_tables_returns_nothing() -> None:
 
 @pytest.mark.parametrize("answer", ["hello", "", "nan", "inf"])
 def test_a_text_where_a_number_is_expected_is_refused(answer: str) -> None:
-    channel = Channel(part="inlet", signal="mains_voltage_v", oid=(1, 3), factor=1.0)
+    channel = PduChannel(part="inlet", signal="mains_voltage_v", oid=(1, 3), factor=1.0)
     with pytest.raises(ValueError, match=r"."):
         channel.value(answer, None)
 
 
 def test_no_such_object_is_absent() -> None:
-    channel = Channel(part="inlet", signal="mains_voltage_v", oid=(1, 3), factor=1.0)
+    channel = PduChannel(part="inlet", signal="mains_voltage_v", oid=(1, 3), factor=1.0)
     assert str(channel.value(None, None)) == "nan"
 
 

@@ -34,10 +34,10 @@ def answers(monkeypatch: pytest.MonkeyPatch, *, status: int, most: int = 10, sic
 
 
 def get() -> Any:
-    from agent.collectors.meters.snmp import SnmpSession  # noqa: PLC0415 -- only with pysnmp
+    from agent.collectors.meters.snmp import PysnmpClient  # noqa: PLC0415 -- only with pysnmp
 
     async def ask() -> Any:
-        session = SnmpSession(PduSettings(name="p", host="127.0.0.1"))
+        session = PysnmpClient(PduSettings(name="p", host="127.0.0.1"))
         try:
             return await session.get(OIDS)
         finally:

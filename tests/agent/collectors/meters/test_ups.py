@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from agent.collectors.meters.build import ups_source
+from agent.collectors.build.settings import SlowSettings
+from agent.collectors.meters import factories
 from agent.collectors.meters.nut import NutClient, SilentUpsError
 from agent.collectors.meters.settings import UpsdSettings
 from agent.collectors.meters.ups import Ups, UpsEvents, find_upss
@@ -32,7 +33,7 @@ def read(collector: Ups) -> dict[str, float]:
 
 
 def found(server: Upsd) -> Ups:
-    built = ups_source([server.settings])
+    built = factories.ups(SlowSettings(node="n", clock=FakeClock(), upsds=(server.settings,)))
     assert isinstance(built.collector, Ups), built.status
     return built.collector
 
@@ -204,10 +205,12 @@ def test_a_text_or_a_power_that_no_ups_has_is_absent_counted_and_stated_once(cap
 
 
 def test_a_server_that_is_not_there_has_failed_and_how_to_get_it_is_stated() -> None:
-    built = ups_source([UpsdSettings(port=free_port(), timeout_s=0.5)])
+    built = factories.ups(
+        SlowSettings(node="n", clock=FakeClock(), upsds=(UpsdSettings(port=free_port(), timeout_s=0.5),))
+    )
     assert (built.collector, built.status.state) == (None, SourceState.FAILED)
     assert "upsc" in built.status.how_to_get
-    assert ups_source([]).status.state is SourceState.MISSING
+    assert factories.ups(SlowSettings(node="n", clock=FakeClock(), upsds=())).status.state is SourceState.MISSING
 
 
 def test_words_of_a_status_are_flags_and_unknown_ones_are_left_out() -> None:

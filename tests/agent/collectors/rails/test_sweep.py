@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.hwmon.rails import Hwmon, Sweeping
+from agent.collectors.hwmon.rails import Hwmon, SweepOptions
 from agent.collectors.rails import sweep as sweep_module
 from agent.collectors.rails.sweep import Sweep, SweepSettings
 from telemetry.clock import Clock, SystemClock
@@ -46,8 +46,8 @@ def _reached(sweep: Sweep, rounds: int) -> bool:
     return sweep.rounds >= rounds
 
 
-def _sweeping(hz: float | None = 500.0, clock: Clock | None = None) -> Sweeping:
-    return Sweeping(settings=SweepSettings(hz=hz), clock=clock or SystemClock())
+def _sweeping(hz: float | None = 500.0, clock: Clock | None = None) -> SweepOptions:
+    return SweepOptions(settings=SweepSettings(hz=hz), clock=clock or SystemClock())
 
 
 class Napping(FakeClock):
@@ -89,6 +89,32 @@ def test_the_pace_is_what_the_driver_states_of_the_chips_updates(
     collector = opened(Hwmon(tmp_path, _sweeping(hz=None, clock=Napping())))
     wait_for(lambda: all(sweep.hz > 0 for sweep in collector.sweeps))
     assert [sweep.hz for sweep in collector.sweeps] == pytest.approx([500.0, 50.0])
+
+
+class Updating(Napping):
+    """A clock under which the sensors of two supplies update, each every 20 ms in its turn."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self._root = root
+        self._updates = 0
+
+    def sleep_until(self, monotonic_s: float) -> None:
+        super().sleep_until(monotonic_s)
+        while self._updates < (monotonic_s - 1000.0) / 0.005:
+            number, self._updates = self._updates, self._updates + 1
+            attribute = ("hwmon0/in0", "hwmon1/in0", "hwmon0/curr1", "hwmon1/curr1")[number % 4]
+            write(self._root, {f"class/hwmon/{attribute}_input": str(12_000 + number // 4 % 7)})
+
+
+def test_sensors_that_update_in_turn_are_not_taken_for_one_fast_sensor(
+    tmp_path: Path, opened: Callable[[Hwmon], Hwmon]
+) -> None:
+    two_supplies(tmp_path)
+    collector = opened(Hwmon(tmp_path, _sweeping(hz=None, clock=Updating(tmp_path))))
+    (sweep,) = collector.sweeps
+    wait_for(lambda: 0 < sweep.hz < 500.0)
+    assert sweep.hz == pytest.approx(100.0, rel=0.05), "twice per update of each"
 
 
 def test_a_file_that_disappears_is_absent_and_back_when_it_is_back(

@@ -1,0 +1,80 @@
+"""Factories of the hwmon collectors."""
+
+from agent.collectors.build.result import BuiltCollector, missing, working
+from agent.collectors.build.settings import FastSettings, SlowSettings
+from agent.collectors.hwmon.rails import Hwmon
+from agent.collectors.hwmon.slow import (
+    FANS,
+    RAILS,
+    SUPPLIES,
+    TEMPERATURES,
+    fan_table,
+    other_rails,
+    supply_table,
+    temperature_table,
+)
+from agent.collectors.port import Collector
+
+_OFF = "switched off by configuration"
+
+
+def hwmon(settings: FastSettings) -> BuiltCollector:
+    """Build the collector of the 12 V rails."""
+    collector = Hwmon(settings.sysfs_root, settings.sweeping)
+    implausible = f"; implausible, ignored: {', '.join(collector.implausible)}" if collector.implausible else ""
+    if not collector.rails:
+        return missing(
+            Hwmon.name,
+            f"no 12 V rail under {settings.sysfs_root}/class/hwmon{implausible}",
+            "load the driver of the supply's PMBus interface (pmbus, ibm-cffps) or wire an INA226/INA228 to the rail",
+        )
+    return working(collector, ", ".join(rail.key for rail in collector.rails) + implausible)
+
+
+def rails(settings: FastSettings) -> BuiltCollector:
+    """Build the collector of the 3.3, 5, 48 and 54 V rails."""
+    collector = other_rails(settings.sysfs_root, settings.sweeping)
+    if collector is None:
+        return missing(
+            RAILS,
+            f"no rail of 3.3, 5, 48 or 54 V under {settings.sysfs_root}/class/hwmon",
+            "load the driver of the board's voltage monitor (sensors-detect names it), or wire an INA238 to the rail",
+        )
+    return working(collector, _found(collector))
+
+
+def board_supplies(settings: SlowSettings) -> BuiltCollector:
+    """Build the collector of PMBus power supplies."""
+    if not settings.hwmon:
+        return missing(SUPPLIES, _OFF)
+    how_to_get = "load the driver of the supply's PMBus interface (pmbus, crps, ibm-cffps)"
+    return _built(settings, SUPPLIES, supply_table(settings.sysfs_root), "no PMBus power supply", how_to_get)
+
+
+def board_fans(settings: SlowSettings) -> BuiltCollector:
+    """Build the collector of the board's fans."""
+    if not settings.hwmon:
+        return missing(FANS, _OFF)
+    how_to_get = "load the driver of the board's fan controller (sensors-detect names it), or read the board controller"
+    return _built(settings, FANS, fan_table(settings.sysfs_root), "no fan", how_to_get)
+
+
+def board_temperatures(settings: SlowSettings) -> BuiltCollector:
+    """Build the collector of processor, memory, drive and board temperatures."""
+    if not settings.hwmon:
+        return missing(TEMPERATURES, _OFF)
+    how_to_get = "load coretemp or k10temp, and the driver of the board's monitor (sensors-detect names it)"
+    table = temperature_table(settings.sysfs_root, settings.node)
+    return _built(settings, TEMPERATURES, table, "no temperature of processors, memory or board", how_to_get)
+
+
+def _built(
+    settings: SlowSettings, name: str, collector: Collector | None, absent: str, how_to_get: str
+) -> BuiltCollector:
+    if collector is None:
+        return missing(name, f"{absent} under {settings.sysfs_root}/class/hwmon", how_to_get)
+    return working(collector, _found(collector))
+
+
+def _found(collector: Collector) -> str:
+    return ", ".join(entity.key for entity in collector.spec.entities)
