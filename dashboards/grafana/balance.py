@@ -203,10 +203,10 @@ def _computing() -> tuple[Any, ...]:
     held = tuple(
         Target(
             query=over_time(_GPU, f"non_negative_derivative(last({column(_GPU, signal, 'last')}), 1s)"),
-            alias=f"{_EACH} {word}",
+            alias=f"{_EACH} {label}",
             ref=ref,
         )
-        for ref, signal, word in (
+        for ref, signal, label in (
             ("A", "power_violation_s", "power"),
             ("B", "thermal_violation_s", "heat"),
             ("C", "power_brake_s", "power brake"),

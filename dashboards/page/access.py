@@ -1,4 +1,4 @@
-"""Who may read the page, and who may act through it, and what browsers are told.
+"""Who may read the page, and who may act through it, and the headers that browsers receive.
 
 Anyone on loopback reads, from elsewhere only who holds the token; nobody acts without the token to act, from anywhere.
 """
@@ -41,7 +41,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind(host: str, token: str | None) -> None:
-    """Refuse to serve the network without a token; ConfigError says so."""
+    """Raise ConfigError where the page would serve the network without a token."""
     if token is None and not is_loopback(host):
         raise ConfigError(
             [
@@ -82,7 +82,7 @@ class Gate:
                 headers = MutableHeaders(scope=message)
                 for name, value in _SECURITY_HEADERS.items():
                     headers[name] = value
-                # What is served from disk is asked for again by its ETag; what the node says is never kept.
+                # What is served from disk is asked for again by its ETag; samples and records are never cached.
                 headers.setdefault("Cache-Control", "no-store" if scope["path"].startswith("/api/") else "no-cache")
             await send(message)
 

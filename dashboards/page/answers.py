@@ -1,4 +1,4 @@
-"""The one path of /api/v1 that acts: a person's yes or no to a decision that waits."""
+"""The one path of /api/v1 that acts: approving or rejecting a pending decision."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from dashboards.page.live import record_json
 from dashboards.page.shapes import EventShape
-from dashboards.page.source import AnswerPort, PageSource
+from dashboards.page.source import ApprovalPort, PageSource
 from rules.engine.operator_events import WHO_MAX, WHY_MAX
 from telemetry.records import Verdict
 
@@ -16,7 +16,7 @@ _Line = StringConstraints(strip_whitespace=True, pattern=r"^[^\x00-\x1f]*$")
 
 
 class Answer(BaseModel):
-    """What a person says, and who that is."""
+    """Body of an approval or a rejection."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -25,15 +25,20 @@ class Answer(BaseModel):
     why: Annotated[str, _Line, StringConstraints(max_length=WHY_MAX)] = ""
 
 
-def answer_router(source: PageSource, answers: AnswerPort) -> APIRouter:
-    """Build the path; who may ask for it is the business of `dashboards.page.access.Gate`."""
+def answer_router(source: PageSource, answers: ApprovalPort) -> APIRouter:
+    """Build the path; `dashboards.page.access.Gate` decides who may call it."""
     router = APIRouter(prefix="/api/v1", tags=["acting"], default_response_class=JSONResponse)
 
     @router.post(
         "/approvals/{decision_id}",
         summary="Approve or reject a decision that waits",
-        description="Needs the token of `page.act_token`. Gives the record of what was said, once it was heard.",
-        responses={200: {"model": EventShape}, 403: {}, 404: {}, 503: {"description": "Nobody heard it."}},
+        description="Needs the token of `page.act_token`. Returns the command once the guard has taken it.",
+        responses={
+            200: {"model": EventShape},
+            403: {},
+            404: {},
+            503: {"description": "The guard did not take it in time."},
+        },
     )
     def answer(decision_id: str, given: Answer) -> JSONResponse:
         decisions = source.records().decisions

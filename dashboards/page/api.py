@@ -158,7 +158,7 @@ def _live_path(router: APIRouter, source: PageSource, clock: Clock, closing: asy
         "/live",
         summary="Server-sent events: hello, samples, records, status, away",
         description=(
-            "`hello` carries status, entities, plain words, records and history; `samples` comes five times a second "
+            "`hello` carries status, entities, labels, records and history; `samples` comes five times a second "
             "with the rows since the last one, also when there are none; `records` at once when one changed; `status` "
             "every second; `away` with the problem while the node cannot be read. Data is JSON, times are `now_ms`."
         ),

@@ -11,7 +11,7 @@ from fastapi.staticfiles import StaticFiles
 from dashboards.page.access import Gate
 from dashboards.page.answers import answer_router
 from dashboards.page.api import api_router
-from dashboards.page.source import AnswerPort, PageSource
+from dashboards.page.source import ApprovalPort, PageSource
 from telemetry.clock import Clock
 from telemetry.errors import RailwatchError
 
@@ -34,7 +34,7 @@ def create_app(
     clock: Clock,
     token: str | None = None,
     act_token: str | None = None,
-    answers: AnswerPort | None = None,
+    answers: ApprovalPort | None = None,
     version: str = "0",
     echarts: Path | None = None,
 ) -> FastAPI:
@@ -51,7 +51,7 @@ def create_app(
     version
         Of railwatch, for the API description.
     echarts
-        Folder of the ECharts build, usually `echarts_dir()`; None leaves the charts out and the page says so.
+        Folder of the ECharts build, usually `echarts_dir()`; None leaves the charts out, with a notice on the page.
 
     Set ``app.state.closing`` (an `asyncio.Event`) to end all live streams, as `dashboards.page.server` does.
     """

@@ -9,8 +9,8 @@ from typing import Any
 
 from dashboards.page.columns import NS_PER_MS, PAGE_SIGNALS, Table, table_json, table_of, whole_buckets
 from dashboards.page.freshness import STALE_AFTER_S, with_freshness
+from dashboards.page.labels import labels
 from dashboards.page.source import NodeStatus, PageSource, Records
-from dashboards.page.words import words
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import Topology
 from telemetry.errors import RailwatchError
@@ -34,7 +34,7 @@ RECENT_S = 120.0
 
 @dataclass(slots=True)
 class Cursor:
-    """Where one watcher stands: the newest row it has of each table, and the records it has seen."""
+    """Position of one watcher: the newest row of each table, and the version of the records it has."""
 
     since_ns: dict[str, int]
     records_version: int
@@ -46,12 +46,12 @@ def message(event: str, data: Mapping[str, Any]) -> bytes:
 
 
 def status_json(status: NodeStatus, now_ns: int) -> dict[str, Any]:
-    """Return the status as the page and the API have it."""
+    """Return the status in the form of the page and the API."""
     return asdict(with_freshness(status, now_ns))
 
 
 def record_json(record: Record) -> dict[str, Any]:
-    """Return a record in the one form in which it is printed; a number that is not finite becomes null."""
+    """Return the JSON form of a record; a number that is not finite becomes null."""
     plain: dict[str, Any] = _finite(to_json(record))
     return plain
 
@@ -87,7 +87,7 @@ def entities_json(topology: Topology) -> list[dict[str, Any]]:
 
 
 def hello(source: PageSource, clock: Clock, history_s: float) -> tuple[bytes, Cursor]:
-    """Return the first message: everything the page needs to draw itself, and where the watcher stands after it."""
+    """Return the first message: everything the page needs to draw itself, and the cursor after it."""
     records = source.records()
     topology = source.topology()
     status = source.status()
@@ -100,7 +100,7 @@ def hello(source: PageSource, clock: Clock, history_s: float) -> tuple[bytes, Cu
         "status": status_json(status, now_ns),
         "entities": entities_json(topology),
         "stale_after_s": STALE_AFTER_S,
-        "words": asdict(words()),
+        "labels": asdict(labels()),
         "records": records_json(records),
         "tables": [table_json(table) for table in tables],
     }

@@ -1,4 +1,4 @@
-"""What the page needs of the node, in the page's words: one port, and the shapes that come through it."""
+"""What the page needs of the node, as one port, and the shapes that come through it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -123,13 +123,13 @@ class Records:
     events: tuple[Event, ...] = ()
 
 
-class AnswerPort(Protocol):
+class ApprovalPort(Protocol):
     """Where the page hands in what a person answers."""
 
     def answer(self, decision_id: str, *, approve: bool, who: str, why: str) -> Event:
-        """Hand in a yes or a no to a decision that waits, and give its record once it was heard.
+        """Approve or reject a pending decision; return the command's record once the guard has taken it.
 
-        TransientError where nobody heard it.
+        TransientError where the guard did not take it in time.
         """
         ...
 
@@ -138,7 +138,7 @@ class PageSource(Protocol):
     """One node as the page reads it.
 
     Called from worker threads, several at once, some ten times a second and watcher. A method that cannot answer now
-    raises `telemetry.errors.TransientError`; the page then says so and asks again.
+    raises `telemetry.errors.TransientError`; the page then shows the error and retries.
     """
 
     def status(self) -> NodeStatus:

@@ -20,6 +20,7 @@ from telemetry.clock import NS_PER_S, Clock
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.errors import TransientError
 from telemetry.frames import FloatArray, Frame, TableSpec, TimeArray
+from telemetry.knobs import KnobKind
 from telemetry.records import (
     Action,
     ActionState,
@@ -302,7 +303,7 @@ class FakeSource:
             incident_id="i-1",
             action="clock_cap",
             targets=tuple(gpu.id for gpu in GPUS),
-            clock_mhz=1057.0,
+            knob=KnobKind.CLOCK, setting=1057.0,
             lease_s=1800.0,
             mode=self.mode,
             verdict=Verdict.EXECUTE,

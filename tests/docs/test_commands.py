@@ -39,50 +39,50 @@ def fenced(page: Path, *languages: str) -> Iterator[str]:
 
 
 def railwatch_lines(page: Path) -> list[list[str]]:
-    """Return every command that starts with railwatch, also behind a pipe, in words."""
+    """Return every command that starts with railwatch, also behind a pipe, in tokens."""
     found = []
     for body in fenced(page, "sh", "console"):
         for line in body.splitlines():
             for part in line.removeprefix("$ ").split("|"):
-                words = shlex.split(part.split(" > ")[0], comments=True)
-                while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):  # variables before the command
-                    words = words[1:]
-                if words and words[0] == "railwatch":
-                    found.append(words[1:])
+                tokens = shlex.split(part.split(" > ")[0], comments=True)
+                while tokens and re.fullmatch(r"[A-Z_]+=.*", tokens[0]):  # variables before the command
+                    tokens = tokens[1:]
+                if tokens and tokens[0] == "railwatch":
+                    found.append(tokens[1:])
     return found
 
 
-def command_of(words: list[str]) -> tuple[Command, list[str]]:
+def command_of(tokens: list[str]) -> tuple[Command, list[str]]:
     for length in (4, 3, 2, 1):
-        command = COMMANDS.get(tuple(words[:length]))
+        command = COMMANDS.get(tuple(tokens[:length]))
         if command is not None:
-            return command, words[length:]
-    raise AssertionError(f"railwatch {' '.join(words)}: no such command")
+            return command, tokens[length:]
+    raise AssertionError(f"railwatch {' '.join(tokens)}: no such command")
 
 
-def check(words: list[str]) -> None:
+def check(tokens: list[str]) -> None:
     """Report what is wrong with one command line, as its parser would."""
-    command, rest = command_of(words)
+    command, rest = command_of(tokens)
     options = {name: item for item in command.parameters if item.is_option for name in item.names}
     given: set[str] = set()
     arguments = 0
     while rest:
-        word = rest.pop(0)
-        if word == "--":  # what follows is another program's
+        token = rest.pop(0)
+        if token == "--":  # what follows is another program's
             break
-        if not word.startswith("--"):
+        if not token.startswith("--"):
             arguments += 1
             continue
-        assert word in options, f"railwatch {' '.join(words)}: no option {word}"
-        given.add(word)
-        if options[word].takes_value:
-            assert rest, f"railwatch {' '.join(words)}: {word} needs a value"
+        assert token in options, f"railwatch {' '.join(tokens)}: no option {token}"
+        given.add(token)
+        if options[token].takes_value:
+            assert rest, f"railwatch {' '.join(tokens)}: {token} needs a value"
             rest.pop(0)
     allowed = [item for item in command.parameters if not item.is_option]
-    assert arguments >= sum(item.required for item in allowed), f"railwatch {' '.join(words)}: an argument is missing"
-    assert arguments == 0 or allowed, f"railwatch {' '.join(words)}: takes no argument"
+    assert arguments >= sum(item.required for item in allowed), f"railwatch {' '.join(tokens)}: an argument is missing"
+    assert arguments == 0 or allowed, f"railwatch {' '.join(tokens)}: takes no argument"
     missing = {item.names[0] for item in options.values() if item.required} - given
-    assert not missing, f"railwatch {' '.join(words)}: needs {missing}"
+    assert not missing, f"railwatch {' '.join(tokens)}: needs {missing}"
 
 
 def anchors(page: Path) -> set[str]:
@@ -95,8 +95,8 @@ def anchors(page: Path) -> set[str]:
 
 @by_page
 def test_every_command_exists_with_every_option_that_is_named(page: Path) -> None:
-    for words in railwatch_lines(page):
-        check(words)
+    for tokens in railwatch_lines(page):
+        check(tokens)
 
 
 @by_page

@@ -27,7 +27,7 @@ const observer = new IntersectionObserver((entries) => {
   for (const entry of entries) onScreen[entry.isIntersecting ? "add" : "delete"](entry.target);
 });
 
-/** Load ECharts; where it is missing the page says so and goes on with its tables. */
+/** Load ECharts; without it the page shows a notice and its tables. */
 export async function loadCharts() {
   try {
     ({ echarts } = await import("/static/echarts/index.js"));

@@ -52,7 +52,7 @@ const CLOCK = new Intl.DateTimeFormat(undefined, {
 export const clockTime = (ms) => CLOCK.format(ms);
 export const nsToMs = (ns) => ns / 1e6;
 
-/** source_resistance_ohm -> "Source resistance": for evidence that has no words of its own yet. */
+/** source_resistance_ohm -> "Source resistance": for evidence that has no label of its own. */
 export function humanised(name) {
   const bare = name.replace(/_(v|a|w|c|s|ohm|mhz|ratio|bytes)$/, "").replaceAll("_", " ");
   return capitalised(bare);

@@ -29,15 +29,15 @@ export function drawConnection() {
   const detail =
     state.connection === "live"
       ? "five times a second"
-      : state.problem || (silence ? `last heard ${duration(silence)} ago` : "");
+      : state.problem || (silence ? `last sample received ${duration(silence)} ago` : "");
   chip("connection", state.connection, CONNECTIONS[state.connection], detail);
 }
 
 /** The first class is the one that touches hardware: its mode is the node's. */
 function drawMode([first, ...others]) {
-  if (!first) return chip("mode", "observe", "OBSERVE", state.words.modes.observe);
+  if (!first) return chip("mode", "observe", "OBSERVE", state.labels.modes.observe);
   const named = ({ action, mode }) => `${action.replaceAll("_", " ")}: ${mode}`;
-  const detail = `${first.action.replaceAll("_", " ")} ${state.words.modes[first.mode]}`;
+  const detail = `${first.action.replaceAll("_", " ")} ${state.labels.modes[first.mode]}`;
   return chip("mode", first.mode, first.mode.toUpperCase(), detail, others.map(named).join(", "));
 }
 

@@ -137,7 +137,7 @@ function margin(gpu) {
 function heldBack(gpu) {
   const bits = read(gpu, "throttle_reasons");
   if (bits === null) return read(gpu, "pci_present") === 0 ? "off the bus" : UNKNOWN;
-  const names = Object.entries(state.words.throttle_bits).filter(([bit]) => Math.floor(bits / bit) % 2 === 1);
+  const names = Object.entries(state.labels.throttle_bits).filter(([bit]) => Math.floor(bits / bit) % 2 === 1);
   return names.map(([, name]) => name).join(", ") || "nothing";
 }
 

@@ -6,21 +6,20 @@ import { nowMs, state } from "./stream.js";
 
 const MOST_CLOSED = 8;
 const MOST_LINES = 40;
-const VERDICTS = { execute: "Decision", recommend: "Recommendation", observe: "Would act", refuse: "Refused", pending: "Waits" };
+const VERDICTS = { execute: "Decision", recommend: "Recommendation", observe: "Would act", refuse: "Refused", pending: "Waits for approval" };
 let announced = null; // ids told to screen readers; null until the first drawing
 
 const nameOf = (id) => state.entities.find((entity) => entity.id === id)?.name ?? id ?? "the node";
-const inForce = (action) => state.words.in_force.includes(action.state);
-const titleOf = (incident) => state.words.causes[incident.cause]?.[0] ?? humanised(incident.cause);
-// The act of a reflex has no incident yet: its decision is named by the policy that it went ahead of. As
-// agent.guard.foresight has it, which the page may not ask: a decision of another form is told as it stands.
+const inForce = (action) => state.labels.in_force.includes(action.state);
+const titleOf = (incident) => state.labels.causes[incident.cause]?.[0] ?? humanised(incident.cause);
+// A reflex acts before an incident is open: its decision id ends in the reflex id and begins with the policy's id.
 const aheadOf = ({ incident_id: incident, decision_id: decision }) =>
   !incident.startsWith("reflex:") ? null : decision.endsWith(`:${incident}`) ? decision.slice(0, -incident.length - 1) : decision;
-const knobOf = (action) => state.words.knobs[action.knob] ?? humanised(action.knob);
+const knobOf = (action) => state.labels.knobs[action.knob] ?? humanised(action.knob);
 
-const stateOf = (incident) => (incident.held ? state.words.held : (state.words.incident_states[incident.state] ?? incident.state));
+const stateOf = (incident) => (incident.held ? state.labels.held : (state.labels.incident_states[incident.state] ?? incident.state));
 
-/** A stamp that shows local time and tells UTC to who asks. */
+/** A stamp that shows local time and tells UTC in its tooltip. */
 const stamp = (ns) =>
   element(
     "time",
@@ -29,7 +28,7 @@ const stamp = (ns) =>
   );
 
 export function drawRecords() {
-  if (!state.words) return;
+  if (!state.labels) return;
   const { incidents, actions } = state.records;
   const active = incidents.filter((incident) => incident.state !== "closed");
   const closed = incidents.filter((incident) => incident.state === "closed").slice(0, MOST_CLOSED);
@@ -37,7 +36,7 @@ export function drawRecords() {
   const waiting = state.records.decisions.filter((decision) => decision.verdict === "pending");
   byId("approvals").hidden = waiting.length === 0;
   fill("approvals", waiting.map(approvalCard), "");
-  fill("actions", groups(actions.filter(inForce)).map(actionCard), "Nothing is set by railwatch.");
+  fill("actions", groups(actions.filter(inForce)).map(actionCard), "No setting of railwatch is in force.");
   fill("log", [logList()], "");
   setText(byId("incidents-title"), active.length ? `Incidents · ${active.length} active` : "Incidents");
   announce(active);
@@ -65,7 +64,7 @@ function incidentCard(incident) {
       element("span", { class: "badge" }, stateOf(incident)),
     ),
     summaryOf(incident.summary),
-    element("p", { class: "dim" }, state.words.causes[incident.cause]?.[1] ?? ""),
+    element("p", { class: "dim" }, state.labels.causes[incident.cause]?.[1] ?? ""),
     likely(incident),
     finding?.evidence.length ? evidenceTable(finding.evidence) : null,
     answer(incident),
@@ -87,7 +86,7 @@ function summaryOf(summary) {
   return element("p", { class: "summary" }, element("strong", {}, summary.slice(0, end)), summary.slice(end));
 }
 
-/** The three likeliest answers to what is wrong, and who asked for quiet. */
+/** The three likeliest fault classes, and who silenced the incident. */
 function likely(incident) {
   const answers = (incident.hypotheses ?? [])
     .slice(0, 3)
@@ -101,7 +100,7 @@ function evidenceTable(evidence) {
     element(
       "tr",
       {},
-      element("th", { scope: "row" }, state.words.evidence[item.name] ?? humanised(item.name)),
+      element("th", { scope: "row" }, state.labels.evidence[item.name] ?? humanised(item.name)),
       element("td", { class: "number" }, quantity(item.value, item.unit, item.unit === "V" ? 3 : undefined)),
     );
   return element(
@@ -112,12 +111,12 @@ function evidenceTable(evidence) {
   );
 }
 
-/** What was decided about an incident, and whether it helped. */
+/** The newest decision about an incident, and whether it helped. */
 function answer(incident) {
   const decision = state.records.decisions.find((item) => item.incident_id === incident.id);
   const outcome = state.records.outcomes.find((item) => item.incident_id === incident.id);
   if (!decision && !outcome) return null;
-  const helped = { true: "helped", false: "did not help", null: "too early to tell" };
+  const helped = { true: "helped", false: "did not help", null: "too early to judge" };
   return element(
     "ul",
     { class: "answer" },
@@ -128,23 +127,23 @@ function answer(incident) {
         element(
           "strong",
           {},
-          { execute: "Acted: ", recommend: "Would act: ", observe: "Observed: ", refuse: "Refused: ", pending: "Waits for a person: " }[
+          { execute: "Acted: ", recommend: "Would act: ", observe: "Observed: ", refuse: "Refused: ", pending: "Waits for approval: " }[
             decision.verdict
           ] ?? "",
         ),
         decisionText(decision),
       ),
-    outcome && element("li", {}, element("strong", {}, "Outcome: "), told(outcome.summary, helped[outcome.helped])),
+    outcome && element("li", {}, element("strong", {}, "Outcome: "), withVerdict(outcome.summary, helped[outcome.helped])),
   );
 }
 
 /** A summary ends with its verdict in words, or else it is added. */
-const told = (summary, verdict) => (summary.endsWith(verdict) ? summary : `${summary} — ${verdict}`);
+const withVerdict = (summary, verdict) => (summary.endsWith(verdict) ? summary : `${summary} — ${verdict}`);
 
 function decisionText(decision) {
   const where = decision.targets.map(nameOf).join(", ");
   const cap = decision.clock_mhz === null ? "" : ` at ${quantity(decision.clock_mhz, "MHz")}`;
-  return `${(state.words.knobs[decision.action] ?? humanised(decision.action)).toLowerCase()}${cap}${where && ` on ${where}`}. ${decision.reason}`;
+  return `${(state.labels.knobs[decision.action] ?? humanised(decision.action)).toLowerCase()}${cap}${where && ` on ${where}`}. ${decision.reason}`;
 }
 
 function closedList(incidents) {
@@ -166,10 +165,10 @@ function closedList(incidents) {
   );
 }
 
-/** What waits for a person, and a button for each answer; who holds `page.act_token` may press them. */
+/** A decision that waits for approval, with its buttons; `page.act_token` is required. */
 function approvalCard(decision) {
-  const button = (answer, words) => {
-    const made = element("button", { type: "button", "data-answer": answer }, words);
+  const button = (answer, label) => {
+    const made = element("button", { type: "button", "data-answer": answer }, label);
     made.addEventListener("click", () => answerTo(decision.id, answer));
     return made;
   };
@@ -186,8 +185,8 @@ async function answerTo(id, answer) {
   const who = prompt("Your name");
   const token = who && (sessionStorage.getItem("act_token") || prompt("The token to act (page.act_token)"));
   if (!token) return;
-  const said = byId("approvals").querySelector(".said");
-  setText(said, "…");
+  const result = byId("approvals").querySelector(".result");
+  setText(result, "…");
   const reply = await fetch(`/api/v1/approvals/${encodeURIComponent(id)}`, {
     method: "POST",
     headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
@@ -195,10 +194,10 @@ async function answerTo(id, answer) {
   }).catch((error) => ({ text: () => String(error), status: 0 }));
   if (reply.status === 403) sessionStorage.removeItem("act_token");
   else sessionStorage.setItem("act_token", token);
-  setText(said, reply.ok ? (await reply.json()).message : await reply.text());
+  setText(result, reply.ok ? (await reply.json()).message : await reply.text());
 }
 
-/** Actions that say the same of several GPUs become one card. */
+/** Equal actions on several GPUs become one card. */
 function groups(actions) {
   const sets = new Map();
   for (const action of actions) {
@@ -213,11 +212,11 @@ function groups(actions) {
 function actionCard(actions) {
   const [first] = actions;
   const leases = actions.map((action) => action.lease_until_ns).filter((ns) => ns !== null);
-  const step = (word, value, kind) =>
+  const step = (label, value, kind) =>
     element(
       "div",
       { class: kind },
-      element("dt", {}, word),
+      element("dt", {}, label),
       element("dd", {}, value === null ? (kind === "found" ? "not set" : UNKNOWN) : quantity(value, first.unit)),
     );
   return element(
@@ -227,7 +226,7 @@ function actionCard(actions) {
       "header",
       {},
       element("h3", {}, `${knobOf(first)} · ${span(actions.map((action) => nameOf(action.entity_id)).sort())}`),
-      element("span", { class: "badge" }, state.words.action_states[first.state]),
+      element("span", { class: "badge" }, state.labels.action_states[first.state]),
     ),
     element(
       "dl",
@@ -251,7 +250,7 @@ function actionCard(actions) {
   );
 }
 
-/** A knob that nobody has set is not unknown: the driver decides. */
+/** A knob without a setting is not unknown: the driver decides. */
 const settingOf = (value, unit) => (value === null ? "not set" : quantity(value, unit));
 
 /** gpu0, gpu1, gpu2, gpu3 -> "gpu0–gpu3", where they follow each other. */
@@ -278,7 +277,7 @@ function logList() {
     ...events.map((event) => [
       event.time_ns,
       event.severity,
-      [state.words.events[event.kind] ?? event.kind, event.code ?? ""].join(" ").trim(),
+      [state.labels.events[event.kind] ?? event.kind, event.code ?? ""].join(" ").trim(),
       `${event.entity_id ? `${nameOf(event.entity_id)}: ` : ""}${event.message}`,
     ]),
     ...incidents.map((incident) => [
@@ -300,7 +299,7 @@ function logList() {
       set[0].time_ns,
       "info",
       "Action",
-      `${knobOf(set[0])} ${state.words.action_states[set[0].state]} on ${span(set.map((action) => nameOf(action.entity_id)).sort())}: ${settingOf(set[0].found, set[0].unit)} → ${settingOf(set[0].wanted, set[0].unit)}${aheadOf(set[0]) ? ` (reflex ahead of ${aheadOf(set[0])})` : ""}`,
+      `${knobOf(set[0])} ${state.labels.action_states[set[0].state]} on ${span(set.map((action) => nameOf(action.entity_id)).sort())}: ${settingOf(set[0].found, set[0].unit)} → ${settingOf(set[0].wanted, set[0].unit)}${aheadOf(set[0]) ? ` (reflex ahead of ${aheadOf(set[0])})` : ""}`,
     ]),
     ...outcomes.map((outcome) => [outcome.time_ns, "info", "Outcome", outcome.summary]),
   ];

@@ -5,7 +5,7 @@ import * as samples from "./samples.js";
 export const state = {
   status: null,
   entities: [],
-  words: null,
+  labels: null,
   records: { incidents: [], decisions: [], actions: [], outcomes: [], events: [] },
   staleAfterMs: 3000,
   connection: "connecting", // connecting | live | reconnecting | away
@@ -13,22 +13,22 @@ export const state = {
 };
 
 let offsetMs = Date.now() - performance.now(); // the node's clock over ours
-let heardAt = null;
+let receivedAt = null;
 
 /** The node's time now, in ms, going on while the connection is away. */
 export const nowMs = () => performance.now() + offsetMs;
 
-/** Seconds since the node was last heard, null before the first time. */
-export const silenceS = () => (heardAt === null ? null : (performance.now() - heardAt) / 1000);
+/** Seconds since the node was last received, null before the first time. */
+export const silenceS = () => (receivedAt === null ? null : (performance.now() - receivedAt) / 1000);
 
 const SILENT_MS = 4000; // the node speaks five times a second
 
 /** Connect and stay connected; `on` holds a function per message: hello, samples, records, status, connection. */
 export function connect(on) {
   const events = new EventSource("/api/v1/live");
-  const heard = (data) => {
-    heardAt = performance.now();
-    offsetMs = data.now_ms - heardAt;
+  const received = (data) => {
+    receivedAt = performance.now();
+    offsetMs = data.now_ms - receivedAt;
   };
   const become = (connection, problem = "") => {
     if (state.connection === connection && state.problem === problem) return;
@@ -38,13 +38,13 @@ export function connect(on) {
   const listen = (name, take) => events.addEventListener(name, (event) => take(JSON.parse(event.data)));
 
   listen("hello", (data) => {
-    heard(data);
+    received(data);
     samples.clear();
     samples.add(data.tables, data.now_ms);
     Object.assign(state, {
       status: data.status,
       entities: data.entities,
-      words: data.words,
+      labels: data.labels,
       records: data.records,
       staleAfterMs: data.stale_after_s * 1000,
     });
@@ -52,7 +52,7 @@ export function connect(on) {
     on.hello();
   });
   listen("samples", (data) => {
-    heard(data);
+    received(data);
     samples.add(data.tables, data.now_ms);
     become("live");
     on.samples();
@@ -62,12 +62,12 @@ export function connect(on) {
     on.records();
   });
   listen("status", (data) => {
-    heard(data);
+    received(data);
     state.status = data.status;
     on.status();
   });
   listen("away", (data) => {
-    heard(data);
+    received(data);
     become("away", data.problem);
   });
   events.onerror = () => {
@@ -77,6 +77,6 @@ export function connect(on) {
   };
   const watch = setInterval(() => {
     if (events.readyState === EventSource.CLOSED) clearInterval(watch);
-    else if (heardAt !== null && performance.now() - heardAt > SILENT_MS) become("reconnecting");
+    else if (receivedAt !== null && performance.now() - receivedAt > SILENT_MS) become("reconnecting");
   }, 500);
 }

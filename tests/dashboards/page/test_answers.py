@@ -6,6 +6,7 @@ import pytest
 
 from dashboards.page.app import create_app
 from telemetry.errors import TransientError
+from telemetry.knobs import KnobKind
 from telemetry.records import Decision, Event, EventKind, Mode, Severity, Verdict
 from tests.dashboards.fakes import FakeSource
 from tests.dashboards.page.asgi import Client
@@ -18,7 +19,7 @@ WAITING = Decision(
     incident_id="i1",
     action="clock_cap",
     targets=("gpu:GPU-0",),
-    clock_mhz=1005.0,
+    knob=KnobKind.CLOCK, setting=1005.0,
     lease_s=120.0,
     mode=Mode.ENFORCE,
     verdict=Verdict.PENDING,
@@ -31,14 +32,14 @@ PATH = f"/api/v1/approvals/{WAITING.id}"
 
 
 @dataclass
-class Heard:
+class RecordedApprovals:
     deaf: bool = False
-    said: list[tuple[str, bool, str, str]] = field(default_factory=list)
+    calls: list[tuple[str, bool, str, str]] = field(default_factory=list)
 
     def answer(self, decision_id: str, *, approve: bool, who: str, why: str) -> Event:
         if self.deaf:
             raise TransientError("the guard did not hear of it in 10 s; say it again")
-        self.said.append((decision_id, approve, who, why))
+        self.calls.append((decision_id, approve, who, why))
         return Event(
             id="approval/approve/x/1",
             time_ns=1,
@@ -52,11 +53,11 @@ class Heard:
 
 
 def client(
-    heard: Heard, *, token: str | None = None, act: str | None = ACT, base_url: str = "http://127.0.0.1"
+    recorded: RecordedApprovals, *, token: str | None = None, act: str | None = ACT, base_url: str = "http://127.0.0.1"
 ) -> Client:
     clock = StandingClock(START_NS)
     source = FakeSource(clock=clock, started_ns=START_NS, waiting=(WAITING,))
-    return Client(create_app(source, clock=clock, token=token, act_token=act, answers=heard), base_url=base_url)
+    return Client(create_app(source, clock=clock, token=token, act_token=act, answers=recorded), base_url=base_url)
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -64,11 +65,11 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def test_who_holds_the_token_to_act_answers_what_waits() -> None:
-    heard = Heard()
-    reply = client(heard).post(PATH, YES, headers=bearer(ACT))
+    recorded = RecordedApprovals()
+    reply = client(recorded).post(PATH, YES, headers=bearer(ACT))
     assert (reply.status_code, reply.json()["message"]) == (200, "approved by ana")
-    client(heard).post(PATH, {"answer": "reject", "who": " ben "}, headers=bearer(ACT))
-    assert heard.said == [(WAITING.id, True, "ana", "spare is up"), (WAITING.id, False, "ben", "")]
+    client(recorded).post(PATH, {"answer": "reject", "who": " ben "}, headers=bearer(ACT))
+    assert recorded.calls == [(WAITING.id, True, "ana", "spare is up"), (WAITING.id, False, "ben", "")]
 
 
 @pytest.mark.parametrize("token", [None, READ])
@@ -76,24 +77,24 @@ def test_who_holds_the_token_to_act_answers_what_waits() -> None:
 def test_nobody_else_does_not_even_on_loopback_or_with_what_may_read(
     token: str | None, headers: dict[str, str]
 ) -> None:
-    heard = Heard()
-    assert client(heard, token=token).post(PATH, YES, headers=headers).status_code == 403
-    assert heard.said == []
+    recorded = RecordedApprovals()
+    assert client(recorded, token=token).post(PATH, YES, headers=headers).status_code == 403
+    assert recorded.calls == []
 
 
 def test_a_cookie_a_rebound_name_and_a_page_without_such_a_token_do_not_act() -> None:
-    heard = Heard()
-    browser = client(heard, token=READ)
+    recorded = RecordedApprovals()
+    browser = client(recorded, token=READ)
     browser.get(f"/?token={READ}")
     assert browser.get("/api/v1/approvals").status_code == 200
     assert browser.post(PATH, YES).status_code == 403
-    assert client(heard, base_url="http://evil.example").post(PATH, YES, headers=bearer(ACT)).status_code == 403
-    assert client(heard, act=None).post(PATH, YES, headers=bearer("")).status_code == 403
-    assert heard.said == []
+    assert client(recorded, base_url="http://evil.example").post(PATH, YES, headers=bearer(ACT)).status_code == 403
+    assert client(recorded, act=None).post(PATH, YES, headers=bearer("")).status_code == 403
+    assert recorded.calls == []
 
 
 def test_the_token_to_act_reads_as_well() -> None:
-    assert client(Heard(), token=READ).get("/api/v1/approvals", headers=bearer(ACT)).status_code == 200
+    assert client(RecordedApprovals(), token=READ).get("/api/v1/approvals", headers=bearer(ACT)).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -109,11 +110,11 @@ def test_the_token_to_act_reads_as_well() -> None:
     ],
 )
 def test_a_wrong_answer_states_nothing_to_the_rules(path: str, body: dict[str, object], status: int) -> None:
-    heard = Heard()
-    assert client(heard).post(path, body, headers=bearer(ACT)).status_code == status
-    assert heard.said == []
+    recorded = RecordedApprovals()
+    assert client(recorded).post(path, body, headers=bearer(ACT)).status_code == status
+    assert recorded.calls == []
 
 
 def test_an_answer_that_nobody_received_is_a_503() -> None:
-    reply = client(Heard(deaf=True)).post(PATH, YES, headers=bearer(ACT))
+    reply = client(RecordedApprovals(deaf=True)).post(PATH, YES, headers=bearer(ACT))
     assert (reply.status_code, "say it again" in reply.text) == (503, True)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from dashboards.page.app import create_app, echarts_dir
-from dashboards.page.words import words
+from dashboards.page.labels import labels
 from telemetry.clock import NS_PER_S
 from telemetry.records import ActionState, Incident, from_json
 from tests.dashboards.fakes import QUIET, FakeSource, Story, xid_event
@@ -66,7 +66,7 @@ def test_series_returns_columns_of_what_was_asked(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "words"),
+    ("params", "expected"),
     [
         ({"kind": "supply", "signal": "gpu_temp_c"}, "voltage_v"),
         ({"kind": "rocket", "signal": "power_w"}, "gpu"),
@@ -76,10 +76,10 @@ def test_series_returns_columns_of_what_was_asked(setting: Setting) -> None:
         ({"kind": "gpu", "signal": "power_w", "bucket_s": "0"}, "bucket_s"),
     ],
 )
-def test_a_bad_question_is_refused_with_what_was_expected(setting: Setting, params: dict[str, str], words: str) -> None:
+def test_a_bad_question_is_refused_with_what_was_expected(setting: Setting, params: dict[str, str], expected: str) -> None:
     reply = setting.client.get("/api/v1/series", params=params)
     assert reply.status_code == 422
-    assert words in reply.text
+    assert expected in reply.text
 
 
 def test_incidents_read_back_as_records(setting: Setting) -> None:
@@ -108,11 +108,11 @@ def test_actions_are_narrowed_to_those_in_force() -> None:
 def test_a_cap_whose_lease_ended_is_in_force_since_it_stays_set(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = setting.source.records()
-    ended = replace(told, actions=tuple(replace(action, state=ActionState.EXPIRED) for action in told.actions))
+    records = setting.source.records()
+    ended = replace(records, actions=tuple(replace(action, state=ActionState.EXPIRED) for action in records.actions))
     monkeypatch.setattr(setting.source, "records", lambda: ended)
     assert len(setting.client.get("/api/v1/actions", params={"in_force": "true"}).json()) == 4
-    assert "expired" in words().in_force
+    assert "expired" in labels().in_force
 
 
 def test_events_are_listed(setting: Setting) -> None:

@@ -48,7 +48,7 @@ def test_the_first_message_has_all_a_page_needs() -> None:
     watch = Watch()
     assert watch.event == "hello"
     assert watch.hello["status"]["node"] == "box-17"
-    assert watch.hello["words"]["modes"]["enforce"]
+    assert watch.hello["labels"]["modes"]["enforce"]
     assert watch.hello["stale_after_s"] == 3.0
     assert len(watch.hello["entities"]) == 8
     assert {table["table"] for table in watch.hello["tables"]} == {"supply", "gpu_fast", "gpu_slow", "host", "agent"}

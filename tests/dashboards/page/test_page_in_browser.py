@@ -58,7 +58,7 @@ def node(*, up_s: float, story: Story | None = None, mode: Mode = Mode.ENFORCE, 
 
 
 def now(source: FakeSource, stage: str) -> None:
-    """Let a stage of the story happen now: once the page has shown the one before, however slow the machine is."""
+    """Start a stage of the story now, once the page has shown the one before, however slow the machine is."""
     source.story = replace(source.story, **{stage: source.now_s()})
 
 
@@ -67,13 +67,13 @@ def text(browser: WebDriver, selector: str) -> str:
 
 
 def wait(browser: WebDriver, is_so: Callable[[WebDriver], bool]) -> None:
-    # The page may draw an element anew between the look and the question.
+    # The page may redraw an element between the look and the question.
     patient = WebDriverWait(browser, WITHIN_S, poll_frequency=0.1, ignored_exceptions=[StaleElementReferenceException])
     patient.until(is_so)
 
 
-def see(browser: WebDriver, selector: str, words: str) -> None:
-    wait(browser, lambda shown: any(words in item.text for item in shown.find_elements(By.CSS_SELECTOR, selector)))
+def see(browser: WebDriver, selector: str, expected: str) -> None:
+    wait(browser, lambda shown: any(expected in item.text for item in shown.find_elements(By.CSS_SELECTOR, selector)))
 
 
 def open_page(browser: WebDriver, url: str) -> None:
@@ -120,12 +120,12 @@ def test_a_sag_its_incident_the_cap_and_the_recovery_are_seen_as_they_happen(bro
         see(browser, "#incidents .badge", "held down by an action")
         see(browser, "#incidents .answer", "helped")
         now(source, "release_s")
-        see(browser, "#actions", "Nothing is set by railwatch.")
+        see(browser, "#actions", "No setting of railwatch is in force.")
         see(browser, "#log", "released")
         for chart in ("#chart-psu0", "#chart-psu1", "#chart-power", "#chart-clock", "#chart-heat"):
             wait(browser, lambda shown, chart=chart: painted_pixels(shown, chart) > 2000)  # type: ignore[misc]
-        told = browser.find_element(By.ID, "announce").get_property("textContent")
-        assert "New incident: 12 V sags under load." in str(told)
+        announced = browser.find_element(By.ID, "announce").get_property("textContent")
+        assert "New incident: Supply rail sags under load." in str(announced)
         assert complaints(browser) == []
 
 

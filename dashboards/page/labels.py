@@ -1,27 +1,27 @@
-"""Plain words for what the records name in code: causes, evidence, modes, states. Sent to the page once."""
+"""Display labels of causes, evidence, modes and states. Sent to the page once."""
 
 from dataclasses import dataclass
 
 from telemetry.records import IN_FORCE, ActionState, Cause, EventKind, IncidentState, Mode
 
 MODES: dict[Mode, str] = {
-    Mode.OBSERVE: "only watches; nothing is changed",
-    Mode.RECOMMEND: "says what it would do; nothing is changed",
+    Mode.OBSERVE: "observes; nothing is changed",
+    Mode.RECOMMEND: "reports what it would do; nothing is changed",
     Mode.ENFORCE: "acts by itself; every change is reversible",
 }
 
 CAUSES: dict[Cause, tuple[str, str]] = {
     Cause.SUPPLY_SAG: (
-        "12 V sags under load",
+        "Supply rail sags under load",
         "The rail falls below its limit while the GPUs draw current: a joint, a connector or an overloaded supply.",
     ),
     Cause.POWER_BRAKE: (
         "Power brake",
-        "The server's own hardware told the GPU to cut its power at once; look at the supply side.",
+        "The server hardware signalled the GPU to cut its power at once; check the supplies.",
     ),
     Cause.HW_SLOWDOWN: (
         "Hardware slowdown",
-        "The GPU halved its clocks by itself or more, and neither heat nor the power brake explains it.",
+        "The GPU cut its clocks to half or less; neither heat nor the power brake explains it.",
     ),
     Cause.THERMAL_MARGIN: (
         "Close to thermal slowdown",
@@ -36,28 +36,28 @@ CAUSES: dict[Cause, tuple[str, str]] = {
     Cause.FABRIC_ERROR: ("Fabric error", "An NVSwitch or a link between GPUs reported an error."),
     Cause.JOINT_AGEING: (
         "Supply path ages",
-        "The resistance of a supply path has risen above what it was: a joint, a plug or a cable.",
+        "The resistance of a supply path has risen above its baseline: a joint, a plug or a cable.",
     ),
     Cause.SUPPLY_LOST: ("Supply lost", "One of several supplies no longer carries its share."),
     Cause.SUPPLY_OVERLOAD: (
         "Supply overloaded",
-        "More current than the path was built for; its resistance is as before.",
+        "More current than the path is rated for; its resistance is unchanged.",
     ),
     Cause.SYNCHRONOUS_OVERLOAD: (
-        "Steps in unison",
-        "All GPUs start a step in the same moment, and the rail dips with it; the path is as good as before.",
+        "Synchronous load steps",
+        "All GPUs start a step at the same moment and the rail dips; the supply path is unchanged.",
     ),
-    Cause.INPUT_SAG: ("Mains sag", "The supplies' own voltage fell, on all of them: look at what feeds them."),
+    Cause.INPUT_SAG: ("Mains sag", "The voltage of all supplies fell together: check the mains feed."),
     Cause.AIRFLOW: ("Airflow", "All GPUs of the node are hotter than before: inlet, fans, or blocked air."),
     Cause.LOOSE_MODULE: ("Loose module", "The links of one GPU report errors: mounting screws, seat, connector."),
-    Cause.HANG: ("Job hangs", "GPUs claim to be busy, draw half their power and make no progress."),
+    Cause.HANG: ("Job hang", "GPUs report full utilisation, draw half their power and make no progress."),
     Cause.STRAGGLER: ("One rank lags", "One GPU of a job is slower than the others, which wait for it."),
     Cause.SENSOR_FAULT: (
         "Sensor disagrees",
         "Power, voltage and current contradict each other, or a value stands still.",
     ),
-    Cause.NOVELTY: ("Unlike before", "Nothing known is wrong, but the values together were never seen like this."),
-    Cause.SENSOR_LOST: ("Sensor lost", "A source of samples went quiet, so nothing can be said of what it measured."),
+    Cause.NOVELTY: ("Unlike before", "No known fault matches, but this combination of values was never seen before."),
+    Cause.SENSOR_LOST: ("Sensor lost", "A source of samples went quiet, so what it measured is unknown."),
 }
 
 INCIDENT_STATES: dict[IncidentState, str] = {
@@ -66,7 +66,7 @@ INCIDENT_STATES: dict[IncidentState, str] = {
     IncidentState.CLOSED: "closed",
 }
 
-# An incident that is mitigated because of an action; it may also have been over before the action came.
+# A mitigated incident that an action keeps quiet; others ended before their action.
 HELD = "held down by an action"
 
 ACTION_STATES: dict[ActionState, str] = {
@@ -100,7 +100,7 @@ EVENTS: dict[EventKind, str] = {
     EventKind.FABRIC: "NVLink fabric",
     EventKind.RECORDING: "Recording",
     EventKind.BASELINE: "Baseline accepted",
-    EventKind.APPROVAL: "A person's answer",
+    EventKind.APPROVAL: "Operator command",
     EventKind.CONTROL: "Fleet request",
 }
 
@@ -121,17 +121,17 @@ EVIDENCE = {
     "dips": "Dips",
     "window_s": "Counted over",
     "duration_s": "Duration",
-    "baseline_ohm": "… when it was first seen",
-    "rise_ratio": "… of what it was",
-    "hourly_rise_ratio": "… of its first week",
+    "baseline_ohm": "… baseline",
+    "rise_ratio": "… against its baseline",
+    "hourly_rise_ratio": "… against its first week",
     "hourly_rise_low_ratio": "… at least",
     "hourly_rise_high_ratio": "… at most",
     "cusum_sd": "Slow drift, in standard deviations",
-    "baseline_open_circuit_v": "… when it was first seen",
+    "baseline_open_circuit_v": "… baseline",
     "current_a": "Mean current",
     "imbalance_ratio": "Current against its siblings",
-    "joint_extra_w": "Heat in the joint, more than before",
-    "hot_joint_w": "Heat from which a joint gets hot",
+    "joint_extra_w": "Extra heat in the joint",
+    "hot_joint_w": "Heat that makes a joint hot",
     "open_circuit_v": "Voltage without load",
     "open_circuit_low_v": "… at least",
     "open_circuit_high_v": "… at most",
@@ -160,8 +160,7 @@ EVIDENCE = {
     "count": "Times",
 }
 
-# Clock event reasons that a person should see (nvml.h, nvmlClocksEventReason*); idle, settings and sync boost are
-# states of normal work.
+# Clock event reasons worth showing (nvml.h, nvmlClocksEventReason*); idle, settings and sync boost are normal.
 THROTTLE_BITS: dict[int, str] = {
     0x4: "power cap",
     0x8: "hardware slowdown",
@@ -172,8 +171,8 @@ THROTTLE_BITS: dict[int, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """Every table above, as the browser gets it."""
+class Labels:
+    """Every table above, in the form that the browser receives."""
 
     modes: dict[str, str]
     causes: dict[str, tuple[str, str]]
@@ -187,17 +186,17 @@ class Words:
     throttle_bits: dict[str, str]
 
 
-def words() -> Words:
-    """Return all plain words, keyed by the names that records and samples carry."""
-    return Words(
+def labels() -> Labels:
+    """Return all labels, keyed by the names that records and samples carry."""
+    return Labels(
         modes={str(mode): meaning for mode, meaning in MODES.items()},
         causes={str(cause): both for cause, both in CAUSES.items()},
-        incident_states={str(state): word for state, word in INCIDENT_STATES.items()},
+        incident_states={str(state): label for state, label in INCIDENT_STATES.items()},
         held=HELD,
-        action_states={str(state): word for state, word in ACTION_STATES.items()},
+        action_states={str(state): label for state, label in ACTION_STATES.items()},
         in_force=tuple(sorted(str(state) for state in IN_FORCE)),
-        events={str(kind): word for kind, word in EVENTS.items()},
+        events={str(kind): label for kind, label in EVENTS.items()},
         knobs=dict(KNOBS),
         evidence=dict(EVIDENCE),
-        throttle_bits={str(bit): word for bit, word in THROTTLE_BITS.items()},
+        throttle_bits={str(bit): label for bit, label in THROTTLE_BITS.items()},
     )

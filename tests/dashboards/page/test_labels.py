@@ -1,0 +1,19 @@
+from dashboards.page.columns import PAGE_SIGNALS
+from dashboards.page.labels import labels
+from telemetry.records import ActionState, Cause, EventKind, IncidentState, Mode
+from telemetry.signals import signal
+
+
+def test_everything_a_record_can_name_has_a_label() -> None:
+    known = labels()
+    assert set(known.causes) == {str(item) for item in Cause}
+    assert set(known.modes) == {str(item) for item in Mode}
+    assert set(known.incident_states) == {str(item) for item in IncidentState}
+    assert set(known.action_states) == {str(item) for item in ActionState}
+    assert set(known.events) == {str(item) for item in EventKind}
+
+
+def test_the_page_asks_only_for_signals_of_the_catalogue() -> None:
+    for kind, names in PAGE_SIGNALS.items():
+        for name in names:
+            assert signal(kind, name).name == name
