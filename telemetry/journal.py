@@ -212,7 +212,17 @@ class JournalReader:
         spilled = list(self._spill.read())
         yield from sorted((*told, *spilled), key=lambda record: record.time_ns) if spilled else told
 
+    def _has_more(self) -> bool:
+        """Return True if the file grew or was replaced since the last read; readers check many times a second."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return False
+        return (status.st_ino, status.st_size) != (self._inode, self._offset)
+
     def _read_journal(self) -> Iterator[Record]:
+        if not self._has_more():
+            return
         try:
             # Opened before it is asked which one it is: the writer may rotate in between.
             current = self._path.open("rb")

@@ -80,7 +80,8 @@ class Service:
         self._readers = {name: session.journal_reader(name, session.stored_position(name)) for name in JOURNALS}
         self._unwritten: list[Record] = []
         self._trouble = ""
-        self._said: dict[str, Any] = {}
+        self._reported: dict[str, Any] = {}
+        self._report_at_s = 0.0
         self._store_trouble = ""
         self._rows_lost = 0
         self.records_lost = 0
@@ -119,11 +120,15 @@ class Service:
             self._keeper.keep((), (), fresh)
         self._pages.note(fresh)
         self._unwritten += fresh
-        if self._unwritten:
+        waiting = bool(self._unwritten)
+        if waiting:
             self._write()
             if fresh or not self._unwritten:
                 self._page.note_records(self._unwritten)
-        self._say()
+        now_s = self._clock.monotonic_s()
+        if waiting or now_s >= self._report_at_s:
+            self._report_at_s = now_s + KEEP_EVERY_S
+            self._report()
 
     def _write(self) -> None:
         try:
@@ -138,20 +143,20 @@ class Service:
         except OSError as err:  # a service that is started again stores some of it twice
             logger.warning("up to where records are stored is not written down: %s", err)
 
-    def _say(self) -> None:
+    def _report(self) -> None:
         """Report the page and the commands how the keeping of records goes, where that has changed."""
         trouble = self._trouble or self._session.journal_trouble(ALL_JOURNALS)
-        said = {
+        status = {
             "records_waiting": len(self._unwritten),
             "records_lost": self.records_lost + self._session.journal_lost(ALL_JOURNALS),
             "trouble": trouble,
         }
-        if said == self._said:
+        if status == self._reported:
             return
-        self._said = said
+        self._reported = status
         self._page.trouble = trouble
         with contextlib.suppress(OSError):
-            self._session.service_status_path.write_text(json.dumps(said), encoding="utf-8")
+            self._session.service_status_path.write_text(json.dumps(status), encoding="utf-8")
 
     def close_simulated(self, *, at_start: bool) -> None:
         """Close what a simulated node left open: the node ends with its run, and a kill leaves it to the next one."""
