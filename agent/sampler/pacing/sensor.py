@@ -8,8 +8,9 @@ from agent.sampler.pacing.updates import LEAST_CHANGES, Change, UpdateTimes, fit
 # The newest changes tell the phase; one in eight of those before, kept longer, the period. own choices: a fit of them
 # all takes a millisecond.
 _RECENT, _OLDER, _ONE_IN = 48, 24, 8
-# Not oftener than this is an estimate made anew. heuristic: a fit takes a millisecond.
-_LEARN_EVERY_S = 0.25
+# An estimate is made anew once the changes that it rests on span this share more time, within these bounds. heuristic:
+# a fit takes a millisecond, and two seconds more say little where twenty are known.
+_LEARN_SHARE, _LEARN_SOONEST_S, _LEARN_LATEST_S = 0.1, 0.25, 2.0
 # New changes after which the first estimate is tried, and tried again. heuristic: 0.3 s of a sensor of 20 ms.
 _FIRST_CHANGES = 2 * LEAST_CHANGES
 # Polls without a change to one with, below which a sensor is as fast as the polls. heuristic: polls at up to three
@@ -110,7 +111,7 @@ class Sensor:
             return False
         new, repeats = self._new, self._repeats
         self._new = self._repeats = 0
-        self._learn_at_s = now_s + _LEARN_EVERY_S
+        self._learn_at_s = now_s + self._learn_pause_s(now_s)
         if self.times is not None and self._shares_updates(self.times):
             self.forget()
             return False
@@ -126,6 +127,12 @@ class Sensor:
             return False
         self.times = found
         return True
+
+    def _learn_pause_s(self, now_s: float) -> float:
+        """Return how long the next estimate can wait."""
+        oldest = self._older or self._recent
+        known_s = now_s - oldest[0].after_s if oldest else 0.0
+        return min(_LEARN_LATEST_S, max(_LEARN_SOONEST_S, _LEARN_SHARE * known_s))
 
     def _judge(self, times: UpdateTimes, after_s: float, by_s: float, *, changed: bool) -> None:
         span = times.count_between(after_s, by_s)

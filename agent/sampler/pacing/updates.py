@@ -189,12 +189,13 @@ def _in_common(after_s: FloatArray, by_s: FloatArray, periods_s: FloatArray) -> 
 
 def _placed(changes: Sequence[Change], counts: list[int], near_s: float) -> UpdateTimes:
     """Fold all stretches onto the newest update, at the period at which they have most in common."""
-    after_s, by_s = [change.after_s for change in changes], [change.by_s for change in changes]
+    after_s = np.array([change.after_s for change in changes])
+    by_s = np.array([change.by_s for change in changes])
+    numbers = np.array(counts, np.float64)
 
     def common_s(period_s: float, odd: int) -> tuple[float, float]:
-        low_s = sorted(after - n * period_s for after, n in zip(after_s, counts, strict=True))
-        high_s = sorted(by - n * period_s for by, n in zip(by_s, counts, strict=True))
-        return low_s[-1 - odd], high_s[odd]
+        offsets_s = numbers * period_s
+        return _common(after_s - offsets_s, by_s - offsets_s, odd)
 
     def room_s(odd: int, period_s: float) -> float:
         low_s, high_s = common_s(period_s, odd)
@@ -216,18 +217,25 @@ def _placed(changes: Sequence[Change], counts: list[int], near_s: float) -> Upda
     period_s = (shortest_s + longest_s) / 2
     low_s, high_s = common_s(period_s, odd)
     anchor_s = (low_s + high_s) / 2
-    outside_s = sorted(
-        max(0.0, after - n * period_s - anchor_s, anchor_s - by + n * period_s)
-        for after, by, n in zip(after_s, by_s, counts, strict=True)
-    )
+    offsets_s = numbers * period_s
+    outside_s = np.maximum(after_s - offsets_s - anchor_s, anchor_s - by_s + offsets_s)
+    outside_s = np.sort(np.maximum(0.0, outside_s))
     return UpdateTimes(
         period_s=period_s,
         anchor_s=anchor_s,
         doubt_s=max(0.0, (high_s - low_s) / 2),
         period_doubt_s=(longest_s - shortest_s) / 2,
-        jitter_s=outside_s[round(0.95 * (len(outside_s) - 1))],
-        support=sum(late < period_s / 6 for late in outside_s) / len(changes),
+        jitter_s=float(outside_s[round(0.95 * (len(outside_s) - 1))]),
+        support=int(np.count_nonzero(outside_s < period_s / 6)) / len(changes),
     )
+
+
+def _common(after_s: FloatArray, by_s: FloatArray, odd: int) -> tuple[float, float]:
+    """Return the start and end of what all stretches have in common, but for `odd` of them at either end."""
+    if odd == 0:
+        return float(after_s.max()), float(by_s.min())
+    at = len(after_s) - 1 - odd
+    return float(np.partition(after_s, at)[at]), float(np.partition(by_s, odd)[odd])
 
 
 def _edge(function: Callable[[float], float], inside: float, outside: float) -> float:
