@@ -66,7 +66,7 @@ def _choose(
         return Choice(setting=scale.snap(rule.fixed), reason=f"the policy asks for {knob.text(rule.fixed)}")
     if rule.fraction is not None:
         wanted = scale.fraction(in_force, rule.fraction)
-        return Choice(setting=scale.snap(wanted), reason=f"{rule.fraction:g} of {knob.text(in_force)}")
+        return Choice(setting=scale.snap(wanted), reason=_share(rule.fraction, knob, in_force))
     hold_v = rule.hold_v if rule.hold_v is not None else 0.0
     bases, doubt = bases_of(incident, node, targets=targets, topology=topology)
     if bases:
@@ -82,7 +82,11 @@ def _choose(
         doubt = f"the evidence predicts no dip below {hold_v:.2f} V, and there was one"
         bases = ()  # they are of another load
     setting = scale.snap(scale.fraction(in_force, rule.fallback))
-    return Choice(setting=setting, reason=f"{rule.fallback:g} of {knob.text(in_force)}, for {doubt}", bases=bases)
+    return Choice(setting=setting, reason=f"{_share(rule.fallback, knob, in_force)}: {doubt}", bases=bases)
+
+
+def _share(fraction: float, knob: KnobKind, in_force: float) -> str:
+    return f"{fraction:.0%} of the present {knob.words}, {knob.text(in_force)}"
 
 
 def predict(

@@ -75,7 +75,11 @@ def tighten(
     if not scale.stricter(setting, claim.strictest):
         words = f"{why}, and {knob.text(claim.strictest)} is the safe {knob.words}"
         return Tightening(reason=words, exhausted=True)
-    return Tightening(setting=setting, reason=f"{why}; safe {knob.words} {knob.text(safe)}", returned=returned)
+    return Tightening(
+        setting=setting,
+        reason=f"{why}; next step {knob.text(setting)}, not beyond the safe {knob.words} {knob.text(safe)}",
+        returned=returned,
+    )
 
 
 def _why(
@@ -97,11 +101,11 @@ def _why(
     if claim.cleared_ns is not None and claim.returned_ns is not None:
         cleared_s, returned_s = ((at - claim.tightened_ns) / NS_PER_S for at in (claim.cleared_ns, claim.returned_ns))
         return f"the symptom cleared {cleared_s:.0f} s after the {what} and returned {returned_s:.0f} s after it"
-    return f"the symptom is still there {response.settle_s:g} s after the {what}"
+    return f"symptom still present {response.settle_s:g} s after the {what}"
 
 
 def _deep(claim: Claim, incident: Incident, node: NodeState, *, hold_v: float | None) -> str | None:
-    """Return what cannot wait: a rail far below what is to be held, or a power brake under a cap that answers a rail."""
+    """Return the reason not to wait: a rail far below the voltage to hold, or a power brake under a cap for a rail."""
     if hold_v is None:
         return None
     lowest_v = _lowest_v(node, claim)

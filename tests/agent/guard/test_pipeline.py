@@ -114,7 +114,7 @@ def test_a_sag_becomes_finding_incident_and_decision_in_one_step_and_the_outcome
     last(loop.run(20, rows=5))
     newest = loop.incidents()[-1]
     assert newest.state is IncidentState.MITIGATED
-    assert "held down by an action" in newest.summary
+    assert "held down by railwatch's own clock cap" in newest.summary
     (outcome,) = [record for record in loop.records if to_json(record)["type"] == "outcome"]
     fields = to_json(outcome)
     assert fields["helped"] is True
@@ -301,7 +301,7 @@ def test_voltage_without_current_is_judged_and_answered() -> None:
         )
         decisions += pipeline.step((gpus, bare), (), box.time_ns).to_execute
     assert decisions
-    assert "0.85 of 1530 MHz" in decisions[0].reason
+    assert "85% of the present clock, 1530 MHz" in decisions[0].reason
     assert np.isfinite(decisions[0].clock_mhz or np.nan)
 
 
@@ -346,4 +346,4 @@ def test_a_cap_that_is_approved_once_the_rail_is_back_is_credited_with_nothing()
     (outcome,) = [to_json(record) for record in loop.records if to_json(record)["type"] == "outcome"]
     assert outcome["helped"] is None
     assert outcome["before"] > 11.8
-    assert outcome["summary"].endswith("it was over before the action, so nobody can tell")
+    assert outcome["summary"].startswith("not clear: was over before the action; ")

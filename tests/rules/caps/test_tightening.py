@@ -1,0 +1,63 @@
+"""Why a setting is made stricter: the reason names when the symptom cleared and when it returned."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.caps.knobs import Scale
+from rules.caps.tightening import tighten
+from rules.engine.claims import Claim
+from rules.limits.node import Rails
+from rules.policy.model import Persist
+from telemetry.knobs import KnobKind
+from telemetry.records import Cause, Mode
+from tests.rules import scenes
+
+SCALE = Scale(knob=KnobKind.CLOCK, settings=tuple(float(mhz) for mhz in range(600, 1531, 15)))
+
+
+def claim_at(at_s: float) -> Claim:
+    return Claim(
+        policy_id="cap",
+        incident_id="i-1",
+        entity_id="node:node0",
+        decision_id="cap:i-1:1",
+        knob=KnobKind.CLOCK,
+        mode=Mode.ENFORCE,
+        lease_s=120.0,
+        settings=tuple((gpu, 1380.0) for gpu in scenes.GPUS),
+        held=1380.0,
+        tightened_ns=scenes.seconds(at_s),
+    )
+
+
+@pytest.mark.parametrize(
+    ("looks", "reason"),
+    [
+        ((), "symptom still present 15 s after the cap"),
+        (((4.0, False), (11.0, True)), "the symptom cleared 4 s after the cap and returned 11 s after it"),
+        (
+            ((4.0, False), (5.0, True), (7.0, False), (9.0, False), (12.0, True), (13.0, True)),
+            "the symptom cleared 7 s after the cap and returned 12 s after it",
+        ),
+    ],
+)
+def test_a_symptom_that_cleared_and_returned_is_not_reported_as_one_that_stayed(
+    looks: tuple[tuple[float, bool], ...], reason: str
+) -> None:
+    claim = claim_at(0.0)
+    for at_s, symptom in looks:
+        claim = claim.seen(symptom=symptom, now_ns=scenes.seconds(at_s))
+    sag = scenes.incident(Cause.SUPPLY_SAG)
+    response = replace(scenes.CAP, persist=Persist.TIGHTEN, settle_s=15.0)
+    step = tighten(claim, response, sag, scenes.node(), Rails(), scale=SCALE, now_ns=scenes.seconds(16.0))
+    assert step.reason.startswith(reason)
+    assert step.setting is not None
+    assert step.setting < 1380.0
+
+
+def test_a_tightened_claim_forgets_when_its_symptom_cleared_and_returned() -> None:
+    claim = claim_at(0.0).seen(symptom=False, now_ns=1).seen(symptom=True, now_ns=2)
+    assert (claim.cleared_ns, claim.returned_ns) == (1, 2)
+    claim = claim.tightened(1200.0, decision_id="cap:i-1:2", now_ns=3)
+    assert (claim.cleared_ns, claim.returned_ns) == (None, None)
