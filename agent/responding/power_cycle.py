@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from agent.collectors.bmc.redfish_client import RedfishClient, child, children, link, words
+from agent.collectors.bmc.redfish_client import RedfishClient, child, children, link, text_field
 from agent.responding.port import Held, Order, Receipt, Switch
 from agent.responding.reset import PowerCycleSettings
 from telemetry.clock import NS_PER_S, Clock, iso_utc
@@ -151,7 +151,7 @@ class PowerCycle:
         """Return the paths of the node and of its reset; NotSupportedError where that is not allowed there."""
         path = self._settings.system or _only_system(client)
         action = child(child(client.get(path), "Actions"), "#ComputerSystem.Reset")
-        target = words(action, "target")
+        target = text_field(action, "target")
         if not target.startswith("/"):
             raise NotSupportedError(f"{client.name}{path} has no action ComputerSystem.Reset")
         allowed = _allowed(client, action)
@@ -165,7 +165,7 @@ class PowerCycle:
     def _read_back(self, client: RedfishClient, path: str, before: Any, *, who: str) -> Receipt:
         """Wait until the node was seen to go and come, or to be reset."""
         until_s = self._clock.monotonic_s() + self._settings.back_within_s
-        was, state = words(before, "LastResetTime"), "unknown"
+        was, state = text_field(before, "LastResetTime"), "unknown"
         seen_off = False
         while self._clock.monotonic_s() < until_s:
             self._clock.sleep_until(self._clock.monotonic_s() + _LOOK_EVERY_S)
@@ -174,9 +174,9 @@ class PowerCycle:
             except TransientError as err:
                 state = str(err)
                 continue
-            state = words(now, "PowerState") or "unknown"
+            state = text_field(now, "PowerState") or "unknown"
             seen_off = seen_off or state != "On"
-            stamp = words(now, "LastResetTime")
+            stamp = text_field(now, "LastResetTime")
             if state == "On" and (seen_off or stamp not in ("", was)):
                 return Receipt(words=f"{self._settings.reset.value}, approved by {who}: PowerState On again")
         seen = "was never seen off" if state == "On" else "is not on"
@@ -244,6 +244,6 @@ def _allowed(client: RedfishClient, action: Any) -> tuple[str, ...]:
     beside = action.get("ResetType@Redfish.AllowableValues")
     described = action.get("@Redfish.ActionInfo")
     if not isinstance(beside, list) and isinstance(described, str) and described.startswith("/"):
-        found = [one for one in children(client.get(described), "Parameters") if words(one, "Name") == "ResetType"]
+        found = [one for one in children(client.get(described), "Parameters") if text_field(one, "Name") == "ResetType"]
         beside = found[0].get("AllowableValues") if found else None
     return tuple(one for one in beside if isinstance(one, str)) if isinstance(beside, list) else ()

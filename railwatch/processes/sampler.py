@@ -208,7 +208,7 @@ def _ring(session: Session, collectors: list[Collector], settings: SamplerSettin
 def _look_again(builder: SourceBuilder[FastSettings], changed: Flag, stop: Flag) -> None:
     """Try every minute what failed; a source that came has tables, and those are made at a start."""
     while not stop.wait(LOOK_AGAIN_S):
-        if builder.again(BUILD_LIMIT_S, most_s=LATE_BUILD_LIMIT_S):
+        if builder.retry(BUILD_LIMIT_S, max_s=LATE_BUILD_LIMIT_S):
             changed.set()
             return
 

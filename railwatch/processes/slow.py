@@ -175,7 +175,7 @@ def _sampler(process: _Process, sources: _Sources, ring: Ring, settings: Sampler
 def _look_again(process: _Process) -> None:
     """Try every minute what failed."""
     while not process.stop.wait(LOOK_AGAIN_S):
-        if process.builder.again(BUILD_LIMIT_S):
+        if process.builder.retry(BUILD_LIMIT_S):
             process.changed.set()
 
 

@@ -14,9 +14,9 @@ from telemetry.signals import Signal
 
 logger = logging.getLogger(__name__)
 
-# Heuristic, in intervals: a value that was not read for so long is no longer held. As that of the rare sources.
+# heuristic, in intervals: a value that was not read for so long is no longer held. As that of the rare sources.
 _HELD_INTERVALS = 3
-# Heuristic: sensors and log wait so long for one another at most; each is then tried again at its next turn. Waiting
+# heuristic: sensors and log wait so long for one another at most; each is then tried again at its next turn. Waiting
 # for one that hangs, and then hanging oneself, would take longer than a read may.
 _TURN_WAIT_S = 0.5
 
@@ -120,7 +120,7 @@ class Board:
         """Read all sensors once; under the lock."""
         self._open()
         try:
-            values = {key: self._believed(key, value) for key, value in self.link.read().items()}
+            values = {key: self._checked(key, value) for key, value in self.link.read().items()}
         except RailwatchError:
             self._drop()
             raise
@@ -129,7 +129,7 @@ class Board:
             self._changed_at_s = now_s
         self._values, self._read_at_s = MappingProxyType(values), now_s
 
-    def _believed(self, key: str, value: float) -> float:
+    def _checked(self, key: str, value: float) -> float:
         """Return the value of a point, NaN where no sensor can mean it: that is counted, and said once."""
         signal = self._signals.get(key)
         if signal is None or signal.is_plausible(value):

@@ -68,7 +68,7 @@ class IpmiLink:
         end_s = self._clock.monotonic_s() + self._round_s
         for _ in range(len(self._batches)):
             batch = self._batches[0]
-            answers = self._port.ask(
+            responses = self._port.send(
                 [
                     IpmiRequest(function=_SENSOR, command=_GET_READING, data=bytes([sensor.number]))
                     for sensor, _ in batch
@@ -76,8 +76,8 @@ class IpmiLink:
             )
             self._batches.rotate(-1)
             self._values |= {
-                point.key: reading(sensor, point, answer.at_least(2))
-                for (sensor, points), answer in zip(batch, answers, strict=True)
+                point.key: reading(sensor, point, response.at_least(2))
+                for (sensor, points), response in zip(batch, responses, strict=True)
                 for point in points
             }
             if self._clock.monotonic_s() > end_s:
@@ -110,8 +110,8 @@ def reading(sensor: SensorRecord, point: Point, data: bytes) -> float:
 
 def _power_w(port: IpmiPort) -> float | None:
     """Return the node's power; None where the controller has no DCMI or does not measure now."""
-    (answer,) = port.ask([IpmiRequest(function=_DCMI, command=_GET_POWER, data=_POWER_REQUEST)])
-    data = answer.at_least(_POWER_BYTES)
+    (response,) = port.send([IpmiRequest(function=_DCMI, command=_GET_POWER, data=_POWER_REQUEST)])
+    data = response.at_least(_POWER_BYTES)
     if not data or data[0] != _POWER_REQUEST[0] or not data[_POWER_BYTES - 1] & _MEASURES:
         return None
     return float(int.from_bytes(data[1:3], "little")) or None  # a node that this runs on takes more than nothing

@@ -46,7 +46,7 @@ class IpmiPort(Protocol):
 
     name: str
 
-    def ask(self, requests: Sequence[IpmiRequest]) -> tuple[IpmiResponse, ...]:
+    def send(self, requests: Sequence[IpmiRequest]) -> tuple[IpmiResponse, ...]:
         """Return one answer for each request, in order; connects first where there is no connection."""
         ...
 

@@ -27,11 +27,11 @@ PROGRAM = "ipmitool"
 # Where the kernel's IPMI driver (ipmi_devintf) shows itself; the list is that of ipmitool.
 DEVICES = (Path("/dev/ipmi0"), Path("/dev/ipmi/0"), Path("/dev/ipmidev/0"))
 
-# Heuristic: below the five seconds after which a slow read counts as hung. Assumption: no healthy controller needs
+# heuristic: below the five seconds after which a slow read counts as hung. Assumption: no healthy controller needs
 # more for one command.
-_SILENT_S = 4.0
-# Heuristic: what all requests of one call may take, however steadily it says something.
-_CALL_S = 20.0
+_RESPONSE_LIMIT_S = 4.0
+# heuristic: what all requests of one call may take, however steadily it says something.
+_CALL_LIMIT_S = 20.0
 # One second for an answer, asked again twice; ipmitool's own numbers for lanplus, 1 and 4, lie beyond _SILENT_S.
 _LAN_PATIENCE = ("-N", "1", "-R", "2")
 # Few enough that a request never waits for the next batch for long, and far below what a pipe holds.
@@ -50,7 +50,7 @@ _LOST = re.compile(
     re.IGNORECASE,
 )
 _NO_DEVICE, _NO_SESSION = "Could not open device", "Unable to establish"
-_MOST_SAID = 300
+_MAX_OUTPUT_CHARS = 300
 # Both are read by ipmitool, the first one first: one that the user has set for another controller must not win.
 _PASSWORD_VARIABLES = ("IPMITOOL_PASSWORD", "IPMI_PASSWORD")
 
@@ -81,19 +81,19 @@ class IpmitoolPort:
         """The process, None while there is none."""
         return None if self._process is None else self._process.pid
 
-    def ask(self, requests: Sequence[IpmiRequest]) -> tuple[IpmiResponse, ...]:
+    def send(self, requests: Sequence[IpmiRequest]) -> tuple[IpmiResponse, ...]:
         """Return one answer for each request."""
         if self._process is None:
             self._start()
-        self._call_end_s = self._clock.monotonic_s() + _CALL_S
-        answers: list[IpmiResponse] = []
+        self._call_end_s = self._clock.monotonic_s() + _CALL_LIMIT_S
+        responses: list[IpmiResponse] = []
         try:
             for start in range(0, len(requests), _BATCH):
-                answers += self._batch(requests[start : start + _BATCH])
+                responses += self._batch(requests[start : start + _BATCH])
         except TransientError:
             self.close()
             raise
-        return tuple(answers)
+        return tuple(responses)
 
     def close(self) -> None:
         """End the process and wait for it."""
@@ -162,12 +162,12 @@ class IpmitoolPort:
         with contextlib.suppress(BrokenPipeError):  # it has ended; what it said last is read below
             process.stdin.write("".join(lines).encode("ascii"))
             process.stdin.flush()
-        return [self._answer(number) for number in range(first, self._count + 1)]
+        return [self._response(number) for number in range(first, self._count + 1)]
 
-    def _answer(self, number: int) -> IpmiResponse:
-        data, said, code = bytearray(), "", 0
+    def _response(self, number: int) -> IpmiResponse:
+        data, output, code = bytearray(), "", 0
         while True:
-            line = self._line(said)
+            line = self._line(output)
             mark = _MARK_LINE.match(line)
             if mark is not None:
                 if int(mark[1]) != number:
@@ -181,21 +181,21 @@ class IpmitoolPort:
             elif _LOST.search(line):
                 raise TransientError(f"{self.name}: {_reason(line)}")
             elif line.strip():
-                said = (said + " " + line.strip())[-_MOST_SAID:]
+                output = (output + " " + line.strip())[-_MAX_OUTPUT_CHARS:]
 
-    def _line(self, said: str) -> str:
+    def _line(self, output: str) -> str:
         """Return the next line of output; a process that says nothing for too long is given up."""
-        end_s = self._clock.monotonic_s() + _SILENT_S
+        end_s = self._clock.monotonic_s() + _RESPONSE_LIMIT_S
         if self._clock.monotonic_s() > self._call_end_s:
-            raise TransientError(f"{self.name}: too slow, no end within {_CALL_S:g} s")
+            raise TransientError(f"{self.name}: too slow, no end within {_CALL_LIMIT_S:g} s")
         while b"\n" not in self._pending:
             chunk = self._chunk()
             self._pending += chunk
             if not chunk and (self._process is None or self._process.poll() is not None):
-                rest = " ".join((said + " " + self._pending.decode(errors="replace")).split())
+                rest = " ".join((output + " " + self._pending.decode(errors="replace")).split())
                 raise TransientError(f"{self.name}: {_reason(rest) if rest else f'{PROGRAM} has ended'}")
             if self._clock.monotonic_s() > end_s:
-                raise TransientError(f"{self.name}: no answer within {_SILENT_S:g} s")
+                raise TransientError(f"{self.name}: no answer within {_RESPONSE_LIMIT_S:g} s")
         line, _, self._pending = self._pending.partition(b"\n")
         return line.decode("ascii", errors="replace").rstrip("\r")
 
@@ -223,12 +223,12 @@ def _raw_line(request: IpmiRequest) -> str:
     return "raw " + " ".join(f"{number:#04x}" for number in numbers)
 
 
-def _reason(said: str) -> str:
+def _reason(output: str) -> str:
     """Put what ipmitool said into words; it does not tell a wrong password from a wrong address."""
-    if _NO_SESSION in said:
+    if _NO_SESSION in output:
         return "no session: nobody answers there, or user or password is wrong"
-    if _NO_DEVICE in said:
+    if _NO_DEVICE in output:
         return "the kernel's IPMI device cannot be opened"
-    if "Unable to send RAW command" in said:
+    if "Unable to send RAW command" in output:
         return "no answer to a command"
-    return said[-_MOST_SAID:]
+    return output[-_MAX_OUTPUT_CHARS:]

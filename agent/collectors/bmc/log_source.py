@@ -7,10 +7,10 @@ from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.records import Event
 
-# Heuristic: a lost supply is told of within seconds; and where a look takes long, as one at a Redfish log of many
+# heuristic: a lost supply is told of within seconds; and where a look takes long, as one at a Redfish log of many
 # pages does, it takes no more than a fifth of the controller's time.
 _EVERY_S = 2.0
-_MOST_SHARE = 0.2
+_MAX_SHARE = 0.2
 
 
 class BoardLog:
@@ -37,7 +37,7 @@ class BoardLog:
             self._clock.sleep_until(min(self._due_s, now_s + timeout_s))
             return ()
         entries = self._board.new_entries()
-        self._due_s = now_s + max(_EVERY_S, (self._clock.monotonic_s() - now_s) / _MOST_SHARE)
+        self._due_s = now_s + max(_EVERY_S, (self._clock.monotonic_s() - now_s) / _MAX_SHARE)
         return tuple(self._event(entry) for entry in entries)
 
     def close(self) -> None:

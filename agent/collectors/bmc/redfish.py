@@ -15,7 +15,7 @@ from agent.collectors.bmc.redfish_client import (
     child,
     children,
     link,
-    words,
+    text_field,
 )
 from agent.collectors.bmc.redfish_log import RedfishLog
 from agent.collectors.bmc.redfish_points import Extract, Extractor, OddValues, Reading, supply_unit
@@ -24,13 +24,13 @@ from telemetry.errors import NotSupportedError, RailwatchError, TransientError
 
 logger = logging.getLogger(__name__)
 
-# Heuristic: a sensor whose own time stamp lies so far behind that of the newest is no longer measured.
+# heuristic: a sensor whose own time stamp lies so far behind that of the newest is no longer measured.
 _STALE_S = 60.0
 # The newest time stamp of the service's sensors goes with the values, so that it counts as a change.
-NEWEST = "newest_reading"
-_MOST_CHASSIS = 32
-# Heuristic: so many resources may give no answer when the service is surveyed.
-_MOST_FAILURES = 3
+NEWEST_READING = "newest_reading"
+_MAX_CHASSIS = 32
+# heuristic: so many resources may give no answer when the service is surveyed.
+_MAX_FAILURES = 3
 # ChassisType (schema Chassis) of what is a whole node; others are parts of one, or hold several.
 _NODE_TYPES = frozenset({"", "Blade", "Other", "RackMount", "Sled", "StandAlone"})
 _THERMAL = frozenset({Quantity.TEMPERATURE, Quantity.FAN_SPEED, Quantity.FAN_DUTY})
@@ -68,7 +68,7 @@ class RedfishLink:
         self._values: dict[str, float] = {}
         self._measured_s: dict[str, float] = {}
         self._keys_of: dict[str, tuple[str, ...]] = {}
-        self._told_odd = self._told_log = False
+        self._warned_odd = self._warned_log = False
         self._log = RedfishLog(client, clock=clock)
         self.name = client.name
 
@@ -85,10 +85,10 @@ class RedfishLink:
         for held in (self._pages, self._values, self._measured_s, self._keys_of):
             held.clear()
         failures: list[RailwatchError] = []
-        every = self._members(root, "Chassis")[:_MOST_CHASSIS]
+        every = self._members(root, "Chassis")[:_MAX_CHASSIS]
         for chassis in every:
             found: dict[str, Point] = {}
-            is_node = len(every) == 1 or words(chassis, "ChassisType") in _NODE_TYPES
+            is_node = len(every) == 1 or text_field(chassis, "ChassisType") in _NODE_TYPES
             for page in self._pages_of(chassis, found, expand=_expand(root), is_node=is_node):
                 try:
                     readings = self._read(page)
@@ -96,7 +96,7 @@ class RedfishLink:
                     continue
                 except (*RESOURCE_ERRORS, TransientError) as err:
                     failures.append(err)
-                    if sum(not isinstance(failure, RESOURCE_ERRORS) for failure in failures) > _MOST_FAILURES:
+                    if sum(not isinstance(failure, RESOURCE_ERRORS) for failure in failures) > _MAX_FAILURES:
                         raise
                     continue
                 if readings:
@@ -134,7 +134,7 @@ class RedfishLink:
                 break
         if failure is not None and not some:
             raise failure
-        self._tell_odd()
+        self._warn_odd()
         return self._fresh()
 
     def new_entries(self) -> tuple[LogEntry, ...]:
@@ -142,11 +142,11 @@ class RedfishLink:
         try:
             entries = self._log.new_entries()
         except RESOURCE_ERRORS as err:
-            if not self._told_log:
-                self._told_log = True
+            if not self._warned_log:
+                self._warned_log = True
                 logger.warning("the event log cannot be read: %s", err)
             return ()
-        self._told_log = False
+        self._warned_log = False
         return entries
 
     def close(self) -> None:
@@ -175,11 +175,11 @@ class RedfishLink:
         newest_s = max(self._measured_s.values())
         stale = {key for key, measured_s in self._measured_s.items() if newest_s - measured_s > _STALE_S}
         values = {key: math.nan if key in stale else value for key, value in self._values.items()}
-        return values | {NEWEST: newest_s}
+        return values | {NEWEST_READING: newest_s}
 
-    def _tell_odd(self) -> None:
-        if self.odd.count and not self._told_odd:
-            self._told_odd = True
+    def _warn_odd(self) -> None:
+        if self.odd.count and not self._warned_odd:
+            self._warned_odd = True
             logger.warning("%s gives values that are no numbers, such as %s", self.name, self.odd.example)
 
     def _members(self, resource: Resource, name: str) -> list[Resource]:

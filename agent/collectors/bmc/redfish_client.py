@@ -25,16 +25,16 @@ logger = logging.getLogger(__name__)
 ROOT = "/redfish/v1/"
 Resource = Mapping[str, Any]
 
-# Heuristic: controllers take up to seconds for one resource; two of them that do not come stay below the 30 s after
+# heuristic: controllers take up to seconds for one resource; two of them that do not come stay below the 30 s after
 # which a rare source counts as hung. The end of a session is waited for less: it is often that of a dead controller.
 _TIMEOUT = urllib3.Timeout(connect=2.0, read=4.0)
 _END_TIMEOUT = urllib3.Timeout(total=1.0)
-# Heuristic: the largest collections seen, logs of a thousand entries, have about one MiB.
-_MOST_BYTES = 8 << 20
-# Heuristic: a resource with a tag is fetched whole again after this time, since not every controller's tag can be
+# heuristic: the largest collections seen, logs of a thousand entries, have about one MiB.
+_MAX_BYTES = 8 << 20
+# heuristic: a resource with a tag is fetched whole again after this time, since not every controller's tag can be
 # trusted to change.
 _TAG_TRUSTED_S = 60.0
-_MOST_TAGS = 64
+_MAX_TAGS = 64
 _MOVED = (301, 302, 303, 307, 308)
 _HEADERS = {"Accept": "application/json", "OData-Version": "4.0"}
 
@@ -183,7 +183,7 @@ class RedfishClient:
         resource = _object(response.data, f"{self.name}{path}")
         tag = response.headers.get("ETag")
         if keep and tag:
-            if len(self._tagged) >= _MOST_TAGS:
+            if len(self._tagged) >= _MAX_TAGS:
                 self._tagged.clear()
             self._tagged[path] = _Tagged(tag=tag, since_s=self._clock.monotonic_s(), resource=resource)
         return resource
@@ -213,10 +213,10 @@ class RedfishClient:
                 redirect=False,
                 preload_content=False,
             )
-            data = response.read(_MOST_BYTES + 1)
-            if len(data) > _MOST_BYTES:
+            data = response.read(_MAX_BYTES + 1)
+            if len(data) > _MAX_BYTES:
                 response.close()
-                raise BrokenResourceError(f"{self.name}{path}: more than {_MOST_BYTES >> 20} MiB")
+                raise BrokenResourceError(f"{self.name}{path}: more than {_MAX_BYTES >> 20} MiB")
             response.release_conn()
         except urllib3.exceptions.SSLError as err:
             raise _tls_error(self.name, err) from err
@@ -284,7 +284,7 @@ def link(resource: Resource, name: str = "") -> str | None:
     return path if isinstance(path, str) and path.startswith("/") else None
 
 
-def words(resource: Resource, name: str) -> str:
+def text_field(resource: Resource, name: str) -> str:
     """Return a text of a resource; empty where there is none."""
     value = resource.get(name)
     return value if isinstance(value, str) else ""

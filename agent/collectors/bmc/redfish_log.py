@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agent.collectors.bmc import naming
 from agent.collectors.bmc.point import LogEntry, Place
-from agent.collectors.bmc.redfish_client import RESOURCE_ERRORS, RedfishClient, Resource, children, link, words
+from agent.collectors.bmc.redfish_client import RESOURCE_ERRORS, RedfishClient, Resource, children, link, text_field
 from agent.collectors.bmc.redfish_points import seconds_of
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.records import EventKind, Severity
@@ -17,15 +17,15 @@ logger = logging.getLogger(__name__)
 # Which log is the one of the hardware: LogEntryType, else the names that makers give it (iDRAC, iLO, OpenBMC, XCC).
 _NAMES = ("SEL", "IEL", "EventLog", "Event", "Log1", "PlatformLog", "StandardLog")
 _OWNERS = ("Managers", "Systems", "Chassis")
-# Heuristic: pages of a log that are read at most at one time.
-_MOST_PAGES = 10
+# heuristic: pages of a log that are read at most at one time.
+_MAX_PAGES = 10
 _SEVERITIES = {"Critical": Severity.CRITICAL, "Warning": Severity.WARNING}
 _SUPPLY = re.compile(r"\bpsu|power suppl|\bps ?\d|\bac (?:input|lost)|input (?:lost|power)|\bvin\b", re.IGNORECASE)
 _FAN = re.compile(r"\bfan", re.IGNORECASE)
 _HEAT = re.compile(r"temp(?:erature)?\b|thermal|overheat", re.IGNORECASE)
 _UNIT = re.compile(r"(?:psu|ps|power[ _]?supply)[ _#-]?\d+", re.IGNORECASE)
 _FAN_UNIT = re.compile(r"(?:sys_)?fan[ _-]?\w*\d+\w*", re.IGNORECASE)
-_MOST_TEXT = 500
+_MAX_TEXT = 500
 # How the identity of an entry ends that is listed without its time.
 _NO_TIME = "@"
 
@@ -43,7 +43,7 @@ class RedfishLog:
         self._service: str | None = None
         self._entries: str | None = None
         self._seen: frozenset[str] | None = None
-        self._told_long = False
+        self._warned_long = False
 
     def begin(self, root: Resource) -> None:
         """Find the log; at the first time also its end, so that old entries are not told."""
@@ -75,16 +75,16 @@ class RedfishLog:
     def _listed(self, path: str) -> dict[str, Resource]:
         """Return the entries by their identity, some of them nothing but a link."""
         found: dict[str, Resource] = {}
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             page = self._client.get_tagged(path)
             found |= {_identity(member): member for member in children(page, "Members")}
             following = page.get("Members@odata.nextLink")
             if not isinstance(following, str) or not following.startswith("/"):
                 return found
             path = following
-        if not self._told_long:
-            self._told_long = True
-            logger.warning("%s: its log has more than %d pages, the rest is not read", self._client.name, _MOST_PAGES)
+        if not self._warned_long:
+            self._warned_long = True
+            logger.warning("%s: its log has more than %d pages, the rest is not read", self._client.name, _MAX_PAGES)
         return found
 
     def _whole(self, entry: Resource) -> Resource:
@@ -132,26 +132,26 @@ class RedfishLog:
         """Return by how much our clock is ahead of the log's; None where the log shows none."""
         if self._service is None:
             return None
-        its_s = seconds_of(words(self._client.get(self._service), "DateTime"))
+        its_s = seconds_of(text_field(self._client.get(self._service), "DateTime"))
         return None if its_s is None else self._clock.utc_ns() / NS_PER_S - its_s
 
 
 def _rank(service: Resource) -> int:
-    if words(service, "LogEntryType") == "SEL":
+    if text_field(service, "LogEntryType") == "SEL":
         return 0
-    name = words(service, "Id")
+    name = text_field(service, "Id")
     return 1 + _NAMES.index(name) if name in _NAMES else 1 + len(_NAMES)
 
 
 def _identity(entry: Resource) -> str:
-    return f"{link(entry) or words(entry, 'Id')}{_NO_TIME}{words(entry, 'Created')}"
+    return f"{link(entry) or text_field(entry, 'Id')}{_NO_TIME}{text_field(entry, 'Created')}"
 
 
 def _entry(entry: Resource, *, now_ns: int, offset_s: float | None) -> LogEntry:
-    message = words(entry, "Message")[:_MOST_TEXT] or words(entry, "MessageId") or "entry without a message"
-    text = f"{words(entry, 'SensorType')} {message}"
+    message = text_field(entry, "Message")[:_MAX_TEXT] or text_field(entry, "MessageId") or "entry without a message"
+    text = f"{text_field(entry, 'SensorType')} {message}"
     kind, place, unit = _about(text)
-    created_s = seconds_of(words(entry, "Created"))
+    created_s = seconds_of(text_field(entry, "Created"))
     time_ns = now_ns
     if created_s is not None and offset_s is not None:
         time_ns = min(now_ns, round((created_s + offset_s) * NS_PER_S))
@@ -159,7 +159,7 @@ def _entry(entry: Resource, *, now_ns: int, offset_s: float | None) -> LogEntry:
         id=_identity(entry),
         time_ns=time_ns,
         kind=kind,
-        severity=_SEVERITIES.get(words(entry, "Severity"), Severity.INFO),
+        severity=_SEVERITIES.get(text_field(entry, "Severity"), Severity.INFO),
         message=message,
         place=place,
         unit=unit,

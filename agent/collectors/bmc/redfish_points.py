@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from agent.collectors.bmc import naming
 from agent.collectors.bmc.point import Place, Point, Quantity, SupplyBit
-from agent.collectors.bmc.redfish_client import Resource, child, children, link, words
+from agent.collectors.bmc.redfish_client import Resource, child, children, link, text_field
 
 # ReadingUnits (UCUM, and what older services write) by quantity and factor.
 _UNITS: Mapping[str, tuple[Quantity, float]] = {
@@ -75,7 +75,7 @@ class OddValues:
             return float(value)
         if value is not None:
             self.count += 1
-            self.example = f"{link(resource) or words(resource, 'Name')}: {name} is {str(value)[:40]!r}"
+            self.example = f"{link(resource) or text_field(resource, 'Name')}: {name} is {str(value)[:40]!r}"
         return math.nan
 
 
@@ -87,17 +87,17 @@ class Extractor:
 
     def sensor(self, sensor: Resource) -> Iterator[Reading]:
         """Yield the reading of a Sensor."""
-        name, path = words(sensor, "Name"), link(sensor)
-        unit = _UNITS.get(words(sensor, "ReadingUnits"))
-        if path is None or unit is None or words(child(sensor, "Status"), "State") == "Absent":
+        name, path = text_field(sensor, "Name"), link(sensor)
+        unit = _UNITS.get(text_field(sensor, "ReadingUnits"))
+        if path is None or unit is None or text_field(child(sensor, "Status"), "State") == "Absent":
             return
         quantity, factor = unit
-        place = _PLACES.get(words(sensor, "PhysicalContext")) or naming.place_of(name, quantity)
+        place = _PLACES.get(text_field(sensor, "PhysicalContext")) or naming.place_of(name, quantity)
         if quantity is Quantity.FAN_SPEED:
             place = Place.FAN
         if quantity is Quantity.FAN_DUTY and place is not Place.FAN:
             return
-        side = words(sensor, "PhysicalSubContext")
+        side = text_field(sensor, "PhysicalSubContext")
         yield Reading(
             point=Point(
                 key=path,
@@ -108,7 +108,7 @@ class Extractor:
                 is_input=place is Place.SUPPLY and (side == "Input" or (side != "Output" and naming.is_input(name))),
             ),
             value=factor * self._odd.number(sensor, "Reading"),
-            measured_s=seconds_of(words(sensor, "ReadingTime")),
+            measured_s=seconds_of(text_field(sensor, "ReadingTime")),
         )
 
     def sensors(self, collection: Resource) -> Iterator[Reading]:
@@ -136,7 +136,7 @@ class Extractor:
         for key, name, sensor in _named(thermal, "Temperatures"):
             yield self._member(sensor, f"{path}#{key}", name, Quantity.TEMPERATURE, "ReadingCelsius")
         for key, name, fan in _named(thermal, "Fans"):
-            quantity, factor = _UNITS.get(words(fan, "ReadingUnits"), (Quantity.FAN_SPEED, 1.0))
+            quantity, factor = _UNITS.get(text_field(fan, "ReadingUnits"), (Quantity.FAN_SPEED, 1.0))
             point = Point(
                 key=f"{path}#{key}", name=name, quantity=quantity, place=Place.FAN, unit=naming.fan_unit(name)
             )
@@ -186,7 +186,7 @@ class Extractor:
             yield Reading(point=point, value=self._odd.number(child(metrics, "PowerWatts"), "Reading"))
 
     def _member(self, sensor: Resource, key: str, name: str, quantity: Quantity, member: str) -> Reading:
-        place = _PLACES.get(words(sensor, "PhysicalContext")) or naming.place_of(name, quantity)
+        place = _PLACES.get(text_field(sensor, "PhysicalContext")) or naming.place_of(name, quantity)
         is_input = place is Place.SUPPLY and naming.is_input(name)
         point = Point(key=key, name=name, quantity=quantity, place=place, unit=_unit(name, place), is_input=is_input)
         return Reading(point=point, value=self._odd.number(sensor, member))
@@ -196,15 +196,17 @@ def _named(resource: Resource, member: str) -> Iterator[tuple[str, str, Resource
     """Yield key, name and object of each in a list; the key is its name, since its place moves when the list does."""
     names: dict[str, int] = {}
     for index, item in enumerate(children(resource, member)):
-        name = words(item, "Name") or words(item, "FanName") or f"{member.lower().removesuffix('s')}{index}"
+        name = text_field(item, "Name") or text_field(item, "FanName") or f"{member.lower().removesuffix('s')}{index}"
         names[name] = names.get(name, 0) + 1
         yield f"{member}.{name}.{names[name]}", name, item
 
 
 def supply_unit(supply: Resource, index: int) -> str:
     """Return which supply a PowerSupply is: by its name, else by its place in the list."""
-    name = words(supply, "Name")
-    return naming.supply_unit(name) or f"psu{words(supply, 'MemberId') or words(supply, 'Id') or index}".lower()
+    name = text_field(supply, "Name")
+    return (
+        naming.supply_unit(name) or f"psu{text_field(supply, 'MemberId') or text_field(supply, 'Id') or index}".lower()
+    )
 
 
 def seconds_of(text: str) -> float | None:
@@ -229,7 +231,7 @@ def _unit(name: str, place: Place) -> str:
 def _state(supply: Resource) -> float:
     """Return the state as the bits of `SupplyBit`; NaN where the service says nothing of it."""
     status = child(supply, "Status")
-    state, health = words(status, "State"), words(status, "Health")
+    state, health = text_field(status, "State"), text_field(status, "Health")
     if not state and not health:
         return math.nan
     if state == "Absent":
@@ -237,6 +239,6 @@ def _state(supply: Resource) -> float:
     bits = _PRESENT | _HEALTH.get(health, SupplyBit(0))
     if state == "UnavailableOffline":
         bits |= SupplyBit.FAILED
-    if words(supply, "LineInputStatus") == "LossOfInput":
+    if text_field(supply, "LineInputStatus") == "LossOfInput":
         bits |= SupplyBit.INPUT_LOST
     return float(bits)

@@ -26,11 +26,11 @@ CONTROLLER = 0x20
 # Controllers may answer "too much" to a whole record: section 33.12 leaves the most to them. freeipmi begins with 16
 # too, since many boards cannot do more (ipmi-sdr-cache-create.c).
 _CHUNK_BYTES = 16
-# Heuristic: the record numbers of a repository that holds full records only would go round beyond that.
-_MOST_RECORDS = 4096
-_MOST_RESERVATIONS = 20
-# Heuristic: so often a controller that is busy is asked for the same part; each asking takes milliseconds.
-_MOST_TRIES = 5
+# heuristic: the record numbers of a repository that holds full records only would go round beyond that.
+_MAX_RECORDS = 4096
+_MAX_RESERVATIONS = 20
+# heuristic: so often a controller that is busy is asked for the same part; each asking takes milliseconds.
+_MAX_TRIES = 5
 
 
 class SdrReader:
@@ -61,7 +61,7 @@ class SdrReader:
         TransientError
             It does not answer, or the repository changes faster than it can be read.
         """
-        (info,) = self._port.ask([IpmiRequest(function=_STORAGE, command=_INFO)])
+        (info,) = self._port.send([IpmiRequest(function=_STORAGE, command=_INFO)])
         if info.code == INVALID_COMMAND:
             raise NotSupportedError(f"{self._port.name} has no repository of sensors")
         stamp = info.at_least(13)[5:13]  # when something was added, and when erased
@@ -75,7 +75,7 @@ class SdrReader:
         broken = foreign = self._reservations = 0
         self._reserve()
         record_id = _FIRST
-        for _ in range(_MOST_RECORDS):
+        for _ in range(_MAX_RECORDS):
             record, following = self._record(record_id)
             try:
                 sensor = parse_record(record)
@@ -101,10 +101,10 @@ class SdrReader:
     def _reserve(self) -> None:
         """Reserve the repository, without which records can only be read whole; some cannot be reserved."""
         self._reservations += 1
-        if self._reservations > _MOST_RESERVATIONS:
+        if self._reservations > _MAX_RESERVATIONS:
             raise TransientError(f"{self._port.name}: the repository of sensors changes while it is read")
-        (answer,) = self._port.ask([IpmiRequest(function=_STORAGE, command=_RESERVE)])
-        self._reservation = answer.at_least(2)[:2] or b"\x00\x00"
+        (response,) = self._port.send([IpmiRequest(function=_STORAGE, command=_RESERVE)])
+        self._reservation = response.at_least(2)[:2] or b"\x00\x00"
 
     def _record(self, record_id: int) -> tuple[bytes, int]:
         """Return one record with its header, and the number of the next."""
@@ -126,22 +126,22 @@ class SdrReader:
         body = b""
         while len(body) < length:
             wanted = min(self._chunk_bytes, length - len(body))
-            answer = self._part(record_id, HEADER_BYTES + len(body), wanted)
-            if answer.code == RESERVATION_LOST:
+            response = self._part(record_id, HEADER_BYTES + len(body), wanted)
+            if response.code == RESERVATION_LOST:
                 return None
-            if answer.code in (CANNOT_RETURN, TOO_MUCH) and self._chunk_bytes > 1:
+            if response.code in (CANNOT_RETURN, TOO_MUCH) and self._chunk_bytes > 1:
                 self._chunk_bytes //= 2
                 continue
-            part = answer.at_least(3)[2 : 2 + wanted]
+            part = response.at_least(3)[2 : 2 + wanted]
             if not part:
-                raise TransientError(f"{self._port.name}: record {record_id:#06x} gives code {answer.code:#04x}")
+                raise TransientError(f"{self._port.name}: record {record_id:#06x} gives code {response.code:#04x}")
             body += part
         return body
 
     def _part(self, record_id: int, offset: int, count: int) -> IpmiResponse:
         data = self._reservation + record_id.to_bytes(2, "little") + bytes([offset, count])
-        for _ in range(_MOST_TRIES):
-            (answer,) = self._port.ask([IpmiRequest(function=_STORAGE, command=_GET, data=data)])
-            if answer.code not in NOT_NOW:
+        for _ in range(_MAX_TRIES):
+            (response,) = self._port.send([IpmiRequest(function=_STORAGE, command=_GET, data=data)])
+            if response.code not in NOT_NOW:
                 break
-        return answer
+        return response

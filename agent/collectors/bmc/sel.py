@@ -31,7 +31,7 @@ _CROSSED = {
     11: ("above its non-recoverable limit", Severity.CRITICAL),
 }
 # Table 42-2, the other reading types that say how bad it is, or that something is there.
-_GENERIC_WORDS = {
+_GENERIC_TEXTS = {
     _THRESHOLD: _CROSSED,
     0x03: {0: ("state not set", Severity.INFO), 1: ("state set", Severity.INFO)},
     0x04: {0: ("not about to fail", Severity.INFO), 1: ("is about to fail", Severity.WARNING)},
@@ -59,7 +59,7 @@ _GENERIC_WORDS = {
 }
 # Table 42-3 by sensor type: those that tell of power, heat and the bus.
 _INTERRUPT_TYPE, _LOG_TYPE, _POWER_UNIT_TYPE, _PROCESSOR_TYPE = 0x13, 0x10, 0x09, 0x07
-_SPECIFIC_WORDS = {
+_SPECIFIC_TEXTS = {
     _PROCESSOR_TYPE: {
         0: ("internal error", Severity.CRITICAL),
         1: ("shut down by its own heat", Severity.CRITICAL),
@@ -168,7 +168,7 @@ def parse_entry(record: bytes, sensor: SensorRecord | None, clock: SelClock) -> 
         )
     sensor_type, reading_type, is_over = record[10], record[12] & 0x7F, bool(record[12] & 0x80)
     offset = record[13] & 0x0F
-    words, severity = _meaning(sensor_type, reading_type, offset)
+    text, severity = _meaning(sensor_type, reading_type, offset)
     place, unit = (
         (Place.BOARD, "") if sensor is None else sensor.place(Quantity.FAN_SPEED if sensor_type == 4 else None)
     )
@@ -178,7 +178,7 @@ def parse_entry(record: bytes, sensor: SensorRecord | None, clock: SelClock) -> 
         time_ns=time_ns,
         kind=_KINDS.get(sensor_type, EventKind.BOARD),
         severity=_severity(sensor_type, offset, severity, is_over=is_over),
-        message=f"{name}: {'no longer ' if is_over else ''}{words}{_reading(record, sensor)}",
+        message=f"{name}: {'no longer ' if is_over else ''}{text}{_reading(record, sensor)}",
         place=place,
         unit=unit,
         code=sensor_type << 8 | offset,
@@ -187,7 +187,7 @@ def parse_entry(record: bytes, sensor: SensorRecord | None, clock: SelClock) -> 
 
 def _meaning(sensor_type: int, reading_type: int, offset: int) -> tuple[str, Severity]:
     unknown = (f"event {offset} of type {reading_type:#04x}", Severity.INFO)
-    table = _SPECIFIC_WORDS.get(sensor_type) if reading_type == _SPECIFIC else _GENERIC_WORDS.get(reading_type)
+    table = _SPECIFIC_TEXTS.get(sensor_type) if reading_type == _SPECIFIC else _GENERIC_TEXTS.get(reading_type)
     return unknown if table is None else table.get(offset, unknown)
 
 

@@ -15,8 +15,8 @@ logger = logging.getLogger(__name__)
 _STORAGE = 0x0A
 _GET_ENTRY, _GET_TIME = 0x43, 0x48
 _FIRST, _LAST = 0x0000, 0xFFFF
-# Heuristic: what one call takes at most; the rest comes with the next, so that a log of thousands delays nobody.
-_MOST_ENTRIES = 64
+# heuristic: what one call takes at most; the rest comes with the next, so that a log of thousands delays nobody.
+_MAX_ENTRIES = 64
 
 
 class SelReader:
@@ -39,15 +39,15 @@ class SelReader:
         """Find the end of the log, once; FFFFh names the newest record (section 31.6.1), and an empty log has none."""
         if self._started:
             return
-        answer = self._ask(_LAST)
-        if answer.code in NOT_NOW:
+        response = self._ask(_LAST)
+        if response.code in NOT_NOW:
             return
-        record = answer.at_least(2 + RECORD_BYTES)[2 : 2 + RECORD_BYTES]
+        record = response.at_least(2 + RECORD_BYTES)[2 : 2 + RECORD_BYTES]
         if record:
             self._newest_id, self._newest = int.from_bytes(record[:2], "little"), record
-        elif answer.code in (INVALID_COMMAND, NO_PRIVILEGE):
+        elif response.code in (INVALID_COMMAND, NO_PRIVILEGE):
             self._supported = False
-            logger.warning("%s: its event log cannot be read (code %#04x)", self._port.name, answer.code)
+            logger.warning("%s: its event log cannot be read (code %#04x)", self._port.name, response.code)
         self._started = True
 
     def new_entries(self, sensors: dict[int, SensorRecord]) -> tuple[LogEntry, ...]:
@@ -82,7 +82,7 @@ class SelReader:
         following = self._after_newest()
         records: list[bytes] = []
         seen: set[int] = set()
-        while following != _LAST and following not in seen and len(records) < _MOST_ENTRIES:
+        while following != _LAST and following not in seen and len(records) < _MAX_ENTRIES:
             seen.add(following)
             data = self._ask(following).at_least(2 + RECORD_BYTES)
             if not data:
@@ -97,21 +97,21 @@ class SelReader:
         """Return the number of the record behind the newest one; the first where the newest is gone."""
         if not self._newest:
             return _FIRST
-        answer = self._ask(self._newest_id)
-        if answer.code in NOT_NOW:
+        response = self._ask(self._newest_id)
+        if response.code in NOT_NOW:
             return _LAST
-        data = answer.at_least(2 + RECORD_BYTES)
+        data = response.at_least(2 + RECORD_BYTES)
         if data[2 : 2 + RECORD_BYTES] == self._newest:
             return int.from_bytes(data[:2], "little")
         self._newest_id, self._newest = _FIRST, b""
         return _FIRST
 
     def _sel_clock(self) -> SelClock:
-        (answer,) = self._port.ask([IpmiRequest(function=_STORAGE, command=_GET_TIME)])
-        stamp = answer.at_least(4)[:4]
+        (response,) = self._port.send([IpmiRequest(function=_STORAGE, command=_GET_TIME)])
+        stamp = response.at_least(4)[:4]
         return SelClock(ours_ns=self._clock.utc_ns(), its_s=int.from_bytes(stamp, "little") if stamp else None)
 
     def _ask(self, record_id: int) -> IpmiResponse:
         data = b"\x00\x00" + record_id.to_bytes(2, "little") + b"\x00\xff"
-        (answer,) = self._port.ask([IpmiRequest(function=_STORAGE, command=_GET_ENTRY, data=data)])
-        return answer
+        (response,) = self._port.send([IpmiRequest(function=_STORAGE, command=_GET_ENTRY, data=data)])
+        return response

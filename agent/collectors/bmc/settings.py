@@ -9,9 +9,9 @@ from telemetry.errors import NotPermittedError
 
 # UDP port of IPMI, TCP port of Redfish: IPMI 2.0 section 13.1.1 (ASF-RMCP), DMTF DSP0266 (HTTPS).
 IPMI_PORT, REDFISH_PORT = 623, 443
-# Heuristic: the pace of the rare sources is 10 s where it was not changed; who wants it faster gets ticks of a second.
+# heuristic: the pace of the rare sources is 10 s where it was not changed; who wants it faster gets ticks of a second.
 RARE_FROM_S = 10.0
-# Heuristic: what a round over all sensors may take; the sampler takes a rare source for hung after 30 s, a slow one
+# heuristic: what a round over all sensors may take; the sampler takes a rare source for hung after 30 s, a slow one
 # after 5. What is left over comes first in the next round.
 _RARE_ROUND_S, _SLOW_ROUND_S = 15.0, 3.0
 

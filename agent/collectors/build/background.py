@@ -13,7 +13,7 @@ from telemetry.clock import Clock
 logger = logging.getLogger(__name__)
 
 Settings = TypeVar("Settings")
-_LOOK_S = 0.02
+_POLL_S = 0.02
 
 
 class SourceBuilder(Generic[Settings]):
@@ -31,65 +31,65 @@ class SourceBuilder(Generic[Settings]):
         self._settings = settings
         self._clock = clock
         self._threads: dict[int, threading.Thread] = {}
-        self._answers: dict[int, BuiltCollector] = {}
-        self._taken: dict[int, BuiltCollector] = {}
-        self._took_s: dict[int, float] = {}
-        self._left_out: set[int] = set()
+        self._results: dict[int, BuiltCollector] = {}
+        self._kept: dict[int, BuiltCollector] = {}
+        self._build_times_s: dict[int, float] = {}
+        self._dropped: set[int] = set()
 
     @property
     def built(self) -> tuple[BuiltCollector, ...]:
         """Every source as it is known now, in the order of the factories."""
-        return tuple(self._taken[number] for number in range(len(self._factories)))
+        return tuple(self._kept[number] for number in range(len(self._factories)))
 
     def build(self, within_s: float) -> tuple[BuiltCollector, ...]:
         """Return every source, in the order of the factories."""
         self._run(range(len(self._factories)), within_s)
         for number, factory in enumerate(self._factories):
-            answer = self._answers.pop(number, None)
-            self._taken[number] = _silent(factory, within_s) if answer is None else answer
+            answer = self._results.pop(number, None)
+            self._kept[number] = _timed_out(factory, within_s) if answer is None else answer
         return self.built
 
-    def again(self, within_s: float, *, most_s: float = math.inf) -> bool:
+    def retry(self, within_s: float, *, max_s: float = math.inf) -> bool:
         """Try once more what failed; True where a source has come, or one measures other things than before.
 
-        One that took longer than `most_s` to answer is left out from then on, and that is said: for whoever starts
+        One that took longer than `max_s` to answer is left out from then on, and that is said: for whoever starts
         again for a source that came, and would wait no longer than that for it.
         """
-        failed = [number for number, built in self._taken.items() if built.status.state is SourceState.FAILED]
-        failed = [number for number in failed if number not in self._left_out]
+        failed = [number for number, built in self._kept.items() if built.status.state is SourceState.FAILED]
+        failed = [number for number in failed if number not in self._dropped]
         self._run(failed, within_s)
-        came = False
+        changed = False
         for number in failed:
-            fresh = self._answers.pop(number, None)
-            if fresh is None or fresh.collector is None:
+            new = self._results.pop(number, None)
+            if new is None or new.collector is None:
                 continue
-            known = self._taken[number].collector
-            if self._took_s[number] > most_s:
-                self._left_out.add(number)
+            known = self._kept[number].collector
+            if self._build_times_s[number] > max_s:
+                self._dropped.add(number)
                 took = "source %s takes %.0f s to answer, more than %g s: it is left out"
-                logger.warning(took, _name(self._factories[number]), self._took_s[number], most_s)
-            elif known is None or _measures(known) != _measures(fresh.collector):
-                came = True
-                self._taken[number] = fresh
+                logger.warning(took, _name(self._factories[number]), self._build_times_s[number], max_s)
+            elif known is None or _measures(known) != _measures(new.collector):
+                changed = True
+                self._kept[number] = new
                 continue
-            fresh.collector.close()
-        return came
+            new.collector.close()
+        return changed
 
     def _run(self, numbers: Sequence[int], within_s: float) -> None:
         for number in numbers:
             thread = self._threads.get(number)
-            if (thread is None or not thread.is_alive()) and number not in self._answers:
+            if (thread is None or not thread.is_alive()) and number not in self._results:
                 name = f"build-{_name(self._factories[number])}"
-                fresh = self._threads[number] = threading.Thread(
+                new = self._threads[number] = threading.Thread(
                     target=self._build_one, args=(number,), name=name, daemon=True
                 )
-                fresh.start()
+                new.start()
         end_s = self._clock.monotonic_s() + within_s
-        while any(self._threads[number].is_alive() for number in numbers if number not in self._answers):
+        while any(self._threads[number].is_alive() for number in numbers if number not in self._results):
             now_s = self._clock.monotonic_s()
             if now_s >= end_s:
                 return
-            self._clock.sleep_until(min(end_s, now_s + _LOOK_S))
+            self._clock.sleep_until(min(end_s, now_s + _POLL_S))
 
     def _build_one(self, number: int) -> None:
         factory, began_s = self._factories[number], self._clock.monotonic_s()
@@ -98,8 +98,8 @@ class SourceBuilder(Generic[Settings]):
         except Exception as err:
             logger.warning("source %s cannot be built", _name(factory), exc_info=err)
             answer = _failed(factory, f"{type(err).__name__}: {err}")
-        self._took_s[number] = self._clock.monotonic_s() - began_s
-        self._answers[number] = answer
+        self._build_times_s[number] = self._clock.monotonic_s() - began_s
+        self._results[number] = answer
 
 
 def _measures(collector: Collector) -> tuple[object, ...]:
@@ -117,5 +117,5 @@ def _failed(factory: Callable[..., BuiltCollector], detail: str) -> BuiltCollect
     return BuiltCollector(collector=None, status=status)
 
 
-def _silent(factory: Callable[..., BuiltCollector], within_s: float) -> BuiltCollector:
+def _timed_out(factory: Callable[..., BuiltCollector], within_s: float) -> BuiltCollector:
     return _failed(factory, f"no answer within {within_s:g} s")

@@ -42,7 +42,7 @@ class DriverEvents:
     def _event(self, uuid: str | None, code: int) -> Event:
         time_ns = self._clock.utc_ns()
         self._count += 1
-        words = "an Xid that the driver cannot name" if code == _UNKNOWN_XID else f"Xid {code}"
+        text = "an Xid that the driver cannot name" if code == _UNKNOWN_XID else f"Xid {code}"
         return Event(
             id=f"xid:{uuid or 'unknown'}:{code}:{time_ns}:{self._count}",
             time_ns=time_ns,
@@ -50,7 +50,7 @@ class DriverEvents:
             entity_id=None if uuid is None else f"gpu:{uuid}",
             code=code,
             severity=self._severity_of(code),
-            message=f"The driver reported {words}",
+            message=f"The driver reported {text}",
             sources=("nvml",),
             pci=None if uuid is None else self._pci.get(uuid),
         )

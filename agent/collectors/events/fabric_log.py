@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 _POLL_S = 0.25
 _NUMBER = re.compile(r"\d+")
 # heuristic: an error that comes again and again is told once a minute; handles and ids in it change each time.
-_TELL_AGAIN_S = 60.0
+_REPEAT_AFTER_S = 60.0
 _MAX_REMEMBERED = 256
 
 
@@ -44,7 +44,7 @@ class FabricLog:
         self._clock = clock
         self._parser = KernelLogParser()
         self._lines = 0
-        self._told_s: OrderedDict[str, float] = OrderedDict()
+        self._reported_s: OrderedDict[str, float] = OrderedDict()
         self.malformed = 0
         self.repeated = 0
 
@@ -71,7 +71,7 @@ class FabricLog:
             self._clock.sleep_until(min(end_s, now_s + _POLL_S))
 
     def _line(self, line: TailedLine) -> tuple[Event, ...]:
-        told = fabric_line(line.text)
+        parsed = fabric_line(line.text)
         self._lines += 1
         switches = self._parser.feed(self._lines, line.text)
         if switches:
@@ -88,10 +88,10 @@ class FabricLog:
                 )
                 for event in switches
             )
-        if told is None:
+        if parsed is None:
             self._count_malformed(line.text)
             return ()
-        if told.severity is None or self._is_repeated(told.text):
+        if parsed.severity is None or self._is_repeated(parsed.text):
             return ()
         return (
             Event(
@@ -100,8 +100,8 @@ class FabricLog:
                 kind=EventKind.FABRIC,
                 entity_id=f"node:{self._node}",
                 code=None,
-                severity=told.severity,
-                message=f"Fabric Manager: {told.text}",
+                severity=parsed.severity,
+                message=f"Fabric Manager: {parsed.text}",
                 sources=(self.name,),
             ),
         )
@@ -109,14 +109,14 @@ class FabricLog:
     def _is_repeated(self, text: str) -> bool:
         """Return whether the same error, whatever its numbers, was told within the minute."""
         shape, now_s = _NUMBER.sub("#", text), self._clock.monotonic_s()
-        last_s = self._told_s.get(shape)
-        if last_s is not None and now_s - last_s < _TELL_AGAIN_S:
+        last_s = self._reported_s.get(shape)
+        if last_s is not None and now_s - last_s < _REPEAT_AFTER_S:
             self.repeated += 1
             return True
-        self._told_s[shape] = now_s
-        self._told_s.move_to_end(shape)
-        if len(self._told_s) > _MAX_REMEMBERED:
-            self._told_s.popitem(last=False)
+        self._reported_s[shape] = now_s
+        self._reported_s.move_to_end(shape)
+        if len(self._reported_s) > _MAX_REMEMBERED:
+            self._reported_s.popitem(last=False)
         return False
 
     def _count_malformed(self, text: str) -> None:

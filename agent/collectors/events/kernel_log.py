@@ -26,7 +26,7 @@ _POLL_S = 0.05
 _MAX_RECORDS_PER_POLL = 1000
 _MAX_LINE_BYTES = 64 << 10
 # A file may carry the stamps of another machine or another boot; those of the device are always ours.
-_BELIEVABLE_AGE_NS = 60 * NS_PER_S
+_PLAUSIBLE_AGE_NS = 60 * NS_PER_S
 _NS_PER_US = 1000
 
 
@@ -238,7 +238,7 @@ class KernelLog:
         """Turn a record's microseconds since boot into UTC."""
         now_ns = self._clock.utc_ns()
         age_ns = round(self._clock.monotonic_s() * NS_PER_S) - logged_us * _NS_PER_US
-        if not self._is_device and not 0 <= age_ns <= _BELIEVABLE_AGE_NS:
+        if not self._is_device and not 0 <= age_ns <= _PLAUSIBLE_AGE_NS:
             return now_ns
         return now_ns - max(0, age_ns)
 

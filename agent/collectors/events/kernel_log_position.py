@@ -46,7 +46,7 @@ class KernelLogPosition:
             logger.warning("%s cannot be read: %s", self._path, err)
             return None
 
-    def keep(self, sequence: int | None) -> None:
+    def save(self, sequence: int | None) -> None:
         """Write the number down where it has changed; without it the next process may miss lines."""
         if sequence is None or sequence == self._written:
             return
@@ -66,10 +66,10 @@ class ResumingKernelLog:
     killed in between tells them twice, under the same ids.
     """
 
-    def __init__(self, log: KernelLog, place: KernelLogPosition) -> None:
+    def __init__(self, log: KernelLog, position: KernelLogPosition) -> None:
         self.name = log.name
         self._log = log
-        self._place = place
+        self._position = position
 
     def open(self) -> None:
         """Open the log."""
@@ -77,10 +77,10 @@ class ResumingKernelLog:
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
         """Wait up to the time-out for records and give the events they tell of."""
-        self._place.keep(self._log.sequence)
+        self._position.save(self._log.sequence)
         return self._log.poll(timeout_s)
 
     def close(self) -> None:
         """Let the log go; closing twice is harmless."""
-        self._place.keep(self._log.sequence)
+        self._position.save(self._log.sequence)
         self._log.close()

@@ -11,19 +11,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.collectors.host.pci import answers, error_total, is_virtual
+from agent.collectors.host.pci import error_total, is_virtual, responds
 from agent.driver.port import GpuIdentity
 from telemetry.clock import Clock
 from telemetry.records import Event, EventKind, Severity
 
-_LOOK_EVERY_S = 1.0
+_POLL_EVERY_S = 1.0
 # A reset of the device by its driver leaves it without an answer for milliseconds (PCI Express Base Specification,
 # 100 ms from the end of a conventional reset to the first configuration request).
-_LOOK_AGAIN_S = 0.2
+_RETRY_AFTER_S = 0.2
 # heuristic: looks in a row before a link counts as trained lower; a retraining takes milliseconds.
-_LOOKS_WIDTH = 3
+_WIDTH_READS = 3
 # A GPU lowers the speed of its link while it is idle, so a short time says nothing.
-_LOOKS_SPEED = 10
+_SPEED_READS = 10
 _NUMBER = re.compile(r"(\d{1,4}(?:\.\d{1,3})?)(?!\S)")
 _NVIDIA = "0x10de"
 _DISPLAY_CLASS = "0x03"
@@ -31,13 +31,13 @@ _ERRORS = (("aer_dev_nonfatal", "non-fatal", Severity.WARNING), ("aer_dev_fatal"
 
 
 @dataclass(slots=True, kw_only=True)
-class _Measure:
+class _LinkProperty:
     """One property of a link: what it should be, and for how many looks it was something else."""
 
     word: str
     unit: str
     file: str
-    looks: int
+    reads: int
     severity: Severity
     limit: float | None = None
     is_low: bool = False
@@ -52,7 +52,7 @@ class _Device:
     pci: str
     entity_id: str | None
     present: bool
-    measures: tuple[_Measure, ...]
+    measures: tuple[_LinkProperty, ...]
     counted: dict[str, float]
 
 
@@ -71,7 +71,7 @@ class LinkState:
         self._clock = clock
         self._devices: dict[str, _Device] = {}
         self._others: set[str] = set()
-        self._look_at_s: float | None = None
+        self._poll_at_s: float | None = None
 
     def open(self) -> None:
         """Take what is there now as what should be there."""
@@ -81,7 +81,7 @@ class LinkState:
         for pci in self._listed():
             if self._is_gpu(pci):
                 self._devices.setdefault(pci, self._device(pci))
-        self._look_at_s = self._clock.monotonic_s()
+        self._poll_at_s = self._clock.monotonic_s()
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -89,13 +89,13 @@ class LinkState:
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
         """Look once a second, and wait up to the time-out in between."""
         now_s = self._clock.monotonic_s()
-        if self._look_at_s is None:
+        if self._poll_at_s is None:
             self.open()
-        elif now_s < self._look_at_s:
-            self._clock.sleep_until(min(self._look_at_s, now_s + timeout_s))
-            if self._clock.monotonic_s() < self._look_at_s:
+        elif now_s < self._poll_at_s:
+            self._clock.sleep_until(min(self._poll_at_s, now_s + timeout_s))
+            if self._clock.monotonic_s() < self._poll_at_s:
                 return ()
-        self._look_at_s = self._clock.monotonic_s() + _LOOK_EVERY_S
+        self._poll_at_s = self._clock.monotonic_s() + _POLL_EVERY_S
         events = self._newcomers()
         events += self._presence()
         for device in self._devices.values():
@@ -133,12 +133,12 @@ class LinkState:
 
     def _presence(self) -> list[Event]:
         """Return who left and who is back; one that does not answer is asked again before it counts as gone."""
-        changed = [one for one in self._devices.values() if answers(self._folder(one)) is not one.present]
+        changed = [one for one in self._devices.values() if responds(self._folder(one)) is not one.present]
         if any(device.present for device in changed):
-            self._clock.sleep_until(self._clock.monotonic_s() + _LOOK_AGAIN_S)
+            self._clock.sleep_until(self._clock.monotonic_s() + _RETRY_AFTER_S)
         events = []
         for device in changed:
-            present = answers(self._folder(device))
+            present = responds(self._folder(device))
             if present is device.present:
                 continue
             if present:
@@ -147,8 +147,8 @@ class LinkState:
                 continue
             device.present = False
             listed = os.path.isdir(self._folder(device))  # noqa: PTH112 -- a plain string is cheaper
-            words = "answers nothing on the bus any more" if listed else "is no longer on the bus"
-            events.append(self._event(device, EventKind.BUS_DROP, Severity.CRITICAL, words))
+            text = "answers nothing on the bus any more" if listed else "is no longer on the bus"
+            events.append(self._event(device, EventKind.BUS_DROP, Severity.CRITICAL, text))
         return events
 
     def _links(self, device: _Device) -> list[Event]:
@@ -160,13 +160,13 @@ class LinkState:
             low = now < measure.limit
             measure.was_full = measure.was_full or not low
             measure.against = measure.against + 1 if low is not measure.is_low else 0
-            settled = measure.against >= (measure.looks if low else _LOOKS_WIDTH)
+            settled = measure.against >= (measure.reads if low else _WIDTH_READS)
             if not settled or (measure.file == "current_link_speed" and not measure.was_full):
                 continue
             measure.is_low, measure.against = low, 0
-            words = f"runs with a link {measure.word} of {now:g}{measure.unit}"
-            words += f" instead of {measure.limit:g}{measure.unit}" if low else " again, as it should"
-            events.append(self._event(device, EventKind.LINK, measure.severity if low else Severity.INFO, words))
+            text = f"runs with a link {measure.word} of {now:g}{measure.unit}"
+            text += f" instead of {measure.limit:g}{measure.unit}" if low else " again, as it should"
+            events.append(self._event(device, EventKind.LINK, measure.severity if low else Severity.INFO, text))
         return events
 
     def _errors(self, device: _Device) -> list[Event]:
@@ -176,18 +176,18 @@ class LinkState:
             if not math.isnan(now):  # what could not be read once is counted by the next look
                 device.counted[file] = now
             if now > before:
-                words = f"has {now - before:.0f} more {word} PCIe errors"
-                events.append(self._event(device, EventKind.AER, severity, words))
+                text = f"has {now - before:.0f} more {word} PCIe errors"
+                events.append(self._event(device, EventKind.AER, severity, text))
         return events
 
     def _device(self, pci: str) -> _Device:
         folder = f"{self._root}/{pci}"
         port = os.path.dirname(os.path.realpath(folder))  # noqa: PTH120 -- the port above lies above in the tree
-        width = _Measure(
-            word="width", unit=" lanes", file="current_link_width", looks=_LOOKS_WIDTH, severity=Severity.WARNING
+        width = _LinkProperty(
+            word="width", unit=" lanes", file="current_link_width", reads=_WIDTH_READS, severity=Severity.WARNING
         )
-        speed = _Measure(
-            word="speed", unit=" GT/s", file="current_link_speed", looks=_LOOKS_SPEED, severity=Severity.INFO
+        speed = _LinkProperty(
+            word="speed", unit=" GT/s", file="current_link_speed", reads=_SPEED_READS, severity=Severity.INFO
         )
         for measure in (width, speed):
             file = f"max_link_{measure.word}"
@@ -196,7 +196,7 @@ class LinkState:
         return _Device(
             pci=pci,
             entity_id=self._entity_ids.get(pci),
-            present=answers(folder),
+            present=responds(folder),
             measures=(width, speed),
             counted={file: error_total(f"{folder}/{file}") for file, _, _ in _ERRORS},
         )
@@ -204,7 +204,7 @@ class LinkState:
     def _folder(self, device: _Device) -> str:
         return f"{self._root}/{device.pci}"
 
-    def _event(self, device: _Device, kind: EventKind, severity: Severity, words: str) -> Event:
+    def _event(self, device: _Device, kind: EventKind, severity: Severity, text: str) -> Event:
         time_ns = self._clock.utc_ns()
         return Event(
             id=f"link_state:{kind}:{severity}:{device.pci}:{time_ns}",
@@ -213,7 +213,7 @@ class LinkState:
             entity_id=device.entity_id,
             code=None,
             severity=severity,
-            message=f"PCI device {device.pci} {words}",
+            message=f"PCI device {device.pci} {text}",
             sources=(self.name,),
             pci=device.pci,
         )

@@ -36,7 +36,7 @@ _LINE = re.compile(
 # kernel/trace/trace.c, print_trace_line: without a number where the buffer does not know it.
 _LOST = re.compile(r"CPU:\d{1,5} \[LOST (?:(?P<count>\d{1,18}) )?EVENTS\]")
 # heuristic: an instance that root keeps has hits of any age; those of a short restart are news.
-_NEWS_AGE_S = 60.0
+_MAX_AGE_S = 60.0
 
 
 class Tracepoints:
@@ -145,15 +145,15 @@ class Tracepoints:
             return [self._gap(None if lost["count"] is None else int(lost["count"]))]
         found = _LINE.match(text)
         self._lines += 1
-        told = () if found is None else self._parser.feed(self._lines, found["text"])
-        if found is None or not told:
+        parsed = () if found is None else self._parser.feed(self._lines, found["text"])
+        if found is None or not parsed:
             if text.strip():
                 self._count_unparsed(text)
             return []
         stamp_s, now_s = float(found["stamp"]), self._clock.monotonic_s()
         if not self._is_monotonic:
             stamp_s = now_s
-        if stamp_s < self._begun_s - _NEWS_AGE_S:
+        if stamp_s < self._begun_s - _MAX_AGE_S:
             return []
         time_ns = self._clock.utc_ns() - round(max(0.0, now_s - stamp_s) * NS_PER_S)
         where = f"trace:{self._boot}:{found['stamp']}"
@@ -162,7 +162,7 @@ class Tracepoints:
                 to_event(replace(event, line=0, report_line=0), time_ns=time_ns, uuids=self._uuids, source=where),
                 sources=(self.name,),
             )
-            for event in told
+            for event in parsed
             # An SXid is followed by lines of detail; they would count as further events.
             if event.kind is not EventKind.SXID or event.opens_report
         ]

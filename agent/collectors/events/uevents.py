@@ -158,11 +158,11 @@ class Uevents:
             return None
         if not _is_gpu(fields):
             return None
-        told = _told(fields)
+        change = _classify(fields)
         pci = fields["PCI_SLOT_NAME"].lower()
-        if self._is_virtual(pci, leaves=fields["ACTION"] == "remove") or told is None:
+        if self._is_virtual(pci, leaves=fields["ACTION"] == "remove") or change is None:
             return None
-        kind, severity, words = told
+        kind, severity, text = change
         time_ns = self._clock.utc_ns()
         return Event(
             id=f"uevent:{kind}:{pci}:{fields.get('SEQNUM', time_ns)}",
@@ -171,7 +171,7 @@ class Uevents:
             entity_id=self._entity_ids.get(pci),
             code=None,
             severity=severity,
-            message=f"PCI device {pci} {words}",
+            message=f"PCI device {pci} {text}",
             sources=(self.name,),
             pci=pci,
         )
@@ -212,7 +212,7 @@ def _is_gpu(fields: dict[str, str]) -> bool:
     return device_class == _DISPLAY_CLASS and fields.get("PCI_ID", "").upper().startswith(f"{_NVIDIA}:")
 
 
-def _told(fields: dict[str, str]) -> tuple[EventKind, Severity, str] | None:
+def _classify(fields: dict[str, str]) -> tuple[EventKind, Severity, str] | None:
     """Return kind, severity and words of an action; None for one that changes nothing for us."""
     driver = fields.get("DRIVER", "")
     match fields["ACTION"]:

@@ -23,7 +23,7 @@ from telemetry.signals import RateClass
 logger = logging.getLogger(__name__)
 
 # The driver's stamps are of the same clock as ours, or they are of no use here. heuristic.
-_SAME_CLOCK_NS = 60 * NS_PER_S
+_MAX_CLOCK_SKEW_NS = 60 * NS_PER_S
 
 
 class GpuSamples:
@@ -56,7 +56,7 @@ class GpuSamples:
         self._tracks: dict[tuple[int, str], MissedUpdates] = {}
         self._factors: dict[str, float] = {}
         self._rows: list[StampedRow] = []
-        self._said: set[str] = set()
+        self._warned_signals: set[str] = set()
         self._frames: list[Frame] = []
         self._turn = object()
 
@@ -93,7 +93,7 @@ class GpuSamples:
             return
         frames, self._frames = self._frames, []
         for run in runs:
-            if self._began_ns is None or abs(run.samples[-1][0] - self._newest_ns) > _SAME_CLOCK_NS:
+            if self._began_ns is None or abs(run.samples[-1][0] - self._newest_ns) > _MAX_CLOCK_SKEW_NS:
                 continue
             self._factors[run.signal] = run.factor
             self._track(run.row, run.signal).add_samples(run.samples)
@@ -101,7 +101,7 @@ class GpuSamples:
             self._take_polled(frame)
         if self._began_ns is not None:
             self._settle(self._newest_ns - SETTLE_NS, self._began_ns)
-        self._say_other(self.other_sensor)
+        self._warn_other_sensor(self.other_sensor)
 
     def take_rows(self) -> tuple[StampedRow, ...]:
         """Return the missed updates since the last call, ascending in time."""
@@ -111,11 +111,11 @@ class GpuSamples:
     def close(self) -> None:
         """Nothing to close."""
 
-    def _say_other(self, signals: tuple[str, ...]) -> None:
+    def _warn_other_sensor(self, signals: tuple[str, ...]) -> None:
         """Report once of each signal that its buffer is of another sensor than the polls."""
         for signal in signals:
-            if signal not in self._said:
-                self._said.add(signal)
+            if signal not in self._warned_signals:
+                self._warned_signals.add(signal)
                 logger.warning("the driver's samples of %s show another sensor than its reads; none are added", signal)
 
     def _track(self, row: int, signal: str) -> MissedUpdates:

@@ -21,7 +21,7 @@ _QUEUE = re.compile(rb"nv_queue")
 _IRQ = re.compile(rb"irq/\d+-(?:s-)?nvid.*")
 _NAN = float("nan")
 # heuristic: threads come and go with the driver; a look at every process of a busy node costs some milliseconds.
-_LOOK_EVERY_S = 30.0
+_SCAN_EVERY_S = 30.0
 # Places behind the name's closing bracket (proc(5)): ppid is field 4, utime and stime are 14 and 15, starttime is 22.
 _PARENT, _UTIME, _STIME, _START = 1, 11, 12, 19
 _KTHREADD = b"2"  # the parent of every kernel thread (kernel/kthread.c, init/main.c)
@@ -58,24 +58,24 @@ class DriverThreads:
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
         self._threads: dict[str, _Thread] = {}
         self._read_s: float | None = None
-        self._look_at_s = 0.0
+        self._scan_at_s = 0.0
 
     def count(self) -> int:
         """Return how many such threads there are now, for doctor; nothing is left open."""
-        self._look(self._clock.monotonic_s())
+        self._scan(self._clock.monotonic_s())
         count = len(self._threads)
         self.close()
         return count
 
     def open(self) -> None:
         """Look for the threads."""
-        self._look(self._clock.monotonic_s())
+        self._scan(self._clock.monotonic_s())
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(1, 2)``: queue threads and interrupt threads."""
         now_s = self._clock.monotonic_s()
-        if now_s >= self._look_at_s:
-            self._look(now_s)
+        if now_s >= self._scan_at_s:
+            self._scan(now_s)
         elapsed_s = _NAN if self._read_s is None else now_s - self._read_s
         self._read_s = now_s
         ticks: list[int | None] = [None, None]
@@ -83,7 +83,7 @@ class DriverThreads:
             fields = _fields(thread.stat)
             if len(fields) <= _START:  # it ended: whatever took its place is found by the next look
                 self._forget(pid)
-                self._look_at_s = now_s
+                self._scan_at_s = now_s
                 continue
             now_ticks = int(fields[_UTIME]) + int(fields[_STIME])
             if thread.ticks is not None and thread.start == int(fields[_START]):
@@ -98,11 +98,11 @@ class DriverThreads:
         for pid in tuple(self._threads):
             self._forget(pid)
         self._read_s = None
-        self._look_at_s = 0.0
+        self._scan_at_s = 0.0
 
-    def _look(self, now_s: float) -> None:
+    def _scan(self, now_s: float) -> None:
         """Find the driver's threads among all processes."""
-        self._look_at_s = now_s + _LOOK_EVERY_S
+        self._scan_at_s = now_s + _SCAN_EVERY_S
         try:
             names = os.listdir(self._root)  # noqa: PTH208 -- thousands of names, no Path object wanted
         except OSError:

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from telemetry.clock import NS_PER_S
 
 # A poll shows the newest sample; how old that may be where the machine, or the driver, was held up. heuristic.
-MOST_AGE_NS = int(1.5 * NS_PER_S)
+MAX_AGE_NS = int(1.5 * NS_PER_S)
 # A clock or a utilisation may be seen by a poll before the driver puts it into its buffer. heuristic: longer than the
 # slowest sensor's period that was measured, 160 ms.
 _LEAD_NS = int(0.2 * NS_PER_S)
 # A sample is judged when every poll that could have seen it, and every sample that such a poll could have meant, is in.
 SETTLE_NS = 2 * NS_PER_S
 # How many polled updates tell whether polls and buffer show one sensor. own choices.
-_LEAST_SEEN = 10
+_MIN_SEEN = 10
 _REMEMBERED = 200
 _AGREES = 0.5
 
@@ -69,14 +69,14 @@ class MissedUpdates:
                 by_value.setdefault(value, []).append(time_ns)
         for polled_ns, value in ready:
             times_ns = by_value.get(value, [])
-            before = [at for at in times_ns if polled_ns - MOST_AGE_NS <= at <= polled_ns]
+            before = [at for at in times_ns if polled_ns - MAX_AGE_NS <= at <= polled_ns]
             found = before[-1:] or [at for at in times_ns if polled_ns < at <= polled_ns + _LEAD_NS][:1]
             self._seen += 1
             if found:
                 self._found += 1
                 self._paired.add(found[0])
                 times_ns.remove(found[0])
-        if self._seen >= _LEAST_SEEN:
+        if self._seen >= _MIN_SEEN:
             self.agrees = self._found >= _AGREES * self._seen
         if self._seen > _REMEMBERED:
             self._seen, self._found = self._seen // 2, self._found // 2

@@ -18,8 +18,8 @@ _UNIT = re.compile(r"(?!user@|slurmd\.).+\.service|run-.+\.scope")
 _SLURM_VARIABLE = "SLURM_JOB_ID="
 # The outermost first: a pod's containers are one job, and so is what runs in a container of a batch job.
 _GROUPS = ((_SLURM_GROUP, "slurm"), (_POD_GROUP, "pod"), (_CONTAINER_GROUP, "container"))
-# Heuristic: what of an environment or a list of control groups is looked at.
-_MOST_BYTES = 1 << 16
+# heuristic: what of an environment or a list of control groups is looked at.
+_MAX_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +76,6 @@ def _text(path: Path) -> str:
     """Return a file's text, nothing where it cannot be read: the process ended, or is another user's."""
     try:
         with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode(errors="replace")
+            return file.read(_MAX_BYTES).decode(errors="replace")
     except OSError:
         return ""

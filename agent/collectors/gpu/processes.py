@@ -19,10 +19,10 @@ from telemetry.signals import RateClass, Source, signals_of
 
 logger = logging.getLogger(__name__)
 
-# Heuristic: events that may wait for whoever asks for them; a node that starts more processes loses the oldest.
-_MOST_WAITING = 1000
+# heuristic: events that may wait for whoever asks for them; a node that starts more processes loses the oldest.
+_MAX_WAITING = 1000
 # Why a list stays unread; for any other reason it is read again soon, or the GPU is lost and its job hangs on it.
-_LASTING = (NotPermittedError.__name__, NotSupportedError.__name__)
+_PERMANENT = (NotPermittedError.__name__, NotSupportedError.__name__)
 Key = tuple[str, int, int | None]
 JobGpus = tuple[tuple[str, str], ...]
 
@@ -45,7 +45,7 @@ class GpuUser:
         return self.process.use is ProcessUse.COMPUTE
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """``python3 (pid 4000, slurm:1234)``."""
         job = "" if self.owner.job is None else f", {self.owner.job}"
         return f"{self.owner.command or 'a process'} (pid {self.process.pid}{job})"
@@ -70,11 +70,11 @@ class GpuProcesses:
         self._gpus = gpus
         self._proc_root = proc_root
         self._clock = clock
-        self._told: dict[str, str] = {}
-        self._waiting: deque[Event] = deque(maxlen=_MOST_WAITING)
+        self._unreadable: dict[str, str] = {}
+        self._waiting: deque[Event] = deque(maxlen=_MAX_WAITING)
         self._fresh = threading.Event()
         self._seen: dict[str, dict[Key, GpuUser]] = {}
-        self._told_job_gpus: JobGpus = ()
+        self._reported_job_gpus: JobGpus = ()
         self.dropped = 0
         self.spec = TableSpec(
             name=self.name,
@@ -96,7 +96,7 @@ class GpuProcesses:
         """
         found: dict[tuple[str, str], None] = {}
         for gpu in self._gpus:
-            if self._told.get(gpu.uuid) in _LASTING:
+            if self._unreadable.get(gpu.uuid) in _PERMANENT:
                 continue
             computing = [user for user in self._seen.get(gpu.uuid, {}).values() if user.computes]
             jobs = [user.owner.job for user in computing if user.owner.job is not None]
@@ -120,24 +120,24 @@ class GpuProcesses:
         """
         values[:] = float("nan")
         failure: Exception | None = None
-        news: list[tuple[GpuIdentity, GpuUser, str]] = []
+        changes: list[tuple[GpuIdentity, GpuUser, str]] = []
         for row, gpu in enumerate(self._gpus):
             try:
                 processes = self._reader.processes(gpu.uuid)
             except (NotSupportedError, NotPermittedError, DeviceLostError, TransientError) as err:
                 failure = err
-                self._cannot(gpu, err)
+                self._note_unreadable(gpu, err)
                 continue
-            self._told.pop(gpu.uuid, None)
-            values[row] = _numbers(processes)
-            news += self._compare(gpu, processes)
+            self._unreadable.pop(gpu.uuid, None)
+            values[row] = _row(processes)
+            changes += self._compare(gpu, processes)
         job_gpus = self.job_gpus
-        for gpu, user, verb in news:
-            self._tell(gpu, user, verb, job_gpus)
-        if job_gpus != self._told_job_gpus and not news:  # the same processes, and another job or another use
-            self._tell_jobs(job_gpus)
-        self._told_job_gpus = job_gpus
-        if failure is not None and len(self._told) == len(self._gpus):
+        for gpu, user, verb in changes:
+            self._report(gpu, user, verb, job_gpus)
+        if job_gpus != self._reported_job_gpus and not changes:  # the same processes, and another job or another use
+            self._report_jobs(job_gpus)
+        self._reported_job_gpus = job_gpus
+        if failure is not None and len(self._unreadable) == len(self._gpus):
             raise failure
 
     def take(self, timeout_s: float) -> tuple[Event, ...]:
@@ -149,10 +149,10 @@ class GpuProcesses:
             found.append(self._waiting.popleft())
         return tuple(found)
 
-    def _cannot(self, gpu: GpuIdentity, error: Exception) -> None:
+    def _note_unreadable(self, gpu: GpuIdentity, error: Exception) -> None:
         """Report once why a GPU does not tell; who used it stays as it was, since nobody knows better."""
-        if self._told.get(gpu.uuid) != type(error).__name__:
-            self._told[gpu.uuid] = type(error).__name__
+        if self._unreadable.get(gpu.uuid) != type(error).__name__:
+            self._unreadable[gpu.uuid] = type(error).__name__
             logger.info("gpu%d lists no processes: %s", gpu.index, error)
 
     def _compare(
@@ -164,7 +164,7 @@ class GpuProcesses:
         now: dict[Key, GpuUser] = {}
         for process in processes:
             user = GpuUser(
-                process=process, owner=_kept(owner_of(process.pid, self._proc_root), earlier.get(process.pid))
+                process=process, owner=_merged_owner(owner_of(process.pid, self._proc_root), earlier.get(process.pid))
             )
             if user.computes or user.key not in now:  # one that draws as well computes all the same
                 now[user.key] = user
@@ -175,7 +175,7 @@ class GpuProcesses:
         for key in (before or {}).keys() - now.keys():
             yield gpu, (before or {})[key], "no longer uses"
 
-    def _tell(self, gpu: GpuIdentity, user: GpuUser, verb: str, job_gpus: JobGpus) -> None:
+    def _report(self, gpu: GpuIdentity, user: GpuUser, verb: str, job_gpus: JobGpus) -> None:
         time_ns = self._clock.utc_ns()
         process = user.process
         self._put(
@@ -186,7 +186,7 @@ class GpuProcesses:
                 entity_id=f"gpu:{gpu.uuid}",
                 code=None,
                 severity=Severity.INFO,
-                message=f"{user.words} {verb} gpu{gpu.index}",
+                message=f"{user.label} {verb} gpu{gpu.index}",
                 sources=("nvml",),
                 pci=gpu.pci,
                 pid=process.pid,
@@ -195,7 +195,7 @@ class GpuProcesses:
             )
         )
 
-    def _tell_jobs(self, job_gpus: JobGpus) -> None:
+    def _report_jobs(self, job_gpus: JobGpus) -> None:
         time_ns = self._clock.utc_ns()
         names = {f"gpu:{gpu.uuid}": f"gpu{gpu.index}" for gpu in self._gpus}
         self._put(
@@ -214,13 +214,13 @@ class GpuProcesses:
         )
 
     def _put(self, event: Event) -> None:
-        if len(self._waiting) == _MOST_WAITING:
+        if len(self._waiting) == _MAX_WAITING:
             self.dropped += 1
         self._waiting.append(event)
         self._fresh.set()
 
 
-def _kept(owner: ProcessOwner, earlier: GpuUser | None) -> ProcessOwner:
+def _merged_owner(owner: ProcessOwner, earlier: GpuUser | None) -> ProcessOwner:
     """Return whose a process is, with what was known before of one that ends: it is listed until the driver looks again.
 
     One that ended has no start any more; one that nobody has waited for yet still has one, and no environment.
@@ -252,7 +252,7 @@ class GpuProcessEvents:
         """Nothing to close."""
 
 
-def _numbers(processes: tuple[GpuProcess, ...]) -> tuple[float, float, float]:
+def _row(processes: tuple[GpuProcess, ...]) -> tuple[float, float, float]:
     uses = [process.use for process in processes]
     known = {p.pid: p.used_bytes for p in processes if p.used_bytes is not None}  # one that does both is told twice
     held = sum(known.values()) if known or not processes else float("nan")

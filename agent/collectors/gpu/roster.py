@@ -11,7 +11,7 @@ from telemetry.records import Event, EventKind, Severity
 logger = logging.getLogger(__name__)
 
 # Well within the ten minutes after which an error that is not told again counts as over.
-_TELL_EVERY_S = 60.0
+_REPEAT_EVERY_S = 60.0
 
 
 class GpuRoster:
@@ -38,7 +38,7 @@ class GpuRoster:
         self._clock = clock
         self._message: str | None = None
         self._since_ns = 0
-        self._tell_at_s = 0.0
+        self._report_at_s = 0.0
 
     def open(self) -> None:
         """Compare with the last run, and keep what is expected for the next."""
@@ -59,10 +59,10 @@ class GpuRoster:
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
         """Return the event at once and then every minute: one id, so that it is one error that lasts."""
         now_s = self._clock.monotonic_s()
-        if self._message is None or now_s < self._tell_at_s:
+        if self._message is None or now_s < self._report_at_s:
             self._clock.sleep_until(now_s + timeout_s)
             return ()
-        self._tell_at_s = now_s + _TELL_EVERY_S
+        self._report_at_s = now_s + _REPEAT_EVERY_S
         return (
             Event(
                 id=f"gpus_missing:{self._node}:{self._since_ns}",

@@ -13,7 +13,7 @@ from telemetry.signals import RateClass, Source, signals_of
 
 # What the root port answers for a device that is gone (PCI Express Base Specification, completion of a read that
 # finds no completer: all ones).
-_NOBODY = b"\xff\xff"
+_ALL_ONES = b"\xff\xff"
 # Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats: one line per error, and a total.
 _TOTAL = re.compile(rb"^TOTAL_ERR_\w+\s+(\d+)", re.MULTILINE)
 
@@ -39,7 +39,7 @@ class Pci:
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, 3)``: present 1 or 0, correctable and fatal errors, NaN where the kernel has no counter."""
         for row, folder in enumerate(self._folders):
-            present = answers(folder)
+            present = responds(folder)
             values[row, 0] = float(present)
             values[row, 1] = error_total(f"{folder}/aer_dev_correctable") if present else float("nan")
             values[row, 2] = error_total(f"{folder}/aer_dev_fatal") if present else float("nan")
@@ -48,14 +48,14 @@ class Pci:
         """Nothing to close."""
 
 
-def answers(folder: str) -> bool:
+def responds(folder: str) -> bool:
     """Return whether the device is listed and, where its configuration space can be read, answers there."""
     try:
         fd = os.open(f"{folder}/config", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return os.path.isdir(folder)  # noqa: PTH112 -- a plain string is cheaper, once a second per GPU
     try:
-        return os.pread(fd, 2, 0) != _NOBODY
+        return os.pread(fd, 2, 0) != _ALL_ONES
     except OSError:
         return False
     finally:

@@ -26,7 +26,7 @@ _LABELLED = re.compile(
 # What a distribution of 48 or 54 V reads: -48 V equipment works at 40.5 to 57 V (ETSI EN 300 132-2, 5.1).
 _HIGH_RAIL_MV = (40_000, 60_000)
 _HIGH_RAIL_V = 48.0
-# Heuristic: below half of a rail its node is off, above 1.4 of it (54 V labelled 48 V is 1.13) its sensor is wrong.
+# heuristic: below half of a rail its node is off, above 1.4 of it (54 V labelled 48 V is 1.13) its sensor is wrong.
 _PLAUSIBLE_SHARE = (0.5, 1.4)
 _OUTLET = re.compile(r"outlet|exhaust", re.IGNORECASE)
 # Drivers in drivers/hwmon (and drivers/nvme/host/hwmon.c) by what they measure.

@@ -17,7 +17,7 @@ from telemetry.signals import Source, signals_of
 
 _MILLI, _MICRO = 1e-3, 1e-6
 # An input that nothing is wired to reads as the end of its scale: -128, -55, 127 or 255 degrees on common chips.
-_BELIEVABLE_C = (-40.0, 126.0)
+_PLAUSIBLE_C = (-40.0, 126.0)
 # By signal: the PMBus label that it is read from and the factor to its unit.
 _LABELS = {
     "input_voltage_v": ("vin", _MILLI),
@@ -62,7 +62,7 @@ def _supply_cells(supply: SupplyDevice) -> list[Cell | None]:
     for label, factor in _LABELS.values():
         path = supply.labelled.get(label)
         cells.append(None if path is None else attribute(path, factor))
-    hottest = Extreme(supply.temperatures, max, factor=_MILLI, believable=_BELIEVABLE_C)
+    hottest = Extreme(supply.temperatures, max, factor=_MILLI, plausible=_PLAUSIBLE_C)
     return [*cells, hottest, Extreme(supply.fans, min), Flags(supply.alarms)]
 
 
@@ -80,5 +80,5 @@ def temperature_table(sysfs_root: Path, node: str) -> AttributeTable | None:
     names = [s.name for s in signals_of(EntityKind.NODE) if s.name in found and s.source in (Source.HWMON, Source.BMC)]
     entity = Entity(kind=EntityKind.NODE, key=node, name=node)
     spec = TableSpec(name=TEMPERATURES, kind=EntityKind.NODE, entities=(entity,), signals=tuple(names))
-    cells = [Extreme(found[name], max, factor=_MILLI, believable=_BELIEVABLE_C) for name in names]
+    cells = [Extreme(found[name], max, factor=_MILLI, plausible=_PLAUSIBLE_C) for name in names]
     return AttributeTable(spec, [cells]) if names else None

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from agent.collectors.meters.settings import UpsdSettings
 from telemetry.errors import NotPermittedError, TransientError
 
-# Heuristic: an answer of a UPS with 40 outlets has 20 KiB; beyond this it is no upsd.
-_MOST_BYTES = 1 << 20
+# heuristic: an answer of a UPS with 40 outlets has 20 KiB; beyond this it is no upsd.
+_MAX_BYTES = 1 << 20
 # RFC 9271, 4.3: errors that are about one UPS, while its server is well.
-_SILENT = ("DATA-STALE", "DRIVER-NOT-CONNECTED", "UNKNOWN-UPS")
+_UPS_ERRORS = ("DATA-STALE", "DRIVER-NOT-CONNECTED", "UNKNOWN-UPS")
 
 
 class SilentUpsError(TransientError):
@@ -34,7 +34,7 @@ class NutClient:
 
     def list_upss(self) -> tuple[str, ...]:
         """Return the names of the UPSs that it knows; raises as `variables`."""
-        return tuple(words[1] for words in self._list("UPS") if len(words) >= 2)
+        return tuple(fields[1] for fields in self._list("UPS") if len(fields) >= 2)
 
     def variables(self, ups: str) -> Mapping[str, str]:
         """Return every variable of a UPS as text.
@@ -48,7 +48,7 @@ class NutClient:
         NotPermittedError
             It does not talk to us.
         """
-        return {words[2]: words[3] for words in self._list(f"VAR {ups}") if len(words) >= 4}
+        return {fields[2]: fields[3] for fields in self._list(f"VAR {ups}") if len(fields) >= 4}
 
     def close(self) -> None:
         """End the connection; closing twice is harmless."""
@@ -60,26 +60,26 @@ class NutClient:
 
     def _list(self, what: str) -> list[list[str]]:
         try:
-            return self._ask(what)
+            return self._request(what)
         except (OSError, ValueError) as err:
             self.close()
             raise TransientError(f"{self._where}: {err}") from err
 
-    def _ask(self, what: str) -> list[list[str]]:
+    def _request(self, what: str) -> list[list[str]]:
         if self._socket is None:
             timeout_s = self._settings.timeout_s
             self._socket = socket.create_connection((self._settings.host, self._settings.port), timeout_s)
         self._socket.sendall(f"LIST {what}\n".encode())
         first = self._line(self._socket)
         if first.startswith("ERR "):
-            raise self._refused(first.removeprefix("ERR ").partition(" ")[0])
+            raise self._error_for(first.removeprefix("ERR ").partition(" ")[0])
         if first != f"BEGIN LIST {what}":
             raise ValueError(f"said {first[:60]!r} instead of a list")
         rows = []
         taken_bytes = 0
         while (line := self._line(self._socket)) != f"END LIST {what}":
             taken_bytes += len(line)
-            if taken_bytes > _MOST_BYTES:
+            if taken_bytes > _MAX_BYTES:
                 raise ValueError("a list without end")
             rows.append(shlex.split(line))
         return rows
@@ -91,12 +91,12 @@ class NutClient:
                 raise ValueError("ended the connection")
             *lines, self._rest = (self._rest + more).split(b"\n")
             self._lines.extend(lines)
-            if len(self._rest) > _MOST_BYTES:
+            if len(self._rest) > _MAX_BYTES:
                 raise ValueError("a line without end")
         return self._lines.popleft().decode("utf-8", "replace").rstrip("\r")
 
-    def _refused(self, code: str) -> TransientError | NotPermittedError:
+    def _error_for(self, code: str) -> TransientError | NotPermittedError:
         message = f"{self._where}: {code}"
         if code == "ACCESS-DENIED":
             return NotPermittedError(message)
-        return SilentUpsError(message) if code in _SILENT else TransientError(message)
+        return SilentUpsError(message) if code in _UPS_ERRORS else TransientError(message)

@@ -20,7 +20,7 @@ from telemetry.signals import RateClass, signal
 logger = logging.getLogger(__name__)
 
 _SIGNALS = tuple(signal(EntityKind.SUPPLY, name) for name in PDU_SIGNALS)
-# Heuristic: a PDU with 48 outlets answers within two seconds; four of them are asked at once.
+# heuristic: a PDU with 48 outlets answers within two seconds; four of them are asked at once.
 _READ_LIMIT_S = 8.0
 # Every known table of a PDU whose agent is slow, walked row by row.
 _SURVEY_LIMIT_S = 15.0
@@ -85,7 +85,7 @@ async def _find(settings: PduSettings, open_session: OpenClient) -> FoundPdu:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _PolledPdu:
     """One PDU while it is read: its open session, None after it failed, and where its values go."""
 
     found: FoundPdu
@@ -110,7 +110,7 @@ class Pdu:
         self._open_session = open_session
         entities: dict[str, Entity] = {}
         rows: dict[str, int] = {}
-        self._asked: list[_Asked] = []
+        self._polled: list[_PolledPdu] = []
         for pdu in pdus:
             for channel in pdu.channels:
                 key = f"{pdu.settings.name}/{channel.part}"
@@ -122,7 +122,7 @@ class Pdu:
                 for channel in pdu.channels
             )
             oids = dict.fromkeys(oid for one, _, _ in cells for oid in (one.oid, one.status) if oid is not None)
-            self._asked.append(_Asked(found=pdu, cells=cells, oids=tuple(oids)))
+            self._polled.append(_PolledPdu(found=pdu, cells=cells, oids=tuple(oids)))
         self.spec = TableSpec(
             name=self.name, kind=EntityKind.SUPPLY, entities=tuple(entities.values()), signals=PDU_SIGNALS
         )
@@ -144,61 +144,61 @@ class Pdu:
         if self._runner is None:
             self._runner = asyncio.Runner()
         problems = self._runner.run(self._read_all(values))
-        if len(problems) == len(self._asked):
+        if len(problems) == len(self._polled):
             raise TransientError("; ".join(problems))
 
     def close(self) -> None:
         """Let the sockets go; closing twice is harmless."""
-        for asked in self._asked:
-            _drop(asked)
+        for polled in self._polled:
+            _disconnect(polled)
         if self._runner is not None:
             self._runner.close()
             self._runner = None
 
     async def _read_all(self, values: FloatArray) -> list[str]:
-        asking: list[Awaitable[str]] = [self._read_one(asked, values) for asked in self._asked]
-        return [problem for problem in await asyncio.gather(*asking) if problem]
+        reads: list[Awaitable[str]] = [self._read_one(polled, values) for polled in self._polled]
+        return [problem for problem in await asyncio.gather(*reads) if problem]
 
-    async def _read_one(self, asked: _Asked, values: FloatArray) -> str:
+    async def _read_one(self, polled: _PolledPdu, values: FloatArray) -> str:
         """Read one PDU; gives why it could not be read, an empty text where it could."""
         try:
-            if asked.session is None:
-                asked.session = self._open_session(asked.found.settings)
+            if polled.session is None:
+                polled.session = self._open_session(polled.found.settings)
             async with asyncio.timeout(_READ_LIMIT_S):
-                answers = await asked.session.get(asked.oids)
+                values_by_oid = await polled.session.get(polled.oids)
         except (RailwatchError, TimeoutError) as err:
-            problem = str(err) or f"{asked.found.settings.name}: no answer within {_READ_LIMIT_S:g} s"
-            _drop(asked)
-            if not asked.troubled:
-                asked.troubled = True
+            problem = str(err) or f"{polled.found.settings.name}: no answer within {_READ_LIMIT_S:g} s"
+            _disconnect(polled)
+            if not polled.troubled:
+                polled.troubled = True
                 logger.warning("PDU is not read: %s", problem)
             return problem
-        if asked.troubled:
-            asked.troubled = False
-            logger.info("PDU %s is read again", asked.found.settings.name)
-        for channel, row, column in asked.cells:
-            status = None if channel.status is None else answers.get(channel.status)
+        if polled.troubled:
+            polled.troubled = False
+            logger.info("PDU %s is read again", polled.found.settings.name)
+        for channel, row, column in polled.cells:
+            status = None if channel.status is None else values_by_oid.get(channel.status)
             try:
-                value = channel.value(answers.get(channel.oid), status)
+                value = channel.value(values_by_oid.get(channel.oid), status)
                 if not _SIGNALS[column].is_plausible(value):
                     raise ValueError(f"{value:g} is no value of {channel.signal}")  # noqa: TRY301 -- as no number is
                 values[row, column] = value
             except ValueError as err:
-                self._refuse(asked, channel, err)
+                self._refuse(polled, channel, err)
         return ""
 
-    def _refuse(self, asked: _Asked, channel: PduChannel, err: ValueError) -> None:
+    def _refuse(self, polled: _PolledPdu, channel: PduChannel, err: ValueError) -> None:
         self.refused += 1
-        if channel.oid not in asked.odd:
-            asked.odd.add(channel.oid)
+        if channel.oid not in polled.odd:
+            polled.odd.add(channel.oid)
             oid = ".".join(map(str, channel.oid))
-            logger.warning("%s: %s of %s is refused: %s", asked.found.settings.name, oid, channel.part, err)
+            logger.warning("%s: %s of %s is refused: %s", polled.found.settings.name, oid, channel.part, err)
 
 
-def _drop(asked: _Asked) -> None:
-    if asked.session is not None:
-        asked.session.close()
-        asked.session = None
+def _disconnect(polled: _PolledPdu) -> None:
+    if polled.session is not None:
+        polled.session.close()
+        polled.session = None
 
 
 def _entity(key: str, pdu: FoundPdu, channel: PduChannel) -> Entity:

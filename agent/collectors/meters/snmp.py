@@ -33,7 +33,7 @@ from agent.collectors.meters.channel import Oid, SnmpValue
 from agent.collectors.meters.settings import Authentication, PduSettings, Privacy, SnmpVersion
 from telemetry.errors import NotPermittedError, TransientError
 
-# Heuristic: fits in one datagram of 1472 bytes with room for v3, and small agents answer it within a second.
+# heuristic: fits in one datagram of 1472 bytes with room for v3, and small agents answer it within a second.
 _OBJECTS_PER_REQUEST = 10
 _ROWS_PER_REQUEST = 20
 _RETRIES = 1
@@ -76,7 +76,7 @@ class PysnmpClient:
         self._where = f"{settings.name} ({settings.host}:{settings.port})"
         self._settings = settings
         self._engine = SnmpEngine()
-        self._who = _credentials(settings)
+        self._auth = _credentials(settings)
         self._target: Any = None
 
     async def get(self, oids: Sequence[Oid]) -> dict[Oid, SnmpValue]:
@@ -91,24 +91,26 @@ class PysnmpClient:
         """
         found: dict[Oid, SnmpValue] = {}
         for start in range(0, len(oids), _OBJECTS_PER_REQUEST):
-            found |= await self._some(oids[start : start + _OBJECTS_PER_REQUEST])
+            found |= await self._get_batch(oids[start : start + _OBJECTS_PER_REQUEST])
         return found
 
-    async def _some(self, oids: Sequence[Oid]) -> dict[Oid, SnmpValue]:
+    async def _get_batch(self, oids: Sequence[Oid]) -> dict[Oid, SnmpValue]:
         """Ask for so many objects at once, for half as many where the agent fails, down to the one that it fails at."""
         wanted = [ObjectType(ObjectIdentity(oid)) for oid in oids]
         try:
-            said = await get_cmd(self._engine, self._who, await self._agent(), ContextData(), *wanted, lookupMib=False)
+            response = await get_cmd(
+                self._engine, self._auth, await self._agent(), ContextData(), *wanted, lookupMib=False
+            )
         except (PySnmpError, OSError) as err:
             raise self._error(err) from err
-        if not said[0] and int(said[1]) in (_TOO_BIG, _ONE_FAILED):
+        if not response[0] and int(response[1]) in (_TOO_BIG, _ONE_FAILED):
             half = len(oids) // 2
             if half:
-                return await self._some(oids[:half]) | await self._some(oids[half:])
-            if int(said[1]) == _ONE_FAILED:
+                return await self._get_batch(oids[:half]) | await self._get_batch(oids[half:])
+            if int(response[1]) == _ONE_FAILED:
                 return {oids[0]: None}
-        self._check(said)
-        return {tuple(name): _answer(value) for name, value in said[3]}
+        self._check(response)
+        return {tuple(name): _value(value) for name, value in response[3]}
 
     async def walk(self, root: Oid) -> Mapping[Oid, SnmpValue]:
         """Return what stands below an object, by the rest of the identifier; raises as `get`."""
@@ -116,7 +118,7 @@ class PysnmpClient:
         try:
             rows = bulk_walk_cmd(
                 self._engine,
-                self._who,
+                self._auth,
                 await self._agent(),
                 ContextData(),
                 0,
@@ -125,10 +127,10 @@ class PysnmpClient:
                 lookupMib=False,
                 lexicographicMode=False,
             )
-            async for said in rows:
-                self._check(said)
-                for name, value in said[3]:
-                    answer = _answer(value)
+            async for response in rows:
+                self._check(response)
+                for name, value in response[3]:
+                    answer = _value(value)
                     if answer is not None and tuple(name)[: len(root)] == root:
                         found[tuple(name)[len(root) :]] = answer
         except (PySnmpError, OSError) as err:
@@ -146,8 +148,8 @@ class PysnmpClient:
             )
         return self._target
 
-    def _check(self, said: Any) -> None:
-        indication, status = said[0], int(said[1])
+    def _check(self, response: Any) -> None:
+        indication, status = response[0], int(response[1])
         if indication:
             raise self._error(indication)
         if status in _REFUSED_STATUSES:
@@ -178,7 +180,7 @@ def _credentials(settings: PduSettings) -> Any:
     )
 
 
-def _answer(value: Any) -> SnmpValue:
+def _value(value: Any) -> SnmpValue:
     """Return a value as a number or a text; None for the three ways of having none (RFC 3416, 4.2.1)."""
     if type(value).__name__ in ("NoSuchObject", "NoSuchInstance", "EndOfMibView", "Null"):
         return None

@@ -151,7 +151,7 @@ class UpsEvents:
         self._servers = tuple((one, NutClient(one)) for one in settings)
         self._clock = clock
         self._last: dict[str, UpsFlag] = {}
-        self._away: set[UpsdSettings] = set()
+        self._unreachable: set[UpsdSettings] = set()
         self._next_s = 0.0
 
     def open(self) -> None:
@@ -170,35 +170,35 @@ class UpsEvents:
             self._clock.sleep_until(min(self._next_s, now_s + timeout_s))
             return ()
         self._next_s = now_s + _POLL_EVERY_S
-        told: list[Event] = []
+        events: list[Event] = []
         problem = ""
         for settings, client in self._servers:
             try:
-                self._ask(settings, client, told)
+                self._poll_server(settings, client, events)
             except RailwatchError as err:
                 problem = str(err)
-                if settings not in self._away:
+                if settings not in self._unreachable:
                     logger.warning("no word of what happens to a UPS: %s", problem)
-                self._away.add(settings)
+                self._unreachable.add(settings)
             else:
-                self._away.discard(settings)
-        if len(self._away) == len(self._servers) and not told:
+                self._unreachable.discard(settings)
+        if len(self._unreachable) == len(self._servers) and not events:
             raise TransientError(problem)
-        return tuple(told)
+        return tuple(events)
 
     def close(self) -> None:
         """End the connections; closing twice is harmless."""
         for _, client in self._servers:
             client.close()
 
-    def _ask(self, settings: UpsdSettings, client: NutClient, told: list[Event]) -> None:
+    def _poll_server(self, settings: UpsdSettings, client: NutClient, events: list[Event]) -> None:
         """Add what changed; what was seen before a failure is told too, since it is told only once."""
         for ups in client.list_upss():
             try:
                 flags = parse_status(client.variables(ups).get("ups.status", ""))
             except (SilentUpsError, ValueError):
                 continue  # no state to tell of now; a change meanwhile is told once it is back
-            told += self._changes(_key(settings, ups), flags)
+            events += self._changes(_key(settings, ups), flags)
 
     def _changes(self, key: str, flags: UpsFlag) -> list[Event]:
         before, self._last[key] = self._last.get(key, UpsFlag.ON_LINE), flags

@@ -23,7 +23,7 @@ class UpsFlag(IntFlag):
     FORCED_SHUTDOWN = 4096
 
 
-_WORDS = {
+_FLAGS = {
     "OL": UpsFlag.ON_LINE,
     "OB": UpsFlag.ON_BATTERY,
     "LB": UpsFlag.LOW_BATTERY,
@@ -39,7 +39,7 @@ _WORDS = {
     "FSD": UpsFlag.FORCED_SHUTDOWN,
 }
 # What is told when it begins and when it ends, worst first. During a calibration the battery is used on purpose.
-_TOLD = (
+_TRANSITIONS = (
     (UpsFlag.FORCED_SHUTDOWN, Severity.CRITICAL, "shuts down what it feeds", "no longer shuts down"),
     (UpsFlag.OFF, Severity.CRITICAL, "is off: it feeds nothing", "is on again"),
     (UpsFlag.LOW_BATTERY, Severity.CRITICAL, "has little charge left", "is charged again"),
@@ -52,7 +52,7 @@ _TOLD = (
 
 def parse_status(text: str) -> UpsFlag:
     """Read ``OB DISCHRG LB``; words that nobody declared are left out. ValueError where no word is known."""
-    known = [_WORDS[word] for word in text.split() if word in _WORDS]
+    known = [_FLAGS[name] for name in text.split() if name in _FLAGS]
     if not known:
         raise ValueError(f"ups.status is {text!r}")
     flags = UpsFlag(0)
@@ -63,11 +63,11 @@ def parse_status(text: str) -> UpsFlag:
 
 def changes(before: UpsFlag, now: UpsFlag) -> tuple[tuple[Severity, str], ...]:
     """Return what changed, as severity and words; the good news is info."""
-    told: list[tuple[Severity, str]] = []
-    for flag, severity, begins, ends in _TOLD:
+    found: list[tuple[Severity, str]] = []
+    for flag, severity, begins, ends in _TRANSITIONS:
         if flag in now and flag not in before:
             on_purpose = flag is UpsFlag.ON_BATTERY and UpsFlag.CALIBRATING in now
-            told.append((Severity.INFO, "calibrates: on battery on purpose") if on_purpose else (severity, begins))
+            found.append((Severity.INFO, "calibrates: on battery on purpose") if on_purpose else (severity, begins))
         elif flag in before and flag not in now:
-            told.append((Severity.INFO, ends))
-    return tuple(told)
+            found.append((Severity.INFO, ends))
+    return tuple(found)

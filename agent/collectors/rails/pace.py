@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from statistics import median
 
-# Heuristic: above this the wake-ups cost more than a 12 V rail's output capacitors let a dip change in between.
+# heuristic: above this the wake-ups cost more than a 12 V rail's output capacitors let a dip change in between.
 MAX_HZ = 1000.0
 # Where nobody asked for more: a dip of 5 ms is looked at twice, and a second costs two fifths of what 1 kHz costs.
 # Heuristic.
@@ -16,14 +16,14 @@ DEFAULT_MAX_HZ = 400.0
 # A sensor that shows no update while it is measured (a rail at rest): often enough for the ms-scale of a shunt monitor
 # with averaging off being seen at its next change. Heuristic.
 RESTING_HZ = 100.0
-LOOKS_PER_UPDATE = 2.0
-# Heuristic: reads over I2C take 0.1 to 1 ms each, and their bus has other users.
+READS_PER_UPDATE = 2.0
+# heuristic: reads over I2C take 0.1 to 1 ms each, and their bus has other users.
 MOST_BUSY_SHARE = 0.25
 
 _MEASURE_S = 1.0
-_FEWEST_UPDATES = 5
+_MIN_UPDATES = 5
 # At two looks per update half of the looks bring one; where most do, the sensor is faster than was thought.
-_CHECK_LOOKS = 200
+_CHECK_READS = 200
 _TOO_FAST_SHARE = 0.8
 
 
@@ -32,7 +32,7 @@ def rate_hz(period_s: float | None, *, round_s: float = 0.0, most_hz: float = MA
 
     `period_s` None is a sensor whose updates are not known.
     """
-    wanted_hz = RESTING_HZ if period_s is None else LOOKS_PER_UPDATE / max(period_s, LOOKS_PER_UPDATE / most_hz)
+    wanted_hz = RESTING_HZ if period_s is None else READS_PER_UPDATE / max(period_s, READS_PER_UPDATE / most_hz)
     affordable_hz = math.inf if round_s <= 0 else MOST_BUSY_SHARE / round_s
     return max(1.0, min(most_hz, wanted_hz, affordable_hz))
 
@@ -50,7 +50,7 @@ class UpdateWatch:
     _since_s: float = math.nan
     _changed_s: float = math.nan
     _gaps_s: tuple[float, ...] = ()
-    _looks: int = 0
+    _reads: int = 0
     _changes: int = 0
 
     def note(self, now_s: float, *, changed: bool) -> bool:
@@ -66,17 +66,17 @@ class UpdateWatch:
             self._changed_s = now_s
         if now_s - self._since_s < _MEASURE_S:
             return False
-        self.period_s = median(self._gaps_s) if len(self._gaps_s) >= _FEWEST_UPDATES else None
+        self.period_s = median(self._gaps_s) if len(self._gaps_s) >= _MIN_UPDATES else None
         self._begin(settled=True)
         return True
 
     def _check(self, *, changed: bool) -> bool:
-        self._looks += 1
+        self._reads += 1
         self._changes += changed
-        if self._looks < _CHECK_LOOKS:
+        if self._reads < _CHECK_READS:
             return False
-        faster = self._changes > _TOO_FAST_SHARE * self._looks
-        self._looks = self._changes = 0
+        faster = self._changes > _TOO_FAST_SHARE * self._reads
+        self._reads = self._changes = 0
         if faster:
             self._begin(settled=False)
         return faster
@@ -85,4 +85,4 @@ class UpdateWatch:
         self.settled = settled
         self._since_s = self._changed_s = math.nan
         self._gaps_s = ()
-        self._looks = self._changes = 0
+        self._reads = self._changes = 0

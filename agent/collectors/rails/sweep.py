@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agent.collectors.rails.pace import LOOKS_PER_UPDATE, MAX_HZ, RESTING_HZ, UpdateWatch, rate_hz
+from agent.collectors.rails.pace import MAX_HZ, READS_PER_UPDATE, RESTING_HZ, UpdateWatch, rate_hz
 from agent.collectors.rails.pair import RailPair
 from agent.sampler.schedule import Schedule, wait_until
 from agent.scheduling import come_first
@@ -22,7 +22,7 @@ _JOIN_S = 0.5
 STUCK_AFTER_S = 2.0
 # For each rail, the updates of its voltage and of its current; empty where the pace is known.
 _Watches = tuple[tuple[UpdateWatch, UpdateWatch], ...]
-_NOTHING = array("d", [float("nan")] * 4)
+_ABSENT = array("d", [float("nan")] * 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Sweep:
         self.hz = 0.0
         self.rounds = 0
         self.missed = 0
-        self.on_low: Callable[[], None] = _nobody
+        self.on_low: Callable[[], None] = _no_callback
         self._low = False
         self._pairs = tuple(pairs)
         self._period_s = period_s
@@ -103,7 +103,7 @@ class Sweep:
             self._round()
         elif self._clock.monotonic_s() - self._last_round_s > STUCK_AFTER_S:
             for row in self.rows:
-                cells[4 * row : 4 * row + 4] = _NOTHING
+                cells[4 * row : 4 * row + 4] = _ABSENT
             if not self._stuck:
                 self._stuck = True
                 logger.warning("a read of %d rails does not end; they read as absent", len(self._pairs))
@@ -133,7 +133,7 @@ class Sweep:
             changed = self._round()
             self._last_round_s = done_s = clock.monotonic_s()
             if changed and settings.low_v is not None:
-                self._look(settings.low_v)
+                self._report_low(settings.low_v)
             round_s += 0.01 * (done_s - now_s - round_s)  # the mean of the last hundred or so
             self.missed += schedule.advance(done_s)
             if watches and self._note(watches, now_s):
@@ -150,7 +150,7 @@ class Sweep:
             turned |= current.note(now_s, changed=pair.current_changed)
         return turned
 
-    def _look(self, low_v: float) -> None:
+    def _report_low(self, low_v: float) -> None:
         """Report of a rail that has just fallen below a voltage; one that stays there is told of by the rows."""
         was_low, self._low = self._low, any(pair.voltage_v < low_v for pair in self._pairs)
         if self._low and not was_low:
@@ -164,12 +164,12 @@ class Sweep:
         elif all(watch.settled for pair in watches for watch in pair):
             found_s = (watch.period_s for pair in watches for watch in pair if watch.period_s is not None)
             # No sensor that was seen to change is read less often than one that was not.
-            period_s = min((*found_s, LOOKS_PER_UPDATE / RESTING_HZ))
+            period_s = min((*found_s, READS_PER_UPDATE / RESTING_HZ))
             self.hz = rate_hz(period_s, round_s=round_s, most_hz=settings.most_hz)
         else:  # to see how fast it is, look as fast as its reads allow
             self.hz = rate_hz(0.0, round_s=round_s, most_hz=settings.most_hz)
         return Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1)
 
 
-def _nobody() -> None:
+def _no_callback() -> None:
     """Report nobody."""

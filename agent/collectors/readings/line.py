@@ -17,7 +17,7 @@ from telemetry.signals import Signal, signals_of
 
 # What another program may speak of. GPUs and links have drivers that know better.
 KINDS = (EntityKind.NODE, EntityKind.SUPPLY, EntityKind.FAN, EntityKind.JOB)
-# Heuristic: every signal of a supply with room to spare.
+# heuristic: every signal of a supply with room to spare.
 MAX_LINE_BYTES = 4096
 _MAX_KEY_CHARS = 128
 _SHAPE = "KIND,key=KEY SIGNAL=VALUE[,SIGNAL=VALUE] [TIME_NS]"

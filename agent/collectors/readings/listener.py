@@ -15,7 +15,7 @@ from agent.collectors.readings.line import MAX_LINE_BYTES
 from telemetry.errors import NotPermittedError, TransientError
 
 LOOPBACK = "127.0.0.1"
-# Heuristic: a connection per meter and per rank of a large job on the node, with room to spare.
+# heuristic: a connection per meter and per rank of a large job on the node, with room to spare.
 MAX_CONNECTIONS = 64
 _BACKLOG = 16
 _RECEIVE_BYTES = 4 * MAX_LINE_BYTES
@@ -64,7 +64,7 @@ class _Connection:
         self.sock = sock
         self.partial = b""
 
-    def tell(self, reason: str) -> None:
+    def send_refusal(self, reason: str) -> None:
         """Send the reason back if the other end takes it; it need not."""
         with contextlib.suppress(OSError):
             self.sock.send(f"refused: {reason}\n".encode())
@@ -93,7 +93,7 @@ class Listener:
         # Ended, and closed at the next look: until then their last lines can be answered.
         self._ending: list[socket.socket] = []
         self.tcp_port: int | None = None
-        self.turned_away = 0
+        self.rejected_connections = 0
 
     def open(self) -> None:
         """Listen; a socket that a dead process left in the place is removed.
@@ -184,8 +184,8 @@ class Listener:
             sock.settimeout(0)
             connection = _Connection(sock)
             if len(self._connections) >= MAX_CONNECTIONS or self._selector is None:
-                self.turned_away += 1
-                connection.tell(f"{MAX_CONNECTIONS} connections are open already")
+                self.rejected_connections += 1
+                connection.send_refusal(f"{MAX_CONNECTIONS} connections are open already")
                 sock.close()
                 return
             self._connections[sock] = connection
@@ -205,7 +205,7 @@ class Listener:
             self._forget(connection)
         for line in lines:
             if line.strip():
-                yield Received(line=line, refuse=connection.tell)
+                yield Received(line=line, refuse=connection.send_refusal)
 
     def _close_ended(self) -> None:
         for sock in self._ending:

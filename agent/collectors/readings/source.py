@@ -14,13 +14,13 @@ from telemetry.records import Event, EventKind, Severity
 logger = logging.getLogger(__name__)
 
 # Lines that are taken in at a time, and how often: a flood costs no more than 1000 lines a second do.
-_LOOK_S = 0.1
-_LINES_PER_LOOK = 100
+_FETCH_EVERY_S = 0.1
+_LINES_PER_FETCH = 100
 # A row's time has to lie near those of its neighbours, since rollups go forward; heuristic: a sender may batch for a
 # few seconds, and a clock of the same machine is not ahead.
 OLDEST_S, NEWEST_S = 5.0, 1.0
 # The first refusal is told of at once, later ones with their number.
-_TELL_EVERY_S = 600.0
+_REPORT_EVERY_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +58,8 @@ class Readings:
         self._tables = ReadingTables(
             settings.ring_path, node=node, simulated=settings.simulated, seconds=settings.ring_s
         )
-        self._told = 0
-        self._tell_at_s = 0.0
+        self._reported = 0
+        self._report_at_s = 0.0
         self._count_at_s = 0.0
         self._reason = ""
 
@@ -82,19 +82,19 @@ class Readings:
         """Take in what comes within the time-out; gives an event where lines were refused."""
         end_s = self._clock.monotonic_s() + timeout_s
         while (now_s := self._clock.monotonic_s()) < end_s:
-            self._take(self.listener.fetch(min(_LOOK_S, end_s - now_s), _LINES_PER_LOOK))
+            self._store(self.listener.fetch(min(_FETCH_EVERY_S, end_s - now_s), _LINES_PER_FETCH))
             # However much waits, the next look is at its time: a flood waits in the kernel.
-            self._clock.sleep_until(min(end_s, now_s + _LOOK_S))
-        self._settle(self._clock.monotonic_s())
-        return self._tell(self._clock.monotonic_s())
+            self._clock.sleep_until(min(end_s, now_s + _FETCH_EVERY_S))
+        self._expire_and_count(self._clock.monotonic_s())
+        return self._report_refused(self._clock.monotonic_s())
 
-    def _take(self, received: list[Received]) -> None:
+    def _store(self, received: list[Received]) -> None:
         now_ns = self._clock.utc_ns()
         readings: list[tuple[int, Reading]] = []
         for one in received:
             try:
                 reading = parse_line(one.line, node=self._node)
-                time_ns = _believed(reading.time_ns, now_ns)
+                time_ns = _checked_time_ns(reading.time_ns, now_ns)
                 self._tables.admit(reading, now_ns)
             except LineRefusedError as err:
                 self.refused += 1
@@ -105,7 +105,7 @@ class Readings:
         if readings:
             self._tables.write(readings)
 
-    def _settle(self, now_s: float) -> None:
+    def _expire_and_count(self, now_s: float) -> None:
         """Once a second: values that are no longer true, and the counts."""
         if now_s < self._count_at_s:
             return
@@ -114,11 +114,11 @@ class Readings:
         self._tables.expire(now_ns)
         self._tables.count(now_ns, refused=self.refused)
 
-    def _tell(self, now_s: float) -> tuple[Event, ...]:
-        new = self.refused - self._told
-        if not new or now_s < self._tell_at_s:
+    def _report_refused(self, now_s: float) -> tuple[Event, ...]:
+        new = self.refused - self._reported
+        if not new or now_s < self._report_at_s:
             return ()
-        self._told, self._tell_at_s = self.refused, now_s + _TELL_EVERY_S
+        self._reported, self._report_at_s = self.refused, now_s + _REPORT_EVERY_S
         time_ns = self._clock.utc_ns()
         message = f"{new} sent line{'s' if new > 1 else ''} refused; the last one: {self._reason}"
         logger.warning("%s", message)
@@ -136,7 +136,7 @@ class Readings:
         )
 
 
-def _believed(time_ns: int | None, now_ns: int) -> int:
+def _checked_time_ns(time_ns: int | None, now_ns: int) -> int:
     """Return the time of a reading: its own where it has one that is near now."""
     if time_ns is None:
         return now_ns

@@ -16,14 +16,14 @@ from telemetry.errors import EnvironmentLacksError
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import signals_of
 
-# Heuristic: the outlets of a rack's power strip, or the jobs of a busy node.
+# heuristic: the outlets of a rack's power strip, or the jobs of a busy node.
 MAX_ENTITIES = 64
-# Heuristic: a meter that sends every ten seconds may miss a few before its last value is no longer true.
+# heuristic: a meter that sends every ten seconds may miss a few before its last value is no longer true.
 STALE_AFTER_NS = 60 * NS_PER_S
-# Heuristic: beside a main ring of some tens of MiB.
+# heuristic: beside a main ring of some tens of MiB.
 _TABLE_BYTES = 4 << 20
 _BYTES_PER_CELL = 9
-_FEWEST_ROWS = 256
+_MIN_ROWS = 256
 # Lines without a time of their own share a row per look, and looks are this often.
 _ROWS_PER_S = 10.0
 COUNTS = "readings"
@@ -203,7 +203,7 @@ class ReadingTables:
 
     def _rows(self, spec: TableSpec) -> int:
         fits = _TABLE_BYTES // (_BYTES_PER_CELL * spec.shape[0] * spec.shape[1])
-        return max(_FEWEST_ROWS, min(rows_for(self._seconds, _ROWS_PER_S), fits))
+        return max(_MIN_ROWS, min(rows_for(self._seconds, _ROWS_PER_S), fits))
 
     def _remember(self, ring: Ring) -> None:
         """Know the columns of a ring that a process before left, so that its rows are gone on with."""

@@ -40,11 +40,11 @@ class Extreme:
         choose: Callable[[Sequence[float]], float],
         *,
         factor: float = 1.0,
-        believable: tuple[float, float] = (-math.inf, math.inf),
+        plausible: tuple[float, float] = (-math.inf, math.inf),
     ) -> None:
         self._files = [attribute(path, factor) for path in paths]
         self._choose = choose
-        self._lowest, self._highest = believable
+        self._lowest, self._highest = plausible
 
     def read(self) -> float:
         """Return the extreme, NaN where none of them gives a number."""

@@ -47,7 +47,7 @@ class FakePort:
     error_after: int | None = None
     closed: int = 0
 
-    def ask(self, requests: Sequence[IpmiRequest]) -> tuple[IpmiResponse, ...]:
+    def send(self, requests: Sequence[IpmiRequest]) -> tuple[IpmiResponse, ...]:
         if self.error is not None:
             raise self.error
         if self.error_after is not None:

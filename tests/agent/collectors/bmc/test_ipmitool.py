@@ -147,7 +147,7 @@ def test_a_controller_that_hangs_is_abandoned_within_seconds_and_comes_back(real
 
 @pytest.mark.integration
 def test_no_password_stands_on_a_command_line_and_no_process_is_left(real: Real) -> None:
-    real.port.ask([DEVICE_ID])
+    real.port.send([DEVICE_ID])
     pid = real.port.pid
     assert pid is not None
     line = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -162,24 +162,24 @@ def test_no_password_stands_on_a_command_line_and_no_process_is_left(real: Real)
 def test_a_wrong_password_is_reported(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IPMI_PASSWORD", "wrong")
     with pytest.raises(TransientError, match="user or password"):
-        real.port.ask([DEVICE_ID])
+        real.port.send([DEVICE_ID])
 
 
 @pytest.mark.integration
 def test_a_program_that_was_killed_is_started_again(real: Real) -> None:
-    real.port.ask([DEVICE_ID])
+    real.port.send([DEVICE_ID])
     pid = real.port.pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(TransientError):
-        real.port.ask([DEVICE_ID])
-    (answer,) = real.port.ask([DEVICE_ID])
+        real.port.send([DEVICE_ID])
+    (answer,) = real.port.send([DEVICE_ID])
     assert answer.code == 0
 
 
 @pytest.mark.integration
 def test_a_refused_command_has_its_code_and_the_next_its_own_answer(real: Real) -> None:
-    refused, read = real.port.ask([IpmiRequest(function=0x04, command=0x2D, data=b"\x63"), DEVICE_ID])
+    refused, read = real.port.send([IpmiRequest(function=0x04, command=0x2D, data=b"\x63"), DEVICE_ID])
     assert (refused.code, refused.data) == (0xCC, b"")
     assert len(read.data) > 10
 
@@ -187,7 +187,7 @@ def test_a_refused_command_has_its_code_and_the_next_its_own_answer(real: Real) 
 def test_without_the_program_it_is_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentLacksError, match="ipmitool is not installed"):
-        IpmitoolPort(BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1"), clock=CLOCK).ask([DEVICE_ID])
+        IpmitoolPort(BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1"), clock=CLOCK).send([DEVICE_ID])
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_program_that_states_something_else_is_no_answer(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     settings = BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1")
     with pytest.raises(TransientError, match=re.escape(words)):
-        IpmitoolPort(replace(settings, user="u"), clock=CLOCK).ask([DEVICE_ID])
+        IpmitoolPort(replace(settings, user="u"), clock=CLOCK).send([DEVICE_ID])
 
 
 class TwentyTimesFaster:
@@ -231,7 +231,7 @@ def test_a_program_that_never_ends_its_line_is_abandoned(tmp_path: Path, monkeyp
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     settings = BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1", user="u")
     with pytest.raises(TransientError, match="no answer within 4 s"):
-        IpmitoolPort(settings, clock=TwentyTimesFaster()).ask([DEVICE_ID])
+        IpmitoolPort(settings, clock=TwentyTimesFaster()).send([DEVICE_ID])
 
 
 def test_a_password_that_cannot_be_read_costs_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_a_password_that_cannot_be_read_costs_no_descriptor(tmp_path: Path, monk
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
         with pytest.raises(NotPermittedError, match="absent"):
-            port.ask([DEVICE_ID])
+            port.send([DEVICE_ID])
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
@@ -258,7 +258,7 @@ def test_a_password_of_another_controller_in_the_environment_does_not_win(
     (tmp_path / "secret").write_text("ours\n", encoding="ascii")
     settings = BmcSettings(kind=BmcKind.IPMI, address="127.0.0.1", user="u", password_file=tmp_path / "secret")
     with pytest.raises(TransientError, match="ours ours"):
-        IpmitoolPort(settings, clock=CLOCK).ask([DEVICE_ID])
+        IpmitoolPort(settings, clock=CLOCK).send([DEVICE_ID])
 
 
 @pytest.mark.integration

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.collectors.bmc.layout import TableLayout, lay_out
-from agent.collectors.bmc.redfish import NEWEST, RedfishLink
+from agent.collectors.bmc.redfish import NEWEST_READING, RedfishLink
 from agent.collectors.bmc.redfish_client import ROOT
 from agent.collectors.bmc.settings import Login
 from simulator.served.board.redfish.service import RedfishService
@@ -231,7 +231,7 @@ def test_a_reading_that_the_service_itself_no_longer_renews_is_absent(tree: Tree
         values = link.read()
     assert math.isnan(values[f"{SENSORS}/a"])
     assert values[f"{SENSORS}/b"] == 54.2
-    assert values[NEWEST] > 0
+    assert values[NEWEST_READING] > 0
 
 
 def test_a_slow_round_ends_in_time_and_the_next_goes_on_where_it_stopped(tree: Tree) -> None:

@@ -124,7 +124,7 @@ def test_what_is_no_resource_is_refused(make: Make, tree: Tree, body: bytes, wor
 
 
 def test_an_answer_without_end_is_cut_off(make: Make, tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redfish_client, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(redfish_client, "_MAX_BYTES", 1 << 20)
     tree.resources[THING] = b" " * (3 << 20)
     client = make()
     with pytest.raises(TransientError, match="more than 1 MiB"):

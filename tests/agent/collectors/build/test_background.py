@@ -64,7 +64,7 @@ def test_a_factory_that_never_answers_or_raises_has_failed_and_the_others_are_bu
 
     clock = LeapingClock()
     made = builder(lambda _: working(), stuck, _broken, lambda _: working(2), clock=clock)
-    clock.leap_once(lambda: len(made._answers) == 3 and clock.is_slept_on, 2 * LIMIT_S)
+    clock.leap_once(lambda: len(made._results) == 3 and clock.is_slept_on, 2 * LIMIT_S)
     found = made.build(LIMIT_S)
     assert [one.status.state for one in found] == [
         SourceState.WORKING,
@@ -83,9 +83,9 @@ def test_what_failed_is_tried_again_and_what_works_is_left_alone() -> None:
     late, well = Switched(failed()), Switched(working())
     made = builder(late, well)
     made.build(LIMIT_S)
-    assert not made.again(LIMIT_S)
+    assert not made.retry(LIMIT_S)
     late.built = working()
-    assert made.again(LIMIT_S)
+    assert made.retry(LIMIT_S)
     assert (late.asked, well.asked) == (3, 1)
     assert late.built.collector is not None
     assert isinstance(late.built.collector, FakeCollector)
@@ -99,7 +99,7 @@ def test_a_source_of_which_a_part_was_away_has_come_once_it_measures_more(count:
     made = builder(part)
     made.build(LIMIT_S)
     part.built = working(count)
-    assert made.again(LIMIT_S) is came
+    assert made.retry(LIMIT_S) is came
 
 
 def test_no_second_thread_joins_one_that_is_stuck_and_its_late_answer_is_taken() -> None:
@@ -107,11 +107,11 @@ def test_no_second_thread_joins_one_that_is_stuck_and_its_late_answer_is_taken()
     stuck.free.clear()
     made = builder(stuck)
     made.build(0.1)
-    assert not made.again(0.1)
-    assert not made.again(0.1)
+    assert not made.retry(0.1)
+    assert not made.retry(0.1)
     assert stuck.asked == 1
     stuck.free.set()
-    assert made.again(60.0)
+    assert made.retry(60.0)
 
 
 def test_a_source_that_measures_other_signals_than_before_has_come() -> None:
@@ -119,7 +119,7 @@ def test_a_source_that_measures_other_signals_than_before_has_come() -> None:
     made = builder(part)
     made.build(LIMIT_S)
     part.built = working(1, signals=("power_w", "sm_clock_mhz"))
-    assert made.again(LIMIT_S)
+    assert made.retry(LIMIT_S)
 
 
 def test_an_answer_that_came_between_two_looks_is_taken() -> None:
@@ -129,7 +129,7 @@ def test_an_answer_that_came_between_two_looks_is_taken() -> None:
     made.build(0.1)
     stuck.free.set()
     made._threads[0].join(60.0)
-    assert made.again(LIMIT_S)
+    assert made.retry(LIMIT_S)
     assert stuck.asked == 1, "it was asked again though its answer was there"
 
 
@@ -142,8 +142,8 @@ def test_a_source_that_takes_longer_than_the_next_process_would_wait_is_left_out
     made.build(0.1)
     stuck.free.set()
     made._threads[0].join(60.0)
-    assert not made.again(LIMIT_S, most_s=0.05), "another process would start, and be late as well"
-    assert not made.again(LIMIT_S, most_s=0.05)
+    assert not made.retry(LIMIT_S, max_s=0.05), "another process would start, and be late as well"
+    assert not made.retry(LIMIT_S, max_s=0.05)
     assert stuck.asked == 1
     assert "switched takes" in caplog.text
     assert isinstance(stuck.built.collector, FakeCollector)

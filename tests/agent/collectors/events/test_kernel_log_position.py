@@ -24,11 +24,11 @@ class Node:
             file.write(text)
 
     def process(self, *, boot: str = "kmsg:a") -> tuple[ResumingKernelLog, Recorder]:
-        place, parser = KernelLogPosition(self.file, log=boot), Recorder()
-        after = place.read()
+        position, parser = KernelLogPosition(self.file, log=boot), Recorder()
+        after = position.read()
         start = Start.END if after is None else Start.BEGINNING
         log = KernelLog(self.log, node="node0", parser=parser, clock=FakeClock(), start=start, after=after)
-        placed = ResumingKernelLog(log, place)
+        placed = ResumingKernelLog(log, position)
         placed.open()
         return placed, parser
 
@@ -86,10 +86,10 @@ def test_a_place_of_another_boot_or_a_damaged_one_is_none(node: Node, kept: str)
 
 
 def test_a_folder_that_takes_no_file_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    place = KernelLogPosition(tmp_path / "none" / "kernel-log.json", log="kmsg:a")
-    place.keep(1)
+    position = KernelLogPosition(tmp_path / "none" / "kernel-log.json", log="kmsg:a")
+    position.save(1)
     assert "cannot be written" in caplog.text
-    assert place.read() is None
+    assert position.read() is None
 
 
 def test_what_was_logged_before_the_run_is_left_out() -> None:

@@ -90,7 +90,7 @@ def test_who_comes_and_goes_is_reported_with_job_and_gpu(
         "python3 (pid 10, slurm:1234) no longer uses gpu0",
         "python3 (pid 12) began to use gpu0",
     ]
-    assert [user.words for user in collector.users] == ["python3 (pid 12)"]
+    assert [user.label for user in collector.users] == ["python3 (pid 12)"]
 
 
 def test_every_event_states_which_job_computes_on_which_gpu_and_leaves_out_what_is_not_known(

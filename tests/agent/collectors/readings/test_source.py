@@ -273,7 +273,7 @@ def test_entities_and_connections_are_bounded(tmp_path: Path, clock: FakeClock, 
         unix.connect(str(tmp_path / "readings-stream.sock"))
         connections.append(unix)
         source.poll(0.1)
-    assert source.listener.turned_away == 3
+    assert source.listener.rejected_connections == 3
     for unix in connections:
         unix.close()
 
