@@ -1,4 +1,4 @@
-"""What the GPU driver's own kernel threads take of a processor: a thread that spins is the signature of a hang.
+"""Processor time of the GPU driver's kernel threads: a thread that spins is the signature of a hang.
 
 The driver runs its bottom halves in threads named ``irq/<number>-nvidia`` (or ``-s-nvidia``, the second of two
 handlers: kernel/irq/manage.c) and its deferred work in ``nv_queue`` (open-gpu-kernel-modules, kernel-open/nvidia/nv.c).
@@ -10,35 +10,34 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.collectors.sysfs.process_stat import ProcessStat, parse_process_stat
 from agent.collectors.sysfs.text_file import TextFile
 from telemetry.clock import Clock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import RateClass, Source, signals_of
 
-_QUEUE = re.compile(rb"nv_queue")
+QUEUE, IRQ = "nv_queue_ratio", "nv_irq_ratio"
+_QUEUE_NAME = re.compile(rb"nv_queue")
 # Before Linux 5.17 a thread's name ends after 15 characters (kernel/kthread.c): irq/1057-s-nvidia is irq/1057-s-nvid.
-_IRQ = re.compile(rb"irq/\d+-(?:s-)?nvid.*")
+_IRQ_NAME = re.compile(rb"irq/\d+-(?:s-)?nvid.*")
 _NAN = float("nan")
-# heuristic: threads come and go with the driver; a look at every process of a busy node costs some milliseconds.
+# heuristic: threads come and go with the driver; a scan of every process of a busy node costs some milliseconds.
 _SCAN_EVERY_S = 30.0
-# Places behind the name's closing bracket (proc(5)): ppid is field 4, utime and stime are 14 and 15, starttime is 22.
-_PARENT, _UTIME, _STIME, _START = 1, 11, 12, 19
-_KTHREADD = b"2"  # the parent of every kernel thread (kernel/kthread.c, init/main.c)
+_KTHREADD = 2  # the parent of every kernel thread (kernel/kthread.c, init/main.c)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Thread:
-    """One kernel thread, and its ticks when it was read last; `start` tells it from another one of its number."""
+    """One kernel thread, the signal it counts in, and its newest reading."""
 
     stat: TextFile
-    column: int
-    start: int | None = None
-    ticks: int | None = None
+    signal: str
+    last: ProcessStat | None = None
 
 
 class DriverThreads:
-    """One row: the share of one processor that all queue threads take together, and all interrupt threads.
+    """One row: the share of one processor that all queue threads use together, and all interrupt threads.
 
     NaN where the driver has no such thread, and until two reads have seen one.
     """
@@ -61,14 +60,14 @@ class DriverThreads:
         self._scan_at_s = 0.0
 
     def count(self) -> int:
-        """Return how many such threads there are now, for doctor; nothing is left open."""
+        """Return the number of such threads now; leaves no file open."""
         self._scan(self._clock.monotonic_s())
         count = len(self._threads)
         self.close()
         return count
 
     def open(self) -> None:
-        """Look for the threads."""
+        """Find the threads."""
         self._scan(self._clock.monotonic_s())
 
     def read(self, values: FloatArray) -> None:
@@ -78,23 +77,23 @@ class DriverThreads:
             self._scan(now_s)
         elapsed_s = _NAN if self._read_s is None else now_s - self._read_s
         self._read_s = now_s
-        ticks: list[int | None] = [None, None]
+        ticks: dict[str, int] = {}
         for pid, thread in tuple(self._threads.items()):
-            fields = _fields(thread.stat)
-            if len(fields) <= _START:  # it ended: whatever took its place is found by the next look
+            now = _read_stat(thread.stat)
+            if now is None:  # it ended: the next scan finds a thread that replaced it
                 self._forget(pid)
                 self._scan_at_s = now_s
                 continue
-            now_ticks = int(fields[_UTIME]) + int(fields[_STIME])
-            if thread.ticks is not None and thread.start == int(fields[_START]):
-                ticks[thread.column] = (ticks[thread.column] or 0) + now_ticks - thread.ticks
-            thread.ticks, thread.start = now_ticks, int(fields[_START])
+            if thread.last is not None and thread.last.start_ticks == now.start_ticks:
+                ticks[thread.signal] = ticks.get(thread.signal, 0) + used_ticks(thread.last, now)
+            thread.last = now
         values[0] = [
-            _NAN if count is None or not elapsed_s > 0 else count / self._ticks_per_s / elapsed_s for count in ticks
+            ticks[name] / self._ticks_per_s / elapsed_s if name in ticks and elapsed_s > 0 else _NAN
+            for name in self.spec.signals
         ]
 
     def close(self) -> None:
-        """Let all files go; closing twice is harmless."""
+        """Close all files; closing twice is harmless."""
         for pid in tuple(self._threads):
             self._forget(pid)
         self._read_s = None
@@ -110,35 +109,45 @@ class DriverThreads:
         for pid in names:
             if not pid.isdecimal() or pid in self._threads:
                 continue
-            column = self._column(pid)
-            if column is None:
+            signal = signal_of(_read_name(f"{self._root}/{pid}/comm"))
+            if signal is None:
                 continue
-            thread = _Thread(stat=TextFile(f"{self._root}/{pid}/stat"), column=column)
-            if _fields(thread.stat)[_PARENT : _PARENT + 1] == [_KTHREADD]:
-                self._threads[pid] = thread
+            stat = TextFile(f"{self._root}/{pid}/stat")
+            found = _read_stat(stat)
+            if found is not None and found.parent == _KTHREADD:
+                self._threads[pid] = _Thread(stat=stat, signal=signal)
             else:  # any program may call itself nv_queue
-                thread.stat.close()
-
-    def _column(self, pid: str) -> int | None:
-        """Return the column that a process counts in, None for what is none of the driver's threads."""
-        try:
-            fd = os.open(f"{self._root}/{pid}/comm", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            name = os.read(fd, 64).rstrip(b"\n")
-        except OSError:
-            return None
-        finally:
-            os.close(fd)
-        if _QUEUE.fullmatch(name):
-            return 0
-        return 1 if _IRQ.fullmatch(name) else None
+                stat.close()
 
     def _forget(self, pid: str) -> None:
         self._threads.pop(pid).stat.close()
 
 
-def _fields(stat: TextFile) -> list[bytes]:
-    """Return the fields behind the name, which may hold anything; none where the thread ended."""
-    return (stat.read() or b"").rpartition(b")")[2].split()
+def signal_of(name: bytes) -> str | None:
+    """Return the signal that a thread of this name counts in, None where it is no thread of the driver."""
+    if _QUEUE_NAME.fullmatch(name):
+        return QUEUE
+    return IRQ if _IRQ_NAME.fullmatch(name) else None
+
+
+def used_ticks(before: ProcessStat, now: ProcessStat) -> int:
+    """Return the processor time between two readings of one process, in ticks."""
+    return now.user_ticks + now.system_ticks - before.user_ticks - before.system_ticks
+
+
+def _read_stat(file: TextFile) -> ProcessStat | None:
+    return parse_process_stat(file.read() or b"")
+
+
+def _read_name(path: str) -> bytes:
+    """Read the name of a process; empty where it has ended."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, 64).rstrip(b"\n")
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.gpu.driver_threads import DriverThreads
+from agent.collectors.gpu.driver_threads import IRQ, QUEUE, DriverThreads, signal_of, used_ticks
+from agent.collectors.sysfs.process_stat import ProcessStat
 from tests.agent.collectors.proc import proc_tree, thread
 from tests.agent.fakes import FakeClock
 
@@ -94,9 +95,22 @@ def test_it_can_be_closed_twice_and_opened_again_and_counts_what_there_is(node: 
     assert node.read() == (0.0, 0.0)
 
 
-def test_descriptors_stay_open_and_are_let_go(node: Node) -> None:
+def test_descriptors_stay_open_until_it_is_closed(node: Node) -> None:
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 -- counted only
     for _ in range(5):
         node.read()
     node.threads.close()
     assert len(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208 -- counted only
+
+
+@pytest.mark.parametrize(
+    ("name", "signal"),
+    [(b"nv_queue", QUEUE), (b"irq/57-nvidia", IRQ), (b"irq/58-s-nvidia", IRQ), (b"irq/57-xhci_hcd", None), (b"", None)],
+)
+def test_threads_are_the_driver_s_by_their_name(name: bytes, signal: str | None) -> None:
+    assert signal_of(name) == signal
+
+
+def test_processor_time_is_that_of_user_and_system() -> None:
+    before = ProcessStat(parent=2, user_ticks=3, system_ticks=10, start_ticks=5)
+    assert used_ticks(before, ProcessStat(parent=2, user_ticks=4, system_ticks=20, start_ticks=5)) == 11

@@ -1,10 +1,10 @@
-"""Whose a process is: command and job, from a /proc that the test writes."""
+"""Command and job of a process, from a /proc that the test writes and from texts alone."""
 
 from pathlib import Path
 
 import pytest
 
-from agent.collectors.gpu.process_owner import owner_of, start_ticks_of
+from agent.collectors.gpu.process_owner import owner_of, parse_job
 
 STAT = "4000 (python3 (main) x) S 1 4000 4000 0 -1 4194304 0 0 0 0 5 6 0 0 20 0 40 0 {start} 1000 100"
 POD = "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod12345678_1234_1234_1234_123456789abc.slice/cri"
@@ -21,7 +21,7 @@ def write(root: Path, pid: int, *, environ: bytes = b"", cgroup: str = "0::/user
     (folder / "stat").write_text(STAT.format(start=start))
 
 
-def test_the_job_stands_in_the_environment(tmp_path: Path) -> None:
+def test_the_job_is_read_from_the_environment(tmp_path: Path) -> None:
     write(tmp_path, 4000, environ=b"HOME=/root\0SLURM_JOB_ID=1234\0SLURM_PROCID=3\0")
     owner = owner_of(4000, tmp_path)
     assert (owner.command, owner.job, owner.start_ticks) == ("python3", "slurm:1234", 77)
@@ -55,13 +55,15 @@ def test_a_process_cannot_claim_another_job_than_its_control_group_states(tmp_pa
         ("0::/\n", None),
     ],
 )
-def test_without_a_readable_environment_the_control_group_reports(tmp_path: Path, cgroup: str, job: str | None) -> None:
+def test_without_a_readable_environment_the_job_is_that_of_the_control_group(
+    tmp_path: Path, cgroup: str, job: str | None
+) -> None:
     write(tmp_path, 4000, cgroup=cgroup)
     (tmp_path / "4000/environ").unlink()
     assert owner_of(4000, tmp_path).job == job
 
 
-def test_nonsense_where_a_job_should_stand_is_no_job(tmp_path: Path) -> None:
+def test_a_job_id_that_is_no_number_is_no_job(tmp_path: Path) -> None:
     write(tmp_path, 4000, environ=b"SLURM_JOB_ID=<html>\0\xff\xfe\0")
     assert owner_of(4000, tmp_path).job is None
 
@@ -71,6 +73,8 @@ def test_a_process_that_is_not_visible_has_no_owner(tmp_path: Path) -> None:
     assert (owner.command, owner.job, owner.start_ticks) == (None, None, None)
 
 
-@pytest.mark.parametrize("stat", ["", "4000 (python3) S 1", "4000 (python3) " + "x " * 40])
-def test_a_damaged_stat_line_has_no_start(stat: str) -> None:
-    assert start_ticks_of(stat) is None
+def test_a_control_group_of_the_kernel_overrides_the_environment() -> None:
+    environ = "HOME=/root\0SLURM_JOB_ID=1234\0"
+    assert parse_job(environ, "0::/user.slice\n") == "slurm:1234"
+    assert parse_job(environ, "0::/system.slice/slurmstepd.scope/job_88/step_0\n") == "slurm:88"
+    assert parse_job("", "") is None

@@ -4,8 +4,9 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from agent.collectors.host.pci import Pci
+from agent.collectors.host.pci import Pci, parse_error_total
 from tests.agent.collectors.sysfs_tree import pci_device, write
 from tests.agent.fakes import gpu_identities
 
@@ -48,3 +49,16 @@ def test_a_kernel_without_aer_has_no_counts(tmp_path: Path) -> None:
     write(tmp_path, {f"bus/pci/devices/{gpu.pci}/vendor": "0x10de" for gpu in GPUS})
     write(tmp_path, {f"bus/pci/devices/{GPUS[1].pci}/aer_dev_fatal": "garbage"})
     assert np.isnan(np.array(_read(Pci(GPUS, tmp_path)))[:, 1:]).all()
+
+
+# Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats, the file of fatal errors.
+FATAL = b"Undefined 0\nDLP 0\nSDES 0\nTLP 0\nFCP 0\nCmpltTO 2\nCmpltAbrt 0\nUnxCmplt 0\nRxOF 0\nTOTAL_ERR_FATAL 2\n"
+
+
+@pytest.mark.parametrize(("text", "total"), [(FATAL, 2), (b"TOTAL_ERR_COR 91\n", 91)])
+def test_the_total_of_an_error_file_is_its_last_line(text: bytes, total: float) -> None:
+    assert parse_error_total(text) == total
+
+
+def test_an_error_file_without_a_total_has_no_count() -> None:
+    assert np.isnan(parse_error_total(b"Undefined 0\n"))

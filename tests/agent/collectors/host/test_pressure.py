@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.collectors.host.pressure import Pressure
+from agent.collectors.host.pressure import Pressure, parse_pressure
 from telemetry.signals import signal
 from tests.agent.collectors.proc import proc_tree
 from tests.agent.collectors.sysfs_tree import write
@@ -56,3 +56,18 @@ def test_the_real_kernel_s_figures_are_read() -> None:
     found = read(Pressure("node0"))
     assert not np.isnan(list(found.values())).any()
     assert all(0.0 <= value <= 1.0 for name, value in found.items() if name.endswith("_ratio"))
+
+
+def test_a_file_of_the_kernel_becomes_signals_by_name() -> None:
+    text = (
+        b"some avg10=1.25 avg60=0.40 avg300=0.08 total=1790023\nfull avg10=0.50 avg60=0.20 avg300=0.04 total=1200000\n"
+    )
+    assert parse_pressure("memory", text) == pytest.approx(
+        {
+            "memory_some_stall_ratio": 0.0125,
+            "memory_some_stall_s": 1.790023,
+            "memory_full_stall_ratio": 0.005,
+            "memory_full_stall_s": 1.2,
+        }
+    )
+    assert parse_pressure("memory", b"") == {}
