@@ -75,7 +75,8 @@ def rail_sweeping(config: Config, clock: Clock) -> SweepOptions:
     hz = config.sources.hwmon_hz
     most_hz = DEFAULT_MAX_HZ if hz is None else MAX_HZ
     low_v = config.detectors.rail_sag.at_once_below_v
-    return SweepOptions(settings=SweepSettings(hz=hz, most_hz=most_hz, low_v=low_v), clock=clock)
+    rows_hz = AUTO_FIXED_HZ if config.sampling.fast_hz is None else config.sampling.fast_hz
+    return SweepOptions(settings=SweepSettings(hz=hz, most_hz=most_hz, low_v=low_v, rows_hz=rows_hz), clock=clock)
 
 
 class HungWatch:

@@ -117,6 +117,20 @@ def test_sensors_that_update_in_turn_are_not_taken_for_one_fast_sensor(
     assert sweep.hz == pytest.approx(100.0, rel=0.05), "twice per update of each"
 
 
+@pytest.mark.parametrize(("first_ms", "first_hz"), [(50, 50.0), (140, 50.0 / 3), (40, 50.0)])
+def test_rounds_end_right_before_rows_where_the_rows_have_a_pace(
+    tmp_path: Path, opened: Callable[[Hwmon], Hwmon], first_ms: int, first_hz: float
+) -> None:
+    two_supplies(tmp_path)
+    write(tmp_path, {f"{FIRST}/update_interval": str(first_ms), "class/hwmon/hwmon1/update_interval": "12"})
+    settings = SweepSettings(rows_hz=50.0)
+    collector = opened(Hwmon(tmp_path, SweepOptions(settings=settings, clock=Napping())))
+    wait_for(lambda: all(sweep.hz > 0 for sweep in collector.sweeps))
+    assert [sweep.hz for sweep in collector.sweeps] == pytest.approx([first_hz, 200.0]), (
+        "a whole number of rows or of looks"
+    )
+
+
 def test_a_file_that_disappears_is_absent_and_back_when_it_is_back(
     tmp_path: Path, opened: Callable[[Hwmon], Hwmon], caplog: pytest.LogCaptureFixture
 ) -> None:
