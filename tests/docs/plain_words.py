@@ -27,7 +27,8 @@ PHRASES = ("own choice", "mohm", "let go of")
 EXEMPT = frozenset({"tests/docs/plain_words.py", "tests/docs/test_plain_words.py"})
 
 _TEXT = re.compile(rf"\b({'|'.join(sorted(SPEECH))})\b", re.IGNORECASE)
-_PHRASE = re.compile("|".join(map(re.escape, PHRASES)), re.IGNORECASE)
+# Whole words: `_mohm` as the unit of a name is fine, "6.1 mohm" in a text is not.
+_PHRASE = re.compile(rf"\b({'|'.join(map(re.escape, PHRASES))})\b", re.IGNORECASE)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
