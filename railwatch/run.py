@@ -19,6 +19,7 @@ from agent.responding.journal import is_owed
 from config.actuators import Actuators
 from config.models import Config
 from config.sources import SourceUse
+from railwatch.launcher import Launcher
 from railwatch.recorded_run import left_dir
 from railwatch.session import JOURNALS, DriverKind, Session, responder_folder, run_dir_of, said_in
 from railwatch.supervisor import ChildSpec, Supervisor
@@ -113,8 +114,9 @@ class NodeRun:
         What has to end next while it stops, in words.
     """
 
-    def __init__(self, config: Config, wanted: Wanted, clock: Clock) -> None:
+    def __init__(self, config: Config, wanted: Wanted, clock: Clock, launcher: Launcher | None = None) -> None:
         self._config = config
+        self._launcher = launcher
         self._clock = clock
         self._cleanup = ExitStack()
         self._driver, self.source, self._wanted = choose_source(wanted, config.sources.nvml)
@@ -191,7 +193,7 @@ class NodeRun:
         slow = session.journal_reader(SLOW)
         slow.skip_to_end()
         session.keep_journal_starts({name: one.position for name, one in {**self._journals, SLOW: slow}.items()})
-        supervisor = self._supervisor = Supervisor(run_dir, self._clock)
+        supervisor = self._supervisor = Supervisor(run_dir, self._clock, self._launcher)
         environ = dict(os.environ)
         if self.simulated:
             served = supervisor.start(_child("plant", environ, start_timeout_s=30.0))
@@ -256,6 +258,8 @@ class NodeRun:
             said = said_in(self._session.service_status_path)
             self.records_lost = said.get("records_waiting", 0) + said.get("records_lost", 0)
             self.record_trouble = said.get("trouble", "") or "no room"
+        if self._launcher is not None:
+            self._launcher.close()
         self._cleanup.close()
         return troubles
 
@@ -273,7 +277,7 @@ def _child(
 
 
 def _responds(config: Config, *, simulated: bool) -> bool:
-    """Return whether anything outside the GPUs may be acted on, or is owed from before; telling people needs a route."""
+    """Return True if the responder has work: an action outside the GPUs is allowed, configured, or left undone."""
     modes = (
         config.actions.of(of_class).resolve(simulated=simulated)
         for of_class in OUTSIDE

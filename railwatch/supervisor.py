@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from railwatch.launcher import ChildProcess, Launcher
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
 
@@ -47,9 +48,9 @@ class ChildSpec:
 @dataclass(slots=True)
 class _Child:
     spec: ChildSpec
-    process: subprocess.Popen[bytes]
+    process: ChildProcess
     started_s: float
-    said: queue.Queue[bytes]
+    first_line: queue.Queue[bytes]
     is_ready: bool = False
     pause_s: float = 0.0
     restart_at_s: float | None = None
@@ -60,8 +61,9 @@ class _Child:
 class Supervisor:
     """The processes of one run."""
 
-    def __init__(self, run_dir: Path, clock: Clock) -> None:
+    def __init__(self, run_dir: Path, clock: Clock, launcher: Launcher | None = None) -> None:
         self._run_dir = run_dir
+        self._launcher = launcher
         self._clock = clock
         self._children: dict[str, _Child] = {}
         self.restarts = 0
@@ -86,7 +88,7 @@ class Supervisor:
         """Wait until a process says that it is ready; one that is not is ended."""
         spec = child.spec
         try:
-            line = child.said.get(timeout=spec.start_timeout_s)
+            line = child.first_line.get(timeout=spec.start_timeout_s)
             facts = _facts(child, line, within_s=LEAVE_S)
         except queue.Empty:
             self._give_up(spec.name)
@@ -163,7 +165,7 @@ class Supervisor:
         _let_go(child.process)
         self.restarts += 1
         fresh = self._spawn(child.spec)
-        child.process, child.started_s, child.said = fresh.process, fresh.started_s, fresh.said
+        child.process, child.started_s, child.first_line = fresh.process, fresh.started_s, fresh.first_line
         child.is_ready, child.restart_at_s = False, None
         child.left, child.left_at_s = fresh.left, None
 
@@ -172,7 +174,7 @@ class Supervisor:
         if child.is_ready or child.left_at_s is not None:
             return
         try:
-            _facts(child, child.said.get_nowait(), within_s=_REAP_S)
+            _facts(child, child.first_line.get_nowait(), within_s=_REAP_S)
             child.is_ready = True
         except queue.Empty:
             if now_s - child.started_s > child.spec.start_timeout_s:
@@ -192,7 +194,7 @@ class Supervisor:
         _end(name, self._children.pop(name).process)
 
     def _spawn(self, spec: ChildSpec) -> _Child:
-        process = subprocess.Popen(
+        process = self._forked(spec) or subprocess.Popen(
             [sys.executable, "-m", spec.module, str(self._run_dir)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -200,13 +202,25 @@ class Supervisor:
             start_new_session=True,
             bufsize=0,
         )
-        said: queue.Queue[bytes] = queue.Queue()
+        first_line: queue.Queue[bytes] = queue.Queue()
         left = threading.Event()
-        threading.Thread(target=_listen, args=(process, said, left), daemon=True).start()
-        return _Child(spec=spec, process=process, started_s=self._clock.monotonic_s(), said=said, left=left)
+        threading.Thread(target=_listen, args=(process, first_line, left), daemon=True).start()
+        return _Child(spec=spec, process=process, started_s=self._clock.monotonic_s(), first_line=first_line, left=left)
+
+    def _forked(self, spec: ChildSpec) -> ChildProcess | None:
+        """Return the process forked by the launcher; None without one, and once it has failed."""
+        if self._launcher is None:
+            return None
+        try:
+            return self._launcher.start(spec.module, [str(self._run_dir)], spec.environ)
+        except OSError as err:
+            logger.warning("launcher of processes failed, processes load their code themselves from now on: %s", err)
+            self._launcher.close()
+            self._launcher = None
+            return None
 
 
-def _listen(process: subprocess.Popen[bytes], said: queue.Queue[bytes], left: threading.Event) -> None:
+def _listen(process: ChildProcess, first_line: queue.Queue[bytes], left: threading.Event) -> None:
     """Pass on the first line, and tell when there will be no other.
 
     Nobody else closes this pipe. Were it closed beside a read, the pipe of the next process could get its number in
@@ -216,7 +230,7 @@ def _listen(process: subprocess.Popen[bytes], said: queue.Queue[bytes], left: th
         return
     try:
         with process.stdout as output:
-            said.put(output.readline())
+            first_line.put(output.readline())
             while output.read(4096):
                 pass
     finally:
@@ -245,7 +259,7 @@ def _facts(child: _Child, line: bytes, *, within_s: float) -> dict[str, Any]:
     return facts
 
 
-def _end(name: str, process: subprocess.Popen[bytes]) -> int:
+def _end(name: str, process: ChildProcess) -> int:
     """Kill a process that still runs; gives its exit status, `LINGERS` where not even that ends it in time."""
     if process.poll() is None:
         process.kill()
@@ -257,7 +271,7 @@ def _end(name: str, process: subprocess.Popen[bytes]) -> int:
     return LINGERS if process.returncode is None else process.returncode
 
 
-def _let_go(process: subprocess.Popen[bytes]) -> None:
+def _let_go(process: ChildProcess) -> None:
     """Close what it is told to end by; what it says is read to its end, which is when nobody can write it any more."""
     if process.stdin is not None:
         process.stdin.close()

@@ -7,8 +7,6 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,22 +17,27 @@ from config.loading import load_config
 from config.models import Config
 from config.policies import check_names, policies_of
 from railwatch import __version__
-from railwatch.cli.printing import describe, print_json, record_fields
+from railwatch.cli.live_lines import LiveLines
+from railwatch.cli.printing import print_json, record_fields
+from railwatch.cli.run_folder import names_of_run
+from railwatch.launcher import Launcher
+from railwatch.operator.entity_names import EntityNames
 from railwatch.run import NodeRun, Wanted
 from rules.policy.model import ActionClass
 from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from telemetry.clock import Clock, SystemClock, iso_utc
+from telemetry.commands import Command
 from telemetry.durations import format_duration, parse_duration_s
-from telemetry.records import IN_FORCE, Action, ActionState, Event, Incident, Mode, Record
+from telemetry.records import IN_FORCE, Action, ActionState, Event, Mode, Record
 
-# How often the records are looked at for the terminal: what people read as at once.
+# heuristic: interval between reads of new records; people read such a delay as immediate.
 LOOK_S = 0.1
-# A scenario that goes on for longer is none to watch.
+# heuristic: nobody watches a scenario for longer than this.
 LONG_S = 3600.0
-# heuristic: a stop that takes longer says what it waits for.
-STOPPING_SAY_S = 3.0
+# heuristic: a stop that takes longer reports what it waits for.
+STOPPING_REPORT_S = 3.0
 
 
 def seconds(text: str) -> float:
@@ -47,61 +50,73 @@ def seconds(text: str) -> float:
 
 def up(
     simulate: Annotated[
-        str | None, typer.Option("--simulate", metavar="NODE", help="Simulate this node even where there are GPUs.")
+        str | None,
+        typer.Option("--simulate", metavar="NODE", help="Simulate a node, e.g. v100x4."),
     ] = None,
-    scenario: Annotated[str | None, typer.Option(help="What happens to the simulated node.")] = None,
+    scenario: Annotated[str | None, typer.Option(help="Scenario to simulate, e.g. psu-sag.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 1,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder for store, spool and journals.")] = None,
-    run_for: Annotated[
-        float | None, typer.Option("--for", parser=seconds, metavar="DURATION", help="Stop by itself: 60s, 10m.")
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="TCP port of the page; 0: a free one."),
     ] = None,
-    config_file: Annotated[Path | None, typer.Option("--config", help="Configuration file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Records as JSON lines on standard output.")] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder for store and journals.")] = None,
+    run_for: Annotated[
+        float | None,
+        typer.Option(
+            "--for",
+            parser=seconds,
+            metavar="DURATION",
+            help="Stop after this time, e.g. 10m.",
+        ),
+    ] = None,
+    config_file: Annotated[Path | None, typer.Option("--config", help="Configuration file (YAML).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Run everything on this node: agent, guard, store and page.
 
-    Uses the GPUs that NVML finds; without an NVIDIA driver it simulates a node and says so. Ctrl-C releases every cap,
-    flushes and ends.
+    Uses the GPUs that NVML finds; without an NVIDIA driver it simulates a node, and the first line names it. Lists of
+    nodes and scenarios: railwatch simulate list. Ctrl-C releases every cap, flushes the store and exits.
     """
     config = _with_options(load_config(config_file, os.environ), port=port, data_dir=data_dir)
     length_s = 0.0
-    check_names(config, policies_of(config))  # what is wrong with them is said before anything starts
+    check_names(config, policies_of(config))  # refuse wrong policies before anything starts
     if simulate is not None or scenario is not None:
         length_s = load_scenario(scenario or DEFAULT_SCENARIO, load_node(simulate or DEFAULT_NODE)).duration
     clock = SystemClock()
-    run = NodeRun(config, Wanted(plant_node=simulate, scenario=scenario, seed=seed), clock)
+    launcher = Launcher.fork()  # before this process has a second thread, a lock or a socket
+    run = NodeRun(config, Wanted(plant_node=simulate, scenario=scenario, seed=seed), clock, launcher)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    teller = _Teller(clock, simulated=run.simulated, as_json=as_json)
+    reporter = _Reporter(clock, simulated=run.simulated, as_json=as_json, data_dir=config.data_dir)
     run.claim()
-    teller.say(f"railwatch {__version__}: {run.source}")
+    reporter.line(f"railwatch {__version__}: {run.source}")
     for line in (_mode_line(config, simulated=run.simulated), *_approval_line(config, simulated=run.simulated)):
-        teller.say(line)
+        reporter.line(line)
     if length_s > LONG_S:
-        words = f"the scenario goes on for {format_duration(length_s)}, and this takes as long"
-        teller.say(f"{words}; `railwatch simulate run` is faster")
+        reporter.line(
+            f"the scenario takes {format_duration(length_s)} in real time; `railwatch simulate run` is faster"
+        )
     source = run.source
     address = run.start()
     end_s = None if run_for is None else clock.monotonic_s() + run_for
     try:
         if run.source != source:
-            teller.say(run.source)
-        teller.say(f"page: {address}")
-        teller.say(f"data: {config.data_dir}   (Ctrl-C stops and releases every cap)")
+            reporter.line(run.source)
+        reporter.line(f"page: {address}")
+        reporter.line(f"data: {config.data_dir}   (Ctrl-C stops and releases every cap)")
         while not stop.is_set() and (end_s is None or clock.monotonic_s() < end_s):
-            teller.tell(run.watch())
+            reporter.report(run.watch())
             stop.wait(LOOK_S)
     finally:
         try:
-            teller.say("stopping: releasing caps, flushing")
+            reporter.line("stopping: releasing caps, flushing")
         finally:
-            with _told_what_takes_long(run, teller):
+            with _slow_stop_reported(run, reporter):
                 troubles = run.stop()  # in any case: the terminal may be gone
-        teller.tell(run.records())
-    teller.summary(run, troubles)
-    if troubles or teller.caps_left or run.records_lost:
+        reporter.report(run.records(), last=True)
+    reporter.summary(run, troubles)
+    if troubles or reporter.caps_left or run.records_lost:
         raise typer.Exit(1)
 
 
@@ -117,14 +132,14 @@ def _mode_line(config: Config, *, simulated: bool) -> str:
     mode = config.actions.clock_cap.resolve(simulated=simulated).value
     meaning = {
         "observe": "nothing is changed on the hardware",
-        "recommend": "nothing is changed on the hardware; what would be done is said",
-        "enforce": "clocks are capped when a rule says so, and restored at the end",
+        "recommend": "nothing is changed on the hardware; decisions are reported",
+        "enforce": "clocks are capped when a policy decides so, and restored at the end",
     }[mode]
     return f"mode: {mode} ({meaning})"
 
 
 def _approval_line(config: Config, *, simulated: bool) -> Iterator[str]:
-    """Return which classes of action wait for a person, of those that could act without one."""
+    """Yield a line that names the action classes in enforce mode that need approval."""
     waiting = [
         one.value
         for one in config.rails.approval
@@ -132,22 +147,22 @@ def _approval_line(config: Config, *, simulated: bool) -> Iterator[str]:
     ]
     if waiting:
         verb = "waits" if len(waiting) == 1 else "wait"
-        yield f"{', '.join(waiting)} {verb} for a person's approval: railwatch actions pending"
+        yield f"{', '.join(waiting)} {verb} for approval: railwatch actions pending"
 
 
 @contextlib.contextmanager
-def _told_what_takes_long(run: NodeRun, teller: "_Teller", *, after_s: float = STOPPING_SAY_S) -> Iterator[None]:
-    """Return what a stop waits for, once it takes long."""
+def _slow_stop_reported(run: NodeRun, reporter: "_Reporter", *, after_s: float = STOPPING_REPORT_S) -> Iterator[None]:
+    """Report the process that a stop waits for, once that takes long."""
     over = threading.Event()
 
-    def tell() -> None:
-        told = ""
+    def follow() -> None:
+        reported = ""
         while not over.wait(after_s):
-            if run.waits_for != told:
-                told = run.waits_for
-                teller.say(f"still stopping: waiting for {told}")
+            if run.waits_for != reported:
+                reported = run.waits_for
+                reporter.line(f"still stopping: waiting for {reported}")
 
-    thread = threading.Thread(target=tell, name="tell-stopping", daemon=True)
+    thread = threading.Thread(target=follow, name="report-stopping", daemon=True)
     thread.start()
     try:
         yield
@@ -156,13 +171,10 @@ def _told_what_takes_long(run: NodeRun, teller: "_Teller", *, after_s: float = S
         thread.join()
 
 
-_told = partial(describe, brief=True)
+class _Reporter:
+    """Prints records, as JSON lines or as lines for people, and counts them for the summary."""
 
-
-class _Teller:
-    """Says what happens: JSON lines for programs, words for people, and counts for the summary."""
-
-    def __init__(self, clock: Clock, *, simulated: bool, as_json: bool) -> None:
+    def __init__(self, clock: Clock, *, simulated: bool, as_json: bool, data_dir: Path) -> None:
         self._clock = clock
         self._simulated = simulated
         self._as_json = as_json
@@ -171,37 +183,38 @@ class _Teller:
         self._counts: Counter[str] = Counter()
         self._incidents: set[str] = set()
         self._in_force: set[tuple[str, str]] = set()
-        self._told: dict[str, str] = {}
+        self._data_dir = data_dir
+        self._names = EntityNames()
+        self._lines = LiveLines(self._names_now)
 
     @property
     def caps_left(self) -> tuple[tuple[str, str], ...]:
-        """Incident and entity of each cap that is still in force, as far as the records say."""
+        """Incident and entity of each cap that the records show in force."""
         return tuple(sorted(self._in_force))
 
-    def say(self, sentence: str) -> None:
-        self._console.print(sentence, soft_wrap=True)
+    def line(self, text: str) -> None:
+        """Print one line of text."""
+        self._console.print(text, soft_wrap=True)
 
-    def tell(self, records: Iterable[Record]) -> None:
-        told = [record for record in records if not isinstance(record, Event)]
-        for record in told:
+    def report(self, records: Iterable[Record], *, last: bool = False) -> None:
+        """Print records; `last` also prints the steps that were held for a common line."""
+        shown = [record for record in records if not isinstance(record, Event | Command)]
+        for record in shown:
             self._count(record)
             if self._as_json:
                 print_json(record_fields(record, simulated=self._simulated))
         if self._as_json:
             return
-        # What happens to several GPUs alike in one moment is one line, and an incident that reads the same is no news.
-        news = [record for record in told if not isinstance(record, Incident) or self._is_news(record)]
-        for words, same in groupby(news, key=_told):
-            alike = list(same)
-            stamp = iso_utc(alike[0].time_ns)[11:19]
-            times = f"  [dim]({len(alike)} GPUs)[/]" if len(alike) > 1 else ""
-            self._console.print(f"[dim]{stamp}[/]  {words}{times}", soft_wrap=True)
+        now_s = self._clock.monotonic_s()
+        for text in self._lines.lines(shown, now_s=now_s):
+            self.line(text)
+        for text in self._lines.last_lines(now_s=now_s) if last else ():
+            self.line(text)
 
-    def _is_news(self, incident: Incident) -> bool:
-        words = _told(incident)
-        known = self._told.get(incident.id) == words
-        self._told[incident.id] = words
-        return not known
+    def _names_now(self) -> EntityNames:
+        if not self._names.known:
+            self._names = names_of_run(self._data_dir)
+        return self._names
 
     def _count(self, record: Record) -> None:
         fields = type(record).__name__.lower()
@@ -232,16 +245,18 @@ class _Teller:
             "troubles": troubles,
         }
         for incident_id, entity_id in self.caps_left:
-            sys.stderr.write(f"railwatch: {entity_id}: the cap of incident {incident_id} could not be released\n")
+            sys.stderr.write(
+                f"railwatch: {self._names_now().name(entity_id)}: cap of incident {incident_id} could not be released\n"
+            )
         if run.records_lost:
-            sys.stderr.write(f"railwatch: {run.records_lost} records of this run are not kept: {run.record_trouble}\n")
+            sys.stderr.write(f"railwatch: {run.records_lost} records of this run were lost: {run.record_trouble}\n")
         if self._as_json:
             print_json(fields)
             return
         left = "no cap left behind" if not self._in_force else f"{len(self._in_force)} caps could not be released"
         count = len(self._incidents)
-        self.say(f"ended: {count} incident{'' if count == 1 else 's'}, {left}")
+        self.line(f"ended: {count} incident{'' if count == 1 else 's'}, {left}")
         if run.restarts:
-            self.say(f"processes that had to be started again: {run.restarts}")
+            self.line(f"restarted processes: {run.restarts}")
         for name, status in troubles.items():
-            sys.stderr.write(f"railwatch: process {name} ended with status {status}\n")
+            sys.stderr.write(f"railwatch: process {name} exited with status {status}\n")

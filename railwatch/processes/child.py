@@ -27,7 +27,7 @@ def run_child(main: Main) -> None:
     """Run one process of the node whose session folder is the first argument; does not return."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(log_lines())
-    logging.basicConfig(level=os.environ.get("RAILWATCH_LOG_LEVEL", "WARNING"), handlers=[handler])
+    logging.basicConfig(level=os.environ.get("RAILWATCH_LOG_LEVEL", "WARNING"), handlers=[handler], force=True)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to order the stop
@@ -41,7 +41,7 @@ def run_child(main: Main) -> None:
 
 
 def log_lines() -> logging.Formatter:
-    """Return what a process logs the look of the lines of ``railwatch up``, among which it stands: time in UTC, words."""
+    """Return the format of log lines: time in UTC, level, message, as ``railwatch up`` prints its own lines."""
     lines = logging.Formatter("%(asctime)s  %(levelname)s  %(message)s", datefmt="%H:%M:%S")
     lines.converter = time.gmtime
     return lines

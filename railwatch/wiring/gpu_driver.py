@@ -1,6 +1,7 @@
 """The GPU driver of a run, opened: NVIDIA's library, the plant behind the same ports, or none."""
 
 import contextlib
+import ctypes
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from telemetry.errors import EnvironmentLacksError, RailwatchError
 from telemetry.knobs import KnobKind
 
 logger = logging.getLogger(__name__)
+
+NVML_LIBRARY = "libnvidia-ml.so.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,9 @@ def open_driver(session: Session, clock: Clock) -> OpenDriver:
         plant = PlantDriver(Path(session.state_file), clock)
         knobs = (plant.clock_knob, plant.power_knob)
         return OpenDriver(reader=plant, events=plant, knobs=knobs, plant_pipes=plant.pipes)
+    if session.library_dir is not None:
+        # The loader reads LD_LIBRARY_PATH when a program starts, not when it is forked: NVML is found by name then.
+        ctypes.CDLL(str(Path(session.library_dir) / NVML_LIBRARY))
     try:
         driver = NvmlDriver(clock)
     except EnvironmentLacksError as err:

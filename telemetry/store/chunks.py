@@ -91,7 +91,7 @@ def _encode_signals(frame: Frame) -> tuple[list[str], list[bytes]]:
     """
     known = ~np.isnan(frame.values)
     scaled = np.where(known, frame.values, 0.0) * _scales(frame.spec.kind, frame.spec.signals)
-    fits = (np.abs(scaled) < _LARGEST).all(axis=(0, 1))
+    fits: npt.NDArray[np.bool_] = np.all(np.abs(scaled) < _LARGEST, axis=(0, 1))
     numbers = np.rint(np.where(fits, scaled, 0.0)).astype(np.int64)
     if len(numbers) > 1 and not known.all():
         # An absent value repeats the last known one, so that its difference is zero.
@@ -99,7 +99,7 @@ def _encode_signals(frame: Frame) -> tuple[list[str], list[bytes]]:
         numbers = np.take_along_axis(numbers, rows, axis=0)
     steps = np.ascontiguousarray(np.diff(numbers, axis=0).transpose(2, 1, 0))
     firsts = np.ascontiguousarray(numbers[0].T).astype("<i8")
-    kinds = [kind if fit else _PLAIN for kind, fit in zip(_narrowest(steps), fits.tolist(), strict=True)]
+    kinds = [kind if fit else _PLAIN for kind, fit in zip(_narrowest(steps), fits, strict=True)]
     parts = [b""] * len(kinds)
     for kind, indices in _grouped(kinds).items():
         if kind == _PLAIN:

@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
+from railwatch.launcher import Launcher
 from railwatch.processes.child import Ready, run_child
 from railwatch.session import DriverKind, Session
 from railwatch.supervisor import ChildSpec, Supervisor
@@ -47,8 +48,7 @@ def main(session: Session, stop: threading.Event, ready: Ready) -> None:
         case "silent":
             stop.wait(ENDS_BY_ITSELF_S)
         case "talks":
-            sys.stdout.write("hello\n")
-            sys.stdout.flush()
+            os.write(1, b"hello\n")
             stop.wait(ENDS_BY_ITSELF_S)
         case "deaf":
             ready({"pid": os.getpid()})
@@ -81,8 +81,19 @@ def supervise(run_dir: Path) -> None:
     nap(ENDS_BY_ITSELF_S)
 
 
+def launch(run_dir: Path) -> None:
+    """A process with a launcher, which a test kills."""
+    launcher = Launcher.fork(())
+    facts = Supervisor(run_dir, CLOCK, launcher).start(spec("works"))
+    sys.stdout.write(f"{facts['pid']}\n")
+    sys.stdout.flush()
+    nap(ENDS_BY_ITSELF_S)
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "supervise":
+    if sys.argv[1] == "launch":
+        launch(Path(sys.argv[2]))
+    elif sys.argv[1] == "supervise":
         supervise(Path(sys.argv[2]))
     else:
         run_child(main)

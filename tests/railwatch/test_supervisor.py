@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from railwatch import supervisor as module
+from railwatch.launcher import ChildProcess, ForkedProcess, Launcher
 from railwatch.supervisor import FIRST_PAUSE_S, LEAVE_S, LINGERS, LONGEST_PAUSE_S, SETTLED_S, Supervisor
 from telemetry.errors import EnvironmentLacksError
 from tests.agent.fakes import FakeClock
@@ -25,11 +26,14 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture
-def supervisor(tmp_path: Path, clock: FakeClock) -> Iterator[Supervisor]:
-    made = Supervisor(prepare(tmp_path), clock)
+@pytest.fixture(params=["executed", "forked"])
+def supervisor(tmp_path: Path, clock: FakeClock, request: pytest.FixtureRequest) -> Iterator[Supervisor]:
+    launcher = Launcher.fork(()) if request.param == "forked" else None
+    made = Supervisor(prepare(tmp_path), clock, launcher)
     yield made
     made.stop_all()
+    if launcher is not None:
+        launcher.close()
 
 
 def running(pid: int) -> bool:
@@ -231,12 +235,13 @@ def test_a_process_that_not_even_a_kill_ends_is_abandoned_and_another_takes_its_
 @pytest.fixture
 def unending(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No kill ends a process, as where a thread of it is stuck in the kernel."""
-    stuck: list[subprocess.Popen[bytes]] = []
+    stuck: list[ChildProcess] = []
 
-    def kill(process: subprocess.Popen[bytes]) -> None:
+    def kill(process: ChildProcess) -> None:
         stuck.append(process)
 
-    monkeypatch.setattr(subprocess.Popen, "kill", kill)
+    for started in (subprocess.Popen, ForkedProcess):
+        monkeypatch.setattr(started, "kill", kill)
     monkeypatch.setattr(module, "LEAVE_S", 0.3)
     yield
     monkeypatch.undo()
@@ -302,5 +307,6 @@ def test_a_process_that_does_not_come_up_and_cannot_be_ended_is_stated_once_and_
     clock.advance(child.pause_s)
     supervisor.watch()
     wait_for(lambda: len(pids(tmp_path)) == 3)
-    os.kill(stuck.pid, signal.SIGKILL)
+    monkeypatch.undo()
+    stuck.kill()
     stuck.wait()

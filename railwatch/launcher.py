@@ -1,0 +1,264 @@
+"""Starts the processes of a node by fork from a parent that has loaded what they share.
+
+Six Python processes that each load the same modules cost 40 MiB and half a second apiece. The launcher loads the
+modules once; a process that it forks shares their memory until it writes to it, and is ready at once. The supervisor
+requests each process over a socket, and holds its standard input and output, its status and its signals as
+`subprocess.Popen` does: it starts, watches and stops forked and executed processes alike.
+"""
+
+import contextlib
+import importlib
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, NoReturn, Protocol
+
+from agent.scheduling import keep_what_is_loaded
+from railwatch.command_line import set_command_line
+from railwatch.processes.child import run_child
+
+logger = logging.getLogger(__name__)
+
+# What most processes of a node use. A module that one process alone uses is loaded there.
+SHARED_MODULES = (
+    "railwatch.processes.sampler",
+    "railwatch.processes.actuator",
+    "railwatch.processes.slow",
+    "railwatch.processes.recorder",
+)
+# The status of a process whose launcher ended before it: nobody else can read the real one.
+STATUS_UNKNOWN = -1001
+_STATUS = struct.Struct("<i")
+_MAX_REQUEST_BYTES = 1 << 20
+_REPLY_BYTES = 64
+
+
+class ChildProcess(Protocol):
+    """A started process as the supervisor uses it; `subprocess.Popen` is one."""
+
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def returncode(self) -> int | Any:
+        """The exit status, None while it runs."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return the exit status, None while it runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit status; subprocess.TimeoutExpired where it does not come in time."""
+        ...
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        ...
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        ...
+
+
+class ForkedProcess:
+    """A process that the launcher forked."""
+
+    def __init__(self, name: str, pid: int, pidfd: int, *, status_fd: int, stdin_fd: int, stdout_fd: int) -> None:
+        self.pid = pid
+        self.stdin: IO[bytes] | None = os.fdopen(stdin_fd, "wb", 0)
+        self.stdout: IO[bytes] | None = os.fdopen(stdout_fd, "rb", 0)
+        self.returncode: int | None = None
+        self._pidfd = pidfd
+        self._status_fd = status_fd
+        self._name = name
+
+    def poll(self) -> int | None:
+        """Return the exit status, None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit status; subprocess.TimeoutExpired where it does not come in time."""
+        if self.returncode is None:
+            # The launcher writes the status once it has reaped the process; the pipe also ends with the launcher.
+            if not _readable(self._status_fd, timeout):
+                raise subprocess.TimeoutExpired(self._name, timeout or 0.0)
+            data = os.read(self._status_fd, _STATUS.size)
+            if len(data) < _STATUS.size and not _readable(self._pidfd, timeout):
+                raise subprocess.TimeoutExpired(self._name, timeout or 0.0)
+            self.returncode = _STATUS.unpack(data)[0] if len(data) == _STATUS.size else STATUS_UNKNOWN
+            os.close(self._status_fd)
+            os.close(self._pidfd)
+        return self.returncode
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+
+class Launcher:
+    """The supervisor's end of the launcher process."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    @classmethod
+    def fork(cls, modules: Sequence[str] = SHARED_MODULES) -> "Launcher | None":
+        """Fork the launcher from this process, which must have one thread; None where the kernel has no pidfds.
+
+        It shares what is loaded here, and loads `modules` meanwhile. It ends with this process.
+        """
+        if not hasattr(os, "pidfd_open"):
+            return None
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        keep_what_is_loaded()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if os.fork() == 0:
+            ours.close()
+            _end_with(lambda: _serve(theirs, modules))
+        theirs.close()
+        return cls(ours)
+
+    def start(self, module: str, arguments: Sequence[str], environ: Mapping[str, str]) -> ForkedProcess:
+        """Start a process that runs `main` of a module; OSError where the launcher does not answer.
+
+        `module` names a process of the node, whose `main` is called as `railwatch.processes.child.run_child` does.
+        """
+        stdin_read, stdin_write = os.pipe2(os.O_CLOEXEC)
+        stdout_read, stdout_write = os.pipe2(os.O_CLOEXEC)
+        status_read, status_write = os.pipe2(os.O_CLOEXEC)
+        theirs = (stdin_read, stdout_write, status_write)
+        request = json.dumps({"module": module, "arguments": list(arguments), "environ": dict(environ)}).encode()
+        try:
+            socket.send_fds(self._connection, [request], theirs)
+            reply, fds, _, _ = socket.recv_fds(self._connection, _REPLY_BYTES, 1)
+            if not fds:
+                raise ConnectionResetError("the launcher has ended")
+        except OSError:
+            for descriptor in (stdin_write, stdout_read, status_read):
+                os.close(descriptor)
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        return ForkedProcess(
+            module, int(reply), fds[0], status_fd=status_read, stdin_fd=stdin_write, stdout_fd=stdout_read
+        )
+
+    def close(self) -> None:
+        """End the launcher; the processes that it started go on."""
+        self._connection.close()
+
+
+def _readable(descriptor: int, timeout_s: float | None) -> bool:
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(None if timeout_s is None else 1000.0 * max(timeout_s, 0.0)))
+
+
+def _serve(connection: socket.socket, modules: Sequence[str]) -> None:
+    """Run the launcher: fork what is requested, report how each process ended, until the supervisor is gone."""
+    os.setsid()
+    with Path(os.devnull).open("r+b", 0) as nowhere:  # whoever reads our output reads the supervisor's
+        os.dup2(nowhere.fileno(), 0)
+        os.dup2(nowhere.fileno(), 1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd sends it to every process; the supervisor orders the stop
+    set_command_line([sys.executable, "-m", __name__])
+    for name in modules:
+        importlib.import_module(name)
+    keep_what_is_loaded()
+    running: dict[int, tuple[int, int]] = {}  # pid and status pipe, by pidfd
+    poller = select.poll()
+    poller.register(connection, select.POLLIN)
+    while True:
+        for descriptor, _ in poller.poll():
+            if descriptor in running:
+                pid, status_fd = running.pop(descriptor)
+                poller.unregister(descriptor)
+                _report_status(pid, status_fd)
+                os.close(descriptor)
+                continue
+            request, fds, _, _ = socket.recv_fds(connection, _MAX_REQUEST_BYTES, 3)
+            if not request:
+                return
+            pid, pidfd = _fork(request, fds, (connection.fileno(), *running, *(one[1] for one in running.values())))
+            socket.send_fds(connection, [str(pid).encode()], [pidfd])
+            running[pidfd] = pid, fds[2]
+            poller.register(pidfd, select.POLLIN)
+
+
+def _report_status(pid: int, status_fd: int) -> None:
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with contextlib.suppress(OSError):  # the supervisor has closed it, or is gone
+        os.write(status_fd, _STATUS.pack(status))
+    os.close(status_fd)
+
+
+def _fork(request: bytes, fds: Sequence[int], to_close: Sequence[int]) -> tuple[int, int]:
+    """Fork one process and return its number and its pidfd."""
+    stdin, stdout, _ = fds
+    pid = os.fork()
+    if pid == 0:
+        _end_with(lambda: _run(json.loads(request), fds, to_close))
+    os.close(stdin)
+    os.close(stdout)
+    return pid, os.pidfd_open(pid)
+
+
+def _run(request: dict[str, Any], fds: Sequence[int], to_close: Sequence[int]) -> None:
+    """Become the requested process."""
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.dup2(fds[0], 0)
+    os.dup2(fds[1], 1)
+    for descriptor in (*fds, *to_close):
+        os.close(descriptor)
+    module, arguments, environ = request["module"], request["arguments"], request["environ"]
+    os.environ.clear()
+    os.environ.update(environ)
+    sys.argv = [module, *arguments]
+    set_command_line([sys.executable, "-m", *sys.argv])
+    run_child(importlib.import_module(module).main)
+
+
+def _end_with(work: Callable[[], None]) -> NoReturn:
+    """Do the work of a forked process and end it there: what its parent had begun is not its own to finish."""
+    status = 1
+    try:
+        work()
+        status = 0
+    except SystemExit as err:
+        status = err.code if isinstance(err.code, int) else 0 if err.code is None else 1
+    except BaseException:  # noqa: BLE001 -- as the interpreter does at the end of a program
+        traceback.print_exc()
+    finally:
+        logging.shutdown()
+        sys.stderr.flush()
+        os._exit(status)
