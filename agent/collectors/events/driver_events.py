@@ -1,4 +1,4 @@
-"""Xids that the driver reports by itself, as events."""
+"""Event source over the Xids that the driver reports through NVML."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ from agent.driver.port import GpuEvents, GpuIdentity
 from telemetry.clock import Clock
 from telemetry.records import Event, EventKind, Severity
 
-# The driver gives 999 where it does not know the Xid (nvml.h, NVML_EVENT_XID_CRITICAL_ERROR data).
+# The driver reports 999 where it does not know the Xid (nvml.h, NVML_EVENT_XID_CRITICAL_ERROR data).
 _UNKNOWN_XID = 999
 
 
 class DriverEvents:
-    """An event source over `GpuEvents`. A lost GPU raises DeviceLostError, upon which the caller backs off."""
+    """An event source over `GpuEvents`. A lost GPU raises DeviceLostError; the caller then backs off."""
 
     name = "driver_events"
 
@@ -30,10 +30,10 @@ class DriverEvents:
         self._count = 0
 
     def open(self) -> None:
-        """Nothing to open: the driver registers at the first wait."""
+        """Do nothing: the driver registers at the first wait."""
 
     def close(self) -> None:
-        """Nothing to close: the driver belongs to the caller."""
+        """Do nothing: the driver belongs to the caller."""
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
         """Return the Xids that came within the time-out."""
@@ -42,7 +42,7 @@ class DriverEvents:
     def _event(self, uuid: str | None, code: int) -> Event:
         time_ns = self._clock.utc_ns()
         self._count += 1
-        text = "an Xid that the driver cannot name" if code == _UNKNOWN_XID else f"Xid {code}"
+        text = "an Xid without a code" if code == _UNKNOWN_XID else f"Xid {code}"
         return Event(
             id=f"xid:{uuid or 'unknown'}:{code}:{time_ns}:{self._count}",
             time_ns=time_ns,

@@ -1,4 +1,4 @@
-"""Makes events of the kernel log's driver lines, and knows which GPU sits at which address."""
+"""Parser of the kernel log's driver lines; maps PCI addresses to GPUs."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ class DriverLineParser:
     Parameters
     ----------
     log
-        What tells this log from others in the ids of events: a boot id, or a path.
+        Name of this log in the ids of events: a boot id, or a path.
     """
 
     def __init__(self, gpus: Iterable[GpuIdentity], *, log: str) -> None:
@@ -25,16 +25,16 @@ class DriverLineParser:
 
     @property
     def unparsed(self) -> int:
-        """Driver lines so far that no pattern fits."""
+        """Driver lines so far that match no pattern."""
         return self._parser.unparsed_count
 
     def parse(self, line: KernelLine) -> tuple[Event, ...]:
-        """Return the events that this line tells of or completes; mostly none."""
+        """Return the events that this line starts or completes; mostly none."""
         self._lines += 1
         number = self._lines if line.sequence is None else line.sequence
         return tuple(
             to_event(event, time_ns=line.time_ns, uuids=self._uuids, source=self._log)
             for event in self._parser.feed(number, line.text)
-            # An SXid is followed by lines of detail; they would count as further events.
+            # Lines of detail that follow an SXid are no further events.
             if event.kind is not EventKind.SXID or event.opens_report
         )

@@ -1,4 +1,4 @@
-"""What NVIDIA's Fabric Manager writes into its log: errors of NVSwitches, and its own."""
+"""Event source over the log of NVIDIA's Fabric Manager: errors of NVSwitches, and its own."""
 
 import logging
 import re
@@ -19,20 +19,20 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 0.25
 _NUMBER = re.compile(r"\d+")
-# heuristic: an error that comes again and again is told once a minute; handles and ids in it change each time.
+# heuristic: a repeated error is reported once a minute; handles and ids in its text change each time.
 _REPEAT_AFTER_S = 60.0
 _MAX_REMEMBERED = 256
 
 
 class FabricLog:
-    """An event source over the Fabric Manager's log, from its end on.
+    """An event source over lines that the Fabric Manager appends after start.
 
-    The log's stamps have whole seconds and no zone, so the time of reading counts.
+    The log's time stamps have whole seconds and no zone, so events carry the time of reading.
 
     Attributes
     ----------
     malformed, repeated
-        Lines without the format; errors that were told already within the minute.
+        Lines in another format; errors that were already reported within the minute.
     """
 
     name = "fabric_manager"
@@ -49,18 +49,18 @@ class FabricLog:
         self.repeated = 0
 
     def open(self) -> None:
-        """Go to the end of the log; one that is not there yet is waited for."""
+        """Seek to the end of the log; a missing log is opened once it exists."""
         try:
             self._file.open()
         except PermissionError as err:
             raise NotPermittedError(f"{err.filename}: {err.strerror}") from err
 
     def close(self) -> None:
-        """Let the log go; closing twice is harmless."""
+        """Close the log; closing twice is harmless."""
         self._file.close()
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Wait up to the time-out for lines and give the events they tell of."""
+        """Wait up to the time-out for lines and return their events."""
         end_s = self._clock.monotonic_s() + timeout_s
         while True:
             lines = self._file.lines()
@@ -107,7 +107,7 @@ class FabricLog:
         )
 
     def _is_repeated(self, text: str) -> bool:
-        """Return whether the same error, whatever its numbers, was told within the minute."""
+        """Return True if the same error, with any numbers, was reported within the last minute."""
         shape, now_s = _NUMBER.sub("#", text), self._clock.monotonic_s()
         last_s = self._reported_s.get(shape)
         if last_s is not None and now_s - last_s < _REPEAT_AFTER_S:
@@ -124,4 +124,4 @@ class FabricLog:
             return
         self.malformed += 1
         if self.malformed == 1:
-            logger.warning("a line of the Fabric Manager's log cannot be read: %s", text[:200])
+            logger.warning("Fabric Manager log: line in unknown format: %s", text[:200])

@@ -1,4 +1,4 @@
-"""The kernel's log as a source of events: every record of the kernel itself, in order, gaps counted.
+"""Event source over the kernel log: every record of the kernel itself, in order, gaps counted.
 
 Record format and errors of ``/dev/kmsg`` are those of Documentation/ABI/testing/dev-kmsg in the Linux kernel. A plain
 file with the same records, one a line, is read the same way.
@@ -25,13 +25,13 @@ _READ_BYTES = 8192  # one record of the device is at most 1 KiB of text and its 
 _POLL_S = 0.05
 _MAX_RECORDS_PER_POLL = 1000
 _MAX_LINE_BYTES = 64 << 10
-# A file may carry the stamps of another machine or another boot; those of the device are always ours.
+# heuristic: a plain file may hold time stamps of another machine or boot; those of the device are always this boot's.
 _PLAUSIBLE_AGE_NS = 60 * NS_PER_S
 _NS_PER_US = 1000
 
 
 class Start(StrEnum):
-    """Where reading begins when the log is opened for the first time."""
+    """Position at which reading begins when the log is opened for the first time."""
 
     BEGINNING = "beginning"
     END = "end"
@@ -46,16 +46,41 @@ class KernelLine:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRecord:
+    """Fields of one record of ``/dev/kmsg``; `logged_us` counts microseconds since boot."""
+
+    facility: int
+    sequence: int
+    logged_us: int
+    text: str
+
+
+def parse_record(record: bytes) -> KernelRecord | None:
+    """Parse ``priority,sequence,microseconds,flags;text``, dictionary lines behind it dropped; None for other text.
+
+    The priority's low three bits are the level, the rest is the facility.
+    """
+    head, separator, rest = record.partition(b";")
+    fields = head.split(b",")
+    try:
+        priority, sequence, logged_us = int(fields[0]), int(fields[1]), int(fields[2])
+    except (ValueError, IndexError):
+        return None
+    text = (rest if separator else record).split(b"\n", 1)[0].decode("utf-8", errors="replace")
+    return KernelRecord(facility=priority >> 3, sequence=sequence, logged_us=logged_us, text=text)
+
+
 class LineParser(Protocol):
-    """Makes events of kernel lines."""
+    """Turns kernel lines into events."""
 
     @property
     def unparsed(self) -> int:
-        """Driver lines so far that no pattern fits."""
+        """Driver lines so far that match no pattern."""
         ...
 
     def parse(self, line: KernelLine) -> tuple[Event, ...]:
-        """Return the events that this line tells of or completes; mostly none. Never raises."""
+        """Return the events that this line starts or completes; mostly none. Never raises."""
         ...
 
 
@@ -63,20 +88,20 @@ class KernelLog:
     """An event source over a kernel log.
 
     Only facility 0 counts: root can write records of any other facility into the log, and a forged Xid must not move
-    a clock. A record that does not have the format is passed on as text and counted.
+    a clock. A record in another format is passed to the parser as text, and counted.
 
     Attributes
     ----------
     malformed, gaps, records_lost, overruns
-        Records without the format; times that records were overwritten before they were read, and how many were by
-        their numbers; times that the kernel said so itself.
+        Records in another format; times that records were overwritten before they were read, and how many by their
+        numbers; times that the kernel reported an overwrite (EPIPE).
 
     Parameters
     ----------
     after
-        The number of the record that was read last, as by an earlier process; None where none was.
+        Number of the last record that an earlier process read; None where there is none.
     read
-        Reads from a descriptor as `os.read` does; a test's own.
+        Replaces `os.read` in tests.
     """
 
     name = "kernel_log"
@@ -112,21 +137,21 @@ class KernelLog:
 
     @property
     def sequence(self) -> int | None:
-        """The number of the newest record that was read, None before the first."""
+        """Number of the newest record that was read, None before the first."""
         return self._sequence
 
     @property
     def unparsed(self) -> int:
-        """Driver lines that no pattern fits, and records without the format."""
+        """Driver lines that match no pattern, and records in another format."""
         return self._parser.unparsed + self.malformed
 
     def open(self) -> None:
-        """Open the log; after the first time reading goes on behind the last record that was read.
+        """Open the log; after the first time, reading continues behind the last record that was read.
 
         Raises
         ------
         NotPermittedError, TransientError
-            It cannot be read now; the message names it and says why. `poll` raises the same.
+            It cannot be read now; the message names path and reason. `poll` raises the same.
         """
         self.close()
         with self._errors():
@@ -140,13 +165,13 @@ class KernelLog:
         self._opened_before = True
 
     def close(self) -> None:
-        """Let the log go; closing twice is harmless."""
+        """Close the log; closing twice is harmless."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Wait up to the time-out for records and give the events they tell of."""
+        """Wait up to the time-out for records and return their events."""
         end_s = self._clock.monotonic_s() + timeout_s
         while True:
             records = self._records()
@@ -157,7 +182,7 @@ class KernelLog:
             self._clock.sleep_until(min(end_s, now_s + _POLL_S))
 
     def _records(self) -> list[bytes]:
-        """Read what there is now."""
+        """Read the records that are available now."""
         if self._fd is None:
             self.open()
         if self._fd is None:
@@ -182,9 +207,9 @@ class KernelLog:
             except BlockingIOError:
                 break
             except OSError as err:
-                if err.errno == errno.EINVAL:  # longer than the buffer: the kernel has moved on behind it
+                if err.errno == errno.EINVAL:  # longer than the buffer: the kernel has skipped it
                     self.malformed += 1
-                elif err.errno == errno.EPIPE:  # overwritten: goes on at the oldest there is; the numbers show the gap
+                elif err.errno == errno.EPIPE:  # overwritten: continues at the oldest record; numbers show the gap
                     self.overruns += 1
                     self._lost_before_first |= self._sequence is None and not records
                 else:
@@ -208,34 +233,31 @@ class KernelLog:
         return lines
 
     def _record(self, record: bytes) -> list[Event]:
-        """Take one record apart: ``priority,sequence,microseconds,flags;text``, then lines that begin with a space."""
+        """Return the events of one record, a gap before it among them."""
         if not record.strip() or record.startswith(b" "):
             return []
-        head, separator, rest = record.partition(b";")
-        text = (rest if separator else record).split(b"\n", 1)[0].decode("utf-8", errors="replace")
-        fields = head.split(b",")
-        try:
-            priority, sequence, logged_us = int(fields[0]), int(fields[1]), int(fields[2])
-        except (ValueError, IndexError):
+        parsed = parse_record(record)
+        if parsed is None:
             self.malformed += 1
             whole = record.decode("utf-8", errors="replace").rstrip()
             return list(self._parser.parse(KernelLine(time_ns=self._clock.utc_ns(), sequence=None, text=whole)))
         events: list[Event] = []
         if self._sequence is None:
-            if self._lost_before_first:  # no number shows how many
+            if self._lost_before_first:  # how many is unknown
                 events += self._gap(None)
-        elif sequence <= self._sequence:
+        elif parsed.sequence <= self._sequence:
             return []
-        elif sequence > self._sequence + 1:
-            events += self._gap(sequence - self._sequence - 1)
-        self._sequence = sequence
-        if priority >> 3 == 0:
-            line = KernelLine(time_ns=self._time_ns(logged_us), sequence=sequence, text=text)
+        elif parsed.sequence > self._sequence + 1:
+            events += self._gap(parsed.sequence - self._sequence - 1)
+        self._sequence = parsed.sequence
+        if parsed.facility == 0:
+            time_ns = self._time_ns(parsed.logged_us)
+            line = KernelLine(time_ns=time_ns, sequence=parsed.sequence, text=parsed.text)
             events += self._parser.parse(line)
         return events
 
     def _time_ns(self, logged_us: int) -> int:
-        """Turn a record's microseconds since boot into UTC."""
+        """Convert a record's microseconds since boot to UTC."""
         now_ns = self._clock.utc_ns()
         age_ns = round(self._clock.monotonic_s() * NS_PER_S) - logged_us * _NS_PER_US
         if not self._is_device and not 0 <= age_ns <= _PLAUSIBLE_AGE_NS:
@@ -243,7 +265,7 @@ class KernelLog:
         return now_ns - max(0, age_ns)
 
     def _gap(self, records: int | None) -> list[Event]:
-        """Count a gap of so many records, None where nobody knows, and tell of it."""
+        """Count and report a gap of so many records, None for an unknown number."""
         self.gaps += 1
         self.records_lost += records or 0
         time_ns = self._clock.utc_ns()

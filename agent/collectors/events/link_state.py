@@ -1,4 +1,4 @@
-"""What sysfs shows of each GPU's place on the bus, as events: gone and back, a link trained lower, PCIe errors counted.
+"""Event source over sysfs: a GPU leaves or joins the bus, its link trains lower, the kernel counts PCIe errors.
 
 Files: Documentation/ABI/testing/sysfs-bus-pci (current and maximum link speed and width) and
 sysfs-bus-pci-devices-aer_stats. They need no driver and no privilege.
@@ -17,12 +17,12 @@ from telemetry.clock import Clock
 from telemetry.records import Event, EventKind, Severity
 
 _POLL_EVERY_S = 1.0
-# A reset of the device by its driver leaves it without an answer for milliseconds (PCI Express Base Specification,
+# After a reset by its driver a device does not respond for milliseconds (PCI Express Base Specification,
 # 100 ms from the end of a conventional reset to the first configuration request).
 _RETRY_AFTER_S = 0.2
-# heuristic: looks in a row before a link counts as trained lower; a retraining takes milliseconds.
+# heuristic: reads in a row before a link counts as trained lower; a retraining takes milliseconds.
 _WIDTH_READS = 3
-# A GPU lowers the speed of its link while it is idle, so a short time says nothing.
+# heuristic: longer than for the width, since a GPU lowers the speed of its link while it is idle.
 _SPEED_READS = 10
 _NUMBER = re.compile(r"(\d{1,4}(?:\.\d{1,3})?)(?!\S)")
 _NVIDIA = "0x10de"
@@ -32,9 +32,9 @@ _ERRORS = (("aer_dev_nonfatal", "non-fatal", Severity.WARNING), ("aer_dev_fatal"
 
 @dataclass(slots=True, kw_only=True)
 class _LinkProperty:
-    """One property of a link: what it should be, and for how many looks it was something else."""
+    """Width or speed of a link: its limit, and for how many reads in a row it contradicted `is_low`."""
 
-    word: str
+    name: str
     unit: str
     file: str
     reads: int
@@ -42,25 +42,25 @@ class _LinkProperty:
     limit: float | None = None
     is_low: bool = False
     was_full: bool = False
-    against: int = 0
+    contradicted: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class _Device:
-    """One GPU as it was seen last."""
+    """One GPU at the last poll."""
 
     pci: str
     entity_id: str | None
     present: bool
-    measures: tuple[_LinkProperty, ...]
+    properties: tuple[_LinkProperty, ...]
     counted: dict[str, float]
 
 
 class LinkState:
-    """An event source over the PCI devices of NVIDIA's GPUs in sysfs, looked at once a second.
+    """An event source over the PCI devices of NVIDIA's GPUs in sysfs, read once a second.
 
-    A link counts as lower when it stays below what the GPU and the port above it both can. A lower width is told
-    whenever it is found; a lower speed only after the full one was seen, since an idle GPU lowers it by itself.
+    A link counts as lower when it stays below what the GPU and the port above it both support. A lower width is
+    always reported; a lower speed only after full speed was seen, since an idle GPU lowers it by itself.
     """
 
     name = "link_state"
@@ -74,7 +74,7 @@ class LinkState:
         self._poll_at_s: float | None = None
 
     def open(self) -> None:
-        """Take what is there now as what should be there."""
+        """Read the devices that are present; later polls report the differences."""
         self._devices, self._others = {}, set()
         for pci in self._entity_ids:
             self._devices[pci] = self._device(pci)
@@ -84,10 +84,10 @@ class LinkState:
         self._poll_at_s = self._clock.monotonic_s()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file stays open."""
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Look once a second, and wait up to the time-out in between."""
+        """Read once a second; wait up to the time-out in between."""
         now_s = self._clock.monotonic_s()
         if self._poll_at_s is None:
             self.open()
@@ -111,11 +111,11 @@ class LinkState:
             return []
 
     def _is_gpu(self, pci: str) -> bool:
-        """Return whether a device is a display device of NVIDIA's and no share of one; what is none is asked once."""
+        """Return True for a display device of NVIDIA that is no virtual function; other devices are checked once."""
         if pci in self._others:
             return False
         folder = f"{self._root}/{pci}"
-        is_gpu = _text(f"{folder}/vendor") == _NVIDIA and _text(f"{folder}/class").startswith(_DISPLAY_CLASS)
+        is_gpu = _read(f"{folder}/vendor") == _NVIDIA and _read(f"{folder}/class").startswith(_DISPLAY_CLASS)
         if is_gpu and not is_virtual(folder):
             return True
         self._others.add(pci)
@@ -128,11 +128,11 @@ class LinkState:
         for pci in listed:
             if pci not in self._devices and self._is_gpu(pci):
                 self._devices[pci] = device = self._device(pci)
-                found.append(self._event(device, EventKind.DEVICE_ADDED, Severity.INFO, "came onto the bus"))
+                found.append(self._event(device, EventKind.DEVICE_ADDED, Severity.INFO, "joined the bus"))
         return found
 
     def _presence(self) -> list[Event]:
-        """Return who left and who is back; one that does not answer is asked again before it counts as gone."""
+        """Return devices that left and came back; one that does not respond is tried again before it counts as gone."""
         changed = [one for one in self._devices.values() if responds(self._folder(one)) is not one.present]
         if any(device.present for device in changed):
             self._clock.sleep_until(self._clock.monotonic_s() + _RETRY_AFTER_S)
@@ -143,40 +143,40 @@ class LinkState:
                 continue
             if present:
                 back = self._devices[device.pci] = self._device(device.pci)
-                events.append(self._event(back, EventKind.DEVICE_ADDED, Severity.INFO, "answers on the bus again"))
+                events.append(self._event(back, EventKind.DEVICE_ADDED, Severity.INFO, "responds on the bus again"))
                 continue
             device.present = False
             listed = os.path.isdir(self._folder(device))  # noqa: PTH112 -- a plain string is cheaper
-            text = "answers nothing on the bus any more" if listed else "is no longer on the bus"
+            text = "no longer responds on the bus" if listed else "is no longer on the bus"
             events.append(self._event(device, EventKind.BUS_DROP, Severity.CRITICAL, text))
         return events
 
     def _links(self, device: _Device) -> list[Event]:
         events = []
-        for measure in device.measures:
-            now = _number(f"{self._folder(device)}/{measure.file}")
+        for measure in device.properties:
+            now = parse_number(_read(f"{self._folder(device)}/{measure.file}"))
             if not now or measure.limit is None:
                 continue  # "Unknown" or 0 while the link is down, or a device without a link of its own
             low = now < measure.limit
             measure.was_full = measure.was_full or not low
-            measure.against = measure.against + 1 if low is not measure.is_low else 0
-            settled = measure.against >= (measure.reads if low else _WIDTH_READS)
+            measure.contradicted = measure.contradicted + 1 if low is not measure.is_low else 0
+            settled = measure.contradicted >= (measure.reads if low else _WIDTH_READS)
             if not settled or (measure.file == "current_link_speed" and not measure.was_full):
                 continue
-            measure.is_low, measure.against = low, 0
-            text = f"runs with a link {measure.word} of {now:g}{measure.unit}"
-            text += f" instead of {measure.limit:g}{measure.unit}" if low else " again, as it should"
+            measure.is_low, measure.contradicted = low, 0
+            text = f"link {measure.name} {now:g}{measure.unit}"
+            text += f" instead of {measure.limit:g}{measure.unit}" if low else " again, as specified"
             events.append(self._event(device, EventKind.LINK, measure.severity if low else Severity.INFO, text))
         return events
 
     def _errors(self, device: _Device) -> list[Event]:
         events = []
-        for file, word, severity in _ERRORS:
+        for file, name, severity in _ERRORS:
             before, now = device.counted[file], error_total(f"{self._folder(device)}/{file}")
-            if not math.isnan(now):  # what could not be read once is counted by the next look
+            if not math.isnan(now):  # errors of a failed read are counted by the next one
                 device.counted[file] = now
             if now > before:
-                text = f"has {now - before:.0f} more {word} PCIe errors"
+                text = f"has {now - before:.0f} more {name} PCIe errors"
                 events.append(self._event(device, EventKind.AER, severity, text))
         return events
 
@@ -184,20 +184,20 @@ class LinkState:
         folder = f"{self._root}/{pci}"
         port = os.path.dirname(os.path.realpath(folder))  # noqa: PTH120 -- the port above lies above in the tree
         width = _LinkProperty(
-            word="width", unit=" lanes", file="current_link_width", reads=_WIDTH_READS, severity=Severity.WARNING
+            name="width", unit=" lanes", file="current_link_width", reads=_WIDTH_READS, severity=Severity.WARNING
         )
         speed = _LinkProperty(
-            word="speed", unit=" GT/s", file="current_link_speed", reads=_SPEED_READS, severity=Severity.INFO
+            name="speed", unit=" GT/s", file="current_link_speed", reads=_SPEED_READS, severity=Severity.INFO
         )
         for measure in (width, speed):
-            file = f"max_link_{measure.word}"
-            limits = [_number(f"{place}/{file}") for place in (folder, port)]
+            file = f"max_link_{measure.name}"
+            limits = [parse_number(_read(f"{place}/{file}")) for place in (folder, port)]
             measure.limit = min((limit for limit in limits if limit), default=None)
         return _Device(
             pci=pci,
             entity_id=self._entity_ids.get(pci),
             present=responds(folder),
-            measures=(width, speed),
+            properties=(width, speed),
             counted={file: error_total(f"{folder}/{file}") for file, _, _ in _ERRORS},
         )
 
@@ -219,7 +219,7 @@ class LinkState:
         )
 
 
-def _text(path: str) -> str:
+def _read(path: str) -> str:
     try:
         with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123 -- as above
             return file.read(64).strip()
@@ -227,7 +227,7 @@ def _text(path: str) -> str:
         return ""
 
 
-def _number(path: str) -> float | None:
-    """Return the number that an attribute begins with (``16.0 GT/s PCIe``), None where it says something else."""
-    found = _NUMBER.match(_text(path))
+def parse_number(text: str) -> float | None:
+    """Return the number that a link attribute begins with (``16.0 GT/s PCIe``), None for other text (``Unknown``)."""
+    found = _NUMBER.match(text)
     return None if found is None else float(found[1])

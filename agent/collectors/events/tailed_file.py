@@ -1,4 +1,4 @@
-"""The end of a log file that others write, followed through rotation and truncation."""
+"""Reader of lines appended to a log file, through rotation and truncation."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _MAX_LINE_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailedLine:
-    """One whole line and where it stands: inode and offset name it for as long as the file lives."""
+    """One whole line; inode and offset identify it for as long as the file exists."""
 
     inode: int
     offset_bytes: int
@@ -18,10 +18,10 @@ class TailedLine:
 
 
 class TailedFile:
-    """Gives the lines that were appended since the file was opened first.
+    """Follows a log file from the end that it had when it was first opened.
 
     A file that was renamed away is read to its end before the one in its place is read from its beginning; one that
-    was cut short is read from its beginning. A file that is not there yet may come later.
+    was truncated is read from its beginning. The file may be created later.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,19 +33,19 @@ class TailedFile:
         self._begun = False
 
     def open(self) -> None:
-        """Go to the end the first time, and on from there after `close`; a file that is missing is waited for."""
+        """Seek to the end the first time, continue from there after `close`; the file may be missing."""
         if self._fd is None:
             self._attach()
         self._begun = True
 
     def close(self) -> None:
-        """Let the file go; what was read stays read. Closing twice is harmless."""
+        """Close the file and keep the position; closing twice is harmless."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
     def lines(self) -> tuple[TailedLine, ...]:
-        """Return what was appended, at most 64 KiB a call."""
+        """Return the lines appended since the last call, at most 64 KiB."""
         if self._fd is None:
             self._attach()
         if self._fd is None:
@@ -82,7 +82,7 @@ class TailedFile:
         self._fd, self._inode = fd, status.st_ino
 
     def _follow(self) -> None:
-        """Turn to the file that took this one's place, where there is one and this one is read to its end."""
+        """Switch to the file that replaced this one, if there is one; this one has been read to its end."""
         try:
             replaced = os.stat(self._path).st_ino != self._inode  # noqa: PTH116 -- called often; no Path object wanted
         except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Xids and SXids from the drivers' kernel tracepoints: no log level, rate limit or other program comes between.
+"""Event source over the drivers' kernel tracepoints: Xids and SXids without log levels, rate limits or forgery.
 
 The tracepoints are ``nvidia/nvidia_dev_xid`` and ``nvswitch/nvswitch_dev_sxid`` (open-gpu-kernel-modules,
-nv-tracepoint.h and nvswitch_event.h); both print what the kernel log says behind ``NVRM:``. They are read through an
-instance of their own (Documentation/trace/ftrace.rst, "Instances"), so that no other tracing is disturbed.
+nv-tracepoint.h and nvswitch_event.h); both print the text that follows ``NVRM:`` in the kernel log. They are read through
+an instance of their own (Documentation/trace/ftrace.rst, "Instances"), so that no other tracing is disturbed.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _LINE = re.compile(
 )
 # kernel/trace/trace.c, print_trace_line: without a number where the buffer does not know it.
 _LOST = re.compile(r"CPU:\d{1,5} \[LOST (?:(?P<count>\d{1,18}) )?EVENTS\]")
-# heuristic: an instance that root keeps has hits of any age; those of a short restart are news.
+# heuristic: an instance kept by root has hits of any age; those since a short restart are still reported.
 _MAX_AGE_S = 60.0
 
 
@@ -45,8 +45,8 @@ class Tracepoints:
     Attributes
     ----------
     lost, unparsed
-        Tracepoint hits that were overwritten before they were read, as far as their number is known; lines that say
-        something else than expected.
+        Tracepoint hits that were overwritten before they were read, where the kernel counts them; lines in another
+        format.
     """
 
     name = "tracepoints"
@@ -78,12 +78,12 @@ class Tracepoints:
         self.unparsed = 0
 
     def open(self) -> None:
-        """Make the instance and switch the tracepoints on.
+        """Create the instance and enable the tracepoints.
 
         Raises
         ------
         NotSupportedError, NotPermittedError
-            The driver has no such tracepoint; tracefs is root's alone.
+            The driver has no such tracepoint; only root may use tracefs.
         """
         self.close()
         try:
@@ -100,7 +100,7 @@ class Tracepoints:
             raise NotPermittedError(f"{err.filename}: {err.strerror}") from err
 
     def close(self) -> None:
-        """Switch the tracepoints off and remove the instance; closing twice is harmless."""
+        """Disable the tracepoints and remove the instance; closing twice is harmless."""
         if self._fd is None:
             return
         os.close(self._fd)
@@ -109,11 +109,11 @@ class Tracepoints:
         for point in self._wanted:
             with contextlib.suppress(OSError):
                 (self._instance / "events" / point / "enable").write_text("0", encoding="ascii")
-        with contextlib.suppress(OSError):  # somebody else looks into it
+        with contextlib.suppress(OSError):  # another program has it open
             self._instance.rmdir()
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Wait up to the time-out for lines and give the events they tell of."""
+        """Wait up to the time-out for lines and return their events."""
         if self._fd is None:
             self.open()
         end_s = self._clock.monotonic_s() + timeout_s
@@ -163,17 +163,17 @@ class Tracepoints:
                 sources=(self.name,),
             )
             for event in parsed
-            # An SXid is followed by lines of detail; they would count as further events.
+            # Lines of detail that follow an SXid are no further events.
             if event.kind is not EventKind.SXID or event.opens_report
         ]
 
     def _count_unparsed(self, text: str) -> None:
         self.unparsed += 1
         if self.unparsed == 1:
-            logger.warning("a tracepoint line cannot be read: %s", text[:200])
+            logger.warning("tracepoint line in unknown format: %s", text[:200])
 
     def _gap(self, count: int | None) -> Event:
-        """Count lost hits, None where nobody knows how many, and tell of them."""
+        """Count and report lost hits, None for an unknown number."""
         self.lost += count or 0
         time_ns = self._clock.utc_ns()
         message = f"{count or 'Some'} tracepoint hits were overwritten before they were read"
@@ -191,13 +191,13 @@ class Tracepoints:
 
 
 def may_use(tracefs: Path) -> bool:
-    """Return whether an instance can be made, or was made for us by root."""
+    """Return True if this user can create an instance, or root created one for it."""
     instances = tracefs / "instances"
     return os.access(instances, os.W_OK | os.X_OK) or os.access(instances / INSTANCE / "trace_pipe", os.R_OK)
 
 
 def _take_monotonic_clock(file: Path) -> bool:
-    """Ask for stamps of the monotonic clock, which empties the buffer; say whether they are of it."""
+    """Request time stamps of the monotonic clock, which empties the buffer; return True if the clock is in use."""
     with contextlib.suppress(OSError):
         file.write_text("mono", encoding="ascii")
         return True
@@ -207,7 +207,7 @@ def _take_monotonic_clock(file: Path) -> bool:
 
 
 def _switch_on(switch: Path) -> None:
-    """Write only a difference: what root has switched on for us needs no permission to write."""
+    """Enable a tracepoint, without writing where root has enabled it already."""
     with contextlib.suppress(OSError):
         if switch.read_text(encoding="ascii").strip() == "1":
             return
@@ -215,6 +215,6 @@ def _switch_on(switch: Path) -> None:
 
 
 def points_of(tracefs: Path, wanted: Sequence[str] = POINTS) -> tuple[str, ...]:
-    """Return the drivers' tracepoints that the kernel has now; PermissionError where nobody but root may look."""
-    next((tracefs / "events").iterdir(), None)  # an is_dir() in a folder that may not be entered says no
+    """Return the drivers' tracepoints that the kernel has now; PermissionError where only root may read them."""
+    next((tracefs / "events").iterdir(), None)  # is_dir() returns False without permission; this raises
     return tuple(point for point in wanted if (tracefs / "events" / point).is_dir())

@@ -1,4 +1,4 @@
-"""The kernel's own word that a GPU came, went, got its driver or lost it: PCI uevents over netlink.
+"""Event source over PCI uevents (netlink): a GPU was added, removed, bound to its driver or unbound.
 
 A datagram is ``ACTION@DEVPATH`` and then zero-terminated ``KEY=value`` (lib/kobject_uevent.c); of a PCI device it has
 PCI_CLASS, PCI_ID and PCI_SLOT_NAME (drivers/pci/pci-driver.c, pci_uevent). Receiving needs no privilege.
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 # include/uapi/linux/netlink.h; the socket module has no name for it.
 NETLINK_KOBJECT_UEVENT = 15
-# Group 1 is the kernel's; group 2 is what udevd says after it.
+# Group 1 is the kernel's; group 2 is what udevd sends after it.
 KERNEL_GROUP = 1
 _MAX_BYTES = 16 << 10  # UEVENT_BUFFER_SIZE is 2 KiB (include/linux/kobject.h)
-# heuristic: a chassis of GPUs that goes at once, with the audio and USB functions beside them, is some kilobytes.
+# heuristic: the removal of a whole chassis of GPUs, with their audio and USB functions, is some kilobytes.
 _BUFFER_BYTES = 1 << 20
 _MAX_MESSAGES_PER_POLL = 256
 _NVIDIA = "10DE"
@@ -33,7 +33,7 @@ _DRIVER = "nvidia"
 
 
 class UeventPort(Protocol):
-    """Where datagrams come from."""
+    """Socket that receives datagrams."""
 
     def fileno(self) -> int:
         """Return the descriptor to wait on."""
@@ -44,12 +44,12 @@ class UeventPort(Protocol):
         ...
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the socket."""
         ...
 
 
 class KernelUevents:
-    """The kernel's uevents; what another program sent is left aside and counted."""
+    """The kernel's uevents; datagrams of other programs are dropped and counted."""
 
     def __init__(self) -> None:
         flags = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
@@ -83,12 +83,12 @@ class KernelUevents:
 
 
 class Uevents:
-    """An event source over the uevents of NVIDIA display devices; virtual functions of a GPU are left aside.
+    """An event source over the uevents of NVIDIA display devices; virtual functions of a GPU are ignored.
 
     Attributes
     ----------
     overruns, malformed
-        How often datagrams were lost for want of room, and how many were not in the format.
+        Times that datagrams were lost because the buffer was full; datagrams in another format.
     """
 
     name = "uevents"
@@ -113,19 +113,19 @@ class Uevents:
         self.malformed = 0
 
     def open(self) -> None:
-        """Begin to listen; what happened before is not told."""
+        """Start to receive; earlier events are not reported."""
         self.close()
         self._port = self._connect()
         self._virtual = {link.parent.name for link in self._folder.glob("*/physfn")}
 
     def close(self) -> None:
-        """Stop listening; closing twice is harmless."""
+        """Close the socket; closing twice is harmless."""
         if self._port is not None:
             self._port.close()
             self._port = None
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Wait up to the time-out for a datagram, and give what those that are there say of GPUs."""
+        """Wait up to the time-out for a datagram, and return the events of all that are available."""
         if self._port is None:
             self.open()
         port = self._port
@@ -148,19 +148,18 @@ class Uevents:
         return tuple(events)
 
     def _event(self, message: bytes) -> Event | None:
-        """Return what a datagram tells of a GPU; None where it is about something else."""
-        head, *pairs = message.decode("utf-8", errors="replace").rstrip("\0").split("\0")
-        fields = dict(pair.partition("=")[::2] for pair in pairs)
-        if "@" not in head or "ACTION" not in fields:
+        """Return the event of a datagram; None where it concerns no GPU."""
+        fields = parse_uevent(message)
+        if fields is None:
             self.malformed += 1
             if self.malformed == 1:
-                logger.warning("a uevent without the format is left aside: %r", message[:80])
+                logger.warning("uevent in unknown format: %r", message[:80])
             return None
         if not _is_gpu(fields):
             return None
         change = _classify(fields)
         pci = fields["PCI_SLOT_NAME"].lower()
-        if self._is_virtual(pci, leaves=fields["ACTION"] == "remove") or change is None:
+        if self._is_virtual(pci, removed=fields["ACTION"] == "remove") or change is None:
             return None
         kind, severity, text = change
         time_ns = self._clock.utc_ns()
@@ -176,19 +175,19 @@ class Uevents:
             pci=pci,
         )
 
-    def _is_virtual(self, pci: str, *, leaves: bool) -> bool:
-        """Return whether a device is a share of a GPU; of one that leaves it is remembered, its files being gone."""
+    def _is_virtual(self, pci: str, *, removed: bool) -> bool:
+        """Return True for a virtual function; remembered, since the files of a removed device are gone."""
         if is_virtual(f"{self._folder}/{pci}"):
             self._virtual.add(pci)
         found = pci in self._virtual
-        if leaves:
+        if removed:
             self._virtual.discard(pci)
         return found
 
     def _overrun(self) -> Event:
         self.overruns += 1
         time_ns = self._clock.utc_ns()
-        message = "Uevents of the kernel were lost before they were read"
+        message = "Kernel uevents were lost before they were read"
         logger.warning(message)
         return Event(
             id=f"uevents_gap:{self._node}:{time_ns}",
@@ -202,6 +201,13 @@ class Uevents:
         )
 
 
+def parse_uevent(message: bytes) -> dict[str, str] | None:
+    """Parse a datagram into its fields; None where it is in another format."""
+    head, *pairs = message.decode("utf-8", errors="replace").rstrip("\0").split("\0")
+    fields = dict(pair.partition("=")[::2] for pair in pairs)
+    return fields if "@" in head and "ACTION" in fields else None
+
+
 def _is_gpu(fields: dict[str, str]) -> bool:
     if fields.get("SUBSYSTEM") != "pci" or "PCI_SLOT_NAME" not in fields:
         return False
@@ -213,20 +219,20 @@ def _is_gpu(fields: dict[str, str]) -> bool:
 
 
 def _classify(fields: dict[str, str]) -> tuple[EventKind, Severity, str] | None:
-    """Return kind, severity and words of an action; None for one that changes nothing for us."""
+    """Return kind, severity and text of an action; None for one that is not reported."""
     driver = fields.get("DRIVER", "")
     match fields["ACTION"]:
         case "add":
-            return EventKind.DEVICE_ADDED, Severity.INFO, "came onto the bus"
+            return EventKind.DEVICE_ADDED, Severity.INFO, "joined the bus"
         case "remove":
-            return EventKind.BUS_DROP, Severity.CRITICAL, "was taken off the bus by the kernel"
+            return EventKind.BUS_DROP, Severity.CRITICAL, "was removed from the bus by the kernel"
         case "bind":
             severity = Severity.INFO if driver == _DRIVER else Severity.WARNING
-            return EventKind.DRIVER_BOUND, severity, f"was bound to the driver {driver or 'of no name'}"
+            return EventKind.DRIVER_BOUND, severity, f"was bound to the driver {driver or '(unnamed)'}"
         case "unbind":
-            return EventKind.DRIVER_UNBOUND, Severity.WARNING, "was given up by its driver"
+            return EventKind.DRIVER_UNBOUND, Severity.WARNING, "was unbound from its driver"
         # drivers/pci/pci-driver.c, pci_uevent_ers: how the recovery from an error goes.
         case "change" if fields.get("ERROR_EVENT") == "FAILED_RECOVERY":
-            return EventKind.AER, Severity.CRITICAL, "did not recover from a PCIe error"
+            return EventKind.AER, Severity.CRITICAL, "failed to recover from a PCIe error"
         case _:
             return None

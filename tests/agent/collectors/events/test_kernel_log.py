@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.events.kernel_log import KernelLine, KernelLog, Start
+from agent.collectors.events.kernel_log import KernelLine, KernelLog, KernelRecord, Start, parse_record
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import RailwatchError, TransientError
 from telemetry.records import Event, EventKind, Severity
@@ -16,7 +16,7 @@ from tests.agent.fakes import START_NS, FakeClock
 
 
 class Recorder:
-    """A parser that keeps every line and makes an event of each that says Xid."""
+    """A parser that keeps every line and makes an event of each that contains "Xid"."""
 
     def __init__(self) -> None:
         self.lines: list[KernelLine] = []
@@ -249,3 +249,17 @@ def test_the_real_device_is_read_without_blocking() -> None:
         log.close()
     assert clock.monotonic_s() - started_s < 60
     assert all(line.time_ns <= time.time_ns() for line in parser.lines)  # noqa: TID251 -- against the real clock
+
+
+def test_the_fields_of_a_record_are_parsed_and_its_dictionary_is_dropped() -> None:
+    record = b"4,2210,5140900,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n SUBSYSTEM=pci\n"
+    text = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+    assert parse_record(record) == KernelRecord(facility=0, sequence=2210, logged_us=5140900, text=text)
+    of_a_program = parse_record(b"12,2211,5140901,-;NVRM: forged")
+    assert of_a_program is not None
+    assert of_a_program.facility == 1
+
+
+@pytest.mark.parametrize("record", [b"no format at all", b"6,x,1,-;text", b"6;text", b";", b",,,;"])
+def test_a_record_in_another_format_has_no_fields(record: bytes) -> None:
+    assert parse_record(record) is None

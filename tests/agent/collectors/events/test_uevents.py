@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.collectors.events.uevents import KERNEL_GROUP, NETLINK_KOBJECT_UEVENT, KernelUevents, Uevents
+from agent.collectors.events.uevents import KERNEL_GROUP, NETLINK_KOBJECT_UEVENT, KernelUevents, Uevents, parse_uevent
 from telemetry.records import EventKind, Severity
 from tests.agent.fakes import FakeClock, gpu_identities
 
@@ -29,7 +29,7 @@ class Pair:
 
     def receive(self) -> bytes | None:
         if self.errors:
-            raise OSError(self.errors.pop(), "told to fail")
+            raise OSError(self.errors.pop(), "made to fail")
         try:
             return self._mine.recv(16384)
         except BlockingIOError:
@@ -74,19 +74,19 @@ def uevents(pair: Pair) -> Uevents:
 @pytest.mark.parametrize(
     ("action", "more", "told"),
     [
-        ("add", {}, (EventKind.DEVICE_ADDED, Severity.INFO, "came onto the bus")),
-        ("remove", {}, (EventKind.BUS_DROP, Severity.CRITICAL, "was taken off the bus by the kernel")),
+        ("add", {}, (EventKind.DEVICE_ADDED, Severity.INFO, "joined the bus")),
+        ("remove", {}, (EventKind.BUS_DROP, Severity.CRITICAL, "was removed from the bus by the kernel")),
         ("bind", {"DRIVER": "nvidia"}, (EventKind.DRIVER_BOUND, Severity.INFO, "was bound to the driver nvidia")),
         (
             "bind",
             {"DRIVER": "vfio-pci"},
             (EventKind.DRIVER_BOUND, Severity.WARNING, "was bound to the driver vfio-pci"),
         ),
-        ("unbind", {}, (EventKind.DRIVER_UNBOUND, Severity.WARNING, "was given up by its driver")),
+        ("unbind", {}, (EventKind.DRIVER_UNBOUND, Severity.WARNING, "was unbound from its driver")),
         (
             "change",
             {"ERROR_EVENT": "FAILED_RECOVERY"},
-            (EventKind.AER, Severity.CRITICAL, "did not recover from a PCIe error"),
+            (EventKind.AER, Severity.CRITICAL, "failed to recover from a PCIe error"),
         ),
     ],
 )
@@ -162,7 +162,7 @@ def test_lost_datagrams_are_counted_and_reported_and_the_rest_is_read(uevents: U
 def test_another_error_is_raised_for_the_supervisor(uevents: Uevents, pair: Pair) -> None:
     pair.theirs.send(datagram("remove"))
     pair.errors.append(errno.EIO)
-    with pytest.raises(OSError, match="told to fail"):
+    with pytest.raises(OSError, match="made to fail"):
         uevents.poll(0.0)
 
 
@@ -213,3 +213,13 @@ def test_the_real_kernel_is_received(kernel: KernelUevents) -> None:
     message = kernel.receive()
     assert message is not None
     assert message.startswith(b"change@")
+
+
+def test_a_datagram_becomes_fields_by_name() -> None:
+    message = b"bind@/devices/pci0000:3a/0000:3b:00.0\0ACTION=bind\0DRIVER=nvidia\0PCI_ID=10DE:1DB1\0SEQNUM=4711\0"
+    assert parse_uevent(message) == {"ACTION": "bind", "DRIVER": "nvidia", "PCI_ID": "10DE:1DB1", "SEQNUM": "4711"}
+
+
+@pytest.mark.parametrize("message", [b"", b"libudev\0\xfe\xed\xca\xfe", b"bind@/devices/x\0DRIVER=nvidia\0"])
+def test_a_datagram_of_udevd_or_without_an_action_has_no_fields(message: bytes) -> None:
+    assert parse_uevent(message) is None
