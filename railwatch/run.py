@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from agent.guard.foresight import is_reflex
 from agent.responding.intake import OUTSIDE
-from agent.responding.journal import is_owed
+from agent.responding.work_queue import is_owed
 from config.actuators import Actuators
 from config.models import Config
 from config.sources import SourceUse
@@ -28,7 +28,7 @@ from rules.policy.model import ActionClass
 from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
-from telemetry.journal import JournalReader
+from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, Decision, Mode, Record
 
 logger = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class NodeRun:
         self._driver, self.source, self._wanted = choose_source(wanted, config.sources.nvml)
         self.simulated = self._wanted.plant_node is not None
         self._supervisor: Supervisor | None = None
-        self._journals: dict[str, JournalReader] = {}
+        self._journals: dict[str, RecordJournalReader] = {}
         self._claimed = False
         self._decided: set[str] = set()
         self._held: list[Record] = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from config.models import Config
 from telemetry.entities import Entity, EntityKind
-from telemetry.journal import JournalReader, JournalWriter, Position, lost_of, trouble_of
+from telemetry.record_journal import Position, RecordJournalReader, RecordJournalWriter, lost_of, trouble_of
 
 FILE_NAME = "session.json"
 JOURNAL_STARTS = "journal-starts.json"
@@ -180,13 +180,13 @@ class Session:
         """Where the journal of one process lies; on a full disk it goes on in the run folder."""
         return self.journal_dir / f"{name}.jsonl"
 
-    def journal_writer(self, name: str) -> JournalWriter:
+    def journal_writer(self, name: str) -> RecordJournalWriter:
         """Open the journal of one process, which alone may write it."""
-        return JournalWriter(self.journal_path(name), simulated=self.simulated, spill_dir=self.run_dir)
+        return RecordJournalWriter(self.journal_path(name), simulated=self.simulated, spill_dir=self.run_dir)
 
-    def journal_reader(self, name: str, position: Position | None = None) -> JournalReader:
+    def journal_reader(self, name: str, position: Position | None = None) -> RecordJournalReader:
         """Follow the journal of one process from a position, from its beginning where there is none."""
-        return JournalReader(self.journal_path(name), position, spill_dir=self.run_dir)
+        return RecordJournalReader(self.journal_path(name), position, spill_dir=self.run_dir)
 
     def journal_trouble(self, names: Iterable[str]) -> str:
         """Return the first of these journals that cannot be written to now, and why; an empty text where all can be."""

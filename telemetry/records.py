@@ -1,7 +1,7 @@
-"""The records of the loop: events, findings, incidents, decisions, actions and outcomes.
+"""The records of the loop: events, findings, incidents, commands, decisions, actions and outcomes.
 
-Each is immutable; a change is a new record with the same `id` and a later `time_ns`. `to_json` gives the one form in
-which they are printed, journalled and sent; `from_json` reads it back.
+Each is immutable; a change is a new record with the same `id` and a later `time_ns`. `to_json` returns the one form in
+which they are printed, journalled and sent; `from_json` reads it back, also in the forms of earlier versions.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from telemetry.clock import iso_utc
+from telemetry.commands import Command
+from telemetry.earlier_records import SETTING_FIELDS, present_form
+from telemetry.knobs import KnobKind
 
 
 class Severity(StrEnum):
@@ -95,7 +98,7 @@ class Cause(StrEnum):
     NOVELTY = "novelty"
 
 
-class RootCause(StrEnum):
+class FaultClass(StrEnum):
     """The class of what is wrong, as `Hypothesis` ranks them; what a detector sees is a `Cause`."""
 
     JOINT_AGEING = "joint_ageing"
@@ -221,7 +224,7 @@ class Hypothesis:
     to measure if one doubts it.
     """
 
-    cause: RootCause
+    cause: FaultClass
     probability: float
     for_: tuple[str, ...]
     against: tuple[str, ...]
@@ -266,11 +269,11 @@ class Incident:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A rule's output for one incident, and what the rails made of it.
+    """The output of a policy for one incident, and what the limits made of it.
 
-    At most one of `clock_mhz`, `power_limit_w` and `fan_ratio` is set, where the action moves such a knob. `parameters`
-    are what its policy hands to an actuator outside the GPU, such as the program of a hook. A decision that waits for
-    a person has the verdict `pending` until `expires_ns`.
+    `knob` and `setting`, in the unit of the knob, are None where the action moves no knob of a GPU; the JSON form also
+    has the setting as `clock_mhz`, `power_limit_w` or `fan_ratio`. `parameters` go to an actuator outside the GPU, such
+    as the program of a hook. A decision that needs approval has the verdict `pending` until `expires_ns`.
     """
 
     id: str
@@ -279,23 +282,38 @@ class Decision:
     incident_id: str
     action: str
     targets: tuple[str, ...]
-    clock_mhz: float | None
     lease_s: float | None
     mode: Mode
     verdict: Verdict
     reason: str
-    power_limit_w: float | None = None
-    fan_ratio: float | None = None
+    knob: KnobKind | None = None
+    setting: float | None = None
     parameters: tuple[tuple[str, str], ...] = ()
     expires_ns: int | None = None
+
+    @property
+    def clock_mhz(self) -> float | None:
+        """The setting of a clock cap, None for any other decision."""
+        return self.setting if self.knob is KnobKind.CLOCK else None
+
+    @property
+    def power_limit_w(self) -> float | None:
+        """The setting of a power cap, None for any other decision."""
+        return self.setting if self.knob is KnobKind.POWER else None
+
+    @property
+    def fan_ratio(self) -> float | None:
+        """The setting of a fan, None for any other decision."""
+        return self.setting if self.knob is KnobKind.FAN else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """A reversible change to one knob of one entity.
 
-    `found`, `wanted` and `read_back` are the setting before, the one asked for and the one read afterwards, in the
-    unit of the knob; None where the knob was unset.
+    `knob_kind` is None for a change outside the GPUs; `knob` names the actuator or the driver call. `found`, `wanted`
+    and `read_back` are the setting before, the one requested and the one read afterwards, in the unit of the knob; None
+    where the knob was unset.
     """
 
     id: str
@@ -313,11 +331,12 @@ class Action:
     lease_until_ns: int | None
     owner: str
     reason: str
+    knob_kind: KnobKind | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Whether an action helped: one measured quantity before and after. `helped` is None while nobody can tell."""
+    """Effect of an action: one measured quantity before and after. `helped` is None while it is unknown."""
 
     id: str
     time_ns: int
@@ -331,16 +350,22 @@ class Outcome:
     summary: str
 
 
-Record = Event | Finding | Incident | Decision | Action | Outcome
-# What stands in the JSON form beside the record's own fields.
-_ABOUT = ("time", "type", "simulated")
+Record = Event | Finding | Incident | Command | Decision | Action | Outcome
+# Keys of the JSON form that are not fields of the record.
+_HEAD = ("time", "type", "simulated")
 RECORD_TYPES: dict[str, type[Record]] = {
     "event": Event,
     "finding": Finding,
     "incident": Incident,
+    "command": Command,
     "decision": Decision,
     "action": Action,
     "outcome": Outcome,
+}
+# Keys of the JSON form that follow from the fields, and their types.
+DERIVED_KEYS: dict[type[Record], Mapping[str, Any]] = {
+    Command: {"message": str},
+    Decision: dict.fromkeys(SETTING_FIELDS.values(), float | None),
 }
 _TYPE_NAMES = {record_type: name for name, record_type in RECORD_TYPES.items()}
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in RECORD_TYPES.items()}
@@ -349,18 +374,22 @@ _ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind
 def to_json(record: Record, *, simulated: bool | None = None) -> dict[str, Any]:
     """Return a record as JSON types: ``time`` in ISO 8601, ``type``, and every field under its own name.
 
-    Where it is known whether the record comes from a simulated node, ``simulated`` says so.
+    ``simulated`` is there where it is known whether the record comes from a simulated node.
     """
     head: dict[str, Any] = {"time": iso_utc(record.time_ns), "type": _TYPE_NAMES[type(record)]}
     if simulated is not None:
         head["simulated"] = simulated
-    return {**head, **asdict(record)}
+    derived = {key: getattr(record, key) for key in DERIVED_KEYS.get(type(record), ())}
+    return {**head, **asdict(record), **derived}
 
 
 def from_json(fields: Mapping[str, Any]) -> Record:
-    """Read what `to_json` gave; ValueError where the type is unknown or a field does not fit."""
-    name = fields.get("type")
+    """Read the output of `to_json`, also of an earlier version; ValueError where a type or field is unknown."""
+    present = present_form(fields)
+    name = present.get("type")
     if name not in _ADAPTERS:
-        raise ValueError(f"record type {name!r}, expected one of {', '.join(RECORD_TYPES)}")
-    record: Record = _ADAPTERS[name].validate_python({key: value for key, value in fields.items() if key not in _ABOUT})
+        raise ValueError(f"unknown record type {name!r}: expected one of {', '.join(RECORD_TYPES)}")
+    derived = DERIVED_KEYS.get(RECORD_TYPES[name], {})
+    own = {key: value for key, value in present.items() if key not in _HEAD and key not in derived}
+    record: Record = _ADAPTERS[name].validate_python(own)
     return record

@@ -14,7 +14,7 @@ from agent.actuation.change import Change
 from agent.actuation.checking import Check, checked
 from agent.actuation.claims import Claim, Claims, claim_of, overdue, with_claim, without_claim
 from agent.actuation.hold import GpuTarget, Hold, HoldKey
-from agent.actuation.journal import HoldJournal
+from agent.actuation.knob_log import KnobLog
 from agent.actuation.knobs import Knobs
 from agent.actuation.limits import ActuatorSettings, bounded_claim
 from agent.actuation.report import NewestActions, action_of, tell
@@ -51,7 +51,7 @@ class KnobActuator:
     def __init__(
         self,
         knobs: Iterable[Knob],
-        journal: HoldJournal,
+        journal: KnobLog,
         clock: Clock,
         *,
         sink: Callable[[Action], None],
@@ -162,7 +162,7 @@ class KnobActuator:
         return min((at_s for hold in self._holds.values() if (at_s := hold.due_at_s) is not None), default=None)
 
     @property
-    def journal(self) -> HoldJournal:
+    def journal(self) -> KnobLog:
         """Its journal, which counts what became of it."""
         return self._journal
 

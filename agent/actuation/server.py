@@ -18,7 +18,7 @@ from agent.actuation.access import OWN_USER, Access, Peer, listen, peer_of
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.forcing import Forcer
 from agent.actuation.history import History
-from agent.actuation.journal import HoldJournal
+from agent.actuation.knob_log import KnobLog
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.protocol import (
     REQUEST_BYTES_MAX,
@@ -358,7 +358,7 @@ def serve_actuator(
     if not come_first():
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-    journal = HoldJournal(
+    journal = KnobLog(
         state_dir,
         run_id=run_id,
         forcer=Forcer(clock, told=lambda syncs: note(syncs.to_json())),

@@ -19,8 +19,9 @@ from agent.guard.pipeline import Pipeline, Step
 from agent.guard.reflex import Reflex
 from agent.ring.ring import RingTable
 from telemetry.clock import Clock
+from telemetry.commands import Command, CommandVerb
 from telemetry.frames import Frame
-from telemetry.journal import JournalReader, Position
+from telemetry.record_journal import Position, RecordJournalReader
 from telemetry.records import (
     Action,
     ActionState,
@@ -38,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 # Without a row for this long the guard still looks at events and at the passing of time.
 IDLE_WAKE_S = 0.25
+# And while an incident is open, whose caps are confirmed, tightened and released. Heuristic.
+BUSY_WAKE_S = 0.1
 # Events that wait for the guard; a storm beyond that is counted, not kept.
 MAX_EVENTS = 10_000
 # How often the actuator's journal is looked at: for a lease of minutes and a person's word that is at once.
@@ -126,13 +129,13 @@ class Guard:
         self._actions_path = actions_path
         self._responses_path = responses_path
         self._spill_dir = spill_dir
-        self._journal: JournalReader | None = None
-        self._responses: JournalReader | None = None
+        self._journal: RecordJournalReader | None = None
+        self._responses: RecordJournalReader | None = None
         self._steps = steps
         self._reflex = reflex
         self._on_suspicion = on_suspicion
         paths = [path for path in (events_path, person_path) if path is not None]
-        self._told = tuple(JournalReader(path, spill_dir=spill_dir) for path in paths)
+        self._told = tuple(RecordJournalReader(path, spill_dir=spill_dir) for path in paths)
         for reader in self._told:
             reader.skip_to_end()
         self._baselines_path = baselines_path
@@ -168,7 +171,7 @@ class Guard:
         """Guard until told to stop. A step that fails is counted and logged, and the next one goes on."""
         self.restore()
         while not stop.is_set():
-            self._rows.wait(IDLE_WAKE_S)
+            self._rows.wait(BUSY_WAKE_S if self._pipeline.incidents else IDLE_WAKE_S)
             self._rows.clear()
             try:
                 self.step()
@@ -183,7 +186,7 @@ class Guard:
     def step(self) -> Step:
         """Judge what came since the last step, and act on it."""
         now_ns = self._clock.utc_ns()
-        step = self._pipeline.step(self._new_rows(), self._new_events(), now_ns)
+        step = self._pipeline.step(self._new_rows(), self._new_reports(), now_ns)
         # The act first: writing records down can wait the microseconds that a sagging rail cannot.
         actions = [action for decision in step.to_execute for action in self._orders.carry_out(decision)]
         actions += (*self._orders.catch_up(), *self._orders.renew())
@@ -200,14 +203,14 @@ class Guard:
             jobs_moved = any(event.job_gpus is not None for event in step.events)
             news = bool(step.decisions or actions or journalled or jobs_moved)
             self._keep_ready(self._reflex, actions, now_ns, news=news)
-        accepted = any(event.kind is EventKind.BASELINE for event in step.events)
+        accepted = any(command.verb is CommandVerb.ACCEPT_BASELINE for command in step.commands)
         if accepted:
             self._baselines_at_s = 0.0
         self._tell_baselines(now_ns)
         if self._learnt is not None:
             self._learnt.keep(self._pipeline, now_ns, now=accepted or any(map(self._turns, step.findings)))
         if self._steps is not None:
-            self._steps.note(now_ns, self._next, len(step.events))
+            self._steps.note(now_ns, self._next, len(step.events) + len(step.commands))
         if step.incidents or step.decisions or changed or journalled:
             self._save()
         return step
@@ -245,11 +248,11 @@ class Guard:
         for record in self._hear(self._orders.catch_up(), now_ns):
             self._sink.append(record)
 
-    def _following(self, path: Path | None, position: Position | None) -> JournalReader | None:
+    def _following(self, path: Path | None, position: Position | None) -> RecordJournalReader | None:
         """Follow a journal from a position, from its end where there is none."""
         if path is None:
             return None
-        reader = JournalReader(path, position, spill_dir=self._spill_dir)
+        reader = RecordJournalReader(path, position, spill_dir=self._spill_dir)
         if position is None:
             reader.skip_to_end()
         return reader
@@ -259,29 +262,32 @@ class Guard:
         for table in self._tables:
             name = table.spec.name
             # A table that counts anew was started anew.
-            since = self._next[name] if self._next[name] <= table.count else 0
+            count = table.count
+            since = self._next[name] = self._next[name] if self._next[name] <= count else 0
+            if since == count:
+                continue
             read = table.read(since)
             self._next[name] = read.next
             if len(read.frame):
                 frames.append(read.frame)
         return frames
 
-    def _new_events(self) -> list[Event]:
-        events = self._told_events()
+    def _new_reports(self) -> list[Event | Command]:
+        reports = self._journalled_reports()
         while True:
             try:
-                events.append(self._events.get_nowait())
+                reports.append(self._events.get_nowait())
             except queue.Empty:
-                return events
+                return reports
 
-    def _told_events(self) -> list[Event]:
+    def _journalled_reports(self) -> list[Event | Command]:
         """Return what another process or a person told since they were asked last, at most once in `JOURNAL_EVERY_S`."""
         now_s = self._clock.monotonic_s()
         if not self._told or now_s < self._ask_at_s:
             return []
         self._ask_at_s = now_s + JOURNAL_EVERY_S
         try:
-            return [record for reader in self._told for record in reader.read() if isinstance(record, Event)]
+            return [record for reader in self._told for record in reader.read() if isinstance(record, Event | Command)]
         except OSError as err:
             logger.warning("a journal of events cannot be read: %s", err)
             return []

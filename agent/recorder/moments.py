@@ -8,7 +8,7 @@ from typing import Protocol
 
 from agent.collectors.events.kernel_log import KernelLine as LogLine
 from telemetry.errors import RailwatchError
-from telemetry.journal import JournalReader, Position
+from telemetry.record_journal import Position, RecordJournalReader
 from telemetry.recording_rows import KernelLine
 from telemetry.records import Event, Record
 
@@ -80,7 +80,7 @@ class MomentFollower:
 
     def __init__(
         self,
-        journals: Mapping[str, JournalReader],
+        journals: Mapping[str, RecordJournalReader],
         *,
         lines: Lines,
         source: LineSource | None,

@@ -5,14 +5,15 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from agent.responding.intake import Taken, take, taken_back
-from agent.responding.journal import WorkJournal
+from agent.responding.intake import Taken, take, work_of_command
 from agent.responding.work import Phase, Task, Work, action_of, claim_of, work_of
+from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
 from telemetry.clock import Clock
+from telemetry.commands import Command
 from telemetry.errors import TransientError
-from telemetry.journal import JournalReader, Position
-from telemetry.records import Action, ActionState, Decision, Event, Incident, Record
+from telemetry.record_journal import Position, RecordJournalReader
+from telemetry.records import Action, ActionState, Decision, Incident, Record
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +65,14 @@ class Responder:
     def __init__(
         self,
         lanes: Sequence[Lane],
-        journal: WorkJournal,
-        guard: JournalReader,
+        journal: WorkQueue,
+        guard: RecordJournalReader,
         sink: RecordSink,
         clock: Clock,
         *,
         routes: Mapping[ActionClass, Sequence[str]],
         followers: Sequence[Callable[[Incident], None]] = (),
-        person: JournalReader | None = None,
+        person: RecordJournalReader | None = None,
     ) -> None:
         self._journal = journal
         self._person = person
@@ -149,12 +150,12 @@ class Responder:
         if position is None:
             return
         names = self._routes.get(ActionClass.DRAIN, ())
-        works = [work for record in records if isinstance(record, Event) for work in taken_back(record, names)]
+        works = [work for record in records if isinstance(record, Command) for work in work_of_command(record, names)]
         self._journal.take_in(works, (), journal=PERSON, position=position, now_ns=self._clock.utc_ns())
         del self._unread[PERSON]
         self._wake(works)
 
-    def _read(self, reader: JournalReader, name: str) -> tuple[list[Record], Position | None]:
+    def _read(self, reader: RecordJournalReader, name: str) -> tuple[list[Record], Position | None]:
         """Return what one journal brought and up to where; no place where it brought nothing.
 
         What is read is kept until it is taken in: the reader goes on only from there.

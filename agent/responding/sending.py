@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent.responding.journal import WorkJournal
 from agent.responding.pace import Pace
 from agent.responding.pauses import is_due, pause_s
 from agent.responding.port import Checked, Message, Order
 from agent.responding.tally import Tally
 from agent.responding.work import Task, Work, action_of, claim_of
+from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, RailwatchError, TransientError
@@ -54,7 +54,7 @@ class Sending:
         self,
         message: Message,
         manner: Manner,
-        journal: WorkJournal,
+        journal: WorkQueue,
         clock: Clock,
         *,
         tally: Tally,

@@ -9,14 +9,15 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agent.responding.journal import WorkJournal
 from agent.responding.pace import Pace
 from agent.responding.pauses import FIRST_PAUSE_S, is_due, pause_s
 from agent.responding.plan import Step, is_ours, plan
 from agent.responding.port import Emptied, Emptying, Held, Switch
 from agent.responding.tally import Tally
-from agent.responding.work import EVERYTHING, Claim, Hold, Stage, Task, Work, action_of, claim_of
+from agent.responding.work import Claim, Hold, Stage, Task, Work, action_of, claim_of
+from agent.responding.work_queue import WorkQueue
 from telemetry.clock import NS_PER_S, Clock
+from telemetry.commands import EVERYTHING
 from telemetry.errors import (
     ActionRefusedError,
     NotPermittedError,
@@ -58,7 +59,7 @@ class Switching:
         self,
         switch: Switch,
         target: str,
-        journal: WorkJournal,
+        journal: WorkQueue,
         clock: Clock,
         *,
         token: str,

@@ -1,21 +1,21 @@
 """The classes of root cause by short names, and how likely each is before anything is seen."""
 
-from telemetry.records import RootCause
+from telemetry.records import FaultClass
 
-JOINT, LOST, OVERLOAD = RootCause.JOINT_AGEING, RootCause.SUPPLY_LOST, RootCause.SUPPLY_OVERLOAD
-SYNCHRONOUS, INPUT = RootCause.SYNCHRONOUS_OVERLOAD, RootCause.INPUT_SAG
+JOINT, LOST, OVERLOAD = FaultClass.JOINT_AGEING, FaultClass.SUPPLY_LOST, FaultClass.SUPPLY_OVERLOAD
+SYNCHRONOUS, INPUT = FaultClass.SYNCHRONOUS_OVERLOAD, FaultClass.INPUT_SAG
 INTERFACE, AIR, LOOSE, HANG = (
-    RootCause.THERMAL_INTERFACE,
-    RootCause.AIRFLOW,
-    RootCause.LOOSE_MODULE,
-    RootCause.HANG,
+    FaultClass.THERMAL_INTERFACE,
+    FaultClass.AIRFLOW,
+    FaultClass.LOOSE_MODULE,
+    FaultClass.HANG,
 )
-DRIVER, SENSOR, EXPORTER = RootCause.DRIVER_FAULT, RootCause.SENSOR_FAULT, RootCause.EXPORTER_FAULT
-BARE, UNKNOWN = RootCause.NO_ELECTRICAL_EVIDENCE, RootCause.UNKNOWN
+DRIVER, SENSOR, EXPORTER = FaultClass.DRIVER_FAULT, FaultClass.SENSOR_FAULT, FaultClass.EXPORTER_FAULT
+BARE, UNKNOWN = FaultClass.NO_ELECTRICAL_EVIDENCE, FaultClass.UNKNOWN
 
 # assumption, all of them: no public study counts these classes side by side. A connection leads on the power side
 # (field report of a four-V100 node, blbadger.github.io/gpu-server); what nobody can name leads over all.
-PRIORS: dict[RootCause, float] = {
+PRIORS: dict[FaultClass, float] = {
     JOINT: 0.10,
     LOST: 0.06,
     OVERLOAD: 0.06,

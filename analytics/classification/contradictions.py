@@ -14,7 +14,7 @@ from analytics.classification.classes import (
     SYNCHRONOUS,
 )
 from analytics.classification.sign import Sign
-from telemetry.records import RootCause
+from telemetry.records import FaultClass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Contradiction:
 
     sign: Sign
     present: bool
-    against: tuple[RootCause, ...]
+    against: tuple[FaultClass, ...]
     why: str
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from analytics.classification.sign import Sign
-from telemetry.records import RootCause
+from telemetry.records import FaultClass
 
 # heuristic: a symptom that five classes share tells half of what its number says; a telling of somebody else, whose
 # clock and wording are not ours, four fifths.
@@ -24,4 +24,4 @@ class Row:
     sign: Sign
     weight: float
     otherwise: tuple[float, str]
-    given: tuple[tuple[RootCause, float, str], ...]
+    given: tuple[tuple[FaultClass, float, str], ...]

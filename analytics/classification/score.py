@@ -15,7 +15,7 @@ from analytics.classification.contradictions import CONTRADICTIONS
 from analytics.classification.row import Row
 from analytics.classification.sign import Observation, Sign
 from analytics.classification.table import ROWS
-from telemetry.records import Hypothesis, RootCause
+from telemetry.records import FaultClass, Hypothesis
 
 # Below this a hypothesis is not told; the others keep their proportions. heuristic
 _LEAST_PROBABILITY = 0.01
@@ -59,7 +59,7 @@ class Contribution:
 
 
 DEFAULT_WEIGHTS = Weights()
-Extras = dict[RootCause, list[Contribution]]
+Extras = dict[FaultClass, list[Contribution]]
 
 
 def classify(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> tuple[Hypothesis, ...]:
@@ -83,17 +83,17 @@ def classify(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS
     return tuple(ranked)
 
 
-def probabilities(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[RootCause, float]:
+def probabilities(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[FaultClass, float]:
     """Return the probability of every class; `classify` leaves out the smallest."""
     return _softmax(scores_of(observed, weights), weights.temperature)
 
 
-def scores_of(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[RootCause, float]:
+def scores_of(observed: Sequence[Observation], weights: Weights = DEFAULT_WEIGHTS) -> dict[FaultClass, float]:
     """Return the score of every class: the logarithm of its weight before all are made to add up to 1."""
     return _scores(observed, _extras(observed, weights))
 
 
-def _scores(observed: Sequence[Observation], extras: Extras) -> dict[RootCause, float]:
+def _scores(observed: Sequence[Observation], extras: Extras) -> dict[FaultClass, float]:
     tables = [_GAINS[one.present][one.sign] for one in observed]
     return {
         cause: log_prior + sum([table[cause] for table in tables]) + sum([part.gain for part in extras.get(cause, ())])
@@ -101,14 +101,14 @@ def _scores(observed: Sequence[Observation], extras: Extras) -> dict[RootCause, 
     }
 
 
-def _softmax(scores: dict[RootCause, float], temperature: float) -> dict[RootCause, float]:
+def _softmax(scores: dict[FaultClass, float], temperature: float) -> dict[FaultClass, float]:
     most = max(scores.values())
     raised = {cause: math.exp((score - most) / temperature) for cause, score in scores.items()}
     total = sum(raised.values())
     return {cause: value / total for cause, value in raised.items()}
 
 
-def _plain(cause: RootCause, observed: Sequence[Observation]) -> list[Contribution]:
+def _plain(cause: FaultClass, observed: Sequence[Observation]) -> list[Contribution]:
     return [Contribution(gain=gain_of(one.sign, cause, present=one.present), words=one.words) for one in observed]
 
 
@@ -130,26 +130,26 @@ def _extras(observed: Sequence[Observation], weights: Weights) -> Extras:
     return found
 
 
-def is_evidence_for(sign: Sign, cause: RootCause) -> bool:
+def is_evidence_for(sign: Sign, cause: FaultClass) -> bool:
     """Return whether a sign is what this class shows, more than any other; nothing is unknown's own."""
     return _OWNER[sign] is cause
 
 
-def gain_of(sign: Sign, cause: RootCause, *, present: bool) -> float:
+def gain_of(sign: Sign, cause: FaultClass, *, present: bool) -> float:
     """Return what a sign adds to the score of a class where it is there, or where it is denied."""
     return _GAINS[present][sign][cause]
 
 
-def _likelihoods(row: Row) -> dict[RootCause, float]:
+def _likelihoods(row: Row) -> dict[FaultClass, float]:
     return dict.fromkeys(PRIORS, row.otherwise[0]) | {cause: value for cause, value, _ in row.given}
 
 
-def _owner(row: Row) -> RootCause | None:
+def _owner(row: Row) -> FaultClass | None:
     first, second = sorted(_likelihoods(row).items(), key=lambda one: -one[1])[:2]
-    return first[0] if first[1] > second[1] and first[0] is not RootCause.UNKNOWN else None
+    return first[0] if first[1] > second[1] and first[0] is not FaultClass.UNKNOWN else None
 
 
-def _gains(row: Row, *, present: bool) -> dict[RootCause, float]:
+def _gains(row: Row, *, present: bool) -> dict[FaultClass, float]:
     given = _likelihoods(row)
     gains = {}
     for cause, own in given.items():

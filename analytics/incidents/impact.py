@@ -5,7 +5,7 @@ impact = GPUs that lose their work x (restart + lost work) x probability that th
 
 from collections.abc import Sequence
 
-from telemetry.records import Cause, Hypothesis, RootCause, Severity
+from telemetry.records import Cause, FaultClass, Hypothesis, Severity
 
 # Restart of a large training job: 5 to 20 min, upper end (Meta RSC clusters, HPCA'25, arXiv 2410.21680).
 RESTART_H = 20 / 60
@@ -16,7 +16,7 @@ LOST_WORK_H = 15 / 60
 LOSS_PROBABILITY = {Severity.INFO: 0.001, Severity.WARNING: 0.1, Severity.CRITICAL: 0.5}
 _LOST_ALREADY = frozenset({Cause.GPU_LOST, Cause.HANG})
 # These take nothing from a job: what is wrong is what measures it.
-_HARMLESS = frozenset({RootCause.SENSOR_FAULT, RootCause.EXPORTER_FAULT})
+_HARMLESS = frozenset({FaultClass.SENSOR_FAULT, FaultClass.EXPORTER_FAULT})
 # From these probabilities of a loss on, an incident is at least a warning, and critical. Heuristic: bands of a tenth
 # of a per cent, and of more than ten per cent.
 _WARNING_ABOVE, _CRITICAL_ABOVE = 0.001, 0.1

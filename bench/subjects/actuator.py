@@ -11,8 +11,8 @@ from agent.actuation.server import serve_actuator
 from agent.scheduling import keep_what_is_loaded
 from bench.subjects.stamps import CLOCKS_MHZ, Stamps
 from telemetry.clock import Clock, SystemClock
-from telemetry.journal import JournalWriter
 from telemetry.knobs import KnobKind
+from telemetry.record_journal import RecordJournalWriter
 
 JOURNAL_NAME = "actuator.jsonl"
 
@@ -48,7 +48,7 @@ def main() -> None:
     folder, clock = Path(sys.argv[1]), SystemClock()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    stamps, journal = Stamps(folder / "stamps"), JournalWriter(folder / JOURNAL_NAME)
+    stamps, journal = Stamps(folder / "stamps"), RecordJournalWriter(folder / JOURNAL_NAME)
     serve_actuator(
         lambda: (StampedKnob(stamps, clock),),
         folder / "actuator.sock",

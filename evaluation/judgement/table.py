@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from simulator.files.scenario import TrueCause
 from telemetry.documents import load_document
 from telemetry.durations import DurationS
-from telemetry.records import Cause, RootCause, Severity
+from telemetry.records import Cause, FaultClass, Severity
 
 JUDGEMENT = Path(__file__).with_name("judgement.yaml")
 # Rows, or kinds of rows, that must have a goal.
@@ -29,7 +29,7 @@ GOALS = (
     "brier",
     "temperature that fits",
 )
-_WORDS = frozenset((*map(str, Cause), *map(str, RootCause)))
+_WORDS = frozenset((*map(str, Cause), *map(str, FaultClass)))
 
 
 def _known(word: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.actuation.actuator import KnobActuator
-from agent.actuation.journal import HoldJournal
+from agent.actuation.knob_log import KnobLog
 from agent.guard.guard import Guard
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from evaluation.rehearsal.knob import PlantClock, PlantClockKnob
@@ -21,12 +21,12 @@ from simulator.plant.events import PlantEvent, PlantEventKind
 from simulator.plant.plant import BLOCK_MS, Plant
 from simulator.plant.state import Stretch
 from simulator.runs.description import START_NS, job_names
-from simulator.runs.moments import Teller
+from simulator.runs.moments import EventRecorder
 from simulator.runs.order import RunOrder
 from simulator.runs.topology import entities_of
 from simulator.sensors.bank import SensorBank
 from telemetry.clock import NS_PER_MS
-from telemetry.journal import JournalWriter
+from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import Action, Event, EventKind, Record, Severity
 
 # The machine's memory as a folder: the guard's small files, written several times a second, need no disk.
@@ -66,10 +66,10 @@ class ClosedLoop:
         entities = entities_of(node, jobs=job_names(order))
         self._plant = plant
         self._bank = SensorBank(node, order.scenario, order.seed)
-        self._teller = Teller(node, start_ns=START_NS)
+        self._teller = EventRecorder(node, start_ns=START_NS)
         self._tables = SensedTables(node, entities, self._bank, path=folder / "ring")
-        self._hold_journal = HoldJournal(folder / "actuator", run_id=str(START_NS))
-        self._journal = JournalWriter(folder / "actuator.jsonl", simulated=True)
+        self._hold_journal = KnobLog(folder / "actuator", run_id=str(START_NS))
+        self._journal = RecordJournalWriter(folder / "actuator.jsonl", simulated=True)
         self.actions: list[Action] = []
         self._actuator = KnobActuator((knob,), self._hold_journal, clock, sink=self._note)
         self._kept = Kept()

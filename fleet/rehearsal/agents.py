@@ -11,7 +11,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agent.actuation.actuator import KnobActuator
-from agent.actuation.journal import HoldJournal
+from agent.actuation.knob_log import KnobLog
 from fleet.control.ask import Answer
 from fleet.control.desk import Desk, DeskSettings
 from fleet.control.identity import Peer
@@ -97,7 +97,7 @@ class MadeUpAgents:
 
     def _desk(self, node: str) -> Desk:
         knob = self.knobs[node] = MadeUpKnob(dict.fromkeys(self.gpus[node], CLOCKS_MHZ[-1]))
-        journal = HoldJournal(self.folder / node, run_id="rehearsal")
+        journal = KnobLog(self.folder / node, run_id="rehearsal")
         actuator = self._actuators[node] = KnobActuator((knob,), journal, self.clock, sink=lambda _: None)
         seen = SeenRequests(self.folder / node / "seen.jsonl", now_ns=self.clock.utc_ns())
         settings = DeskSettings(

@@ -24,7 +24,7 @@ from railwatch.wiring.gpu_driver import knobs_of
 from simulator.driver.layout import STATE_VARIABLE
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError
-from telemetry.journal import JournalWriter
+from telemetry.record_journal import RecordJournalWriter
 
 # The name of this boot, random(4): what was set before it is gone with it.
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -63,7 +63,7 @@ def _serve(config: ActuatordConfig, access: Access) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with ExitStack() as kept:
-        records = JournalWriter(config.state_dir / RECORDS_NAME)
+        records = RecordJournalWriter(config.state_dir / RECORDS_NAME)
         kept.callback(records.close)
 
         def open_knobs() -> tuple[Knob, ...]:

@@ -12,7 +12,7 @@ from analytics.classification.answers import ANSWERS
 from analytics.classification.symptoms import SYMPTOMS
 from railwatch.cli.explain_incident import incident
 from railwatch.cli.printing import print_json
-from telemetry.records import Cause, RootCause
+from telemetry.records import Cause, FaultClass
 
 app = typer.Typer(no_args_is_help=True, help="Explain a code, a cause or an incident in words a person can act on.")
 
@@ -46,18 +46,18 @@ def cause(
 ) -> None:
     """Explain a cause: what it means, what would disprove it or lies behind it, what to check."""
     if name in ANSWERS:
-        _tell_cause(RootCause(name), as_json=as_json)
+        _tell_cause(FaultClass(name), as_json=as_json)
     elif name in SYMPTOMS:
         _tell_symptom(Cause(name), as_json=as_json)
     else:
-        known = ", ".join(dict.fromkeys(one.value for one in (*RootCause, *Cause)))
+        known = ", ".join(dict.fromkeys(one.value for one in (*FaultClass, *Cause)))
         raise typer.BadParameter(f"{name!r} is none of {known}", param_hint="NAME")
 
 
 app.command(epilog="Example: railwatch explain incident i-7f2a7a248c --plot incident.svg")(incident)
 
 
-def _tell_cause(one: RootCause, *, as_json: bool) -> None:
+def _tell_cause(one: FaultClass, *, as_json: bool) -> None:
     answer = ANSWERS[one]
     if as_json:
         print_json({"cause": one.value, **asdict(answer)})

@@ -24,7 +24,7 @@ from railwatch.recorded_run import box_dir, recordings_dir, run_meta, wishes_dir
 from railwatch.session import Session
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError
-from telemetry.journal import has_room
+from telemetry.record_journal import has_room
 from telemetry.recording import check_suffix, write_recording
 from telemetry.recording_rows import KernelLine
 from telemetry.records import Record

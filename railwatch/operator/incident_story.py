@@ -1,54 +1,57 @@
-"""The story of one incident, in order of time: what was seen, what it means, what was done, and what to check next."""
+"""Timeline of one incident: what was seen, what it means, what was done, and what to check next."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from analytics.classification.answers import ANSWERS
 from analytics.incidents.impact import LOST_WORK_H, RESTART_H, at_stake_gpu_hours, urgency
+from railwatch.operator.action_groups import change_text, group_actions, knob_label
+from railwatch.operator.entity_names import EntityNames
 from telemetry.clock import NS_PER_S, iso_utc
+from telemetry.command_events import event_of_command
+from telemetry.commands import Command
 from telemetry.records import (
     Action,
-    ActionState,
     Decision,
     Event,
+    FaultClass,
     Finding,
     FindingStatus,
-    Hypothesis,
     Incident,
     Outcome,
     Record,
-    RootCause,
+    to_json,
 )
 
-# Events so long before an incident and after it are told with it: Meta RSC clusters, HPCA'25, arXiv 2410.21680.
+# Events this long before and after an incident belong to it: Meta RSC clusters, HPCA'25, arXiv 2410.21680.
 BEFORE_NS = 600 * NS_PER_S
 AFTER_NS = 300 * NS_PER_S
-# heuristic: less likely answers are not worth a check.
+# heuristic: less likely causes are not worth a check.
 _WORTH_A_CHECK = 0.05
 _MOST_CHECKS = 3
-# own choices: so many updates of a finding are read, so many sentences that differ in figures alone, so many names.
-_MOST_UPDATES, _FOLDED_FROM, _MOST_NAMED = 4, 3, 2
+# heuristic: as many updates of a finding, and equal lines of several entities, as one reads before they repeat.
+_MOST_UPDATES, _FOLDED_FROM = 4, 3
 _LEAST_AGO_S = 0.1
-# A change over several GPUs is carried out within this time.
-_TOGETHER_NS = NS_PER_S // 2
 _FIGURES = re.compile(r"\d+(\.\d+)?")
+_NO_NAMES = EntityNames()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineEntry:
-    """One thing that was seen or done, and when."""
+    """One observation or change, and its time."""
 
     time_ns: int
-    what: str
-    words: str
+    kind: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentStory:
-    """What there is to tell of one incident.
+    """Everything to report about one incident.
 
-    `seen` and `done` are in order of time. `contradicts` is what speaks against the likeliest answer.
+    `seen` and `done` are in order of time. `contradicts` is the evidence against the likeliest cause.
     """
 
     incident: Incident
@@ -59,149 +62,131 @@ class IncidentStory:
     stake: str
 
 
-def story_of_incident(incident: Incident, records: Iterable[Record]) -> IncidentStory:
-    """Return an incident from its newest record and the records around it; later versions of a record come later."""
+def story_of_incident(incident: Incident, records: Iterable[Record], names: EntityNames = _NO_NAMES) -> IncidentStory:
+    """Build the story from the newest record of an incident and the records around it, oldest version first."""
     kept = [*records]
     seen = _folded([*_findings(incident, kept), *_events(incident, kept)])
     likeliest = incident.hypotheses[:1]
     return IncidentStory(
         incident=incident,
-        seen=tuple(sorted(seen, key=lambda one: (one.time_ns, one.what, one.words))),
-        done=tuple(sorted(_done(incident, kept), key=lambda one: one.time_ns)),
+        seen=tuple(sorted(seen, key=lambda one: (one.time_ns, one.kind, one.text))),
+        done=tuple(sorted(_done(incident, kept, names), key=lambda one: one.time_ns)),
         contradicts=likeliest[0].against if likeliest else (),
-        checks=tuple(_checks(incident.hypotheses)),
+        checks=tuple(checks_of(incident)),
         stake=_stake(incident),
     )
 
 
-def meaning_of(cause: RootCause) -> str:
-    """Return what a class of root cause means."""
+def story_fields(story: IncidentStory) -> dict[str, Any]:
+    """Return a story as JSON types; an entry of the timeline has the keys `time_ns`, `what` and `words`."""
+
+    def entries(timeline: Iterable[TimelineEntry]) -> list[dict[str, Any]]:
+        return [{"time_ns": one.time_ns, "what": one.kind, "words": one.text} for one in timeline]
+
+    fields = asdict(story) | {"seen": entries(story.seen), "done": entries(story.done)}
+    return {**fields, "type": "story", "incident": to_json(story.incident)}
+
+
+def meaning_of(cause: FaultClass) -> str:
+    """Return the meaning of a class of root cause."""
     return ANSWERS[cause].means
+
+
+def checks_of(incident: Incident) -> list[str]:
+    """Return what to check next, for the likeliest causes first."""
+    worth = [
+        one for one in incident.hypotheses if one.probability >= _WORTH_A_CHECK and one.cause is not FaultClass.UNKNOWN
+    ]
+    return [f"{ANSWERS[one.cause].check} ({one.cause.value})" for one in worth[:_MOST_CHECKS]]
 
 
 def _is_near(event: Event, incident: Incident) -> bool:
     concerned = {incident.entity_id, *incident.affected}
-    if event.entity_id is not None and event.entity_id not in concerned and not _is_of_node(event.entity_id):
+    if event.entity_id is not None and event.entity_id not in concerned and not _is_shared(event.entity_id):
         return False
     return incident.opened_ns - BEFORE_NS <= event.time_ns <= (incident.closed_ns or incident.time_ns) + AFTER_NS
 
 
-def _is_of_node(entity_id: str) -> bool:
-    """Return whether an entity is no GPU, so that what happens to it may concern any of them."""
+def _is_shared(entity_id: str) -> bool:
+    """Return True for an entity that several GPUs share, so that its events may concern any of them."""
     return not entity_id.startswith(("gpu:", "link:"))
 
 
 def _findings(incident: Incident, records: Sequence[Record]) -> Iterator[TimelineEntry]:
-    """Yield every telling of the findings at its own time; what only the incident's newest record holds, once."""
+    """Yield every version of the findings at its own time, from the finding records and from the incident itself."""
     versions = [one for one in records if isinstance(one, Incident) and one.id == incident.id]
-    told = {(one.id, one.time_ns): one for version in (*versions, incident) for one in version.findings}
-    ids = {finding_id for finding_id, _ in told}
-    told |= {(one.id, one.time_ns): one for one in records if isinstance(one, Finding) and one.id in ids}
+    reported = {(one.id, one.time_ns): one for version in (*versions, incident) for one in version.findings}
+    ids = {finding_id for finding_id, _ in reported}
+    reported |= {(one.id, one.time_ns): one for one in records if isinstance(one, Finding) and one.id in ids}
     for finding_id in sorted(ids):
-        own = sorted((one for one in told.values() if one.id == finding_id), key=lambda one: one.time_ns)
-        yield from _tellings(own)
+        own = sorted((one for one in reported.values() if one.id == finding_id), key=lambda one: one.time_ns)
+        yield from _versions(own)
 
 
-def _tellings(own: Sequence[Finding]) -> Iterator[TimelineEntry]:
-    """Yield the tellings of one finding; of many updates those between the first and the last are counted."""
+def _versions(own: Sequence[Finding]) -> Iterator[TimelineEntry]:
+    """Yield the versions of one finding; many updates between the first and the last are one entry with a count."""
     updates = [one for one in own if one.status is FindingStatus.UPDATED]
     between = updates[1:-1] if len(updates) > _MOST_UPDATES else []
     before = ""
     for one in own:
         if one in between:
             if one is between[0]:
-                words = f"{len(between)} more times, until {iso_utc(between[-1].time_ns)[11:19]}"
-                yield TimelineEntry(time_ns=one.time_ns, what=f"{one.cause.value} updated", words=words)
+                text = f"{len(between)} more times, until {iso_utc(between[-1].time_ns)[11:19]}"
+                yield TimelineEntry(time_ns=one.time_ns, kind=f"{one.cause.value} updated", text=text)
             continue
         ago_s = (one.time_ns - one.since_ns) / NS_PER_S
         began = f" (began {ago_s:.1f} s before)" if one.status is FindingStatus.RAISED and ago_s >= _LEAST_AGO_S else ""
-        words = "as before" if one.summary == before else one.summary
-        yield TimelineEntry(time_ns=one.time_ns, what=f"{one.cause.value} {one.status.value}", words=f"{words}{began}")
+        text = "as before" if one.summary == before else one.summary
+        yield TimelineEntry(time_ns=one.time_ns, kind=f"{one.cause.value} {one.status.value}", text=f"{text}{began}")
         before = one.summary
 
 
 def _events(incident: Incident, records: Sequence[Record]) -> Iterator[TimelineEntry]:
-    newest = {one.id: one for one in records if isinstance(one, Event) and _is_near(one, incident)}
+    events = (event_of_command(one) if isinstance(one, Command) else one for one in records)
+    newest = {one.id: one for one in events if isinstance(one, Event) and _is_near(one, incident)}
     for event in newest.values():
-        yield TimelineEntry(time_ns=event.time_ns, what=f"event {event.kind.value}", words=event.message)
+        yield TimelineEntry(time_ns=event.time_ns, kind=f"event {event.kind.value}", text=event.message)
 
 
-def _folded(moments: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:
-    """Yield what was said of many parts at the same time in the same words, figures aside, once."""
+def _folded(entries: Sequence[TimelineEntry]) -> Iterator[TimelineEntry]:
+    """Yield entries; those of several entities that differ in figures alone are one entry with a count."""
     alike: dict[tuple[int, str, str], list[TimelineEntry]] = {}
-    for one in moments:
-        alike.setdefault((one.time_ns, one.what, _FIGURES.sub("", one.words)), []).append(one)
+    for one in entries:
+        alike.setdefault((one.time_ns, one.kind, _FIGURES.sub("", one.text)), []).append(one)
     for same in alike.values():
         if len(same) < _FOLDED_FROM:
             yield from same
             continue
-        first = min(same, key=lambda one: one.words)
-        yield replace(first, words=f"{first.words} (and {len(same) - 1} more the same, figures aside)")
+        first = min(same, key=lambda one: one.text)
+        yield replace(first, text=f"{first.text} (and {len(same) - 1} more with other figures)")
 
 
-def _done(incident: Incident, records: Sequence[Record]) -> Iterator[TimelineEntry]:
+def _done(incident: Incident, records: Sequence[Record], names: EntityNames) -> Iterator[TimelineEntry]:
     own = [one for one in records if isinstance(one, Decision | Action | Outcome) and one.incident_id == incident.id]
-    told = sorted({one.summary for one in records if isinstance(one, Finding | Incident)}, key=len, reverse=True)
-    told += [one.summary for one in incident.findings]
+    summaries = sorted({one.summary for one in records if isinstance(one, Finding | Incident)}, key=len, reverse=True)
+    summaries += [one.summary for one in incident.findings]
     # Of a decision and of an outcome the newest record counts, of an action every change that it made.
     newest = {one.id: one for one in own if isinstance(one, Decision | Outcome)}
     for record in newest.values():
-        yield _decided(record, told) if isinstance(record, Decision) else _came_of_it(record)
-    for group in _actions([one for one in own if isinstance(one, Action)]):
-        where = _on([one.entity_id for one in group])
-        words = f"{group[0].knob} of {where}: {_set(group[0])}"
-        yield TimelineEntry(time_ns=group[0].time_ns, what=f"action {group[0].state.value}", words=words)
+        yield _decision(record, summaries, names) if isinstance(record, Decision) else _outcome(record)
+    for group in group_actions(one for one in own if isinstance(one, Action)):
+        for step in group.steps:
+            first = step.first
+            text = f"{knob_label(first)} on {names.names(step.entity_ids)}: {names.in_text(change_text(first))}"
+            yield TimelineEntry(time_ns=first.time_ns, kind=f"action {first.state.value}", text=text)
 
 
-def _actions(actions: Sequence[Action]) -> list[list[Action]]:
-    """Return the changes that were one over several GPUs together; renewed leases of one setting count once."""
-    groups: dict[tuple[object, ...], list[list[Action]]] = {}
-    for one in actions:
-        key = (one.knob, one.state, one.found, one.wanted, one.read_back, one.reason)
-        held = groups.setdefault(key, [])
-        renewed = one.state is ActionState.RENEWED
-        if held and (renewed or one.time_ns - held[-1][0].time_ns < _TOGETHER_NS):
-            held[-1].append(one)
-        else:
-            held.append([one])
-    return [group for held in groups.values() for group in held]
+def _decision(record: Decision, summaries: Sequence[str], names: EntityNames) -> TimelineEntry:
+    # A notification repeats the summary of a finding, which is printed above.
+    same = next((text for text in summaries if text and record.reason.startswith(text)), None)
+    reason = record.reason if same is None else f"for the findings above{record.reason.removeprefix(same)}"
+    text = f"{record.action} on {names.names(record.targets) or 'nothing'}: {names.in_text(reason)}"
+    return TimelineEntry(time_ns=record.time_ns, kind=f"decision {record.verdict.value}", text=text)
 
 
-def _decided(record: Decision, told: Sequence[str]) -> TimelineEntry:
-    # A notice repeats what was found, which stands above.
-    same = next((words for words in told if words and record.reason.startswith(words)), None)
-    reason = record.reason if same is None else f"for what was seen{record.reason.removeprefix(same)}"
-    words = f"{record.action} on {_on(record.targets)}: {reason}"
-    return TimelineEntry(time_ns=record.time_ns, what=f"decision {record.verdict.value}", words=words)
-
-
-def _came_of_it(record: Outcome) -> TimelineEntry:
-    helped = {True: "helped", False: "did not help", None: "nobody can tell yet"}[record.helped]
-    return TimelineEntry(time_ns=record.time_ns, what=f"outcome: {helped}", words=record.summary)
-
-
-def _on(targets: Sequence[str]) -> str:
-    """Name the first of many; all of them stand in the records."""
-    names = list(dict.fromkeys(targets))
-    if len(names) <= _MOST_NAMED:
-        return ", ".join(names) or "nothing"
-    return f"{names[0]} and {len(names) - 1} more"
-
-
-def _set(action: Action) -> str:
-    def said(value: float | None) -> str:
-        return "unset" if value is None else f"{value:g} {action.unit}"
-
-    if not action.unit:  # outside the GPUs: there are words for it and no numbers
-        return action.reason
-    words = f"found {said(action.found)}, wanted {said(action.wanted)}, read back {said(action.read_back)}"
-    went_wrong = action.state in (ActionState.FAILED, ActionState.REFUSED) and action.reason
-    return f"{words}; {action.reason}" if went_wrong else words
-
-
-def _checks(hypotheses: Sequence[Hypothesis]) -> list[str]:
-    worth = [one for one in hypotheses if one.probability >= _WORTH_A_CHECK and one.cause is not RootCause.UNKNOWN]
-    return [f"{ANSWERS[one.cause].check} ({one.cause.value})" for one in worth[:_MOST_CHECKS]]
+def _outcome(record: Outcome) -> TimelineEntry:
+    helped = {True: "helped", False: "did not help", None: "unknown whether it helped"}[record.helped]
+    return TimelineEntry(time_ns=record.time_ns, kind=f"outcome: {helped}", text=record.summary)
 
 
 def _stake(incident: Incident) -> str:
@@ -216,13 +201,13 @@ def _stake(incident: Incident) -> str:
 
 
 def _made_of(incident: Incident, stake_gpu_hours: float) -> str:
-    """Return which GPUs and which times a stake is made of; nothing where the record was reckoned otherwise."""
+    """Return the GPUs and the times that a stake consists of; empty where the record was computed otherwise."""
     age_s = incident.number("checkpoint_age_s")
     each = at_stake_gpu_hours(n_gpus=1, checkpoint_age_s=age_s)
     n_gpus = round(stake_gpu_hours / each)
     if n_gpus < 1 or abs(n_gpus * each - stake_gpu_hours) > 0.01 * stake_gpu_hours:
         return ""
     lost_min = LOST_WORK_H * 60 if age_s is None else age_s / 60
-    whence = "assumed" if age_s is None else "the checkpoint's age"
+    source = "assumed" if age_s is None else "age of the checkpoint"
     gpus = "1 GPU" if n_gpus == 1 else f"{n_gpus} GPUs"
-    return f" = {gpus} x ({RESTART_H * 60:.0f} min restart + {lost_min:.0f} min lost work, {whence})"
+    return f" = {gpus} x ({RESTART_H * 60:.0f} min restart + {lost_min:.0f} min lost work, {source})"

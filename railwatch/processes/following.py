@@ -12,7 +12,7 @@ from agent.actuation.server import BARS_DROPPED
 from railwatch.processes.child import Ready
 from railwatch.session import Session
 from telemetry.errors import TransientError
-from telemetry.journal import JournalWriter
+from telemetry.record_journal import RecordJournalWriter
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Counts:
 class Follower:
     """Copies actions from an actuator to a journal, beginning with the first one after it has found the actuator."""
 
-    def __init__(self, client: ActuatorClient, journal: JournalWriter, *, status_path: Path) -> None:
+    def __init__(self, client: ActuatorClient, journal: RecordJournalWriter, *, status_path: Path) -> None:
         self._client = client
         self._journal = journal
         self._counts = Counts(status_path)

@@ -25,7 +25,7 @@ from railwatch.recorded_run import JOURNAL, box_dir, left_dir, recordings_dir, r
 from railwatch.session import Session
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import RailwatchError
-from telemetry.journal import JournalReader, JournalWriter
+from telemetry.record_journal import RecordJournalReader, RecordJournalWriter
 from telemetry.records import Event, EventKind, Record, Severity
 
 logger = logging.getLogger(__name__)
@@ -39,10 +39,10 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 END_S = 15.0
 
 
-class Teller:
+class EventRecorder:
     """Says what became of recordings: to the journal, to whoever asked, and in counts."""
 
-    def __init__(self, session: Session, journal: JournalWriter, box: BlackBox, clock: Clock) -> None:
+    def __init__(self, session: Session, journal: RecordJournalWriter, box: BlackBox, clock: Clock) -> None:
         self._session = session
         self._journal = journal
         self._box = box
@@ -111,7 +111,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
     settings = config.recorder.settings()
     box = BlackBox(box_dir(config.data_dir), settings.box_bytes)
     journal = session.journal_writer(JOURNAL)
-    teller = Teller(session, journal, box, clock)
+    teller = EventRecorder(session, journal, box, clock)
     writer = RecordingWriter(Shelf(recordings_dir(config.data_dir), settings.max_bytes), teller.hear)
     own = _take_over(session, box, writer, teller, before_s=settings.before_s)
     facts = RunFacts(started_ns=session.started_ns, boot=_boot(), meta=run_meta(session))
@@ -141,7 +141,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
 
 
 def _take_over(
-    session: Session, box: BlackBox, writer: RecordingWriter, teller: Teller, *, before_s: float
+    session: Session, box: BlackBox, writer: RecordingWriter, teller: EventRecorder, *, before_s: float
 ) -> tuple[Entry, ...]:
     """Return what an earlier recorder of this very run left; of runs before, order the recording of their last window."""
     own: tuple[Entry, ...] = ()
@@ -188,7 +188,7 @@ def _records_left(session: Session, entries: tuple[Entry, ...]) -> list[Record]:
     found = [
         record
         for name, position in state["journals"].items()
-        for record in JournalReader(
+        for record in RecordJournalReader(
             session.journal_path(name), tuple(position), spill_dir=left_dir(session.run_dir)
         ).read()
     ]
@@ -235,7 +235,7 @@ def _wishes(folder: Path) -> Iterable[Trigger]:
         path.unlink(missing_ok=True)
 
 
-def _status(recorder: Recorder, teller: Teller, writer: RecordingWriter) -> dict[str, Any]:
+def _status(recorder: Recorder, teller: EventRecorder, writer: RecordingWriter) -> dict[str, Any]:
     return {
         "recording": recorder.window is not None,
         "flushes": recorder.flushes,

@@ -7,14 +7,14 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from agent.responding.journal import WorkJournal
 from agent.responding.responder import GUARD, PERSON, Responder
+from agent.responding.work_queue import WorkQueue
 from railwatch.processes.child import Ready, run_child
 from railwatch.session import Session, responder_folder
 from railwatch.wiring.responder import Outside, Setup, build_outside
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.errors import TransientError
-from telemetry.journal import JournalReader
+from telemetry.record_journal import RecordJournalReader
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
     clock = SystemClock()
     folder = responder_folder(session.config, simulated=session.simulated)
     with contextlib.ExitStack() as kept:
-        journal = WorkJournal(folder)
+        journal = WorkQueue(folder)
         kept.callback(journal.close)
         sink = session.journal_writer("responder")
         kept.callback(sink.close)
@@ -81,7 +81,7 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
             responder.tell()
 
 
-def _tell_orphans(journal: WorkJournal, outside: Outside) -> None:
+def _tell_orphans(journal: WorkQueue, outside: Outside) -> None:
     """Report of what an earlier configuration had switched on that nobody looks after it now."""
     looked_after = {(lane.hold.actuator, lane.hold.target) for lane in outside.switches()}
     for actuator, target in journal.held():
@@ -89,7 +89,7 @@ def _tell_orphans(journal: WorkJournal, outside: Outside) -> None:
             logger.error("%s of %s stands and is configured no more; give it back by hand", actuator, target)
 
 
-def _guard_reader(session: Session, journal: WorkJournal, outside: Outside, clock: Clock) -> JournalReader:
+def _guard_reader(session: Session, journal: WorkQueue, outside: Outside, clock: Clock) -> RecordJournalReader:
     """Follow the guard from where it was left; from the beginning of this run where that belongs to another node.
 
     A simulated node ends with its run: what one that was killed still holds is given back first.
@@ -106,7 +106,7 @@ def _guard_reader(session: Session, journal: WorkJournal, outside: Outside, cloc
     return session.journal_reader(GUARD, position or session.journal_starts().get(GUARD))
 
 
-def _person_reader(session: Session, journal: WorkJournal) -> JournalReader:
+def _person_reader(session: Session, journal: WorkQueue) -> RecordJournalReader:
     """Follow what people say from where it was left, from now on where nothing of it was taken in."""
     position = journal.position(PERSON)
     reader = session.journal_reader(PERSON, position)

@@ -32,7 +32,7 @@ from railwatch.wiring.samplers import (
 )
 from railwatch.wiring.slow_sources import slow_settings
 from telemetry.clock import Clock, SystemClock
-from telemetry.journal import JournalWriter
+from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import Event
 from telemetry.topology import topology_of
 
@@ -63,7 +63,7 @@ class _Process:
     settings: SlowSettings
     files: StatusFiles
     recount: Recount
-    journal: JournalWriter
+    journal: RecordJournalWriter
     stop: Flag
     changed: Flag = field(default_factory=Flag)
     accounts: Accounts = field(default_factory=Accounts)

@@ -10,7 +10,6 @@ from typing import Any
 from agent.responding.checkpoint import Checkpoint
 from agent.responding.heartbeat import checkpoint_step
 from agent.responding.hook import Hook
-from agent.responding.journal import WorkJournal
 from agent.responding.kubernetes import KubernetesDrain
 from agent.responding.kubernetes_api import KubernetesApi
 from agent.responding.notification.notifier import NobodyToTell
@@ -22,6 +21,7 @@ from agent.responding.slurm import SlurmCommands, SlurmDrain, SlurmRequeue
 from agent.responding.switching import Switching
 from agent.responding.tally import Tally
 from agent.responding.work import OWNER, token_of
+from agent.responding.work_queue import WorkQueue
 from config.actuators import Scheduler
 from railwatch.session import Session
 from railwatch.wiring.notifications import notifier_for
@@ -144,7 +144,7 @@ class Outside:
         return {hold.actuator: [claim.incident_id for claim in hold.claims] for hold in holds if hold.claims}
 
 
-def build_outside(setup: Setup, journal: WorkJournal, *, guard_age_s: Callable[[], float]) -> Outside:
+def build_outside(setup: Setup, journal: WorkQueue, *, guard_age_s: Callable[[], float]) -> Outside:
     """Make every actuator that the configuration names."""
     lanes: list[Lane] = []
     routes: dict[ActionClass, tuple[str, ...]] = {}

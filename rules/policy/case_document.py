@@ -21,7 +21,7 @@ from rules.policy.document_values import (
 from rules.policy.model import Case, CaseNode, Expectation, Step, Verb
 from telemetry.entities import EntityKind
 from telemetry.evidence import EVIDENCE
-from telemetry.records import Cause, IncidentState, RootCause, Severity
+from telemetry.records import Cause, FaultClass, IncidentState, Severity
 
 
 def _check_evidence(numbers: dict[str, float]) -> dict[str, float]:
@@ -50,7 +50,7 @@ class StepDocument(BaseModel):
     entity_kind: EntityKind = EntityKind.GPU
     affected_count: Count = 1
     impact_gpu_hours: Annotated[Finite, Field(ge=0)] = 0.0
-    root_cause: RootCause | None = None
+    root_cause: FaultClass | None = None
     confidence: Share = Field(default=1.0, description="with root_cause: its probability")
     loss_probability: Share | None = None
     numbers: Annotated[dict[str, Finite], AfterValidator(_check_evidence)] = {}

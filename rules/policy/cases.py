@@ -6,11 +6,10 @@ that it expects, each at its time.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from physics.node_state import GpuState, NodeState, SupplyState
 from rules.caps.knobs import FAN_STEP_RATIO, POWER_STEP_W
-from rules.conditions.facts import facts_of
+from rules.conditions.facts import FactValue, facts_of
 from rules.engine.decisions import decision_id
 from rules.engine.engine import Engine
 from rules.limits.node import Rails
@@ -22,6 +21,7 @@ from telemetry.records import (
     Cause,
     Decision,
     Evidence,
+    FaultClass,
     Finding,
     FindingStatus,
     Hypothesis,
@@ -29,7 +29,6 @@ from telemetry.records import (
     IncidentState,
     Mode,
     Outcome,
-    RootCause,
     Severity,
     Verdict,
 )
@@ -191,7 +190,7 @@ def _incident(step: Step, first: Step, topology: Topology) -> Incident:
 def _hypotheses(step: Step) -> tuple[Hypothesis, ...]:
     if step.root_cause is None:
         return ()
-    cause = RootCause(step.root_cause)
+    cause = FaultClass(step.root_cause)
     return (Hypothesis(cause=cause, probability=step.confidence, for_=(), against=(), would_disprove=""),)
 
 
@@ -242,7 +241,7 @@ def _at(*settings: float | None) -> str:
     return "".join(f" at {knob.text(setting)}" for knob, setting in said if setting is not None)
 
 
-def facts_at(case: Case, step: Step) -> dict[str, Any]:
+def facts_at(case: Case, step: Step) -> dict[str, FactValue]:
     """Return what a condition is told at one moment of a case."""
     topology = _topology(case.node)
     incident = _incident(step, case.steps[0], topology)

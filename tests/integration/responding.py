@@ -15,11 +15,11 @@ from typing import Any
 
 import psutil
 
-from agent.responding.journal import WorkJournal
 from agent.responding.work import Hold, token_of
+from agent.responding.work_queue import WorkQueue
 from railwatch.session import DriverKind, Session, responder_folder, said_in
 from telemetry.clock import SystemClock
-from telemetry.journal import JournalWriter
+from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import Action, Decision, Mode, Verdict
 from tests.waiting import wait_for
 
@@ -127,7 +127,7 @@ class Run:
 
     folder: Path
     session: Session
-    guard: JournalWriter
+    guard: RecordJournalWriter
     decisions: list[Decision] = field(default_factory=list)
 
     @classmethod
@@ -159,7 +159,7 @@ class Run:
         session.keep_journal_starts({})
         return cls(folder=folder, session=session, guard=session.journal_writer("guard"))
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Have the next process belong to another run."""
         reader = self.session.journal_reader("guard")
         reader.skip_to_end()
@@ -175,7 +175,6 @@ class Run:
             incident_id=incident,
             action=action,
             targets=("node:box",),
-            clock_mhz=None,
             lease_s=None,
             mode=Mode.ENFORCE,
             verdict=Verdict.EXECUTE,
@@ -243,7 +242,7 @@ class Run:
 
     def holds(self) -> tuple[Hold, ...]:
         """Return what the journal says is held; no responder may run."""
-        journal = WorkJournal(responder_folder(self.session.config, simulated=self.session.simulated))
+        journal = WorkQueue(responder_folder(self.session.config, simulated=self.session.simulated))
         held = journal.holds("slurm_drain")
         journal.close()
         return held

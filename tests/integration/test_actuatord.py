@@ -16,8 +16,8 @@ from agent.actuation.client import ActuatorClient
 from agent.actuation.request import CapRequest
 from agent.actuation.server import CONNECTIONS_PER_USER_MAX
 from telemetry.errors import ActionRefusedError, TransientError
-from telemetry.journal import JournalReader
 from telemetry.knobs import KnobKind
+from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, ActionState
 from tests.agent.actuation.privileged import ROOT, Machine, a_machine
 from tests.agent.actuation.rig import cap
@@ -58,7 +58,7 @@ def test_all_three_knobs_are_turned_shown_and_given_back(machine: Machine) -> No
         assert child.wait(60.0) == 0
     assert [machine.setting(kind) for kind in KnobKind] == [None, 300.0, None]
     told = [
-        record for record in JournalReader(machine.state_dir / "actuator.jsonl").read() if isinstance(record, Action)
+        record for record in RecordJournalReader(machine.state_dir / "actuator.jsonl").read() if isinstance(record, Action)
     ]
     assert [action.state for action in told] == [ActionState.APPLIED] * 3 + [ActionState.RELEASED] * 3
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from agent.actuation.actuator import KnobActuator
-from agent.actuation.journal import HoldJournal
+from agent.actuation.knob_log import KnobLog
 from fleet.authority import Authority
 from fleet.control.desk import Desk, DeskSettings
 from fleet.control.identity import authority_key
@@ -82,7 +82,7 @@ class Agents:
 
     def desk(self, node: str, clock: SystemClock) -> Desk:
         knob = self.knobs[node] = MadeUpKnob({f"GPU-{node}": FOUND_MHZ})
-        journal = HoldJournal(self.folder / node, run_id="run-1")
+        journal = KnobLog(self.folder / node, run_id="run-1")
         actuator = self.actuators[node] = KnobActuator((knob,), journal, clock, sink=lambda _: None)
         settings = DeskSettings(
             node=node,

@@ -20,7 +20,7 @@ from simulator.files.scenario import load_scenario
 from simulator.served.server import PlantServer
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import EnvironmentLacksError
-from telemetry.journal import JournalReader
+from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Event, EventKind
 from tests.integration.running import PATIENCE_S
 
@@ -112,7 +112,7 @@ def test_a_gpu_that_comes_later_is_in_the_tables_and_every_row_of_before_can_be_
     finally:
         status = supervisor.stop("sampler")
     assert status == 0
-    told = [record for record in JournalReader(session.journal_dir / "guard.jsonl").read() if isinstance(record, Event)]
+    told = [record for record in RecordJournalReader(session.journal_dir / "guard.jsonl").read() if isinstance(record, Event)]
     assert [event.pci for event in told if event.kind is EventKind.DEVICE_ADDED] == [FOURTH]
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.responding.journal import WorkJournal
 from agent.responding.pace import Pace
 from agent.responding.port import Held, Order
 from agent.responding.slurm import SlurmCommands, SlurmDrain, SlurmRequeue, SlurmSettings
 from agent.responding.switching import LOOK_EVERY_S, Switching
 from agent.responding.tally import Tally
 from agent.responding.work import Task, work_of
+from agent.responding.work_queue import WorkQueue
 from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
 from telemetry.records import ActionState
@@ -44,7 +44,7 @@ class Life:
 
     def __init__(self, drain: SlurmDrain, folder: Path) -> None:
         self.clock = FakeClock()
-        self.journal = WorkJournal(folder)
+        self.journal = WorkQueue(folder)
         self.numbers = iter(range(1, 100))
         self.lane = Switching(
             drain, NODE, self.journal, self.clock, token=TOKEN, guard_age_s=lambda: 0.0, tally=Tally(), pace=Pace()

@@ -15,7 +15,7 @@ import pytest
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.client import ActuatorClient
 from agent.actuation.forcing import Forcer
-from agent.actuation.journal import HoldJournal
+from agent.actuation.knob_log import KnobLog
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
 from agent.guard.foresight import reflex_id
@@ -99,7 +99,7 @@ def test_revert_all_takes_back_what_a_run_that_ended_left(
     tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     knob, folder = FakeKnob(), tmp_path / "data" / "actuator"
-    journal = HoldJournal(folder, run_id="the run before")
+    journal = KnobLog(folder, run_id="the run before")
     KnobActuator((knob,), journal, SystemClock(), sink=lambda _: None).apply(cap())
     journal.close()
     assert knob.settings[UUID] == 1057.0
@@ -147,7 +147,7 @@ def killed(tmp_path: Path) -> Iterator[Killed]:
         Session(run_dir=run_dir, config_json=config, driver=DriverKind.NVML, source="", simulated=simulated).save()
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as left:
             left.bind(str(run_dir / "actuator.sock"))
-        journal = HoldJournal((run_dir if simulated else data_dir) / "actuator", run_id="the run before")
+        journal = KnobLog((run_dir if simulated else data_dir) / "actuator", run_id="the run before")
         KnobActuator((FakeKnob(),), journal, SystemClock(), sink=lambda _: None).apply(cap())
         journal.close()
         return data_dir
@@ -183,16 +183,17 @@ def test_a_cap_of_a_run_that_ended_is_listed_without_a_lease(
         app_for_arguments(["actions"])(["actions", "list", "--data-dir", str(data_dir)], standalone_mode=False)
         return capsys.readouterr().out.splitlines()[0]
 
-    assert listed().endswith("  run ended")
+    assert listed().endswith("1530 → 1057 MHz, run ended")
     with (data_dir / "lock").open("a+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert listed().endswith("  lease until 00:02:00Z")
+        assert listed().endswith("in force, lease until 00:02:00")
 
 
 def an_action(time_ns: int, state: ActionState) -> Action:
     return Action(
         id=f"clock_cap:i-1:{UUID}", time_ns=time_ns, decision_id="d-1", incident_id="i-1", knob="application_clock",
-        entity_id=GPUS[0].entity_id, unit="MHz", found=1530.0, wanted=1057.0, read_back=1057.0, state=state,
+        entity_id=GPUS[0].entity_id, unit="MHz", knob_kind=KnobKind.CLOCK, found=1530.0, wanted=1057.0,
+        read_back=1057.0, state=state,
         mode=Mode.ENFORCE, lease_until_ns=None, owner="railwatch", reason="the rail sags",
     )  # fmt: skip
 
@@ -237,9 +238,9 @@ def test_the_act_of_a_reflex_is_reported_with_the_policy_that_it_went_ahead_of(
     for words in (("list",), ("show", name)):
         assert [row["ahead_of"] for row in told(*words, "--data-dir", str(tmp_path))[1]] == ["sag-cap"]
         app_for_arguments(["actions"])(["actions", *words, "--data-dir", str(tmp_path)], standalone_mode=False)
-        assert "found 1530 MHz (reflex ahead of sag-cap)" in (said := capsys.readouterr().out)
-    assert "a reflex: it went ahead of sag-cap and of any incident\n" in said
-    assert "not kept any more" not in said
+        assert "1530 → 1057 MHz, run ended (reflex ahead of sag-cap)" in (shown := capsys.readouterr().out)
+    assert "reflex: set ahead of the policy sag-cap and of any incident\n" in shown
+    assert "no longer stored" not in shown
 
 
 def test_a_release_keeps_who_wanted_it_and_why(served: tuple[FakeKnob, ActuatorClient, Path], told: Told) -> None:
@@ -247,4 +248,4 @@ def test_a_release_keeps_who_wanted_it_and_why(served: tuple[FakeKnob, ActuatorC
     (applied,) = client.apply(cap())
     words = (applied.incident_id, "--who", "ann", "--reason", "cable\nreseated")
     _, rows = told("release", *words, "--config", str(config))
-    assert [row["reason"] for row in rows] == ["taken back by hand by ann: cable reseated"]
+    assert [row["reason"] for row in rows] == ["released by hand by ann: cable reseated"]

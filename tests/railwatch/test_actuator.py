@@ -23,8 +23,8 @@ from railwatch.processes.service import ACTUATOR_COUNTS
 from railwatch.session import DriverKind, Session, said_in
 from simulator.driver.layout import ALL_GPUS
 from telemetry.clock import SystemClock
-from telemetry.journal import JournalWriter
 from telemetry.knobs import KnobKind
+from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import ActionState, Mode
 from tests.agent.actuation.rig import cap
 from tests.agent.driver.plant_file import plant_driver
@@ -85,7 +85,7 @@ def test_what_the_actuator_forgets_of_peoples_words_is_written_down_for_the_serv
         wait_for(lambda: said_in(tmp_path / "own.json").get("bars_dropped") == 2)
         told = set(ACTUATOR_COUNTS.values())
         wait_for(lambda: told <= set(said_in(tmp_path / "own.json")), "all that the service tells")
-        Follower(client, JournalWriter(tmp_path / "j.jsonl"), status_path=copied).step()
+        Follower(client, RecordJournalWriter(tmp_path / "j.jsonl"), status_path=copied).step()
     finally:
         client.close()
         stop.set()

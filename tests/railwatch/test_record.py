@@ -15,11 +15,12 @@ from railwatch.cli.printing import describe
 from railwatch.cli.record import _wish, record
 from railwatch.cli.recordings import list_command
 from railwatch.cli.run_folder import open_records
-from railwatch.processes.recorder import Teller
+from railwatch.processes.recorder import EventRecorder
 from railwatch.recorded_run import box_dir, run_meta, wishes_dir
 from railwatch.session import Session
 from telemetry.errors import EnvironmentLacksError
-from telemetry.journal import JournalReader
+from telemetry.knobs import KnobKind
+from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, ActionState, Event, Mode
 from telemetry.store.records import RecordFile
 from tests.agent.fakes import START_NS, FakeClock
@@ -39,13 +40,13 @@ def session(tmp_path: Path) -> Session:
 
 def test_whoever_asked_for_a_recording_is_reported_that_it_cannot_be_written(session: Session) -> None:
     journal = session.journal_writer("recorder")
-    teller = Teller(session, journal, BlackBox(box_dir(session.config.data_dir), 1 << 20), FakeClock())
+    teller = EventRecorder(session, journal, BlackBox(box_dir(session.config.data_dir), 1 << 20), FakeClock())
     about = {"triggers": [{"what": BY_HAND, "id": str(START_NS)}]}
     order = Order(name="a", contents=contents_of([], {}), meta=run_meta(session).with_about(about))
     teller.hear(Result(order=order, why=FULL))
     with pytest.raises(EnvironmentLacksError, match=f"^{FULL}; it waits in memory until there is room$"):
         _wish(session, FakeClock())
-    (told,) = JournalReader(session.journal_path("recorder")).read()
+    (told,) = RecordJournalReader(session.journal_path("recorder")).read()
     assert isinstance(told, Event)
     assert FULL in told.message
     journal.close()
@@ -69,7 +70,7 @@ def test_a_recording_of_no_length_and_one_over_a_file_are_refused(tmp_path: Path
         record(tmp_path / "b.parquet", 0.0, data_dir=tmp_path)
     with pytest.raises(typer.BadParameter, match="exists; expected a name that is free, or --force"):
         record(there, None, data_dir=tmp_path)
-    with pytest.raises(EnvironmentLacksError, match="no railwatch runs on this data folder"):
+    with pytest.raises(EnvironmentLacksError, match="railwatch is not running here"):
         record(there, None, force=True, data_dir=tmp_path)
 
 
@@ -111,6 +112,7 @@ def test_an_action_that_was_held_back_is_reported_with_its_reason(state: ActionS
         entity_id="gpu:0",
         knob="application_clock",
         unit="MHz",
+        knob_kind=KnobKind.CLOCK,
         mode=Mode.ENFORCE,
         state=state,
         found=None,
@@ -121,5 +123,5 @@ def test_an_action_that_was_held_back_is_reported_with_its_reason(state: ActionS
         reason="the journal cannot be written: No space left on device",
     )
     assert describe(action).endswith(
-        "application_clock 1057 MHz: the journal cannot be written: No space left on device"
+        f"clock cap 0: 1057 MHz {state.value}: the journal cannot be written: No space left on device"
     )

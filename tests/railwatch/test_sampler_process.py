@@ -21,7 +21,7 @@ from railwatch.wiring.reenumeration import COUNTED_FILE, WANTED_FILE
 from telemetry.clock import SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import TableSpec
-from telemetry.journal import JournalWriter
+from telemetry.record_journal import RecordJournalWriter
 from telemetry.signals import RateClass
 from tests.agent.fakes import FakeCollector
 from tests.analytics.scenes import event_of
@@ -202,7 +202,7 @@ def test_an_event_of_the_slow_process_hurries_the_reading(session: Session, monk
     monkeypatch.setattr(Sampler, "burst", lambda _, seconds: bursts.append(seconds))
     monkeypatch.setattr(sampler, "FAST_COLLECTORS", (lambda _: built(source("works")),))
     run = Run(session)
-    journal = JournalWriter(session.slow_events_path)
+    journal = RecordJournalWriter(session.slow_events_path)
     journal.append(event_of())
     journal.close()
     wait_for(lambda: bursts)

@@ -11,7 +11,7 @@ from railwatch.processes.service import MAX_UNWRITTEN, Service
 from railwatch.session import Session, said_in
 from telemetry.clock import NS_PER_S
 from telemetry.errors import TransientError
-from telemetry.journal import JournalWriter
+from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import Record
 from tests.agent.fakes import START_NS
 from tests.railwatch.a_run import a_session, an_event
@@ -32,7 +32,7 @@ def running(session: Session) -> Iterator[Running]:
 
 
 def test_records_reach_the_record_file_and_the_page_once(session: Session, running: Running) -> None:
-    journal = JournalWriter(session.journal_dir / "guard.jsonl")
+    journal = RecordJournalWriter(session.journal_dir / "guard.jsonl")
     for number in range(3):
         journal.append(an_event(number))
     running.service.follow_journals()
@@ -68,7 +68,7 @@ def test_records_that_cannot_be_written_are_reported_once_and_kept_for_later(
 ) -> None:
     running, full = Running(session), FullRecords()
     service = Service(session, running.keeper, full, running.page, running.clock)  # type: ignore[arg-type]
-    journal = JournalWriter(session.journal_dir / "guard.jsonl")
+    journal = RecordJournalWriter(session.journal_dir / "guard.jsonl")
     for number in range(3):
         journal.append(an_event(number))
         service.follow_journals()
@@ -99,7 +99,7 @@ def test_records_that_wait_are_bounded_and_what_is_dropped_is_counted(session: S
 
 
 def test_a_position_that_cannot_be_written_ends_nothing(session: Session, running: Running) -> None:
-    journal = JournalWriter(session.journal_dir / "guard.jsonl")
+    journal = RecordJournalWriter(session.journal_dir / "guard.jsonl")
     journal.append(an_event(0))
     (session.journal_dir / "guard.new").mkdir()
     running.service.follow_journals()
@@ -112,7 +112,7 @@ def test_a_kill_between_journal_and_store_loses_no_record(session: Session) -> N
         config = session.config
         store = config.store.model_copy(update={"kind": StoreKind.INFLUXDB1, "url": server.url})
         session = replace(session, config_json=config.model_copy(update={"store": store}).model_dump_json())
-        journal = JournalWriter(session.journal_dir / "guard.jsonl")
+        journal = RecordJournalWriter(session.journal_dir / "guard.jsonl")
         journal.append(an_event(0))
         first = Running(session)
         first.service.follow_journals()
@@ -128,7 +128,7 @@ def test_a_kill_between_journal_and_store_loses_no_record(session: Session) -> N
 
 def test_the_journal_of_an_earlier_run_is_not_shown_as_this_runs_past(tmp_path: Path) -> None:
     earlier = a_session(tmp_path)
-    journal = JournalWriter(earlier.journal_dir / "guard.jsonl")
+    journal = RecordJournalWriter(earlier.journal_dir / "guard.jsonl")
     journal.append(an_event(0))
     journal.append(an_event(1))
     now_ns = START_NS + NS_PER_S
@@ -145,7 +145,7 @@ def test_the_journal_of_an_earlier_run_is_not_shown_as_this_runs_past(tmp_path: 
 
 def test_on_real_hardware_the_past_of_the_node_is_shown(tmp_path: Path) -> None:
     session = a_session(tmp_path, simulated=False, started_ns=START_NS + NS_PER_S)
-    journal = JournalWriter(session.journal_dir / "guard.jsonl")
+    journal = RecordJournalWriter(session.journal_dir / "guard.jsonl")
     journal.append(an_event(0))
     running = Running(session)
     running.service.follow_journals()

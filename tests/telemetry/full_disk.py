@@ -18,6 +18,6 @@ def full_disk() -> Iterator[None]:
     found = os.statvfs("/")
     numbers = [*tuple(found)[:4], 0, *tuple(found)[5:]]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("telemetry.journal.os.write", refuse)
-        patched.setattr("telemetry.journal.os.statvfs", lambda _: os.statvfs_result(numbers))
+        patched.setattr("telemetry.record_journal.os.write", refuse)
+        patched.setattr("telemetry.record_journal.os.statvfs", lambda _: os.statvfs_result(numbers))
         yield

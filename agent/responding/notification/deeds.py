@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
-from telemetry.journal import JournalReader
+from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, ActionState, Decision, Mode, Record, Verdict
 
 # Heuristic: incidents of which decisions are remembered; those not told of for longest go first.
@@ -25,7 +25,7 @@ _TRIED = {
 class Deeds:
     """Follows journals; reads what is new when it is asked."""
 
-    def __init__(self, readers: Sequence[JournalReader]) -> None:
+    def __init__(self, readers: Sequence[RecordJournalReader]) -> None:
         self._readers = tuple(readers)
         self._words: OrderedDict[str, dict[str, str]] = OrderedDict()
 

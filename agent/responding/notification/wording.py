@@ -7,7 +7,7 @@ from analytics.classification.answers import ANSWERS
 from analytics.classification.symptoms import SYMPTOMS
 from telemetry.clock import NS_PER_S, iso_utc
 from telemetry.durations import format_duration
-from telemetry.records import Incident, RootCause, Severity
+from telemetry.records import FaultClass, Incident, Severity
 
 # Heuristic: what still reads well on a telephone.
 _MOST_NUMBERS = 8
@@ -133,7 +133,7 @@ def _when(incident: Incident, kind: NoticeKind) -> str:
 
 
 def _what_to_check(incident: Incident) -> list[str]:
-    best = next((one for one in incident.hypotheses if one.cause is not RootCause.UNKNOWN), None)
+    best = next((one for one in incident.hypotheses if one.cause is not FaultClass.UNKNOWN), None)
     if best is not None and best.cause in ANSWERS:
         answer = ANSWERS[best.cause]
         return [f"Likely: {answer.means} ({best.probability:.0%})", f"Check: {answer.check}"]

@@ -12,8 +12,8 @@ from pathlib import Path
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
 from telemetry.clock import SystemClock
-from telemetry.journal import JournalWriter
 from telemetry.knobs import KnobKind
+from telemetry.record_journal import RecordJournalWriter
 from tests.agent.fakes import V100_CLOCKS_MHZ
 
 
@@ -42,7 +42,7 @@ def main() -> None:
     folder, run_id = Path(sys.argv[1]), sys.argv[2]
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    records = JournalWriter(folder / "records")
+    records = RecordJournalWriter(folder / "records")
     serve_actuator(
         lambda: (FileKnob(folder),),
         folder / "run" / "actuator.sock",

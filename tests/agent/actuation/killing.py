@@ -26,8 +26,8 @@ from agent.actuation.actuator import KnobActuator
 from agent.actuation.barred import Bar
 from agent.actuation.client import ActuatorClient
 from agent.actuation.hold import GpuTarget, Hold
-from agent.actuation.journal import HoldJournal
-from agent.actuation.journal_lines import hold_text
+from agent.actuation.knob_log import KnobLog
+from agent.actuation.knob_log_lines import hold_text
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.request import CapRequest
 from agent.actuation.server import serve_actuator
@@ -88,9 +88,9 @@ class DoomedKnob:
 
 def doom_journal(doom: Doom) -> None:
     """Have every journal of this process pass the places around an entry."""
-    append = HoldJournal.append
+    append = KnobLog.append
 
-    def doomed(journal: HoldJournal, holds: Sequence[Hold], bars: Sequence[Bar] = ()) -> None:
+    def doomed(journal: KnobLog, holds: Sequence[Hold], bars: Sequence[Bar] = ()) -> None:
         doom.pass_by("journal")
         if doom.place == "torn" and doom.left == 1 and holds:
             data = hold_text(holds[0], journal._run_id)
@@ -99,7 +99,7 @@ def doom_journal(doom: Doom) -> None:
         append(journal, holds, bars)
         doom.pass_by("kept" if holds and all(hold.settled for hold in holds) else "journalled")
 
-    HoldJournal.append = doomed  # type: ignore[method-assign, assignment]
+    KnobLog.append = doomed  # type: ignore[method-assign, assignment]
 
 
 class Box:
@@ -211,7 +211,7 @@ def end(child: int, number: int) -> None:
 
 def judge_left(box: Box) -> dict[str, int]:
     """Look at what a dead actuator left: each knob is as found, or the journal says for whom and where it stands."""
-    journal = HoldJournal(box.folder / "state", run_id="a look")
+    journal = KnobLog(box.folder / "state", run_id="a look")
     now_ns = CLOCK.utc_ns()
     left = {
         (hold.kind, hold.target.uuid): hold for _, hold in journal.leftovers(now_s=CLOCK.monotonic_s(), now_ns=now_ns)
@@ -235,7 +235,7 @@ def judge_left(box: Box) -> dict[str, int]:
 def recovered(box: Box) -> None:
     """Take over as the next actuator: first of this run, then of another one; in the end all is as found."""
     for run_id in ("this run", "the next run"):
-        journal = HoldJournal(box.folder / "state", run_id=run_id)
+        journal = KnobLog(box.folder / "state", run_id=run_id)
         KnobActuator(box.knobs(), journal, CLOCK, sink=lambda _: None).recover(run_id=run_id)
         for _, hold in journal.leftovers(now_s=0.0, now_ns=0):
             assert run_id == "this run", f"{hold.kind} is still held after the next run took over"

@@ -6,7 +6,7 @@ from pathlib import Path
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.forcing import Forcer
 from agent.actuation.hold import GpuTarget
-from agent.actuation.journal import HoldJournal
+from agent.actuation.knob_log import KnobLog
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.request import CapRequest
 from telemetry.knobs import KnobKind
@@ -59,7 +59,7 @@ class Rig:
         self.start()
 
     def start(self) -> None:
-        self.journal = HoldJournal(self.state_dir, run_id=self.run_id, forcer=self.forcer)
+        self.journal = KnobLog(self.state_dir, run_id=self.run_id, forcer=self.forcer)
         self.actuator = KnobActuator(
             (self.knob, *self.others), self.journal, self.clock, sink=self.told.append, settings=self.settings
         )

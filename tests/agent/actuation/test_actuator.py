@@ -5,8 +5,8 @@ import pytest
 
 from agent.actuation.limits import CLAIMS_MAX, DEFAULT_LIMITS, ActuatorSettings
 from telemetry.errors import DeviceLostError, NotPermittedError, NotSupportedError, TransientError
-from telemetry.journal import JournalReader, JournalWriter
 from telemetry.knobs import KnobKind
+from telemetry.record_journal import RecordJournalReader, RecordJournalWriter
 from telemetry.records import Action, ActionState, Mode
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
 from tests.agent.fakes import FakeKnob
@@ -304,13 +304,13 @@ def test_on_a_full_disk_no_clock_is_capped_and_whoever_follows_the_records_is_re
     rig: Rig, tmp_path: Path
 ) -> None:
     path = tmp_path / "actuator.jsonl"
-    records = JournalWriter(path, spill_dir=tmp_path)
+    records = RecordJournalWriter(path, spill_dir=tmp_path)
     rig.actuator._sink = records.append
     with full_disk():
         rig.actuator.apply(cap(1057.0))
     records.close()
     assert rig.in_force == 1530.0
-    (told,) = JournalReader(path, spill_dir=tmp_path).read()
+    (told,) = RecordJournalReader(path, spill_dir=tmp_path).read()
     assert isinstance(told, Action)
     assert told.state is ActionState.FAILED
     assert told.reason == "the journal cannot be written: No space left on device"

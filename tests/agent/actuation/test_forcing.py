@@ -7,7 +7,7 @@ import pytest
 
 from agent.actuation import forcing
 from agent.actuation.forcing import Forcer, Syncs
-from agent.actuation.journal import FILE_NAME
+from agent.actuation.knob_log import FILE_NAME
 from telemetry.clock import SystemClock
 from telemetry.records import ActionState
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap

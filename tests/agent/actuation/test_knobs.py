@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.actuation.actuator import CHANGED_BY_OTHERS
-from agent.actuation.journal import EARLIER_NAME, FILE_NAME
+from agent.actuation.knob_log import EARLIER_NAME, FILE_NAME
 from agent.actuation.limits import DEFAULT_LIMITS, ActuatorSettings, allowed_setting
 from telemetry.errors import ActionRefusedError
 from telemetry.knobs import KnobKind

@@ -19,7 +19,7 @@ from agent.actuation.server import CONNECTIONS_PER_USER_MAX, ActuatorServer, ser
 from agent.driver.port import Knob
 from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, EnvironmentLacksError, TransientError
-from telemetry.journal import JournalReader
+from telemetry.record_journal import RecordJournalReader
 from telemetry.records import Action, ActionState
 from tests.agent.actuation.file_knob import FileKnob
 from tests.agent.actuation.rig import GPUS, UUID, Rig, cap
@@ -247,7 +247,7 @@ def test_a_killed_actuator_restores_on_the_next_run(folder: Path) -> None:
     with process(folder, "run-2") as (client, _):
         assert settings_of(folder) == {1530.0}
         assert client.in_force() == ()
-    states = [record.state for record in JournalReader(folder / "records").read() if isinstance(record, Action)]
+    states = [record.state for record in RecordJournalReader(folder / "records").read() if isinstance(record, Action)]
     assert states == [ActionState.APPLIED] * 4 + [ActionState.RELEASED] * 4
 
 

@@ -27,8 +27,8 @@ from agent.guard.waking import Waking
 from agent.ring.ring import Ring
 from analytics.detectors.limits import RailSagLimits
 from telemetry.clock import NS_PER_S
-from telemetry.journal import JournalReader, JournalWriter
 from telemetry.knobs import KnobKind
+from telemetry.record_journal import RecordJournalReader, RecordJournalWriter
 from telemetry.records import Action, ActionState
 from tests.agent.actuation import killing
 from tests.agent.actuation.killing import CLOCK, FOUND, SAFE, end, forked, wait_for
@@ -70,7 +70,7 @@ def guard(box: killing.Box) -> None:
         ring.tables,
         node.make_pipeline(),
         ActuatorClient(box.socket, timeout_s=2.0),
-        JournalWriter(box.folder / "guard.jsonl"),
+        RecordJournalWriter(box.folder / "guard.jsonl"),
         CLOCK,
         snapshot_path=box.folder / "guard.json",
         actions_path=box.folder / "actuator.jsonl",
@@ -103,7 +103,7 @@ def box_tables() -> tuple[str, ...]:
 
 def serve(box: killing.Box) -> None:
     """Be the actuator, which writes down what it does."""
-    records = JournalWriter(box.folder / "actuator.jsonl")
+    records = RecordJournalWriter(box.folder / "actuator.jsonl")
     killing.serve(box, "this run", None, records.append)
 
 
@@ -131,7 +131,7 @@ def judge_left(box: killing.Box, client: ActuatorClient) -> dict[str, int]:
 
 
 def told_by_actuator(box: killing.Box) -> list[Action]:
-    return [record for record in JournalReader(box.folder / "actuator.jsonl").read() if isinstance(record, Action)]
+    return [record for record in RecordJournalReader(box.folder / "actuator.jsonl").read() if isinstance(record, Action)]
 
 
 def is_capped(client: ActuatorClient) -> bool:

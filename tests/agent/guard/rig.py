@@ -14,7 +14,7 @@ from agent.guard.pipeline import Pipeline
 from agent.guard.reflex import Reflex
 from agent.ring.ring import Ring
 from analytics.detectors.limits import RailSagLimits
-from telemetry.journal import JournalReader, JournalWriter
+from telemetry.record_journal import RecordJournalReader, RecordJournalWriter
 from telemetry.records import Action, ActionState, Record
 from tests.agent.fakes import FakeClock, FakeKnob
 from tests.agent.guard.box import SPECS, TOPOLOGY, WEAK_OHM, Box, make_pipeline
@@ -88,7 +88,7 @@ class Rig:
 
     def start_actuator(self) -> None:
         stop, ready = threading.Event(), threading.Event()
-        journal = JournalWriter(self.journal_path)
+        journal = RecordJournalWriter(self.journal_path)
 
         def serve() -> None:
             serve_actuator(
@@ -147,7 +147,7 @@ class Rig:
         return set(self.knob.settings.values())
 
     def journal(self) -> list[Action]:
-        return [record for record in JournalReader(self.journal_path).read() if isinstance(record, Action)]
+        return [record for record in RecordJournalReader(self.journal_path).read() if isinstance(record, Action)]
 
     def states(self) -> list[ActionState]:
         return [action.state for action in self.journal()]

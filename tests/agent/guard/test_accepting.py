@@ -13,7 +13,8 @@ from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.novelty_limits import NoveltyLimits
 from rules.limits.node import Rails
 from telemetry.clock import NS_PER_S
-from telemetry.journal import JournalWriter
+from telemetry.commands import Command, CommandVerb, new_command
+from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, IncidentState, Severity
 from tests.agent.fakes import START_NS
 from tests.agent.guard.rig import Rig
@@ -39,6 +40,10 @@ def accepted(entity_id: str = "gpu:GPU-1", *, time_ns: int = START_NS) -> Event:
     return replace(told, id=f"baseline:{entity_id}:{time_ns}", time_ns=time_ns)
 
 
+def acceptance(entity_id: str, *, time_ns: int) -> Command:
+    return new_command(CommandVerb.ACCEPT_BASELINE, entity_id, who="ada", why="new thermal pads", now_ns=time_ns)
+
+
 def test_what_a_baseline_found_ends_with_who_and_why_and_the_incident_closes() -> None:
     frame = node(1, rows=160, begins=60, lasts=1000, hotter_c=12.0)
     settings = PipelineSettings(policies=(), rails=Rails(modes={}), limits=QUICKLY)
@@ -47,8 +52,8 @@ def test_what_a_baseline_found_ends_with_who_and_why_and_the_incident_closes() -
     states = []
     for row in range(len(frame)):
         now_ns = int(frame.time_ns[row])
-        told = [accepted(time_ns=now_ns)] if row == 100 else []
-        step = pipeline.step([frame.rows(row, row + 1)], told, now_ns)
+        commands = [acceptance("gpu:GPU-1", time_ns=now_ns)] if row == 100 else []
+        step = pipeline.step([frame.rows(row, row + 1)], commands, now_ns)
         findings += step.findings
         states += [incident.state for incident in step.incidents if incident.cause is Cause.NOVELTY]
     assert next(one.status for one in findings) is FindingStatus.RAISED
@@ -106,13 +111,15 @@ def test_what_needs_no_baseline_goes_on(rig: Rig) -> None:
 
 
 def test_the_guard_follows_what_people_state_and_writes_down_what_is_learnt(rig: Rig) -> None:
-    journal = JournalWriter(rig.folder / "person.jsonl")
+    journal = RecordJournalWriter(rig.folder / "person.jsonl")
     rig.tick(5)
-    journal.append(accepted("gpu:nobody", time_ns=rig.box.time_ns))
+    journal.append(acceptance("gpu:nobody", time_ns=rig.box.time_ns))
     journal.close()
     rig.tick(40)  # two seconds: it looks once a second
-    told = [record for record in rig.sink.records if isinstance(record, Event)]
-    assert [event.message for event in told] == [WORDS]
+    commands = [record for record in rig.sink.records if isinstance(record, Command)]
+    assert [(one.verb, one.who, one.why) for one in commands] == [
+        (CommandVerb.ACCEPT_BASELINE, "ada", "new thermal pads")
+    ]
     rows = json.loads((rig.folder / "baselines.json").read_text())
     assert {row["detector"] for row in rows} >= {"source_resistance", "novelty"}
     assert all(0.0 <= row["learnt_ratio"] <= 1.0 for row in rows)

@@ -13,8 +13,8 @@ from agent.actuation.request import CapRequest
 from agent.guard import guard as guard_module
 from agent.guard.orders import ORPHAN_S, Orders
 from telemetry.errors import TransientError
-from telemetry.journal import JournalWriter
 from telemetry.knobs import KnobKind
+from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import Action, ActionState, Decision, Event, EventKind, IncidentState, Mode, Severity
 from tests.agent.actuation.rig import UUID, cap
 from tests.agent.fakes import FakeClock
@@ -150,7 +150,7 @@ def test_a_decision_that_was_overtaken_is_not_stated_late() -> None:
     ((key, claim),) = memory.claims.items()
     memory.claims[key] = claim.tightened(502.0, decision_id="newer", now_ns=claim.tightened_ns + 1)
     actuator.deaf = False
-    orders.carry_out(replace(first, id="newer", clock_mhz=502.0))
+    orders.carry_out(replace(first, id="newer", setting=502.0))
     clock.advance(60.0)
     orders.catch_up()
     assert {clock_mhz for _, clock_mhz in actuator.heard} == {502.0}
@@ -409,7 +409,7 @@ def test_an_event_that_warns_asks_for_a_closer_look_whichever_process_reports_it
     rig.guard.tell(replace(event, id="own"))
     rig.tick()
     assert rig.suspicions == asks
-    journal = JournalWriter(rig.folder / "slow.jsonl")
+    journal = RecordJournalWriter(rig.folder / "slow.jsonl")
     journal.append(replace(event, id="of the slow process", time_ns=rig.clock.utc_ns()))
     journal.close()
     rig.tick(25)  # its journal is looked at once a second

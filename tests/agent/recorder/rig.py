@@ -16,7 +16,7 @@ from agent.ring.ring import Ring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import TableSpec
-from telemetry.journal import JournalReader, JournalWriter, Position
+from telemetry.record_journal import Position, RecordJournalReader, RecordJournalWriter
 from telemetry.recording import RecordingMeta
 from telemetry.records import Cause, Event, EventKind, Finding, FindingStatus, Severity
 from tests.agent.fakes import START_NS, FakeClock
@@ -46,7 +46,7 @@ class Rig:
 
     def __post_init__(self) -> None:
         self.ring = a_ring(self.folder / "ring", self.spec)
-        self.journal = JournalWriter(self.folder / "guard.jsonl", simulated=True)
+        self.journal = RecordJournalWriter(self.folder / "guard.jsonl", simulated=True)
         self.box = BlackBox(self.folder / "box", self.settings.box_bytes)
         self.lines = Lines()
         self.recorder = self.a_recorder()
@@ -55,7 +55,7 @@ class Rig:
         return Recorder(
             rows=RowFollower(self.folder / "ring"),
             moments=MomentFollower(
-                {"guard": JournalReader(self.folder / "guard.jsonl", (positions or {}).get("guard"))},
+                {"guard": RecordJournalReader(self.folder / "guard.jsonl", (positions or {}).get("guard"))},
                 lines=self.lines,
                 source=None,
             ),

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.responding.journal import WorkJournal
 from agent.responding.pace import Pace
 from agent.responding.port import Emptying, Held, Order, Receipt, Standing, Switch
 from agent.responding.sending import Manner, Sending
 from agent.responding.switching import Switching
 from agent.responding.tally import Tally
 from agent.responding.work import Task, Work, work_of
+from agent.responding.work_queue import WorkQueue
 from telemetry.errors import RailwatchError, TransientError
 from telemetry.records import Action, Cause, Decision, Incident, IncidentState, Mode, Severity, Verdict
 from tests.agent.fakes import START_NS, FakeClock
@@ -40,7 +40,6 @@ def decision(
         incident_id=incident,
         action=action,
         targets=("node:box",),
-        clock_mhz=None,
         lease_s=None,
         mode=mode,
         verdict=verdict,
@@ -169,7 +168,7 @@ class Rig:
         self.guard_age_s = 0.0
         self.numbers = iter(range(1, 1_000_000))
         self.told: list[Action] = []
-        self.journal = WorkJournal(folder)
+        self.journal = WorkQueue(folder)
         self._open()
 
     def _open(self) -> None:
@@ -198,7 +197,7 @@ class Rig:
 
     def restart(self) -> None:
         self.journal.close()
-        self.journal = WorkJournal(self.folder)
+        self.journal = WorkQueue(self.folder)
         self._open()
 
     def ask(self, task: Task, *, incident: str = "i-1", mode: Mode = Mode.ENFORCE) -> Work:

@@ -14,7 +14,6 @@ import urllib3
 
 from agent.collectors.bmc.redfish_client import ROOT, RedfishClient
 from agent.collectors.bmc.settings import BmcKind, BmcSettings, Login, Transport
-from agent.responding.journal import WorkJournal
 from agent.responding.pace import Pace
 from agent.responding.port import Checked, Held, Message, Order, Standing
 from agent.responding.power_cycle import FILE_NAME, Drained, PowerCycle
@@ -22,6 +21,7 @@ from agent.responding.reset import PowerCycleSettings, Reset
 from agent.responding.sending import MANNERS, Sending
 from agent.responding.tally import Tally
 from agent.responding.work import Task, work_of
+from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
@@ -122,7 +122,6 @@ def order(mark: str = "aa", **changes: Any) -> Order:
         incident_id="i-1",
         action="power_cycle",
         targets=("node:node7",),
-        clock_mhz=None,
         lease_s=None,
         mode=Mode.ENFORCE,
         verdict=Verdict.EXECUTE,
@@ -275,7 +274,7 @@ def test_after_a_kill_behind_the_request_it_is_reported_what_became_of_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = work_of("power_cycle", Task.SEND, order().decision, None)
-    journal = WorkJournal(bench.folder)
+    journal = WorkQueue(bench.folder)
     journal.take_in([work], (), journal="guard", position=(1, 2), now_ns=START_NS)
     manner = MANNERS[ActionClass.POWER_CYCLE]
 

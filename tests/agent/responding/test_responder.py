@@ -3,15 +3,15 @@
 import threading
 from pathlib import Path
 
-from agent.responding.journal import WorkJournal
 from agent.responding.pace import Pace
 from agent.responding.responder import Responder
 from agent.responding.sending import Manner, Sending
 from agent.responding.tally import Tally
+from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
 from telemetry.errors import TransientError
-from telemetry.journal import JournalReader, JournalWriter
+from telemetry.record_journal import RecordJournalReader, RecordJournalWriter
 from telemetry.records import Action, ActionState, Incident, Record
 from tests.agent.responding.rig import FakeMessage, decision, incident
 
@@ -32,8 +32,8 @@ class Kept:
 
 class Node:
     def __init__(self, folder: Path) -> None:
-        self.journal = WorkJournal(folder)
-        self.guard = JournalWriter(folder / "guard.jsonl")
+        self.journal = WorkQueue(folder)
+        self.guard = RecordJournalWriter(folder / "guard.jsonl")
         self.message = FakeMessage()
         self.sent = threading.Event()
         self.message.on_send = self.sent.set
@@ -45,7 +45,7 @@ class Node:
         self.responder = Responder(
             [lane],
             self.journal,
-            JournalReader(folder / "guard.jsonl"),
+            RecordJournalReader(folder / "guard.jsonl"),
             self.sink,
             CLOCK,
             routes={ActionClass.HOOK: (lane.name,)},

@@ -7,7 +7,7 @@ from analytics.classification.score import classify
 from analytics.connectivity import Kinship
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Topology
-from telemetry.records import Cause, Event, Evidence, Finding, FindingStatus, Hypothesis, RootCause, Severity
+from telemetry.records import Cause, Event, Evidence, FaultClass, Finding, FindingStatus, Hypothesis, Severity
 from tests.analytics.scenes import START_NS, node_of
 
 GPUS = tuple(f"gpu:GPU-{number}" for number in range(4))
@@ -55,5 +55,5 @@ def ranked(scene: Scene) -> tuple[Hypothesis, ...]:
     return classify(observations(scene))
 
 
-def share(hypotheses: Sequence[Hypothesis], cause: RootCause) -> float:
+def share(hypotheses: Sequence[Hypothesis], cause: FaultClass) -> float:
     return next((one.probability for one in hypotheses if one.cause is cause), 0.0)

@@ -3,7 +3,7 @@
 import pytest
 
 from analytics.classification.reading import Scene
-from telemetry.records import Cause, EventKind, RootCause, Severity
+from telemetry.records import Cause, EventKind, FaultClass, Severity
 from tests.analytics.classification.scenes import GPUS, NODE, SUPPLIES, finding, ranked, scene, share
 from tests.analytics.scenes import event_of
 
@@ -18,48 +18,48 @@ AC_LOST = event_of(
 )
 UNBOUND = event_of(at_s=50.0, kind=EventKind.DRIVER_UNBOUND, code=None, entity_id=GPUS[0], severity=Severity.INFO)
 
-FAULTS: dict[str, tuple[RootCause, Scene]] = {
+FAULTS: dict[str, tuple[FaultClass, Scene]] = {
     "a joint that ages, long before any sag": (
-        RootCause.JOINT_AGEING,
+        FaultClass.JOINT_AGEING,
         scene(finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.12)),
     ),
     "a joint that ages and lets the rail sag": (
-        RootCause.JOINT_AGEING,
+        FaultClass.JOINT_AGEING,
         scene(finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.4), *SAGS, finding(Cause.POWER_BRAKE, GPUS[0])),
     ),
     "a sag whose own numbers show the resistance": (
-        RootCause.JOINT_AGEING,
+        FaultClass.JOINT_AGEING,
         scene(finding(Cause.SUPPLY_SAG, SUPPLIES[0], resistance_ratio=1.5)),
     ),
     "a supply that is out": (
-        RootCause.SUPPLY_LOST,
+        FaultClass.SUPPLY_LOST,
         scene(finding(Cause.SUPPLY_LOST, SUPPLIES[1], rise_ratio=2.0), events=[SUPPLY_FAILED]),
     ),
     "a load beyond the path": (
-        RootCause.SUPPLY_OVERLOAD,
+        FaultClass.SUPPLY_OVERLOAD,
         scene(*SAGS, finding(Cause.SUPPLY_OVERLOAD, SUPPLIES[0], at_s=31.0)),
     ),
     "a brake while the supply is measured and shows nothing": (
-        RootCause.SUPPLY_OVERLOAD,
+        FaultClass.SUPPLY_OVERLOAD,
         scene(*(finding(Cause.POWER_BRAKE, one) for one in GPUS), finding(Cause.HW_SLOWDOWN, GPUS[0])),
     ),
     "a supply that is lost while the other carries its load": (
-        RootCause.SUPPLY_LOST,
+        FaultClass.SUPPLY_LOST,
         scene(finding(Cause.SUPPLY_LOST, SUPPLIES[1]), finding(Cause.SUPPLY_OVERLOAD, SUPPLIES[0], resistance_ratio=1)),
     ),
     "a joint of one branch while the other carries more": (
-        RootCause.JOINT_AGEING,
+        FaultClass.JOINT_AGEING,
         scene(
             finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=2.0),
             finding(Cause.SYNCHRONOUS_OVERLOAD, SUPPLIES[1], at_s=50.0, resistance_ratio=0.95),
         ),
     ),
     "steps in unison": (
-        RootCause.SYNCHRONOUS_OVERLOAD,
+        FaultClass.SYNCHRONOUS_OVERLOAD,
         scene(*SAGS, finding(Cause.SYNCHRONOUS_OVERLOAD, SUPPLIES[0], at_s=31.0)),
     ),
     "mains that sag": (
-        RootCause.INPUT_SAG,
+        FaultClass.INPUT_SAG,
         scene(
             finding(Cause.INPUT_SAG, SUPPLIES[0], fallen_v=0.6, rise_ratio=1.0),
             finding(Cause.INPUT_SAG, SUPPLIES[1], fallen_v=0.6, rise_ratio=1.0),
@@ -67,81 +67,81 @@ FAULTS: dict[str, tuple[RootCause, Scene]] = {
         ),
     ),
     "a cooler that is mounted badly": (
-        RootCause.THERMAL_INTERFACE,
+        FaultClass.THERMAL_INTERFACE,
         scene(finding(Cause.THERMAL_INTERFACE, GPUS[1], theta_ratio=1.4, grows_with_power_ratio=0.9)),
     ),
     "air that is too warm": (
-        RootCause.AIRFLOW,
+        FaultClass.AIRFLOW,
         scene(finding(Cause.AIRFLOW, NODE), *(finding(Cause.THERMAL_MARGIN, one) for one in GPUS)),
     ),
     "a fan that stops": (
-        RootCause.AIRFLOW,
+        FaultClass.AIRFLOW,
         scene(
             finding(Cause.AIRFLOW, NODE),
             events=[event_of(kind=EventKind.FAN, code=0x0401, entity_id=None, message="FAN2: lower critical")],
         ),
     ),
     "a module that comes loose": (
-        RootCause.LOOSE_MODULE,
+        FaultClass.LOOSE_MODULE,
         scene(finding(Cause.LOOSE_MODULE, GPUS[3]), finding(Cause.STRAGGLER, GPUS[3], at_s=60.0)),
     ),
     "a job that hangs": (
-        RootCause.HANG,
+        FaultClass.HANG,
         scene(*(finding(Cause.HANG, one, thread_ratio=0.97) for one in GPUS)),
     ),
     "an application that fails": (
-        RootCause.DRIVER_FAULT,
+        FaultClass.DRIVER_FAULT,
         scene(finding(Cause.GPU_ERROR, GPUS[0], code=31.0)),
     ),
     "a sensor that contradicts the others": (
-        RootCause.SENSOR_FAULT,
+        FaultClass.SENSOR_FAULT,
         scene(finding(Cause.SENSOR_FAULT, SUPPLIES[0])),
     ),
-    "a lost GPU without any electrical evidence": (RootCause.NO_ELECTRICAL_EVIDENCE, scene(LOST)),
+    "a lost GPU without any electrical evidence": (FaultClass.NO_ELECTRICAL_EVIDENCE, scene(LOST)),
     "a lost GPU where nobody measures the supply": (
-        RootCause.NO_ELECTRICAL_EVIDENCE,
+        FaultClass.NO_ELECTRICAL_EVIDENCE,
         scene(LOST, fed_seen=False),
     ),
     "a lost GPU below a joint that ages": (
-        RootCause.JOINT_AGEING,
+        FaultClass.JOINT_AGEING,
         scene(LOST, beside=[finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.5), *SAGS]),
     ),
 }
 
-HARD_NEGATIVES: dict[str, tuple[RootCause, Scene]] = {
+HARD_NEGATIVES: dict[str, tuple[FaultClass, Scene]] = {
     "an exporter that died is no lost GPU": (
-        RootCause.EXPORTER_FAULT,
+        FaultClass.EXPORTER_FAULT,
         scene(*(finding(Cause.SENSOR_LOST, one) for one in GPUS)),
     ),
     "a driver upgrade is no lost GPU": (
-        RootCause.DRIVER_FAULT,
+        FaultClass.DRIVER_FAULT,
         scene(*(finding(Cause.SENSOR_LOST, one, at_s=51.0) for one in GPUS), events=[UNBOUND]),
     ),
     "a voltage sensor that is stuck is no sag": (
-        RootCause.SENSOR_FAULT,
+        FaultClass.SENSOR_FAULT,
         scene(SAG, beside=[finding(Cause.SENSOR_FAULT, SUPPLIES[0])]),
     ),
     "a resistance from a sensor that contradicts the others is no joint": (
-        RootCause.SENSOR_FAULT,
+        FaultClass.SENSOR_FAULT,
         scene(
             finding(Cause.JOINT_AGEING, SUPPLIES[0], rise_ratio=1.4),
             beside=[finding(Cause.SENSOR_FAULT, SUPPLIES[0])],
         ),
     ),
     "ranks that wait for a lost GPU are no hang of the job": (
-        RootCause.NO_ELECTRICAL_EVIDENCE,
+        FaultClass.NO_ELECTRICAL_EVIDENCE,
         scene(finding(Cause.HANG, GPUS[0], at_s=65.0), beside=[LOST]),
     ),
     "link errors of a lost GPU's peers are no loose module": (
-        RootCause.NO_ELECTRICAL_EVIDENCE,
+        FaultClass.NO_ELECTRICAL_EVIDENCE,
         scene(finding(Cause.FABRIC_ERROR, GPUS[0], at_s=62.0, code=74.0), beside=[LOST]),
     ),
     "errors of a lost GPU's peers are the loss": (
-        RootCause.NO_ELECTRICAL_EVIDENCE,
+        FaultClass.NO_ELECTRICAL_EVIDENCE,
         scene(finding(Cause.GPU_ERROR, GPUS[0], at_s=62.0, code=45.0), siblings=[LOST]),
     ),
     "warm air at one slot is no interface": (
-        RootCause.AIRFLOW,
+        FaultClass.AIRFLOW,
         scene(finding(Cause.AIRFLOW, GPUS[3]), finding(Cause.THERMAL_MARGIN, GPUS[3])),
     ),
 }
@@ -181,7 +181,7 @@ def test_what_looks_like_a_fault_is_named_for_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", AMBIGUOUS)
 def test_what_fits_several_answers_is_unknown_and_spread(name: str) -> None:
     hypotheses = ranked(AMBIGUOUS[name])
-    assert hypotheses[0].cause is RootCause.UNKNOWN
+    assert hypotheses[0].cause is FaultClass.UNKNOWN
     assert hypotheses[0].probability < 0.7
     assert len(hypotheses) >= 4
 
@@ -189,17 +189,17 @@ def test_what_fits_several_answers_is_unknown_and_spread(name: str) -> None:
 def test_a_resistance_as_before_contradicts_a_joint() -> None:
     plain = ranked(scene(SAG))
     as_before = ranked(scene(finding(Cause.SUPPLY_SAG, SUPPLIES[0], resistance_ratio=1.01)))
-    assert share(as_before, RootCause.JOINT_AGEING) < share(plain, RootCause.JOINT_AGEING) / 3
+    assert share(as_before, FaultClass.JOINT_AGEING) < share(plain, FaultClass.JOINT_AGEING) / 3
 
 
 def test_an_excess_that_is_there_at_idle_too_is_no_interface() -> None:
     hypotheses = ranked(scene(finding(Cause.THERMAL_INTERFACE, GPUS[1], theta_ratio=1.4, grows_with_power_ratio=0.1)))
-    assert share(hypotheses, RootCause.THERMAL_INTERFACE) < 0.4
+    assert share(hypotheses, FaultClass.THERMAL_INTERFACE) < 0.4
 
 
 def test_where_nobody_measures_the_supply_its_silence_states_nothing() -> None:
     seen, blind = ranked(scene(LOST)), ranked(scene(LOST, fed_seen=False))
-    electrical = (RootCause.JOINT_AGEING, RootCause.SUPPLY_LOST, RootCause.SUPPLY_OVERLOAD)
+    electrical = (FaultClass.JOINT_AGEING, FaultClass.SUPPLY_LOST, FaultClass.SUPPLY_OVERLOAD)
     assert sum(share(blind, cause) for cause in electrical) > sum(share(seen, cause) for cause in electrical)
 
 

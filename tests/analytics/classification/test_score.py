@@ -12,7 +12,7 @@ from analytics.classification.contradictions import CONTRADICTIONS
 from analytics.classification.score import Weights, classify, gain_of, is_evidence_for, probabilities, scores_of
 from analytics.classification.sign import Observation, Sign
 from analytics.classification.table import ROWS
-from telemetry.records import RootCause
+from telemetry.records import FaultClass
 
 ROW = {row.sign: row for row in ROWS}
 SEEN = st.lists(
@@ -28,7 +28,7 @@ SEEN = st.lists(
 )
 
 
-def supports(sign: Sign, cause: RootCause) -> bool:
+def supports(sign: Sign, cause: FaultClass) -> bool:
     """Whether the sign raises this class, and no other more."""
     gains = {other: gain_of(sign, other, present=True) for other in PRIORS}
     return gains[cause] > 0 and all(gains[cause] >= gain for gain in gains.values())
@@ -36,7 +36,7 @@ def supports(sign: Sign, cause: RootCause) -> bool:
 
 def test_every_sign_has_one_row_every_class_an_answer_and_every_number_a_source() -> None:
     assert sorted(row.sign for row in ROWS) == sorted(Sign)
-    assert set(PRIORS) == set(ANSWERS) == set(RootCause)
+    assert set(PRIORS) == set(ANSWERS) == set(FaultClass)
     assert sum(PRIORS.values()) == pytest.approx(1.0)
     for row in ROWS:
         assert len({cause for cause, _, _ in row.given}) == len(row.given)
@@ -48,7 +48,7 @@ def test_every_sign_has_one_row_every_class_an_answer_and_every_number_a_source(
 def test_every_class_but_unknown_has_a_sign_of_its_own() -> None:
     for cause in PRIORS:
         has_own = any(is_evidence_for(sign, cause) for sign in Sign)
-        assert has_own is (cause is not RootCause.UNKNOWN), cause
+        assert has_own is (cause is not FaultClass.UNKNOWN), cause
 
 
 def test_no_sign_speaks_for_a_class_and_contradicts_it() -> None:
@@ -88,7 +88,7 @@ def test_the_order_in_which_signs_are_given_does_not_matter(seen: list[Observati
 
 def test_without_any_sign_the_answer_is_the_priors() -> None:
     assert probabilities([]) == pytest.approx(PRIORS)
-    assert classify([])[0].cause is RootCause.UNKNOWN
+    assert classify([])[0].cause is FaultClass.UNKNOWN
 
 
 def test_evidence_that_came_first_weighs_more() -> None:
@@ -98,24 +98,24 @@ def test_evidence_that_came_first_weighs_more() -> None:
         return [links, hang]
 
     first, last = scores_of(seen(link_first=True)), scores_of(seen(link_first=False))
-    assert first[RootCause.LOOSE_MODULE] - last[RootCause.LOOSE_MODULE] == pytest.approx(Weights().precedence)
-    assert last[RootCause.HANG] - first[RootCause.HANG] == pytest.approx(Weights().precedence)
+    assert first[FaultClass.LOOSE_MODULE] - last[FaultClass.LOOSE_MODULE] == pytest.approx(Weights().precedence)
+    assert last[FaultClass.HANG] - first[FaultClass.HANG] == pytest.approx(Weights().precedence)
 
 
 def test_a_contradiction_costs_what_its_weight_states_and_is_reported() -> None:
     seen = [Observation(sign=Sign.DISAGREES, present=True, since_ns=0, words="P and V I disagree")]
     mild, hard = scores_of(seen, Weights(contradiction=0.0)), scores_of(seen, Weights(contradiction=2.0))
-    assert mild[RootCause.JOINT_AGEING] - hard[RootCause.JOINT_AGEING] == pytest.approx(2.0)
-    assert mild[RootCause.SENSOR_FAULT] == hard[RootCause.SENSOR_FAULT]
+    assert mild[FaultClass.JOINT_AGEING] - hard[FaultClass.JOINT_AGEING] == pytest.approx(2.0)
+    assert mild[FaultClass.SENSOR_FAULT] == hard[FaultClass.SENSOR_FAULT]
 
 
 def test_a_gain_is_the_logarithm_of_the_odds_that_the_table_states() -> None:
     row = ROW[Sign.LINKS_OF_ONE]
     given_by = dict.fromkeys(PRIORS, row.otherwise[0]) | {cause: value for cause, value, _ in row.given}
-    others = sum(PRIORS[one] * given_by[one] for one in PRIORS if one is not RootCause.LOOSE_MODULE)
-    others /= 1.0 - PRIORS[RootCause.LOOSE_MODULE]
-    gain = gain_of(Sign.LINKS_OF_ONE, RootCause.LOOSE_MODULE, present=True)
-    assert gain == pytest.approx(row.weight * math.log(given_by[RootCause.LOOSE_MODULE] / others))
+    others = sum(PRIORS[one] * given_by[one] for one in PRIORS if one is not FaultClass.LOOSE_MODULE)
+    others /= 1.0 - PRIORS[FaultClass.LOOSE_MODULE]
+    gain = gain_of(Sign.LINKS_OF_ONE, FaultClass.LOOSE_MODULE, present=True)
+    assert gain == pytest.approx(row.weight * math.log(given_by[FaultClass.LOOSE_MODULE] / others))
 
 
 def test_a_temperature_flattens_and_keeps_the_order() -> None:

@@ -14,11 +14,11 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.records import (
     Cause,
     EventKind,
+    FaultClass,
     FindingStatus,
     Hypothesis,
     Incident,
     IncidentState,
-    RootCause,
     Severity,
     from_json,
     to_json,
@@ -30,7 +30,7 @@ START = datetime.fromtimestamp(START_NS / 1e9, tz=UTC)
 LOST = finding(Cause.GPU_LOST, GPUS[2], at_s=30.0)
 
 
-def likeliest(incident: Incident) -> RootCause:
+def likeliest(incident: Incident) -> FaultClass:
     return incident.hypotheses[0].cause
 
 
@@ -53,18 +53,18 @@ def test_an_incident_carries_its_hypotheses_through_json_and_an_old_record_still
 def test_a_lost_gpu_is_judged_by_the_supply_above_it_active_or_over_lately() -> None:
     alone, over = Told(), Told()
     (bare,) = alone.step(LOST, at_s=30)
-    assert likeliest(bare) is RootCause.NO_ELECTRICAL_EVIDENCE
+    assert likeliest(bare) is FaultClass.NO_ELECTRICAL_EVIDENCE
     over.step(SAG)
     over.step(cleared(SAG, at_s=10), at_s=10)
     over.step(at_s=100)
     assert over.book.incidents == ()
     (lost,) = over.step(replace(LOST, time_ns=at(110), since_ns=at(110)), at_s=110)
-    assert likeliest(lost) is not RootCause.NO_ELECTRICAL_EVIDENCE
+    assert likeliest(lost) is not FaultClass.NO_ELECTRICAL_EVIDENCE
     long_ago = Told(over.book)
     long_ago.step(cleared(LOST, at_s=200), at_s=200)
     long_ago.step(at_s=300)
     (again,) = long_ago.step(finding(Cause.GPU_LOST, GPUS[1], at_s=3000), at_s=3000)
-    assert likeliest(again) is RootCause.NO_ELECTRICAL_EVIDENCE
+    assert likeliest(again) is FaultClass.NO_ELECTRICAL_EVIDENCE
 
 
 def test_evidence_that_comes_later_changes_the_answer_of_an_incident_beside_it() -> None:
@@ -72,7 +72,7 @@ def test_evidence_that_comes_later_changes_the_answer_of_an_incident_beside_it()
     (lost,) = told.step(LOST, at_s=30)
     changed = told.step(finding(Cause.JOINT_AGEING, "supply:psu0", at_s=40, detector="source_resistance"), at_s=40)
     again = next(one for one in changed if one.id == lost.id)
-    assert (likeliest(lost), likeliest(again)) == (RootCause.NO_ELECTRICAL_EVIDENCE, RootCause.JOINT_AGEING)
+    assert (likeliest(lost), likeliest(again)) == (FaultClass.NO_ELECTRICAL_EVIDENCE, FaultClass.JOINT_AGEING)
     assert told.step(at_s=41) == ()
 
 
@@ -215,7 +215,7 @@ def test_a_job_on_the_node_loses_all_its_gpus_with_one() -> None:
 def test_impact_counts_the_work_since_the_last_checkpoint_and_the_probability_to_lose_it() -> None:
     assert at_stake_gpu_hours(n_gpus=4) == pytest.approx(4 * 35 / 60)
     assert at_stake_gpu_hours(n_gpus=4, checkpoint_age_s=7200) == pytest.approx(4 * (20 / 60 + 2))
-    sensor = Hypothesis(cause=RootCause.SENSOR_FAULT, probability=0.9, for_=(), against=(), would_disprove="")
+    sensor = Hypothesis(cause=FaultClass.SENSOR_FAULT, probability=0.9, for_=(), against=(), would_disprove="")
     plain = loss_probability(cause=Cause.SUPPLY_SAG, severity=Severity.WARNING)
     doubted = loss_probability(cause=Cause.SUPPLY_SAG, severity=Severity.WARNING, hypotheses=(sensor,))
     assert doubted == pytest.approx(plain * 0.1)

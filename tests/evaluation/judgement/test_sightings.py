@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from evaluation.judgement.sightings import Ranked, faults_of, sightings_of
 from telemetry.clock import NS_PER_S
-from telemetry.records import Cause, Hypothesis, Incident, IncidentState, RootCause, Severity
+from telemetry.records import Cause, FaultClass, Hypothesis, Incident, IncidentState, Severity
 from tests.analytics.scenes import node_of
 
 EARLIER = Incident(
@@ -42,7 +42,7 @@ def test_what_is_silenced_is_noted_and_calls_nobody_until_the_silence_is_over() 
 
 
 def guess(cause: str, probability: float) -> Hypothesis:
-    return Hypothesis(cause=RootCause(cause), probability=probability, for_=(), against=(), would_disprove="")
+    return Hypothesis(cause=FaultClass(cause), probability=probability, for_=(), against=(), would_disprove="")
 
 
 def test_hypotheses_are_ranked_by_their_probability() -> None:

@@ -7,7 +7,7 @@ from secrets import token_hex
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from agent.actuation.actuator import KnobActuator
-from agent.actuation.journal import HoldJournal
+from agent.actuation.knob_log import KnobLog
 from fleet.control.ask import Answer, Ask, Deed, sealed
 from fleet.control.desk import Desk, DeskSettings
 from fleet.control.identity import Peer
@@ -43,7 +43,7 @@ class Rig:
     def __post_init__(self) -> None:
         self.authority, self.key = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
         self.knob = FakeKnob()
-        journal = HoldJournal(self.folder / "actuator", run_id="run-1")
+        journal = KnobLog(self.folder / "actuator", run_id="run-1")
         self.power = FakeKnob(name="power_limit", found=300.0, supported=LIMITS_W, kind=KnobKind.POWER)
         self.fan = FakeKnob(name="fan", found=None, supported=FANS, kind=KnobKind.FAN)
         self.actuator = KnobActuator((self.knob, self.power, self.fan), journal, self.clock, sink=lambda _: None)

@@ -5,13 +5,13 @@ from dataclasses import replace
 from agent.responding.notification.deeds import Deeds
 from agent.responding.notification.notice import NoticeKind, notice_from_json, notice_to_json
 from agent.responding.notification.wording import message_of, notice_of
-from telemetry.records import Hypothesis, RootCause, Severity
+from telemetry.records import FaultClass, Hypothesis, Severity
 from tests.agent.fakes import START_NS
 from tests.agent.responding.notification.incidents import incident, notice
 
 
 def test_one_message_has_all_that_a_person_needs_to_act() -> None:
-    likely = Hypothesis(cause=RootCause.JOINT_AGEING, probability=0.62, for_=(), against=(), would_disprove="")
+    likely = Hypothesis(cause=FaultClass.JOINT_AGEING, probability=0.62, for_=(), against=(), would_disprove="")
     told = notice_of(
         incident(hypotheses=(likely,)),
         NoticeKind.OPENED,

@@ -66,7 +66,7 @@ def _beside(path: Path, spill_dir: Path, suffix: str) -> Path:
     return spill_dir / f"{path.name}{suffix}"
 
 
-class JournalWriter:
+class RecordJournalWriter:
     """Appends records to one file; rotates it when it has grown too long, and spills where the disk takes nothing."""
 
     def __init__(self, path: Path, *, simulated: bool | None = None, spill_dir: Path | None = None) -> None:
@@ -176,16 +176,16 @@ def _spilled(line: bytes, path: Path) -> bool:
     return False
 
 
-class JournalReader:
+class RecordJournalReader:
     """Follows one journal from a position, which can be kept between runs; with `spill_dir` its spill too."""
 
     def __init__(self, path: Path, position: Position | None = None, *, spill_dir: Path | None = None) -> None:
         self._path = path
         position = position or (0, 0)
         self._inode, self._offset = position[:2]
-        self._spill: JournalReader | None = None
+        self._spill: RecordJournalReader | None = None
         if spill_dir is not None:
-            self._spill = JournalReader(_beside(path, spill_dir, SPILL_SUFFIX), position[2:])
+            self._spill = RecordJournalReader(_beside(path, spill_dir, SPILL_SUFFIX), position[2:])
         self.unreadable = 0
 
     @property

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from agent.responding.journal import FILE_NAME, REMEMBER_NS, WorkJournal, is_owed
 from agent.responding.port import Held
 from agent.responding.work import Phase, Task, work_of
+from agent.responding.work_queue import FILE_NAME, REMEMBER_NS, WorkQueue, is_owed
 from telemetry.errors import EnvironmentLacksError
 from telemetry.records import ActionState, IncidentState
 from tests.agent.responding.rig import TOKEN, Rig, decision, incident
 
-OPEN = "import sys; from pathlib import Path; from agent.responding.journal import WorkJournal; WorkJournal(Path({!r}))"
+OPEN = "import sys; from pathlib import Path; from agent.responding.work_queue import WorkQueue; WorkQueue(Path({!r}))"
 
 
 def test_work_is_there_again_after_a_restart_with_its_decision_and_incident(tmp_path: Path) -> None:
-    journal = WorkJournal(tmp_path)
+    journal = WorkQueue(tmp_path)
     work = work_of("hook", Task.SEND, decision(parameters=(("program", "tell"),)), incident())
     assert journal.take_in([work], [incident()], journal="guard", position=(3, 4, 5, 6), now_ns=1) == 1
     journal.close()
-    again = WorkJournal(tmp_path)
+    again = WorkQueue(tmp_path)
     assert [found for found, _ in again.waiting("hook")] == [work]
     assert again.position("guard") == (3, 4, 5, 6)
     assert again.incident("i-1") == incident()
@@ -40,7 +40,7 @@ def test_an_incident_that_closed_is_forgotten_and_so_is_who_took_its_drain_back(
 
 
 def test_the_same_decision_is_work_once_as_long_as_it_is_remembered(tmp_path: Path) -> None:
-    journal = WorkJournal(tmp_path)
+    journal = WorkQueue(tmp_path)
     work = work_of("hook", Task.SEND, decision(), None)
     assert journal.take_in([work], (), journal="guard", position=(1, 1), now_ns=1) == 1
     journal.end(work, now_ns=1, actions=())
@@ -52,9 +52,9 @@ def test_the_same_decision_is_work_once_as_long_as_it_is_remembered(tmp_path: Pa
 
 
 def test_another_process_may_not_have_it_meanwhile(tmp_path: Path) -> None:
-    journal = WorkJournal(tmp_path)
-    script = OPEN.format(str(tmp_path)).replace("WorkJournal;", "WorkJournal; import telemetry.store.sqlite as s;")
-    script = script.replace("; WorkJournal(Path", "; s._BUSY_S = 0.1; WorkJournal(Path")
+    journal = WorkQueue(tmp_path)
+    script = OPEN.format(str(tmp_path)).replace("WorkQueue;", "WorkQueue; import telemetry.store.sqlite as s;")
+    script = script.replace("; WorkQueue(Path", "; s._BUSY_S = 0.1; WorkQueue(Path")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "locked" in done.stderr
@@ -65,7 +65,7 @@ def test_another_process_may_not_have_it_meanwhile(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentLacksError, match="file"):
-        WorkJournal(tmp_path / "file")
+        WorkQueue(tmp_path / "file")
 
 
 def test_what_is_reported_goes_with_the_change_that_it_reports_of(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from agent.actuation.actuator import CHANGED_BY_OTHERS
 from agent.actuation.barred import BARRED_MAX, Bar
-from agent.actuation.journal import FILE_NAME, HoldJournal
+from agent.actuation.knob_log import FILE_NAME, KnobLog
 from telemetry.errors import EnvironmentLacksError
 from telemetry.knobs import KnobKind
 from telemetry.records import ActionState
@@ -97,17 +97,17 @@ def test_the_journal_stays_short_however_long_it_runs(tmp_path: Path) -> None:
 
 
 def test_a_second_writer_on_the_same_folder_is_refused(tmp_path: Path) -> None:
-    journal = HoldJournal(tmp_path, run_id="a")
+    journal = KnobLog(tmp_path, run_id="a")
     with pytest.raises(EnvironmentLacksError, match="another process"):
-        HoldJournal(tmp_path, run_id="b")
+        KnobLog(tmp_path, run_id="b")
     journal.close()
-    HoldJournal(tmp_path, run_id="b").close()
+    KnobLog(tmp_path, run_id="b").close()
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentLacksError, match=r"actuator\.journal"):
-        HoldJournal(tmp_path / "file" / "state", run_id="a")
+        KnobLog(tmp_path / "file" / "state", run_id="a")
 
 
 def test_whom_a_person_overruled_stays_so_after_a_kill_also_where_nothing_is_held(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_words_of_people_that_find_no_room_are_counted_and_stated_once(
 ) -> None:
     told: list[int] = []
     bars = [Bar(kind=KnobKind.CLOCK, uuid=UUID, incident_id=f"i-{n}", reason="by hand") for n in range(BARRED_MAX + 2)]
-    journal = HoldJournal(tmp_path, run_id="1", note_bars=told.append)
+    journal = KnobLog(tmp_path, run_id="1", note_bars=told.append)
     journal.append((), bars[:BARRED_MAX])
     journal.append((), bars[:1])
     assert (journal.barred.dropped, told, caplog.records) == (0, [], []), "said again of the same one, it takes no room"
@@ -169,6 +169,6 @@ def test_words_of_people_that_find_no_room_are_counted_and_stated_once(
     assert f"more than {BARRED_MAX}" in caplog.text
     assert [journal.barred.reason(KnobKind.CLOCK, UUID, f"i-{n}") for n in (0, 1, 2)] == [None, None, "by hand"]
     journal.close()
-    again = HoldJournal(tmp_path, run_id="2", note_bars=told.append)
+    again = KnobLog(tmp_path, run_id="2", note_bars=told.append)
     assert (again.barred.dropped, len(list(again.barred)), told) == (0, BARRED_MAX, [1, 2]), "counted once"
     again.close()

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from agent.responding.work import Hold, Phase, Task, Work
 from telemetry.clock import NS_PER_S
 from telemetry.errors import EnvironmentLacksError
-from telemetry.journal import Position
+from telemetry.record_journal import Position
 from telemetry.records import Action, Decision, Incident, IncidentState, from_json, to_json
 from telemetry.store.sqlite import open_database, open_read_only, transaction
 
@@ -59,7 +59,7 @@ def is_owed(folder: Path) -> bool:
         return True  # the responder that is started over it says why
 
 
-class WorkJournal:
+class WorkQueue:
     """The journal of one state folder; any thread may use it, one process alone.
 
     Raises

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from agent.actuation.barred import Bar, Barred
 from agent.actuation.forcing import Forcer, Syncs
 from agent.actuation.hold import Hold
-from agent.actuation.journal_lines import BarLine, HoldLine, bar_text, hold_text, read_line
+from agent.actuation.knob_log_lines import BarLine, HoldLine, bar_text, hold_text, read_line
 from telemetry.errors import EnvironmentLacksError
 from telemetry.knobs import KnobKind
 from telemetry.whole_files import open_replaced, write_whole
@@ -37,7 +37,7 @@ COMPACT_BYTES = 256 << 10
 _Key = tuple[KnobKind, str]
 
 
-class HoldJournal:
+class KnobLog:
     """The journal of one state folder, which one process at a time may hold.
 
     Opening reads what an earlier run left (`leftovers`, by knob, with the id of that run) and takes the lock that makes
