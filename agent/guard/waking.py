@@ -1,27 +1,33 @@
-"""When new rows wake the guard: at once where a rail is low, else as often as everything else needs it."""
+"""When new rows wake the guard: at once for what it answers at once, else as often as everything else needs it."""
 
+import math
 from collections.abc import Callable, Mapping
 
 from agent.ring.ring import RingTable
+from analytics.detectors.throttle_reasons import HW_POWER_BRAKE, HW_SLOWDOWN, HW_THERMAL
 from telemetry.cells import CellView
 from telemetry.clock import Clock
 
-# Heuristic: a step of all detectors costs about 2 ms right after a sleep; what is not a sag of a rail has time.
-EVERY_S = 0.1
+# Heuristic: a step of all detectors takes about 2 ms right after a sleep. What does not wake the guard at once is
+# temperatures, which are read once a second, and what lasts for longer.
+EVERY_S = 0.25
+# Bits of a GPU's throttle reasons that the guard acts on.
+_URGENT_REASONS = HW_POWER_BRAKE | HW_SLOWDOWN | HW_THERMAL
 _VOLTAGES = ("voltage_v", "voltage_min_v")
+_REASONS = "throttle_reasons"
 
 
 class Waking:
-    """Passes on what the sampler tells of new rows; `note` may be called from the thread that wrote the row.
+    """Wakes the guard for new rows; `note` may be called from the thread that wrote the row.
 
     Parameters
     ----------
     wake
         Wakes the guard.
     low_v
-        Below this a rail cannot wait.
+        A rail below this wakes the guard at once, and so does a GPU whose hardware slows it down or that is lost.
     on_low
-        Told of the table and its newest row where a rail is low, before the guard wakes; it may not block or raise.
+        Called with the table and its newest row where a rail is low, before the guard wakes; it may not block or raise.
     """
 
     def __init__(
@@ -38,19 +44,22 @@ class Waking:
         self._clock = clock
         self._low_v = low_v
         self._rails = {
-            name: (table, _voltages(table)) for name, table in tables.items() if "voltage_v" in table.spec.signals
+            name: (table, _cells(table, _VOLTAGES))
+            for name, table in tables.items()
+            if "voltage_v" in table.spec.signals
         }
+        self._gpus = {name: _GpuRows(table) for name, table in tables.items() if _REASONS in table.spec.signals}
         self._last_s = -EVERY_S
 
     def note(self, name: str) -> None:
-        """Learn that a table has a new row."""
-        is_low = self._look(name)
+        """Wake the guard for a table's new row where that is due."""
+        is_urgent = self._is_low(name) or (name in self._gpus and self._gpus[name].changed())
         now_s = self._clock.monotonic_s()
-        if is_low or now_s - self._last_s >= EVERY_S:
+        if is_urgent or now_s - self._last_s >= EVERY_S:
             self._last_s = now_s
             self._wake()
 
-    def _look(self, name: str) -> bool:
+    def _is_low(self, name: str) -> bool:
         """Return whether the newest row shows a low rail, and pass it on if so."""
         rails = self._rails.get(name)
         if rails is None:
@@ -64,8 +73,31 @@ class Waking:
         return False
 
 
-def _voltages(table: RingTable) -> tuple[int, ...]:
-    """Return where the voltages lie in a row."""
+class _GpuRows:
+    """The throttle reasons of a table's newest row, to be compared with those of the next."""
+
+    def __init__(self, table: RingTable) -> None:
+        self._table = table
+        self._cells = _cells(table, (_REASONS,))
+        self._before = [0.0] * len(self._cells)
+
+    def changed(self) -> bool:
+        """Return whether an urgent reason came or went, or a GPU disappeared or came back, since the last call."""
+        row = self._table.newest()
+        now = [row[cell] for cell in self._cells]
+        before, self._before = self._before, now
+        if now == before:
+            return False
+        return any(
+            (math.isnan(old) != math.isnan(new))
+            if old != old or new != new  # noqa: PLR0124 -- one is absent
+            else (int(old) ^ int(new)) & _URGENT_REASONS != 0
+            for old, new in zip(before, now, strict=True)
+        )
+
+
+def _cells(table: RingTable, names: tuple[str, ...]) -> tuple[int, ...]:
+    """Return where some signals lie in a row."""
     entities, signals = table.spec.shape
-    columns = [table.spec.signals.index(signal) for signal in _VOLTAGES if signal in table.spec.signals]
+    columns = [table.spec.signals.index(signal) for signal in names if signal in table.spec.signals]
     return tuple(row * signals + column for row in range(entities) for column in columns)

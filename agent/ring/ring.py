@@ -131,9 +131,9 @@ class RingTable:
         time_ns, values, fresh = self._time_ns[slots], self._values[slots], self._fresh[slots]
         intact = min(max(first, self._counters[_CLAIMED] - self.rows), stop)
         skip = intact - first
-        ascending = np.flatnonzero(np.diff(time_ns[skip:]) < 0)
-        if ascending.size:
-            stop = intact + int(ascending[0]) + 1
+        stepped_back = time_ns[skip + 1 :] < time_ns[skip:-1]
+        if stepped_back.any():
+            stop = intact + int(stepped_back.argmax()) + 1
         kept = slice(skip, stop - first)
         frame = Frame(spec=self.spec, time_ns=time_ns[kept], values=values[kept], fresh=fresh[kept])
         return RingRead(next=stop, lost=intact - since, frame=frame)

@@ -82,10 +82,12 @@ def join(state: JoinState, frames: Sequence[Frame]) -> tuple[JoinState, Frame]:
         for frame in frames
         if frame.spec.name == placement.table and len(frame)
     ]
+    if not parts:
+        return state, _no_rows(state.spec)
     if len(parts) == 1 and _is_whole(parts[0][1], state):
         frame = replace(parts[0][1], spec=state.spec)
         return replace(state, values=frame.values[-1].copy(), last_ns=int(frame.time_ns[-1])), frame
-    times_ns = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *(times for _, _, times in parts)]))
+    times_ns = np.unique(np.concatenate([times for _, _, times in parts]))
     shape = (len(times_ns), *state.spec.shape)
     values = np.broadcast_to(state.values, shape).copy()
     fresh = np.zeros(shape, dtype=np.bool_)
@@ -100,9 +102,13 @@ def join(state: JoinState, frames: Sequence[Frame]) -> tuple[JoinState, Frame]:
         new = (own_ns[held] == times_ns[first:])[:, np.newaxis, np.newaxis]
         fresh[cells] = frame.fresh[:, :, placement.picked][held] & new
     joined = Frame(spec=state.spec, time_ns=times_ns, values=values, fresh=fresh)
-    if not len(times_ns):
-        return state, joined
     return replace(state, values=values[-1].copy(), last_ns=int(times_ns[-1])), joined
+
+
+def _no_rows(spec: TableSpec) -> Frame:
+    shape = (0, *spec.shape)
+    times_ns = np.empty(0, dtype=np.int64)
+    return Frame(spec=spec, time_ns=times_ns, values=np.empty(shape), fresh=np.empty(shape, dtype=np.bool_))
 
 
 def _is_whole(frame: Frame, state: JoinState) -> bool:

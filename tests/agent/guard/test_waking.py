@@ -23,17 +23,24 @@ GPU = TableSpec(
     entities=(Entity(kind=EntityKind.GPU, key="u", name="gpu0"),),
     signals=("power_w",),
 )
+THROTTLED = TableSpec(
+    name="gpu_fast",
+    kind=EntityKind.GPU,
+    entities=tuple(Entity(kind=EntityKind.GPU, key=key, name=key) for key in ("u", "v")),
+    signals=("power_w", "throttle_reasons"),
+)
+POWER_CAP, POWER_BRAKE = float(0x4), float(0x84)
 
 
 class Scene:
     def __init__(self, folder: Path) -> None:
         ring = Ring.create(
             folder / "ring",
-            [RAIL, GPU],
+            [RAIL, GPU, THROTTLED],
             node="box",
-            topology=Topology(entities=(*RAIL.entities, *GPU.entities)),
+            topology=Topology(entities=(*RAIL.entities, *THROTTLED.entities)),
             simulated=True,
-            rows={"supply": 8, "gpu": 8},
+            rows={"supply": 8, "gpu": 8, "gpu_fast": 8},
         )
         self.tables: dict[str, RingTable] = ring.tables
         self.clock = FakeClock()
@@ -69,6 +76,19 @@ def test_a_low_rail_wakes_at_once(scene: Scene, low: list[float]) -> None:
     scene.row("gpu", [300.0])
     assert scene.row("supply", [12.0, 40.0, 12.0], low) == 2
     assert scene.row("supply", low, [12.0, 40.0, 12.0]) == 3
+
+
+@pytest.mark.parametrize("urgent", [POWER_BRAKE, float("nan")])
+def test_a_gpu_that_brakes_or_is_lost_wakes_at_once_and_so_does_its_return(scene: Scene, urgent: float) -> None:
+    scene.row("gpu_fast", [300.0, 0.0], [300.0, 0.0])
+    assert scene.row("gpu_fast", [300.0, 0.0], [100.0, urgent]) == 2
+    assert scene.row("gpu_fast", [300.0, 0.0], [100.0, urgent]) == 2, "nothing changed"
+    assert scene.row("gpu_fast", [300.0, 0.0], [300.0, 0.0]) == 3
+
+
+def test_a_gpu_at_its_power_limit_waits(scene: Scene) -> None:
+    scene.row("gpu_fast", [300.0, 0.0], [300.0, 0.0])
+    assert scene.row("gpu_fast", [300.0, POWER_CAP], [300.0, 0.0]) == 1
 
 
 def test_a_rail_without_a_value_waits(scene: Scene) -> None:
