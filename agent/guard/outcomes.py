@@ -1,26 +1,28 @@
-"""Did it help: the symptom before an action against the symptom after it.
+"""Outcomes of actions: the symptom before an action compared with the symptom after it.
 
-Pure: rows and decisions in, outcomes out. A verdict falls `verify_s` after the action, over the rows since `settle_s`,
-so that the step the GPUs were in when the cap came does not count, nor the heat that they had stored. Before it, as
-many seconds up to the action count: what had recovered by itself until then is credited to no action.
+Pure: rows, findings and decisions in, outcomes out. The verdict is due `verify_s` after the action and rests on the
+rows since `settle_s`: the step in which the cap came does not count, nor heat that was stored before it. The value
+before the action covers as many seconds up to it: a symptom that cleared by itself is credited to no action. An action
+that was followed by new findings on the same entities is not credited with help either.
 """
 
 import math
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from analytics.incidents.families import STANDING
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, Frame
-from telemetry.records import Cause, Decision, FindingStatus, Incident, Outcome
+from telemetry.records import Cause, Decision, Finding, FindingStatus, Incident, Outcome, Severity
 
 # A dozen training steps of about a second show a rail's new plateau; the two in which the cap came do not count.
 SETTLE_S = 2.0
 VERIFY_S = 12.0
-# A heat sink gives its heat off within tens of seconds, so only the last third of half a minute counts. Heuristic.
+# heuristic: a heat sink cools within tens of seconds, so only the last third of half a minute counts.
 THERMAL_SETTLE_S = 20.0
 THERMAL_VERIFY_S = 30.0
 POWER_BRAKE_BIT = 0x80  # hardware power brake (nvmlClocksEventReasons, nvml.h)
@@ -28,16 +30,16 @@ POWER_BRAKE_BIT = 0x80  # hardware power brake (nvmlClocksEventReasons, nvml.h)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """The quantity that tells whether a cause was answered.
+    """Quantity by which the outcome of an action on a cause is judged.
 
-    `evidence` names the value before in the incident, None where it has none; `limit` names the evidence that holds
-    the limit, or is the limit itself.
+    `evidence` names the evidence of the incident that holds the value before, None if it has none; `limit` names the
+    evidence that holds the limit, or is the limit itself.
     """
 
     kind: EntityKind
     signal: str
     unit: str
-    words: str
+    label: str
     higher_is_better: bool
     evidence: str | None
     limit: str | float | None
@@ -46,7 +48,7 @@ class Measure:
 
     @property
     def window_s(self) -> float:
-        """Over how long it is taken, before as after."""
+        """Length of the measurement, before and after the action alike."""
         return self.verify_s - self.settle_s
 
 
@@ -54,7 +56,7 @@ _HEAT = Measure(
     kind=EntityKind.GPU,
     signal="gpu_temp_c",
     unit="°C",
-    words="highest temperature",
+    label="highest temperature",
     higher_is_better=False,
     evidence="gpu_temp_c",
     limit=None,
@@ -66,7 +68,7 @@ _RAIL = Measure(
     kind=EntityKind.SUPPLY,
     signal="voltage_v",
     unit="V",
-    words="lowest voltage",
+    label="lowest voltage",
     higher_is_better=True,
     evidence="minimum_v",
     limit="limit_v",
@@ -85,7 +87,7 @@ MEASURES = {
         kind=EntityKind.GPU,
         signal="throttle_reasons",
         unit="ratio",
-        words="share of time under the power brake",
+        label="time under power brake",
         higher_is_better=False,
         evidence=None,
         limit=0.0,
@@ -98,8 +100,8 @@ _KEPT_NS = int(max(measure.window_s for measure in MEASURES.values()) * NS_PER_S
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What rows showed of one incident's symptom."""
+class _Measured:
+    """Rows of one incident's symptom, summed up."""
 
     incident: Incident
     measure: Measure
@@ -110,44 +112,85 @@ class _Seen:
 
 @dataclass(slots=True, kw_only=True)
 class _Watch:
-    """An action that is followed; `well` says that the symptom was gone before it."""
+    """Action that is watched until its verdict.
+
+    `was_over` is True if the symptom was gone before the action, or was not to be seen in what is measured.
+    `new_findings` are the keys of findings that were raised or got worse since the rows settled.
+    """
 
     decision: Decision
     begun_ns: int
     before: float | None
-    well: bool
-    after: _Seen
+    was_over: bool
+    after: _Measured
+    new_findings: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def settled_ns(self) -> int:
+        """When rows and findings begin to count."""
+        return self.begun_ns + int(self.after.measure.settle_s * NS_PER_S)
+
+    @property
+    def entities(self) -> frozenset[str]:
+        """Root entity of the incident, the entities it affects, and the targets of the action."""
+        incident = self.after.incident
+        return frozenset((incident.entity_id, *incident.affected, *self.decision.targets))
 
 
 class OutcomeTracker:
-    """Follows each executed decision until it can say whether it helped."""
+    """Watches each executed decision until its outcome is known."""
 
     def __init__(self) -> None:
         self._watches: dict[tuple[str, str], _Watch] = {}
+        self._severities: dict[tuple[str, str], Severity] = {}  # of the findings that hold
         self._recent: dict[str, deque[Frame]] = {}  # by table
 
     def begin(self, incident: Incident, decision: Decision, now_ns: int) -> None:
-        """Start to watch after an action was applied; a tighter cap of the same rule starts anew."""
+        """Start to watch an action that was applied; a tighter cap of the same rule restarts the watch."""
         measure = MEASURES.get(incident.cause)
         if measure is None:
             return
         key = (incident.id, decision.rule)
         earlier = self._watches.get(key)
-        before, well = self._before(incident, measure, now_ns) if earlier is None else (earlier.before, earlier.well)
-        seen = _Seen(incident, measure)
-        self._watches[key] = _Watch(decision=decision, begun_ns=now_ns, before=before, well=well, after=seen)
+        if earlier is None:
+            before, was_over = self._before(incident, measure, now_ns)
+        else:
+            before, was_over = earlier.before, earlier.was_over
+        after = _Measured(incident, measure)
+        self._watches[key] = _Watch(decision=decision, begun_ns=now_ns, before=before, was_over=was_over, after=after)
 
     def feed(self, frame: Frame) -> None:
         """Take in new rows."""
         self._keep(frame)
         for watch in self._watches.values():
-            _take(watch.after, frame, since_ns=watch.begun_ns + int(watch.after.measure.settle_s * NS_PER_S))
+            _take(watch.after, frame, since_ns=watch.settled_ns)
+
+    def note_findings(self, findings: Iterable[Finding]) -> None:
+        """Take in findings: a symptom that is raised or gets worse after an action speaks against its help.
+
+        A fault that lasts, such as an ageing joint, explains a symptom and is none: no cap can take it away.
+        """
+        for finding in findings:
+            key = (finding.detector, finding.entity_id)
+            if finding.status is FindingStatus.CLEARED:
+                self._severities.pop(key, None)
+                continue
+            known = self._severities.get(key)
+            self._severities[key] = finding.severity
+            is_worse = known is not None and finding.severity.rank > known.rank
+            is_new = finding.status is FindingStatus.RAISED or is_worse
+            if not is_new or finding.severity is Severity.INFO or finding.cause in STANDING:
+                continue
+            for watch in self._watches.values():
+                if finding.time_ns >= watch.settled_ns and finding.entity_id in watch.entities:
+                    watch.new_findings.add(key)
 
     def step(self, now_ns: int) -> tuple[Outcome, ...]:
-        """Return the outcomes that fell due; where the clock was set back, a watch begins anew."""
+        """Return the outcomes that are due; if the clock was set back, each watch starts again."""
         for watch in self._watches.values():
             if now_ns < watch.begun_ns:
-                watch.begun_ns, watch.after = now_ns, _Seen(watch.after.incident, watch.after.measure)
+                watch.begun_ns, watch.after = now_ns, _Measured(watch.after.incident, watch.after.measure)
+                watch.new_findings.clear()
         due = [
             key
             for key, watch in self._watches.items()
@@ -156,12 +199,12 @@ class OutcomeTracker:
         return tuple(_outcome(self._watches.pop(key), now_ns) for key in due)
 
     def forget(self, incident_ids: Sequence[str]) -> None:
-        """Drop the watches of incidents that closed before their verdict."""
+        """Drop the watches of incidents that closed before the verdict."""
         for key in [key for key in self._watches if key[0] in incident_ids]:
             del self._watches[key]
 
     def _keep(self, frame: Frame) -> None:
-        """Keep the rows of the last seconds: an action may come at any time."""
+        """Keep the rows of the last seconds for the value before the next action."""
         if not len(frame) or _SIGNALS.isdisjoint(frame.spec.signals):
             return
         kept = self._recent.setdefault(frame.spec.name, deque())
@@ -173,47 +216,53 @@ class OutcomeTracker:
             kept.popleft()
 
     def _before(self, incident: Incident, measure: Measure, now_ns: int) -> tuple[float | None, bool]:
-        """Return what was measured just before an action, and whether the symptom was gone by then."""
-        seen, since_ns = _Seen(incident, measure), now_ns - int(measure.window_s * NS_PER_S)
+        """Return the value just before an action, and whether the symptom was gone by then.
+
+        A power brake that was found, still holds and is in none of the rows was found elsewhere: its share of time was
+        not measured, so the value is None and no help can be measured either.
+        """
+        measured, since_ns = _Measured(incident, measure), now_ns - int(measure.window_s * NS_PER_S)
         for frame in (frame for frames in self._recent.values() for frame in frames):
-            _take(seen, frame, since_ns=since_ns)
-        before, limit = _value(seen), _limit(incident, measure)
+            _take(measured, frame, since_ns=since_ns)
+        before, limit = _value(measured), _limit(incident, measure)
+        cleared = all(finding.status is FindingStatus.CLEARED for finding in incident.findings)
         if before is not None and limit is not None:
-            return before, _helped(None, before, limit, higher_is_better=measure.higher_is_better) is True
+            is_over = _helped(None, before, limit, higher_is_better=measure.higher_is_better) is True
+            return None if is_over and measure.evidence is None and not cleared else before, is_over
         if before is None and measure.evidence is not None:
             before = incident.number(measure.evidence)
-        return before, all(finding.status is FindingStatus.CLEARED for finding in incident.findings)
+        return before, cleared
 
 
 def _columns(frame: Frame, incident: Incident) -> list[int]:
-    """Return what the incident is about; everything of the kind where it is about another kind altogether."""
+    """Return the columns of the incident's entities; all columns if it is about another kind of entity."""
     wanted = {incident.entity_id, *incident.affected}
     named = any(name.startswith(f"{frame.spec.kind}:") for name in wanted)
     return [index for index, entity in enumerate(frame.spec.entities) if entity.id in wanted or not named]
 
 
-def _take(seen: _Seen, frame: Frame, *, since_ns: int) -> None:
-    """Take in the rows of a frame since then, where it has what is measured."""
-    measure = seen.measure
+def _take(measured: _Measured, frame: Frame, *, since_ns: int) -> None:
+    """Add the rows of a frame since `since_ns`, if it has the signal that is measured."""
+    measure = measured.measure
     if frame.spec.kind is not measure.kind or measure.signal not in frame.spec.signals:
         return
-    values = frame.signal(measure.signal)[frame.time_ns >= since_ns][:, _columns(frame, seen.incident)]
+    values = frame.signal(measure.signal)[frame.time_ns >= since_ns][:, _columns(frame, measured.incident)]
     known: FloatArray = values[np.isfinite(values)]
     if known.size == 0:
         return
-    seen.rows += known.size
+    measured.rows += known.size
     if measure.signal == "throttle_reasons":
-        seen.braked += int(np.count_nonzero(known.astype(np.int64) & POWER_BRAKE_BIT))
+        measured.braked += int(np.count_nonzero(known.astype(np.int64) & POWER_BRAKE_BIT))
     elif measure.higher_is_better:
-        seen.worst = float(np.fmin(seen.worst, known.min()))
+        measured.worst = float(np.fmin(measured.worst, known.min()))
     else:
-        seen.worst = float(np.fmax(seen.worst, known.max()))
+        measured.worst = float(np.fmax(measured.worst, known.max()))
 
 
-def _value(seen: _Seen) -> float | None:
-    if not seen.rows:
+def _value(measured: _Measured) -> float | None:
+    if not measured.rows:
         return None
-    return seen.braked / seen.rows if seen.measure.signal == "throttle_reasons" else seen.worst
+    return measured.braked / measured.rows if measured.measure.signal == "throttle_reasons" else measured.worst
 
 
 def _limit(incident: Incident, measure: Measure) -> float | None:
@@ -224,9 +273,12 @@ def _outcome(watch: _Watch, now_ns: int) -> Outcome:
     measure, incident = watch.after.measure, watch.after.incident
     after, limit = _value(watch.after), _limit(incident, measure)
     helped = _helped(watch.before, after, limit, higher_is_better=measure.higher_is_better)
-    verdict = {True: "it helped", False: "it did not help", None: "nobody can tell"}[helped]
-    if watch.well and (helped or limit is None):  # a symptom that is there under the action is no help either way
-        helped, verdict = None, "it was over before the action, so nobody can tell"
+    verdict = {True: "helped", False: "did not help", None: "not clear"}[helped]
+    if watch.was_over and (helped or limit is None):  # a symptom that is there under the action is no help either way
+        helped, verdict = None, "not clear" if watch.before is None else "not clear: was over before the action"
+    if helped and watch.new_findings:
+        count = len(watch.new_findings)
+        helped, verdict = None, f"not clear: {count} new finding{'' if count == 1 else 's'} since"
     return Outcome(
         id=f"outcome:{watch.decision.id}",
         time_ns=now_ns,
@@ -237,7 +289,7 @@ def _outcome(watch: _Watch, now_ns: int) -> Outcome:
         before=_rounded(watch.before),
         after=_rounded(after),
         helped=helped,
-        summary=f"{measure.words} {_said(watch.before, measure)} before, {_said(after, measure)} after: {verdict}",
+        summary=f"{verdict}; {measure.label} {_text(watch.before, measure)} before, {_text(after, measure)} after",
     )
 
 
@@ -255,5 +307,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _said(value: float | None, measure: Measure) -> str:
-    return "unknown" if value is None else f"{value:.2f} {measure.unit}".replace(" ratio", "")
+def _text(value: float | None, measure: Measure) -> str:
+    if value is None:
+        return "not measured"
+    return f"{100.0 * value:.3g} %" if measure.unit == "ratio" else f"{value:.2f} {measure.unit}"

@@ -3,13 +3,14 @@
 It reads no clock and touches no hardware. Given the same rows, events and times it gives the same records.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.guard.foresight import is_reflex, sag_of
 from agent.guard.judges import Judges
 from agent.guard.node_window import NO_RANGES, NodeWindow, Ranges
+from agent.guard.orders import knob_of
 from agent.guard.outcomes import OutcomeTracker
 from analytics.calibration.baselines import Baseline, about, baselines_of
 from analytics.detectors.limits import DetectorLimits
@@ -21,11 +22,13 @@ from physics.node_state import NodeState
 from rules.caps.knobs import KNOB_VERBS
 from rules.engine.claims import Claim
 from rules.engine.engine import Engine
-from rules.engine.operator_events import word_of
 from rules.limits.node import Rails
 from rules.policy.model import ActionClass, Policy, Verb
+from telemetry.command_events import event_of_command
+from telemetry.commands import Command, CommandVerb
 from telemetry.entities import Topology
 from telemetry.frames import Frame, TableSpec
+from telemetry.knobs import KnobKind
 from telemetry.records import (
     IN_FORCE,
     Action,
@@ -45,8 +48,10 @@ from telemetry.records import (
 
 # What may have moved a clock; a renewed lease moves none.
 MOVED = frozenset({ActionState.APPLIED, ActionState.RELAXED, ActionState.EXPIRED, ActionState.RELEASED})
-# What may help a symptom, so that it is checked afterwards whether it did.
+# Actions whose outcome is watched.
 WATCHED = frozenset(Verb(action.value) for action in ActionClass) - {Verb.NOTIFY}
+# Actions on a GPU as the summary of an incident names them.
+_ACTION_NAMES = {KnobKind.CLOCK: "clock cap", KnobKind.POWER: "power cap", KnobKind.FAN: "fan speed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,7 @@ class Step:
     """What one step of the pipeline gave."""
 
     events: tuple[Event, ...] = ()
+    commands: tuple[Command, ...] = ()
     findings: tuple[Finding, ...] = ()
     incidents: tuple[Incident, ...] = ()
     decisions: tuple[Decision, ...] = ()
@@ -62,7 +68,7 @@ class Step:
     @property
     def records(self) -> tuple[Record, ...]:
         """Everything, in the order of cause and effect."""
-        return (*self.events, *self.findings, *self.incidents, *self.decisions, *self.outcomes)
+        return (*self.events, *self.commands, *self.findings, *self.incidents, *self.decisions, *self.outcomes)
 
     @property
     def to_execute(self) -> tuple[Decision, ...]:
@@ -115,7 +121,8 @@ class Pipeline:
         self._engine = Engine(settings.policies, rails=settings.rails, topology=topology)
         self._window = NodeWindow(supported_mhz, ranges)
         self._outcomes = OutcomeTracker()
-        self._in_force: dict[str, set[tuple[str, str]]] = {}
+        # By incident: the knobs that actions hold, by GPU and name of the setting.
+        self._in_force: dict[str, dict[tuple[str, str], KnobKind | None]] = {}
         # By decision: an action whose outcome is watched once it is applied.
         self._awaited: dict[str, tuple[Incident, Decision]] = {}
         # By key of a baseline; only ever replaced, for another thread may be packing it.
@@ -183,18 +190,23 @@ class Pipeline:
         """Return whether a finding holds something against a baseline."""
         return name_of(finding) in self._judges.learning
 
-    def step(self, frames: Sequence[Frame], tellings: Sequence[Event], now_ns: int) -> Step:
-        """Take in new rows and events up to `now_ns`."""
+    def step(self, frames: Sequence[Frame], reports: Sequence[Event | Command], now_ns: int) -> Step:
+        """Take in new rows, events and commands up to `now_ns`."""
         for frame in frames:
             self._window.feed(frame)
             self._outcomes.feed(frame)
-        self._fusion, events = fuse(self._fusion, tellings)
+        commands = tuple(report for report in reports if isinstance(report, Command))
+        self._fusion, events = fuse(self._fusion, [report for report in reports if isinstance(report, Event)])
         holding = (finding for incident in self._book.incidents for finding in incident.findings)
-        findings = self._judges.step(frames, events, now_ns, self._topology, holding=holding)
+        findings = self._judges.step(
+            frames, (*events, *self._acceptances(commands)), now_ns, self._topology, holding=holding
+        )
+        self._outcomes.note_findings(findings)
         incidents = self._book.step(findings, now_ns, self._topology, events)
         for incident in incidents:
             self._keep(incident)
-        decisions = self._hear(events, now_ns)
+        self._note_job_events(events)
+        decisions = tuple(ended for command in commands for ended in self._engine.obey(command, now_ns))
         if incidents or self._incidents or self._engine.busy:
             decisions = (*decisions, *self._engine.step(incidents, self._node(), now_ns))
         for decision in decisions:
@@ -205,7 +217,14 @@ class Pipeline:
         for outcome in outcomes:
             self._engine.note_outcome(outcome)
         self._drop_closed(incidents)
-        return Step(events=events, findings=findings, incidents=incidents, decisions=decisions, outcomes=outcomes)
+        return Step(
+            events=events,
+            commands=commands,
+            findings=findings,
+            incidents=incidents,
+            decisions=decisions,
+            outcomes=outcomes,
+        )
 
     def note_jobs(self, job_gpus: Sequence[tuple[str, str]]) -> None:
         """Learn which job computes on which GPU: what is for the GPUs of a job is for those, from the next step on."""
@@ -233,7 +252,7 @@ class Pipeline:
         Those are left out for which they would set none.
         """
         found: dict[str, Claim] = {}
-        if self._engine.rails.mode(ActionClass.CLOCK_CAP, Mode.ENFORCE) is not Mode.ENFORCE:
+        if not supply_ids or self._engine.rails.mode(ActionClass.CLOCK_CAP, Mode.ENFORCE) is not Mode.ENFORCE:
             return found
         node = self._node()
         for supply_id in supply_ids:
@@ -248,17 +267,17 @@ class Pipeline:
 
     def _note_knob(self, action: Action, now_ns: int) -> tuple[Incident, ...]:
         """Learn what became of a GPU's setting; what is done elsewhere holds no symptom down."""
-        held = self._in_force.setdefault(action.incident_id, set())
-        before = bool(held)
+        held = self._in_force.setdefault(action.incident_id, {})
+        key = (action.entity_id, action.knob)
         if action.state in IN_FORCE:
-            held.add((action.entity_id, action.knob))
+            held[key] = knob_of(action)
         elif action.state is ActionState.RELEASED:
-            held.discard((action.entity_id, action.knob))
+            held.pop(key, None)
         if action.state in MOVED:
             self._window.note_clock_change(now_ns)
-        changed: tuple[Incident, ...] = ()
-        if bool(held) != before:
-            changed = self._book.note_claim(action.incident_id, in_force=bool(held), now_ns=now_ns)
+        changed = self._book.note_claim(
+            action.incident_id, in_force=bool(held), now_ns=now_ns, by=_names_of(held.values())
+        )
         if not held:
             del self._in_force[action.incident_id]
             self._outcomes.forget([action.incident_id])  # nothing is in force any more that could help
@@ -269,18 +288,22 @@ class Pipeline:
         if awaited is not None:
             self._outcomes.begin(*awaited, now_ns)
 
-    def _hear(self, events: Sequence[Event], now_ns: int) -> tuple[Decision, ...]:
-        """Take what people say to the rules, and note whose jobs run where; gives the decisions that a person ended."""
-        ended: list[Decision] = []
+    def _acceptances(self, commands: Iterable[Command]) -> tuple[Event, ...]:
+        """Return the baselines that operators accepted, as the detectors read them."""
+        names = {entity.id: entity.name for entity in self._topology.entities}
+        return tuple(
+            event_of_command(one, name=names.get(one.subject))
+            for one in commands
+            if one.verb is CommandVerb.ACCEPT_BASELINE
+        )
+
+    def _note_job_events(self, events: Sequence[Event]) -> None:
+        """Note when a job began, and which job computes on which GPU."""
         for event in events:
-            word = word_of(event)
-            if word is not None:
-                ended += self._engine.hear(word, now_ns)
-            elif event.kind is EventKind.GPU_PROCESS and event.id.split(":")[-2:-1] == ["began"]:
+            if event.kind is EventKind.GPU_PROCESS and event.id.split(":")[-2:-1] == ["began"]:
                 self._job_started_ns = event.time_ns
             if event.job_gpus is not None:
                 self.note_jobs(event.job_gpus)
-        return tuple(ended)
 
     def snapshot(self) -> dict[str, Any]:
         """Return what has to survive a restart, as JSON types."""
@@ -308,3 +331,9 @@ class Pipeline:
             self._incidents.pop(incident_id, None)
         if closed:
             self._awaited = {key: item for key, item in self._awaited.items() if item[0].id not in closed}
+
+
+def _names_of(knobs: Iterable[KnobKind | None]) -> str:
+    """Return the caps of railwatch that are in force, as an incident names them; empty if there are none."""
+    names = dict.fromkeys(_ACTION_NAMES[knob] for knob in knobs if knob is not None)
+    return f"railwatch's own {' and '.join(names)}" if names else ""

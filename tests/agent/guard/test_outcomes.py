@@ -1,4 +1,7 @@
-"""Whether an action helped: what is measured for which cause, from when, and when nobody can tell."""
+"""Outcomes: what is measured for which cause, from when, and when it is not clear whether an action helped."""
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,7 +9,19 @@ import pytest
 from agent.guard.outcomes import MEASURES, OutcomeTracker
 from telemetry.clock import NS_PER_S
 from telemetry.evidence import EVIDENCE
-from telemetry.records import Cause, Decision, Incident, IncidentState, Mode, Outcome, Verdict
+from telemetry.knobs import KnobKind
+from telemetry.records import (
+    Cause,
+    Decision,
+    Finding,
+    FindingStatus,
+    Incident,
+    IncidentState,
+    Mode,
+    Outcome,
+    Severity,
+    Verdict,
+)
 from tests.agent.fakes import START_NS
 from tests.agent.guard.box import GOOD_OHM, GPUS, POWER_BRAKE, SUPPLIES, WEAK_OHM, Box, make_pipeline
 from tests.rules import scenes
@@ -20,7 +35,8 @@ def decision_on(incident: Incident) -> Decision:
         incident_id=incident.id,
         action="clock_cap",
         targets=tuple(gpu.id for gpu in GPUS),
-        clock_mhz=1057.0,
+        knob=KnobKind.CLOCK,
+        setting=1057.0,
         lease_s=120.0,
         mode=Mode.ENFORCE,
         verdict=Verdict.EXECUTE,
@@ -52,10 +68,10 @@ def test_a_sag_is_over_when_the_lowest_voltage_is_back_above_the_limit() -> None
     assert helped.before == 11.3
     assert helped.after is not None
     assert helped.after > 11.8
-    assert helped.summary.endswith("it helped")
+    assert helped.summary.startswith("helped; lowest voltage 11.30 V before, 1")
     failed = outcome_of(sag, Box(resistance_ohm=WEAK_OHM))
     assert failed.helped is False
-    assert failed.summary.endswith("it did not help")
+    assert failed.summary.startswith("did not help; ")
 
 
 def test_a_verdict_falls_after_its_time_over_the_rows_that_settled() -> None:
@@ -78,7 +94,7 @@ def test_a_power_brake_is_over_when_no_row_shows_it_any_more(brake: float, helpe
     braked = incident_of(Cause.POWER_BRAKE, GPUS[1].id, brake_s=0.4)
     outcome = outcome_of(braked, Box(brake=brake))
     assert (outcome.helped, outcome.after, outcome.before) == (helped, after, None)
-    assert "share of time under the power brake unknown before" in outcome.summary
+    assert "time under power brake not measured before" in outcome.summary
 
 
 @pytest.mark.parametrize("cause", [Cause.AIRFLOW, Cause.THERMAL_INTERFACE, Cause.THERMAL_MARGIN])
@@ -95,11 +111,11 @@ def test_heat_is_measured_late_on_the_gpu_in_question(cause: Cause) -> None:
     assert (outcome.before, outcome.after, outcome.helped) == (84.0, 76.0, True)
 
 
-def test_without_a_value_afterwards_nobody_can_report() -> None:
+def test_without_a_value_afterwards_the_outcome_is_not_clear() -> None:
     sag = incident_of(Cause.THERMAL_MARGIN, GPUS[0].id, gpu_temp_c=84.0)
     outcome = outcome_of(sag, Box(lost={0}))
     assert (outcome.helped, outcome.after) == (None, None)
-    assert outcome.summary.endswith("unknown after: nobody can tell")
+    assert outcome.summary == "not clear; highest temperature 84.00 °C before, not measured after"
 
 
 def test_a_cause_without_a_measure_is_not_followed() -> None:
@@ -206,3 +222,61 @@ def test_a_clock_that_is_set_back_makes_a_verdict_no_later_than_its_time() -> No
         tracker.feed(frame)
     (outcome,) = tracker.step(box.time_ns)
     assert outcome.helped is True
+
+
+def finding_on(entity_id: str, at_ns: int, **changes: Any) -> Finding:
+    (finding,) = incident_of(Cause.SUPPLY_SAG, entity_id, minimum_v=11.3).findings
+    return replace(finding, time_ns=at_ns, since_ns=at_ns, status=FindingStatus.RAISED, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "not clear: 1 new finding since; lowest voltage 11.30 V before, "),
+        ({"severity": Severity.INFO}, "helped; "),
+        ({"cause": Cause.JOINT_AGEING}, "helped; "),
+    ],
+)
+def test_an_action_is_not_credited_with_help_where_new_symptoms_came_after_it(
+    changes: dict[str, Any], text: str
+) -> None:
+    sag = incident_of(Cause.SUPPLY_SAG, SUPPLIES[0].id, minimum_v=11.3, limit_v=11.4)
+    tracker, box = OutcomeTracker(), Box(resistance_ohm=GOOD_OHM)
+    tracker.begin(sag, decision_on(sag), box.time_ns)
+    tracker.note_findings([finding_on(GPUS[0].id, box.time_ns + NS_PER_S)])  # of the step in which the cap came
+    for frame in box.frames(20 * 11):
+        tracker.feed(frame)
+    tracker.note_findings([finding_on("supply:psu9", box.time_ns), finding_on(GPUS[2].id, box.time_ns, **changes)])
+    for frame in box.frames(20):
+        tracker.feed(frame)
+    (outcome,) = tracker.step(box.time_ns)
+    assert outcome.summary.startswith(text)
+    assert outcome.helped is (True if text.startswith("helped") else None)
+    assert len(outcome.summary) <= 100
+
+
+def test_a_finding_that_gets_worse_after_an_action_speaks_against_its_help() -> None:
+    sag = incident_of(Cause.SUPPLY_SAG, SUPPLIES[0].id, minimum_v=11.3, limit_v=11.4)
+    tracker, box = OutcomeTracker(), Box(resistance_ohm=GOOD_OHM)
+    known = finding_on(GPUS[2].id, box.time_ns, severity=Severity.WARNING)
+    tracker.note_findings([known])
+    tracker.begin(sag, decision_on(sag), box.time_ns)
+    for frame in box.frames(20 * 12):
+        tracker.feed(frame)
+    worse = replace(known, time_ns=box.time_ns, status=FindingStatus.UPDATED, severity=Severity.CRITICAL)
+    tracker.note_findings([replace(known, time_ns=box.time_ns, status=FindingStatus.UPDATED), worse])
+    (outcome,) = tracker.step(box.time_ns)
+    assert outcome.summary.startswith("not clear: 1 new finding since; ")
+
+
+def test_a_power_brake_that_no_row_showed_was_not_measured_before() -> None:
+    braked = incident_of(Cause.POWER_BRAKE, GPUS[1].id, brake_s=0.4)
+    tracker, box = OutcomeTracker(), Box(brake=0.0)
+    for frame in box.frames(20 * 11):
+        tracker.feed(frame)
+    tracker.begin(braked, decision_on(braked), box.time_ns)
+    for frame in box.frames(20 * 12):
+        tracker.feed(frame)
+    (outcome,) = tracker.step(box.time_ns)
+    assert (outcome.before, outcome.after, outcome.helped) == (None, 0.0, None)
+    assert outcome.summary == "not clear; time under power brake not measured before, 0 % after"

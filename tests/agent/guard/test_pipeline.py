@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from agent.guard.pipeline import Pipeline, PipelineSettings, Step
-from rules.engine.operator_events import Say, Word, event_of
 from rules.limits.node import Rails
 from rules.policy.loading import load_builtin_policies
 from rules.policy.model import ActionClass, Target, Verb
 from telemetry.clock import NS_PER_S
+from telemetry.commands import CommandVerb, new_command
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame, TableSpec
 from telemetry.records import (
@@ -305,7 +305,7 @@ def test_voltage_without_current_is_judged_and_answered() -> None:
     assert np.isfinite(decisions[0].clock_mhz or np.nan)
 
 
-def test_a_persons_word_comes_with_the_events_and_lets_a_waiting_cap_be_set() -> None:
+def test_an_approval_is_read_with_the_events_and_sets_the_pending_cap() -> None:
     loop = Loop()
     loop.pipeline.engine.rails = replace(loop.pipeline.engine.rails, approval=frozenset({ActionClass.CLOCK_CAP}))
     last(loop.run(5, rows=5))
@@ -314,8 +314,10 @@ def test_a_persons_word_comes_with_the_events_and_lets_a_waiting_cap_be_set() ->
     (waiting,) = [one for one in asked.decisions if one.action == Verb.CLOCK_CAP]
     assert waiting.verdict is Verdict.PENDING
     assert asked.to_execute == ()
-    word = Word(say=Say.APPROVE, decision_id=waiting.id, who="ana", why="go")
-    step = loop.pipeline.step(loop.box.frames(1), [event_of(word, loop.box.time_ns)], loop.box.time_ns)
+    frames = loop.box.frames(1)
+    approval = new_command(CommandVerb.APPROVE, waiting.id, who="ana", why="go", now_ns=loop.box.time_ns)
+    step = loop.pipeline.step(frames, [approval], loop.box.time_ns)
+    assert step.commands == (approval,)
     (done,) = step.to_execute
     assert (done.id, dict(done.parameters)["approved_by"]) == (waiting.id, "ana")
 
@@ -330,8 +332,9 @@ def test_a_cap_that_is_approved_once_the_rail_is_back_is_credited_with_nothing()
     last(loop.run(2))
     loop.box.resistance_ohm = GOOD_OHM
     last(loop.run(20, rows=5))
-    word = Word(say=Say.APPROVE, decision_id=waiting.id, who="ana", why="go")
-    step = loop.pipeline.step(loop.box.frames(1), [event_of(word, loop.box.time_ns)], loop.box.time_ns)
+    frames = loop.box.frames(1)
+    approval = new_command(CommandVerb.APPROVE, waiting.id, who="ana", why="go", now_ns=loop.box.time_ns)
+    step = loop.pipeline.step(frames, [approval], loop.box.time_ns)
     (decision,) = step.to_execute
     asked_mhz, set_mhz = waiting.clock_mhz, decision.clock_mhz
     assert asked_mhz is not None
