@@ -198,7 +198,7 @@ def _listed(item: Layered, rails: Rails) -> dict[str, Any]:
         "action": policy.then.action.value,
         "mode": rails.mode(policy.then.action, policy.then.mode).value,
         "after": policy.after,
-        "when": policy.when.source,
+        "when": str(policy.when),
         "why": policy.why,
         "file": policy.where,
         "replaces": None if item.replaces is None else item.replaces.policy.where,
@@ -253,6 +253,6 @@ def _show_complaint(item: Complaint, lines: Lines, *, as_json: bool) -> None:
     level = "error" if item.flaw.is_error else "warning"
     if as_json:
         fields = {"policy": item.policy_id, "file": item.where, "line": lines.get(key), "key": item.key, "level": level}
-        print_json({**fields, "flaw": item.flaw.value, "words": item.words})
+        print_json({**fields, "flaw": item.flaw.value, "words": item.summary})
         return
-    typer.echo(f"{item.where}:{lines.get(key, 1)}: {item.key}: {level}: {item.flaw.value}: {item.words}")
+    typer.echo(f"{item.where}:{lines.get(key, 1)}: {item.key}: {level}: {item.flaw.value}: {item.summary}")

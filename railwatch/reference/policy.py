@@ -1,21 +1,21 @@
-"""The parts of the reference of policies that come from the code: what a condition may ask, which evidence there is."""
+"""Generated parts of the policy reference: keys, the facts that a condition may read, and the evidence."""
 
 import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from rules.conditions.facts import FACTS, NUMBERS, Fact, Type
+from rules.conditions.facts import FACTS, NUMBERS, Fact, FactType
 from rules.policy.document import policy_schema
 from telemetry.evidence import EVIDENCE
 
 _BLOCK = re.compile(r"<!-- generated: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
-# Of a fact with more words than this, the reference tells where they are listed.
-_WORDS_MAX = 6
+# A fact with more values than this is listed by their number.
+_VALUES_MAX = 6
 
 
 def policy_markdown(page: str) -> str:
-    """Return the page with its generated blocks written anew; ValueError where a block is not known or missing."""
+    """Return the page with its generated blocks replaced; ValueError if a block is unknown or missing."""
     blocks: Mapping[str, list[str]] = {
         "then": _keys("ThenDocument", "then."),
         "cases": _keys("CaseDocument", ""),
@@ -34,17 +34,18 @@ def policy_markdown(page: str) -> str:
 
 def _facts() -> list[str]:
     rows = [
-        f"| `{name}` | {_values(fact)} | {fact.meaning} | {fact.lacks or 'never'} |" for name, fact in FACTS.items()
+        f"| `{name}` | {_values(fact)} | {fact.meaning} | {fact.absent_when or 'never'} |"
+        for name, fact in FACTS.items()
     ]
     return ["| name | value | meaning | absent |", "| --- | --- | --- | --- |", *rows]
 
 
 def _values(fact: Fact) -> str:
-    if fact.words is not None and len(fact.words) <= _WORDS_MAX:
-        return ", ".join(f"`{word}`" for word in fact.words)
-    if fact.words is not None:
-        return f"{fact.type.value}: one of {len(fact.words)} words"
-    if fact.type not in (Type.INT, Type.DOUBLE):
+    if fact.values is not None and len(fact.values) <= _VALUES_MAX:
+        return ", ".join(f"`{value}`" for value in fact.values)
+    if fact.values is not None:
+        return f"{fact.type.value}: one of {len(fact.values)}"
+    if fact.type not in (FactType.WHOLE, FactType.NUMBER):
         return fact.type.value
     low, high = fact.low, fact.high
     bounds = f", {low:g} to {high:g}" if high < float("inf") else f", {low:g} or more" if low > float("-inf") else ""
@@ -52,14 +53,14 @@ def _values(fact: Fact) -> str:
 
 
 def _evidence() -> list[str]:
-    lines = ["| unit | names after `" + NUMBERS + ".` |", "| --- | --- |"]
+    lines = ["| unit | keys of `" + NUMBERS + "` |", "| --- | --- |"]
     for unit, names in groupby(sorted(EVIDENCE, key=lambda name: (EVIDENCE[name], name)), key=EVIDENCE.__getitem__):
         lines.append(f"| {unit or 'a count, a code or a pure number'} | {', '.join(f'`{name}`' for name in names)} |")
     return lines
 
 
 def _keys(section: str, prefix: str) -> list[str]:
-    """Return every key of a section and of those in it, from the schema of policy files."""
+    """Return a table of every key of a section and of its subsections, from the schema of policy files."""
     schema = policy_schema()["$defs"]
     rows = [
         f"| `{name}` | {value} | {meaning} | {default} |"
@@ -74,9 +75,9 @@ def _rows(schema: Mapping[str, Any], section: str, prefix: str) -> Iterator[tupl
         options = [_resolved(option, schema) for option in key.get("anyOf", (key,))]
         inner = next((option["title"] for option in options if "properties" in option), None)
         default = key.get("default")
-        told = "required" if name in required else "" if default in (None, {}, []) or inner else f"`{default}`"
+        default_text = "required" if name in required else "" if default in (None, {}, []) or inner else f"`{default}`"
         value = "a section" if inner else " or ".join(dict.fromkeys(text for o in options if (text := _value(o))))
-        yield f"{prefix}{name}", value, key.get("description", ""), told
+        yield f"{prefix}{name}", value, key.get("description", ""), default_text
         if inner is not None:
             yield from _rows(schema, inner, f"{prefix}{name}.")
 
@@ -87,18 +88,18 @@ def _resolved(option: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[s
 
 
 def _value(option: Mapping[str, Any]) -> str:
-    """Return what may stand there: the words, or the kind of value with its bounds."""
+    """Return the possible values of an option, or its type with its bounds."""
     if "enum" in option:
-        words = option["enum"]
-        return ", ".join(f"`{word}`" for word in words) if len(words) <= 2 * _WORDS_MAX else "see conditions"
+        values = option["enum"]
+        return ", ".join(f"`{value}`" for value in values) if len(values) <= 2 * _VALUES_MAX else "see conditions"
     kind = option.get("type")
     if kind == "string":
         return "duration" if "pattern" in option else "text"
     if kind not in ("integer", "number"):
-        return {"object": "names and values", "array": "a list", "null": ""}.get(str(kind), "")
+        return {"object": "keys and values", "array": "a list", "null": ""}.get(str(kind), "")
     bounds = [
-        f"{words} {option[key]:g}"
-        for key, words in (
+        f"{bound} {option[key]:g}"
+        for key, bound in (
             ("minimum", "from"),
             ("exclusiveMinimum", "above"),
             ("maximum", "to"),

@@ -1,11 +1,11 @@
-"""What a check says of a policy."""
+"""Results of the checks of policies."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Flaw(StrEnum):
-    """What is wrong with it."""
+    """Kind of mistake in a policy."""
 
     UNREACHABLE = "unreachable"
     CONTRADICTING = "contradicting"
@@ -16,20 +16,19 @@ class Flaw(StrEnum):
     UNBOUNDED = "unbounded"
     UNSOURCED = "without a source"
     UNTESTED = "never tested"
-    UNDECIDED = "cannot be decided"
 
     @property
     def is_error(self) -> bool:
-        """Whether the policies must not be used like this; a warning is for a person to weigh."""
+        """True if the policies must not be used like this; a warning is for a person to weigh."""
         return self in (Flaw.UNREACHABLE, Flaw.CONTRADICTING, Flaw.LADDER, Flaw.INEFFECTIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """One thing to say of one policy; `key` is where in its file, such as ``then.budget``."""
+    """One mistake in one policy; `key` is its place in the file, such as ``then.budget``."""
 
     policy_id: str
     where: str
     key: str
     flaw: Flaw
-    words: str
+    summary: str

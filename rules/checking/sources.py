@@ -8,9 +8,11 @@ from rules.policy.sourced_numbers import thresholds_of
 
 
 def unsourced(policies: Sequence[Policy]) -> Iterator[Complaint]:
-    """Yield every number that is compared with or set, and stands in no line of the policy's source."""
+    """Yield every number that is compared with or set and appears in no line of the policy's source."""
     for policy in policies:
         for threshold in thresholds_of(policy):
             if not threshold.sources:
-                words = f"no line of it names {threshold.value:g}, which {threshold.key} has"
-                yield Complaint(policy_id=policy.id, where=policy.where, key="source", flaw=Flaw.UNSOURCED, words=words)
+                summary = f"no line of it names {threshold.value:g}, the value of {threshold.key}"
+                yield Complaint(
+                    policy_id=policy.id, where=policy.where, key="source", flaw=Flaw.UNSOURCED, summary=summary
+                )

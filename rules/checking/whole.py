@@ -1,4 +1,4 @@
-"""Every check over a set of policies."""
+"""All checks over a set of policies."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ CHECKS = (unreachable, without_effect, contradictions, unbounded, untested, unso
 
 
 def check_policies(policies: Sequence[Policy], *, checked: frozenset[str] | None = None) -> tuple[Complaint, ...]:
-    """Return what every check says, errors first, then by policy in their order.
+    """Return the complaints of every check, errors first, then in the order of the policies.
 
     `checked` are the causes whose symptom is checked after an action, which ladders wait for.
     """

@@ -1,1 +1,1 @@
-"""When a policy applies: conditions over the facts of an incident and its node."""
+"""When a policy applies: requirements on the facts of an incident and its node."""

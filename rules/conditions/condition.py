@@ -1,39 +1,20 @@
-"""Conditions of policies: CEL expressions over an incident and its node, checked when they are loaded.
+"""Conditions of policies: what each fact of an incident and its node must be for the policy to apply."""
 
-CEL (https://cel.dev) has no loops, no input and no output, and its regular expressions are linear, so a condition from
-a file can at worst be wrong, never slow or harmful.
-"""
-
-import importlib.machinery
-import importlib.util
-import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from rules.conditions.expression import Kind, Node, NotCelError, parse_expression
-from rules.conditions.facts import fact_of
-from rules.conditions.types import Fault, faults_of
+from rules.conditions.facts import FactValue, fact_of
+from rules.conditions.interval import Interval
 
-LENGTH_MAX = 1000
-
-_SYNTAX_ERROR = re.compile(r"<input>:\d+:(\d+): Syntax error: (.*?)(?: expecting \{.*)?(?:\n|$)")
-
-
-class ConditionError(ValueError):
-    """A condition cannot be used; carries every fault at once, each with its place in the text."""
-
-    def __init__(self, faults: Sequence[Fault]) -> None:
-        self.faults = tuple(faults)
-        super().__init__("; ".join(f"{item.expected} (column {item.at + 1}: {item.found})" for item in self.faults))
+# What a fact must be: one of these texts, this truth value, or a number in this interval.
+Requirement = frozenset[str] | frozenset[bool] | Interval
+# One alternative of a condition: a requirement for each fact that it names; all of them must be met.
+Requirements = Mapping[str, Requirement]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a condition says of an incident. `doubt` says in words why it could not be judged; it is then not met."""
+    """Result of a condition for an incident. `doubt` is the reason if an absent fact keeps it from being met."""
 
     met: bool
     doubt: str | None = None
@@ -42,104 +23,93 @@ class Judgement:
 NOT_MET = Judgement(met=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A checked expression.
+    """Alternatives, at least one of which must be met. An alternative without requirements is always met."""
 
-    `moves` says that it asks something that changes between two records of an incident, such as its age or a voltage:
-    it then has to be judged at every step.
-    """
+    alternatives: tuple[Requirements, ...]
 
-    source: str
-    program: Any
-    tree: Node
-    moves: bool
+    @property
+    def moves(self) -> bool:
+        """True if it reads a fact that changes between two records of an incident, so it is judged at every step."""
+        facts = (fact_of(path) for requirements in self.alternatives for path in requirements)
+        return any(fact is not None and fact.moves for fact in facts)
 
-    def judge(self, facts: Mapping[str, Any]) -> Judgement:
-        """Judge what `facts_of` returned. What is absent is not met, and reported; about 20 us a call."""
-        try:
-            answer = self.program.execute(dict(facts))
-        except KeyError as err:
-            return Judgement(met=False, doubt=f"the condition needs {err.args[0]}, which is not known")
-        except (TypeError, RuntimeError, ValueError, ArithmeticError) as err:
-            return Judgement(met=False, doubt=f"the condition cannot be judged: {_one_line(err)}")
-        if not isinstance(answer, bool):
-            return Judgement(met=False, doubt=f"the condition gives {answer!r}, not true or false")
-        return Judgement(met=answer)
+    def judge(self, facts: Mapping[str, FactValue]) -> Judgement:
+        """Judge the facts that `facts_of` returned. A requirement on an absent fact is not met; a few us a call."""
+        doubt = None
+        for requirements in self.alternatives:
+            judgement = judge_alternative(requirements, facts)
+            if judgement.met:
+                return judgement
+            doubt = doubt or judgement.doubt
+        return Judgement(met=False, doubt=doubt)
 
-
-def compile_condition(source: str) -> Condition:
-    """Compile and check an expression.
-
-    Raises
-    ------
-    ConditionError
-        It is not CEL, is too long, compares what cannot be compared, or asks for a fact, a word or a piece of evidence
-        that does not exist: every fault with its place, and the nearest right one.
-    """
-    if len(source) > LENGTH_MAX:
-        found = f"{len(source)} characters"
-        raise ConditionError([Fault(at=LENGTH_MAX, found=found, expected=f"at most {LENGTH_MAX} characters")])
-    try:
-        tree = parse_expression(source)
-    except NotCelError as err:
-        raise ConditionError([Fault(at=err.at, found="no CEL", expected=f"a CEL expression: {err.expected}")]) from err
-    faults = faults_of(tree)
-    if faults:
-        raise ConditionError(faults)
-    try:
-        program = _cel().compile(source)
-    except ValueError as err:
-        raise ConditionError([Fault(at=0, found=_one_line(err), expected="a CEL expression")]) from err
-    faults = tuple(_broken_parts(tree, source))
-    if faults:
-        raise ConditionError(faults)
-    asked = (fact_of(path) for node in tree.walk() if (path := node.path) is not None)
-    return Condition(source, program, tree, any(fact is not None and fact.moves for fact in asked))
+    def __str__(self) -> str:
+        return "; or ".join(map(describe, self.alternatives))
 
 
-def _broken_parts(node: Node, source: str) -> Iterator[Fault]:
-    """Yield the parts that have no value whatever the incident, such as ``1 / 0``, or a pattern that is none."""
-    for part in node.parts:
-        yield from _broken_parts(part, source)
-    text = source[node.start : node.end]
-    if node.kind is Kind.METHOD and node.value == "matches":
-        pattern = node.parts[1]
-        text = f"''.matches({source[pattern.start : pattern.end]})"
-        constant = not any(part.kind is Kind.NAME for part in pattern.walk())
-    else:
-        constant = node.kind in (Kind.BINARY, Kind.CALL, Kind.UNARY) and all(
-            part.kind is Kind.LITERAL for part in node.parts
-        )
-    if not constant:
-        return
-    try:
-        _cel().compile(text).execute({})
-    except (TypeError, RuntimeError, ValueError, ArithmeticError) as err:
-        yield Fault(at=node.start, found=_one_line(err), expected="a part that has a value")
+def judge_alternative(requirements: Requirements, facts: Mapping[str, FactValue]) -> Judgement:
+    """Judge one alternative; a fact that is present and does not fit outweighs one that is absent."""
+    absent = None
+    for path, requirement in requirements.items():
+        value = facts.get(path)
+        if value is None:
+            absent = absent or path
+        elif value not in requirement:
+            return NOT_MET
+    if absent is None:
+        return Judgement(met=True)
+    return Judgement(met=False, doubt=f"the condition needs {short_name(absent)}, which is not known")
 
 
-def _cel() -> ModuleType:
-    """Return the engine alone: its package imports a terminal program, which costs 280 ms and 23 MiB instead of 2."""
-    name = "cel.cel"
-    if name in sys.modules:
-        return sys.modules[name]
-    package = importlib.util.find_spec("cel")
-    folders = () if package is None else tuple(package.submodule_search_locations or ())
-    for folder in folders:
-        for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-            path = Path(folder, f"cel{suffix}")
-            spec = importlib.util.spec_from_file_location(name, path) if path.exists() else None
-            if spec is not None and spec.loader is not None:
-                module = importlib.util.module_from_spec(spec)
-                spec.loader.exec_module(module)
-                sys.modules[name] = module
-                return module
-    return importlib.import_module("cel")  # another layout of the package: whole, and slower
+def combine(one: Requirements, other: Requirements) -> Requirements | None:
+    """Return the requirements of both, None if no incident can meet them together."""
+    both = dict(one)
+    for path, requirement in other.items():
+        if path not in both:
+            both[path] = requirement
+            continue
+        combined = _both(both[path], requirement)
+        fact = fact_of(path)
+        if not combined or (
+            isinstance(combined, Interval) and combined.is_empty(whole=fact is not None and fact.whole)
+        ):
+            return None
+        both[path] = combined
+    kinds, entities = both.get("entity_kind"), both.get("entity_id")
+    if isinstance(kinds, frozenset) and isinstance(entities, frozenset):
+        named = {str(entity).partition(":")[0] for entity in entities}
+        if not named & kinds:
+            return None
+    return both
 
 
-def _one_line(err: Exception) -> str:
-    """Return the first thing that the engine complains of, without its drawing of the place."""
-    syntax = _SYNTAX_ERROR.search(str(err))
-    text = f"column {syntax[1]}: {syntax[2]}" if syntax else str(err).partition("\n")[0]
-    return text if len(text) <= 160 else text[:157] + "..."
+def _both(one: Requirement, other: Requirement) -> Requirement | None:
+    if isinstance(one, Interval) and isinstance(other, Interval):
+        return one & other
+    if isinstance(one, frozenset) and isinstance(other, frozenset):
+        return one & other
+    return None
+
+
+def describe(requirements: Requirements) -> str:
+    """Return an alternative as a phrase, such as ``cause is supply_sag and minimum_v below 11.4``."""
+    parts = (
+        f"{short_name(path)} {requirement if isinstance(requirement, Interval) else _any_of(path, requirement)}"
+        for path, requirement in requirements.items()
+    )
+    return " and ".join(parts) or "any incident is open"
+
+
+def _any_of(path: str, allowed: frozenset[str] | frozenset[bool]) -> str:
+    fact = fact_of(path)
+    names = sorted(str(item).lower() if isinstance(item, bool) else item for item in allowed)
+    if fact is not None and fact.values is not None:
+        names.sort(key=fact.values.index)
+    return f"is {names[0]}" if len(names) == 1 else f"is one of {', '.join(names)}"
+
+
+def short_name(path: str) -> str:
+    """Return the name of a fact without the section that holds evidence."""
+    return path.removeprefix("numbers.")

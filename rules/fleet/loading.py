@@ -67,12 +67,12 @@ def _strangers(policies: Collection[FleetPolicy]) -> Iterator[Problem]:
         if policy.after is not None and policy.after not in others:
             expected = f"another one that acts: {', '.join(sorted(others)) or 'there is none'}"
             path = Path(policy.where)
-            _, _, lines = read_policy(path)
+            _, lines = read_policy(path)
             yield policy_problem(path, lines.get(("after",)), "after", f"got {policy.after!r}", expected)
 
 
 def _load(path: Path) -> tuple[FleetPolicy, int | None]:
-    _, data, lines = read_policy(path)
+    data, lines = read_policy(path)
     document = check_document(FleetPolicyDocument, data, where=str(path), lines=lines)
     policy = document.policy(where=str(path))
     problems = []
@@ -89,7 +89,7 @@ def _load(path: Path) -> tuple[FleetPolicy, int | None]:
 
 
 def played(policy: FleetPolicy, case: FleetCase) -> int:
-    """Return on how many nodes a policy acts in a case, with the rails as they are by default and all modes enforced."""
+    """Return on how many nodes a policy acts in a case, with default limits and all modes enforced."""
     memory = FleetMemory(ledger=FleetLedger(since_ns=0), shadow=FleetLedger(since_ns=0))
     rails = FleetRails(modes=dict.fromkeys(FLEET_ACTIONS, Mode.ENFORCE))
     racks = {f"node{number:05d}": f"rack{number % case.racks}" for number in range(case.nodes)}

@@ -10,12 +10,12 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from rules.conditions.condition import Condition, compile_condition
+from rules.conditions.condition import Condition
+from rules.conditions.document import WhenField, condition_of
 from rules.policy.document_values import (
     CLOSED,
     COOLDOWN_MAX_S,
     RELEASE_AFTER_MAX_S,
-    ConditionText,
     Duration,
     PolicyId,
     PositiveDuration,
@@ -200,7 +200,7 @@ class FleetPolicyDocument(BaseModel):
     status: PolicyStatus
     why: Sentence = Field(description="what it prevents")
     source: Sentences = Field(min_length=1, description="where its numbers come from")
-    when: ConditionText = Field(description="a CEL expression over 'incident'")
+    when: WhenField = Field(description="which incidents it applies to: a value for each fact")
     after: str | None = Field(default=None, description="only once this policy's action did not help")
     then: FleetThenDocument
     cases: tuple[FleetCaseDocument, ...] = Field(description="at least one that acts and one that does not")
@@ -218,7 +218,7 @@ class FleetPolicyDocument(BaseModel):
             status=self.status,
             why=self.why,
             source=self.source,
-            when=compile_condition(self.when),
+            when=condition_of(self.when),
             then=self.then.response(),
             cases=tuple(case.case() for case in self.cases),
             where=where,

@@ -1,20 +1,20 @@
-"""A policy as it stands in a YAML file: every key, its unit and its bounds."""
+"""A policy as a YAML file: every key, its unit and its bounds."""
 
 import json
 from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
-from rules.conditions.condition import compile_condition
+from rules.conditions.document import WhenField, condition_of
 from rules.policy.case_document import CaseDocument
-from rules.policy.document_values import CLOSED, ConditionText, PolicyId, Sentence, Sentences
+from rules.policy.document_values import CLOSED, PolicyId, Sentence, Sentences
 from rules.policy.model import Policy, PolicyStatus
 from rules.policy.then_document import ThenDocument
 from telemetry.durations import format_duration
 
 
 class PolicyDocument(BaseModel):
-    """One policy: when this, then that, why, on whose word, and the cases that show it."""
+    """One policy: when it applies, what it does, why, the sources of its numbers, and its cases."""
 
     model_config = CLOSED
 
@@ -22,10 +22,12 @@ class PolicyDocument(BaseModel):
     status: PolicyStatus
     why: Sentence = Field(description="what it prevents")
     source: Sentences = Field(min_length=1, description="where its numbers come from")
-    when: ConditionText = Field(description="a CEL expression over 'incident'")
-    after: PolicyId | None = Field(default=None, description="the policy whose symptom check must have failed first")
+    when: WhenField = Field(description="which incidents it applies to: a value for each fact")
+    after: PolicyId | None = Field(
+        default=None, description="id of the policy whose symptom check must have failed first"
+    )
     then: ThenDocument
-    cases: tuple[CaseDocument, ...] = Field(description="at least one that fires and one that stays quiet")
+    cases: tuple[CaseDocument, ...] = Field(description="at least one that fires and one that expects none")
 
     @field_validator("cases")
     @classmethod
@@ -34,7 +36,7 @@ class PolicyDocument(BaseModel):
             raise ValueError("a case that fires and a case that expects none")
         names = [case.name for case in value]
         if len(set(names)) < len(names):
-            raise ValueError("a name of its own for each case")
+            raise ValueError("a unique name for each case")
         return value
 
     def policy(self, *, where: str) -> Policy:
@@ -44,7 +46,7 @@ class PolicyDocument(BaseModel):
             status=self.status,
             why=self.why,
             source=self.source,
-            when=compile_condition(self.when),
+            when=condition_of(self.when),
             then=self.then.response(),
             cases=tuple(case.case() for case in self.cases),
             where=where,
@@ -57,12 +59,14 @@ def policy_schema() -> dict[str, Any]:
     schema = PolicyDocument.model_json_schema(mode="validation")
     for definition in (schema, *schema["$defs"].values()):
         for key in definition.get("properties", {}).values():
-            # Defaults of durations stand in seconds inside; a file writes them with their unit.
+            if key.get("default", "") is None:
+                del key["default"]
+            # Defaults of durations are in seconds inside; a file writes them with their unit.
             if key.get("type") == "string" and isinstance(key.get("default"), float):
                 key["default"] = format_duration(key["default"])
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "railwatch policy"}
 
 
 def policy_schema_text() -> str:
-    """Return the schema as it is kept beside the policies, ``rules/policy/policy.schema.json``."""
+    """Return the text of the committed schema, ``rules/policy/policy.schema.json``."""
     return json.dumps(policy_schema(), indent=2, ensure_ascii=False) + "\n"

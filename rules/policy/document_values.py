@@ -1,17 +1,16 @@
-"""The kinds of value that stand in a policy file, each with its bounds."""
+"""Types of value in a policy file, each with its bounds."""
 
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from rules.conditions.condition import compile_condition
 from telemetry.durations import DurationS, format_duration
 
 # heuristic: a day; the engine forgets what ended longer ago, and a case plays in steps of a second.
 CASE_AT_MAX_S = 86_400.0
-# The engines remember for a day what has ended; a longer cooldown would end by itself.
+# The engines keep the end of an action for a day; a longer cooldown would end early.
 COOLDOWN_MAX_S = 86_400.0
-# heuristic: a week. What is to stand for longer is no answer to a symptom but a setting for a person to make.
+# heuristic: a week. A longer hold is no response to a symptom but a setting for an operator to make.
 RELEASE_AFTER_MAX_S = 7 * 86_400.0
 # heuristic: no part's boost clock comes near it, so that a cap above it would cap nothing.
 CLOCK_MAX_MHZ = 4000
@@ -25,14 +24,9 @@ def _check_id(text: str) -> str:
     return text
 
 
-def _check_condition(text: str) -> str:
-    compile_condition(text)
-    return text
-
-
 def _check_text(text: str) -> str:
     if not text.strip():
-        raise ValueError("a sentence; it must not be empty")
+        raise ValueError("a sentence, not empty")
     return text.strip()
 
 
@@ -56,7 +50,7 @@ def at_most(most_s: float) -> AfterValidator:
 
     def check(value_s: float) -> float:
         if value_s > most_s:
-            raise ValueError(f"{format_duration(most_s)} at most, since longer is as good as for ever")
+            raise ValueError(f"{format_duration(most_s)} at most")
         return value_s
 
     return AfterValidator(check)
@@ -69,7 +63,6 @@ Share = Annotated[Finite, Field(ge=0, le=1)]
 Sentence = Annotated[str, AfterValidator(_check_text)]
 Sentences = Annotated[tuple[Sentence, ...], BeforeValidator(as_list, json_schema_input_type=str | tuple[str, ...])]
 PolicyId = Annotated[str, AfterValidator(_check_id)]
-ConditionText = Annotated[str, AfterValidator(_check_condition)]
 # 60 V covers the 48 V bus bars of OCP Open Rack v3; nothing that railwatch reads lies above.
 Volt = Annotated[Finite, Field(gt=0, le=60)]
 # Boards shut themselves off well below the upper end: 90 C on a V100 SXM2 (nvidia-smi -q).

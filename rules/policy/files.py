@@ -1,4 +1,4 @@
-"""The files of policies: which there are, and what stands in one, before anybody asks what it means."""
+"""Files of policies: found in folders, and read as plain data."""
 
 from pathlib import Path
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from telemetry.documents import Lines, decoded, read_yaml
 from telemetry.errors import ConfigError, Problem
 
-# A policy is a page of text; a file a hundred times as long is something else, and YAML would take its time over it.
+# A policy is a page of text; a file a hundred times as long is something else, and slow to parse as YAML.
 SIZE_MAX_BYTES = 256 * 1024
 SUFFIXES = (".yaml", ".yml")
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether it is a folder; what nobody may look at is told of where it is read."""
+    """Return True if it is a folder; a path without permission is reported when it is read."""
     try:
         return path.is_dir()
     except OSError:
@@ -20,7 +20,7 @@ def is_folder(path: Path) -> bool:
 
 
 def files_in(folder: Path) -> tuple[Path, ...]:
-    """Return the policies of a folder, by name; ConfigError where it cannot be read."""
+    """Return the policy files of a folder, by name; ConfigError if it cannot be read."""
     try:
         return tuple(sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()))
     except OSError as err:
@@ -28,14 +28,13 @@ def files_in(folder: Path) -> tuple[Path, ...]:
         raise ConfigError([policy_problem(folder, None, "(folder)", reason, "a readable folder of policies")]) from err
 
 
-def read_policy(path: Path) -> tuple[str, Any, Lines]:
-    """Return the text of a policy, the plain data in it and their lines; ConfigError where there are none."""
-    text = _text_of(path)
-    data, lines = read_yaml(text, where=str(path))
+def read_policy(path: Path) -> tuple[Any, Lines]:
+    """Return the plain data of a policy file and the line of each key; ConfigError if it cannot be read or is empty."""
+    data, lines = read_yaml(_text_of(path), where=str(path))
     if not data:
         found, expected = "nothing in it", "a policy: id, status, why, source, ..."
         raise ConfigError([policy_problem(path, 1, "(document)", found, expected)])
-    return text, data, lines
+    return data, lines
 
 
 def policy_problem(path: Path, line: int | None, key: str, found: str, expected: str) -> Problem:
@@ -44,8 +43,8 @@ def policy_problem(path: Path, line: int | None, key: str, found: str, expected:
 
 
 def taken_problem(path: Path, line: int | None, policy_id: str, first: str) -> Problem:
-    """Return that another file, `first`, has the id of this one."""
-    return policy_problem(path, line, "id", f"got {policy_id!r}", f"an id of its own; {first} has this one")
+    """Return the problem of an id that another file, `first`, already has."""
+    return policy_problem(path, line, "id", f"got {policy_id!r}", f"a unique id; {first} has this one")
 
 
 def _text_of(path: Path) -> str:
@@ -60,5 +59,5 @@ def _text_of(path: Path) -> str:
             [policy_problem(path, None, "(file)", f"{size_bytes} bytes", f"at most {SIZE_MAX_BYTES} bytes")]
         )
     if content is None:
-        raise ConfigError([policy_problem(path, None, "(file)", "no ordinary file", "a readable YAML file")])
+        raise ConfigError([policy_problem(path, None, "(file)", "not a regular file", "a readable YAML file")])
     return decoded(content, where=str(path))

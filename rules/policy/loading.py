@@ -4,14 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
-from rules.conditions.condition import ConditionError, compile_condition
 from rules.policy.document import PolicyDocument
 from rules.policy.files import SUFFIXES, files_in, is_folder, policy_problem, read_policy, taken_problem
 from rules.policy.forbidden import Forbidden, forbidden_reach, forbidden_words
 from rules.policy.model import Policy
-from rules.policy.text_positions import scalar_place
 from telemetry.documents import Lines, check_document, in_line_order
 from telemetry.errors import ConfigError, Problem
 
@@ -108,13 +105,13 @@ def load_policies(paths: Iterable[Path]) -> tuple[Policy, ...]:
 
 
 def _load(path: Path) -> tuple[Policy, int | None]:
-    text, data, lines = read_policy(path)
+    data, lines = read_policy(path)
     refused = [_forbidden(path, item, lines) for item in forbidden_words(data)]
     try:
         document = check_document(PolicyDocument, data, where=str(path), lines=lines)
     except ConfigError as err:
         ours = {problem.key for problem in refused}
-        others = (problem for problem in _with_places(err.problems, text, data) if problem.key not in ours)
+        others = (problem for problem in err.problems if problem.key not in ours)
         raise ConfigError(in_line_order([*refused, *others])) from err
     policy = document.policy(where=str(path))
     refused += [_forbidden(path, item, lines) for item in forbidden_reach(policy)]
@@ -126,36 +123,3 @@ def _load(path: Path) -> tuple[Policy, int | None]:
 def _forbidden(path: Path, item: Forbidden, lines: Lines) -> Problem:
     place = next((item.key[:depth] for depth in range(len(item.key), -1, -1) if item.key[:depth] in lines), ())
     return policy_problem(path, lines.get(place), ".".join(map(str, item.key)), item.found, item.expected)
-
-
-def _with_places(problems: Iterable[Problem], text: str, data: Any) -> list[Problem]:
-    """Return each fault of a condition on its own, with its line and column in the file."""
-    told: list[Problem] = []
-    for problem in problems:
-        faults = _faults_in(data.get("when")) if problem.key == "when" and isinstance(data, dict) else None
-        if faults is None:
-            told.append(problem)
-            continue
-        for fault in faults.faults:
-            line, column = scalar_place(text, "when", fault.at)
-            place = f"column {column}" if line is not None else f"character {fault.at + 1} of the condition"
-            told.append(
-                Problem(
-                    where=problem.where,
-                    line=line or problem.line,
-                    key="when",
-                    found=f"{fault.found} in {place}",
-                    expected=fault.expected,
-                )
-            )
-    return told
-
-
-def _faults_in(source: object) -> ConditionError | None:
-    if not isinstance(source, str):
-        return None
-    try:
-        compile_condition(source)
-    except ConditionError as err:
-        return err
-    return None

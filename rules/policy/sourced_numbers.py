@@ -1,17 +1,15 @@
-"""The numbers of a policy, and which line of its sources names each."""
+"""Numbers of a policy, and the lines of its sources that name each."""
 
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rules.conditions.expression import Kind
+from rules.conditions.interval import Interval
 from rules.policy.model import ActionClass, Policy
 
-# Thousands may be parted, as in 1,530 or 1 530; "11, 12 and 13" are three numbers.
+# Thousands may be separated, as in 1,530 or 1 530; "11, 12 and 13" are three numbers.
 _NUMBER = re.compile(r"(?<![\w.])(-?(?:\d{1,3}(?:[ ,]\d{3})+|\d+)(?:\.\d+)?)(?![\w]*\d)(\s*%)?")
-# A rank is an order of words, and no measure that a source would name.
-_NO_MEASURE = frozenset({"incident.severity_rank"})
 # The section of `then` that holds the setting of each class, and what a fixed one is called there.
 _WRITTEN = {
     ActionClass.CLOCK_CAP: ("clock", "mhz"),
@@ -22,7 +20,7 @@ _WRITTEN = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """One number: where it stands, and the sources that name it; none where no line does."""
+    """One number: its key, and the lines of the source that name it."""
 
     key: str
     value: float
@@ -30,21 +28,18 @@ class Threshold:
 
 
 def thresholds_of(policy: Policy) -> tuple[Threshold, ...]:
-    """Return the numbers that a policy compares with and sets, the condition's first."""
+    """Return the numbers that a policy compares with and sets, those of the condition first."""
     return tuple(
         Threshold(key=key, value=value, sources=tuple(line for line in policy.source if _names(line, value)))
-        for key, value in (*_asked(policy), *_set(policy))
+        for key, value in (*_compared(policy), *_set(policy))
     )
 
 
-def _asked(policy: Policy) -> Iterator[tuple[str, float]]:
-    for node in policy.when.tree.walk():
-        if node.kind is not Kind.BINARY or len(node.parts) != 2:
-            continue
-        for fact, literal in (node.parts, node.parts[::-1]):
-            number = isinstance(literal.value, int | float) and not isinstance(literal.value, bool)
-            if literal.kind is Kind.LITERAL and number and fact.path is not None and fact.path not in _NO_MEASURE:
-                yield fact.path, float(str(literal.value))
+def _compared(policy: Policy) -> Iterator[tuple[str, float]]:
+    for alternative in policy.when.alternatives:
+        for path, requirement in alternative.items():
+            if isinstance(requirement, Interval):
+                yield from ((f"when.{path}", end) for end in requirement.ends)
 
 
 def _set(policy: Policy) -> Iterator[tuple[str, float]]:
@@ -56,7 +51,7 @@ def _set(policy: Policy) -> Iterator[tuple[str, float]]:
 
 
 def setting_key(policy: Policy, name: str) -> str:
-    """Return the key under which a field of the setting stands in the file, such as ``then.clock.mhz``."""
+    """Return the key of a field of the setting in the file, such as ``then.clock.mhz``."""
     section, fixed = _WRITTEN[policy.then.action]
     return f"then.{section}.{fixed if name == 'fixed' else name}"
 

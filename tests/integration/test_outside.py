@@ -21,7 +21,7 @@ def policy(action: str, *, then: dict[str, Any]) -> dict[str, Any]:
         "status": "experimental",
         "why": WORDS,
         "source": ["a test"],
-        "when": "incident.cause == 'supply_sag'",
+        "when": {"cause": "supply_sag"},
         "then": {"action": action, "cooldown": "10m", "budget": {"actions": 3}, **then},
         "cases": [
             {"name": "it fires", "incident": case, "expect": {"action": action}},

@@ -123,7 +123,7 @@ def test_every_problem_of_the_policies_is_reported_before_anything_starts(tmp_pa
     policies = tmp_path / "policies"
     policies.mkdir()
     (policies / "bad.yaml").write_text(
-        "id: bad\nstatus: experimental\nwhy: because\nwhen: incident.cause ==\nthan: {}\n"
+        "id: bad\nstatus: experimental\nwhy: because\nwhen: {colour: red}\nthan: {}\n"
     )
     config = tmp_path / "railwatch.yaml"
     config.write_text(f"rules:\n  dirs: [{policies}]\n")

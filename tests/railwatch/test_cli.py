@@ -27,7 +27,7 @@ KERNEL_LOG = """\
         (("up", "--scenario", "nonsense"), "got 'nonsense'; expected a scenario: ac-sag, ambient-swing"),
         (("up", "--simulate", "nonsense"), "got 'nonsense'; expected a node: a100x8, b200x8"),
         (("explain", "xid", "seventy"), "expected the number in the log, such as 79"),
-        (("actions", "release"), "name one INCIDENT or --all"),
+        (("actions", "release"), "expected one INCIDENT or --all"),
         (("replay", "no.csv"), "no.csv: (file): no such file; expected a recording"),
         (("record", "--out", "x.txt"), "expected .parquet or .csv"),
         (("logs", "scan", "no.log"), "no.log: (file): No such file or directory; expected a kernel log"),
@@ -185,10 +185,10 @@ def test_the_builtin_policies_pass_their_own_cases(run: Run) -> None:
 
 
 def test_a_policy_with_problems_is_named_by_file_line_and_key(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "bad.yaml").write_text("id: bad\nwhen: incident.colour == 'red'\nthen: {action: explode}\n")
+    (tmp_path / "bad.yaml").write_text("id: bad\nwhen: {colour: red}\nthen: {action: explode}\n")
     status, _, err = run("rules", "test", str(tmp_path))
     assert status == 2
-    assert f"{tmp_path}/bad.yaml:2: when: " in err
+    assert f"{tmp_path}/bad.yaml:2: when.colour: unknown key" in err
     assert f"{tmp_path}/bad.yaml:3: then.action: " in err
 
 

@@ -118,7 +118,7 @@ def test_replay_lays_a_folder_of_rules_over_the_built_in_ones(run: Run, tmp_path
     rules = tmp_path / "rules"
     rules.mkdir()
     (rules / "tell.yaml").write_text(
-        "id: tell-me\nstatus: experimental\nwhy: to know\nsource: [a person]\nwhen: incident.cause == 'supply_sag'\n"
+        "id: tell-me\nstatus: experimental\nwhy: to know\nsource: [a person]\nwhen: {cause: supply_sag}\n"
         "then: {action: notify, cooldown: 1m}\n"
         "cases:\n"
         "  - {name: tells, incident: {cause: supply_sag, severity: warning, entity_kind: supply},"

@@ -5,7 +5,7 @@ id: supply-sag-clock-cap
 status: experimental
 why: On this node a person wants to know, and no more.
 source: the operator of node 7
-when: incident.cause == 'supply_sag'
+when: {cause: supply_sag}
 then: {action: notify, cooldown: 10m}
 cases:
   - {name: tells, incident: {cause: supply_sag, entity_kind: supply}, expect: {action: notify}}
@@ -17,7 +17,7 @@ id: mine
 status: experimental
 why: it sags
 source: my own
-when: incident.cause == 'input_sag'
+when: {cause: input_sag}
 then: {action: clock_cap, target: nodes_under, clock: 0.7}
 cases:
   - {name: acts, incident: {cause: input_sag}, nodes: 40, racks: 4, expect: 4}

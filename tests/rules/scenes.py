@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from physics.node_state import GpuState, NodeState, SupplyState
-from rules.conditions.condition import compile_condition
+from rules.conditions.document import parse_condition
 from rules.limits.node import Rails
 from rules.policy.model import ActionClass, Persist, Policy, PolicyStatus, Release, Response, SettingRule, Target
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
+from telemetry.knobs import KnobKind
 from telemetry.records import (
     Action,
     ActionState,
@@ -126,13 +128,13 @@ HALF = replace(CAP, setting=SettingRule(fraction=0.5))
 NOTIFY = Response(action=ActionClass.NOTIFY, mode=Mode.ENFORCE, cooldown_s=60.0, hold_s=0.0)
 
 
-def policy(then: Response = CAP, when: str = "true", name: str = "rule") -> Policy:
+def policy(then: Response = CAP, when: Mapping[str, Any] | None = None, name: str = "rule") -> Policy:
     return Policy(
         id=name,
         status=PolicyStatus.STABLE,
         why="because",
         source=("nowhere",),
-        when=compile_condition(when),
+        when=parse_condition(when or {}),
         then=then,
         cases=(),
         where="scenes.py",
@@ -148,6 +150,7 @@ def action(decision: Decision, gpu: str, state: ActionState, *, at_s: float, rea
         knob="locked",
         entity_id=gpu,
         unit="MHz",
+        knob_kind=KnobKind.CLOCK,
         found=None,
         wanted=decision.clock_mhz,
         read_back=decision.clock_mhz,

@@ -28,10 +28,10 @@ from tests.rules.scenes import (
 
 RELEASE = Release(after_s=60.0, every_s=20.0, margin_v=0.05)
 POLICIES = (
-    policy(replace(CAP, release=RELEASE), "incident.cause == 'supply_sag'", name="sag"),
+    policy(replace(CAP, release=RELEASE), {"cause": "supply_sag"}, name="sag"),
     policy(
         replace(CAP, setting=SettingRule(fraction=0.85), release=RELEASE),
-        "incident.cause == 'power_brake'",
+        {"cause": "power_brake"},
         name="brake",
     ),
 )

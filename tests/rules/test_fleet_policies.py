@@ -37,7 +37,7 @@ def test_a_policy_of_ones_own_is_taken(tmp_path: Path, then: str) -> None:
         ("clock_cap", "power_cycle", "as the action of a fleet"),
         ("clock: 0.7", "clock: 0.7, lease: 1s", "then.lease"),
         ("expect: 4", "expect: 40", "acts on 4; expected it to act on 40"),
-        ("incident.cause ==", "incident.colour ==", "when"),
+        ("when: {cause:", "when: {colour:", "when.colour"),
         ("then:", "after: nobody\nthen:", "after: got 'nobody'"),
         ("then:", "after: mine\nthen:", "after: got 'mine'; expected another one that acts"),
         ("clock: 0.7", "clock: 0.7, lease: 365d", "then.lease: got '365d'; expected 1d at most"),

@@ -7,9 +7,9 @@ import pytest
 
 from physics.node_state import NodeState
 from rules.engine.engine import Engine
-from rules.engine.operator_events import Say, Word, event_of, word_of
 from rules.limits.node import Maintenance, Rails
 from rules.policy.model import ActionClass, Budget, Persist, Policy, Release, Response, SettingRule, Target
+from telemetry.commands import CommandVerb, new_command
 from telemetry.records import ActionState, Cause, Decision, IncidentState, Mode, Outcome, Verdict
 from tests.rules.scenes import CAP, ENFORCED, GPUS, NOTIFY, SAG, action, incident, node, policy, seconds, topology
 
@@ -248,7 +248,7 @@ def test_maintenance_holds_back_what_may_wait() -> None:
 
 
 def test_actions_that_made_it_worse_trip_the_breaker_and_people_are_reported_all_the_same() -> None:
-    engine = _engine(policy(CAP, name="cap"), policy(NOTIFY, "incident.cause == 'gpu_lost'", name="tell"))
+    engine = _engine(policy(CAP, name="cap"), policy(NOTIFY, {"cause": "gpu_lost"}, name="tell"))
     first = _only(engine.step([incident(numbers=SAG)], node(), 0))
     for at_s in (1, 2):
         engine.note_outcome(_outcome(first, helped=False, at_s=at_s))
@@ -258,7 +258,8 @@ def test_actions_that_made_it_worse_trip_the_breaker_and_people_are_reported_all
     assert "made it worse" in engine.breaker.reason
     lost = incident(Cause.GPU_LOST, name="i2", at_s=4)
     assert "notify" in {one.action for one in engine.step([lost], node(), seconds(4)) if one.verdict is Verdict.EXECUTE}
-    engine.hear(Word(say=Say.RESET_BREAKER, decision_id="", who="ana", why="reseated"), seconds(5))
+    reset = new_command(CommandVerb.RESET_BREAKER, "", who="ana", why="reseated", now_ns=seconds(5))
+    assert engine.obey(reset, seconds(5)) == ()
     assert engine.breaker is None
     assert [(one.who, one.why) for one in engine.resets] == [("ana", "reseated")]
 
@@ -300,15 +301,6 @@ def test_the_fan_is_regulated_up_and_down_and_given_back() -> None:
     assert {one.action for one in told} == {"fan_relax", "fan_release"}
     assert told[-1].action == "fan_release"
     assert engine.claims == ()
-
-
-def test_a_word_survives_its_event_and_what_is_none_is_none() -> None:
-    word = Word(say=Say.APPROVE, decision_id="rule:i1:0", who="ana", why="because: it is")
-    assert word_of(event_of(word, 7)) == word
-    assert word_of(replace(event_of(word, 7), id="approval/approve")) is None
-    assert word_of(replace(event_of(word, 7), id="approval/shout/x/7")) is None
-    with pytest.raises(ValueError, match="who"):
-        event_of(replace(word, who=" "), 7)
 
 
 def test_an_action_that_failed_lets_the_next_rung_try() -> None:

@@ -98,7 +98,7 @@ def test_what_is_only_observed_is_reported_again_where_it_gets_worse() -> None:
 
 
 def test_a_condition_must_hold_without_a_break() -> None:
-    engine = _engine(policy(replace(CAP, hold_s=2.0), "incident.numbers.minimum_v < 11.39"))
+    engine = _engine(policy(replace(CAP, hold_s=2.0), {"numbers": {"minimum_v": "< 11.39"}}))
     fine = {**SAG, "minimum_v": 11.45}
     for at_s, numbers in ((0, SAG), (1, fine), (2, SAG), (3, SAG)):
         assert engine.step([incident(at_s=at_s, numbers=numbers)], node(), seconds(at_s)) == ()
@@ -106,7 +106,7 @@ def test_a_condition_must_hold_without_a_break() -> None:
 
 
 def test_evidence_that_is_absent_is_reported_once() -> None:
-    engine = _engine(policy(CAP, "incident.numbers.minimum_v < 11.4"))
+    engine = _engine(policy(CAP, {"numbers": {"minimum_v": "< 11.4"}}))
     refusal = _only(engine.step([incident()], node(), 0))
     assert refusal.verdict is Verdict.REFUSE
     assert "minimum_v" in refusal.reason

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rules.conditions.condition import compile_condition
+from rules.conditions.document import parse_condition
 from rules.limits.node import Rails
 from rules.policy.explanation import explain_policy
 from rules.policy.loading import load_builtin_policies
@@ -35,24 +35,14 @@ def test_a_condition_is_reported_by_its_facts() -> None:
         "cause is thermal_interface and excess_c at least 8",
         "and that has lasted 2s without a break",
     ]
-    either = replace(
-        NOTIFY, when=compile_condition("incident.cause in ['hang', 'gpu_lost'] || incident.severity_rank > 1")
-    )
+    either = replace(NOTIFY, when=parse_condition({"any": [{"cause": ["hang", "gpu_lost"]}, {"severity": "critical"}]}))
     assert told(either)["when"] == ["cause is one of gpu_lost, hang", "severity is critical"]
-    vague = replace(NOTIFY, when=compile_condition("incident.numbers.minimum_v < incident.numbers.limit_v"))
-    assert told(vague)["when"] == ["incident.numbers.minimum_v < incident.numbers.limit_v"]
-    denied = replace(
-        NOTIFY,
-        when=compile_condition(
-            "!(incident.numbers.minimum_v >= 11.4) && incident.numbers.dips in [2.0, 3.0] && 0.5 < incident.score "
-            "&& incident.numbers.code != 79.0 && has(incident.numbers.limit_v)"
-        ),
-    )
-    assert told(denied)["when"] == [
-        "minimum_v below 11.4 and dips is 2 or is 3 and score above 0.5 and code is not 79 and limit_v is known"
+    assert told(replace(NOTIFY, when=parse_condition({})))["when"] == ["any incident is open"]
+    numbers = {"minimum_v": "< 11.4", "dips": "2..3", "code": 79}
+    ranges = replace(NOTIFY, when=parse_condition({"score": "> 0.5", "numbers": numbers}))
+    assert told(ranges)["when"] == [
+        "score above 0.5 and code is 79 and dips at least 2 and at most 3 and minimum_v below 11.4"
     ]
-    absent = replace(NOTIFY, when=compile_condition("!has(incident.root_cause)"))
-    assert told(absent)["when"] == ["root_cause is not known"]
     assert told(replace(NOTIFY, status=PolicyStatus.DEPRECATED))["when"][0] == "never: it is deprecated"
 
 
@@ -63,13 +53,13 @@ def test_bounds_are_those_of_the_policy_and_of_the_rails() -> None:
     budgeted = replace(INTERFACE, then=replace(INTERFACE.then, budget=Budget(actions=3, per_s=86_400.0, gpus_max=2)))
     within = told(budgeted, rails=rails)["within"]
     assert within == [
-        "the mode in force is enforce",
-        "rails.approval lists its class: a person has to say yes each time",
+        "mode in force: enforce",
+        "its class is in rails.approval: an operator must approve each time",
         "its budget: 3 new actions in 1d, at most 2 GPUs at once",
-        "the rails: 2 new actions of its class an hour on the node",
-        "after one has ended, quiet for 5m on the same entity",
+        "limit of the node: 2 new actions of its class an hour",
+        "cooldown after an action: 5m on the same entity",
     ]
-    assert told(INTERFACE)["within"][0] == "the mode in force is observe, so that nothing is changed"
+    assert told(INTERFACE)["within"][0] == "mode in force: observe, so nothing is changed"
 
 
 def test_a_ladder_is_reported_from_its_lowest_rung() -> None:
@@ -90,15 +80,15 @@ def test_a_ladder_in_a_circle_is_reported_and_ends() -> None:
 
 def test_each_number_stands_with_the_source_that_names_it() -> None:
     found = {item.key: item for item in thresholds_of(INTERFACE)}
-    assert set(found) == {"incident.numbers.excess_c", "then.clock.fraction"}
+    assert set(found) == {"when.numbers.excess_c", "then.clock.fraction"}
     assert all(item.sources for item in found.values())
     bare = replace(INTERFACE, source=("0.851 and 10.85, 8 000 of them",))
     assert [item.sources for item in thresholds_of(bare)] == [(), ()]
     assert "then.clock.fraction 0.85: no line of its source names this number" in told(bare)["source"]
     percent = replace(INTERFACE, source=("85 % of the clock",))
     assert {item.key: bool(item.sources) for item in thresholds_of(percent)} == {
-        "incident.numbers.excess_c": False,
+        "when.numbers.excess_c": False,
         "then.clock.fraction": True,
     }
-    ranked = replace(NOTIFY, when=compile_condition("incident.severity_rank >= 1"))
-    assert thresholds_of(ranked) == (), "a rank is a word"
+    ranked = replace(NOTIFY, when=parse_condition({"severity": "warning+"}))
+    assert thresholds_of(ranked) == (), "a severity is no number"
