@@ -23,8 +23,8 @@ from fleet.daemon import FleetDaemon
 from fleet.influx import InfluxFleetReader
 from fleet.ledger_file import LedgerFile
 from fleet.loop import FleetLoop, LoopSettings
+from fleet.operator_commands import CommandReader
 from fleet.outbox import Outbox, Told
-from fleet.person import PersonWords
 from fleet.port import FleetReader
 from fleet.victoria import VictoriaFleetReader
 from rules.fleet.engine import FleetEngine
@@ -34,7 +34,7 @@ from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.identity_names import Identity
 from telemetry.store.influxql import InfluxQl
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 
 STATE = "fleet.state"
 
@@ -144,7 +144,7 @@ def open_acting(config: Config, outbox: Outbox, clock: Clock) -> tuple[FleetActi
         ledger,
         outbox,
         clock,
-        people=PersonWords(config.data_dir, memory.person),
+        commands=CommandReader(config.data_dir, memory.person),
         expiry=expiry,
     )
 

@@ -17,13 +17,14 @@ from analytics.connectivity import Kinship
 from analytics.fleet.naming import at_home
 from fleet.influx import BY_FLEET
 from telemetry.clock import Clock
+from telemetry.commands import Command
 from telemetry.entities import EntityKind
 from telemetry.errors import TransientError
 from telemetry.frames import Frame
 from telemetry.line_protocol import encode_frame, encode_records, simulated_tag
 from telemetry.records import Action, Decision, Event, Finding, Incident, Outcome
 from telemetry.spool.spool import Spool
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 from telemetry.store.records import RecordFile
 from telemetry.uplink.port import Destination
 from telemetry.uplink.sender import Sender, UplinkStatus
@@ -32,7 +33,7 @@ from telemetry.whole_files import replace_file
 logger = logging.getLogger(__name__)
 
 Told = Finding | Incident
-Audited = Decision | Action | Outcome | Event | Incident
+Audited = Decision | Action | Outcome | Event | Command | Incident
 # At the end what waits gets this long to reach a server that answers; the rest stays in the spool for the next start.
 DRAIN_S = 5.0
 

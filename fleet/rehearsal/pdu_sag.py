@@ -17,8 +17,8 @@ from fleet.asking import Asker
 from fleet.control.tokens import Token, act, issue_token
 from fleet.ledger_file import LedgerFile
 from fleet.loop import FleetLoop, LoopSettings
+from fleet.operator_commands import CommandReader
 from fleet.outbox import Outbox
-from fleet.person import PersonWords
 from fleet.rehearsal.agents import MadeUpAgents
 from fleet.rehearsal.made_up import SAGGING, MadeUpFleet, MadeUpReader
 from rules.fleet.engine import FleetEngine
@@ -29,7 +29,7 @@ from rules.limits.fleet import FleetLedger, FleetRails
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.records import Incident, Mode
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import Answer, Reply
 
 # Some time that is not now; which one does not matter.
@@ -162,7 +162,7 @@ class PduSag:
             LedgerFile(folder, self.clock),
             self.outbox,
             self.clock,
-            people=PersonWords(folder, ()),
+            commands=CommandReader(folder, ()),
             simulated=True,
         )
         self._opened: dict[str, Incident] = {}

@@ -14,7 +14,7 @@ from telemetry.recording import Recording
 from telemetry.records import Incident
 from telemetry.store.embedded import EmbeddedReader
 from telemetry.store.merge import merge_frames
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 
 # Where the samples are: a recording, or the folder of the embedded store.
 Around = Recording | Path

@@ -14,7 +14,7 @@ from telemetry.line_protocol import encode_frame, encode_records, encode_rollups
 from telemetry.records import Record
 from telemetry.spool.spool import Spool
 from telemetry.store.embedded import EmbeddedRetention, EmbeddedStore
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import Destination
 from telemetry.uplink.sender import Sender, UplinkState, UplinkStatus
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 
 # Magic, length of the body, checksum of the second head and the body.
 _HEAD = struct.Struct("<4sII")

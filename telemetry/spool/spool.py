@@ -21,7 +21,7 @@ from pathlib import Path
 from telemetry.errors import EnvironmentLacksError
 from telemetry.line_protocol import count_lines
 from telemetry.spool.entries import SpoolEntry, frame_entry, read_entries
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 
 _log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from telemetry.clock import Clock, SystemClock
-from telemetry.entities import EntityKind
+from telemetry.entities import Entity, EntityKind
 from telemetry.errors import TransientError
 from telemetry.frames import Frame, TableSpec
 from telemetry.store.chunks import decode_chunk, encode_chunk, spec_from_json, spec_to_json
 from telemetry.store.merge import merge_frames, newest_values
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 from telemetry.store.sqlite import open_database, open_read_only, size_bytes, transaction
 
 FILE_NAME = "samples.sqlite"
@@ -66,14 +66,22 @@ class EmbeddedReader:
     def series(
         self, kind: EntityKind, signals: Sequence[str], *, start_ns: int, stop_ns: int, resolution: Resolution
     ) -> Frame:
-        """Return the signals of every entity of one kind over ``[start_ns, stop_ns)``; see the port."""
+        """Return the signals of every entity of one kind over ``[start_ns, stop_ns)``.
+
+        `signals` are names of the catalogue for raw samples (``power_w``) and of statistics for rollups
+        (``power_w_mean``). A row has at least one value; NaN and not fresh where there is none at that time. Every
+        entity with a sample in the interval has a column; a frame without rows is no error.
+        """
         with self._lock:
             frames = list(_frames(self._connection, resolution, start_ns, stop_ns, kind))
         wanted = set(signals)
         return merge_frames(kind, signals, [frame for frame in frames if wanted.intersection(frame.spec.signals)])
 
     def latest(self, kind: EntityKind, *, since_ns: int) -> Frame:
-        """Return the newest known value of every signal as one row or none; see the port."""
+        """Return the newest known value of every signal as one row or none.
+
+        The row has the time of the newest value. Nothing older than `since_ns` counts.
+        """
         with self._lock:
             return newest_values(kind, list(_frames(self._connection, Resolution.ROLLUP, since_ns, _END_NS, kind)))
 
@@ -81,6 +89,16 @@ class EmbeddedReader:
         """Yield whole frames as they were written, held rows included, in order of time."""
         with contextlib.closing(open_read_only(self._path, version=_VERSION)) as connection:
             yield from _frames(connection, resolution, start_ns, stop_ns, None)
+
+    def entities(self) -> tuple[Entity, ...]:
+        """Return every entity that has samples here, each with its newest name and tags."""
+        with self._lock:
+            try:
+                rows = self._connection.execute("SELECT columns FROM spec ORDER BY id").fetchall()
+            except sqlite3.Error as err:
+                raise TransientError(f"embedded store: cannot be read now: {err}") from err
+        found = {entity.id: entity for (columns,) in rows for entity in spec_from_json(columns).entities}
+        return tuple(found.values())
 
     def size_bytes(self) -> int:
         """Return the bytes that hold data."""

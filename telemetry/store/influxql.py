@@ -83,12 +83,6 @@ def quoted(name: str) -> str:
     return f'"{escaped}"'
 
 
-def text_literal(text: str) -> str:
-    """Return a text as InfluxQL writes it."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return f"'{escaped}'"
-
-
 def _series(fields: dict[str, Any]) -> QlSeries:
     return QlSeries(
         name=fields.get("name", ""),

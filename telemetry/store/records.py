@@ -99,7 +99,11 @@ class RecordFile:
         limit: int = 100,
         where: Mapping[str, str] | None = None,
     ) -> tuple[Record, ...]:
-        """Return newest versions, newest first; see the port. ValueError for a field name that cannot be one."""
+        """Return the newest versions, newest first, that changed at or after `since_ns`.
+
+        `record_type` is a key of `telemetry.records.RECORD_TYPES`, None for all. `where` compares top-level fields of
+        the newest version, such as ``{"state": "open"}``; ValueError for a name that cannot be a field.
+        """
         clauses = ["time_ns >= ?"]
         arguments: list[str | int] = [since_ns]
         if record_type is not None:

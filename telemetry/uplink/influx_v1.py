@@ -7,7 +7,7 @@ import urllib3
 
 from telemetry.errors import NotPermittedError, TransientError
 from telemetry.store.influxql import InfluxQl, quoted
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 from telemetry.uplink.answers import reply_of, unreachable
 from telemetry.uplink.port import Answer, Reply
 

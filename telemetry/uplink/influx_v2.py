@@ -7,7 +7,7 @@ from influxdb_client import InfluxDBClient, WritePrecision
 from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 from telemetry.uplink.answers import reply_of, unreachable
 from telemetry.uplink.port import Answer, Reply
 

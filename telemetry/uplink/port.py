@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 
 
 class Answer(StrEnum):

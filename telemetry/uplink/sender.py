@@ -9,7 +9,7 @@ from enum import StrEnum
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.spool.entries import SpoolEntry
 from telemetry.spool.spool import Spool
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import Answer, Destination, Reply
 
 _log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from analytics.fleet.window import Window
 from telemetry.errors import TransientError
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 from telemetry.uplink.port import Answer, Reply
 
 

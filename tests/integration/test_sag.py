@@ -16,7 +16,7 @@ from rules.policy.loading import builtin_policy_files
 from simulator.driver.state import StateFile
 from telemetry.entities import EntityKind
 from telemetry.store.embedded import EmbeddedReader
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 from tests.integration.running import Fields, Node, node_up, quick_sag, railwatch
 from tests.simulator.driver.remote_nvml import RemoteNvml, remote_nvml
 

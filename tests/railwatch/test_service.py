@@ -22,7 +22,7 @@ from telemetry.errors import TransientError
 from telemetry.frames import Frame, TableSpec
 from telemetry.records import Record
 from telemetry.store.embedded import EmbeddedReader
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 from tests.agent.fakes import START_NS, FakeClock
 from tests.railwatch.a_run import ROW_NS, WIDE, a_ring, a_session, write_rows
 from tests.railwatch.a_service import Running

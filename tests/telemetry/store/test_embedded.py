@@ -17,7 +17,8 @@ from telemetry.signals import RateClass
 from telemetry.store import embedded
 from telemetry.store.chunks import decode_chunk, encode_chunk, spec_from_json, spec_to_json
 from telemetry.store.embedded import EmbeddedReader, EmbeddedRetention, EmbeddedStore
-from telemetry.store.port import Resolution
+from telemetry.store.records import RecordFile
+from telemetry.store.resolution import Resolution
 from tests.telemetry.frames_for_tests import START_NS, assert_frames_equal, gpu_spec, sampled
 
 NS_PER_S = 1_000_000_000
@@ -303,3 +304,19 @@ def test_a_full_disk_is_a_passing_error_and_costs_nothing_that_was_kept(tmp_path
         [sys.executable, "-c", _FULL, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.stdout.startswith("True embedded store: samples not kept"), done.stdout + done.stderr
+
+
+def test_a_store_without_samples_and_records_reads_as_empty(tmp_path: Path) -> None:
+    store, records = EmbeddedStore(tmp_path), RecordFile(tmp_path)
+    store.write_raw([])
+    records.append([])
+    assert records.find() == ()
+    reader = EmbeddedReader(tmp_path)
+    found = reader.series(
+        EntityKind.GPU, ["power_w"], start_ns=START_NS, stop_ns=START_NS + 1, resolution=Resolution.RAW
+    )
+    assert found.values.shape == (0, 0, 1)
+    assert len(reader.latest(EntityKind.GPU, since_ns=START_NS)) == 0
+    reader.close()
+    records.close()
+    store.close()

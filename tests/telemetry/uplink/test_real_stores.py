@@ -7,15 +7,13 @@ import pytest
 import urllib3
 
 from telemetry.clock import NS_PER_S, SystemClock
-from telemetry.entities import EntityKind
 from telemetry.errors import NotPermittedError, TransientError
 from telemetry.line_protocol import encode_frame, encode_records, encode_rollups
 from telemetry.records import Cause, Incident, IncidentState, Severity
 from telemetry.rollup import Rollup
 from telemetry.spool.spool import Spool
-from telemetry.store.influx import InfluxReader
 from telemetry.store.influxql import InfluxQl
-from telemetry.store.port import Resolution
+from telemetry.store.resolution import Resolution
 from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings
 from telemetry.uplink.influx_v2 import InfluxV2, InfluxV2Settings
 from telemetry.uplink.port import Answer
@@ -53,18 +51,23 @@ def test_samples_rollups_and_records_come_back_from_influxdb(tmp_path: Path) -> 
         with sending(spool, InfluxV1(InfluxV1Settings(url=server.url))) as sender:
             wait_for(lambda: not spool.status().waiting_points, "all sent")
         assert sender.status().refused_points == 0, sender.status().last_error
-        reader = InfluxReader(InfluxQl(server.url), database="railwatch", node="box")
-        found = reader.series(
-            EntityKind.GPU, ["power_w", "throttle_reasons"], start_ns=start_ns, stop_ns=start_ns + 10 * NS_PER_S,
-            resolution=Resolution.RAW,
-        )  # fmt: skip
-        assert found.spec.entities == frame.spec.entities
-        rows = frame.fresh[:, :, [0, 5]].any(axis=(1, 2))
-        np.testing.assert_array_equal(found.time_ns, frame.time_ns[rows])
-        wanted = np.where(frame.fresh, frame.values, np.nan)[rows][:, :, [0, 5]]
-        np.testing.assert_allclose(found.values, wanted, atol=1e-9)
-        newest = reader.latest(EntityKind.GPU, since_ns=start_ns)
-        np.testing.assert_allclose(newest.signal("power_w")[0], rolled[1].signal("power_w_last")[-1], atol=1e-9)
+        ql = InfluxQl(server.url)
+        selected = '"power_w", "throttle_reasons" FROM "railwatch"."raw"."gpu"'
+        found = ql.query(f"SELECT {selected} WHERE \"node\" = 'box' GROUP BY *")
+        by_entity = {one.tags["entity"]: one for one in found}
+        assert by_entity.keys() == {entity.key for entity in frame.spec.entities}
+        newest = ql.query('SELECT last("power_w_last") FROM "railwatch"."rollup"."gpu" GROUP BY *')
+        last_by_entity = {one.tags["entity"]: one.rows[0][1] for one in newest}
+        for place, entity in enumerate(frame.spec.entities):
+            own, fresh = by_entity[entity.key], frame.fresh[:, place, [0, 5]]
+            assert own.tags["name"] == entity.name
+            assert {name: own.tags[name] for name, _ in entity.tags} == dict(entity.tags)
+            rows = fresh.any(axis=1)
+            assert [row[0] for row in own.rows] == frame.time_ns[rows].tolist()
+            wanted = np.where(fresh, frame.values[:, place, [0, 5]], np.nan)[rows]
+            np.testing.assert_allclose(np.array([row[1:] for row in own.rows], dtype=np.float64), wanted, atol=1e-9)
+            last = rolled[1].signal("power_w_last")[-1][place]
+            np.testing.assert_allclose(last_by_entity[entity.key], last, atol=1e-9)
         (series,) = server.query(
             "SELECT title, text, impact_gpu_hours, cause, state, entity, simulated FROM incident", db="railwatch"
         )
@@ -77,7 +80,7 @@ def test_samples_rollups_and_records_come_back_from_influxdb(tmp_path: Path) -> 
         kept = {name: (duration, default) for name, duration, _, _, default in policies["values"]}
         assert kept["raw"] == ("168h0m0s", False)
         assert kept["rollup"] == ("0s", True)
-        reader.close()
+        ql.close()
     spool.close()
 
 
