@@ -3,6 +3,7 @@
 The core never reads a clock; it gets `now_s` or `now_ns` from the shell, which holds a `Clock`.
 """
 
+import threading
 import time
 from datetime import UTC, datetime
 from typing import Protocol
@@ -41,6 +42,10 @@ class SystemClock:
         delay_s = monotonic_s - time.monotonic()  # noqa: TID251 -- the one real clock
         if delay_s > 0:
             time.sleep(delay_s)  # noqa: TID251 -- the one real clock
+
+    def wait_until(self, monotonic_s: float, stop: threading.Event) -> None:
+        """Return at that monotonic time, or as soon as `stop` is set."""
+        stop.wait(max(0.0, monotonic_s - time.monotonic()))  # noqa: TID251 -- the one real clock
 
 
 def iso_utc(time_ns: int) -> str:

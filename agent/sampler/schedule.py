@@ -3,7 +3,7 @@
 import math
 import threading
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from telemetry.clock import Clock
 from telemetry.frames import FloatArray
@@ -74,12 +74,26 @@ class Schedule:
         return missed
 
 
+@runtime_checkable
+class InterruptibleClock(Protocol):
+    """A clock that a stop wakes."""
+
+    def wait_until(self, monotonic_s: float, stop: threading.Event) -> None:
+        """Return at that monotonic time, or as soon as `stop` is set."""
+        ...
+
+
 def wait_until(deadline_s: float, clock: Clock, stop: threading.Event) -> bool:
-    """Wait for a tick in short naps; False once the thread is to end."""
+    """Wait for a tick; return False once the thread is to end."""
     now_s = clock.monotonic_s()
     while now_s < deadline_s:
         if stop.is_set():
             return False
-        clock.sleep_until(min(deadline_s, now_s + _LONGEST_SLEEP_S))
+        if deadline_s - now_s <= _LONGEST_SLEEP_S:  # a sleep is the more exact one
+            clock.sleep_until(deadline_s)
+        elif isinstance(clock, InterruptibleClock):
+            clock.wait_until(deadline_s, stop)
+        else:
+            clock.sleep_until(now_s + _LONGEST_SLEEP_S)
         now_s = clock.monotonic_s()
     return not stop.is_set()

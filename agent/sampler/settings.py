@@ -48,7 +48,7 @@ class SamplerSettings:
     backoff_first_s: float = 0.5
     backoff_most_s: float = 30.0
     most_stuck_threads: int = 3
-    watch_every_s: float = 0.1
+    watch_every_s: float = 0.2
     paced: PacerSettings | None = None
     own: Mapping[str, Pace] = field(default_factory=dict)
 

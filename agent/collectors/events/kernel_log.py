@@ -8,6 +8,7 @@ import contextlib
 import errno
 import logging
 import os
+import select
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from telemetry.records import Event, EventKind, Severity
 logger = logging.getLogger(__name__)
 
 _READ_BYTES = 8192  # one record of the device is at most 1 KiB of text and its dictionary
-_POLL_S = 0.05
+# A file has to be polled; the device reports a record. Heuristic.
+_POLL_S = 0.1
 _MAX_RECORDS_PER_POLL = 1000
 _MAX_LINE_BYTES = 64 << 10
 # heuristic: a plain file may hold time stamps of another machine or boot; those of the device are always this boot's.
@@ -173,13 +175,26 @@ class KernelLog:
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
         """Wait up to the time-out for records and return their events."""
         end_s = self._clock.monotonic_s() + timeout_s
+        is_ready = False
         while True:
             records = self._records()
             events = tuple(event for record in records for event in self._record(record))
             now_s = self._clock.monotonic_s()
             if records or now_s >= end_s:
                 return events
-            self._clock.sleep_until(min(end_s, now_s + _POLL_S))
+            if self._is_device and not is_ready:
+                is_ready = self._wait(end_s - now_s)
+            else:  # a file, or a device that is readable without a record
+                self._clock.sleep_until(min(end_s, now_s + _POLL_S))
+                is_ready = False
+
+    def _wait(self, timeout_s: float) -> bool:
+        """Wait until the device has a record; return False after the time-out."""
+        if self._fd is None:
+            return True
+        waiting = select.poll()
+        waiting.register(self._fd, select.POLLIN)
+        return bool(waiting.poll(1000.0 * timeout_s))
 
     def _records(self) -> list[bytes]:
         """Read the records that are available now."""

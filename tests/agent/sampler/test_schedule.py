@@ -1,12 +1,14 @@
 """Absolute deadlines."""
 
 import math
+import threading
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.sampler.schedule import Schedule
+from agent.sampler.schedule import Schedule, wait_until
 from agent.sampler.settings import SamplerSettings
+from telemetry.clock import SystemClock
 from telemetry.signals import RateClass
 
 
@@ -38,6 +40,21 @@ def test_a_tick_that_came_early_is_not_done_twice() -> None:
     schedule = Schedule(period_s=1.0, start_s=10.0)
     assert schedule.advance(9.999) == 0
     assert schedule.deadline_s == 11.0
+
+
+def test_a_stop_ends_a_long_wait_at_once() -> None:
+    clock, stop = SystemClock(), threading.Event()
+    began_s = clock.monotonic_s()
+    threading.Timer(0.05, stop.set).start()
+    assert not wait_until(began_s + 60.0, clock, stop)
+    assert clock.monotonic_s() - began_s < 30.0
+
+
+def test_a_wait_ends_at_its_deadline() -> None:
+    clock = SystemClock()
+    deadline_s = clock.monotonic_s() + 0.25
+    assert wait_until(deadline_s, clock, threading.Event())
+    assert clock.monotonic_s() >= deadline_s
 
 
 def test_the_default_pace_is_20_hz_and_1_hz() -> None:
