@@ -1,6 +1,7 @@
-"""``railwatch incidents``: what was found, and the numbers that say so."""
+"""``railwatch incidents``: list and show incidents, and accept what caused one as normal."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,16 +12,19 @@ from rich.markup import escape
 
 from analytics.calibration.achieved import PAGE_FROM
 from config.loading import load_config
-from railwatch.cli.baselines import Who, Why, tell, topology_of_run, with_contents
+from railwatch.cli.baselines import Who, Why, accept_entities, topology_of_run, with_contents
 from railwatch.cli.incident_lookup import find_incident
-from railwatch.cli.printing import SEVERITY_STYLE, describe, print_json, print_table
+from railwatch.cli.incident_view import print_incident
+from railwatch.cli.printing import SEVERITY_STYLE, describe, print_json, print_table, shortened
 from railwatch.cli.run_folder import (
     ConfigFile,
     DataDir,
     JsonFlag,
+    Verbose,
     check_data_dir,
     data_dir_of,
     live_session,
+    names_of_run,
     open_records,
 )
 from railwatch.session import run_dir_of
@@ -28,21 +32,20 @@ from railwatch.wiring.page_count import PAGES, read_count
 from telemetry.clock import iso_utc
 from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record, to_json
 
-_MOST_HYPOTHESES = 3
-
-app = typer.Typer(no_args_is_help=True, help="What was found, and the numbers that say so.")
+app = typer.Typer(no_args_is_help=True, help="List and show incidents, with the evidence and what was done.")
 
 
 @app.command(name="list", epilog="Example: railwatch incidents list --open --json")
 def list_command(
-    only_open: Annotated[bool, typer.Option("--open", help="Only what is not closed.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 50,
+    only_open: Annotated[bool, typer.Option("--open", help="Only incidents that are not closed.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Number of incidents, newest first.")] = 50,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
     """List incidents, newest first."""
-    records = open_records(data_dir_of(config_file, data_dir))
+    folder = data_dir_of(config_file, data_dir)
+    records = open_records(folder)
     found = [item for item in records.find("incident", limit=limit) if isinstance(item, Incident)]
     found = [item for item in found if not only_open or item.state is not IncidentState.CLOSED]
     simulated = {incident.id: records.simulated(incident.id) for incident in found}
@@ -51,7 +54,7 @@ def list_command(
         for incident in found:
             print_json(to_json(incident, simulated=simulated[incident.id]))
         return
-    console = Console(highlight=False)
+    console, names = Console(highlight=False), names_of_run(folder)
     for incident in found:
         style = SEVERITY_STYLE[incident.severity]
         console.print(
@@ -60,20 +63,24 @@ def list_command(
             f"{incident.impact_gpu_hours:.1f} GPU-hours at stake",
             soft_wrap=True,
         )
-        console.print(f"    {escape(incident.summary)}", soft_wrap=True)
+        console.print(f"    {escape(names.in_text(shortened(incident.summary)))}", soft_wrap=True)
     if not found:
         console.print("no incidents")
+        return
+    console.print(f"[dim]more: railwatch incidents show {found[0].id}[/]")
 
 
 @app.command(epilog="Example: railwatch incidents show i-7f2a7a248c")
 def show(
-    incident_id: Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or its beginning.")],
+    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Incident id, or the first characters of it.")],
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
+    verbose: Verbose = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show one incident: its evidence, what was decided and done, and whether it helped."""
-    records = open_records(data_dir_of(config_file, data_dir))
+    """Show one incident: how bad, the evidence, what was done, whether it helped, what to check next."""
+    folder = data_dir_of(config_file, data_dir)
+    records = open_records(folder)
     try:
         incident = find_incident(records.find("incident", limit=1000), incident_id)
     except typer.Exit:
@@ -86,37 +93,34 @@ def show(
         for record in (incident, *linked):
             print_json(to_json(record, simulated=simulated))
         return
-    console = Console(highlight=False)
-    style = SEVERITY_STYLE[incident.severity]
-    console.print(
-        f"[{style}]{incident.severity.value} {incident.cause.value}[/]  {incident.id}  {incident.state.value}",
-        soft_wrap=True,
-    )
-    console.print(escape(incident.summary), soft_wrap=True)
-    if incident.silence is not None:
-        console.print(f"[yellow]{escape(incident.silence)}[/]", soft_wrap=True)
-    likely = [f"{one.probability:.0%} {one.cause.value}" for one in incident.hypotheses[:_MOST_HYPOTHESES]]
-    if likely:
-        console.print(f"likely: {', '.join(likely)}  [dim]railwatch explain incident {incident.id}[/]", soft_wrap=True)
+    console, names = Console(highlight=False), names_of_run(folder)
+    print_incident(console, incident, linked, names)
+    if verbose:
+        _print_records(console, incident, linked)
+
+
+def _print_records(console: Console, incident: Incident, linked: Sequence[Record]) -> None:
+    """Print all evidence and every record, with the full ids of entities."""
     for finding in incident.findings:
         rows = [(item.name, f"{item.value:.6g}", item.unit) for item in finding.evidence]
         print_table(
             f"{finding.detector} on {finding.entity_id} ({finding.status.value})", ("evidence", "value", "unit"), rows
         )
     for record in linked:
-        console.print(f"[dim]{iso_utc(record.time_ns)[11:19]}[/]  {describe(record)}", soft_wrap=True)
+        entity = f"  [dim]{escape(record.entity_id)}[/]" if isinstance(record, Action) else ""
+        console.print(f"[dim]{iso_utc(record.time_ns)[11:19]}[/]  {describe(record)}{entity}", soft_wrap=True)
 
 
 @app.command(epilog='Example: railwatch incidents accept i-7f2a7a248c --why "cable replaced, torque checked"')
 def accept(
-    incident_id: Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or its beginning.")],
+    incident_id: Annotated[str, typer.Argument(metavar="ID", help="Incident id, or the first characters of it.")],
     why: Why,
     who: Who = None,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Accept that what an incident is about is as it should be now: its baselines are learnt anew."""
+    """Accept the present state of what an incident is about as normal; its baselines are learnt again."""
     folder = data_dir_of(config_file, data_dir)
     session = live_session(folder)
     records = open_records(folder)
@@ -125,7 +129,7 @@ def accept(
     finally:
         records.close()
     concerned = dict.fromkeys((incident.entity_id, *incident.affected))
-    tell(
+    accept_entities(
         session,
         with_contents(concerned, topology_of_run(session)),
         topology_of_run(session),
@@ -137,7 +141,7 @@ def accept(
 
 @app.command(epilog="Example: railwatch incidents rate --json")
 def rate(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
-    """Show how often people were paged, with its bounds, against the budget."""
+    """Show the rate of pages with its 95 % bounds, and the budget it is held against."""
     config = load_config(config_file, os.environ)
     folder = data_dir_of(config_file, data_dir)
     check_data_dir(folder)
@@ -148,12 +152,12 @@ def rate(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: Json
         print_json(asdict(achieved))
         return
     typer.echo(achieved.words)
-    for words in _no_pages(folder, frozenset(count.counted)):
-        typer.echo(words)
+    for line in _no_pages(folder, frozenset(count.counted)):
+        typer.echo(line)
 
 
 def _no_pages(folder: Path, counted: frozenset[str]) -> list[str]:
-    """Return of each kept incident that was no page why, by reason."""
+    """Return one line per reason why a kept incident was not counted as a page."""
     records = open_records(folder)
     try:
         found = [one for one in records.find("incident", limit=1000) if isinstance(one, Incident)]
@@ -164,19 +168,21 @@ def _no_pages(folder: Path, counted: frozenset[str]) -> list[str]:
     for reason, name in reasons:
         by_reason.setdefault(reason, []).append(name)
     return [
-        f"no page, {reason}: {len(names)} (such as {names[0]})" if len(names) > 1 else f"no page, {reason}: {names[0]}"
+        f"not counted, {reason}: {len(names)} incidents, e.g. {names[0]}"
+        if len(names) > 1
+        else f"not counted, {reason}: {names[0]}"
         for reason, names in by_reason.items()
     ]
 
 
 def _why_no_page(incident: Incident, simulated: bool | None) -> str:
     if incident.severity.rank < PAGE_FROM.rank:
-        return f"below {PAGE_FROM.value}"
+        return f"severity below {PAGE_FROM.value}"
     if incident.silence is not None:
-        return "a person asked for silence"
+        return "silenced by an operator"
     if simulated:
-        return "of a simulated node, whose count ends with its run"
-    return "from before the count began"
+        return "of a simulated node, whose count ends with the run"
+    return "older than the count"
 
 
 def _linked(records: tuple[Record, ...], incident_id: str) -> list[Record]:

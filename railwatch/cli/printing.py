@@ -1,4 +1,4 @@
-"""How commands speak: JSON lines for programs on standard output, words for people, problems on standard error."""
+"""Output of commands: JSON lines for programs, tables and lines for people, problems on standard error."""
 
 import json
 import re
@@ -12,6 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent.guard.foresight import ahead_of
+from railwatch.operator.action_groups import change_text, knob_label
+from railwatch.operator.entity_names import EntityNames
+from telemetry.commands import Command
 from telemetry.errors import Problem
 from telemetry.records import (
     Action,
@@ -26,28 +29,28 @@ from telemetry.records import (
     to_json,
 )
 
-# Longer than any line that is written.
+# Longer than any line that is printed.
 _NO_TERMINAL_COLUMNS = 10_000
-# Where the other columns leave less than this for the last one, the terminal breaks the lines.
+# With less room than this for the last column, the terminal wraps the lines.
 _LEAST_WRAPPED_COLUMNS, _GAP_COLUMNS = 30, 2
-# heuristic: what reads as one line; a longer text ends at the first part that ends after it.
-_BRIEF_CHARACTERS = 160
-# heuristic: with time and kind before it, about what a terminal of 100 columns has room for.
-_LINE_CHARACTERS = 60
+# heuristic: a summary ends with the first part that goes beyond this length, so that it reads as one line.
+_SUMMARY_CHARACTERS = 160
+# heuristic: the room that time and kind of a record leave on a terminal of 100 columns.
+_BRIEF_CHARACTERS = 60
 _PART_ENDS = re.compile(r"[,;:] | \(")
-# Decisions that say what is to be set; the others are named.
-_CAPS = ("clock_", "power_cap", "power_relax", "power_release", "fan")
+_NO_NAMES = EntityNames()
+_FAILED = (ActionState.FAILED, ActionState.REFUSED)
 SEVERITY_STYLE = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red"}
 
 
 def print_json(fields: Mapping[str, Any]) -> None:
-    """Print one JSON object as one line; None stands for what is absent."""
+    """Print one JSON object as one line; an absent value is null."""
     sys.stdout.write(json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n")
     sys.stdout.flush()
 
 
 def pluralize(count: int, one: str, several: str = "") -> str:
-    """Return how many there are of something: ``1 policy``, ``2 policies``; an ``s`` is added where no plural is given."""
+    """Return a count with its noun: ``1 policy``, ``2 policies``; the plural defaults to ``one`` with an ``s``."""
     return f"{count} {one if count == 1 else several or one + 's'}"
 
 
@@ -69,7 +72,7 @@ def print_problems(problems: Sequence[Problem], *, as_json: bool) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table for people; only its last column wraps, so that names can be copied, and that on a terminal."""
+    """Print a table; only its last column wraps, and only on a terminal, so that names can be copied."""
     console = wide_console()
     if title:
         console.print(f"[bold]{escape(title)}[/]", soft_wrap=True)
@@ -88,74 +91,71 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
 
 
 def wide_console() -> Console:
-    """Return standard output for people; whatever is no terminal has lines as long as they come."""
+    """Return a console on standard output that does not wrap lines unless it is a terminal."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _NO_TERMINAL_COLUMNS
     return console
 
 
-def describe(record: Record, *, brief: bool = False) -> str:
-    """Return one record in one line of Rich markup; `brief` leaves out all but the beginning of what was found."""
+def describe(record: Record, *, names: EntityNames = _NO_NAMES, brief: bool = False) -> str:
+    """Return one record as one line of Rich markup; `brief` cuts summaries to the first part."""
     match record:
         case Finding():
             style = SEVERITY_STYLE[record.severity]
             summary = _beginning(record.summary) if brief else record.summary
             return f"[{style}]finding {record.status.value}[/]  {escape(summary)}"
         case Incident():
-            style = SEVERITY_STYLE[record.severity]
-            held = "; held down by an action" if record.held else ""
-            summary = f"{_beginning(record.summary)}{held}" if brief else _brief(record.summary)
-            return f"[{style}]incident {record.state.value}[/]  {escape(summary)}  [dim]{escape(record.id)}[/]"
+            return _described_incident(record, brief=brief)
         case Decision():
-            told = _beginning(record.reason) if brief else _brief(record.reason)
-            reason = record.reason if record.action.startswith(_CAPS) else f"{record.action}: {told}"
-            return f"[magenta]decision {record.verdict.value}[/]  {escape(reason)}  [dim]rule {record.rule}[/]"
+            return _described_decision(record, names, brief=brief)
         case Action():
-            return _described_action(record)
+            return describe_step((record,), names=names)
         case Outcome():
             return f"[blue]outcome[/]  {escape(record.summary)}"
-        case Event():
-            return f"[dim]event[/]  {escape(record.message)}"
+        case Event() | Command():
+            kind = "command" if isinstance(record, Command) else "event"
+            return f"[dim]{kind}[/]  {escape(record.message)}"
 
 
-def _brief(text: str) -> str:
-    """Cut a text of findings at the first semicolon after some length; the findings keep all of it."""
-    end = text.find(";", _BRIEF_CHARACTERS)
+def describe_step(changes: Sequence[Action], *, names: EntityNames = _NO_NAMES) -> str:
+    """Return one line for equal changes of several entities."""
+    first = changes[0]
+    policy = ahead_of(first)
+    reflex = "" if policy is None else f" (reflex ahead of {policy})"
+    style = "red" if first.state in _FAILED else "green"
+    where = names.names(change.entity_id for change in changes)
+    return f"[{style}]action[/]  {escape(f'{knob_label(first)} {where}: {change_text(first)}{reflex}')}"
+
+
+def shortened(text: str) -> str:
+    """Cut a summary at the first semicolon beyond the length of a line; the findings keep the full text."""
+    end = text.find(";", _SUMMARY_CHARACTERS)
     return text if end < 0 else f"{text[:end]} ..."
 
 
-def _beginning(text: str) -> str:
-    """Cut a text of findings where its first part ends that makes a line."""
-    end = _PART_ENDS.search(text, _LINE_CHARACTERS)
-    return text if end is None else f"{text[: end.start()]} ..."
-
-
 def record_fields(record: Record, *, simulated: bool | None) -> dict[str, Any]:
-    """Return a record as JSON types; the act of a reflex names the policy that it went ahead of."""
+    """Return a record as JSON types; the action of a reflex also names its policy as `ahead_of`."""
     policy = ahead_of(record) if isinstance(record, Action) else None
     fields = to_json(record, simulated=simulated)
     return fields if policy is None else {**fields, "ahead_of": policy}
 
 
-def _described_action(action: Action) -> str:
-    policy = ahead_of(action)
-    reflex = "" if policy is None else f" (reflex ahead of {escape(policy)})"
-    if not action.unit:  # outside the GPUs: there are words for it and no numbers
-        style = "red" if action.state in (ActionState.FAILED, ActionState.REFUSED) else "green"
-        return f"[{style}]action {action.state.value}[/]  {action.knob}: {escape(action.reason)}"
-    if action.state in (ActionState.FAILED, ActionState.REFUSED):
-        setting = _setting(action.wanted, action.unit)
-        return f"[red]action {action.state.value}[/]  {action.knob} {setting}: {escape(action.reason)}{reflex}"
-    state = f"[green]action {action.state.value}[/]  {action.knob}"
-    read_back = _setting(action.read_back, action.unit)
-    if action.state is ActionState.RELEASED:
-        # What stands elsewhere than it was found is held by an incident of the rules.
-        stands = reflex and action.read_back is not None and action.read_back != action.found
-        return (f"{state}: the rules' own cap stands" if stands else f"{state} back to {read_back}") + reflex
-    wanted, found = _setting(action.wanted, action.unit), _setting(action.found, action.unit)
-    return f"{state} set to {wanted}, read back {read_back}; found {found}{reflex}"
+def _beginning(text: str) -> str:
+    end = _PART_ENDS.search(text, _BRIEF_CHARACTERS)
+    return text if end is None else f"{text[: end.start()]} ..."
 
 
-def _setting(value: float | None, unit: str) -> str:
-    return "unset" if value is None else f"{value:g} {unit}"
+def _described_incident(record: Incident, *, brief: bool) -> str:
+    style = SEVERITY_STYLE[record.severity]
+    held = "; held down by an action" if record.held else ""
+    summary = f"{_beginning(record.summary)}{held}" if brief else shortened(record.summary)
+    return f"[{style}]incident {record.state.value}[/]  {escape(summary)}  [dim]{escape(record.id)}[/]"
+
+
+def _described_decision(record: Decision, names: EntityNames, *, brief: bool) -> str:
+    if record.knob is not None:
+        reason = record.reason
+    else:
+        reason = f"{record.action}: {_beginning(record.reason) if brief else shortened(record.reason)}"
+    return f"[magenta]decision {record.verdict.value}[/]  {escape(names.in_text(reason))}  [dim]rule {record.rule}[/]"

@@ -1,4 +1,4 @@
-"""Where a command finds a run: its data folder, its run folder, its records."""
+"""Options that name a run, and access to its data folder, records and entity names."""
 
 import os
 from pathlib import Path
@@ -6,31 +6,35 @@ from typing import Annotated
 
 import typer
 
+from agent.ring.ring import Ring
 from config.loading import load_config
+from railwatch.operator.entity_names import EntityNames
 from railwatch.session import FILE_NAME, JOURNALS, SERVICE_STATUS, Session, run_dir_of, said_in
-from telemetry.errors import EnvironmentLacksError
+from telemetry.errors import EnvironmentLacksError, RailwatchError
+from telemetry.store.embedded import EmbeddedReader
 from telemetry.store.records import RecordFile
 
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Data folder of the run, as given to railwatch up.")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="Configuration file of the run.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON object per line.")]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Data folder of the run (see railwatch up).")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="Configuration file of the run (YAML).")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print every record, with UUIDs.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 def data_dir_of(config_file: Path | None, data_dir: Path | None) -> Path:
-    """Return the data folder: the one named, or the configuration's."""
+    """Return the data folder: the option, else the one of the configuration."""
     return data_dir.absolute() if data_dir is not None else load_config(config_file, os.environ).data_dir
 
 
 def check_data_dir(data_dir: Path) -> None:
-    """Refuse a folder that no run ever used with an EnvironmentLacksError."""
+    """Raise EnvironmentLacksError for a folder that no run has used."""
     if not (data_dir / "records").is_dir():
-        raise EnvironmentLacksError(f"{data_dir}: no records there; expected the data folder of a run")
+        raise EnvironmentLacksError(f"{data_dir}: no records; expected the data folder of a run of railwatch up")
 
 
 def open_records(data_dir: Path) -> RecordFile:
-    """Open the records of a data folder for reading; EnvironmentLacksError where none were ever kept.
+    """Open the records of a data folder for reading; EnvironmentLacksError if there are none.
 
-    On a full disk the run that goes on there holds some in memory; they are among them.
+    Records that a live run holds in memory because the disk is full are included.
     """
     check_data_dir(data_dir)
     records = RecordFile(data_dir / "records", read_only=True)
@@ -44,10 +48,34 @@ def open_records(data_dir: Path) -> RecordFile:
 
 
 def live_session(data_dir: Path) -> Session:
-    """Return the run that uses a data folder now; EnvironmentLacksError where none does."""
+    """Return the session of the live run on a data folder; EnvironmentLacksError if there is none."""
     run_dir = run_dir_of(data_dir)
     if not (run_dir / FILE_NAME).exists():
-        raise EnvironmentLacksError(f"{data_dir}: no railwatch runs on this data folder; start one with railwatch up")
+        raise EnvironmentLacksError(f"{data_dir}: railwatch is not running here; start it with railwatch up")
     if run_dir.stat().st_uid != os.geteuid():
-        raise EnvironmentLacksError(f"{run_dir}: belongs to another user; expected a run of your own")
+        raise EnvironmentLacksError(f"{run_dir}: belongs to another user; run this command as that user")
     return Session.load(run_dir)
+
+
+def names_of_run(data_dir: Path) -> EntityNames:
+    """Return the names of a running node, or those of its store; no names where neither can be read."""
+    try:
+        ring = Ring.attach(live_session(data_dir).ring_path)
+    except (RailwatchError, OSError):
+        return _stored_names(data_dir / "store")
+    entities = ring.topology.entities
+    ring.close()
+    return EntityNames(entities)
+
+
+def _stored_names(folder: Path) -> EntityNames:
+    try:
+        reader = EmbeddedReader(folder)
+    except (RailwatchError, OSError):
+        return EntityNames()
+    try:
+        return EntityNames(reader.entities())
+    except RailwatchError:
+        return EntityNames()
+    finally:
+        reader.close()

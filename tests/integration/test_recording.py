@@ -85,7 +85,7 @@ def test_recording_where_nothing_runs_is_refused_and_leaves_no_file(tmp_path: Pa
     out = tmp_path / "nothing.parquet"
     done = railwatch("record", "--out", str(out), "--data-dir", str(tmp_path))
     assert done.status == 3
-    assert "no railwatch runs on this data folder" in done.err
+    assert "railwatch is not running here" in done.err
     assert not out.exists()
 
 

@@ -201,7 +201,8 @@ def an_action(time_ns: int, state: ActionState) -> Action:
 def test_show_reports_of_one_action_why_it_was_every_change_and_what_came_of_it(tmp_path: Path, told: Told) -> None:
     decision = Decision(
         id="d-1", time_ns=1, rule="supply-sag", incident_id="i-1", action="clock_cap", targets=(GPUS[0].entity_id,),
-        knob=KnobKind.CLOCK, setting=1057.0, lease_s=120.0, mode=Mode.ENFORCE, verdict=Verdict.EXECUTE, reason="the rail sags",
+        knob=KnobKind.CLOCK, setting=1057.0, lease_s=120.0, mode=Mode.ENFORCE, verdict=Verdict.EXECUTE,
+        reason="the rail sags",
     )  # fmt: skip
     outcome = Outcome(
         id="o-1", time_ns=4, incident_id="i-1", decision_id="d-1", measure="minimum_v", unit="V", before=11.3,

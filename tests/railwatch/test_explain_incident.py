@@ -107,9 +107,9 @@ def test_the_story_is_reported_in_order_with_what_was_done_and_whether_it_helped
     parts = [
         "event xid",
         "12 V at psu0 sags to 11.30 V",
-        "what is likely wrong",
+        "likely causes",
         "unknown",
-        "would be disproved by",
+        "disproved by",
         "joint_ageing",
         "decision execute",
         "1057 MHz applied (before: 1530 MHz)",
@@ -238,7 +238,7 @@ def test_a_recording_without_records_is_reported_as_replay_reports_it(run: Run, 
     path = tmp_path / "sag.parquet"
     assert run("simulate", "run", "psu-sag", "--seed", "7", "--duration", "20s", "--out", str(path))[0] == 0
     status, _, err = run("explain", "incident", "i-nobody", "--recording", str(path))
-    found = re.search(r"there is (i-\w+) \(supply_sag\)", err)
+    found = re.search(r"expected (i-\w+) \(supply_sag\)", err)
     assert found is not None, err
     status, out, _ = run("explain", "incident", found[1], "--recording", str(path))
     assert status == 0

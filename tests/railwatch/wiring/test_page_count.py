@@ -50,9 +50,9 @@ def test_the_rate_states_of_each_incident_that_was_no_page_why(run: Run, tmp_pat
     assert status == 0
     assert "1 page in 0.0137 node-months (10 node-hours watched)" in out
     assert "with 95 % confidence" in out
-    assert "no page, below warning: i2" in out
-    assert "no page, a person asked for silence: i3" in out
-    assert "no page, from before the count began: i4" in out
+    assert "not counted, severity below warning: i2" in out
+    assert "not counted, silenced by an operator: i3" in out
+    assert "not counted, older than the count: i4" in out
 
 
 def test_a_file_that_cannot_be_read_or_written_is_no_reason_to_fail(tmp_path: Path) -> None:

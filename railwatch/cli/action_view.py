@@ -1,0 +1,116 @@
+"""Actions as text: one entry per knob and incident in lists, and one action with its reason, steps and outcome."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+
+from agent.guard.foresight import ahead_of
+from railwatch.cli.action_history import ActionStory
+from railwatch.cli.evidence_lines import evidence_lines
+from railwatch.cli.incident_view import outcome_lines
+from railwatch.cli.printing import describe, describe_step, shortened
+from railwatch.operator.action_groups import ActionGroup, ActionStep, change_text, group_actions
+from railwatch.operator.entity_names import EntityNames
+from telemetry.clock import iso_utc
+from telemetry.records import Action, ActionState, Finding, Outcome, Record
+
+# heuristic: with head, evidence and outcome these fit on one screen of 25 lines.
+_FIRST_STEPS, _LAST_STEPS, _MOST_EVIDENCE = 3, 4, 5
+
+
+def print_groups(console: Console, changes: Sequence[Action], names: EntityNames, *, run_ended: bool = False) -> None:
+    """Print changes as two lines per knob and incident, the newest first."""
+    for group in reversed(group_actions(changes)):
+        first, last = group.steps[0].first, group.steps[-1].first
+        policy = ahead_of(first)
+        reflex = "" if policy is None else f" (reflex ahead of {policy})"
+        console.print(
+            f"{iso_utc(first.time_ns)[:19]}Z  [bold]{group.label}[/]  {escape(names.names(group.entity_ids))}  "
+            f"{escape(group.summary(run_ended=run_ended) + reflex)}",
+            soft_wrap=True,
+        )
+        reason = f"[dim]{escape(names.in_text(shortened(_reason(group))))}[/]"
+        console.print(f"    {group.incident_id}  by {escape(last.owner)}  {reason}", soft_wrap=True)
+
+
+def print_stories(
+    console: Console, stories: Sequence[ActionStory], names: EntityNames, *, run_ended: bool = False
+) -> None:
+    """Print the actions of one incident: settings, evidence, steps and outcomes."""
+    changes = [change for story in stories for change in story.changes]
+    groups = group_actions(changes)
+    print_groups(console, changes, names, run_ended=run_ended)
+    _print_cause(console, stories[0], names)
+    for group in groups:
+        console.print(f"[bold]steps of {group.label}[/]")
+        for line in _step_lines(group, names):
+            console.print(f"  {escape(line)}", soft_wrap=True)
+    lines = [*outcome_lines(_outcomes(stories))]
+    console.print("[bold]did it help[/]")
+    for line in lines or ["no outcome recorded"]:
+        console.print(f"  {escape(line)}", soft_wrap=True)
+    console.print(f"[dim]every change and its reason: railwatch actions show {groups[0].incident_id} --verbose[/]")
+
+
+def print_changes(console: Console, stories: Sequence[ActionStory]) -> None:
+    """Print every decision, change and outcome with the full ids of entities."""
+    printed: list[Record] = []
+    for story in stories:
+        records: tuple[Record, ...] = (*story.decisions, *story.changes, *story.outcomes)
+        for record in records:
+            if record in printed:  # actions of one incident share decisions and outcomes
+                continue
+            printed.append(record)
+            entity = f"  [dim]{escape(record.entity_id)}[/]" if isinstance(record, Action) else ""
+            text = describe_step((record,)) if isinstance(record, Action) else describe(record)
+            console.print(f"{iso_utc(record.time_ns)[:19]}Z  {text}{entity}", soft_wrap=True)
+            if isinstance(record, Action):
+                console.print(f"    [dim]{escape(record.reason)}[/]", soft_wrap=True)
+
+
+def _print_cause(console: Console, story: ActionStory, names: EntityNames) -> None:
+    last = story.changes[-1]
+    policy = ahead_of(last)
+    if policy is not None:
+        console.print(f"reflex: set ahead of the policy {escape(policy)} and of any incident", soft_wrap=True)
+        return
+    if story.incident is None:
+        console.print(f"incident {escape(last.incident_id)} is no longer stored", soft_wrap=True)
+        return
+    console.print(names.in_text(describe(story.incident)), soft_wrap=True)
+    lines = [*evidence_lines(_newest(story.incident.findings), names)]
+    for line in lines[:_MOST_EVIDENCE]:
+        console.print(f"  {escape(line)}", soft_wrap=True)
+
+
+def _newest(findings: Sequence[Finding]) -> list[Finding]:
+    return [*{finding.id: finding for finding in findings}.values()]
+
+
+def _reason(group: ActionGroup) -> str:
+    """Return the reason of the last cap, else of the last change."""
+    caps = [step.first for step in group.steps if step.first.state is ActionState.APPLIED]
+    return (caps or [group.steps[-1].first])[-1].reason
+
+
+def _step_lines(group: ActionGroup, names: EntityNames) -> list[str]:
+    steps = [step for step in group.steps if step.first.state is not ActionState.RENEWED]
+    hidden = len(steps) - _FIRST_STEPS - _LAST_STEPS
+    if hidden <= 1:
+        return [_step_line(step, group, names) for step in steps]
+    first = [_step_line(step, group, names) for step in steps[:_FIRST_STEPS]]
+    last = [_step_line(step, group, names) for step in steps[-_LAST_STEPS:]]
+    return [*first, f"... {hidden} more steps", *last]
+
+
+def _step_line(step: ActionStep, group: ActionGroup, names: EntityNames) -> str:
+    some = step.entity_ids != group.entity_ids and set(step.entity_ids) != set(group.entity_ids)
+    where = f"{names.names(step.entity_ids)}: " if some else ""
+    text = change_text(step.first, before=step is group.steps[0])
+    reason = "" if step.first.reason in text else f": {names.in_text(shortened(step.first.reason))}"
+    return f"{iso_utc(step.first.time_ns)[11:19]}  {where}{text}{reason}"
+
+
+def _outcomes(stories: Sequence[ActionStory]) -> list[Outcome]:
+    return [outcome for story in stories for outcome in story.outcomes]

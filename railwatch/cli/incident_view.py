@@ -1,0 +1,114 @@
+"""One incident on one screen: what and how bad, the evidence, what was done, whether it helped, what to check next."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+
+from railwatch.cli.evidence_lines import evidence_lines
+from railwatch.cli.printing import SEVERITY_STYLE, shortened
+from railwatch.operator.action_groups import ActionGroup, change_text, group_actions, setting_text
+from railwatch.operator.entity_names import EntityNames
+from railwatch.operator.incident_story import checks_of
+from telemetry.clock import NS_PER_S, iso_utc
+from telemetry.records import Action, ActionState, Decision, Incident, Outcome, Record, Verdict
+
+_MOST_HYPOTHESES = 3
+# heuristic: with the other parts these fit on one screen of 25 lines.
+_MOST_EVIDENCE, _MOST_DECISIONS, _MOST_OUTCOMES = 5, 4, 3
+
+
+def print_incident(console: Console, incident: Incident, linked: Sequence[Record], names: EntityNames) -> None:
+    """Print an incident with the decisions, actions and outcomes that belong to it."""
+    _print_head(console, incident, names)
+    evidence = [*evidence_lines(incident.findings, names)]
+    _print_part(console, "evidence", evidence[:_MOST_EVIDENCE], more=len(evidence) - _MOST_EVIDENCE)
+    changes = [one for one in linked if isinstance(one, Action)]
+    done = [line for group in group_actions(changes) for line in group_lines(group, names)]
+    done += _decision_lines(linked, names)
+    _print_part(console, "what was done", done or ["nothing"])
+    outcomes = [*outcome_lines(linked)]
+    _print_part(console, "did it help", outcomes[-_MOST_OUTCOMES:], more=len(outcomes) - _MOST_OUTCOMES)
+    _print_part(console, "check next", [f"{number}. {text}" for number, text in enumerate(checks_of(incident), 1)])
+    console.print(f"[dim]more: railwatch explain incident {incident.id}; UUIDs and every record: --verbose[/]")
+
+
+def group_lines(group: ActionGroup, names: EntityNames) -> Iterator[str]:
+    """Yield the lines of one group of changes: the settings and the state, the reason, and each failure."""
+    first = group.steps[0].first
+    yield f"{iso_utc(first.time_ns)[11:19]}  {group.label} on {names.names(group.entity_ids)}: {group.summary()}"
+    applied = [step.first for step in group.steps if step.first.state is ActionState.APPLIED]
+    if applied and applied[-1].unit:
+        yield f"          why: {names.in_text(shortened(applied[-1].reason))}"
+    if first.unit:
+        yield f"          before: {setting_text(first.found, first.unit)}"
+    for step in group.steps:
+        if step.first.state in (ActionState.FAILED, ActionState.REFUSED) and step.first.unit:
+            text = names.in_text(change_text(step.first))
+            yield f"{iso_utc(step.first.time_ns)[11:19]}  {names.names(step.entity_ids)}: {text}"
+
+
+def outcome_lines(records: Iterable[Record]) -> Iterator[str]:
+    """Yield one line for each outcome, the newest record of each."""
+    newest = {one.id: one for one in records if isinstance(one, Outcome)}
+    for one in sorted(newest.values(), key=lambda outcome: outcome.time_ns):
+        answer = {True: "yes", False: "no", None: "unknown"}[one.helped]
+        yield f"{iso_utc(one.time_ns)[11:19]}  {answer}: {one.summary}"
+
+
+def _print_head(console: Console, incident: Incident, names: EntityNames) -> None:
+    style = SEVERITY_STYLE[incident.severity]
+    where = names.names(incident.affected or (incident.entity_id,))
+    console.print(
+        f"[{style}]{incident.severity.value}: {incident.cause.value.replace('_', ' ')}[/] on {escape(where)}  "
+        f"[dim]{incident.id}[/]",
+        soft_wrap=True,
+    )
+    console.print(escape(names.in_text(shortened(incident.summary))), soft_wrap=True)
+    lasted = ((incident.closed_ns or incident.time_ns) - incident.opened_ns) / NS_PER_S
+    held = ", held down by an action" if incident.held else ""
+    console.print(
+        f"{incident.state.value}{held}, opened {iso_utc(incident.opened_ns)[:19]}Z, lasted {lasted:.0f} s, "
+        f"{incident.impact_gpu_hours:.1f} GPU-hours at stake",
+        soft_wrap=True,
+    )
+    if incident.silence is not None:
+        console.print(f"[yellow]{escape(incident.silence)}[/]", soft_wrap=True)
+    likely = [f"{one.cause.value.replace('_', ' ')} {one.probability:.0%}" for one in incident.hypotheses]
+    if likely:
+        console.print(f"likely cause: {', '.join(likely[:_MOST_HYPOTHESES])}", soft_wrap=True)
+
+
+def _decision_lines(linked: Sequence[Record], names: EntityNames) -> list[str]:
+    """Return decisions without a knob and decisions that were not carried out, each kind once with its count."""
+    alike: dict[tuple[str, Verdict, str], list[Decision]] = {}
+    for one in linked:
+        if isinstance(one, Decision) and (one.knob is None or one.verdict is not Verdict.EXECUTE):
+            alike.setdefault((one.action, one.verdict, one.rule), []).append(one)
+    lines = []
+    for (action, verdict, rule), found in alike.items():
+        times = f", {len(found)} times" if len(found) > 1 else ""
+        why = f": {names.in_text(shortened(found[-1].reason))}" if verdict is not Verdict.EXECUTE else ""
+        label = f"{action.replace('_', ' ')} on {names.names(found[-1].targets)}" if found[-1].targets else action
+        lines.append(f"{iso_utc(found[0].time_ns)[11:19]}  {label}: {_VERDICTS[verdict]}{times} (rule {rule}){why}")
+    hidden = len(lines) - _MOST_DECISIONS
+    return [*lines[:_MOST_DECISIONS], *([f"... and {hidden} more"] if hidden > 0 else [])]
+
+
+_VERDICTS = {
+    Verdict.EXECUTE: "sent",
+    Verdict.RECOMMEND: "recommended, not done",
+    Verdict.OBSERVE: "observed, not done",
+    Verdict.REFUSE: "refused",
+    Verdict.PENDING: "waiting for approval",
+}
+
+
+def _print_part(console: Console, title: str, lines: Sequence[str], *, more: int = 0) -> None:
+    if not lines:
+        return
+    console.print(f"[bold]{title}[/]")
+    for line in lines:
+        console.print(f"  {escape(line)}", soft_wrap=True)
+    if more > 0:
+        console.print(f"  ... and {more} more")

@@ -1,0 +1,148 @@
+"""Records of a live run as lines: one for several entities, and one every few seconds for a series of steps."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from rich.markup import escape
+
+from railwatch.cli.printing import describe, describe_step
+from railwatch.operator.action_groups import group_actions, setting_text
+from railwatch.operator.entity_names import EntityNames
+from telemetry.clock import iso_utc
+from telemetry.commands import Command
+from telemetry.records import (
+    Action,
+    ActionState,
+    Decision,
+    Event,
+    Finding,
+    Incident,
+    Record,
+    Verdict,
+)
+
+# heuristic: steps of a cap come about once a second; a line each 5 s can be read while it scrolls.
+STEP_LINE_S = 5.0
+_STEPS = (ActionState.APPLIED, ActionState.RELAXED)
+
+
+@dataclass(slots=True)
+class _Series:
+    """Steps of one knob for one incident that are not printed yet, and the time of its last line."""
+
+    printed_s: float
+    waiting: list[Action] = field(default_factory=list)
+
+
+class LiveLines:
+    """Converts records to lines of Rich markup, each with the time of its record in front."""
+
+    def __init__(self, names: Callable[[], EntityNames]) -> None:
+        self._names = names
+        self._incidents: dict[str, tuple[object, ...]] = {}
+        self._series: dict[tuple[str, str], _Series] = {}
+
+    def lines(self, records: Iterable[Record], *, now_s: float) -> Iterator[str]:
+        """Yield the lines of new records, and those of steps that have waited long enough."""
+        for _, alike in groupby(records, key=_group):
+            yield from self._lines_of([*alike], now_s)
+        for series in self._series.values():
+            if series.waiting and now_s - series.printed_s >= STEP_LINE_S:
+                yield self._flushed(series, now_s)
+
+    def last_lines(self, *, now_s: float) -> Iterator[str]:
+        """Yield the lines of all steps that were not printed yet."""
+        for series in self._series.values():
+            if series.waiting:
+                yield self._flushed(series, now_s)
+
+    def _lines_of(self, alike: Sequence[Record], now_s: float) -> Iterator[str]:
+        match alike[0]:
+            case Event() | Command():
+                return
+            case Finding() as finding:
+                yield self._finding(finding, [one for one in alike if isinstance(one, Finding)])
+            case Incident():
+                yield from (self._line(one) for one in alike if isinstance(one, Incident) and self._is_new(one))
+            case Action():
+                yield from self._actions([one for one in alike if isinstance(one, Action)], now_s)
+            case Decision():
+                for one in alike:
+                    if not (isinstance(one, Decision) and self._is_step_of_series(one, now_s)):
+                        yield self._line(one)
+            case _:
+                yield from map(self._line, alike)
+
+    def _finding(self, first: Finding, alike: Sequence[Finding]) -> str:
+        others = [one.entity_id for one in alike[1:] if one.entity_id != first.entity_id]
+        also = f" (also {escape(self._names().names(others))})" if others else ""
+        return f"{self._line(first)}{also}"
+
+    def _is_new(self, incident: Incident) -> bool:
+        """Return True if an incident changed; its figures are in the lines of its findings."""
+        state = (incident.state, incident.severity, incident.cause, incident.held)
+        known = self._incidents.get(incident.id) == state
+        self._incidents[incident.id] = state
+        return not known
+
+    def _is_step_of_series(self, decision: Decision, now_s: float) -> bool:
+        """Return True for a decision whose action is a further step of a series; its line has the reason too."""
+        if decision.verdict is not Verdict.EXECUTE or decision.knob is None:
+            return False
+        return any(key[0] == decision.incident_id for key, one in self._series.items() if _is_recent(one, now_s))
+
+    def _actions(self, changes: Sequence[Action], now_s: float) -> Iterator[str]:
+        for group in group_actions(changes):
+            for step in group.steps:
+                first = step.first
+                if first.state is ActionState.RENEWED:
+                    continue
+                series = self._series.get((first.incident_id, first.knob))
+                if first.state in _STEPS and first.unit and series is not None and _is_recent(series, now_s):
+                    series.waiting += step.changes
+                    continue
+                if series is not None and series.waiting:
+                    yield self._flushed(series, now_s)
+                self._series.pop((first.incident_id, first.knob), None)
+                if first.state in _STEPS:
+                    self._series[first.incident_id, first.knob] = _Series(printed_s=now_s)
+                yield self._step_line(step.changes)
+
+    def _flushed(self, series: _Series, now_s: float) -> str:
+        waiting, series.waiting, series.printed_s = series.waiting, [], now_s
+        (group,) = group_actions(waiting)
+        last = group.steps[-1]
+        if len(group.steps) == 1:
+            return self._step_line(last.changes)
+        setting = setting_text(last.first.wanted, last.first.unit)
+        since = iso_utc(group.steps[0].first.time_ns)[11:19]
+        text = f"{group.label} {self._where(last.changes)}: {setting}, {len(group.steps)} steps since {since}"
+        return _stamped(last.first, f"[green]action[/]  {escape(text)}: {escape(last.first.reason)}")
+
+    def _step_line(self, changes: Sequence[Action]) -> str:
+        return _stamped(changes[0], describe_step(changes, names=self._names()))
+
+    def _where(self, changes: Sequence[Action]) -> str:
+        return self._names().names(change.entity_id for change in changes)
+
+    def _line(self, record: Record) -> str:
+        return _stamped(record, describe(record, names=self._names(), brief=True))
+
+
+def _stamped(record: Record, text: str) -> str:
+    return f"[dim]{iso_utc(record.time_ns)[11:19]}[/]  {text}"
+
+
+def _is_recent(series: _Series, now_s: float) -> bool:
+    return now_s - series.printed_s < STEP_LINE_S
+
+
+def _group(record: Record) -> tuple[object, ...]:
+    """Return equal keys for records that share a line: one detector's findings, changes by actions."""
+    match record:
+        case Finding():
+            return ("finding", record.detector, record.status, record.severity)
+        case Action():
+            return ("action",)
+    return (type(record).__name__, record.id, record.time_ns)
