@@ -1,4 +1,4 @@
-"""The ports of the node's sources: collectors of samples and sources of events."""
+"""Ports of the node's sources: collectors of samples and sources of events."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Collector(Protocol):
     """Reads the newest values of one table.
 
     The sampler calls it from one thread at a time; only after a hang may a second thread enter `read` while the first
-    is still stuck in it. What is absent is NaN. An exception says that nothing could be read.
+    is still stuck in it. What is absent is NaN. An exception means that nothing could be read.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Collector(Protocol):
     rate: RateClass
 
     def open(self) -> None:
-        """Get ready to read; may be called again after `close` or a failed `open`."""
+        """Prepare to read; may be called again after `close` or a failed `open`."""
         ...
 
     def read(self, values: FloatArray) -> None:
@@ -31,13 +31,13 @@ class Collector(Protocol):
         ...
 
     def close(self) -> None:
-        """Let everything go; closing twice is harmless."""
+        """Release all resources; closing twice is harmless."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StampedRow:
-    """Updates of one moment in the past, ``(n_entities, n_signals)``; NaN in every cell that had none."""
+    """Updates of one time in the past, ``(n_entities, n_signals)``; NaN in every cell that had none."""
 
     time_ns: int
     values: FloatArray
@@ -45,9 +45,9 @@ class StampedRow:
 
 @runtime_checkable
 class StampedCollector(Protocol):
-    """A collector that also knows when each value was measured, and may bring many rows at once.
+    """A collector that also knows when each value was measured, and may return many rows at once.
 
-    Its rows are those that `take_rows` gives after a `read`, and no others: nothing is held from row to row.
+    Its rows are those that `take_rows` returns after a `read`, and no others: no value is held from row to row.
     """
 
     def take_rows(self) -> tuple[StampedRow, ...]:
@@ -57,10 +57,10 @@ class StampedCollector(Protocol):
 
 @runtime_checkable
 class PacedCollector(Protocol):
-    """A collector that is read in step with its sensors where the settings say so.
+    """A collector that the sampler can read in step with its sensors.
 
-    `pace_signal` is the column whose sensors set the pace; while `load_signal` is above zero nowhere, nothing runs.
-    `age_signal` is a column that reads leave absent: the sampler says in it how old an update of the first was.
+    `pace_signal` is the column whose sensors set the pace; while `load_signal` is above zero nowhere, the node is idle.
+    `age_signal` is a column that reads leave absent: the sampler fills in the age of the newest pace update.
     """
 
     pace_signal: str
@@ -70,64 +70,64 @@ class PacedCollector(Protocol):
 
 @runtime_checkable
 class FollowingCollector(Protocol):
-    """A collector that reads what another one has put into the ring, by the name of its table."""
+    """A collector that reads the ring table of another one, named by `follows`."""
 
     follows: str
 
     def follow(self, table: RingTable) -> None:
-        """Get the table; called before the first `open`."""
+        """Set the table to follow; called before the first `open`."""
         ...
 
 
 @runtime_checkable
 class AlertingCollector(Protocol):
-    """A collector that sees between two reads what cannot wait for the next one."""
+    """A collector that detects, between two reads, values that cannot wait for the next one."""
 
     def alert(self, call: Callable[[], None]) -> None:
-        """Get whom to tell, from any thread; called before the first `open`."""
+        """Set the callback for such a value, called from any thread; called before the first `open`."""
         ...
 
 
 @runtime_checkable
 class RefusingCollector(Protocol):
-    """A collector that counts what it read and did not take: text, or a number that nothing alive shows."""
+    """A collector that counts refused values: text, or an implausible number."""
 
     @property
     def refused(self) -> int:
-        """How many, so far."""
+        """Refused values so far."""
         ...
 
 
 @runtime_checkable
 class BufferedCollector(Protocol):
-    """A collector that reads buffers which others fill, and which may run over."""
+    """A collector that reads buffers which others fill, and which may overflow."""
 
     @property
     def overruns(self) -> int:
-        """How often one did, so far."""
+        """Overflows so far."""
         ...
 
 
 class EventSource(Protocol):
-    """Gives what happened since it was asked last."""
+    """Returns the events since the last poll."""
 
     name: str
 
     def open(self) -> None:
-        """Get ready; may be called again after `close` or a failed `open`."""
+        """Prepare to poll; may be called again after `close` or a failed `open`."""
         ...
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Wait up to the time-out and give what came, oldest first."""
+        """Wait up to the time-out and return new events, oldest first."""
         ...
 
     def close(self) -> None:
-        """Let everything go; closing twice is harmless."""
+        """Release all resources; closing twice is harmless."""
         ...
 
 
 class SourceState(StrEnum):
-    """Whether a source can be used here. A missing source is no error."""
+    """State of a source on this node. A missing source is no error."""
 
     WORKING = "working"
     MISSING = "missing"
@@ -137,7 +137,7 @@ class SourceState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatus:
-    """What doctor and the page say of one source; `how_to_get` is empty where nothing is missing."""
+    """Status of one source for doctor and the page; `how_to_get` is empty where nothing is missing."""
 
     name: str
     state: SourceState

@@ -1,1 +1,1 @@
-"""Which collectors and event sources a node gets, and what is missing for the others."""
+"""Construction of the collectors and event sources that a node has."""

@@ -1,4 +1,4 @@
-"""Builds sources that may take their time or never answer: each in a thread of its own, the failed ones again later."""
+"""Builder of sources that may hang: each is built in a thread of its own, and failed ones are retried later."""
 
 import logging
 import math
@@ -17,11 +17,11 @@ _POLL_S = 0.02
 
 
 class SourceBuilder(Generic[Settings]):
-    """Builds every source of a tuple of factories; none of them can hold up the others.
+    """Builds the sources of a tuple of factories; none of them can delay the others.
 
-    A factory that raises or gives no answer in time is a source that failed. Its thread is left to it: while it is
-    stuck no other is started, and what it gives in the end is taken at the next look, however late it came, so that
-    nothing is surveyed twice.
+    A factory that raises, or does not return in time, is a failed source. Its thread keeps running: while it is stuck
+    no second one is started, and its result is used at the next retry, however late, so that nothing is surveyed
+    twice.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class SourceBuilder(Generic[Settings]):
 
     @property
     def built(self) -> tuple[BuiltCollector, ...]:
-        """Every source as it is known now, in the order of the factories."""
+        """Every source in its present state, in the order of the factories."""
         return tuple(self._kept[number] for number in range(len(self._factories)))
 
     def build(self, within_s: float) -> tuple[BuiltCollector, ...]:
-        """Return every source, in the order of the factories."""
+        """Build every source and return them in the order of the factories."""
         self._run(range(len(self._factories)), within_s)
         for number, factory in enumerate(self._factories):
             answer = self._results.pop(number, None)
@@ -50,10 +50,10 @@ class SourceBuilder(Generic[Settings]):
         return self.built
 
     def retry(self, within_s: float, *, max_s: float = math.inf) -> bool:
-        """Try once more what failed; True where a source has come, or one measures other things than before.
+        """Retry failed sources; return True if a source was built, or one measures other signals than before.
 
-        One that took longer than `max_s` to answer is left out from then on, and that is said: for whoever starts
-        again for a source that came, and would wait no longer than that for it.
+        A source that took longer than `max_s` is logged and not retried again: the caller restarts for a new source
+        and waits no longer than `max_s` for it, so it would fail again.
         """
         failed = [number for number, built in self._kept.items() if built.status.state is SourceState.FAILED]
         failed = [number for number in failed if number not in self._dropped]
@@ -66,8 +66,8 @@ class SourceBuilder(Generic[Settings]):
             known = self._kept[number].collector
             if self._build_times_s[number] > max_s:
                 self._dropped.add(number)
-                took = "source %s takes %.0f s to answer, more than %g s: it is left out"
-                logger.warning(took, _name(self._factories[number]), self._build_times_s[number], max_s)
+                text = "source %s took %.0f s to build, more than %g s; not retrying"
+                logger.warning(text, _name(self._factories[number]), self._build_times_s[number], max_s)
             elif known is None or _measures(known) != _measures(new.collector):
                 changed = True
                 self._kept[number] = new
@@ -96,7 +96,7 @@ class SourceBuilder(Generic[Settings]):
         try:
             answer = factory(self._settings)
         except Exception as err:
-            logger.warning("source %s cannot be built", _name(factory), exc_info=err)
+            logger.warning("cannot build source %s", _name(factory), exc_info=err)
             answer = _failed(factory, f"{type(err).__name__}: {err}")
         self._build_times_s[number] = self._clock.monotonic_s() - began_s
         self._results[number] = answer
@@ -112,10 +112,10 @@ def _name(factory: Callable[..., BuiltCollector]) -> str:
 
 def _failed(factory: Callable[..., BuiltCollector], detail: str) -> BuiltCollector:
     status = SourceStatus(
-        name=_name(factory), state=SourceState.FAILED, detail=detail, how_to_get="it is tried again every minute"
+        name=_name(factory), state=SourceState.FAILED, detail=detail, how_to_get="retried every minute"
     )
     return BuiltCollector(collector=None, status=status)
 
 
 def _timed_out(factory: Callable[..., BuiltCollector], within_s: float) -> BuiltCollector:
-    return _failed(factory, f"no answer within {within_s:g} s")
+    return _failed(factory, f"no response within {within_s:g} s")

@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 
 from agent.collectors.events.kernel_log import KernelLine, KernelLog, LineParser
+from telemetry.atomic_files import replace_file
 from telemetry.records import Event
 
 logger = logging.getLogger(__name__)
@@ -51,10 +52,9 @@ class KernelLogPosition:
         if sequence is None or sequence == self._written:
             return
         self._written = sequence
-        fresh = self._path.with_suffix(".new")
+        body = json.dumps({"log": self._log, "sequence": sequence}).encode()
         try:
-            fresh.write_text(json.dumps({"log": self._log, "sequence": sequence}), encoding="utf-8")
-            fresh.replace(self._path)
+            replace_file(self._path, body, synced=False)
         except OSError as err:
             logger.warning("cannot save kernel log position to %s: %s", self._path, err.strerror)
 

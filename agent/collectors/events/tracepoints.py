@@ -1,8 +1,8 @@
 """Event source over the drivers' kernel tracepoints: Xids and SXids without log levels, rate limits or forgery.
 
 The tracepoints are ``nvidia/nvidia_dev_xid`` and ``nvswitch/nvswitch_dev_sxid`` (open-gpu-kernel-modules,
-nv-tracepoint.h and nvswitch_event.h); both print the text that follows ``NVRM:`` in the kernel log. They are read through
-an instance of their own (Documentation/trace/ftrace.rst, "Instances"), so that no other tracing is disturbed.
+nv-tracepoint.h and nvswitch_event.h); both print the text that follows ``NVRM:`` in the kernel log. They are read
+through an instance of their own (Documentation/trace/ftrace.rst, "Instances"), so that no other tracing is disturbed.
 """
 
 import contextlib

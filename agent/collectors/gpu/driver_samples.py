@@ -1,8 +1,8 @@
-"""The updates that polls of the fast group missed, out of the driver's own sample buffers, with the driver's stamps.
+"""Collector of the updates that polls of the fast group missed, from the driver's sample buffers.
 
-Its table has the fast group's signals, and rows only where an update was missed: a row holds that update and nothing
-else. So each update stands in one of the two tables and in none twice. The rows come seconds late, and are for stores
-of single updates; what judges, shows or rolls up the newest rows leaves the table aside (`TableSpec.is_late`).
+Its table has the fast group's signals, and a row only for a missed update, with the driver's time stamp and no other
+value. So each update is in exactly one of the two tables. Rows arrive seconds late, for stores of single updates;
+detectors, pages and rollups of the newest rows ignore the table (`TableSpec.is_late`).
 """
 
 import logging
@@ -22,19 +22,19 @@ from telemetry.signals import RateClass
 
 logger = logging.getLogger(__name__)
 
-# The driver's stamps are of the same clock as ours, or they are of no use here. heuristic.
+# heuristic: driver time stamps that differ more are of another clock and cannot be used.
 _MAX_CLOCK_SKEW_NS = 60 * NS_PER_S
 
 
 class GpuSamples:
-    """Follows the fast group's table and the driver's buffers, and gives what only the buffers have.
+    """Compares the fast group's table with the driver's buffers, and returns the updates that only the buffers have.
 
     The buffers belong to the caller. Without the fast group's table nothing counts as missed.
 
     Attributes
     ----------
     other_sensor
-        Signals whose buffer was seen to hold another sensor than the polls; they are not filled in.
+        Signals whose buffer holds another sensor than the polls; they are not filled in.
     """
 
     name = "gpu_samples"
@@ -62,7 +62,7 @@ class GpuSamples:
 
     @property
     def overruns(self) -> int:
-        """How often a buffer of the driver ran over, so that missed updates may be lost for good."""
+        """Overflows of the driver's buffers; missed updates may then be lost for good."""
         return self._rings.overruns
 
     @property
@@ -74,22 +74,22 @@ class GpuSamples:
         return tuple(signal for signal, answers in found.items() if False in answers and True not in answers)
 
     def follow(self, table: RingTable) -> None:
-        """Take the fast group's table."""
+        """Set the fast group's table."""
         self._table = table
         self._next = table.count
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing: the buffers belong to the caller."""
 
     def read(self, values: FloatArray) -> None:
-        """Look for missed updates; every cell is NaN, for what was found has times of its own: see `take_rows`."""
+        """Find missed updates; every cell is NaN, since the updates have times of their own: see `take_rows`."""
         values[:] = math.nan
         if self._table is None:
             return
         turn = self._turn = object()
         self._take_frames(self._table)
-        runs = self._rings.read()  # after the polls: whatever they saw is in the buffers by now
-        if turn is not self._turn:  # that took so long that another thread reads instead, these polls included
+        runs = self._rings.read()  # after the polls, whose samples are in the buffers by now
+        if turn is not self._turn:  # another thread has replaced this one, and reads these polls too
             return
         frames, self._frames = self._frames, []
         for run in runs:
@@ -109,22 +109,22 @@ class GpuSamples:
         return rows
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the buffers belong to the caller."""
 
     def _warn_other_sensor(self, signals: tuple[str, ...]) -> None:
-        """Report once of each signal that its buffer is of another sensor than the polls."""
+        """Log, once per signal, that its buffer holds another sensor than the polls."""
         for signal in signals:
             if signal not in self._warned_signals:
                 self._warned_signals.add(signal)
-                logger.warning("the driver's samples of %s show another sensor than its reads; none are added", signal)
+                logger.warning("driver samples of %s are of another sensor than its reads; ignoring them", signal)
 
     def _track(self, row: int, signal: str) -> MissedUpdates:
         return self._tracks.setdefault((row, signal), MissedUpdates())
 
     def _take_frames(self, table: RingTable) -> None:
-        """Take what was polled since the last time, to be looked at once the driver has given its samples."""
+        """Collect the rows polled since the last call, to be compared once the driver has returned its samples."""
         while len(frame := self._next_frame(table)):
-            if self._began_ns is None or frame.time_ns[0] < self._newest_ns:  # the wall clock was set back: begin anew
+            if self._began_ns is None or frame.time_ns[0] < self._newest_ns:  # the wall clock was set back: start over
                 self._tracks.clear()
                 self._frames.clear()
                 self._began_ns = int(frame.time_ns[0])

@@ -20,11 +20,11 @@ class GpuFast:
         self.spec = gpu_spec(reader, name=self.name, rate=self.rate)
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing: the caller opens the reader."""
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, n_fast_signals)``; a lost GPU is a row of NaN."""
         self._reader.read_fast(values)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the caller closes the reader."""

@@ -9,7 +9,7 @@ from telemetry.signals import RateClass, Source, signals_of
 
 
 def link_entities(links: Sequence[LinkIdentity]) -> tuple[Entity, ...]:
-    """Return NVLinks as entities keyed by GPU and number; a tag says where each leads."""
+    """Return NVLinks as entities keyed by GPU and number; a tag names the peer."""
     return tuple(
         Entity(
             kind=EntityKind.LINK,
@@ -37,11 +37,11 @@ class GpuLinks:
         )
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing: the caller opens the reader."""
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_links, n_signals)``; the links of a lost GPU are rows of NaN."""
         self._reader.read(values)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the caller closes the reader."""

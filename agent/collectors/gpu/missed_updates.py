@@ -1,17 +1,17 @@
-"""Which updates of one sensor the polls missed: what the driver kept, less what the polls saw. Pure."""
+"""Updates of one sensor that polls missed: the driver's samples without those that polls saw. Pure."""
 
 from collections.abc import Iterable
 
 from telemetry.clock import NS_PER_S
 
-# A poll shows the newest sample; how old that may be where the machine, or the driver, was held up. heuristic.
+# heuristic: age of the newest sample that a poll may show, where the machine or the driver was delayed.
 MAX_AGE_NS = int(1.5 * NS_PER_S)
-# A clock or a utilisation may be seen by a poll before the driver puts it into its buffer. heuristic: longer than the
-# slowest sensor's period that was measured, 160 ms.
+# heuristic: a poll may show a clock or a utilisation before the driver adds it to its buffer; longer than the slowest
+# period that was measured, 160 ms.
 _LEAD_NS = int(0.2 * NS_PER_S)
-# A sample is judged when every poll that could have seen it, and every sample that such a poll could have meant, is in.
+# A sample is settled when every poll that could show it, and every sample that such a poll could match, is there.
 SETTLE_NS = 2 * NS_PER_S
-# How many polled updates tell whether polls and buffer show one sensor. own choices.
+# heuristic: polled updates that are enough to see whether polls and buffer show one sensor.
 _MIN_SEEN = 10
 _REMEMBERED = 200
 _AGREES = 0.5
@@ -38,18 +38,18 @@ class MissedUpdates:
         self._seen = self._found = 0
 
     def add_samples(self, samples: Iterable[tuple[int, int]]) -> None:
-        """Take ``(time_ns, value)`` from the driver's buffer, ascending."""
+        """Add ``(time_ns, value)`` from the driver's buffer, ascending."""
         for time_ns, value in samples:
             if value != self._last:
                 self._samples.append((time_ns, value))
                 self._last = value
 
     def add_polled(self, polled: Iterable[tuple[int, int]]) -> None:
-        """Take ``(time_ns, value)`` of the updates that polls saw, ascending; samples up to there are taken later."""
+        """Add ``(time_ns, value)`` of the updates that polls saw, ascending; samples up to there are added later."""
         self._polled += polled
 
     def settle(self, horizon_ns: int) -> list[tuple[int, int]]:
-        """Return the updates up to the horizon that polls missed, and forget what lies before it."""
+        """Return the updates up to the horizon that polls missed, and discard all samples before it."""
         self._pair(horizon_ns + SETTLE_NS - _LEAD_NS)
         count = 0
         while count < len(self._samples) and self._samples[count][0] <= horizon_ns:
@@ -60,7 +60,7 @@ class MissedUpdates:
         return missed if self.agrees else []
 
     def _pair(self, until_ns: int) -> None:
-        """Pass each polled update up to a time the sample that it showed: the newest of its value, else the next."""
+        """Match each polled update up to a time with its sample: the newest of its value, else the next."""
         count = sum(polled_ns <= until_ns for polled_ns, _ in self._polled)
         ready, self._polled = self._polled[:count], self._polled[count:]
         by_value: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""How busy the arithmetic pipes, the memory and the links of each GPU were in the last second, Hopper and newer."""
+"""Activity of the arithmetic pipes, the memory and the links of each GPU in the last second (GPM, Hopper and newer)."""
 
 from agent.collectors.gpu.table import gpu_entities
 from agent.driver.port import PipeReader
@@ -23,12 +23,12 @@ class GpuPipes:
         )
 
     def open(self) -> None:
-        """Nothing to open: the driver lends its samples at the first read."""
+        """Do nothing: the first read allocates the driver's samples."""
 
     def read(self, values: FloatArray) -> None:
-        """Fill ``(n_gpus, n_signals)`` with what happened since the last read, NaN at the first one."""
+        """Fill ``(n_gpus, n_signals)`` with the activity since the last read, NaN at the first one."""
         self._reader.read(values)
 
     def close(self) -> None:
-        """Release what the driver lent."""
+        """Release the driver's samples."""
         self._reader.close()

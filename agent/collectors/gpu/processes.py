@@ -1,4 +1,4 @@
-"""Which process and which job uses which GPU: counts and memory as signals, comings and goings as events."""
+"""Processes and jobs on each GPU: counts and memory as signals, starts and ends as events."""
 
 import logging
 import threading
@@ -19,9 +19,9 @@ from telemetry.signals import RateClass, Source, signals_of
 
 logger = logging.getLogger(__name__)
 
-# heuristic: events that may wait for whoever asks for them; a node that starts more processes loses the oldest.
+# heuristic: events that may wait to be polled; a node that starts more processes loses the oldest.
 _MAX_WAITING = 1000
-# Why a list stays unread; for any other reason it is read again soon, or the GPU is lost and its job hangs on it.
+# Errors that stay; after any other the list is read again soon, or the GPU is lost and its job hangs on it.
 _PERMANENT = (NotPermittedError.__name__, NotSupportedError.__name__)
 Key = tuple[str, int, int | None]
 JobGpus = tuple[tuple[str, str], ...]
@@ -29,19 +29,19 @@ JobGpus = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUser:
-    """A process on a GPU, and whose it is."""
+    """A process on a GPU, and its owner."""
 
     process: GpuProcess
     owner: ProcessOwner
 
     @property
     def key(self) -> Key:
-        """What tells it from every other: GPU, process number and start."""
+        """GPU, process number and start, which together are unique."""
         return self.process.gpu_uuid, self.process.pid, self.owner.start_ticks
 
     @property
     def computes(self) -> bool:
-        """Whether it computes there; what only draws is nobody's job."""
+        """True for a compute process; graphics processes belong to no job."""
         return self.process.use is ProcessUse.COMPUTE
 
     @property
@@ -52,14 +52,14 @@ class GpuUser:
 
 
 class GpuProcesses:
-    """A collector of how many processes use each GPU and how much of its memory, and the list behind it.
+    """A collector of the number of processes on each GPU and the memory they hold, with the list of them.
 
     Attributes
     ----------
     users
-        Who used the GPUs at the last read.
+        Processes on the GPUs at the last read.
     dropped
-        Events that nobody fetched in time.
+        Events that were not polled in time.
     """
 
     name = "gpu_processes"
@@ -85,14 +85,14 @@ class GpuProcesses:
 
     @property
     def users(self) -> tuple[GpuUser, ...]:
-        """Who used the GPUs at the last read, GPU by GPU."""
+        """Processes on the GPUs at the last read, GPU by GPU."""
         return tuple(user for gpu in self._gpus for user in self._seen.get(gpu.uuid, {}).values())
 
     @property
     def job_gpus(self) -> JobGpus:
-        """Which job computes on which GPU.
+        """Pairs of job and GPU that it computes on.
 
-        Left out is a GPU with a process that computes and has no known owner, and one whose list may not be read.
+        Without GPUs that have a compute process of no known job, and GPUs whose list may not be read.
         """
         found: dict[tuple[str, str], None] = {}
         for gpu in self._gpus:
@@ -105,18 +105,18 @@ class GpuProcesses:
         return tuple(found)
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing: the reader belongs to the caller."""
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the reader belongs to the caller."""
 
     def read(self, values: FloatArray) -> None:
-        """Fill ``(n_gpus, 3)``: computing, drawing, bytes held; NaN for a GPU that does not tell.
+        """Fill ``(n_gpus, 3)``: compute processes, graphics processes, bytes held; NaN for a GPU without a list.
 
         Raises
         ------
         NotSupportedError, NotPermittedError, DeviceLostError, TransientError
-            No GPU tells, for the reason that the last one gives.
+            No GPU lists its processes; the error is that of the last one.
         """
         values[:] = float("nan")
         failure: Exception | None = None
@@ -134,7 +134,7 @@ class GpuProcesses:
         job_gpus = self.job_gpus
         for gpu, user, verb in changes:
             self._report(gpu, user, verb, job_gpus)
-        if job_gpus != self._reported_job_gpus and not changes:  # the same processes, and another job or another use
+        if job_gpus != self._reported_job_gpus and not changes:  # same processes, other jobs
             self._report_jobs(job_gpus)
         self._reported_job_gpus = job_gpus
         if failure is not None and len(self._unreadable) == len(self._gpus):
@@ -150,15 +150,15 @@ class GpuProcesses:
         return tuple(found)
 
     def _note_unreadable(self, gpu: GpuIdentity, error: Exception) -> None:
-        """Report once why a GPU does not tell; who used it stays as it was, since nobody knows better."""
+        """Log once why a GPU lists no processes; the processes known before are kept."""
         if self._unreadable.get(gpu.uuid) != type(error).__name__:
             self._unreadable[gpu.uuid] = type(error).__name__
-            logger.info("gpu%d lists no processes: %s", gpu.index, error)
+            logger.info("cannot list processes of gpu%d: %s", gpu.index, error)
 
     def _compare(
         self, gpu: GpuIdentity, processes: tuple[GpuProcess, ...]
     ) -> Iterator[tuple[GpuIdentity, GpuUser, str]]:
-        """Find out who came and who went; what was there at the first look is told as found."""
+        """Yield processes that started or ended; at the first read, all that are there."""
         before = self._seen.get(gpu.uuid)
         earlier = {user.process.pid: user for user in (before or {}).values()}
         now: dict[Key, GpuUser] = {}
@@ -166,7 +166,7 @@ class GpuProcesses:
             user = GpuUser(
                 process=process, owner=_merged_owner(owner_of(process.pid, self._proc_root), earlier.get(process.pid))
             )
-            if user.computes or user.key not in now:  # one that draws as well computes all the same
+            if user.computes or user.key not in now:  # a process may be listed for compute and for graphics
                 now[user.key] = user
         self._seen = {**self._seen, gpu.uuid: now}
         verb = "uses" if before is None else "began to use"
@@ -221,9 +221,9 @@ class GpuProcesses:
 
 
 def _merged_owner(owner: ProcessOwner, earlier: GpuUser | None) -> ProcessOwner:
-    """Return whose a process is, with what was known before of one that ends: it is listed until the driver looks again.
+    """Return the owner of a process; of one that is ending, the owner known before.
 
-    One that ended has no start any more; one that nobody has waited for yet still has one, and no environment.
+    The driver still lists it: once it has ended it has no start, and as a zombie it has a start and no environment.
     """
     if earlier is None:
         return owner
@@ -234,7 +234,7 @@ def _merged_owner(owner: ProcessOwner, earlier: GpuUser | None) -> ProcessOwner:
 
 
 class GpuProcessEvents:
-    """The event source that tells what a `GpuProcesses` saw; it asks nothing itself."""
+    """An event source over the events of a `GpuProcesses`; it reads nothing itself."""
 
     name = "gpu_process_events"
 
@@ -242,18 +242,18 @@ class GpuProcessEvents:
         self._take = take
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing: the reader belongs to the caller."""
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Wait up to the time-out and give who came and went."""
+        """Wait up to the time-out and return process starts and ends."""
         return self._take(timeout_s)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the reader belongs to the caller."""
 
 
 def _row(processes: tuple[GpuProcess, ...]) -> tuple[float, float, float]:
     uses = [process.use for process in processes]
-    known = {p.pid: p.used_bytes for p in processes if p.used_bytes is not None}  # one that does both is told twice
+    known = {p.pid: p.used_bytes for p in processes if p.used_bytes is not None}  # compute and graphics: listed twice
     held = sum(known.values()) if known or not processes else float("nan")
     return float(uses.count(ProcessUse.COMPUTE)), float(uses.count(ProcessUse.GRAPHICS)), held

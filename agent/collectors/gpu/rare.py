@@ -1,4 +1,4 @@
-"""Limits, modes, fans and what else of each GPU seldom changes or costs much to ask, every few seconds."""
+"""Limits, modes, fans and other values of each GPU that seldom change or are expensive to read, every few seconds."""
 
 from agent.collectors.gpu.table import gpu_spec
 from agent.driver.port import GpuReader
@@ -17,11 +17,11 @@ class GpuRare:
         self.spec = gpu_spec(reader, name=self.name, rate=self.rate)
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing: the caller opens the reader."""
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, n_rare_signals)``; a lost GPU is a row of NaN."""
         self._reader.read_rare(values)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the caller closes the reader."""

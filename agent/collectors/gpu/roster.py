@@ -1,29 +1,30 @@
-"""Which GPUs should be there: those that the driver counts and those of the last run, told while any is missing."""
+"""Event source over missing GPUs: those that the driver counts but cannot open, and those of the last run."""
 
 import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.records import Event, EventKind, Severity
 
 logger = logging.getLogger(__name__)
 
-# Well within the ten minutes after which an error that is not told again counts as over.
+# Well within the ten minutes after which an error that is not repeated counts as over.
 _REPEAT_EVERY_S = 60.0
 
 
 class GpuRoster:
-    """An event source that tells of GPUs which did not answer when the process started.
+    """An event source for GPUs that did not respond when the process started.
 
     A GPU that the driver cannot open has no row in any table, so no detector of rows can miss it. The UUIDs are kept
-    in a file for the next start; where as many GPUs answer as before, others took the place of those that are missing.
+    in a file for the next start; where as many GPUs respond as before, the missing ones were replaced.
 
     Parameters
     ----------
     lost_at_open
-        Why each GPU that the driver counts beyond those that answer does not.
+        For each GPU that the driver counts and cannot open, the reason.
     """
 
     name = "gpu_roster"
@@ -41,7 +42,7 @@ class GpuRoster:
         self._report_at_s = 0.0
 
     def open(self) -> None:
-        """Compare with the last run, and keep what is expected for the next."""
+        """Compare with the GPUs of the last run, and save the expected ones for the next."""
         known = _read(self._path)
         missing = tuple(uuid for uuid in known if uuid not in self._uuids)
         if not self._lost_at_open and len(self._uuids) >= len(known):
@@ -51,13 +52,13 @@ class GpuRoster:
             self._since_ns = self._clock.utc_ns()
         if absent:
             known_of = [", ".join(missing), *self._lost_at_open]
-            known_of += [f"taken out on purpose? delete {self._path}"] if missing else []
+            known_of += [f"removed on purpose? delete {self._path}"] if missing else []
             what = "; ".join(filter(None, known_of))
-            self._message = f"{absent} of {len(self._uuids) + absent} GPUs do not answer at start: {what}"
+            self._message = f"{absent} of {len(self._uuids) + absent} GPUs do not respond at start: {what}"
         _write(self._path, (*self._uuids, *missing))
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Return the event at once and then every minute: one id, so that it is one error that lasts."""
+        """Return the event at once and then every minute, with one id, so that it counts as one lasting error."""
         now_s = self._clock.monotonic_s()
         if self._message is None or now_s < self._report_at_s:
             self._clock.sleep_until(now_s + timeout_s)
@@ -77,7 +78,7 @@ class GpuRoster:
         )
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: no file stays open."""
 
 
 def _read(path: Path) -> tuple[str, ...]:
@@ -86,15 +87,13 @@ def _read(path: Path) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, ValueError) as err:
-        logger.warning("the GPUs of the last run cannot be read: %s", err)
+        logger.warning("cannot read GPUs of the last run: %s", err)
         return ()
     return tuple(str(uuid) for uuid in found) if isinstance(found, list) else ()
 
 
 def _write(path: Path, uuids: Sequence[str]) -> None:
-    fresh = path.with_suffix(".new")
     try:
-        fresh.write_text(json.dumps(list(uuids)), encoding="utf-8")
-        fresh.replace(path)
+        replace_file(path, json.dumps(list(uuids)).encode(), synced=False)
     except OSError as err:
-        logger.warning("the GPUs cannot be kept for the next start: %s", err.strerror)
+        logger.warning("cannot save GPUs for the next start: %s", err.strerror)

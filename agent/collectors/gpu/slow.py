@@ -17,11 +17,11 @@ class GpuSlow:
         self.spec = gpu_spec(reader, name=self.name, rate=self.rate)
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing: the caller opens the reader."""
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_gpus, n_slow_signals)``; a lost GPU is a row of NaN."""
         self._reader.read_slow(values)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the caller closes the reader."""

@@ -1,4 +1,4 @@
-"""GPUs as entities: what every GPU table of a node has in common."""
+"""GPU entities and tables."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ def gpu_entities(gpus: Sequence[GpuIdentity]) -> tuple[Entity, ...]:
 
 
 def gpu_spec(reader: GpuReader, *, name: str, rate: RateClass) -> TableSpec:
-    """Return the table of the columns that a reader fills at one rate."""
+    """Return the table with the columns that a reader fills at one rate."""
     columns = signals_of(EntityKind.GPU, source=Source.NVML, rate=rate)
     return TableSpec(
         name=name,

@@ -1,4 +1,4 @@
-"""What a sampling process costs and how well it keeps time: the agent's own signals."""
+"""Cost and timing of a sampling process: the agent's own signals."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from telemetry.entities import Entity, EntityKind
 from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import RateClass
 
-# The signals of the catalogue that the sampling process knows; spool and uplink are the service's to tell.
+# The agent signals that the sampling process knows; the service process reports spool and uplink.
 _SIGNALS = (
     "cpu_ratio",
     "resident_bytes",
@@ -41,8 +41,8 @@ _SIGNALS = (
 class SelfMetrics:
     """One row: this process.
 
-    The sampler's carries the node's name, as the service's does, which tells other signals. Another sampling process
-    tells the same signals, so that `process` stands in its table's name, its entity's and a tag.
+    The sampler's row is named by the node, like the service's, which has other signals. A second sampling process has
+    the same signals, so `process` is part of its table name, its entity and a tag.
     """
 
     rate = RateClass.SLOW
@@ -97,7 +97,7 @@ class SelfMetrics:
         self._last_s, self._last_cpu_s = now_s, cpu_s
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Reset the interval over which processor use is measured."""
         self._is_open = False
 
 
@@ -122,6 +122,6 @@ def _cpu_s(process: psutil.Process) -> float:
     return times.user + times.system
 
 
-def _or_nan(ask: Callable[[], float | None] | None) -> float:
-    value = None if ask is None else ask()
+def _or_nan(read: Callable[[], float | None] | None) -> float:
+    value = None if read is None else read()
     return float("nan") if value is None else value

@@ -1,4 +1,4 @@
-"""One number of sysfs through a descriptor that stays open: 0.4 us a read instead of 6 us for open, read, close."""
+"""Reader of one sysfs number through a descriptor that stays open: 0.4 us per read; open, read and close take 6 us."""
 
 import errno
 import logging
@@ -9,16 +9,16 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 _MAX_BYTES = 64
-# A device that comes back gets a new inode, so its file has to be opened again; not at every tick.
+# heuristic: a device that comes back has a new inode, so its file is opened again; not at every tick.
 REOPEN_AFTER_READS = 20
-# What a kept descriptor answers once its device is gone; other errors (EIO of a bus, ENODATA of a chip that has no
-# value now) pass, and the descriptor stays good. Linux, fs/kernfs/file.c: a removed node answers ENODEV.
+# Errors of an open descriptor whose device is gone (Linux, fs/kernfs/file.c: ENODEV for a removed node). Other errors
+# are temporary (EIO of a bus, ENODATA of a chip without a value), and the descriptor stays valid.
 _GONE = frozenset({errno.ENODEV, errno.EBADF, errno.ESTALE})
 
 
 @cache
 def _sysfs_device() -> int:
-    """Return the number of the device that the kernel's own sysfs is; asking each time would cost as much as a read."""
+    """Return the device number of /sys, cached: a stat costs as much as a read."""
     try:
         return os.stat("/sys").st_dev  # noqa: PTH116 -- one number wanted
     except OSError:
@@ -28,12 +28,12 @@ def _sysfs_device() -> int:
 class AttributeFile:
     """A sysfs attribute that holds one whole number.
 
-    A file that vanishes, is empty or holds something else reads as NaN; it is looked for again now and then.
+    A file that vanishes, is empty or holds something else reads as NaN; it is opened again every few reads.
 
     Attributes
     ----------
     refused, failed, vanished
-        Reads that gave something else than a number; reads that the kernel refused; times that the file went away.
+        Reads that returned something else than a number; reads that the kernel refused; times that the file vanished.
         The first of each kind is logged, the rest only counted.
     """
 
@@ -49,7 +49,7 @@ class AttributeFile:
         self._text = b""
         self._value = float("nan")
         self._may_unlink = True
-        self._reads_until_look = 0
+        self._reads_until_check = 0
         self._reads_until_reopen = 0
 
     def read(self) -> float:
@@ -79,7 +79,7 @@ class AttributeFile:
         return self._value
 
     def close(self) -> None:
-        """Let the descriptor go; closing twice is harmless, reading opens it again."""
+        """Close the descriptor; closing twice is harmless, reading opens it again."""
         self._reads_until_reopen = 0
         fd, self._fd = self._fd, None
         if fd is not None:
@@ -94,20 +94,20 @@ class AttributeFile:
             self._may_unlink = os.fstat(self._fd).st_dev != _sysfs_device()
         except OSError as err:
             self._reads_until_reopen = self._reopen_after_reads
-            if err.errno not in (errno.ENOENT, *_GONE):  # not away but denied, say: `vanished` never told of it
+            if err.errno not in (errno.ENOENT, *_GONE):  # present but denied: not counted by `vanished`
                 self._fail(err)
         return self._fd
 
     def _is_unlinked(self, fd: int) -> bool:
-        """Look now and then whether a plain file was removed: it would answer for ever; in sysfs the read fails."""
-        self._reads_until_look -= 1
-        if self._reads_until_look > 0:
+        """Check every few reads if a plain file was removed: reads of it still succeed, other than in sysfs."""
+        self._reads_until_check -= 1
+        if self._reads_until_check > 0:
             return False
-        self._reads_until_look = self._reopen_after_reads
+        self._reads_until_check = self._reopen_after_reads
         return os.fstat(fd).st_nlink == 0
 
     def _first_line(self, text: bytes) -> float:
-        """Read what a writer left that wrote a shorter number over a longer one."""
+        """Parse the first line: a writer may have written a shorter number over a longer one."""
         try:
             return int(text.split(b"\n", 1)[0].rstrip(b"\0 ")) * self._factor
         except ValueError:
@@ -118,17 +118,17 @@ class AttributeFile:
         self._reads_until_reopen = self._reopen_after_reads
         self.vanished += 1
         if self.vanished == 1:
-            logger.warning("%s is gone; it reads as absent until it is back", self.path)
+            logger.warning("%s is gone; reporting it as absent until it is back", self.path)
         return float("nan")
 
     def _refuse(self, text: bytes) -> float:
         self.refused += 1
         if self.refused == 1:
-            logger.warning("%s holds %r, which is no whole number; it reads as absent", self.path, text[:40])
+            logger.warning("%s holds %r, expected a whole number; reporting it as absent", self.path, text[:40])
         return float("nan")
 
     def _fail(self, error: OSError) -> float:
         self.failed += 1
         if self.failed == 1:
-            logger.warning("%s cannot be read: %s; it reads as absent", self.path, error.strerror)
+            logger.warning("cannot read %s: %s; reporting it as absent", self.path, error.strerror)
         return float("nan")

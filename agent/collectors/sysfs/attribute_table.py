@@ -1,4 +1,4 @@
-"""A table whose cells are sysfs attributes, or a few of them put together."""
+"""Collector whose cells are sysfs attributes, or combinations of a few."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from telemetry.frames import FloatArray, TableSpec
 from telemetry.signals import RateClass
 
 _NAN = float("nan")
-# A second apart from read to read, a file that went away may be looked for every time.
+# Reads are a second apart, so a missing file is opened again each time.
 _REOPEN_AFTER_READS = 0
 
 
@@ -18,11 +18,11 @@ class Cell(Protocol):
     """One value of the table."""
 
     def read(self) -> float:
-        """Return it, NaN where there is none now."""
+        """Return the value, NaN where there is none now."""
         ...
 
     def close(self) -> None:
-        """Let everything go; reading gets it back."""
+        """Close all files; reading opens them again."""
         ...
 
 
@@ -32,7 +32,7 @@ def attribute(path: Path, factor: float = 1.0) -> AttributeFile:
 
 
 class Extreme:
-    """The highest or lowest of several attributes, over those that give a believable number now."""
+    """The highest or lowest of several attributes, over those that hold a plausible number now."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class Extreme:
         self._lowest, self._highest = plausible
 
     def read(self) -> float:
-        """Return the extreme, NaN where none of them gives a number."""
+        """Return the extreme, NaN where none of them holds a number."""
         known = [value for file in self._files if self._lowest <= (value := file.read()) <= self._highest]
         return self._choose(known) if known else _NAN
 
     def close(self) -> None:
-        """Let the descriptors go."""
+        """Close the descriptors."""
         for file in self._files:
             file.close()
 
@@ -64,7 +64,7 @@ class Flags:
         self._files = [(attribute(path), bit) for path, bit in bits]
 
     def read(self) -> float:
-        """Return the bits that are set; NaN where no attribute can be read, so that silence is no all-clear."""
+        """Return the bits that are set; NaN, not 0, where no attribute can be read."""
         flags, known = 0, False
         for file, bit in self._files:
             value = file.read()
@@ -73,13 +73,13 @@ class Flags:
         return float(flags) if known else _NAN
 
     def close(self) -> None:
-        """Let the descriptors go."""
+        """Close the descriptors."""
         for file, _ in self._files:
             file.close()
 
 
 class AttributeTable:
-    """A collector over cells, one a signal and entity; None stands for what an entity does not have."""
+    """A collector over cells, one per signal and entity; None for a signal that an entity does not have."""
 
     rate = RateClass.SLOW
 
@@ -89,7 +89,7 @@ class AttributeTable:
         self._cells = tuple(tuple(row) for row in cells)
 
     def open(self) -> None:
-        """Nothing to open: the first read opens each file."""
+        """Do nothing: the first read opens each file."""
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_entities, n_signals)``."""
@@ -97,7 +97,7 @@ class AttributeTable:
             values[number] = [_NAN if cell is None else cell.read() for cell in row]
 
     def close(self) -> None:
-        """Let the descriptors go; closing twice is harmless."""
+        """Close the descriptors; closing twice is harmless."""
         for row in self._cells:
             for cell in row:
                 if cell is not None:

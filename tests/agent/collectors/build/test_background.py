@@ -55,7 +55,7 @@ class Switched:
         return self.built
 
 
-def test_a_factory_that_never_answers_or_raises_has_failed_and_the_others_are_built_in_order() -> None:
+def test_a_factory_that_never_returns_or_raises_has_failed_and_the_others_are_built_in_order() -> None:
     stuck = Switched(working())
     stuck.free.clear()
 
@@ -73,7 +73,7 @@ def test_a_factory_that_never_answers_or_raises_has_failed_and_the_others_are_bu
         SourceState.WORKING,
     ]
     assert [one.status.name for one in found[1:3]] == ["switched", "broken"]
-    assert found[1].status.detail == "no answer within 60 s"
+    assert found[1].status.detail == "no response within 60 s"
     assert found[2].status.detail == "OSError: no such bus"
     assert all(one.status.how_to_get for one in found[1:3])
     stuck.free.set()
@@ -145,6 +145,6 @@ def test_a_source_that_takes_longer_than_the_next_process_would_wait_is_left_out
     assert not made.retry(LIMIT_S, max_s=0.05), "another process would start, and be late as well"
     assert not made.retry(LIMIT_S, max_s=0.05)
     assert stuck.asked == 1
-    assert "switched takes" in caplog.text
+    assert "switched took" in caplog.text
     assert isinstance(stuck.built.collector, FakeCollector)
     assert stuck.built.collector.closed == 1

@@ -203,7 +203,7 @@ def test_a_process_that_leaves_a_gpu_and_comes_back_is_reported_as_two_events(
     assert len(ids) == 4
 
 
-def test_a_lost_gpu_has_no_numbers_and_nobody_is_stated_to_have_gone(
+def test_a_lost_gpu_has_no_numbers_and_no_process_is_reported_as_ended(
     collector: GpuProcesses, reader: FakeProcessReader, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -216,7 +216,7 @@ def test_a_lost_gpu_has_no_numbers_and_nobody_is_stated_to_have_gone(
         assert np.isnan(values[0]).all()
         assert values[1].tolist() == [0.0, 0.0, 0.0]
     assert _said(collector) == []
-    assert sum("lists no processes" in record.message for record in caplog.records) == 1
+    assert sum("cannot list processes of gpu" in record.message for record in caplog.records) == 1
 
 
 def test_where_no_gpu_reports_the_reason_is_raised(collector: GpuProcesses, reader: FakeProcessReader) -> None:

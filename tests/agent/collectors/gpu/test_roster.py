@@ -26,7 +26,7 @@ def told(folder: Path, uuids: Sequence[str], *, lost_at_open: Sequence[str] = ()
 
 def test_a_gpu_that_the_driver_counts_and_cannot_open_is_reported(tmp_path: Path) -> None:
     (event,) = told(tmp_path, FOUR[:3], lost_at_open=("identify GPU 3: lost",))
-    assert event.message == "1 of 4 GPUs do not answer at start: identify GPU 3: lost"
+    assert event.message == "1 of 4 GPUs do not respond at start: identify GPU 3: lost"
     assert (event.kind, event.severity, event.entity_id) == (EventKind.COLLECTOR, Severity.CRITICAL, "node:node0")
 
 
@@ -34,8 +34,8 @@ def test_a_gpu_of_the_last_run_that_is_gone_is_reported_at_every_start_until_it_
     assert told(tmp_path, FOUR) == ()
     for _ in range(2):
         (event,) = told(tmp_path, FOUR[:3])
-        way_out = f"taken out on purpose? delete {tmp_path / 'gpus.json'}"
-        assert event.message == f"1 of 4 GPUs do not answer at start: GPU-3; {way_out}"
+        way_out = f"removed on purpose? delete {tmp_path / 'gpus.json'}"
+        assert event.message == f"1 of 4 GPUs do not respond at start: GPU-3; {way_out}"
     assert told(tmp_path, FOUR) == ()
 
 
@@ -48,7 +48,7 @@ def test_after_the_way_out_that_is_reported_a_gpu_that_was_taken_out_is_missed_n
 
 def test_all_gpus_of_the_last_run_that_are_gone_are_reported(tmp_path: Path) -> None:
     told(tmp_path, FOUR)
-    assert told(tmp_path, ())[0].message.startswith("4 of 4 GPUs do not answer at start")
+    assert told(tmp_path, ())[0].message.startswith("4 of 4 GPUs do not respond at start")
 
 
 def test_a_board_that_took_the_place_of_another_is_no_loss(tmp_path: Path) -> None:
