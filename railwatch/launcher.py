@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import traceback
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn, Protocol
@@ -141,7 +142,7 @@ class Launcher:
         sys.stderr.flush()
         if os.fork() == 0:
             ours.close()
-            _end_with(lambda: _serve(theirs, modules))
+            _end_with(_Server(theirs, modules).serve)
         theirs.close()
         return cls(ours)
 
@@ -182,54 +183,67 @@ def _readable(descriptor: int, timeout_s: float | None) -> bool:
     return bool(poller.poll(None if timeout_s is None else 1000.0 * max(timeout_s, 0.0)))
 
 
-def _serve(connection: socket.socket, modules: Sequence[str]) -> None:
-    """Run the launcher: fork what is requested, report how each process ended, until the supervisor is gone."""
-    os.setsid()
-    with Path(os.devnull).open("r+b", 0) as nowhere:  # whoever reads our output reads the supervisor's
-        os.dup2(nowhere.fileno(), 0)
-        os.dup2(nowhere.fileno(), 1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd sends it to every process; the supervisor orders the stop
-    set_command_line([sys.executable, "-m", __name__])
-    for name in modules:
-        importlib.import_module(name)
-    keep_what_is_loaded()
-    running: dict[int, tuple[int, int]] = {}  # pid and status pipe, by pidfd
-    poller = select.poll()
-    poller.register(connection, select.POLLIN)
-    while True:
-        for descriptor, _ in poller.poll():
-            if descriptor in running:
-                pid, status_fd = running.pop(descriptor)
-                poller.unregister(descriptor)
-                _report_status(pid, status_fd)
-                os.close(descriptor)
-                continue
-            request, fds, _, _ = socket.recv_fds(connection, _MAX_REQUEST_BYTES, 3)
-            if not request:
-                return
-            pid, pidfd = _fork(request, fds, (connection.fileno(), *running, *(one[1] for one in running.values())))
-            socket.send_fds(connection, [str(pid).encode()], [pidfd])
-            running[pidfd] = pid, fds[2]
-            poller.register(pidfd, select.POLLIN)
+class _Server:
+    """The launcher process: forks what is requested and reports how each process ended."""
 
+    def __init__(self, connection: socket.socket, modules: Sequence[str]) -> None:
+        self._connection = connection
+        self._to_load = deque(modules)
+        self._running: dict[int, tuple[int, int]] = {}  # pid and status pipe, by pidfd
+        self._poller = select.poll()
 
-def _report_status(pid: int, status_fd: int) -> None:
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    with contextlib.suppress(OSError):  # the supervisor has closed it, or is gone
-        os.write(status_fd, _STATUS.pack(status))
-    os.close(status_fd)
+    def serve(self) -> None:
+        """Run until the supervisor is gone."""
+        os.setsid()
+        with Path(os.devnull).open("r+b", 0) as nowhere:  # output of the supervisor must end with the supervisor
+            os.dup2(nowhere.fileno(), 0)
+            os.dup2(nowhere.fileno(), 1)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd sends it to every process; the supervisor ends us
+        set_command_line([sys.executable, "-m", __name__])
+        self._poller.register(self._connection, select.POLLIN)
+        while True:
+            ready = self._poller.poll(0 if self._to_load else None)
+            if not ready:
+                importlib.import_module(self._to_load.popleft())
+            for descriptor, _ in ready:
+                if descriptor in self._running:
+                    self._report_status(descriptor)
+                elif not self._receive():
+                    return
 
+    def _receive(self) -> bool:
+        """Fork the process that is requested; False where the supervisor is gone."""
+        body, fds, _, _ = socket.recv_fds(self._connection, _MAX_REQUEST_BYTES, 3)
+        if not body:
+            return False
+        request = json.loads(body)
+        while request["module"] in self._to_load:
+            importlib.import_module(self._to_load.popleft())
+        keep_what_is_loaded()
+        stdin, stdout, status = fds
+        pid = os.fork()
+        if pid == 0:
+            others = (one for pidfd, (_, pipe) in self._running.items() for one in (pidfd, pipe))
+            _end_with(lambda: _run(request, fds, (self._connection.fileno(), *others)))
+        os.close(stdin)
+        os.close(stdout)
+        pidfd = os.pidfd_open(pid)
+        self._running[pidfd] = pid, status
+        self._poller.register(pidfd, select.POLLIN)
+        with contextlib.suppress(OSError):  # the supervisor is gone, which the next look finds
+            socket.send_fds(self._connection, [str(pid).encode()], [pidfd])
+        return True
 
-def _fork(request: bytes, fds: Sequence[int], to_close: Sequence[int]) -> tuple[int, int]:
-    """Fork one process and return its number and its pidfd."""
-    stdin, stdout, _ = fds
-    pid = os.fork()
-    if pid == 0:
-        _end_with(lambda: _run(json.loads(request), fds, to_close))
-    os.close(stdin)
-    os.close(stdout)
-    return pid, os.pidfd_open(pid)
+    def _report_status(self, pidfd: int) -> None:
+        """Reap a process that has ended and write its status for the supervisor."""
+        pid, pipe = self._running.pop(pidfd)
+        self._poller.unregister(pidfd)
+        os.close(pidfd)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with contextlib.suppress(OSError):  # the supervisor has closed it, or is gone
+            os.write(pipe, _STATUS.pack(status))
+        os.close(pipe)
 
 
 def _run(request: dict[str, Any], fds: Sequence[int], to_close: Sequence[int]) -> None:
