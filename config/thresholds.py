@@ -1,4 +1,4 @@
-"""The file of calibrated thresholds: written by ``railwatch models calibrate``, read wherever detectors are built."""
+"""File of calibrated thresholds: written by ``railwatch models calibrate``, read wherever detectors are built."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from analytics.calibration.statistics import BY_NAME, raised
 from analytics.detectors.limits import DetectorLimits
 from config.models import Config
+from telemetry.atomic_files import replace_file
 from telemetry.documents import Lines, check_document, read_document
 from telemetry.errors import ConfigError, Problem
 
@@ -20,7 +21,7 @@ _HEAD = """\
 
 
 class ThresholdFile(BaseModel):
-    """What stands in it."""
+    """Content of the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -34,16 +35,14 @@ class ThresholdFile(BaseModel):
 def write_thresholds(path: Path, held: ThresholdFile) -> None:
     """Write the file, whole or not at all."""
     text = _HEAD + yaml.safe_dump(held.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(path)
+    replace_file(path, text.encode(), synced=False)
 
 
 def read_thresholds(path: Path) -> ThresholdFile:
     """Read the file; ConfigError with every problem of it."""
     data, lines = read_document(path)
     if not isinstance(data, dict):
-        found, expected = "no keys and values", "what railwatch models calibrate writes"
+        found, expected = "no mapping of keys to values", "a file written by railwatch models calibrate"
         raise ConfigError([Problem(where=str(path), line=1, key="(document)", found=found, expected=expected)])
     held = check_document(ThresholdFile, data, where=str(path), lines=lines)
     problems = [
@@ -63,12 +62,12 @@ def read_thresholds(path: Path) -> ThresholdFile:
 
 
 def check_thresholds(config: Config, *, where: str, lines: Lines) -> None:
-    """Refuse a configuration whose file of thresholds is missing, at the key that names it, or cannot be used."""
+    """Refuse a configuration whose file of thresholds is missing or invalid; ConfigError at the key that names it."""
     path, key = config.analytics.thresholds, ("analytics", "thresholds")
     if path is None:
         return
     if not path.is_file():
-        found, expected = f"no file {str(path)!r}", "one that railwatch models calibrate wrote"
+        found, expected = f"no file {str(path)!r}", "a file written by railwatch models calibrate"
         raise ConfigError(
             [Problem(where=where, line=lines.get(key), key=".".join(key), found=found, expected=expected)]
         )
@@ -76,13 +75,13 @@ def check_thresholds(config: Config, *, where: str, lines: Lines) -> None:
 
 
 def limits_of(config: Config) -> DetectorLimits:
-    """Return the limits in force: the configured ones, raised by the calibration where there is one."""
+    """Return the limits in force: the configured ones, raised by the calibration if there is one."""
     if config.analytics.thresholds is None:
         return config.detectors
     return raised(config.detectors, read_thresholds(config.analytics.thresholds).thresholds)
 
 
 def in_force(config: Config) -> Mapping[str, tuple[float, float]]:
-    """Return each limit that can be calibrated: as configured, and as it holds."""
+    """Return each limit that can be calibrated: as configured, and as in force."""
     limits = limits_of(config)
     return {name: (one.limit(config.detectors), one.limit(limits)) for name, one in BY_NAME.items()}

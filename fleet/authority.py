@@ -3,7 +3,6 @@
 Ed25519 throughout. The authority's key stays where this runs; agents and services get certificates and never the key.
 """
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -17,6 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fleet.control.identity import FLEET_URI, NODE_URI, private_key
 from fleet.control.tokens import Token, issue_token
+from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError
 
@@ -164,10 +164,5 @@ def _write(folder: Path, stem: str, certificate: x509.Certificate, key: Ed25519P
 
 
 def _secret(path: Path, body: bytes) -> None:
-    """Write what nobody else may read."""
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(body)
-    fresh.replace(path)
+    """Write a file that only its owner can read."""
+    replace_file(path, body, mode=0o600)

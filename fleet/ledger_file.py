@@ -8,7 +8,7 @@ from rules.fleet.memory import FleetMemory
 from rules.limits.node import Breaker
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import EnvironmentLacksError
-from telemetry.whole_files import replace_file
+from telemetry.atomic_files import replace_file
 
 logger = logging.getLogger(__name__)
 

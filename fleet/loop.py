@@ -18,7 +18,7 @@ from fleet.standing import incidents_of, view_of
 from rules.fleet.orders import FleetIncident, FleetView
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import NotPermittedError, TransientError
-from telemetry.whole_files import replace_file
+from telemetry.atomic_files import replace_file
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from telemetry.store.resolution import Resolution
 from telemetry.store.records import RecordFile
 from telemetry.uplink.port import Destination
 from telemetry.uplink.sender import Sender, UplinkStatus
-from telemetry.whole_files import replace_file
+from telemetry.atomic_files import replace_file
 
 logger = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from agent.actuation.hold import Hold
 from agent.actuation.knob_log_lines import BarLine, HoldLine, bar_text, hold_text, read_line
 from telemetry.errors import EnvironmentLacksError
 from telemetry.knobs import KnobKind
-from telemetry.whole_files import open_replaced, write_whole
+from telemetry.atomic_files import open_replaced, write_whole
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import logging
-import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from agent.guard.orders import CapActuator, Orders, knob_of
 from agent.guard.pipeline import Pipeline, Step
 from agent.guard.reflex import Reflex
 from agent.ring.ring import RingTable
+from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.commands import Command, CommandVerb
 from telemetry.frames import Frame
@@ -216,7 +216,7 @@ class Guard:
         return step
 
     def _turns(self, finding: Finding) -> bool:
-        """Return whether what is held against a baseline begins or ends: a restart must find book and baseline agree."""
+        """Return True if a finding against a baseline begins or ends: a restart must find both in agreement."""
         return finding.status is not FindingStatus.UPDATED and self._pipeline.is_of_baseline(finding)
 
     def _keep_ready(self, reflex: Reflex, actions: Sequence[Action], now_ns: int, *, news: bool) -> None:
@@ -281,7 +281,7 @@ class Guard:
                 return reports
 
     def _journalled_reports(self) -> list[Event | Command]:
-        """Return what another process or a person told since they were asked last, at most once in `JOURNAL_EVERY_S`."""
+        """Return new events and commands of the journals, read at most once in `JOURNAL_EVERY_S`."""
         now_s = self._clock.monotonic_s()
         if not self._told or now_s < self._ask_at_s:
             return []
@@ -299,10 +299,8 @@ class Guard:
             return
         self._baselines_at_s = now_s + BASELINES_EVERY_S
         rows = [asdict(one) for one in self._pipeline.note_baselines(now_ns)]
-        fresh = self._baselines_path.with_suffix(".new")
         with contextlib.suppress(OSError):  # a command that asks for them finds those before
-            fresh.write_text(json.dumps(rows), encoding="utf-8")
-            fresh.replace(self._baselines_path)
+            replace_file(self._baselines_path, json.dumps(rows).encode(), synced=False)
 
     def _read_journal(self) -> tuple[Action, ...]:
         """Return the actions in the journals of actuator and responder that were not heard of yet."""
@@ -354,13 +352,11 @@ class Guard:
             state["journal"] = list(self._journal.position)
         if self._responses is not None:
             state["responses"] = list(self._responses.position)
-        fresh = self._snapshot_path.with_suffix(".new")
         try:
-            fresh.write_text(json.dumps(state), encoding="utf-8")
-            os.replace(fresh, self._snapshot_path)  # noqa: PTH105 -- the same thing, said as what it is: atomic
+            replace_file(self._snapshot_path, json.dumps(state).encode(), synced=False)
         except OSError as err:
             if not self._unsaved:
-                logger.error("incidents cannot be kept for a restart: %s: %s", fresh, err.strerror)  # noqa: TRY400 -- a full disk needs no traceback
+                logger.error("cannot save open incidents to %s: %s", self._snapshot_path, err.strerror)  # noqa: TRY400 -- a full disk needs no traceback
             self._unsaved = True
         else:
             self._unsaved = False

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from analytics.shards.learnt import Resumed
 from telemetry.clock import Clock
-from telemetry.whole_files import replace_file
+from telemetry.atomic_files import replace_file
 
 logger = logging.getLogger(__name__)
 

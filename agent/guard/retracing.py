@@ -7,6 +7,7 @@ import numpy as np
 
 from agent.guard.pipeline import Pipeline
 from agent.guard.step_log import EVENTS, tables_of
+from telemetry.commands import Command
 from telemetry.frames import Frame
 from telemetry.records import Action, ActionState, Event, Record
 
@@ -16,13 +17,14 @@ class Trace:
     """What a recording kept of a guard's steps.
 
     `steps` are the rows of the step log, `tables` all rows of each table that the guard judged, `first_rows` the
-    number of the first of them. `events` stand in the order in which they were told, `actions` in order of time.
+    number of the first of them. `reports` are the events and commands in the order in which the guard read them,
+    `actions` are in order of time.
     """
 
     steps: Frame
     tables: Mapping[str, Frame]
     first_rows: Mapping[str, int]
-    events: Sequence[Event]
+    reports: Sequence[Event | Command]
     actions: Sequence[Action]
 
 
@@ -36,7 +38,7 @@ def retrace(pipeline: Pipeline, trace: Trace) -> Iterator[Record]:
     nexts = np.nan_to_num(trace.steps.values[:, 0, : len(names)]).astype(np.int64)
     told = np.nan_to_num(trace.steps.signal(EVENTS)[:, 0]).astype(np.int64)
     done = dict.fromkeys(names, 0)
-    events = iter(trace.events)
+    reports = iter(trace.reports)
     actions = [action for action in trace.actions if action.state is not ActionState.EXPIRED]
     times_ns = trace.steps.time_ns.tolist()
     for number, now_ns in enumerate(times_ns):
@@ -49,8 +51,8 @@ def retrace(pipeline: Pipeline, trace: Trace) -> Iterator[Record]:
             if stop > done[name]:
                 frames.append(table.rows(done[name], stop))
                 done[name] = stop
-        tellings = [event for _, event in zip(range(told[number]), events, strict=False)]
-        yield from pipeline.step(frames, tellings, now_ns).records
+        read = [report for _, report in zip(range(told[number]), reports, strict=False)]
+        yield from pipeline.step(frames, read, now_ns).records
         until_ns = times_ns[number + 1] if number + 1 < len(times_ns) else now_ns + 1
         heard = [action for action in actions if action.time_ns < until_ns]
         if heard:

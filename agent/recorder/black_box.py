@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.recorder.entries import Entry, whole_entries
-from telemetry.whole_files import sync_folder
+from telemetry.atomic_files import sync_folder
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from agent.responding.reset import PowerCycleSettings
 from telemetry.clock import NS_PER_S, Clock, iso_utc
 from telemetry.errors import ActionRefusedError, NotSupportedError, TransientError
 from telemetry.records import Decision, Verdict
-from telemetry.whole_files import replace_file
+from telemetry.atomic_files import replace_file
 
 logger = logging.getLogger(__name__)
 

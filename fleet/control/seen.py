@@ -14,7 +14,7 @@ from fleet.control.ask import Ask
 from rules.limits.node import DAY_NS
 from rules.policy.model import ActionClass
 from telemetry.errors import EnvironmentLacksError, TransientError
-from telemetry.whole_files import open_replaced, write_whole
+from telemetry.atomic_files import open_replaced, write_whole
 
 # Heuristic: some 150 KiB, a few thousand requests; then what is still needed is written anew.
 COMPACT_BYTES = 256 << 10

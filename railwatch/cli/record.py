@@ -21,7 +21,8 @@ from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
 from railwatch.cli.up import seconds
 from railwatch.recorded_run import box_dir, recordings_dir, run_meta, wishes_dir
-from railwatch.session import Session
+from railwatch.run_context import RunContext
+from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import EnvironmentLacksError
 from telemetry.record_journal import has_room
@@ -71,10 +72,10 @@ def record(
         typer.echo(told + (f", {lost} ring rows lost" if lost else ""))
 
 
-def _wish(session: Session, clock: Clock) -> dict[str, Any]:
+def _wish(context: RunContext, clock: Clock) -> dict[str, Any]:
     """Ask the flight recorder of a run for the window around now, and wait for it."""
-    folder, data_dir = wishes_dir(session.run_dir), session.config.data_dir
-    if session.config.recorder.use is SourceUse.OFF or not folder.is_dir():
+    folder, data_dir = wishes_dir(context.run_dir), context.config.data_dir
+    if context.config.recorder.use is SourceUse.OFF or not folder.is_dir():
         raise EnvironmentLacksError(f"{data_dir}: no flight recorder runs there; name a file with --out")
     if not has_room(data_dir):
         raise EnvironmentLacksError(
@@ -82,12 +83,11 @@ def _wish(session: Session, clock: Clock) -> dict[str, Any]:
         )
     time_ns = clock.utc_ns()
     wish, done = folder / f"{time_ns}.wish", folder / f"{time_ns}.done"
-    draft = wish.with_suffix(".new")
-    draft.write_text(json.dumps({"reason": "asked for by hand", "time_ns": time_ns}), encoding="utf-8")
-    draft.replace(wish)
-    end_s = clock.monotonic_s() + session.config.recorder.longest + WRITTEN_WITHIN_S
+    body = json.dumps({"reason": "requested by hand", "time_ns": time_ns}).encode()
+    replace_file(wish, body, synced=False)
+    end_s = clock.monotonic_s() + context.config.recorder.longest + WRITTEN_WITHIN_S
     said = Console(stderr=True)
-    with said.status(f"recording {session.config.recorder.after:g} s more"):
+    with said.status(f"recording {context.config.recorder.after:g} s more"):
         while clock.monotonic_s() < end_s and folder.is_dir():
             if done.exists():
                 answer: dict[str, Any] = json.loads(done.read_text(encoding="utf-8"))
@@ -99,23 +99,23 @@ def _wish(session: Session, clock: Clock) -> dict[str, Any]:
     raise EnvironmentLacksError(f"{recordings_dir(data_dir)}: the flight recorder has written nothing in time")
 
 
-def _record(out: Path, session: Session, duration_s: float | None, clock: Clock, *, replaces: bool) -> dict[str, Any]:
-    rows = RowFollower(session.ring_path, (*session.other_ring_paths, session.steps_ring_path))
+def _record(out: Path, context: RunContext, duration_s: float | None, clock: Clock, *, replaces: bool) -> dict[str, Any]:
+    rows = RowFollower(context.ring_path, (*context.other_ring_paths, context.steps_ring_path))
     start_ns = clock.utc_ns() if duration_s is not None else 0
     contents = contents_of(_followed(rows, duration_s, clock), {})
     if not contents.tables:
-        raise EnvironmentLacksError(f"{session.config.data_dir}: the run has no samples yet; expected some to record")
+        raise EnvironmentLacksError(f"{context.config.data_dir}: the run has no samples yet; expected some to record")
     first_ns, last_ns = start_ns or min(int(frame.time_ns[0]) for frame in contents.frames()), clock.utc_ns()
-    records = _records(session, first_ns, last_ns)
+    records = _records(context, first_ns, last_ns)
     lost = 0 if duration_s is None else rows.rows_lost  # the oldest rows of a full ring go while it is read
     about = {"first_rows": contents.first_rows, "event_order": event_order(records), "ring_rows_lost": lost}
     n_rows = write_recording(
         out,
         contents.frames(),
         topology=contents.topology,
-        meta=run_meta(session).with_about(about),
+        meta=run_meta(context).with_about(about),
         records=records,
-        kernel_lines=_kernel_lines(session.config.data_dir, first_ns, last_ns),
+        kernel_lines=_kernel_lines(context.config.data_dir, first_ns, last_ns),
         replaces=replaces,
     )
     return {"file": str(out), "rows": n_rows, "lost_ring_rows": lost, "bytes": out.stat().st_size}
@@ -143,10 +143,10 @@ def _followed(rows: RowFollower, duration_s: float | None, clock: Clock) -> list
             bar.update(task, completed=duration_s - (end_s - clock.monotonic_s()))
 
 
-def _records(session: Session, start_ns: int, stop_ns: int) -> tuple[Record, ...]:
+def _records(context: RunContext, start_ns: int, stop_ns: int) -> tuple[Record, ...]:
     """Return what this run has told in that time, in the order in which it was told."""
-    starts = session.journal_starts()
-    journals = {name: session.journal_reader(name, starts.get(name)) for name in ("guard", "actuator", "responder")}
+    starts = context.journal_starts()
+    journals = {name: context.journal_reader(name, starts.get(name)) for name in ("guard", "actuator", "responder")}
     told = MomentFollower(journals, lines=Lines(), source=None).records()
     return tuple(record for record in told if start_ns <= record.time_ns <= stop_ns)
 

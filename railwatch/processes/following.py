@@ -10,7 +10,8 @@ from threading import Event, Lock
 from agent.actuation.client import ActuatorClient
 from agent.actuation.server import BARS_DROPPED
 from railwatch.processes.child import Ready
-from railwatch.session import Session
+from railwatch.run_context import RunContext
+from telemetry.atomic_files import replace_file
 from telemetry.errors import TransientError
 from telemetry.record_journal import RecordJournalWriter
 
@@ -22,11 +23,11 @@ EVERY_S = 0.5
 STATUS_EVERY = 20
 
 
-def follow(session: Session, socket_path: Path, stop: Event, ready: Ready) -> None:
+def follow(context: RunContext, socket_path: Path, stop: Event, ready: Ready) -> None:
     """Follow the actuator at a socket until told to stop; one that is away is asked again."""
     client = ActuatorClient(socket_path)
-    journal = session.journal_writer("actuator")
-    follower = Follower(client, journal, status_path=session.actuator_status_path)
+    journal = context.journal_writer("actuator")
+    follower = Follower(client, journal, status_path=context.actuator_status_path)
     ready({})
     try:
         while not stop.is_set():
@@ -51,11 +52,9 @@ class Counts:
 
     def keep(self, counts: Mapping[str, int]) -> None:
         """Write down what is new with what is known."""
-        fresh = self._path.with_suffix(".new")
         with self._lock, contextlib.suppress(OSError):
             self._counts.update(counts)
-            fresh.write_text(json.dumps(self._counts), encoding="utf-8")
-            fresh.replace(self._path)
+            replace_file(self._path, json.dumps(self._counts).encode(), synced=False)
 
 
 class Follower:
@@ -85,7 +84,7 @@ class Follower:
             news = self._client.news(self._number)
         except TransientError as err:
             if not self._away:
-                logger.error("nothing is written to the hardware: %s", err)  # noqa: TRY400 -- the reason says it all
+                logger.error("nothing is written to the hardware: %s", err)
             self._away = True
             return False
         if self._away:

@@ -22,7 +22,8 @@ from agent.recorder.writing import RecordingWriter, Result
 from config.sources import SourceUse
 from railwatch.processes.child import Ready, run_child
 from railwatch.recorded_run import JOURNAL, box_dir, left_dir, recordings_dir, run_meta, wishes_dir
-from railwatch.session import Session
+from railwatch.run_context import RunContext
+from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock, SystemClock
 from telemetry.errors import RailwatchError
 from telemetry.record_journal import RecordJournalReader, RecordJournalWriter
@@ -39,11 +40,11 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 END_S = 15.0
 
 
-class EventRecorder:
+class RecordingReporter:
     """Says what became of recordings: to the journal, to whoever asked, and in counts."""
 
-    def __init__(self, session: Session, journal: RecordJournalWriter, box: BlackBox, clock: Clock) -> None:
-        self._session = session
+    def __init__(self, context: RunContext, journal: RecordJournalWriter, box: BlackBox, clock: Clock) -> None:
+        self._session = context
         self._journal = journal
         self._box = box
         self._clock = clock
@@ -105,34 +106,34 @@ class EventRecorder:
         self._journal.append(event)
 
 
-def main(session: Session, stop: Flag, ready: Ready) -> None:
+def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     """Record until told to stop."""
-    clock, config = SystemClock(), session.config
+    clock, config = SystemClock(), context.config
     settings = config.recorder.settings()
     box = BlackBox(box_dir(config.data_dir), settings.box_bytes)
-    journal = session.journal_writer(JOURNAL)
-    teller = EventRecorder(session, journal, box, clock)
+    journal = context.journal_writer(JOURNAL)
+    teller = RecordingReporter(context, journal, box, clock)
     writer = RecordingWriter(Shelf(recordings_dir(config.data_dir), settings.max_bytes), teller.hear)
-    own = _take_over(session, box, writer, teller, before_s=settings.before_s)
-    facts = RunFacts(started_ns=session.started_ns, boot=_boot(), meta=run_meta(session))
+    own = _take_over(context, box, writer, teller, before_s=settings.before_s)
+    facts = RunFacts(started_ns=context.started_ns, boot=_boot(), meta=run_meta(context))
     recorder = Recorder(
-        rows=RowFollower(session.ring_path, (*session.other_ring_paths, session.steps_ring_path)),
-        moments=_moments(session, own, clock),
+        rows=RowFollower(context.ring_path, (*context.other_ring_paths, context.steps_ring_path)),
+        moments=_moments(context, own, clock),
         box=box,
         clock=clock,
         settings=settings,
-        facts=lambda: RunFacts(started_ns=facts.started_ns, boot=facts.boot, meta=run_meta(session)),
+        facts=lambda: RunFacts(started_ns=facts.started_ns, boot=facts.boot, meta=run_meta(context)),
         submit=writer.submit,
     )
     recorder.go_on_from(own)
-    wishes = wishes_dir(session.run_dir)
+    wishes = wishes_dir(context.run_dir)
     wishes.mkdir(exist_ok=True)
     ready({})
     while not stop.wait(LOOK_S):
         for trigger in _wishes(wishes):
             recorder.ask(trigger)
         recorder.step()
-        _put(session.recorder_status_path, _status(recorder, teller, writer))
+        _put(context.recorder_status_path, _status(recorder, teller, writer))
     recorder.end()
     if writer.close(END_S) and not teller.given_up:
         box.forget()
@@ -141,17 +142,17 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
 
 
 def _take_over(
-    session: Session, box: BlackBox, writer: RecordingWriter, teller: EventRecorder, *, before_s: float
+    context: RunContext, box: BlackBox, writer: RecordingWriter, teller: RecordingReporter, *, before_s: float
 ) -> tuple[Entry, ...]:
     """Return what an earlier recorder of this very run left; of runs before, order the recording of their last window."""
     own: tuple[Entry, ...] = ()
     orders: list[Order] = []
     try:
         runs = list(runs_in(box.left()))
-        if runs and (runs[-1][0].started_ns, runs[-1][0].boot) == (session.started_ns, _boot()):
+        if runs and (runs[-1][0].started_ns, runs[-1][0].boot) == (context.started_ns, _boot()):
             own = runs.pop()[1]
             box.go_on_from(len(own))
-        orders.extend(_recovered(session, runs, before_s=before_s))
+        orders.extend(_recovered(context, runs, before_s=before_s))
     except Exception:  # supervisor of what another version may have written: it must not end every start from now on
         logger.exception("what the run before left in the black box cannot be read")
         teller.cannot_read_left()
@@ -159,28 +160,28 @@ def _take_over(
     teller.expect_left(order.name for order in orders)  # all of them, before the first can be written
     for order in orders:
         writer.submit(order)
-    shutil.rmtree(left_dir(session.run_dir), ignore_errors=True)
+    shutil.rmtree(left_dir(context.run_dir), ignore_errors=True)
     return own
 
 
 def _recovered(
-    session: Session, runs: Sequence[tuple[RunFacts, tuple[Entry, ...]]], *, before_s: float
+    context: RunContext, runs: Sequence[tuple[RunFacts, tuple[Entry, ...]]], *, before_s: float
 ) -> Iterator[Order]:
     """Yield the order for the last window of each run that did not end cleanly."""
-    left, others = left_dir(session.run_dir), (*session.other_ring_paths, session.steps_ring_path)
+    left, others = left_dir(context.run_dir), (*context.other_ring_paths, context.steps_ring_path)
     for number, (facts, entries) in enumerate(runs):
         if number == len(runs) - 1:
-            entries = last_words(  # noqa: PLW2901 -- the newest run alone may have more to say
+            entries = last_words(
                 entries,
-                RowFollower(left / session.ring_path.name, tuple(left / path.name for path in others)),
-                _records_left(session, entries),
+                RowFollower(left / context.ring_path.name, tuple(left / path.name for path in others)),
+                _records_left(context, entries),
             )
         order = recovered(facts, entries, before_s=before_s)
         if order is not None:
             yield order
 
 
-def _records_left(session: Session, entries: tuple[Entry, ...]) -> list[Record]:
+def _records_left(context: RunContext, entries: tuple[Entry, ...]) -> list[Record]:
     """Return the records that stand in the journals behind the last flush of a run before."""
     state = state_of(entries, EntryKind.STATE)
     if state is None:
@@ -189,34 +190,34 @@ def _records_left(session: Session, entries: tuple[Entry, ...]) -> list[Record]:
         record
         for name, position in state["journals"].items()
         for record in RecordJournalReader(
-            session.journal_path(name), tuple(position), spill_dir=left_dir(session.run_dir)
+            context.journal_path(name), tuple(position), spill_dir=left_dir(context.run_dir)
         ).read()
     ]
     return sorted(
-        (record for record in found if record.time_ns < session.started_ns), key=lambda record: record.time_ns
+        (record for record in found if record.time_ns < context.started_ns), key=lambda record: record.time_ns
     )
 
 
-def _moments(session: Session, own: tuple[Entry, ...], clock: Clock) -> MomentFollower:
+def _moments(context: RunContext, own: tuple[Entry, ...], clock: Clock) -> MomentFollower:
     state = state_of(own, EntryKind.STATE)
-    positions = session.journal_starts()
+    positions = context.journal_starts()
     if state is not None:
         positions = {name: tuple(position) for name, position in state["journals"].items()}
-    lines = Lines(since_ns=session.started_ns)
+    lines = Lines(since_ns=context.started_ns)
     return MomentFollower(
-        {name: session.journal_reader(name, positions.get(name)) for name in FOLLOWED},
+        {name: context.journal_reader(name, positions.get(name)) for name in FOLLOWED},
         lines=lines,
-        source=_kernel_log(session, lines, clock, after=None if state is None else state.get("kernel_log")),
+        source=_kernel_log(context, lines, clock, after=None if state is None else state.get("kernel_log")),
     )
 
 
-def _kernel_log(session: Session, lines: Lines, clock: Clock, *, after: int | None) -> LineSource | None:
-    if session.config.sources.kernel_log is SourceUse.OFF:
+def _kernel_log(context: RunContext, lines: Lines, clock: Clock, *, after: int | None) -> LineSource | None:
+    if context.config.sources.kernel_log is SourceUse.OFF:
         return None
-    path = Path(session.kmsg)
+    path = Path(context.kmsg)
     # The device keeps what was logged since the boot: what came while we started is there. A file may be of any age.
-    start = Start.BEGINNING if session.simulated or path.is_char_device() else Start.END
-    log = KernelLog(path, node=session.node.key, parser=lines, clock=clock, start=start, after=after)
+    start = Start.BEGINNING if context.simulated or path.is_char_device() else Start.END
+    log = KernelLog(path, node=context.node.key, parser=lines, clock=clock, start=start, after=after)
     try:
         log.open()
     except RailwatchError as err:
@@ -235,7 +236,7 @@ def _wishes(folder: Path) -> Iterable[Trigger]:
         path.unlink(missing_ok=True)
 
 
-def _status(recorder: Recorder, teller: EventRecorder, writer: RecordingWriter) -> dict[str, Any]:
+def _status(recorder: Recorder, teller: RecordingReporter, writer: RecordingWriter) -> dict[str, Any]:
     return {
         "recording": recorder.window is not None,
         "flushes": recorder.flushes,
@@ -259,10 +260,8 @@ def _boot() -> str:
 
 
 def _put(path: Path, fields: dict[str, Any]) -> None:
-    fresh = path.with_suffix(f"{path.suffix}.new")
     try:
-        fresh.write_text(json.dumps(fields), encoding="utf-8")
-        fresh.replace(path)
+        replace_file(path, json.dumps(fields).encode(), synced=False)
     except OSError as err:
         logger.debug("%s cannot be written: %s", path, err.strerror)
 

@@ -10,8 +10,9 @@ from typing import Any
 from agent.responding.responder import GUARD, PERSON, Responder
 from agent.responding.work_queue import WorkQueue
 from railwatch.processes.child import Ready, run_child
-from railwatch.session import Session, responder_folder
+from railwatch.run_context import RunContext, responder_folder
 from railwatch.wiring.responder import Outside, Setup, build_outside
+from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.errors import TransientError
 from telemetry.record_journal import RecordJournalReader
@@ -46,19 +47,19 @@ class GuardAge:
         return max(0.0, (self._clock.utc_ns() - max(seen_ns, self._begun_ns)) / NS_PER_S)
 
 
-def main(session: Session, stop: Event, ready: Ready) -> None:
+def main(context: RunContext, stop: Event, ready: Ready) -> None:
     """Respond until told to stop. What a real node holds then stays; what a simulated one holds ends with it."""
     clock = SystemClock()
-    folder = responder_folder(session.config, simulated=session.simulated)
+    folder = responder_folder(context.config, simulated=context.simulated)
     with contextlib.ExitStack() as kept:
         journal = WorkQueue(folder)
         kept.callback(journal.close)
-        sink = session.journal_writer("responder")
+        sink = context.journal_writer("responder")
         kept.callback(sink.close)
-        setup = Setup(session=session, clock=clock, wait=stop.wait, kept=kept, folder=folder)
-        outside = build_outside(setup, journal, guard_age_s=GuardAge(session.baselines_path, clock))
+        setup = Setup(context=context, clock=clock, wait=stop.wait, kept=kept, folder=folder)
+        outside = build_outside(setup, journal, guard_age_s=GuardAge(context.baselines_path, clock))
         _tell_orphans(journal, outside)
-        reader = _guard_reader(session, journal, outside, clock)
+        reader = _guard_reader(context, journal, outside, clock)
         responder = Responder(
             outside.lanes,
             journal,
@@ -67,15 +68,15 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
             clock,
             routes=outside.routes,
             followers=setup.followers,
-            person=_person_reader(session, journal),
+            person=_person_reader(context, journal),
         )
         responder.start()
         ready({})
-        _respond(session, responder, outside, stop, clock)
+        _respond(context, responder, outside, stop, clock)
         busy = responder.stop(timeout_s=END_S)
         if busy:
             logger.warning("still busy at the end: %s; what was begun is told as unknown or done again", busy)
-        if session.simulated:
+        if context.simulated:
             _let_go(outside, NODE_ENDED, but=busy)
         with contextlib.suppress(TransientError):  # told by the next run
             responder.tell()
@@ -89,33 +90,33 @@ def _tell_orphans(journal: WorkQueue, outside: Outside) -> None:
             logger.error("%s of %s stands and is configured no more; give it back by hand", actuator, target)
 
 
-def _guard_reader(session: Session, journal: WorkQueue, outside: Outside, clock: Clock) -> RecordJournalReader:
+def _guard_reader(context: RunContext, journal: WorkQueue, outside: Outside, clock: Clock) -> RecordJournalReader:
     """Follow the guard from where it was left; from the beginning of this run where that belongs to another node.
 
     A simulated node ends with its run: what one that was killed still holds is given back first.
     """
-    run = (session.started_ns,)
+    run = (context.started_ns,)
     same = journal.position(RUN) == run
-    position = journal.position(GUARD) if same or not session.simulated else None
+    position = journal.position(GUARD) if same or not context.simulated else None
     if not same:
-        if session.simulated:
+        if context.simulated:
             journal.drop_waiting(now_ns=clock.utc_ns())
             _let_go(outside, LEFT_BEHIND)
         journal.take_in((), (), journal=RUN, position=run, now_ns=clock.utc_ns())
     # Where nothing of it was taken in yet, what was decided before this run is over.
-    return session.journal_reader(GUARD, position or session.journal_starts().get(GUARD))
+    return context.journal_reader(GUARD, position or context.journal_starts().get(GUARD))
 
 
-def _person_reader(session: Session, journal: WorkQueue) -> RecordJournalReader:
+def _person_reader(context: RunContext, journal: WorkQueue) -> RecordJournalReader:
     """Follow what people say from where it was left, from now on where nothing of it was taken in."""
     position = journal.position(PERSON)
-    reader = session.journal_reader(PERSON, position)
+    reader = context.journal_reader(PERSON, position)
     if position is None:
         reader.skip_to_end()
     return reader
 
 
-def _respond(session: Session, responder: Responder, outside: Outside, stop: Event, clock: Clock) -> None:
+def _respond(context: RunContext, responder: Responder, outside: Outside, stop: Event, clock: Clock) -> None:
     said: dict[str, Any] = {}
     say_at_s = clock.monotonic_s()
     in_trouble = False
@@ -126,16 +127,16 @@ def _respond(session: Session, responder: Responder, outside: Outside, stop: Eve
             in_trouble = False
         except (TransientError, OSError) as err:
             if not in_trouble:
-                logger.error("decisions wait: %s", err)  # noqa: TRY400 -- the reason says it all
+                logger.error("decisions wait: %s", err)
             in_trouble = True
         if clock.monotonic_s() >= say_at_s or ending or outside.held() != said.get("held"):
             say_at_s = clock.monotonic_s() + STATUS_EVERY_S
-            said = _say(session, responder, outside, said)
+            said = _say(context, responder, outside, said)
         if ending:
             return
 
 
-def _say(session: Session, responder: Responder, outside: Outside, said: dict[str, Any]) -> dict[str, Any]:
+def _say(context: RunContext, responder: Responder, outside: Outside, said: dict[str, Any]) -> dict[str, Any]:
     """Write down how it goes, where that has changed or is not there; gives what stands there."""
     now = {
         "waiting": responder.waiting(),
@@ -143,11 +144,9 @@ def _say(session: Session, responder: Responder, outside: Outside, said: dict[st
         "actuators": outside.status(),
         "held": outside.held(),
     }
-    if now != said or not session.responder_status_path.exists():
-        fresh = session.responder_status_path.with_suffix(".new")
+    if now != said or not context.responder_status_path.exists():
         try:
-            fresh.write_text(json.dumps(now), encoding="utf-8")
-            fresh.replace(session.responder_status_path)
+            replace_file(context.responder_status_path, json.dumps(now).encode(), synced=False)
         except OSError:
             return said
     return now
@@ -160,7 +159,7 @@ def _let_go(outside: Outside, reason: str, *, but: tuple[str, ...] = ()) -> None
         try:
             lane.let_go(reason)
         except TransientError as err:
-            logger.error("%s cannot be given back: %s", lane.name, err)  # noqa: TRY400 -- the reason says it all
+            logger.error("%s cannot be given back: %s", lane.name, err)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,11 @@ from agent.collectors.port import Collector, EventSource
 from agent.driver.port import GpuIdentity
 from agent.ring.ring import Ring
 from agent.sampler.worker import WorkerState, WorkerStatus
-from railwatch.session import DriverKind, Session
+from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.driver_probe import ABSENT, HANGS, ask_until_it_reads
 from railwatch.wiring.driver_status import Away, DriverNews
 from railwatch.wiring.gpu_driver import OpenDriver, open_driver
+from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import FloatArray, TableSpec
@@ -108,20 +109,20 @@ class DriverWatch:
 
     def __init__(
         self,
-        session: Session,
+        context: RunContext,
         clock: Clock,
         *,
         open_limit_s: float = OPEN_LIMIT_S,
         process: str = "sampler",
         ask_once: Callable[[OpenDriver], object] | None = None,
     ) -> None:
-        self._session = session
+        self._session = context
         self._clock = clock
         self._open_limit_s = open_limit_s
         self._ask_once = ask_once or _ask_what_is_asked_once
-        self._mark = session.run_dir / _MARK.format(process=process)
+        self._mark = context.run_dir / _MARK.format(process=process)
         self._hung_since_s: dict[str, float] = {}
-        self._limit_s = max(LEAST_S, DEADLINES * session.config.sampling.deadline)
+        self._limit_s = max(LEAST_S, DEADLINES * context.config.sampling.deadline)
         self.away: Away | None = None
         self.absent: Away | None = None
         self.news: Away | None = None
@@ -242,17 +243,17 @@ class DriverWatch:
 
 
 def open_in_time(
-    session: Session, clock: Clock, limit_s: float, ask_once: Callable[[OpenDriver], object] | None = None
+    context: RunContext, clock: Clock, limit_s: float, ask_once: Callable[[OpenDriver], object] | None = None
 ) -> OpenDriver | None:
     """Open the driver and have it tell what it is asked once; None where that takes longer than the limit."""
     opened: list[OpenDriver | BaseException] = []
 
     def opening() -> None:
         try:
-            driver = open_driver(session, clock)
+            driver = open_driver(context, clock)
             (ask_once or _ask_what_is_asked_once)(driver)
             opened.append(driver)
-        except BaseException as err:  # noqa: BLE001 -- raised again in the thread that waits
+        except BaseException as err:
             opened.append(err)
 
     thread = threading.Thread(target=opening, name="open-driver", daemon=True)
@@ -265,10 +266,10 @@ def open_in_time(
     return opened[0]
 
 
-def ranges_said(session: Session) -> dict[str, dict[str, tuple[float, float]]]:
+def ranges_said(context: RunContext) -> dict[str, dict[str, tuple[float, float]]]:
     """Return what the guard of a run wrote down of what else can be set; nothing before it has begun."""
     try:
-        known = json.loads(session.ranges_path.read_text(encoding="utf-8"))
+        known = json.loads(context.ranges_path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return {kind: {uuid: (low, high) for uuid, (low, high) in by_gpu.items()} for kind, by_gpu in known.items()}
@@ -298,9 +299,7 @@ def _read_mark(path: Path) -> Away | None:
 
 def _write(path: Path, known: object) -> None:
     """Keep what the next process of this run is to know; without it that one may wait for the driver, or lose rows."""
-    fresh = path.with_suffix(".new")
     try:
-        fresh.write_text(json.dumps(known), encoding="utf-8")
-        fresh.replace(path)
+        replace_file(path, json.dumps(known).encode(), synced=False)
     except OSError as err:
         logger.warning("%s cannot be written: %s; a start without the driver misses it", path, err.strerror)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from analytics.calibration.achieved import PageCount, PageRate
+from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.records import Incident, Record
 
@@ -43,10 +44,8 @@ class KeptPageCount:
     def save(self) -> None:
         """Write the count down; a full disk loses it for a restart, not for this run."""
         self._save_at_s = self._clock.monotonic_s() + SAVE_EVERY_S
-        fresh = self._path.with_suffix(".new")
         with contextlib.suppress(OSError):
-            fresh.write_text(json.dumps(asdict(self._count)), encoding="utf-8")
-            fresh.replace(self._path)
+            replace_file(self._path, json.dumps(asdict(self._count)).encode(), synced=False)
 
 
 def read_count(path: Path) -> PageCount:

@@ -17,6 +17,7 @@ from agent.sampler.pacing.pacer import PacerSettings
 from agent.sampler.settings import Pace, SamplerSettings
 from agent.sampler.worker import WorkerState, WorkerStatus
 from config.models import Config
+from telemetry.atomic_files import replace_file
 from telemetry.clock import Clock
 from telemetry.frames import TableSpec
 
@@ -148,9 +149,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    fresh = path.with_suffix(".new")
     try:
-        fresh.write_text(json.dumps(rows), encoding="utf-8")
-        fresh.replace(path)
+        replace_file(path, json.dumps(rows).encode(), synced=False)
     except OSError as err:
         logger.warning("%s cannot be written: %s; the page shows old states", path, err.strerror)

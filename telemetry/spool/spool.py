@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from telemetry.atomic_files import replace_file
 from telemetry.errors import EnvironmentLacksError
 from telemetry.line_protocol import count_lines
 from telemetry.spool.entries import SpoolEntry, frame_entry, read_entries
@@ -233,11 +234,9 @@ class Spool:
             "offset": self._read_offset,
             "dropped_points": self._dropped_points,
         }
-        draft = self._directory / f"{_POSITION}.new"
         # On a full disk the position stays behind, and entries are sent again after a restart.
         with contextlib.suppress(OSError):
-            draft.write_text(json.dumps(position))
-            draft.replace(self._directory / _POSITION)
+            replace_file(self._directory / _POSITION, json.dumps(position).encode(), synced=False)
 
     # -- growing and shrinking ----------------------------------------------------------------------------------
 

@@ -7,11 +7,12 @@ import pytest
 from fleet.control.identity import authority_key
 from fleet.control.tokens import read_token
 from fleet.ledger_file import LedgerFile
-from fleet.person import PersonWords, Said
+from fleet.operator_commands import CommandReader
 from railwatch.cli import app as command_line
 from rules.fleet.memory import FleetMemory
 from rules.limits.node import Breaker
 from telemetry.clock import SystemClock
+from telemetry.commands import CommandVerb
 
 
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[object, str, str]:
@@ -39,10 +40,10 @@ def test_a_reset_is_written_down_with_who_and_why(
     assert '"breaker":"too many"' in out
     status, _, err = run(capsys, monkeypatch, "reset-breaker", "--data-dir", str(tmp_path), "--reason", "PDU is back")
     assert (status or 0, err) == (0, "")
-    (word,) = PersonWords(tmp_path, ()).read()
-    assert word.said is Said.RESET
-    assert "PDU is back" in word.event.message
-    assert word.event.sources
+    (command,) = CommandReader(tmp_path, ()).read()
+    assert command.verb is CommandVerb.RESET_BREAKER
+    assert command.why == "PDU is back"
+    assert command.who
 
 
 def test_a_breaker_that_is_whole_is_not_reset(
@@ -50,7 +51,7 @@ def test_a_breaker_that_is_whole_is_not_reset(
 ) -> None:
     with_breaker(tmp_path, tripped=False)
     status, _, err = run(capsys, monkeypatch, "reset-breaker", "--data-dir", str(tmp_path), "--reason", "why not")
-    assert (status, err) == (1, "the breaker is whole\n")
+    assert (status, err) == (1, "the breaker is not tripped\n")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_a_breaker_that_is_whole_is_not_reset(
         (("approve", "d-1", "--reason", "go"), (1, "does not wait")),
         (("rehearse", "flood"), (2, "expected pdu-sag")),
         (("ca", "issue", "node", "a/b", "--dir", "x"), (2, "expected letters")),
-        (("rehearse", "pdu-sag", "--nodes", "1"), (2, "expected 2 at least")),
+        (("rehearse", "pdu-sag", "--nodes", "1"), (2, "expected at least 2")),
         (("ca", "token", "f", "--scope", "all", "--dir", "x"), (2, "expected some of read")),
         (("ca", "token", "f", "--scope", "act:drain", "--dir", "x"), (2, "got act:drain; expected some of read")),
         (("ca", "issue", "fleet", "f", "--dir", "nowhere"), (3, "no authority there")),

@@ -34,7 +34,7 @@ def last_value_ns(read: Recording, entity: str, signal: str) -> int:
         if signal in frame.spec.signals and entity in [one.key for one in frame.spec.entities]
         for place in [[one.key for one in frame.spec.entities].index(entity)]
         for row, value in enumerate(frame.signal(signal)[:, place].tolist())
-        if value == value  # noqa: PLR0124 -- NaN: lost
+        if value == value
     )
 
 
@@ -101,7 +101,7 @@ def test_a_person_asks_for_a_recording_and_finds_it_in_the_list(dropped: Dropped
     node, name = dropped.run.node, Path(dropped.asked.rows[0]["file"]).name
     reasons = {row["file"]: row["reason"] for row in dropped.listed.rows}
     assert len(reasons) == 2
-    assert reasons[name] == "asked for by hand"
+    assert reasons[name] == "requested by hand"
     assert dropped.shown.status == 0, dropped.shown.err
     assert "gpu_fast" in dropped.shown.out
     assert not list(box_dir(node.data_dir).glob("*")), "a clean end leaves no black box"

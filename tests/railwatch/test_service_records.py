@@ -8,7 +8,7 @@ import pytest
 
 from config.models import StoreKind
 from railwatch.processes.service import MAX_UNWRITTEN, Service
-from railwatch.session import Session, said_in
+from railwatch.run_context import RunContext, read_status
 from telemetry.clock import NS_PER_S
 from telemetry.errors import TransientError
 from telemetry.record_journal import RecordJournalWriter
@@ -20,25 +20,25 @@ from tests.telemetry.uplink.stub import stub_store
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def context(tmp_path: Path) -> RunContext:
     return a_session(tmp_path)
 
 
 @pytest.fixture
-def running(session: Session) -> Iterator[Running]:
-    made = Running(session)
+def running(context: RunContext) -> Iterator[Running]:
+    made = Running(context)
     yield made
     made.close()
 
 
-def test_records_reach_the_record_file_and_the_page_once(session: Session, running: Running) -> None:
-    journal = RecordJournalWriter(session.journal_dir / "guard.jsonl")
+def test_records_reach_the_record_file_and_the_page_once(context: RunContext, running: Running) -> None:
+    journal = RecordJournalWriter(context.journal_dir / "guard.jsonl")
     for number in range(3):
         journal.append(an_event(number))
     running.service.follow_journals()
     assert [record.id for record in running.page.records().events] == ["e2", "e1", "e0"]
     running.close()
-    again = Running(session)
+    again = Running(context)
     again.service.follow_journals()
     journal.append(an_event(3))
     again.service.follow_journals()
@@ -64,22 +64,22 @@ class FullRecords:
 
 
 def test_records_that_cannot_be_written_are_reported_once_and_kept_for_later(
-    session: Session, caplog: pytest.LogCaptureFixture
+    context: RunContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    running, full = Running(session), FullRecords()
-    service = Service(session, running.keeper, full, running.page, running.clock)  # type: ignore[arg-type]
-    journal = RecordJournalWriter(session.journal_dir / "guard.jsonl")
+    running, full = Running(context), FullRecords()
+    service = Service(context, running.keeper, full, running.page, running.clock)  # type: ignore[arg-type]
+    journal = RecordJournalWriter(context.journal_dir / "guard.jsonl")
     for number in range(3):
         journal.append(an_event(number))
         service.follow_journals()
     assert caplog.text.count(f"records cannot be written: {TROUBLE}") == 1
-    assert not (session.journal_dir / "guard.position").exists()
+    assert not (context.journal_dir / "guard.position").exists()
     assert [record.id for record in running.page.records().events] == ["e2", "e1", "e0"]
-    assert said_in(session.service_status_path) == {"records_waiting": 3, "records_lost": 0, "trouble": TROUBLE}
+    assert read_status(context.service_status_path) == {"records_waiting": 3, "records_lost": 0, "trouble": TROUBLE}
     assert running.page.trouble == TROUBLE
     full.full = False
     service.follow_journals()
-    assert said_in(session.service_status_path) == {"records_waiting": 0, "records_lost": 0, "trouble": ""}
+    assert read_status(context.service_status_path) == {"records_waiting": 0, "records_lost": 0, "trouble": ""}
     assert running.page.trouble == ""
     assert [record.id for record in full.kept] == ["e0", "e1", "e2"]
     service.follow_journals()
@@ -88,9 +88,9 @@ def test_records_that_cannot_be_written_are_reported_once_and_kept_for_later(
     running.close()
 
 
-def test_records_that_wait_are_bounded_and_what_is_dropped_is_counted(session: Session) -> None:
-    running = Running(session)
-    service = Service(session, running.keeper, FullRecords(), running.page, running.clock)  # type: ignore[arg-type]
+def test_records_that_wait_are_bounded_and_what_is_dropped_is_counted(context: RunContext) -> None:
+    running = Running(context)
+    service = Service(context, running.keeper, FullRecords(), running.page, running.clock)  # type: ignore[arg-type]
     service._unwritten = [an_event(n) for n in range(MAX_UNWRITTEN + 5)]
     service.follow_journals()
     assert service.records_lost == 5
@@ -98,27 +98,27 @@ def test_records_that_wait_are_bounded_and_what_is_dropped_is_counted(session: S
     running.close()
 
 
-def test_a_position_that_cannot_be_written_ends_nothing(session: Session, running: Running) -> None:
-    journal = RecordJournalWriter(session.journal_dir / "guard.jsonl")
+def test_a_position_that_cannot_be_written_ends_nothing(context: RunContext, running: Running) -> None:
+    journal = RecordJournalWriter(context.journal_dir / "guard.jsonl")
     journal.append(an_event(0))
-    (session.journal_dir / "guard.new").mkdir()
+    (context.journal_dir / "guard.position.new").mkdir()
     running.service.follow_journals()
     assert running.records.get("e0") is not None
     journal.close()
 
 
-def test_a_kill_between_journal_and_store_loses_no_record(session: Session) -> None:
+def test_a_kill_between_journal_and_store_loses_no_record(context: RunContext) -> None:
     with stub_store() as server:
-        config = session.config
+        config = context.config
         store = config.store.model_copy(update={"kind": StoreKind.INFLUXDB1, "url": server.url})
-        session = replace(session, config_json=config.model_copy(update={"store": store}).model_dump_json())
-        journal = RecordJournalWriter(session.journal_dir / "guard.jsonl")
+        context = replace(context, config_json=config.model_copy(update={"store": store}).model_dump_json())
+        journal = RecordJournalWriter(context.journal_dir / "guard.jsonl")
         journal.append(an_event(0))
-        first = Running(session)
+        first = Running(context)
         first.service.follow_journals()
-        assert (session.journal_dir / "guard.position").exists()
+        assert (context.journal_dir / "guard.position").exists()
         first.close()  # as dead as by a kill: `keep` was never called
-        second = Running(session)
+        second = Running(context)
         second.service.follow_journals()
         second.service.keep()
         second.close()
@@ -144,10 +144,10 @@ def test_the_journal_of_an_earlier_run_is_not_shown_as_this_runs_past(tmp_path: 
 
 
 def test_on_real_hardware_the_past_of_the_node_is_shown(tmp_path: Path) -> None:
-    session = a_session(tmp_path, simulated=False, started_ns=START_NS + NS_PER_S)
-    journal = RecordJournalWriter(session.journal_dir / "guard.jsonl")
+    context = a_session(tmp_path, simulated=False, started_ns=START_NS + NS_PER_S)
+    journal = RecordJournalWriter(context.journal_dir / "guard.jsonl")
     journal.append(an_event(0))
-    running = Running(session)
+    running = Running(context)
     running.service.follow_journals()
     assert [record.id for record in running.page.records().events] == ["e0"]
     running.close()

@@ -51,7 +51,7 @@ def test_every_problem_is_reported_with_its_line_and_key(tmp_path: Path) -> None
         tmp_path, "inner:\n  hold: 30\n  share: 1.5\n  colour: red\nsteps:\n  - hold: 1s\n  - share: x\n"
     )
     assert found == [
-        "1: name: missing; expected a value; the key is required",
+        "1: name: missing; expected a value: the key is required",
         "2: inner.hold: got 30; expected a duration with its unit, such as 200ms, 30s, 10m, 1h or 7d",
         "3: inner.share: got 1.5; expected less than or equal to 1",
         "4: inner.colour: unknown key; expected one of the known keys",
@@ -102,7 +102,7 @@ def test_a_list_is_not_ordered_to_be_too_short_because_its_items_do_not_fit(tmp_
     ("text", "told"),
     [
         ("kind: three\n", "kind: got 'three'; expected one of 'one', 'two'"),
-        ("size: 3\n", "kind: missing; expected a value; the key is required"),
+        ("size: 3\n", "kind: missing; expected a value: the key is required"),
         ("kind: one\nsize: 1.5\n", "size: got 1.5; expected a whole number"),
     ],
 )
@@ -120,7 +120,9 @@ def test_a_problem_with_an_option_is_reported_without_a_key() -> None:
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    assert problems_in(tmp_path, "name: a\nname: b\n") == ["2: name: the key stands twice; expected it once, line 1"]
+    assert problems_in(tmp_path, "name: a\nname: b\n") == [
+        "2: name: duplicate key; expected the key once: first on line 1"
+    ]
 
 
 def test_text_that_is_not_yaml_names_the_line(tmp_path: Path) -> None:

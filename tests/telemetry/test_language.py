@@ -6,6 +6,7 @@ import pytest
 from telemetry.clock import SystemClock, iso_utc
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
+from telemetry.knobs import KnobKind
 from telemetry.records import (
     Action,
     ActionState,
@@ -89,7 +90,8 @@ RECORDS: tuple[Record, ...] = (
         incident_id="i",
         action="clock_cap",
         targets=("gpu:x",),
-        clock_mhz=1057.0,
+        knob=KnobKind.CLOCK,
+        setting=1057.0,
         lease_s=120.0,
         mode=Mode.ENFORCE,
         verdict=Verdict.EXECUTE,
@@ -103,6 +105,7 @@ RECORDS: tuple[Record, ...] = (
         knob="applications_clock",
         entity_id="gpu:x",
         unit="MHz",
+        knob_kind=KnobKind.CLOCK,
         found=1530.0,
         wanted=1057.0,
         read_back=1057.0,
@@ -135,7 +138,7 @@ def test_every_record_comes_back_from_its_json(record: Record) -> None:
 
 
 def test_an_unknown_record_type_is_named() -> None:
-    with pytest.raises(ValueError, match="record type 'rumour', expected one of event, finding"):
+    with pytest.raises(ValueError, match="record type 'rumour': expected one of event, finding"):
         from_json({"type": "rumour"})
 
 

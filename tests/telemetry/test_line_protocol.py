@@ -8,6 +8,7 @@ from influxdb_client import Point
 
 from telemetry.entities import Entity, EntityKind
 from telemetry.frames import Frame, TableSpec
+from telemetry.knobs import KnobKind
 from telemetry.line_protocol import MIN_ARRAY_LINES, count_lines, encode_frame, encode_records, encode_rollups
 from telemetry.records import (
     Action,
@@ -212,7 +213,8 @@ def test_every_type_of_record_is_written() -> None:
         summary="GPU-1 is gone", findings=(),
     )  # fmt: skip
     action = Action(
-        id="a", time_ns=NOW_NS, decision_id="d", incident_id="i", knob="app_clock", entity_id="gpu:GPU-1", unit="MHz",
+        id="a", time_ns=NOW_NS, decision_id="d", incident_id="i", knob="app_clock", entity_id="gpu:GPU-1",
+        unit="MHz", knob_kind=KnobKind.CLOCK,
         found=None, wanted=1057.0, read_back=1057.0, state=ActionState.APPLIED, mode=Mode.ENFORCE, lease_until_ns=None,
         owner="railwatch", reason="hold the rail",
     )  # fmt: skip

@@ -367,10 +367,10 @@ def test_events_beyond_the_bound_are_counted(rig: Rig) -> None:
 def test_a_snapshot_that_cannot_be_written_is_reported_and_the_cap_stands(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (rig.folder / "guard.new").mkdir()
+    (rig.folder / "guard.json.new").mkdir()
     with caplog.at_level(logging.ERROR):
         rig.sag()
-    assert "cannot be kept for a restart" in caplog.text
+    assert "cannot save open incidents" in caplog.text
     assert rig.capped() != {1530.0}
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from telemetry import whole_files
-from telemetry.whole_files import open_replaced, replace_file
+from telemetry import atomic_files
+from telemetry.atomic_files import open_replaced, replace_file
 
 OLD, NEW = b"old\n", b"new\n"
 
@@ -55,7 +55,7 @@ def test_what_is_written_goes_to_the_file_that_stands_also_where_its_folder_cann
 
     path = tmp_path / "journal"
     path.write_bytes(OLD)
-    monkeypatch.setattr(whole_files, "sync_folder", failing)
+    monkeypatch.setattr(atomic_files, "sync_folder", failing)
     descriptor = open_replaced(path, NEW)
     os.write(descriptor, OLD)
     os.close(descriptor)
