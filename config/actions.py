@@ -1,4 +1,4 @@
-"""How far each class of action may go: nothing is enforced on real hardware unless a person says so."""
+"""Mode of each class of action: nothing is enforced on real hardware unless the configuration sets `enforce`."""
 
 from enum import StrEnum
 
@@ -11,7 +11,7 @@ from telemetry.records import Mode
 
 
 class ActionMode(StrEnum):
-    """How far an action class may go; auto is enforce on a simulated node and observe on real hardware."""
+    """Mode of a class of action; `auto` is enforce on a simulated node and observe on real hardware."""
 
     AUTO = "auto"
     OBSERVE = "observe"
@@ -19,49 +19,49 @@ class ActionMode(StrEnum):
     ENFORCE = "enforce"
 
     def resolve(self, *, simulated: bool) -> Mode:
-        """Return what it means on this node."""
+        """Return the mode on this node."""
         if self is ActionMode.AUTO:
             return Mode.ENFORCE if simulated else Mode.OBSERVE
         return Mode(self.value)
 
 
 class Actions(Section):
-    """How far each class of action may go."""
+    """Mode of each class of action: `observe`, `recommend`, `enforce`, or `auto`."""
 
     clock_cap: ActionMode = Field(
         default=ActionMode.AUTO,
-        description="Capping GPU clocks: `auto` enforces on a simulated node and observes on real hardware.",
+        description="Cap GPU clocks. `auto` enforces on a simulated node and observes on real hardware.",
     )
     unreadable_clocks: UnreadableClocks = Field(
         default=UnreadableClocks.REFUSE,
         description=(
-            "Whether clocks are capped through locked clocks, which the driver does not show: "
-            "a lock that a person set is lost when the cap is released."
+            "Whether to cap clocks through locked clocks, which the driver cannot read back: the release of a cap "
+            "removes a lock that an operator had set."
         ),
     )
     socket: UserPath | None = Field(
         default=None,
-        description="Socket of a `railwatch actuatord` that turns the GPUs' knobs; none lets this run do it itself.",
+        description="Socket of a `railwatch actuatord` that sets clocks, power limits and fans; unset: this run does.",
     )
     power_cap: ActionMode = Field(
         default=ActionMode.AUTO,
-        description="Lowering the GPUs' power limit. It bounds the average power, not the peaks of single steps.",
+        description="Lower the power limit of GPUs. It limits the average power, not the peaks of single steps.",
     )
-    fan: ActionMode = Field(default=ActionMode.AUTO, description="Raising the speed of fans.")
-    notify: ActionMode = Field(default=ActionMode.AUTO, description="Telling people.")
-    checkpoint: ActionMode = Field(default=ActionMode.OBSERVE, description="Asking a job to write a checkpoint.")
+    fan: ActionMode = Field(default=ActionMode.AUTO, description="Raise the speed of fans.")
+    notify: ActionMode = Field(default=ActionMode.AUTO, description="Notify people.")
+    checkpoint: ActionMode = Field(default=ActionMode.OBSERVE, description="Request a checkpoint from a job.")
     drain: ActionMode = Field(
-        default=ActionMode.OBSERVE, description="Taking this node out of Slurm or Kubernetes, and giving it back."
+        default=ActionMode.OBSERVE, description="Drain this node in Slurm or Kubernetes, and resume it."
     )
-    requeue: ActionMode = Field(default=ActionMode.OBSERVE, description="Putting a job back into the queue of Slurm.")
-    hook: ActionMode = Field(default=ActionMode.OBSERVE, description="Starting programs of your own.")
+    requeue: ActionMode = Field(default=ActionMode.OBSERVE, description="Requeue a Slurm job.")
+    hook: ActionMode = Field(default=ActionMode.OBSERVE, description="Run programs of your own.")
     power_cycle: ActionMode = Field(
         default=ActionMode.OBSERVE,
-        description="Power-cycling this node through Redfish, once a person has approved it.",
+        description="Power-cycle this node through Redfish, after a person has approved it.",
     )
 
     def of(self, action: ActionClass) -> ActionMode:
-        """Return how far one class may go."""
+        """Return the mode of one class."""
         mode = getattr(self, action.value)
         if not isinstance(mode, ActionMode):
             raise TypeError(f"{action.value} has no mode")

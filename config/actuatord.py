@@ -1,4 +1,4 @@
-"""What the privileged actuator may do, in a file of its own: nothing that does not stand there."""
+"""Configuration file of the privileged actuator: an allow-list; what it does not name is refused."""
 
 import grp
 import pwd
@@ -13,7 +13,7 @@ from agent.actuation.limits import DEFAULT_LIMITS, ActuatorSettings, KnobLimits,
 from agent.actuation.protocol import LEASE_MAX_S
 from config.private_file import check_private_folder, read_private
 from config.section import Section, at_least
-from telemetry.documents import Lines, check_document, read_yaml
+from telemetry.documents import KeyProblemError, Lines, check_document, read_yaml
 from telemetry.durations import DurationS
 from telemetry.errors import Problem
 from telemetry.knobs import KnobKind
@@ -24,7 +24,7 @@ SAMPLE = "deploy/systemd/actuatord.yaml"
 
 class _Range(Section):
     def bounds(self) -> tuple[float | None, float | None]:
-        """Return the least and the most that is allowed."""
+        """Return the allowed minimum and maximum."""
         lowest, highest = (getattr(self, name) for name in type(self).model_fields)
         return lowest, highest
 
@@ -33,33 +33,33 @@ class _Range(Section):
         lowest, highest = self.bounds()
         if lowest is not None and highest is not None and lowest > highest:
             low_name, high_name = type(self).model_fields
-            raise ValueError(f"{low_name} of at most {high_name}, not {lowest:g} and {highest:g}")
+            raise KeyProblemError(low_name, f"got {lowest:g}", f"at most {high_name}, which is {highest:g}")
         return self
 
 
 class ClockRange(_Range):
-    """The clocks to which a GPU may be capped."""
+    """Range of clock caps."""
 
     min_mhz: float | None = Field(default=None, gt=0)
     max_mhz: float | None = Field(default=None, gt=0)
 
 
 class PowerRange(_Range):
-    """The power limits that a GPU may get."""
+    """Range of power limits."""
 
     min_w: float | None = Field(default=None, gt=0)
     max_w: float | None = Field(default=None, gt=0)
 
 
 class FanRange(_Range):
-    """The speeds at which a fan may be held, as shares of its fastest."""
+    """Range of fan speeds, as shares of the highest."""
 
     min_ratio: float | None = Field(default=None, gt=0, le=1)
     max_ratio: float | None = Field(default=None, gt=0, le=1)
 
 
 class AllowedKnobs(Section):
-    """The knobs that may be turned; one that is not named may not."""
+    """Settings that may be changed; one that is not named may not."""
 
     clock_cap: ClockRange | None = None
     power_cap: PowerRange | None = None
@@ -72,11 +72,11 @@ class ActuatordConfig(Section):
     Attributes
     ----------
     group, users
-        Who may ask, besides root. The group owns the socket.
+        Who may send requests, besides root. The group owns the socket.
     gpus
-        The UUIDs of the GPUs that may be touched; none for all.
+        UUIDs of the GPUs that may be changed; unset: all.
     longest_lease
-        How long a cap may go on without anybody asking for it again.
+        Longest lease of a cap; it has to be renewed before.
     """
 
     socket: Path = Path("/run/railwatch/actuator.sock")
@@ -89,10 +89,10 @@ class ActuatordConfig(Section):
     longest_lease: Annotated[DurationS, at_least(1, "1s"), Field(le=LEASE_MAX_S)] = 3600.0
 
     @model_validator(mode="after")
-    def _paths_are_whole(self) -> Self:
+    def _paths_are_absolute(self) -> Self:
         for name, path in (("socket", self.socket), ("state_dir", self.state_dir)):
             if not path.is_absolute():
-                raise ValueError(f"a path from the root as {name}")
+                raise KeyProblemError(name, f"got '{path}'", "an absolute path, from /")
         return self
 
     def settings(self) -> ActuatorSettings:
@@ -112,24 +112,24 @@ class ActuatordConfig(Section):
 
 
 def load_actuatord(path: Path) -> tuple[ActuatordConfig, Access]:
-    """Read the configuration of the privileged actuator, and who may ask it by the users and groups of this machine.
+    """Read the configuration of the privileged actuator, and look up its users and groups on this machine.
 
     Raises
     ------
     ConfigError
-        Others could write it, its state or its socket; it does not fit; it names somebody unknown here.
+        Others could write the file, its state or its socket; it is invalid; it names an unknown user or group.
     """
     data, lines = read_yaml(read_private(path, sample=SAMPLE), where=str(path))
     access, unknown = _access(data, path, lines)
     config = check_document(ActuatordConfig, data, where=str(path), lines=lines, known=unknown)
-    # Its journal says what is written at the next start, and its socket gets an owner and permissions by its path.
+    # The journal decides what is written at the next start; owner and permissions of the socket are set by its path.
     check_private_folder(path, "state_dir", config.state_dir)
     check_private_folder(path, "socket", config.socket.parent)
     return config, access
 
 
 def _access(data: Any, path: Path, lines: Lines) -> tuple[Access, list[Problem]]:
-    """Look up whom plain data name, and give what is unknown; what does not fit the model is the model's to tell."""
+    """Return the access of the users and the group that are named, and a problem for each that is unknown."""
     named = data if isinstance(data, dict) else {}
     users, group = named.get("users"), named.get("group")
     problems: list[Problem] = []

@@ -1,4 +1,4 @@
-"""What railwatch may act on outside the GPUs: schedulers, programs, jobs."""
+"""Actuators outside the GPUs: schedulers, programs, jobs, notification, power cycle."""
 
 import re
 import signal
@@ -19,12 +19,12 @@ from config.power_cycle import PowerCycleSection
 from config.section import Section, UserPath, at_least, web_url
 from telemetry.durations import DurationS
 
-# Heuristic: programs run one after the other, so a longer one would hold up the next.
+# heuristic: programs run one after the other, so a longer one would hold up the next.
 HOOK_TIMEOUT_MAX_S = 600.0
 # Slurm's own limit for the name of a node, MAX_SLURM_NAME (slurm/slurm.h), and the characters of a host name.
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,39}$"
-# Heuristic: those by which jobs are commonly asked for something; none that a job cannot catch.
+# heuristic: signals that jobs commonly handle; none that a job cannot catch.
 _SIGNALS = frozenset({"SIGUSR1", "SIGUSR2", "SIGHUP", "SIGTERM", "SIGCONT", "SIGRTMIN"})
 
 
@@ -44,7 +44,7 @@ def _signal(text: str) -> str:
 def _job_url(text: str) -> str:
     url = web_url(text)
     if "@" in urlsplit(url).netloc:
-        raise ValueError("an address without user and password: it is told in the journal")
+        raise ValueError("an address without user and password: the address is written to the journal")
     return url
 
 
@@ -55,26 +55,26 @@ def _slurm_node(text: str) -> str:
 
 
 class Scheduler(StrEnum):
-    """Through what a node is drained."""
+    """Scheduler through which a node is drained."""
 
     SLURM = "slurm"
     KUBERNETES = "kubernetes"
 
 
 class Slurm(Section):
-    """Slurm's own commands, as a user who may drain nodes (operator or SlurmUser)."""
+    """Slurm's own commands, run as a user who may drain nodes (operator or SlurmUser)."""
 
     node: Annotated[str, AfterValidator(_slurm_node)] = Field(
-        default="", description="This node's name in Slurm; empty takes the first part of the host name."
+        default="", description="Name of this node in Slurm; empty: the first part of the host name."
     )
-    folder: UserPath | None = Field(default=None, description="Where scontrol and squeue lie; empty searches the path.")
-    conf: UserPath | None = Field(default=None, description="slurm.conf, where it is not in its usual place.")
+    folder: UserPath | None = Field(default=None, description="Folder of scontrol and squeue; unset: search PATH.")
+    conf: UserPath | None = Field(default=None, description="Path of slurm.conf; unset: the default of Slurm.")
     timeout: Annotated[DurationS, at_least(1, "1s")] = Field(
-        default=TIMEOUT_S, description="How long one command may take."
+        default=TIMEOUT_S, description="Time limit of one command."
     )
 
     def settings(self, host: str) -> SlurmSettings:
-        """Return what its commands need."""
+        """Return the settings of Slurm's commands."""
         return SlurmSettings(
             node=self.node or host.partition(".")[0],
             folder="" if self.folder is None else str(self.folder),
@@ -84,52 +84,54 @@ class Slurm(Section):
 
 
 class HookSection(Section):
-    """A program that policies may name."""
+    """Program that policies may name."""
 
     command: tuple[str, ...] = Field(
-        min_length=1, max_length=64, description="The program by its full path, and its arguments, as they are."
+        min_length=1, max_length=64, description="Full path of the program, then its arguments, passed unchanged."
     )
     timeout: Annotated[DurationS, Field(gt=0, le=HOOK_TIMEOUT_MAX_S)] = Field(
-        default=10.0, description="How long it may take; then it is killed with all that it started."
+        default=10.0, description="Time limit; after it the program and its children are killed."
     )
     environment: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = Field(
-        default={}, description="What it finds in its environment beside PATH and LANG."
+        default={}, description="Environment variables of the program, besides PATH and LANG."
     )
 
     @model_validator(mode="after")
     def _by_full_path(self) -> Self:
         _program(self.command[0])
-        if any("\0" in word for word in (*self.command, *self.environment.values())):
-            raise ValueError("words without a NUL character: no program can be given one")
+        if any("\0" in argument for argument in (*self.command, *self.environment.values())):
+            raise ValueError("arguments and variables without a NUL character")
         return self
 
     def program(self) -> HookProgram:
-        """Return it as the hook starts it."""
+        """Return the program as the hook runs it."""
         return HookProgram(command=self.command, timeout_s=self.timeout, environment=dict(self.environment))
 
 
 class CheckpointSection(Section):
-    """How one job is asked for a checkpoint, and how it tells that it has written one."""
+    """Checkpoint of one job: how railwatch requests it, and how the job confirms it."""
 
-    file: UserPath | None = Field(default=None, description="A file to touch.")
-    pid_file: UserPath | None = Field(default=None, description="The file that names the process to signal.")
-    signal: Annotated[str, AfterValidator(_signal)] = Field(default="SIGUSR1", description="The signal it gets.")
-    cgroup: str = Field(default="", description="The control group that the process has to lie in; empty for any.")
+    file: UserPath | None = Field(default=None, description="File to touch.")
+    pid_file: UserPath | None = Field(default=None, description="File with the id of the process to signal.")
+    signal: Annotated[str, AfterValidator(_signal)] = Field(default="SIGUSR1", description="Signal to send.")
+    cgroup: str = Field(default="", description="Control group that the process must belong to; empty: any.")
     url: Annotated[str, AfterValidator(_job_url)] | None = Field(
-        default=None, description="An address to post to; it answers 200 once it has taken the request."
+        default=None, description="Address to POST to; answers 200 once it has accepted the request."
     )
-    confirm_file: UserPath | None = Field(default=None, description="A file that is new once it is written.")
+    confirm_file: UserPath | None = Field(
+        default=None, description="File whose modification time changes once the checkpoint is written."
+    )
     confirm_url: Annotated[str, AfterValidator(_job_url)] | None = Field(
-        default=None, description="An address that answers 200 once it is written."
+        default=None, description="Address that answers 200 once the checkpoint is written."
     )
     heartbeat: str = Field(
         default="",
         max_length=128,
-        description="The key of the job whose heartbeat tells `checkpoint_step`; empty for the checkpoint's own name, "
-        "if neither file nor address confirms.",
+        description="Key of the job whose heartbeat reports `checkpoint_step`; empty: the name of the checkpoint, "
+        "unless a file or an address confirms.",
     )
     within: Annotated[DurationS, Field(gt=0, le=3600)] = Field(
-        default=300.0, description="How long the job may take to tell."
+        default=300.0, description="Time limit for the confirmation."
     )
 
     @model_validator(mode="after")
@@ -141,7 +143,7 @@ class CheckpointSection(Section):
         return self
 
     def settings(self) -> CheckpointSettings:
-        """Return it as the request needs it."""
+        """Return the settings of the request."""
         process = None
         if self.pid_file is not None:
             process = SignalledProcess(pid_file=Path(self.pid_file), signal_name=self.signal, cgroup=self.cgroup)
@@ -157,22 +159,22 @@ class CheckpointSection(Section):
 
 
 class Actuators(Section):
-    """What the classes of actions outside the GPUs act on; how far each may go stands in `actions`."""
+    """Targets of actions outside the GPUs; `actions` sets the mode of each class of action."""
 
     drain: tuple[Scheduler, ...] = Field(
-        default=(), description="Through what this node is drained: slurm, kubernetes, both, or nothing."
+        default=(), description="Schedulers that drain this node: slurm, kubernetes, both, or none."
     )
     slurm: Slurm = Slurm()
     kubernetes: Kubernetes = Kubernetes()
     notification: Notification = Notification()
     power_cycle: PowerCycleSection = PowerCycleSection()
     hooks: dict[Annotated[str, Field(pattern=_NAME)], HookSection] = Field(
-        default={}, description="Programs that policies may start, by name: `command`, and `timeout`, `environment`."
+        default={}, description="Programs that policies may run, by name: `command`, `timeout`, `environment`."
     )
     checkpoints: dict[Annotated[str, Field(pattern=_NAME)], CheckpointSection] = Field(
         default={},
         description=(
-            "Jobs that can be asked for a checkpoint, by name: one of `file`, `pid_file` and `url`, and as wanted "
+            "Jobs that can write a checkpoint on request, by name: one of `file`, `pid_file` and `url`; optional "
             "`signal`, `cgroup`, `confirm_file`, `confirm_url`, `heartbeat`, `within`."
         ),
     )

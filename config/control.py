@@ -1,4 +1,4 @@
-"""The control endpoint of an agent: whether it listens to fleet services, to which, and how far."""
+"""Control endpoint of an agent for fleet services, and the actions of the fleet service."""
 
 from collections.abc import Mapping
 from typing import Annotated, Self
@@ -10,6 +10,7 @@ from config.sources import SourceUse
 from rules.limits.fleet import FleetRails
 from rules.limits.node import RailsSettings
 from rules.policy.model import ActionClass
+from telemetry.documents import KeyProblemError, missing_key
 from telemetry.durations import DurationS
 from telemetry.identity_names import FleetId, Identity
 from telemetry.records import Mode
@@ -19,11 +20,13 @@ CONTROL_PORT = 8471
 
 
 class Certificates(Section):
-    """Files that say who somebody is; `railwatch fleet ca` makes them."""
+    """Certificate files; `railwatch fleet ca` creates them."""
 
-    authority: UserPath | None = Field(default=None, description="Certificate of the authority that is trusted.")
+    authority: UserPath | None = Field(default=None, description="Certificate of the trusted authority.")
     certificate: UserPath | None = Field(default=None, description="Own certificate.")
-    key: UserPath | None = Field(default=None, description="Private key of it, which nobody else may read.")
+    key: UserPath | None = Field(
+        default=None, description="Private key of the certificate, readable by its owner alone."
+    )
 
     @property
     def identity(self) -> Identity | None:
@@ -34,46 +37,57 @@ class Certificates(Section):
 
 
 class FleetAct(Certificates):
-    """What the fleet service may do, and how much of it; how far each class may go stands in `actions`."""
+    """Actions of the fleet service and their budgets; `actions` sets the mode of each class of action."""
 
-    use: SourceUse = Field(
-        default=SourceUse.OFF, description="Whether the fleet service acts at all: `auto` does, `off` only judges."
-    )
-    token: UserPath | None = Field(default=None, description="File with its token.")
+    use: SourceUse = Field(default=SourceUse.OFF, description="`auto`: the fleet service acts; `off`: it only judges.")
+    token: UserPath | None = Field(default=None, description="File with the token of the service.")
     agents: dict[str, str] = Field(
-        default={}, description="Addresses as host:port by node; a node without one is found under its own name."
+        default={}, description="Address (host:port) of the agent of each node; default: the name of the node."
     )
-    port: int = Field(default=CONTROL_PORT, ge=1, le=65535, description="Port of agents whose address has none.")
-    builtin: bool = Field(default=True, description="Use the policies of the fleet that come with railwatch.")
+    port: int = Field(default=CONTROL_PORT, ge=1, le=65535, description="Port of agents whose address names none.")
+    builtin: bool = Field(default=True, description="Load the fleet policies that come with railwatch.")
     dirs: tuple[UserPath, ...] = Field(
-        default=(), description="Folders of further policies of the fleet; one with the id of a built-in replaces it."
+        default=(),
+        description="Folders of further fleet policies; a policy replaces the built-in one with the same id.",
     )
     budget_shares: dict[FleetId, Annotated[float, Field(ge=0, le=1)]] = Field(
         default={},
         description=(
-            "Where several services act on one fleet: the share of every budget that each may use, the same table for "
-            "all of them. Shares add up to at most 1, so the budgets hold however the network splits."
+            "Share of every budget for each service, if several act on one fleet; the same table for all of them. "
+            "Shares add up to at most 1, so the budgets hold however the network splits."
         ),
     )
-    nodes_max: int = Field(default=1, ge=0, description="Nodes on which an action may begin in one `window`, or more:")
-    nodes_ratio: float = Field(default=0.10, ge=0, le=1, description="this share of the fleet, if that is more.")
-    per_rack: int = Field(default=1, ge=1, description="Nodes of one rack on which an action may begin in a `window`.")
-    window: Annotated[DurationS, at_least(1, "1s")] = Field(default=600.0, description="Time that budgets are for.")
+    nodes_max: int = Field(
+        default=1, ge=0, description="Nodes on which actions may begin in one `window`; `nodes_ratio` may allow more."
+    )
+    nodes_ratio: float = Field(
+        default=0.10,
+        ge=0,
+        le=1,
+        description="Share of the fleet on which actions may begin in one `window`; the larger one counts.",
+    )
+    per_rack: int = Field(default=1, ge=1, description="Nodes of one rack on which actions may begin in one `window`.")
+    window: Annotated[DurationS, at_least(1, "1s")] = Field(default=600.0, description="Length of the budget window.")
     breaker_ratio: float = Field(
         default=0.20,
         gt=0,
         le=1,
-        description="The breaker trips where actions are wanted on more than this share of the fleet;",
+        description=(
+            "Share of the fleet; if policies request actions on more within `breaker_window`, the breaker trips."
+        ),
     )
-    breaker_window: Annotated[DurationS, at_least(1, "1s")] = Field(default=600.0, description="within this time")
-    breaker_nodes_min: int = Field(default=3, ge=1, description="and on at least this many nodes.")
+    breaker_window: Annotated[DurationS, at_least(1, "1s")] = Field(
+        default=600.0, description="Length of the breaker's window."
+    )
+    breaker_nodes_min: int = Field(default=3, ge=1, description="Fewest nodes that can trip the breaker.")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if sum(self.budget_shares.values()) > 1 + 1e-9:
-            raise ValueError("fleet.act.budget_shares that add up to at most 1")
-        if self.use is not SourceUse.OFF and (self.identity is None or self.token is None):
-            raise ValueError("fleet.act.authority, .certificate, .key and .token, since fleet.act.use is not off")
+            total = sum(self.budget_shares.values())
+            raise KeyProblemError("budget_shares", f"the shares add up to {total:g}", "at most 1")
+        if self.use is not SourceUse.OFF:
+            _require_files(self, "authority", "certificate", "key", "token")
         return self
 
     def rails(self, me: str, modes: Mapping[ActionClass, Mode], own: RailsSettings) -> FleetRails:
@@ -96,31 +110,37 @@ class FleetAct(Certificates):
 
 
 class Control(Certificates):
-    """What fleet services may ask of this node. Its own rails and modes hold for them as well."""
+    """Control endpoint for fleet services; the node's own limits and modes apply to their requests as well."""
 
     use: SourceUse = Field(
-        default=SourceUse.OFF, description="Whether this node listens to fleet services: `auto` does, `off` does not."
+        default=SourceUse.OFF, description="`auto`: this node accepts requests of fleet services; `off`: it does not."
     )
     host: str = Field(default="0.0.0.0", min_length=1, description="Address to listen on.")  # noqa: S104 -- TLS with certificates of both ends
     port: int = Field(default=CONTROL_PORT, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
-    fleets: tuple[FleetId, ...] = Field(default=(), description="Names of the services that may ask.")
-    revoked: tuple[str, ...] = Field(default=(), description="Ids of tokens that count no more.")
+    fleets: tuple[FleetId, ...] = Field(default=(), description="Names of the services that may send requests.")
+    revoked: tuple[str, ...] = Field(default=(), description="Ids of revoked tokens.")
     skew: Annotated[DurationS, at_least(0, "0s"), Field(le=60)] = Field(
-        default=5.0, description="How far a service's clock may be ahead of this one."
+        default=5.0, description="How far the clock of a service may be ahead of this node's."
     )
     request_max: Annotated[DurationS, at_least(1, "1s"), Field(le=600)] = Field(
-        default=60.0, description="Longest life of a request."
+        default=60.0, description="Longest validity of a request."
     )
     lease_max: Annotated[DurationS, at_least(5, "5s"), Field(le=86_400)] = Field(
-        default=600.0, description="Longest lease that a service may ask for."
+        default=600.0, description="Longest lease that a service may request."
     )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.use is SourceUse.OFF:
             return self
-        if self.identity is None:
-            raise ValueError("control.authority, control.certificate and control.key, since control.use is not off")
+        _require_files(self, "authority", "certificate", "key")
         if not self.fleets:
-            raise ValueError("control.fleets, the services that may ask, since control.use is not off")
+            raise missing_key("fleets", "the names of the services that may send requests: required unless use is off")
         return self
+
+
+def _require_files(section: Certificates, *keys: str) -> None:
+    """Refuse a section that is in use and lacks one of these files."""
+    lacking = next((key for key in keys if getattr(section, key) is None), None)
+    if lacking is not None:
+        raise missing_key(lacking, f"a file: {', '.join(keys)} are required unless use is off")

@@ -1,6 +1,6 @@
-"""The server that the configuration names as the store, as a destination of the uplink.
+"""The configured store server as a destination of the uplink.
 
-The clients of the servers are imported where one is configured: they cost memory and time at start.
+The clients of the servers are imported only if one is configured: they cost memory and time at start.
 """
 
 from config.models import Store, StoreKind
@@ -8,7 +8,7 @@ from telemetry.uplink.port import Destination
 
 
 def destination_of(store: Store) -> Destination:
-    """Return the server that a store's section names."""
+    """Return the server of the section `store`."""
     if store.kind is StoreKind.INFLUXDB1:
         from telemetry.uplink.influx_v1 import InfluxV1, InfluxV1Settings  # noqa: PLC0415 -- see above
 

@@ -1,4 +1,4 @@
-"""How this node is taken out of Kubernetes."""
+"""Cordon, taint and eviction of this node in Kubernetes."""
 
 import re
 from enum import StrEnum
@@ -23,31 +23,31 @@ def _node(text: str) -> str:
 
 
 class Evict(StrEnum):
-    """What becomes of the pods of a node that is taken out."""
+    """Eviction of the pods of a cordoned node."""
 
     NEVER = "never"
     PODS = "pods"
 
 
 class Kubernetes(Section):
-    """Cordon, taint and eviction through the API server; in a pod by its service account."""
+    """Cordon, taint and eviction through the API server; inside a pod with its service account."""
 
     node: Annotated[str, AfterValidator(_node)] = Field(
-        default="", description="This node's name in Kubernetes; empty takes the host name."
+        default="", description="Name of this node in Kubernetes; empty: the host name."
     )
     kubeconfig: UserPath | None = Field(
-        default=None, description="A kubeconfig; unset, the service account of the pod is used."
+        default=None, description="Path of a kubeconfig; unset: the service account of the pod."
     )
-    context: str = Field(default="", description="Its context; empty takes the current one.")
+    context: str = Field(default="", description="Context of the kubeconfig; empty: the current one.")
     evict: Evict = Field(
         default=Evict.NEVER,
-        description="Whether pods are evicted once the node is cordoned; budgets (PodDisruptionBudget) are kept.",
+        description="Whether pods are evicted once the node is cordoned; PodDisruptionBudgets are respected.",
     )
     evict_within: Annotated[DurationS, at_least(1, "1s"), Field(le=3600)] = Field(
-        default=120.0, description="How long eviction is tried; what is still there then is told and stays."
+        default=120.0, description="Time limit of the eviction; pods that remain are reported and stay."
     )
     grace: Annotated[DurationS, at_least(0, "0s")] | None = Field(
-        default=None, description="Time that a pod gets to end; unset leaves it to the pod."
+        default=None, description="Grace period of a pod; unset: its own."
     )
 
     def node_of(self, host: str) -> str:
@@ -55,12 +55,12 @@ class Kubernetes(Section):
         return self.node or host.lower()
 
     def settings(self) -> KubernetesSettings:
-        """Return what the connection needs."""
+        """Return the settings of the connection."""
         kubeconfig = None if self.kubeconfig is None else Path(self.kubeconfig)
         return KubernetesSettings(kubeconfig=kubeconfig, context=self.context)
 
     def eviction(self) -> EvictionSettings | None:
-        """Return how pods are evicted, None where they are not."""
+        """Return the settings of the eviction, None if pods are not evicted."""
         if self.evict is Evict.NEVER:
             return None
         grace_s = None if self.grace is None else round(self.grace)

@@ -1,4 +1,4 @@
-"""Where configuration comes from: defaults, then a YAML file, then environment variables."""
+"""Loading of the configuration: defaults, then a YAML file, then environment variables."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,10 +22,10 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
     Parameters
     ----------
     path
-        A YAML file; None for none.
+        A YAML file; None reads no file.
     environ
         Variables such as ``RAILWATCH_STORE__URL`` (section and key, joined by two underscores) or
-        ``RAILWATCH_DATA_DIR`` win over the file; values are read as YAML scalars.
+        ``RAILWATCH_DATA_DIR`` override the file; values are read as YAML scalars.
 
     Raises
     ------
@@ -45,11 +45,15 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
         data, lines = read_yaml(text, where=where)
     if not isinstance(data, dict):
         problem = Problem(
-            where=where, line=1, key="(document)", found="not keys and values", expected="keys and values"
+            where=where,
+            line=1,
+            key="(document)",
+            found=f"got {'a list' if isinstance(data, list) else repr(data)}",
+            expected="a mapping of keys to values, such as node: {name: gpu017}",
         )
         raise ConfigError([problem])
     problems: list[Problem] = []
-    from_environment = _overlay(data, environ, problems)
+    from_environment = _override(data, environ, problems)
     try:
         config = Config.model_validate(data)
     except ValidationError as err:
@@ -61,18 +65,20 @@ def load_config(path: Path | None, environ: Mapping[str, str]) -> Config:
                 else Problem(where=variable, line=None, key=problem.key, found=problem.found, expected=problem.expected)
             )
         raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0)) from err
-    problems += _too_late(config, where=where, lines=lines, from_environment=from_environment)
+    problems += _lateness_problems(config, where=where, lines=lines, from_environment=from_environment)
     if problems:
         raise ConfigError(problems)
-    if config.analytics.thresholds is not None:  # what reads them need not be loaded where there are none
+    if config.analytics.thresholds is not None:  # saves the import where there is none
         from config.thresholds import check_thresholds  # noqa: PLC0415
 
         check_thresholds(config, where=from_environment.get("analytics.thresholds", where), lines=lines)
     return config
 
 
-def _too_late(config: Config, *, where: str, lines: Lines, from_environment: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield what is wrong where somebody set a lateness in which the slowest rows of the nodes cannot come."""
+def _lateness_problems(
+    config: Config, *, where: str, lines: Lines, from_environment: Mapping[str, str]
+) -> Iterator[Problem]:
+    """Yield the problem of a fleet.lateness in which the slowest rows of the nodes cannot arrive."""
     rare_s = config.sampling.rare
     if "lateness" in config.fleet.model_fields_set and config.fleet.lateness <= rare_s:
         variable = from_environment.get("fleet.lateness")
@@ -81,12 +87,12 @@ def _too_late(config: Config, *, where: str, lines: Lines, from_environment: Map
             line=None if variable else lines.get(("fleet", "lateness")),
             key="fleet.lateness",
             found=f"got {config.fleet.lateness:g} s",
-            expected=f"more than sampling.rare of the nodes, {rare_s:g} s if this file sets no other",
+            expected=f"more than sampling.rare of the nodes: {rare_s:g} s unless this file sets another",
         )
 
 
-def _overlay(data: dict[str, Any], environ: Mapping[str, str], problems: list[Problem]) -> dict[str, str]:
-    """Put the variables into `data`; give which dotted key came from which variable."""
+def _override(data: dict[str, Any], environ: Mapping[str, str], problems: list[Problem]) -> dict[str, str]:
+    """Put the variables into `data`; return the variable of each dotted key."""
     origin: dict[str, str] = {}
     for variable in sorted(environ):
         if not variable.startswith(PREFIX) or variable in RESERVED:
@@ -120,7 +126,7 @@ def _overlay(data: dict[str, Any], environ: Mapping[str, str], problems: list[Pr
 
 
 def _known(keys: list[str]) -> bool:
-    """Return whether the keys lead to a value; a whole section cannot be one variable."""
+    """Return True if the keys lead to a value; a whole section cannot be one variable."""
     place: Any = Config
     for key in keys:
         inner = keys_of(place)

@@ -1,4 +1,4 @@
-"""Which meters outside the node are read: PDUs over SNMP, UPSs over NUT."""
+"""Meters outside the node: PDUs over SNMP, UPSs over NUT."""
 
 from collections.abc import Mapping
 from typing import Annotated, Self
@@ -16,6 +16,7 @@ from agent.collectors.meters.settings import (
     UpsdSettings,
 )
 from config.section import Host, Section, VariableName, at_least
+from telemetry.documents import missing_key
 from telemetry.durations import DurationS
 from telemetry.errors import ConfigError, Problem
 
@@ -35,45 +36,48 @@ def _pdu_signal(name: str) -> str:
 
 
 class PduOid(Section):
-    """One value of a PDU that none of the known tables has."""
+    """Value of a PDU that none of the known tables has."""
 
-    part: str = Field(min_length=1, description="What has the value, in your words: inlet, outlet-7.")
-    signal: Annotated[str, AfterValidator(_pdu_signal)] = Field(description="Which signal it is.")
-    oid: Annotated[str, AfterValidator(_oid)] = Field(description="Its object identifier, index included.")
-    factor: float = Field(default=1.0, description="The value times this is the signal in its unit.")
+    part: str = Field(min_length=1, description="Name of the measured part, such as inlet or outlet-7.")
+    signal: Annotated[str, AfterValidator(_pdu_signal)] = Field(description="Signal.")
+    oid: Annotated[str, AfterValidator(_oid)] = Field(description="Object identifier, index included.")
+    factor: float = Field(default=1.0, description="Factor from the value to the signal in its unit.")
 
 
 class Pdu(Section):
-    """One power distribution unit. Secrets are not written here: keys that end in `_env` name a variable."""
+    """Power distribution unit; keys that end in `_env` name an environment variable with a secret."""
 
-    name: str = Field(min_length=1, pattern=r"^[\w.-]+$", description="What it is called in every record.")
-    host: Host = Field(min_length=1, description="Its name or address.")
-    port: int = Field(default=161, ge=1, le=65535, description="Its SNMP port.")
-    version: SnmpVersion = Field(default=SnmpVersion.V2C, description="The version of SNMP.")
+    name: str = Field(min_length=1, pattern=r"^[\w.-]+$", description="Name in every record.")
+    host: Host = Field(min_length=1, description="Host name or address.")
+    port: int = Field(default=161, ge=1, le=65535, description="SNMP port.")
+    version: SnmpVersion = Field(default=SnmpVersion.V2C, description="Version of SNMP.")
     community_env: VariableName = Field(
-        default="", description="Environment variable with the community (2c); empty takes `public`."
+        default="", description="Environment variable with the community (2c); empty: `public`."
     )
     user: str = Field(default="", description="User (3).")
-    authentication: Authentication = Field(default=Authentication.NONE, description="How the user is known (3).")
-    authentication_env: VariableName = Field(default="", description="Environment variable with its password (3).")
-    privacy: Privacy = Field(default=Privacy.NONE, description="How what is said is hidden (3).")
-    privacy_env: VariableName = Field(default="", description="Environment variable with its password (3).")
-    timeout: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
-        default=1.0, description="How long one answer may take; asked twice."
+    authentication: Authentication = Field(default=Authentication.NONE, description="Authentication protocol (3).")
+    authentication_env: VariableName = Field(
+        default="", description="Environment variable with the authentication password (3)."
     )
-    oids: tuple[PduOid, ...] = Field(default=(), description="Values to read instead of looking for known tables.")
+    privacy: Privacy = Field(default=Privacy.NONE, description="Privacy protocol (3).")
+    privacy_env: VariableName = Field(default="", description="Environment variable with the privacy password (3).")
+    timeout: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
+        default=1.0, description="Time limit of one reply; two attempts."
+    )
+    oids: tuple[PduOid, ...] = Field(default=(), description="Values to read instead of the known tables.")
 
     @model_validator(mode="after")
     def _version_3_has_a_user(self) -> Self:
         if self.version is SnmpVersion.V3 and not self.user:
-            raise ValueError("`user`, since version is 3")
+            raise missing_key("user", "a user: required when version is 3")
         for how, variable in (("authentication", self.authentication_env), ("privacy", self.privacy_env)):
             if getattr(self, how) != "none" and not variable:
-                raise ValueError(f"`{how}_env`, since {how} is {getattr(self, how).value}")
+                text = f"the name of an environment variable: required when {how} is {getattr(self, how).value}"
+                raise missing_key(f"{how}_env", text)
         return self
 
     def settings(self, environ: Mapping[str, str]) -> PduSettings:
-        """Return what the collector needs; ConfigError where a variable with a secret is not set."""
+        """Return the settings of the collector; ConfigError if a variable with a secret is not set."""
         return PduSettings(
             name=self.name,
             host=self.host,
@@ -93,16 +97,14 @@ class Pdu(Section):
 
 
 class Upsd(Section):
-    """One server of NUT, and all UPSs that it knows."""
+    """Server of NUT, with all its UPSs."""
 
-    host: Host = Field(default="127.0.0.1", min_length=1, description="Its name or address.")
-    port: int = Field(default=3493, ge=1, le=65535, description="Its port.")
-    timeout: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
-        default=2.0, description="How long one answer may take."
-    )
+    host: Host = Field(default="127.0.0.1", min_length=1, description="Host name or address.")
+    port: int = Field(default=3493, ge=1, le=65535, description="Port.")
+    timeout: Annotated[DurationS, at_least(0.1, "100ms")] = Field(default=2.0, description="Time limit of one reply.")
 
     def settings(self) -> UpsdSettings:
-        """Return what the collector needs."""
+        """Return the settings of the collector."""
         return UpsdSettings(host=self.host, port=self.port, timeout_s=self.timeout)
 
 

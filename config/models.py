@@ -1,7 +1,6 @@
-"""What can be configured, with its defaults and bounds.
+"""Models of the configuration, with defaults and bounds.
 
-The sample file and the reference are generated from these models: a field's description and default are all there
-is to write.
+The sample file and the reference are generated from these models, from the description and the default of each field.
 """
 
 from enum import StrEnum
@@ -20,11 +19,12 @@ from config.recorder import Recorder
 from config.section import Section, UserPath, at_least, web_url
 from config.sources import AutoHz, Sources
 from rules.limits.node import RailsSettings
+from telemetry.documents import KeyProblemError, missing_key
 from telemetry.durations import DurationS, SizeBytes
 
 
 class StoreKind(StrEnum):
-    """Where samples go."""
+    """Kind of store that samples are written to."""
 
     EMBEDDED = "embedded"
     INFLUXDB1 = "influxdb1"
@@ -32,15 +32,15 @@ class StoreKind(StrEnum):
 
 
 class Node(Section):
-    """What this node is called."""
+    """Identity of this node."""
 
     name: str = Field(
-        default="", max_length=200, description="Name of this node in every record; empty takes the host name."
+        default="", max_length=200, description="Name of this node in every record; empty: the host name."
     )
 
 
 class Sampling(Section):
-    """How often the sensors are read."""
+    """Sampling rates, memory for history, and the budget of the sampler."""
 
     fast_hz: AutoHz = Field(
         default=None,
@@ -48,7 +48,7 @@ class Sampling(Section):
         le=1000,
         description=(
             "Reads per second of the fast group; `auto` measures how often the GPUs' sensors update and reads in step "
-            "with them, at most 100 times a second, less often while no GPU works."
+            "with them, at most 100 times a second, less often while all GPUs are idle."
         ),
     )
     cpu_budget: float = Field(
@@ -56,32 +56,35 @@ class Sampling(Section):
         gt=0,
         le=1,
         description=(
-            "Share of a core that the thread which reads the GPUs may take; above it `auto` reads them less often. "
-            "The whole process is the agent's `cpu_ratio`."
+            "Share of a core for the thread that reads the GPUs; above it `auto` reads less often. The signal "
+            "`cpu_ratio` of the agent reports the whole process."
         ),
     )
     driver_budget: float = Field(
-        default=0.1, gt=0, le=1, description="Share of time inside the GPU driver above which `auto` reads less often."
+        default=0.1,
+        gt=0,
+        le=1,
+        description="Share of time in calls of the GPU driver; above it `auto` reads less often.",
     )
     slow_hz: float = Field(default=1.0, ge=0.01, le=10, description="Reads per second of the slow group.")
     rare: Annotated[DurationS, at_least(1, "1s")] = Field(
-        default=10.0, description="Time between two reads of what is costly to ask for: board controllers, meters."
+        default=10.0, description="Interval of slow sources: board controllers, meters."
     )
     ring: Annotated[DurationS, at_least(10, "10s")] = Field(
-        default=600.0, description="How much full-rate history is kept in memory."
+        default=600.0, description="Full-rate history kept in memory."
     )
     ring_max: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
         default=256 << 20,
-        description="Size bound of that history for each sampling process; where it is full, less time is kept.",
+        description="Memory limit of that history for each sampling process; if it is reached, less time is kept.",
     )
     deadline: Annotated[DurationS, at_least(0.1, "100ms")] = Field(
         default=2.0,
-        description="A read that takes longer counts as hung; its source is set aside and tried again later.",
+        description="Time limit of a read; a source that takes longer is suspended and retried later.",
     )
 
 
 class Store(Section):
-    """Where samples and records are kept."""
+    """Store of samples and records."""
 
     kind: StoreKind = Field(
         default=StoreKind.EMBEDDED,
@@ -92,47 +95,50 @@ class Store(Section):
     )
     database: str = Field(default="railwatch", min_length=1, description="Database (1.x).")
     username: str | None = Field(default=None, description="User (1.x).")
-    password: str | None = Field(default=None, description="Password (1.x); better given as an environment variable.")
+    password: str | None = Field(default=None, description="Password (1.x); prefer RAILWATCH_STORE__PASSWORD.")
     org: str = Field(default="railwatch", min_length=1, description="Organisation (2.x).")
     bucket: str = Field(
         default="railwatch",
         min_length=1,
         description="Bucket (2.x); rollups go to the bucket of this name + `-rollup`.",
     )
-    token: str | None = Field(default=None, description="Token (2.x); better given as an environment variable.")
+    token: str | None = Field(default=None, description="Token (2.x); prefer RAILWATCH_STORE__TOKEN.")
     basic_auth: bool = Field(
         default=False, description="Send the token `user:password` as basic authentication (VictoriaMetrics)."
     )
     raw_retention: Annotated[DurationS, at_least(3600, "1h")] = Field(
-        default=7 * 86400.0, description="How long full-rate samples are kept."
+        default=7 * 86400.0, description="Retention of full-rate samples."
     )
     rollup_retention: Annotated[DurationS, at_least(3600, "1h")] = Field(
-        default=365 * 86400.0, description="How long one-second rollups are kept."
+        default=365 * 86400.0, description="Retention of one-second rollups."
     )
     embedded_max: Annotated[SizeBytes, at_least(16 << 20, "16MiB")] = Field(
-        default=4 << 30, description="Size bound of the embedded store; the oldest samples go first."
+        default=4 << 30, description="Size limit of the embedded store; the oldest samples are deleted first."
     )
     spool_max: Annotated[SizeBytes, at_least(1 << 20, "1MiB")] = Field(
-        default=256 << 20, description="Size bound of what waits on disk while the server is away."
+        default=256 << 20, description="Disk space for samples that wait while the server is unreachable."
     )
 
     @model_validator(mode="after")
     def _server_has_an_address(self) -> Self:
         if self.kind is not StoreKind.EMBEDDED and self.url is None:
-            raise ValueError(f"store.url, since store.kind is {self.kind.value}")
+            expected = (
+                f"the address of the server, such as http://127.0.0.1:8086: required when kind is {self.kind.value}"
+            )
+            raise missing_key("url", expected)
         return self
 
 
 class Rules(Section):
-    """Which policies decide."""
+    """Policies in force."""
 
-    builtin: bool = Field(default=True, description="Use the policies that come with railwatch.")
+    builtin: bool = Field(default=True, description="Load the policies that come with railwatch.")
     dirs: tuple[UserPath, ...] = Field(
         default=(),
-        description="Folders of the site's policy files; a policy with the id of a built-in one replaces it.",
+        description="Folders of the site's policy files; a policy replaces the built-in one with the same id.",
     )
     node_dirs: tuple[UserPath, ...] = Field(
-        default=(), description="Folders of this node's own policy files; they replace the site's by their id."
+        default=(), description="Folders of policy files for this node alone; they replace the site's with the same id."
     )
 
 
@@ -142,51 +148,53 @@ class Page(Section):
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=8470, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     token: str | None = Field(
-        default=None, min_length=16, description="Required where `host` is not a loopback address."
+        default=None, min_length=16, description="Token for reading; required unless `host` is a loopback address."
     )
     act_token: str | None = Field(
         default=None,
         min_length=16,
-        description="Lets whoever holds it approve and reject decisions over HTTP; nobody may where it is not set.",
+        description="Token for approving and rejecting decisions over HTTP; without it no HTTP request may act.",
     )
 
     @model_validator(mode="after")
     def _open_address_has_a_token(self) -> Self:
         if self.host not in ("127.0.0.1", "::1", "localhost") and self.token is None:
-            raise ValueError("page.token, since page.host is not a loopback address")
+            raise missing_key("token", "16 characters or more: required unless host is a loopback address")
         if self.act_token is not None and self.act_token == self.token:
-            raise ValueError("another act_token than token: who may read may not act")
+            raise KeyProblemError(
+                "act_token", "same value as token", "a token of its own: reading does not permit acting"
+            )
         return self
 
 
 class Analytics(Section):
-    """How sure the judgement has to be before it calls somebody."""
+    """Budget of false pages, and thresholds calibrated for it."""
 
     pages_per_node_month: float = Field(
         default=0.1,
         gt=0,
         le=1000,
         description=(
-            "False pages that are allowed for each node in a month. `railwatch models calibrate` makes thresholds for "
-            "it from healthy recordings; what was achieved stands in the status and in `railwatch incidents rate`."
+            "False pages allowed per node and month. `railwatch models calibrate` computes thresholds for it from "
+            "healthy recordings; the status and `railwatch incidents rate` report the rate that was achieved."
         ),
     )
     thresholds: UserPath | None = Field(
         default=None,
         description=(
-            "File of thresholds that `railwatch models calibrate` wrote; they raise limits of `detectors`, and lower "
-            "none."
+            "File of thresholds written by `railwatch models calibrate`; they raise limits of `detectors` and never "
+            "lower one."
         ),
     )
 
 
 def default_data_dir() -> Path:
-    """Return the folder for state where nobody names one."""
+    """Return the default folder for state."""
     return Path("~/.local/state/railwatch").expanduser()
 
 
 class Config(Section):
-    """Everything that can be configured."""
+    """The whole configuration."""
 
     data_dir: UserPath = Field(
         default_factory=default_data_dir, description="Folder for the store, the spool and the journals."
@@ -210,5 +218,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _the_page_has_its_port_to_itself(self) -> Self:
         if self.sources.readings.tcp_port == self.page.port:
-            raise ValueError(f"another sources.readings.tcp_port than {self.page.port}, which page.port has")
+            raise KeyProblemError(
+                "sources.readings.tcp_port", f"got {self.page.port}", "another port: page.port uses this one"
+            )
         return self

@@ -1,4 +1,4 @@
-"""How this node is power-cycled."""
+"""Power cycle of this node through Redfish."""
 
 import re
 from enum import StrEnum
@@ -22,52 +22,52 @@ def _system(path: str) -> str:
 
 
 class Undrained(StrEnum):
-    """What holds where no scheduler is set up that could say that the node is drained."""
+    """Rule for a node without a scheduler that could confirm that it is drained."""
 
     REFUSE = "refuse"
     ALLOW = "allow"
 
 
 class PowerCycleSection(Section):
-    """The board's controller as a user who may reset the node; each time only once a person has approved it."""
+    """Board controller with a user who may reset the node; every power cycle needs the approval of a person."""
 
-    address: Host = Field(default="", description="Its name or address; empty for no power cycle at all.")
-    port: int | None = Field(default=None, ge=1, le=65535, description="Its port; none takes 443.")
-    user: str = Field(default="", description="A user that may reset the system (Redfish role Operator).")
+    address: Host = Field(default="", description="Host name or address; empty: no power cycle.")
+    port: int | None = Field(default=None, ge=1, le=65535, description="Port; default 443.")
+    user: str = Field(default="", description="User with the right to reset the system (Redfish role Operator).")
     password_env: VariableName = Field(
         default="POWER_CYCLE_PASSWORD", min_length=1, description="Environment variable with the password."
     )
     password_file: UserPath | None = Field(
-        default=None, description="File with the password, read instead of the variable."
+        default=None, description="File with the password; read instead of the variable."
     )
     transport: Transport = Field(
         default=Transport.TLS,
-        description="How Redfish is spoken: `tls`, `tls_unchecked` (any certificate will do), `plain` (no TLS).",
+        description="Transport of Redfish: `tls`, `tls_unchecked` (accepts any certificate), `plain` (no TLS).",
     )
     ca_file: UserPath | None = Field(
-        default=None, description="Certificates to check its own against; none takes those of the machine."
+        default=None, description="Certificates to verify the server with; unset: those of the system."
     )
     login: Login = Field(
-        default=Login.SESSION, description="Whether it makes a session or gets user and password each time."
+        default=Login.SESSION, description="Authentication: a session, or user and password with each request."
     )
     system: Annotated[str, AfterValidator(_system)] = Field(
         default="",
-        description="Path of this node, such as /redfish/v1/Systems/1; empty where the controller has one system.",
+        description="Path of this node, such as /redfish/v1/Systems/1; may be empty if the controller has one system.",
     )
     reset: Reset = Field(
         default=Reset.POWER_CYCLE,
-        description="What it is asked for; refused where the controller does not list it as allowed.",
+        description="Type of reset; refused unless the controller lists it as allowed.",
     )
     back_within: Annotated[DurationS, at_least(1, "1s"), Field(le=3600)] = Field(
-        default=300.0, description="How long to wait until the node is on again."
+        default=300.0, description="Time limit until the node is on again."
     )
     undrained: Undrained = Field(
         default=Undrained.REFUSE,
-        description="Whether the node may be cycled where `actuators.drain` names no scheduler that could be asked.",
+        description="Whether the node may be power-cycled if `actuators.drain` names no scheduler.",
     )
 
     def bmc(self) -> BmcSettings:
-        """Return how the controller is reached."""
+        """Return the connection to the controller."""
         return BmcSettings(
             kind=BmcKind.REDFISH,
             address=self.address,
@@ -81,7 +81,7 @@ class PowerCycleSection(Section):
         )
 
     def settings(self, node: str) -> PowerCycleSettings:
-        """Return what a power cycle needs."""
+        """Return the settings of a power cycle."""
         return PowerCycleSettings(
             node=node,
             reset=self.reset,

@@ -1,4 +1,4 @@
-"""Reads a file that decides over privileges, and refuses one that somebody else could have written."""
+"""Reads a file that grants privileges; refuses it if another user could have written it."""
 
 import os
 import stat
@@ -11,14 +11,13 @@ from telemetry.errors import ConfigError, Problem
 def read_private(path: Path, *, sample: str) -> str:
     """Return the text of a file that only this process's own user, or root, can change or replace.
 
-    The file is owned by this user, its folders by this user or root, and nobody else may write any of them. A folder
-    further up may be open to others where they can only remove what is theirs, as in /tmp. Where there is none,
-    `sample` names one to begin with.
+    The file is owned by this user, its folders by this user or root, and no other user may write any of them. A folder
+    further up may be open to others if it is sticky, as /tmp is. If there is no file, the error names `sample`.
 
     Raises
     ------
     ConfigError
-        It cannot be read, or others could have written it.
+        It cannot be read, or another user could have written it.
     """
     try:
         real = path.resolve(strict=True)
@@ -28,21 +27,21 @@ def read_private(path: Path, *, sample: str) -> str:
             return decoded(file.read(), where=str(path))
     except FileNotFoundError as err:
         raise _refused(
-            path, "(file)", "No such file or directory", f"a readable YAML file; {sample} is one to begin with"
+            path, "(file)", "No such file or directory", f"a readable YAML file; copy {sample} to begin"
         ) from err
     except OSError as err:
         raise _refused(path, "(file)", err.strerror or "cannot be read", "a readable YAML file") from err
 
 
 def check_private_folder(path: Path, key: str, folder: Path) -> None:
-    """Refuse a folder, named under a key of the file at `path`, whose content somebody else could replace.
+    """Refuse a folder, named by a key of the file at `path`, whose content another user could replace.
 
-    One that is not there yet will be made: then the folders above it count.
+    If it does not exist yet, the folders above it count.
 
     Raises
     ------
     ConfigError
-        Others could write there.
+        Another user could write there.
     """
     try:
         real = folder.resolve()

@@ -14,7 +14,7 @@ from pydantic import BaseModel, TypeAdapter
 from config.models import Config
 
 _SAMPLE_COLUMNS = 110
-# What stands for a default that depends on who asks.
+# Text for a default that depends on the user.
 _DATA_DIR = "~/.local/state/railwatch"
 
 
@@ -116,7 +116,7 @@ def _fields(section: Any) -> Iterator[tuple[str, Any, str]]:
 
 
 def _notes(section: Any) -> dict[str, str]:
-    """Read what a numpydoc docstring says of each parameter."""
+    """Return the text of each parameter in a numpydoc docstring."""
     notes: dict[str, str] = {}
     current: list[str] = []
     for line in inspect.cleandoc(section.__doc__ or "").partition("----------\n")[2].splitlines():
@@ -128,7 +128,7 @@ def _notes(section: Any) -> dict[str, str]:
 
 
 def _sentence(text: str) -> str:
-    """Return a description as a sentence, whoever wrote it."""
+    """Return a description as a sentence: capital letter, full stop."""
     return text if not text else f"{text[0].upper()}{text[1:].removesuffix('.')}."
 
 

@@ -1,4 +1,4 @@
-"""What every section of the configuration shares."""
+"""Base of every section of the configuration, and types that several sections use."""
 
 import re
 from pathlib import Path
@@ -9,24 +9,24 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
 class Section(BaseModel):
-    """What every section shares: unknown keys are refused, values do not change after loading."""
+    """Base of every section: unknown keys are refused, values do not change after loading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def at_least(least: float, words: str) -> AfterValidator:
-    """Return a check of a duration or a size against its least value, in the words of the message."""
+def at_least(least: float, text: str) -> AfterValidator:
+    """Return a check of a duration or a size against its minimum; `text` is the minimum as people write it."""
 
     def check(value: float) -> float:
         if value < least:
-            raise ValueError(f"at least {words}")
+            raise ValueError(f"at least {text}")
         return value
 
     return AfterValidator(check)
 
 
 def web_url(text: str) -> str:
-    """Return an address without its last slash; ValueError where it is none of the web."""
+    """Return an HTTP address without its last slash; ValueError if it is none."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("an address such as http://127.0.0.1:8086")

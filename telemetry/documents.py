@@ -23,10 +23,10 @@ _KEYS_MAX = 20_000
 # Byte-order marks of the encodings in which editors of other systems save text (Unicode standard, section 23.8).
 _MARKS = ((b"\xff\xfe", "UTF-16 text"), (b"\xfe\xff", "UTF-16 text"))
 
-# What pydantic calls an error, in words that say what would have been right.
+# Texts of pydantic's kinds of errors: what was expected.
 _EXPECTED = {
     "extra_forbidden": "one of the known keys",
-    "missing": "a value; the key is required",
+    "missing": "a value: the key is required",
     "int_parsing": "a whole number",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -37,9 +37,9 @@ _EXPECTED = {
     "string_type": "text",
     "list_type": "a list",
     "tuple_type": "a list",
-    "dict_type": "keys and values",
-    "model_type": "keys and values",
-    "model_attributes_type": "keys and values",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
 }
 
 # What pydantic says before and after what it wanted: "Input should be", "Tuple should have ..., not 0".
@@ -50,9 +50,24 @@ _IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=\?)\S+")
 _SECRET_KEYS = frozenset({"password", "token"})
 
 
+class KeyProblemError(ValueError):
+    """Raised by a validator of a section for one of its keys; `key` is relative to the section and may be dotted."""
+
+    def __init__(self, key: str, found: str, expected: str) -> None:
+        super().__init__(f"{key}: {found}; expected {expected}")
+        self.path = tuple(key.split("."))
+        self.found = found
+        self.expected = expected
+
+
+def missing_key(key: str, expected: str) -> KeyProblemError:
+    """Return the error for a key that another key makes necessary."""
+    return KeyProblemError(key, "missing", expected)
+
+
 def decoded(content: bytes, *, where: str) -> str:
-    """Return the text of a file; ConfigError with the line, and what stands there, where it is not UTF-8."""
-    marked = next((words for mark, words in _MARKS if content.startswith(mark)), None)
+    """Return the text of a file; ConfigError with the line and the byte if it is not UTF-8."""
+    marked = next((encoding for mark, encoding in _MARKS if content.startswith(mark)), None)
     if marked is not None:
         raise ConfigError([_problem(where, 1, "(file)", marked, "YAML in UTF-8")])
     try:
@@ -68,7 +83,7 @@ def read_yaml(text: str, *, where: str) -> tuple[Any, Lines]:
 
     Returns
     -------
-    The plain data, and for each key path the line on which it stands, counted from 1.
+    The plain data, and the line of each key path, counted from 1.
 
     Raises
     ------
@@ -109,8 +124,8 @@ def check_document(
         checked = model.model_validate(data)
     except ValidationError as err:
         found = problems_of(err, where=where, lines=lines, model=model)
-        told = {(problem.where, problem.key) for problem in found}
-        others = [problem for problem in known if (problem.where, problem.key) not in told]
+        keys = {(problem.where, problem.key) for problem in found}
+        others = [problem for problem in known if (problem.where, problem.key) not in keys]
         raise ConfigError(in_line_order([*found, *others])) from err
     if known:
         raise ConfigError(in_line_order(known))
@@ -119,9 +134,9 @@ def check_document(
 
 def in_line_order(problems: Iterable[Problem]) -> list[Problem]:
     """Return problems by their lines, those of one file together, files in the order in which they first appear."""
-    told = list(problems)
-    files = list(dict.fromkeys(problem.where for problem in told))
-    return sorted(told, key=lambda problem: (files.index(problem.where), problem.line or 0))
+    unsorted = list(problems)
+    files = list(dict.fromkeys(problem.where for problem in unsorted))
+    return sorted(unsorted, key=lambda problem: (files.index(problem.where), problem.line or 0))
 
 
 def load_document(model: type[Model], path: Path) -> Model:
@@ -153,9 +168,9 @@ def problems_of(
     lines: Mapping[tuple[str | int, ...], int],
     model: type[BaseModel] | None = None,
 ) -> tuple[Problem, ...]:
-    """Turn what pydantic found into problems, each at the line of the nearest key that the document has.
+    """Return the problems that pydantic found, each at the line of the nearest key that the document has.
 
-    Where the `model` is given, an unknown key is told with the known one that it resembles.
+    If the `model` is given, the problem of an unknown key names the known one that it resembles.
     """
     details = err.errors(include_url=False)
     above = {tuple(detail["loc"][:depth]) for detail in details for depth in range(len(detail["loc"]))}
@@ -176,6 +191,9 @@ def _problem_of(
     if model is not None and issubclass(model, RootModel) and len(path) > 1 and path[:1] not in lines:
         path = path[1:]  # the tag of a union, which is no key of the document
     kind, context = detail["type"], detail.get("ctx", {})
+    if isinstance(error := context.get("error"), KeyProblemError):
+        path = (*path, *error.path)
+        return _problem(where, _line(path, lines), _dotted(path), error.found, error.expected)
     if "discriminator" in context:
         path = (*path, context["discriminator"].strip("'"))
     match kind:
@@ -224,11 +242,11 @@ def _keyed_in(annotation: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _with_tab(problem: Problem, rows: Sequence[str]) -> Problem:
-    """Return that a tab is what stands in the way, where it is; YAML's own words for it name a token."""
+    """Return the problem of a tab at the start of a line, if there is one; YAML's own message names a token."""
     row = rows[problem.line - 1] if problem.line is not None and problem.line <= len(rows) else ""
     if "\t" not in row[: len(row) - len(row.lstrip())]:
         return problem
-    found, expected = "a tab at the start of the line", "spaces, for YAML indents by nothing else"
+    found, expected = "a tab at the start of the line", "spaces: YAML does not allow tabs for indentation"
     return _problem(problem.where, problem.line, problem.key, found, expected)
 
 
@@ -253,11 +271,11 @@ def _problem(where: str, line: int | None, key: str, found: str, expected: str) 
 
 def _found(path: tuple[str | int, ...], value: object, *, right_type: bool = True) -> str:
     if path and path[-1] in _SECRET_KEYS:
-        return "what stands there does not fit"
+        return "invalid value"
     if isinstance(value, dict | BaseModel):
-        return "the keys do not fit together" if right_type else "got keys and values"
+        return "values conflict" if right_type else "got a mapping"
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        return "the items do not fit together" if right_type else "got a list"
+        return "items conflict" if right_type else "got a list"
     if isinstance(value, bool):
         return "got true (also written on or yes)" if value else "got false (also written off or no)"
     if isinstance(value, str):
@@ -298,11 +316,13 @@ def _walk_pair(
     key, value = pair
     line = key.start_mark.line + 1
     if not isinstance(key, yaml.ScalarNode):
-        problems.append(_problem(where, line, _dotted(path), "a key that is no text", "text before the colon"))
+        problems.append(_problem(where, line, _dotted(path), "a key that is not text", "text before the colon"))
         return
     here = (*path, key.value)
     if here in lines:
-        problems.append(_problem(where, line, _dotted(here), "the key stands twice", f"it once, line {lines[here]}"))
+        problems.append(
+            _problem(where, line, _dotted(here), "duplicate key", f"the key once: first on line {lines[here]}")
+        )
         return
     lines[here] = line
     _walk(value, here, lines, problems, where)

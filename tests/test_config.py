@@ -50,7 +50,7 @@ def test_every_problem_of_file_and_environment_is_reported_at_once(tmp_path: Pat
         "FILE:2: sampling.fast_hz: got 0; expected greater than or equal to 1",
         "FILE:3: sampling.ring: got 120; expected a duration with its unit, such as 200ms, 30s, 10m, 1h or 7d",
         "FILE:4: stor: unknown key; expected one of the known keys, perhaps store",
-        "FILE:6: page: the keys do not fit together; expected page.token, since page.host is not a loopback address",
+        "FILE:6: page.token: missing; expected 16 characters or more: required unless host is a loopback address",
         "RAILWATCH_SAMPLING__SLOW_HZ: sampling.slow_hz: got 'often'; expected a number",
         "RAILWATCH_STORE__KIMD: store.kimd: unknown variable; expected RAILWATCH_SECTION__KEY of a known key",
     ]
@@ -65,11 +65,16 @@ def test_an_unknown_key_is_reported_with_the_one_it_resembles_however_deep_it_li
 
 def test_a_server_needs_an_address(tmp_path: Path) -> None:
     (found,) = problems("store:\n  kind: influxdb1\n", tmp_path)
-    assert found == "FILE:1: store: the keys do not fit together; expected store.url, since store.kind is influxdb1"
+    assert found == (
+        "FILE:1: store.url: missing; expected the address of the server, such as http://127.0.0.1:8086: "
+        "required when kind is influxdb1"
+    )
 
 
 def test_a_file_that_holds_a_list_is_refused(tmp_path: Path) -> None:
-    assert problems("- a\n", tmp_path) == ["FILE:1: (document): not keys and values; expected keys and values"]
+    assert problems("- a\n", tmp_path) == [
+        "FILE:1: (document): got a list; expected a mapping of keys to values, such as node: {name: gpu017}"
+    ]
 
 
 def test_the_sample_file_uncommented_is_the_default_configuration() -> None:
@@ -97,7 +102,7 @@ def test_the_configuration_survives_json_unchanged() -> None:
 
 
 @pytest.mark.parametrize(("given", "expected_hz"), [("auto", None), (500, 500.0), ("250", 250.0)])
-def test_the_pace_of_rails_is_a_rate_or_the_word_auto(given: str | int, expected_hz: float | None) -> None:
+def test_the_rate_of_rails_is_a_number_or_auto(given: str | int, expected_hz: float | None) -> None:
     config = Config.model_validate({"sources": {"hwmon_hz": given}})
     assert config.sources.hwmon_hz == expected_hz
     assert Config.model_validate_json(config.model_dump_json()) == config
@@ -106,7 +111,9 @@ def test_the_pace_of_rails_is_a_rate_or_the_word_auto(given: str | int, expected
 def test_two_pdus_of_one_name_would_share_their_rows_and_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "conf.yaml"
     path.write_text("sources:\n  pdus:\n    - {name: a, host: one}\n    - {name: a, host: two}\n")
-    with pytest.raises(ConfigError, match="'a' stands there more than once"):
+    with pytest.raises(
+        ConfigError, match=r"sources\.pdus: duplicate name 'a'; expected a name of its own for each PDU"
+    ):
         load_config(path, {})
 
 
@@ -117,22 +124,25 @@ def test_two_pdus_of_one_name_would_share_their_rows_and_are_refused(tmp_path: P
         ("sources: {bmc: {address: 'bmc17:623'}}", "got 'bmc17:623'; expected a host name"),
         ("sources: {pdus: [{name: a, host: 'http://a'}]}", "expected a host name or an address"),
         ("sources: {bmc: {password_env: 'has space'}}", "expected the name of an environment variable"),
-        ("sources: {upsd: [{host: a}, {host: a}]}", "a:3493 stands there more than once"),
-        ("sources: {readings: {socket: here.sock}}", "got 'here.sock'; expected a whole path"),
-        (f"sources: {{readings: {{socket: /{'a' * 100}.sock}}}}", "at most 107 bytes"),
+        ("sources: {upsd: [{host: a}, {host: a}]}", "sources.upsd: duplicate server a:3493; expected each server once"),
+        ("sources: {readings: {socket: here.sock}}", "got 'here.sock'; expected an absolute path"),
+        (f"sources: {{readings: {{socket: /{'a' * 100}.sock}}}}", "may have 107 bytes"),
         ("sources: {readings: {tcp_port: 0}}", "got 0; expected greater than or equal to 1"),
-        ("sources: {readings: {tcp_port: 8470}}", "expected another sources.readings.tcp_port than 8470"),
+        (
+            "sources: {readings: {tcp_port: 8470}}",
+            "tcp_port: got 8470; expected another port: page.port uses",
+        ),
         (
             "sources: {pdus: [{name: a, host: a, oids: [{part: a, signal: mains_power_w, oid: abc}]}]}",
             "'abc'; expected an",
         ),
-        ("sources: {pdus: {name: a}}", "sources.pdus: got keys and values; expected a list"),
+        ("sources: {pdus: {name: a}}", "sources.pdus: got a mapping; expected a list"),
         ("recorder: {memory_max: 1KiB}", "recorder.memory_max: got '1KiB'; expected at least 1MiB"),
-        ("recorder: on", "got true (also written on or yes); expected keys and values"),
-        ("recorder:", "recorder: got nothing; expected keys and values"),
+        ("recorder: on", "got true (also written on or yes); expected a mapping of keys to values"),
+        ("recorder:", "recorder: got nothing; expected a mapping of keys to values"),
     ],
 )
-def test_what_could_not_work_is_reported_in_the_words_of_the_file(tmp_path: Path, text: str, expected: str) -> None:
+def test_what_could_not_work_is_reported_with_the_keys_of_the_file(tmp_path: Path, text: str, expected: str) -> None:
     (found,) = problems(text, tmp_path)
     assert expected in found
 

@@ -127,7 +127,7 @@ def test_a_configuration_is_checked_with_every_problem(run: Run, tmp_path: Path)
         f"{path}:2: sampling.fast_hz: got 0",
         f"{path}:3: sampling.rings: unknown key",
         f"{path}:5: store.raw_retention: got 7",
-        f"{path}:7: detectors.rail_sag: the keys do not fit together",
+        f"{path}:7: detectors.rail_sag: values conflict",
     ]
     status, out, _ = run("config", "check", str(path), "--json")
     assert status == 2

@@ -35,7 +35,10 @@ def test_a_test_message_reaches_each_route_or_the_one_that_is_named(
             f"am: {{kind: alertmanager, url: '{listener.url}'}}",
         )
         status, out, _ = run("notify", "test", "--config", str(config))
-        assert (status, out) == (0, "oncall: taken (apprise)\nhook: taken (webhook)\nam: taken (alertmanager)\n")
+        assert (status, out) == (
+            0,
+            "oncall: accepted (apprise)\nhook: accepted (webhook)\nam: accepted (alertmanager)\n",
+        )
         assert [posted.path for posted in listener.posted] == ["/j", "/h", "/api/v2/alerts"]
         assert "railwatch: test from node7" in listener.posted[0].json["title"]
         listener.answers = [500]
@@ -76,7 +79,7 @@ def test_the_status_shows_what_was_sent_waits_and_was_lost(run: Run, tmp_path: P
     assert out.splitlines()[1].split() == ["hook", "1", "1", "1", "HTTP", "500"]
     status, _, err = run("notify", "status", "--data-dir", str(tmp_path), "--simulated")
     assert status == 3
-    assert "nothing was ever told there" in err
+    assert "no notification was ever queued here" in err
 
 
 def test_the_status_finds_the_queue_of_a_simulated_node_and_shows_the_newest_first(run: Run, tmp_path: Path) -> None:
@@ -104,8 +107,8 @@ def test_the_status_finds_the_queue_of_a_simulated_node_and_shows_the_newest_fir
     ("route", "words"),
     [
         ("a: {kind: pigeon, url: 'http://x'}", "a.kind: got 'pigeon'; expected 'apprise', 'alertmanager' or 'webhook'"),
-        ("a: {kind: webhook}", "a: the keys do not fit together; expected exactly one of url, url_env and url_file"),
-        ("a: {kind: apprise, url: 'http://x'}", "expected url_env or url_file, since an address of Apprise"),
+        ("a: {kind: webhook}", "a: values conflict; expected exactly one of url, url_env and url_file"),
+        ("a: {kind: apprise, url: 'http://x'}", "a.url: not allowed when kind is apprise; expected url_env"),
         ("a: {kind: apprise, url_env: A, token_env: B}", "expected no token and no ca_file"),
         ("a: {kind: webhook, url: 'ftp://x'}", "a.url: got 'ftp://x'; expected an address such as"),
         ("a: {kind: webhook, url_env: 'A B'}", "a.url_env: got 'A B'; expected the name of an environment variable"),

@@ -133,5 +133,5 @@ def test_a_configuration_has_no_place_for_a_password_and_no_dump_shows_one(monke
 
 
 def test_a_way_over_the_net_wants_an_address() -> None:
-    with pytest.raises(ConfigError, match="`address`, since kind is ipmi"):
+    with pytest.raises(ConfigError, match="address: required when kind is ipmi"):
         configured(kind="ipmi")
