@@ -5,6 +5,7 @@ missed each time the two drift past one another.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
@@ -70,19 +71,60 @@ class UpdateWatch:
         self._begin(settled=True)
         return True
 
+    def check(self, reads: int, changes: int) -> bool:
+        """Measure again where so many of these reads of a settled sensor brought a change; True where it does."""
+        faster = self.settled and changes > _TOO_FAST_SHARE * reads
+        if faster:
+            self._begin(settled=False)
+        return faster
+
     def _check(self, *, changed: bool) -> bool:
         self._reads += 1
         self._changes += changed
         if self._reads < _CHECK_READS:
             return False
-        faster = self._changes > _TOO_FAST_SHARE * self._reads
+        reads, changes = self._reads, self._changes
         self._reads = self._changes = 0
-        if faster:
-            self._begin(settled=False)
-        return faster
+        return self.check(reads, changes)
 
     def _begin(self, *, settled: bool) -> None:
         self.settled = settled
         self._since_s = self._changed_s = math.nan
         self._gaps_s = ()
         self._reads = self._changes = 0
+
+
+class SensorsWatch:
+    """Measures the updates of sensors that are read together, each alone: six in turn would look like a fast one.
+
+    Parameters
+    ----------
+    changes
+        Returns how many reads of each sensor have found a new value so far.
+    """
+
+    def __init__(self, changes: Callable[[], list[int]]) -> None:
+        self._changes = changes
+        self._before = changes()
+        self._watches = tuple(UpdateWatch() for _ in self._before)
+        self._reads = 0
+        self.settled = False
+
+    @property
+    def period_s(self) -> float | None:
+        """The period of the sensor that updates most often, None where none was seen to update."""
+        return min((watch.period_s for watch in self._watches if watch.period_s is not None), default=None)
+
+    def note(self, now_s: float) -> bool:
+        """Record one round of reads; True where that begins or ends a measurement."""
+        self._reads += 1
+        if self.settled and self._reads < _CHECK_READS:
+            return False
+        reads, self._reads = self._reads, 0
+        before, self._before = self._before, self._changes()
+        found = [now - then for now, then in zip(self._before, before, strict=True)]
+        turned = False
+        for watch, changes in zip(self._watches, found, strict=True):
+            turned |= watch.check(reads, changes) if self.settled else watch.note(now_s, changed=changes > 0)
+        self.settled = all(watch.settled for watch in self._watches)
+        return turned

@@ -22,8 +22,8 @@ class RailPair:
     ----------
     voltage_v, current_a
         The newest pair; NaN where it is absent, and for a voltage outside `plausible_v`.
-    voltage_changed, current_changed
-        True where the last read found a new number.
+    voltage_changes, current_changes
+        Reads so far that found a new number.
     not_plausible
         Voltages that were read and left out, so far.
     """
@@ -32,7 +32,7 @@ class RailPair:
         self.voltage_v = _NAN
         self.current_a = _NAN
         self.implausible = 0
-        self.voltage_changed = self.current_changed = False
+        self.voltage_changes = self.current_changes = 0
         self._lowest_v, self._highest_v = plausible_v
         self._voltage = AttributeFile(rail.voltage, factor=_MILLI)
         self._current = None if rail.current is None else AttributeFile(rail.current, factor=_MILLI)
@@ -51,7 +51,6 @@ class RailPair:
         """Read the pair and keep its extremes; True where it is another pair than before."""
         voltage_v, current_a = self._read()
         if voltage_v == self.voltage_v and (current_a == self.current_a or self._current is None):
-            self.voltage_changed = self.current_changed = False
             return False
         if not self._lowest_v <= voltage_v <= self._highest_v:
             self.implausible += not math.isnan(voltage_v)
@@ -63,7 +62,8 @@ class RailPair:
             # Python gives the first of two where one is NaN, so what is absent leaves the extremes alone.
             self._min_v = min(self._min_v, voltage_v)
             self._max_a = max(self._max_a, current_a)
-        self.voltage_changed, self.current_changed = new_v, new_a
+        self.voltage_changes += new_v
+        self.current_changes += new_a
         return new_v or new_a
 
     def take(self) -> tuple[float, float, float, float]:

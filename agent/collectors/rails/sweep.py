@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agent.collectors.rails.pace import MAX_HZ, MOST_BUSY_SHARE, UpdateWatch, rate_hz
+from agent.collectors.rails.pace import MAX_HZ, MOST_BUSY_SHARE, SensorsWatch, rate_hz
 from agent.collectors.rails.pair import RailPair
 from agent.sampler.schedule import Schedule, wait_until
 from agent.scheduling import come_first
@@ -25,8 +25,6 @@ STUCK_AFTER_S = 2.0
 _LEAD = 2.0
 # A pace that misses a whole number of looks per row by less than this takes that number. heuristic: error of a period.
 _SLACK = 0.1
-# For each rail, the updates of its voltage and of its current; empty where the pace is known.
-_Watches = tuple[tuple[UpdateWatch, UpdateWatch], ...]
 _ABSENT = array("d", [float("nan")] * 4)
 
 
@@ -136,11 +134,11 @@ class Sweep:
     def _run(self, settings: SweepSettings, clock: Clock, stop: threading.Event) -> None:
         come_first()
         known = settings.hz is not None or self._period_s is not None
-        watches = () if known else tuple((UpdateWatch(), UpdateWatch()) for _ in self._pairs)
+        watch = None if known else SensorsWatch(self._changes)
         began_s = clock.monotonic_s()
         self._round()
         round_s = clock.monotonic_s() - began_s
-        schedule = self._schedule(settings, watches, round_s=round_s, now_s=began_s)
+        schedule = self._schedule(settings, watch, round_s=round_s, now_s=began_s)
         while wait_until(schedule.deadline_s, clock, stop):
             now_s = clock.monotonic_s()
             changed = self._round()
@@ -149,19 +147,11 @@ class Sweep:
                 self._report_low(settings.low_v)
             round_s += 0.01 * (done_s - now_s - round_s)  # the mean of the last hundred or so
             self.missed += schedule.advance(done_s)
-            if watches and self._note(watches, now_s):
-                schedule = self._schedule(settings, watches, round_s=round_s, now_s=done_s)
+            if watch is not None and watch.note(now_s):
+                schedule = self._schedule(settings, watch, round_s=round_s, now_s=done_s)
 
-    def _note(self, watches: _Watches, now_s: float) -> bool:
-        """Record which sensors changed in this round; True where that begins or ends a measurement.
-
-        Each sensor is measured alone: the updates of six supplies together look like one sensor six times as fast.
-        """
-        turned = False
-        for pair, (voltage, current) in zip(self._pairs, watches, strict=True):
-            turned |= voltage.note(now_s, changed=pair.voltage_changed)
-            turned |= current.note(now_s, changed=pair.current_changed)
-        return turned
+    def _changes(self) -> list[int]:
+        return [count for pair in self._pairs for count in (pair.voltage_changes, pair.current_changes)]
 
     def _report_low(self, low_v: float) -> None:
         """Report of a rail that has just fallen below a voltage; one that stays there is told of by the rows."""
@@ -169,14 +159,15 @@ class Sweep:
         if self._low and not was_low:
             self.on_low()
 
-    def _schedule(self, settings: SweepSettings, watches: _Watches, *, round_s: float, now_s: float) -> Schedule:
+    def _schedule(
+        self, settings: SweepSettings, watch: SensorsWatch | None, *, round_s: float, now_s: float
+    ) -> Schedule:
         if settings.hz is not None:
             self.hz = min(settings.hz, settings.most_hz)
-        elif not watches:
+        elif watch is None:
             self.hz = rate_hz(self._period_s, round_s=round_s, most_hz=settings.most_hz)
-        elif all(watch.settled for pair in watches for watch in pair):
-            found_s = (watch.period_s for pair in watches for watch in pair if watch.period_s is not None)
-            self.hz = rate_hz(min(found_s, default=None), round_s=round_s, most_hz=settings.most_hz)
+        elif watch.settled:
+            self.hz = rate_hz(watch.period_s, round_s=round_s, most_hz=settings.most_hz)
         else:  # to see how fast it is, look as fast as its reads allow
             self.hz = rate_hz(0.0, round_s=round_s, most_hz=settings.most_hz)
             return Schedule(period_s=1.0 / self.hz, start_s=now_s, tick=1)

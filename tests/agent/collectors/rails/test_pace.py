@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.collectors.rails.pace import RESTING_HZ, UpdateWatch, rate_hz
+from agent.collectors.rails.pace import RESTING_HZ, SensorsWatch, UpdateWatch, rate_hz
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,28 @@ def test_a_sensor_at_its_known_pace_is_not_measured_again() -> None:
     watch = UpdateWatch(settled=True, period_s=0.02)
     assert _watch(watch, period_s=0.02, look_s=0.01, looks=2000) == 0
     assert watch.settled
+
+
+def test_of_sensors_that_are_read_together_the_fastest_sets_the_pace() -> None:
+    counts = [0, 0, 0]
+    watch = SensorsWatch(lambda: list(counts))
+    turns = 0
+    for read in range(1500):
+        for sensor, every in enumerate((20, 50, 10_000)):
+            counts[sensor] += read % every == 7 * sensor % every
+        turns += watch.note(read * 0.001)
+    assert watch.settled
+    assert turns == 1
+    assert watch.period_s == pytest.approx(0.02)
+
+
+def test_one_of_several_sensors_that_turns_out_faster_is_measured_again() -> None:
+    counts = [0, 0]
+    watch = SensorsWatch(lambda: list(counts))
+    for read in range(1500):
+        counts[0] += read % 20 == 0
+        watch.note(read * 0.001)
+    for read in range(350):
+        counts[1] += 1
+        watch.note(1.5 + read * 0.01)
+    assert not watch.settled
