@@ -336,7 +336,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Effect of an action: one measured quantity before and after. `helped` is None while it is unknown."""
+    """Effect of an action: one measured quantity before and after; `helped` is None where that is unknown."""
 
     id: str
     time_ns: int
@@ -348,6 +348,7 @@ class Outcome:
     after: float | None
     helped: bool | None
     summary: str
+    higher_is_better: bool = False
 
 
 Record = Event | Finding | Incident | Command | Decision | Action | Outcome

@@ -13,7 +13,7 @@ from typing import Protocol
 from agent.actuation.actuator import LEFT_BEHIND
 from agent.actuation.server import ACTUATOR_STOPS
 from agent.guard.learnt_file import LearntFile
-from agent.guard.orders import CapActuator, Orders, knob_of
+from agent.guard.orders import CapActuator, Orders
 from agent.guard.pipeline import Pipeline, Step
 from agent.guard.reflex import Reflex
 from agent.ring.ring import RingTable
@@ -322,7 +322,7 @@ class Guard:
         noted: list[Action] = []
         for action in actions:
             self._heard[_key(action)] = None
-            knob = knob_of(action)
+            knob = action.knob_kind
             claims = () if knob is None else self._orders.wanted(action.incident_id, action.entity_id, knob)
             if not claims or action.mode is not Mode.ENFORCE:
                 noted.append(action)

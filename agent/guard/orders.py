@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from agent.actuation.hold import GpuTarget
+from agent.actuation.held_knob import GpuTarget
 from agent.actuation.request import CapRequest
 from rules.engine.claims import Claim
 from rules.engine.engine import Engine
@@ -37,7 +37,6 @@ Pair = tuple[str, str]
 Held = tuple[str, str, KnobKind]
 # What one order has in common: the decision, the knob, the setting; no decision and no setting for a release.
 _Order = tuple[str | None, KnobKind, float | None]
-_KINDS = {kind.unit: kind for kind in KnobKind}
 
 
 class CapActuator(Protocol):
@@ -146,7 +145,7 @@ class Orders:
         except (TransientError, ActionRefusedError) as err:
             logger.warning("lease not renewed: %s", err, extra={"incident": incident_id})
             return ()
-        known = {(action.incident_id, action.entity_id, knob_of(action)) for action in actions}
+        known = {(action.incident_id, action.entity_id, action.knob_kind) for action in actions}
         missing = [held for held in self._all_wanted() if held[0] == incident_id and held not in known]
         lost = [(incident_id, gpu) for _, gpu, kind in missing if (incident_id, gpu, kind) not in self._refused]
         self.owe(lost, reason="the actuator had lost the cap")
@@ -182,7 +181,7 @@ class Orders:
             logger.info("what is in force is not known yet: %s", err)
             self._orphans_at_s = now_s + LONGEST_PAUSE_S
             return
-        kinds = [(action, knob_of(action)) for action in left if action.owner == OWNER]
+        kinds = [(action, action.knob_kind) for action in left if action.owner == OWNER]
         self._orphans = {(action.incident_id, action.entity_id, kind) for action, kind in kinds if kind is not None}
         self._orphans_at_s = now_s + ORPHAN_S
 
@@ -287,8 +286,3 @@ def kind_of(claim: Claim) -> KnobKind:
 def settings_of(claim: Claim) -> dict[str, float]:
     """Return the setting that a claim of the rules wants of each GPU."""
     return dict(claim.settings)
-
-
-def knob_of(action: Action) -> KnobKind | None:
-    """Return the knob that an action turned, None where it turned none of a GPU's."""
-    return _KINDS.get(action.unit)

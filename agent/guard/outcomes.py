@@ -289,6 +289,7 @@ def _outcome(watch: _Watch, now_ns: int) -> Outcome:
         before=_rounded(watch.before),
         after=_rounded(after),
         helped=helped,
+        higher_is_better=measure.higher_is_better,
         summary=f"{verdict}; {measure.label} {_text(watch.before, measure)} before, {_text(after, measure)} after",
     )
 

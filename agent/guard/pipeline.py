@@ -10,7 +10,6 @@ from typing import Any
 from agent.guard.foresight import is_reflex, sag_of
 from agent.guard.judges import Judges
 from agent.guard.node_window import NO_RANGES, NodeWindow, Ranges
-from agent.guard.orders import knob_of
 from agent.guard.outcomes import OutcomeTracker
 from analytics.calibration.baselines import Baseline, about, baselines_of
 from analytics.detectors.limits import DetectorLimits
@@ -270,7 +269,7 @@ class Pipeline:
         held = self._in_force.setdefault(action.incident_id, {})
         key = (action.entity_id, action.knob)
         if action.state in IN_FORCE:
-            held[key] = knob_of(action)
+            held[key] = action.knob_kind
         elif action.state is ActionState.RELEASED:
             held.pop(key, None)
         if action.state in MOVED:

@@ -14,10 +14,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.actuation.prompt import PromptLine, apply_line, list_line, release_line
+from agent.actuation.nonblocking_client import NonBlockingClient, apply_line, list_line, release_line
 from agent.actuation.request import CapRequest
 from agent.guard.foresight import is_reflex, reflex_id
-from agent.guard.orders import knob_of, request_of
+from agent.guard.orders import request_of
 from analytics.detectors.limits import RailSagLimits
 from rules.engine.claims import Claim
 from telemetry.cells import CellView
@@ -51,7 +51,7 @@ _LIST, _RELEASE = "list", "release "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class PreparedCap:
     """What goes out when one supply sags; `apply` and `release` are lines as the actuator reads them."""
 
     incident_id: str
@@ -66,7 +66,7 @@ class Answer:
 class _Fired:
     """A reflex that is out: over which GPUs the rules have answered; `over`, `asked` once it lets go, is told to."""
 
-    answer: Answer
+    answer: PreparedCap
     at_s: float
     answered: frozenset[str] = frozenset()
     stands: bool = False
@@ -84,13 +84,13 @@ class Reflex:
         told of, so far.
     """
 
-    def __init__(self, specs: Iterable[TableSpec], line: PromptLine, clock: Clock, *, limits: RailSagLimits) -> None:
+    def __init__(self, specs: Iterable[TableSpec], line: NonBlockingClient, clock: Clock, *, limits: RailSagLimits) -> None:
         self._cells = {spec.name: places for spec in specs if (places := _voltages(spec))}
         self._supplies = tuple(dict.fromkeys(one for places in self._cells.values() for _, one in places))
         self._line = line
         self._clock = clock
         self._below_v = limits.at_once_below_v
-        self._ready: dict[str, Answer] = {}
+        self._ready: dict[str, PreparedCap] = {}
         self._out: list[_Fired] = []
         self._asked_s = self._due_s = -math.inf
         self._unsent_told = 0
@@ -100,7 +100,7 @@ class Reflex:
         self.unsent = 0
 
     @property
-    def ready(self) -> Mapping[str, Answer]:
+    def ready(self) -> Mapping[str, PreparedCap]:
         """What would go out, by supply."""
         return dict(self._ready)
 
@@ -120,7 +120,7 @@ class Reflex:
                 if answer is not None and self._clock.monotonic_s() - self._asked_s < READY_FOR_S:
                     self._fire(answer, ready)
 
-    def _fire(self, answer: Answer, ready: dict[str, Answer]) -> None:
+    def _fire(self, answer: PreparedCap, ready: dict[str, PreparedCap]) -> None:
         if not self._line.send(answer.incident_id, answer.apply):
             self.unsent += 1
             return
@@ -160,7 +160,7 @@ class Reflex:
         if not self._out:
             return
         now_s = self._clock.monotonic_s()
-        caps = [action for action in actions if action.mode is Mode.ENFORCE and knob_of(action) is KnobKind.CLOCK]
+        caps = [action for action in actions if action.mode is Mode.ENFORCE and action.knob_kind is KnobKind.CLOCK]
         answered_gpus = frozenset(action.entity_id for action in caps if action.state in _ANSWERED)
         capped_gpus = {action.entity_id for action in caps if action.state is ActionState.APPLIED}
         for fired in tuple(self._out):
@@ -192,7 +192,7 @@ class Reflex:
                 if fired.asked:
                     self._out.remove(fired)
 
-    def _tell(self, answer: Answer, *, confirmed: bool, now_s: float) -> None:
+    def _tell(self, answer: PreparedCap, *, confirmed: bool, now_s: float) -> None:
         if confirmed:
             logger.info("reflex %s: the rules' own cap stands, it lets go", answer.words)
             return
@@ -211,7 +211,7 @@ class Reflex:
         return not recent or (len(recent) < WRONG_MAX and now_s - recent[-1] >= AFTER_WRONG_S)
 
 
-def _answer(supply_id: str, claim: Claim, now_ns: int) -> Answer:
+def _answer(supply_id: str, claim: Claim, now_ns: int) -> PreparedCap:
     incident_id = reflex_id(supply_id, now_ns)
     # How deep the sag will be is not known yet, so the clock that holds behind a worse path goes first.
     clock_mhz = claim.strictest if claim.safe is None else min(claim.strictest, claim.safe)
@@ -224,7 +224,7 @@ def _answer(supply_id: str, claim: Claim, now_ns: int) -> Answer:
         decision_id=f"{claim.policy_id}:{incident_id}",
         reason=f"reflex {words}, prepared ahead of the rules",
     )
-    return Answer(
+    return PreparedCap(
         incident_id=incident_id,
         supply_id=supply_id,
         gpus=frozenset(claim.gpus),

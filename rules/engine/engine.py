@@ -19,12 +19,12 @@ from rules.engine.decisions import policy_of
 from rules.engine.engagements import engage, follow_engagement
 from rules.engine.ladder import may_climb
 from rules.engine.memory import Memory, Reset, Worsened, restore_memory
-from rules.engine.operator_events import Say, Word
 from rules.engine.policy_incident import Matter
 from rules.engine.refusals import refusals
 from rules.limits.node import HOUR_NS, Breaker, Rails, UnmeasuredStart
 from rules.policy.model import ActionClass, Policy, PolicyStatus, Verb
 from telemetry.clock import NS_PER_S
+from telemetry.commands import Command, CommandVerb
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Action, ActionState, Decision, Incident, IncidentState, Mode, Outcome, Verdict
 
@@ -178,15 +178,16 @@ class Engine:
             words = f"{len(lately)} actions in an hour, on {len(gpus)} of {total} GPUs, made it worse"
             self.trip(words, now_ns=outcome.time_ns)
 
-    def hear(self, word: Word, now_ns: int) -> tuple[Decision, ...]:
-        """Take a person's word; gives the decision that it ends."""
-        if word.say is Say.APPROVE:
-            self.approve(word.decision_id, who=word.who, why=word.why)
-        elif word.say is Say.REJECT:
-            ended = self.reject(word.decision_id, who=word.who, why=word.why, now_ns=now_ns)
-            return () if ended is None else (ended,)
-        elif word.say is Say.RESET_BREAKER:
-            self.reset_breaker(who=word.who, why=word.why, now_ns=now_ns)
+    def obey(self, command: Command, now_ns: int) -> tuple[Decision, ...]:
+        """Carry out a command of an operator and return the decision that it ends; commands to others do nothing."""
+        match command.verb:
+            case CommandVerb.APPROVE:
+                self.approve(command.subject, who=command.who, why=command.why)
+            case CommandVerb.REJECT:
+                ended = self.reject(command.subject, who=command.who, why=command.why, now_ns=now_ns)
+                return () if ended is None else (ended,)
+            case CommandVerb.RESET_BREAKER:
+                self.reset_breaker(who=command.who, why=command.why, now_ns=now_ns)
         return ()
 
     def approve(self, decision_id: str, *, who: str, why: str = "") -> Decision | None:
@@ -333,8 +334,7 @@ class Engine:
 
 
 def _worse(outcome: Outcome) -> bool:
-    """Return whether what was measured is worse than before: a voltage fell, a temperature or a share rose."""
+    """Return True if the measured quantity is worse than before: a voltage fell, a temperature or a share rose."""
     if outcome.before is None or outcome.after is None:
         return False
-    higher_is_better = outcome.unit == "V"
-    return outcome.after < outcome.before if higher_is_better else outcome.after > outcome.before
+    return outcome.after < outcome.before if outcome.higher_is_better else outcome.after > outcome.before

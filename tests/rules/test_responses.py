@@ -67,6 +67,7 @@ def _outcome(
         before=before,
         after=after,
         helped=helped,
+        higher_is_better=True,
         summary="",
     )
 
@@ -225,7 +226,7 @@ def test_a_policys_own_budget_and_the_daily_one_hold() -> None:
     own = replace(NOTIFY, cooldown_s=0.0, budget=Budget(actions=1, per_s=7200.0))
     daily = replace(NOTIFY, cooldown_s=0.0)
     for then, rails, words in (
-        (own, ENFORCED, "the policy's budget of 1"),
+        (own, ENFORCED, "budget of 1 new actions in 2h used up"),
         (daily, replace(ENFORCED, actions_per_day=1), "1 new notify actions a day"),
     ):
         engine = _engine(policy(then), rails=rails)

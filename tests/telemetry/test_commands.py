@@ -98,7 +98,7 @@ def test_a_command_as_an_event_keeps_id_time_and_operator() -> None:
     assert event.message == "gpu1 accepted as it is by ana: new pads"
 
 
-def test_a_decision_and_an_action_of_an_earlier_version_read_with_their_knob() -> None:
+def test_records_of_an_earlier_version_read_with_knob_and_direction() -> None:
     decision = {
         "type": "decision", "id": "d", "time_ns": 1, "rule": "r", "incident_id": "i", "action": "fan", "targets": [],
         "clock_mhz": None, "lease_s": None, "mode": "enforce", "verdict": "execute", "reason": "", "fan_ratio": 0.8,
@@ -114,3 +114,9 @@ def test_a_decision_and_an_action_of_an_earlier_version_read_with_their_knob() -
     }  # fmt: skip
     assert to_json(from_json(action))["knob_kind"] == "clock_cap"
     assert to_json(from_json({**action, "unit": ""}))["knob_kind"] is None
+    outcome = {
+        "type": "outcome", "id": "o", "time_ns": 1, "incident_id": "i", "decision_id": "d", "measure": "voltage_v",
+        "unit": "V", "before": 11.3, "after": 11.6, "helped": True, "summary": "",
+    }  # fmt: skip
+    assert to_json(from_json(outcome))["higher_is_better"] is True
+    assert to_json(from_json({**outcome, "unit": "°C"}))["higher_is_better"] is False
