@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from railwatch.wiring.driver_watch import ranges_said
 from telemetry.recording import RecordingMeta
 
@@ -18,17 +18,17 @@ JOURNAL = "recorder"
 _KEPT_TEXT = frozenset({"name", "part", "signal", "oid"})
 
 
-def run_meta(session: Session) -> RecordingMeta:
+def run_meta(context: RunContext) -> RecordingMeta:
     """Return what a recording says about its run; the clocks that can be set are known once the sampler has begun."""
-    settings = session.config
+    settings = context.config
     config = _without_places(settings, settings.model_dump(mode="json"))
     try:
-        clocks = json.loads(session.clocks_path.read_text(encoding="utf-8"))
+        clocks = json.loads(context.clocks_path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         clocks = {}
-    ranges = ranges_said(session)
-    extra = {"supported_mhz": clocks, "ranges": ranges, "source": session.source, "scenario": session.scenario}
-    return RecordingMeta(node=session.node.key, simulated=session.simulated, config=config | extra)
+    ranges = ranges_said(context)
+    extra = {"supported_mhz": clocks, "ranges": ranges, "source": context.source, "scenario": context.scenario}
+    return RecordingMeta(node=context.node.key, simulated=context.simulated, config=config | extra)
 
 
 def _without_places(section: BaseModel, told: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from config.models import Config
 from config.sources import SourceUse
 from railwatch.launcher import Launcher
 from railwatch.recorded_run import left_dir
-from railwatch.session import JOURNALS, DriverKind, Session, responder_folder, run_dir_of, said_in
+from railwatch.run_context import JOURNALS, DriverKind, RunContext, read_status, responder_folder, run_dir_of
 from railwatch.supervisor import ChildSpec, Supervisor
 from railwatch.wiring.gpu_probe import ProbeAnswer, has_driver, probe_nvml
 from rules.policy.model import ActionClass
@@ -62,7 +62,7 @@ STOPPING = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RunRequest:
     """What the user asked of a run; `plant_node` None takes real GPUs where there are any."""
 
     plant_node: str | None = None
@@ -71,12 +71,12 @@ class Wanted:
 
 
 def choose_source(
-    wanted: Wanted,
+    wanted: RunRequest,
     nvml: SourceUse = SourceUse.AUTO,
     *,
     probe: Callable[[], ProbeAnswer] = probe_nvml,
     driver_here: Callable[[], bool] = has_driver,
-) -> tuple[DriverKind, str, Wanted]:
+) -> tuple[DriverKind, str, RunRequest]:
     """Decide between this node and a simulated one; gives the driver, the sentence that says so, and what runs.
 
     A node is simulated where that is asked for, or where there is no NVIDIA driver at all. A driver that is slow or
@@ -114,7 +114,7 @@ class NodeRun:
         What has to end next while it stops, in words.
     """
 
-    def __init__(self, config: Config, wanted: Wanted, clock: Clock, launcher: Launcher | None = None) -> None:
+    def __init__(self, config: Config, wanted: RunRequest, clock: Clock, launcher: Launcher | None = None) -> None:
         self._config = config
         self._launcher = launcher
         self._clock = clock
@@ -126,7 +126,7 @@ class NodeRun:
         self._claimed = False
         self._decided: set[str] = set()
         self._held: list[Record] = []
-        self._session: Session | None = None
+        self._session: RunContext | None = None
         self._left: list[Record] = []
         self.records_lost = 0
         self.record_trouble = ""
@@ -171,7 +171,7 @@ class NodeRun:
     def _start(self) -> str:
         config = self._config
         run_dir = run_dir_of(config.data_dir)
-        session = Session(
+        context = RunContext(
             run_dir=run_dir,
             config_json=config.model_dump_json(),
             driver=self._driver,
@@ -185,21 +185,21 @@ class NodeRun:
             proc=str(config.sources.proc),
             started_ns=self._clock.utc_ns(),
         )
-        session.save()
-        self._session = session
-        self._journals = {name: session.journal_reader(name) for name in JOURNALS}
+        context.save()
+        self._session = context
+        self._journals = {name: context.journal_reader(name) for name in JOURNALS}
         for journal in self._journals.values():
             journal.skip_to_end()
-        slow = session.journal_reader(SLOW)
+        slow = context.journal_reader(SLOW)
         slow.skip_to_end()
-        session.keep_journal_starts({name: one.position for name, one in {**self._journals, SLOW: slow}.items()})
+        context.keep_journal_starts({name: one.position for name, one in {**self._journals, SLOW: slow}.items()})
         supervisor = self._supervisor = Supervisor(run_dir, self._clock, self._launcher)
         environ = dict(os.environ)
         if self.simulated:
             served = supervisor.start(_child("plant", environ, start_timeout_s=30.0))
-            session = _on_plant(session, served)
-            session.save()
-            self.source = session.source
+            context = _on_plant(context, served)
+            context.save()
+            self.source = context.source
             environ |= served["environ"]
         node = [_child(name, environ, start_timeout_s=DRIVER_START_TIMEOUT_S) for name in READ_THE_NODE]
         if config.recorder.use is SourceUse.AUTO:
@@ -211,8 +211,8 @@ class NodeRun:
         # None of them needs another one to be there: each could be the one that is started again.
         *_, facts = supervisor.start_together([*node, _child("service", environ, stop_timeout_s=SERVICE_STOP_S)])
         address: str = facts["address"]
-        _keep_port(session, address).save()  # a service that is started again is found where it was
-        session.begun_path.touch()
+        _keep_port(context, address).save()  # a service that is started again is found where it was
+        context.begun_path.touch()
         return address
 
     def watch(self) -> Iterator[Record]:
@@ -255,7 +255,7 @@ class NodeRun:
             self._supervisor.stop_all()
         if self._session is not None:
             self._left = list(self.records())  # what a full disk left in the run folder goes with it
-            said = said_in(self._session.service_status_path)
+            said = read_status(self._session.service_status_path)
             self.records_lost = said.get("records_waiting", 0) + said.get("records_lost", 0)
             self.record_trouble = said.get("trouble", "") or "no room"
         if self._launcher is not None:
@@ -287,17 +287,17 @@ def _responds(config: Config, *, simulated: bool) -> bool:
     return may_act or config.actuators != Actuators() or is_owed(responder_folder(config, simulated=simulated))
 
 
-def _keep_port(session: Session, address: str) -> Session:
-    config = session.config
+def _keep_port(context: RunContext, address: str) -> RunContext:
+    config = context.config
     page = config.page.model_copy(update={"port": urlsplit(address).port})
-    return replace(session, config_json=config.model_copy(update={"page": page}).model_dump_json())
+    return replace(context, config_json=config.model_copy(update={"page": page}).model_dump_json())
 
 
-def _on_plant(session: Session, served: dict[str, Any]) -> Session:
+def _on_plant(context: RunContext, served: dict[str, Any]) -> RunContext:
     compiled = served["library_dir"] is not None
-    source = session.source if compiled else f"{session.source}; {served['why_in_process']}"
+    source = context.source if compiled else f"{context.source}; {served['why_in_process']}"
     return replace(
-        session,
+        context,
         driver=DriverKind.NVML if compiled else DriverKind.PLANT,
         source=source,
         library_dir=served["library_dir"],

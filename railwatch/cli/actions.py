@@ -19,7 +19,7 @@ from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, Verbose, dat
 from railwatch.operator.entity_names import EntityNames
 from railwatch.operator.leftovers import left_in, state_dir_of, take_back
 from railwatch.operator.release import held_outside, release_outside
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from telemetry.clock import SystemClock
 from telemetry.commands import WHO_MAX, WHY_MAX, release_reason
 from telemetry.errors import EnvironmentLacksError
@@ -105,8 +105,8 @@ def release(
         raise typer.BadParameter("expected one INCIDENT or --all")
     who, why = _operator(who, why)
     folder = data_dir_of(config_file, data_dir)
-    client, session = _actuator(config_file, folder)
-    outside = () if session is None else held_outside(session)
+    client, context = _actuator(config_file, folder)
+    outside = () if context is None else held_outside(context)
     held = {action.incident_id for action in client.in_force()} | set(outside)
     wanted = held if everything else {incident_id} & held
     if not everything and not wanted:
@@ -114,9 +114,9 @@ def release(
         raise typer.Exit(1)
     released = _release(client, filter(None, wanted), release_reason(who, why))
     client.close()
-    if session is not None:
-        released += release_outside(session, incident_id, SystemClock(), who=who, why=why)
-    simulated = {action.id: _is_simulated(session) for action in released}
+    if context is not None:
+        released += release_outside(context, incident_id, SystemClock(), who=who, why=why)
+    simulated = {action.id: _is_simulated(context) for action in released}
     _print_actions(released, simulated, names_of_run(folder), as_json=as_json)
     if not as_json:
         for name in sorted({action.incident_id for action in released}):
@@ -127,13 +127,13 @@ def release(
 def verify(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
     """Read back every knob and drain in force and compare it with the journal; exit status 1 if one differs."""
     folder = data_dir_of(config_file, data_dir)
-    client, session = _actuator(config_file, folder)
+    client, context = _actuator(config_file, folder)
     checks = client.verify()
     client.close()
-    if session is not None:
+    if context is not None:
         from railwatch.operator.verify import verify_outside  # noqa: PLC0415 -- loads every actuator
 
-        checks = (*checks, *verify_outside(session, SystemClock()))
+        checks = (*checks, *verify_outside(context, SystemClock()))
     names = names_of_run(folder)
     for check in checks:
         if as_json:
@@ -156,7 +156,7 @@ def revert_all(data_dir: DataDir = None, config_file: ConfigFile = None, as_json
     """
     folder = data_dir_of(config_file, data_dir)
     try:
-        client, session = _actuator(config_file, folder)
+        client, context = _actuator(config_file, folder)
     except EnvironmentLacksError:
         state = state_dir_of(folder)
         if configured_actuator_socket(config_file) or not left_in(state):
@@ -168,9 +168,9 @@ def revert_all(data_dir: DataDir = None, config_file: ConfigFile = None, as_json
     done = _release(client, {action.incident_id for action in client.in_force()}, release_reason(who, ""))
     rest = len(client.in_force())
     client.close()
-    if session is not None:
-        done += release_outside(session, None, SystemClock(), who=who, why="")
-    simulated = {action.id: _is_simulated(session) for action in done}
+    if context is not None:
+        done += release_outside(context, None, SystemClock(), who=who, why="")
+    simulated = {action.id: _is_simulated(context) for action in done}
     _finish(done, simulated, names_of_run(folder), rest=rest, as_json=as_json)
 
 
@@ -196,13 +196,13 @@ def _operator(who: str | None, why: str) -> tuple[str, str]:
     return who, why
 
 
-def _actuator(config_file: Path | None, folder: Path) -> tuple[ActuatorClient, Session | None]:
+def _actuator(config_file: Path | None, folder: Path) -> tuple[ActuatorClient, RunContext | None]:
     """Return the actuator of the run on this data folder, or the privileged one of the configuration."""
     return actuator_of_run(folder, privileged=configured_actuator_socket(config_file))
 
 
-def _is_simulated(session: Session | None) -> bool:
-    return session is not None and session.simulated
+def _is_simulated(context: RunContext | None) -> bool:
+    return context is not None and context.simulated
 
 
 def _print_actions(

@@ -1,4 +1,4 @@
-"""The root of the command line, and what every error becomes."""
+"""Root of the command line, and the exit status and message of every error."""
 
 import os
 import re
@@ -14,10 +14,10 @@ from railwatch import __version__
 from railwatch.cli.command_list import COMMANDS, ListedCommand
 from telemetry.errors import ConfigError, EnvironmentLacksError, RailwatchError
 
-# What the library says of a number out of its range.
-_IN_OUR_WORDS = {
-    r"Input should be greater than or equal to (\S+)": r"expected \1 at least",
-    r"Input should be less than or equal to (\S+)": r"expected \1 at most",
+# Messages of the library for a number out of range, and ours.
+_PLAIN_MESSAGES = {
+    r"Input should be greater than or equal to (\S+)": r"expected at least \1",
+    r"Input should be less than or equal to (\S+)": r"expected at most \1",
 }
 
 
@@ -29,18 +29,18 @@ def _show_version(wanted: bool) -> None:
 
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Watch the power, heat and bus of GPU nodes, say what is about to fail, and act before it does."""
+    """Watch power, heat and bus of GPU nodes, report what is about to fail, and act before it does."""
 
 
-def app_for_arguments(words: Sequence[str]) -> typer.Typer:
-    """Return command line for these arguments: the command that they name alone, else all by what they are listed as.
+def app_for_arguments(arguments: Sequence[str]) -> typer.Typer:
+    """Return the command line with the command that the arguments name, or a list of all commands.
 
-    To list them nothing is loaded: all of them take seconds to load, which nobody waits for gladly who mistyped a name.
+    The list loads no command: loading all of them takes seconds, too long for help or a mistyped name.
     """
-    named = words[1:2] if words[:1] == ["--"] else words[:1]
+    named = arguments[1:2] if arguments[:1] == ["--"] else arguments[:1]
     found = [listed for listed in COMMANDS if listed.name in named]
     app = _empty()
     for listed in found:
@@ -73,67 +73,67 @@ def _load(app: typer.Typer, listed: ListedCommand) -> None:
 
 
 def _not_loaded() -> None:
-    raise AssertionError("a command that is named is loaded")
+    raise AssertionError("a named command is loaded")
 
 
 def main() -> None:
-    """Run the command line; exit status 0 done, 1 the answer is no, 2 wrong use, 3 the environment lacks something."""
+    """Run the command line. Exit status: 0 done, 1 a check failed, 2 wrong use, 3 the environment lacks something."""
     try:
         status = app_for_arguments(sys.argv[1:])(standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as err:
-        # Rich ends the program with 1 where nobody reads on; here that means something else.
+        # Rich exits with 1 on a closed pipe; here 1 means that a check failed.
         sys.exit(0 if isinstance(err.__context__, BrokenPipeError) else err.code)
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as err:
-        status = _complained(err)
+        status = _reported(err)
         if status is None:
             raise
     sys.exit(status)
 
 
-def _complained(err: Exception) -> int | None:
-    """Return what went wrong and give the exit status; None for a defect, which nobody but a traceback can tell."""
+def _reported(err: Exception) -> int | None:
+    """Report an error in one line and return the exit status; None for a defect, which needs a traceback."""
     status: int | None = None
     match err:
         case TyperException():
-            status = _complain_of_use(err)
+            status = _report_usage_error(err)
         case ConfigError():
             for problem in err.problems:
                 sys.stderr.write(f"railwatch: {problem}\n")
             status = 2
         case EnvironmentLacksError():
-            status = _complain(str(err), 3)
+            status = _report(str(err), 3)
         case RailwatchError():
-            status = _complain(str(err), 1)
-        case BrokenPipeError():  # whoever read our output has enough
-            _let_go_of_output()
+            status = _report(str(err), 1)
+        case BrokenPipeError():  # the reader of our output closed it
+            _discard_output()
             status = 0
         case OSError():
-            _let_go_of_output()
-            status = _complain(f"{err.filename or 'standard output'}: {err.strerror}", 3)
+            _discard_output()
+            status = _report(f"{err.filename or 'standard output'}: {err.strerror}", 3)
         case Abort():
             status = 130
     return status
 
 
-def _let_go_of_output() -> None:
-    """Let what is still to be written go nowhere, so that the interpreter's own flush does not fail again."""
+def _discard_output() -> None:
+    """Send buffered output to the null device, so that the flush of the interpreter does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _complain_of_use(err: TyperException) -> int:
-    """Return in one line what was wrong with the command line; a command without its sub-command has shown its help."""
+def _report_usage_error(err: TyperException) -> int:
+    """Report wrong use in one line and return the exit status; a group without a command has shown its help."""
     context = getattr(err, "ctx", None)
     message = " ".join(str(getattr(err, "format_message", err.__str__)()).split())
     if not message or type(err).__name__ == "NoArgsIsHelpError":
         return 2
-    for said, meant in _IN_OUR_WORDS.items():
-        message = re.sub(said, meant, message)
-    return _complain(message if context is None else f"{message} (see {context.command_path} --help)", 2)
+    for pattern, plain in _PLAIN_MESSAGES.items():
+        message = re.sub(pattern, plain, message)
+    return _report(message if context is None else f"{message} (see {context.command_path} --help)", 2)
 
 
-def _complain(message: str, status: int) -> int:
+def _report(message: str, status: int) -> int:
     sys.stderr.write(f"railwatch: {message}\n")
     return status

@@ -1,4 +1,4 @@
-"""``railwatch actions pending|approve|reject|reset-breaker|judge|agreement``: a person's word on what is decided."""
+"""``railwatch actions pending|approve|reject|reset-breaker|judge|agreement``: commands of operators on decisions."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,28 +11,28 @@ from evaluation.agreement import agreements_of
 from railwatch.cli.baselines import Who, current_user
 from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session, open_records
-from railwatch.operator.guard_commands import tell_word
-from railwatch.session import Session
+from railwatch.operator.commands import send_to_guard
+from railwatch.run_context import RunContext
 from rules.engine.decisions import setting_of
-from rules.engine.operator_events import WHO_MAX, WHY_MAX, Say, Word, word_of
 from telemetry.clock import SystemClock, iso_utc
+from telemetry.commands import Command, CommandVerb, new_command
 from telemetry.knobs import KnobKind
-from telemetry.records import Decision, Event, EventKind, Verdict, to_json
+from telemetry.records import Decision, EventKind, Verdict, to_json
 
 app = typer.Typer()
 
 _MOST = 1000
-_ANSWERED = {Say.APPROVE: "approved", Say.REJECT: "rejected"}
+_ANSWERED = {CommandVerb.APPROVE: "approved", CommandVerb.REJECT: "rejected"}
 
-Why = Annotated[str, typer.Option("--reason", "--why", help="Stands in the record.")]
+Why = Annotated[str, typer.Option("--reason", "--why", help="Reason, kept in the record.")]
 DecisionId = Annotated[str, typer.Argument(metavar="ID", help="The decision's id, or its beginning.")]
 
 
 @app.command(epilog="Example: railwatch actions pending --json")
 def pending(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
-    """List the decisions that wait for a person, with what they would do and until when."""
+    """List pending decisions: what they would do and when they expire."""
     folder = data_dir_of(config_file, data_dir)
-    now_ns = SystemClock().utc_ns()  # what ran out while nothing ran is ended by the next run, and waits no more
+    now_ns = SystemClock().utc_ns()  # the next run ends what expired while nothing ran
     waiting = [one for one in waiting_of(decisions_of(folder)) if one.expires_ns is None or now_ns < one.expires_ns]
     if as_json:
         for one in waiting:
@@ -47,7 +47,7 @@ def pending(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: J
         )
         for one in waiting
     ]
-    print_table("waiting for a person", ("decision", "action", "for", "until (UTC)"), rows)
+    print_table("pending decisions", ("decision", "action", "for", "until (UTC)"), rows)
     for one in waiting:
         typer.echo(f"{one.id}: {one.reason}")
 
@@ -61,8 +61,8 @@ def approve(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a decision that waits be carried out, if it still holds by then; never a laxer setting than asked for."""
-    _answer(Say.APPROVE, decision_id, why, who, _live(data_dir, config_file), as_json=as_json)
+    """Approve a pending decision: it is carried out if it still holds, at most at the setting requested."""
+    _answer(CommandVerb.APPROVE, decision_id, why, who, _live(data_dir, config_file), as_json=as_json)
 
 
 @app.command(epilog='Example: railwatch actions reject gpu-lost-drain:i-7f2a --reason "a person is at the node"')
@@ -74,24 +74,22 @@ def reject(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """End a decision that waits; its policy leaves the incident alone until it closes."""
-    _answer(Say.REJECT, decision_id, why, who, _live(data_dir, config_file), as_json=as_json)
+    """Reject a pending decision: its policy does not act on the incident again until it closes."""
+    _answer(CommandVerb.REJECT, decision_id, why, who, _live(data_dir, config_file), as_json=as_json)
 
 
 @app.command(name="reset-breaker", epilog='Example: railwatch actions reset-breaker --reason "loose plug reseated"')
 def reset_breaker(
-    why: Annotated[str, typer.Option("--reason", help="What was found and done; stands in the record.")],
+    why: Annotated[str, typer.Option("--reason", help="What was found and done, kept in the record.")],
     who: Who = None,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a tripped breaker and latched caps go on; only a person may."""
+    """Reset a tripped breaker and relax latched caps again; only an operator can."""
     if not why.strip():
-        raise typer.BadParameter("say what was found and done", param_hint="--reason")
-    word = _word(Say.RESET_BREAKER, "", who, why)
-    told = tell_word(_live(data_dir, config_file), word)
-    _show(told, as_json=as_json)
+        raise typer.BadParameter("expected what was found and done", param_hint="--reason")
+    _send(_command(CommandVerb.RESET_BREAKER, "", who, why), _live(data_dir, config_file), as_json=as_json)
 
 
 @app.command(epilog="Example: railwatch actions judge supply-sag-clock-cap:i-7f2a --right")
@@ -105,19 +103,19 @@ def judge(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Report whether a decision that was only told would have been right; counts for `agreement`."""
-    say = Say.AGREE if right else Say.DISAGREE
-    _answer(say, decision_id, why, who, _live(data_dir, config_file), as_json=as_json)
+    """Judge a decision that was not executed as right or wrong; counts for `agreement`."""
+    verb = CommandVerb.AGREE if right else CommandVerb.DISAGREE
+    _answer(verb, decision_id, why, who, _live(data_dir, config_file), as_json=as_json)
 
 
 @app.command(epilog="Example: railwatch actions agreement --json")
 def agreement(data_dir: DataDir = None, config_file: ConfigFile = None, as_json: JsonFlag = False) -> None:
-    """Show per class of action how long it has only been told, and whether people agreed: for you to promote it.
+    """Show per action class how long it ran without being enforced, and the share of its decisions judged right.
 
-    Railwatch never promotes a class itself: that is a line in the configuration.
+    Railwatch never enforces a class by itself: set its mode in the configuration.
     """
     folder = data_dir_of(config_file, data_dir)
-    rows = agreements_of(decisions_of(folder), _approvals(folder), now_ns=SystemClock().utc_ns())
+    rows = agreements_of(decisions_of(folder), commands_of(folder), now_ns=SystemClock().utc_ns())
     if as_json:
         for row in rows:
             print_json(asdict(row))
@@ -132,11 +130,11 @@ def agreement(data_dir: DataDir = None, config_file: ConfigFile = None, as_json:
         )
         for row in rows
     ]
-    print_table("agreement", ("class", "days told", "decisions", "agreed", "ready to enforce"), shown)
+    print_table("agreement", ("class", "days", "decisions", "agreed", "ready to enforce"), shown)
 
 
 def decisions_of(folder: Path) -> list[Decision]:
-    """Return the newest record of every decision that a data folder holds, the newest first."""
+    """Return the newest version of every decision in a data folder, newest first."""
     records = open_records(folder)
     try:
         return [one for one in records.find("decision", limit=_MOST) if isinstance(one, Decision)]
@@ -145,48 +143,47 @@ def decisions_of(folder: Path) -> list[Decision]:
 
 
 def waiting_of(decisions: Sequence[Decision]) -> list[Decision]:
-    """Return the decisions that wait for a person."""
+    """Return the decisions that are pending."""
     return [one for one in decisions if one.verdict is Verdict.PENDING]
 
 
-def _live(data_dir: DataDir, config_file: ConfigFile) -> Session:
+def _live(data_dir: DataDir, config_file: ConfigFile) -> RunContext:
     return live_session(data_dir_of(config_file, data_dir))
 
 
-def _answer(say: Say, wanted: str, why: str, who: str | None, session: Session, *, as_json: bool) -> None:
-    folder = session.config.data_dir
+def _answer(verb: CommandVerb, wanted: str, why: str, who: str | None, context: RunContext, *, as_json: bool) -> None:
+    folder = context.config.data_dir
     known = decisions_of(folder)
-    if say in (Say.APPROVE, Say.REJECT):
-        _stop_if_answered(say, wanted, known, _approvals(folder))
+    if verb in _ANSWERED:
+        _stop_if_answered(verb, wanted, known, commands_of(folder))
         known = waiting_of(known)
     found = _picked(known, wanted)
-    told = tell_word(session, _word(say, found.id, who, why))
-    _show(told, as_json=as_json)
-    if say is Say.APPROVE and not as_json and (sets := _sets(found)):
+    _send(_command(verb, found.id, who, why), context, as_json=as_json)
+    if verb is CommandVerb.APPROVE and not as_json and (sets := _sets(found)):
         typer.echo(sets)
 
 
-def _approvals(folder: Path) -> list[Event]:
-    """Return what people said lately, the newest first."""
+def commands_of(folder: Path) -> list[Command]:
+    """Return the latest commands in a data folder, also those that an earlier version kept as events."""
     records = open_records(folder)
     try:
-        found = [one for one in records.find("event", limit=_MOST) if isinstance(one, Event)]
+        kept = records.find("command", limit=_MOST)
+        earlier = records.find("event", limit=_MOST, where={"kind": EventKind.APPROVAL.value})
     finally:
         records.close()
-    return [one for one in found if one.kind is EventKind.APPROVAL]
+    return [one for one in (*kept, *earlier) if isinstance(one, Command)]
 
 
-def _stop_if_answered(say: Say, wanted: str, known: Sequence[Decision], events: Sequence[Event]) -> None:
-    """End with who answered already; a yes that is not carried out yet may still be taken back."""
-    begins = [one for one in known if one.id == wanted] or [one for one in known if one.id.startswith(wanted)]
-    if len(begins) != 1:
+def _stop_if_answered(verb: CommandVerb, wanted: str, known: Sequence[Decision], commands: Sequence[Command]) -> None:
+    """Exit naming who answered already; an approval that is not carried out yet may still be rejected."""
+    matches = [one for one in known if one.id == wanted] or [one for one in known if one.id.startswith(wanted)]
+    if len(matches) != 1:
         return
-    words = (word_of(event) for event in sorted(events, key=lambda one: one.time_ns, reverse=True))
-    answers = (word for word in words if word is not None and word.decision_id == begins[0].id)
-    last = next((word for word in answers if word.say in (Say.APPROVE, Say.REJECT)), None)
-    if last is None or (begins[0].verdict is Verdict.PENDING and last.say is not say):
+    answers = [one for one in commands if one.subject == matches[0].id and one.verb in _ANSWERED]
+    last = max(answers, key=lambda one: one.time_ns, default=None)
+    if last is None or (matches[0].verdict is Verdict.PENDING and last.verb is not verb):
         return
-    typer.echo(f"{begins[0].id}: already {_ANSWERED[last.say]} by {last.who}", err=True)
+    typer.echo(f"{matches[0].id}: already {_ANSWERED[last.verb]} by {last.who}", err=True)
     raise typer.Exit(1)
 
 
@@ -215,15 +212,17 @@ def _short(entity_id: str) -> str:
     return "-".join(entity_id.partition(":")[2].split("-")[:2])
 
 
-def _word(say: Say, decision_id: str, who: str | None, why: str) -> Word:
-    word = Word(say=say, decision_id=decision_id, who=(who or "").strip() or current_user(), why=why.strip())
-    if len(word.who) > WHO_MAX or len(word.why) > WHY_MAX:
-        raise typer.BadParameter(f"at most {WHO_MAX} characters of name and {WHY_MAX} of reason")
-    return word
+def _command(verb: CommandVerb, decision_id: str, who: str | None, why: str) -> Command:
+    who, now_ns = (who or "").strip() or current_user(), SystemClock().utc_ns()
+    try:
+        return new_command(verb, decision_id, who=who, why=why.strip(), now_ns=now_ns)
+    except ValueError as err:
+        raise typer.BadParameter(str(err)) from err
 
 
-def _show(event: Event, *, as_json: bool) -> None:
+def _send(command: Command, context: RunContext, *, as_json: bool) -> None:
+    send_to_guard(context, [command])
     if as_json:
-        print_json(to_json(event))
+        print_json(to_json(command))
     else:
-        typer.echo(event.message)
+        typer.echo(command.message)

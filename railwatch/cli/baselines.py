@@ -1,10 +1,9 @@
-"""``railwatch baselines``: what is learnt of each entity, and accepting that one is as it should be now."""
+"""``railwatch baselines``: list learnt baselines, and accept the present state of an entity as normal."""
 
 import getpass
 import json
 import os
 from collections.abc import Iterable, Sequence
-from threading import Event as Flag
 from typing import Annotated
 
 import typer
@@ -13,22 +12,22 @@ from agent.ring.ring import Ring
 from analytics.connectivity import Kinship
 from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag, data_dir_of, live_session
-from railwatch.operator.guard_commands import ANSWER_WITHIN_S
-from railwatch.session import Session
+from railwatch.operator.commands import send_to_guard
+from railwatch.run_context import RunContext
 from telemetry.clock import SystemClock, iso_utc
+from telemetry.command_events import event_of_command
+from telemetry.commands import CommandVerb, new_command
 from telemetry.entities import EntityKind, Topology
-from telemetry.errors import EnvironmentLacksError, TransientError
-from telemetry.records import Event, EventKind, Severity, to_json
-
-_LOOK_EVERY_S = 0.1
+from telemetry.errors import EnvironmentLacksError
+from telemetry.records import to_json
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="What is learnt of each entity and then frozen, and accepting another; of a run that goes on.",
+    help="List the learnt baselines of a running node, and accept a new normal state.",
 )
 
-Why = Annotated[str, typer.Option("--why", help="What was changed or looked at; stands in the record.")]
-Who = Annotated[str | None, typer.Option("--who", help="Who says so; whoever runs the command if nobody is named.")]
+Why = Annotated[str, typer.Option("--why", help="What was changed or checked; kept in the record.")]
+Who = Annotated[str | None, typer.Option("--who", help="Name of the operator; default: the user who runs the command.")]
 
 
 @app.command(name="list", epilog="Example: railwatch baselines list --json")
@@ -37,13 +36,10 @@ def list_command(
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List what is learnt of each entity, and how far that has come; what is frozen stays until it is accepted.
-
-    It is asked of the guard of a run that goes on: without one there is nothing to list.
-    """
-    session = live_session(data_dir_of(config_file, data_dir))
-    topology = topology_of_run(session)
-    rows = _learnt(session)
+    """List the baselines of a running node, learnt or frozen; a frozen one changes only when accepted."""
+    context = live_session(data_dir_of(config_file, data_dir))
+    topology = topology_of_run(context)
+    rows = _learnt(context)
     if as_json:
         for row in rows:
             print_json(row)
@@ -56,47 +52,47 @@ def list_command(
         since = f" since {iso_utc(int(str(frozen_ns)))[:10]}" if frozen_ns is not None else ""
         state = f"frozen{since}" if ratio >= 1.0 else f"learning, {ratio:.0%}"
         shown.append((name, str(row["detector"]), str(row["what"]), state))
-    print_table("baselines", ("entity", "detector", "what is learnt", "state"), shown)
+    print_table("baselines", ("entity", "detector", "baseline", "state"), shown)
 
 
 @app.command(epilog='Example: railwatch baselines accept gpu2 --why "new thermal pads, torque checked"')
 def accept(
-    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Name or id; a node means all that it holds.")],
+    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Name or id; a node means all of its parts.")],
     why: Why,
     who: Who = None,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Accept that an entity is as it should be now: its baselines are learnt anew, what they found ends.
+    """Accept the present state of an entity as normal: its baselines are learnt again, and their findings end.
 
-    Findings that need no baseline, such as a rail below its limit, go on.
+    Findings without a baseline, such as a rail below its limit, stay open.
     """
-    session = live_session(data_dir_of(config_file, data_dir))
-    topology = topology_of_run(session)
-    learnt = {row["entity_id"] for row in _learnt(session)}
+    context = live_session(data_dir_of(config_file, data_dir))
+    topology = topology_of_run(context)
+    learnt = {row["entity_id"] for row in _learnt(context)}
     known = [one for one in topology.entities if one.id in learnt or one.kind is EntityKind.NODE]
-    meant = [one.id for one in known if entity in (one.id, one.name, one.key)]
-    if len(meant) != 1:
+    matches = [one.id for one in known if entity in (one.id, one.name, one.key)]
+    if len(matches) != 1:
         typer.echo(
-            f"{entity}: {'nothing of that name is learnt' if not meant else 'several are called so'}; expected one of "
-            f"{', '.join(one.name for one in known)}",
+            f"{entity}: {'no baseline of that name' if not matches else 'name of several entities'}; "
+            f"expected one of {', '.join(one.name for one in known)}",
             err=True,
         )
         raise typer.Exit(1)
-    tell(session, with_contents(meant, topology), topology, why=why, who=who, as_json=as_json)
+    accept_entities(context, with_contents(matches, topology), topology, why=why, who=who, as_json=as_json)
 
 
-def topology_of_run(session: Session) -> Topology:
-    """Return who feeds whom in a run."""
-    ring = Ring.attach(session.ring_path)
+def topology_of_run(context: RunContext) -> Topology:
+    """Return the topology of a run: which supply feeds which GPU."""
+    ring = Ring.attach(context.ring_path)
     topology = ring.topology
     ring.close()
     return topology
 
 
 def with_contents(entity_ids: Iterable[str], topology: Topology) -> tuple[str, ...]:
-    """Return the entities, and for a node what it holds: people accept a node that was worked on as a whole."""
+    """Return the entities, with the parts of each node: a node that was serviced is accepted as a whole."""
     kinship = Kinship.of(topology)
     found: dict[str, None] = {}
     for entity_id in entity_ids:
@@ -106,57 +102,36 @@ def with_contents(entity_ids: Iterable[str], topology: Topology) -> tuple[str, .
     return tuple(found)
 
 
-def tell(
-    session: Session, entity_ids: Sequence[str], topology: Topology, *, why: str, who: str | None, as_json: bool
+def accept_entities(
+    context: RunContext, entity_ids: Sequence[str], topology: Topology, *, why: str, who: str | None, as_json: bool
 ) -> None:
-    """Write down who accepts what and why, and wait until the guard has heard it; TransientError where it does not."""
+    """Send one acceptance for each entity and print them; TransientError where the guard does not take them."""
     if not why.strip():
-        raise typer.BadParameter("say what was changed or looked at", param_hint="--why")
-    who = (who or "").strip() or current_user()
-    clock = SystemClock()
-    now_ns = clock.utc_ns()
-    told = [
-        Event(
-            id=f"baseline:{entity_id}:{now_ns}",
-            time_ns=now_ns,
-            kind=EventKind.BASELINE,
-            entity_id=entity_id,
-            code=None,
-            severity=Severity.INFO,
-            message=f"{_name(topology, entity_id)} accepted as it is by {who}: {why.strip()}",
-            sources=("person",),
-        )
-        for entity_id in entity_ids
-    ]
-    heard = session.journal_reader("guard")
-    heard.skip_to_end()
-    journal = session.journal_writer("person")
-    for event in told:
-        journal.append(event)
-    journal.close()
-    missing, until_s, wait = {event.id for event in told}, clock.monotonic_s() + ANSWER_WITHIN_S, Flag()
-    while missing and clock.monotonic_s() < until_s:
-        missing -= {record.id for record in heard.read()}
-        if missing:
-            wait.wait(_LOOK_EVERY_S)
-    if missing:
-        raise TransientError(f"{session.run_dir}: the guard did not hear of it in {ANSWER_WITHIN_S:g} s; say it again")
-    for event in told:
-        if as_json:
-            print_json(to_json(event, simulated=session.simulated))
-        else:
-            typer.echo(event.message)
-    if not as_json:
-        typer.echo("its baselines are learnt anew; until then nothing is held against them")
-
-
-def _learnt(session: Session) -> list[dict[str, object]]:
+        raise typer.BadParameter("expected what was changed or checked", param_hint="--why")
+    who, now_ns = (who or "").strip() or current_user(), SystemClock().utc_ns()
     try:
-        rows: list[dict[str, object]] = json.loads(session.baselines_path.read_text(encoding="utf-8"))
+        commands = [
+            new_command(CommandVerb.ACCEPT_BASELINE, entity_id, who=who, why=why.strip(), now_ns=now_ns)
+            for entity_id in entity_ids
+        ]
+    except ValueError as err:
+        raise typer.BadParameter(str(err)) from err
+    send_to_guard(context, commands)
+    for command in commands:
+        if as_json:
+            print_json(to_json(command, simulated=context.simulated))
+        else:
+            typer.echo(event_of_command(command, name=_name(topology, command.subject)).message)
+    if not as_json:
+        typer.echo("its baselines are learnt again; until then nothing is held against them")
+
+
+def _learnt(context: RunContext) -> list[dict[str, object]]:
+    try:
+        rows: list[dict[str, object]] = json.loads(context.baselines_path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as err:
         raise EnvironmentLacksError(
-            "the guard of this run has not learnt anything yet: it tells of it from its first seconds on, and each "
-            "baseline takes minutes to hours of load; ask again"
+            "the guard of this run has no baselines yet; each takes minutes to hours of load, try again later"
         ) from err
     return rows
 
@@ -166,7 +141,7 @@ def _name(topology: Topology, entity_id: str) -> str:
 
 
 def current_user() -> str:
-    """Return who runs the command."""
+    """Return the name of the user who runs the command, under sudo that of the invoking user."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):

@@ -1,4 +1,4 @@
-"""``railwatch doctor``: what this node can measure and do, what is missing, and how to get it."""
+"""``railwatch doctor``: what this node can measure and control, what is missing, and how to get it."""
 
 import os
 from collections.abc import Iterable
@@ -21,12 +21,12 @@ from agent.collectors.port import SourceState, SourceStatus
 from agent.collectors.readings.source import Readings, readings_status
 from agent.sampler.accounts import Accounts
 from config.loading import load_config
-from railwatch.cli.diagnosis import Fields, tell
-from railwatch.cli.driver_rows import period_rows, probe_rows
+from railwatch.cli.doctor_driver import period_rows, probe_rows
+from railwatch.cli.doctor_report import Fields, print_rows
 from railwatch.cli.printing import print_json
 from railwatch.cli.run_folder import ConfigFile, JsonFlag
 from railwatch.cli.up import seconds
-from railwatch.session import DriverKind, Session
+from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.driver_watch import OPEN_LIMIT_S, open_in_time
 from railwatch.wiring.event_sources import event_settings
 from railwatch.wiring.gpu_driver import OpenDriver
@@ -40,16 +40,19 @@ def doctor(
     measure: Annotated[
         float | None,
         typer.Option(
-            parser=seconds, metavar="DURATION", help="Poll the GPUs this long to see how often sensors update."
+            parser=seconds, metavar="DURATION", help="Poll the GPUs this long, e.g. 10s, to time their sensors."
         ),
     ] = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Report what this node can measure and do. Reads only; exit status 1 where neither GPU nor supply can be read."""
+    """Report what this node can measure and control, what is missing, and how to get it.
+
+    Reads only. Exit status 1 if neither a GPU nor a supply can be read.
+    """
     config = load_config(config_file, os.environ)
     clock = SystemClock()
-    session = Session(
+    context = RunContext(
         run_dir=Path(),
         config_json=config.model_dump_json(),
         driver=DriverKind.NVML,
@@ -59,11 +62,11 @@ def doctor(
         kmsg=str(config.sources.kmsg),
         proc=str(config.sources.proc),
     )
-    driver = open_in_time(session, clock, OPEN_LIMIT_S) or OpenDriver(
+    driver = open_in_time(context, clock, OPEN_LIMIT_S) or OpenDriver(
         reader=None, events=None, why=f"the GPU driver does not answer within {OPEN_LIMIT_S:g} s"
     )
-    rows = [*_fast_sources(session, driver, clock), *_asked_slowly(session, clock, quiet=as_json)]
-    rows += [*_event_sources(session, driver, clock), *_abilities(driver)]
+    rows = [*_fast_sources(context, driver, clock), *_slow_sources_with_status(context, clock, quiet=as_json)]
+    rows += [*_event_sources(context, driver, clock), *_abilities(driver)]
     if driver.nvml is not None:
         rows += probe_rows(driver.nvml)
         if measure is not None:
@@ -72,26 +75,26 @@ def doctor(
         for row in rows:
             print_json(row)
     else:
-        tell(rows)
+        print_rows(rows)
     usable = any(row["kind"] == "source" and row["state"] == "working" and row["name"] in CORE for row in rows)
     if not usable:
         raise typer.Exit(1)
 
 
-# Without one of these there is nothing to watch.
+# With none of these there is nothing to watch.
 CORE = ("gpu_fast", "supply")
 
 
-def _fast_sources(session: Session, driver: OpenDriver, clock: SystemClock) -> list[Fields]:
+def _fast_sources(context: RunContext, driver: OpenDriver, clock: SystemClock) -> list[Fields]:
     built = build_collectors(
         FastSettings(
-            node=session.node.key,
+            node=context.node.key,
             clock=clock,
             accounts=Accounts(),
             reader=driver.reader,
             why_no_reader=driver.why,
-            sysfs_root=Path(session.sysfs),
-            proc_root=Path(session.proc),
+            sysfs_root=Path(context.sysfs),
+            proc_root=Path(context.proc),
             links=driver.links,
             pipes=driver.pipes,
             samples=None if driver.nvml is None else driver.nvml.samples,
@@ -100,32 +103,32 @@ def _fast_sources(session: Session, driver: OpenDriver, clock: SystemClock) -> l
     return [_row("fast", status) for status in _closed(built)]
 
 
-def _asked_slowly(session: Session, clock: SystemClock, *, quiet: bool) -> list[Fields]:
-    """Ask what takes its time to answer; a terminal is told meanwhile what is waited for."""
+def _slow_sources_with_status(context: RunContext, clock: SystemClock, *, quiet: bool) -> list[Fields]:
+    """Probe the slow sources; a terminal shows meanwhile what they wait for."""
     waiting = Console(stderr=True)
     if quiet or not waiting.is_terminal:
-        return _slow_sources(session, clock)
-    with waiting.status("asking board controller, meters and processes (20 s at most)"):
-        return _slow_sources(session, clock)
+        return _slow_sources(context, clock)
+    with waiting.status("probing board controller, meters and processes (at most 20 s)"):
+        return _slow_sources(context, clock)
 
 
-def _slow_sources(session: Session, clock: SystemClock) -> list[Fields]:
-    settings = slow_settings(session, clock, os.environ)
+def _slow_sources(context: RunContext, clock: SystemClock) -> list[Fields]:
+    settings = slow_settings(context, clock, os.environ)
     rows = [_row("slow", status) for status in _closed(build_slow_collectors(settings))]
     for source in build_slow_event_sources(settings):
-        status = SourceStatus(name=source.name, state=SourceState.WORKING, detail="ready; told while the agent runs")
+        status = SourceStatus(name=source.name, state=SourceState.WORKING, detail="ready while the agent runs")
         if settings.readings is not None and source.name == Readings.name:
             where = readings_status(settings.readings.listener)
-            # Without a socket of its own in the configuration it lies in the folder of a run, of which there is none.
+            # Without a configured path the socket is in the folder of a run, and there is no run.
             status = where if settings.readings.listener.path.is_absolute() or where.how_to_get else status
         rows.append(_row("events", status))
         source.close()
     return rows
 
 
-def _event_sources(session: Session, driver: OpenDriver, clock: SystemClock) -> list[Fields]:
-    statuses = [kernel_log_status(Path(session.kmsg))]
-    for part in build_event_sources(event_settings(session, driver.gpus, clock)):
+def _event_sources(context: RunContext, driver: OpenDriver, clock: SystemClock) -> list[Fields]:
+    statuses = [kernel_log_status(Path(context.kmsg))]
+    for part in build_event_sources(event_settings(context, driver.gpus, clock)):
         statuses.append(part.status)
         if part.source is not None:
             part.source.close()
@@ -153,7 +156,7 @@ def _row(group: str, status: SourceStatus) -> Fields:
 
 def _knob_row(kind: KnobKind, driver: OpenDriver, *, root: bool) -> Fields:
     knob = driver.knob(kind)
-    why = driver.why or f"no GPU has a {kind.words} that can be set"
+    why = driver.why or f"no GPU with a {kind.words} that can be set"
     return {
         "kind": "ability",
         "name": kind.value,
@@ -172,7 +175,7 @@ def _abilities(driver: OpenDriver) -> list[Fields]:
             "kind": "ability",
             "name": "simulated_driver",
             "state": "missing" if compiler is None else "working",
-            "detail": compiler or "no C compiler: the simulated node is read in process",
+            "detail": compiler or "no C compiler: a simulated node is read in process",
             "how_to_get": "" if compiler else "install gcc or clang",
         },
     ]

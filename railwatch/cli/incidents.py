@@ -27,7 +27,7 @@ from railwatch.cli.run_folder import (
     names_of_run,
     open_records,
 )
-from railwatch.session import run_dir_of
+from railwatch.run_context import run_dir_of
 from railwatch.wiring.page_count import PAGES, read_count
 from telemetry.clock import iso_utc
 from telemetry.records import Action, Decision, Incident, IncidentState, Outcome, Record, to_json
@@ -122,7 +122,7 @@ def accept(
 ) -> None:
     """Accept the present state of what an incident is about as normal; its baselines are learnt again."""
     folder = data_dir_of(config_file, data_dir)
-    session = live_session(folder)
+    context = live_session(folder)
     records = open_records(folder)
     try:
         incident = find_incident(records.find("incident", limit=1000), incident_id)
@@ -130,9 +130,9 @@ def accept(
         records.close()
     concerned = dict.fromkeys((incident.entity_id, *incident.affected))
     accept_entities(
-        session,
-        with_contents(concerned, topology_of_run(session)),
-        topology_of_run(session),
+        context,
+        with_contents(concerned, topology_of_run(context)),
+        topology_of_run(context),
         why=why,
         who=who,
         as_json=as_json,

@@ -1,4 +1,4 @@
-"""``railwatch notify``: try the ways to people, and see what waits on them."""
+"""``railwatch notify``: test notification routes, and show what they sent and hold."""
 
 import os
 import socket
@@ -10,26 +10,26 @@ import typer
 
 from agent.responding.notification.build import channel_for
 from agent.responding.notification.ledger import FILE_NAME, Ledger, RouteState
+from agent.responding.notification.message_text import trial_notice
 from agent.responding.notification.route import Route
-from agent.responding.notification.wording import trial_notice
 from config.loading import load_config
 from config.models import Config
 from railwatch.cli.printing import print_json, print_table
 from railwatch.cli.run_folder import ConfigFile, DataDir, JsonFlag
-from railwatch.session import responder_folder
+from railwatch.run_context import responder_folder
 from telemetry.clock import SystemClock
 from telemetry.errors import ConfigError, EnvironmentLacksError, Problem, RailwatchError
 
-app = typer.Typer(no_args_is_help=True, help="Try the ways to people, and see what waits on them.")
+app = typer.Typer(no_args_is_help=True, help="Test the notification routes, and show what they sent and hold.")
 
 
 @app.command(name="test", epilog="Example: railwatch notify test --config /etc/railwatch.yaml --route oncall")
 def try_out(
-    route: Annotated[str | None, typer.Option("--route", help="Only this one.")] = None,
+    route: Annotated[str | None, typer.Option("--route", help="Name of one route; all routes if omitted.")] = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Send a test message on each route, at once and past the queue; status 1 where one was not taken."""
+    """Send a test message on each route, without the queue; exit status 1 if one is not accepted."""
     config = load_config(config_file, os.environ)
     where = "(environment)" if config_file is None else str(config_file)
     settings = config.actuators.notification.settings()
@@ -45,22 +45,21 @@ def try_out(
             expected=f"one of {names}" if names else "at least one route",
         )
         raise ConfigError([problem])
-    failed = [one for one in routes if not _told(one, config, as_json=as_json)]
+    failed = [one for one in routes if not _delivers(one, config, as_json=as_json)]
     if failed:
         raise typer.Exit(1)
 
 
 @app.command(epilog="Example: railwatch notify status --json")
 def status(
-    simulated: Annotated[bool, typer.Option("--simulated", help="Of simulated nodes with this data folder.")] = False,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Only messages of simulated nodes.")] = False,
     data_dir: DataDir = None,
     config_file: ConfigFile = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List the routes: messages sent, waiting and lost, and what went wrong last; status 1 where one has trouble.
+    """List the routes with messages sent, waiting and lost, and the last error; exit status 1 if one is failing.
 
-    Where a data folder served both a real and a simulated node, the one that was told last comes first and gives the
-    status.
+    If a data folder served both a real and a simulated node, the one that sent last comes first and sets the status.
     """
     config = load_config(config_file, os.environ)
     if data_dir is not None:
@@ -68,7 +67,7 @@ def status(
     queues = _queues(config, (True,) if simulated else (False, True))
     if not queues:
         raise EnvironmentLacksError(
-            f"{config.data_dir}: nothing was ever told there; expected the data folder of a run with routes"
+            f"{config.data_dir}: no notification was ever queued here; expected the data folder of a run with routes"
         )
     newest: tuple[RouteState, ...] = ()
     for number, (is_simulated, folder) in enumerate(queues):
@@ -82,19 +81,20 @@ def status(
 
 
 def _queues(config: Config, kinds: Sequence[bool]) -> list[tuple[bool, Path]]:
-    """Return the folders of what was told on a simulated node (True) and on a real one that exist, newest first."""
+    """Return the notification queues that exist, of a simulated node (True) and of a real one, newest first."""
     folders = [(kind, responder_folder(config, simulated=kind)) for kind in kinds]
     there = [(_written_ns(folder), kind, folder) for kind, folder in folders if (folder / FILE_NAME).exists()]
     return [(kind, folder) for _, kind, folder in sorted(there, reverse=True)]
 
 
 def _written_ns(folder: Path) -> int:
-    """Return when a queue was written to last: SQLite writes beside the file first."""
+    """Return when a queue was last written; SQLite writes to its log file first."""
     files = (folder / FILE_NAME, folder / f"{FILE_NAME}-wal")
     return max(file.stat().st_mtime_ns for file in files if file.exists())
 
 
-def _told(route: Route, config: Config, *, as_json: bool) -> bool:
+def _delivers(route: Route, config: Config, *, as_json: bool) -> bool:
+    """Send a test message on one route, print the result and return True if it was accepted."""
     clock = SystemClock()
     node = config.node.name or socket.gethostname()
     link = config.actuators.notification.page_url or ""
@@ -106,7 +106,9 @@ def _told(route: Route, config: Config, *, as_json: bool) -> bool:
     if as_json:
         print_json({"route": route.name, "kind": route.kind.value, "taken": not trouble, "trouble": trouble})
     else:
-        typer.echo(f"{route.name}: " + (trouble.removeprefix(f"route {route.name}: ") or f"taken ({route.kind.value})"))
+        typer.echo(
+            f"{route.name}: " + (trouble.removeprefix(f"route {route.name}: ") or f"accepted ({route.kind.value})")
+        )
     return not trouble
 
 

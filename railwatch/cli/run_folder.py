@@ -9,7 +9,7 @@ import typer
 from agent.ring.ring import Ring
 from config.loading import load_config
 from railwatch.operator.entity_names import EntityNames
-from railwatch.session import FILE_NAME, JOURNALS, SERVICE_STATUS, Session, run_dir_of, said_in
+from railwatch.run_context import FILE_NAME, JOURNALS, SERVICE_STATUS, RunContext, read_status, run_dir_of
 from telemetry.errors import EnvironmentLacksError, RailwatchError
 from telemetry.store.embedded import EmbeddedReader
 from telemetry.store.records import RecordFile
@@ -39,22 +39,22 @@ def open_records(data_dir: Path) -> RecordFile:
     check_data_dir(data_dir)
     records = RecordFile(data_dir / "records", read_only=True)
     run_dir = run_dir_of(data_dir)
-    if said_in(run_dir / SERVICE_STATUS).get("records_waiting"):
-        session = live_session(data_dir)
-        readers = (session.journal_reader(name, session.stored_position(name)) for name in JOURNALS)
+    if read_status(run_dir / SERVICE_STATUS).get("records_waiting"):
+        context = live_session(data_dir)
+        readers = (context.journal_reader(name, context.stored_position(name)) for name in JOURNALS)
         waiting = sorted((record for reader in readers for record in reader.read()), key=lambda record: record.time_ns)
-        records.show_more(waiting, simulated=session.simulated)
+        records.show_more(waiting, simulated=context.simulated)
     return records
 
 
-def live_session(data_dir: Path) -> Session:
-    """Return the session of the live run on a data folder; EnvironmentLacksError if there is none."""
+def live_session(data_dir: Path) -> RunContext:
+    """Return the context of the live run on a data folder; EnvironmentLacksError if there is none."""
     run_dir = run_dir_of(data_dir)
     if not (run_dir / FILE_NAME).exists():
         raise EnvironmentLacksError(f"{data_dir}: railwatch is not running here; start it with railwatch up")
     if run_dir.stat().st_uid != os.geteuid():
         raise EnvironmentLacksError(f"{run_dir}: belongs to another user; run this command as that user")
-    return Session.load(run_dir)
+    return RunContext.load(run_dir)
 
 
 def names_of_run(data_dir: Path) -> EntityNames:

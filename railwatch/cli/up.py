@@ -22,7 +22,7 @@ from railwatch.cli.printing import print_json, record_fields
 from railwatch.cli.run_folder import names_of_run
 from railwatch.launcher import Launcher
 from railwatch.operator.entity_names import EntityNames
-from railwatch.run import NodeRun, Wanted
+from railwatch.run import NodeRun, RunRequest
 from rules.policy.model import ActionClass
 from simulator.files import DEFAULT_NODE, DEFAULT_SCENARIO
 from simulator.files.node import load_node
@@ -72,7 +72,7 @@ def up(
     config_file: Annotated[Path | None, typer.Option("--config", help="Configuration file (YAML).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """Run everything on this node: agent, guard, store and page.
+    """Run railwatch on this node: sampling, guard, store and web page.
 
     Uses the GPUs that NVML finds; without an NVIDIA driver it simulates a node, and the first line names it. Lists of
     nodes and scenarios: railwatch simulate list. Ctrl-C releases every cap, flushes the store and exits.
@@ -84,7 +84,7 @@ def up(
         length_s = load_scenario(scenario or DEFAULT_SCENARIO, load_node(simulate or DEFAULT_NODE)).duration
     clock = SystemClock()
     launcher = Launcher.fork()  # before this process has a second thread, a lock or a socket
-    run = NodeRun(config, Wanted(plant_node=simulate, scenario=scenario, seed=seed), clock, launcher)
+    run = NodeRun(config, RunRequest(plant_node=simulate, scenario=scenario, seed=seed), clock, launcher)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

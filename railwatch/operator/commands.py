@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from threading import Event as Flag
 
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from telemetry.clock import Clock, SystemClock
 from telemetry.commands import Command, CommandVerb, new_command
 from telemetry.errors import TransientError
@@ -35,9 +35,9 @@ def send_and_wait(
     return True
 
 
-def send_to_guard(session: Session, commands: Sequence[Command], *, clock: Clock | None = None) -> None:
+def send_to_guard(context: RunContext, commands: Sequence[Command], *, clock: Clock | None = None) -> None:
     """Send commands to the guard of a run; TransientError where it does not record them in time."""
-    reader = session.journal_reader("guard")
+    reader = context.journal_reader("guard")
     reader.skip_to_end()
     missing = {command.id for command in commands}
 
@@ -45,18 +45,18 @@ def send_to_guard(session: Session, commands: Sequence[Command], *, clock: Clock
         missing.difference_update(record.id for record in reader.read())
         return not missing
 
-    journal = session.journal_writer("person")
+    journal = context.journal_writer("person")
     if not send_and_wait(journal, commands, is_taken, within_s=GUARD_WITHIN_S, clock=clock or SystemClock()):
         raise TransientError(
-            f"{session.run_dir}: the guard did not take the command within {GUARD_WITHIN_S:g} s; send it again"
+            f"{context.run_dir}: the guard did not take the command within {GUARD_WITHIN_S:g} s; send it again"
         )
 
 
 class PageApprovals:
     """Approvals and rejections from the page of one run; satisfies `dashboards.page.source.ApprovalPort`."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, context: RunContext) -> None:
+        self._session = context
 
     def answer(self, decision_id: str, *, approve: bool, who: str, why: str) -> Command:
         """Approve or reject a pending decision; TransientError where the guard does not take it."""

@@ -1,74 +1,61 @@
-"""Takes back by hand what the responder of a run holds outside the GPUs."""
+"""Releasing by hand what the responder of a run holds outside the GPUs."""
 
-from threading import Event as Flag
-
-from agent.responding.intake import TAKE_BACK
 from agent.responding.responder import PERSON
-from agent.responding.work import EVERYTHING
-from railwatch.session import Session, said_in
+from railwatch.operator.commands import send_and_wait
+from railwatch.run_context import RunContext, read_status
 from telemetry.clock import Clock
+from telemetry.commands import EVERYTHING, CommandVerb, new_command
 from telemetry.errors import TransientError
-from telemetry.records import Action, ActionState, Event, EventKind, Severity
+from telemetry.records import Action, ActionState
 
-# The responder looks ten times a second; a scheduler that is away answers nothing for longer. Heuristic.
+# heuristic: the responder reads commands ten times a second; a scheduler that is down answers only after a timeout.
 ANSWER_WITHIN_S = 30.0
-# Heuristic: more than the responder takes from a change to telling of it.
+# heuristic: longer than the responder takes from a change to its status file.
 _LOOK_EVERY_S = 0.5
-ANSWERS = frozenset({ActionState.RELEASED, ActionState.FAILED})
+_RESULTS = frozenset({ActionState.RELEASED, ActionState.FAILED})
 
 
-def held_outside(session: Session) -> tuple[str, ...]:
-    """Return the incidents for which something outside the GPUs stands, as the responder last told."""
-    told = said_in(session.responder_status_path).get("held", {})
-    return tuple(sorted({incident for incidents in told.values() for incident in incidents}))
+def held_outside(context: RunContext) -> tuple[str, ...]:
+    """Return the incidents for which something outside the GPUs is held, by the responder's last status."""
+    held = read_status(context.responder_status_path).get("held", {})
+    return tuple(sorted({incident for incidents in held.values() for incident in incidents}))
 
 
-def take_back_outside(session: Session, incident_id: str | None, clock: Clock, *, reason: str) -> tuple[Action, ...]:
-    """Have the responder give back what an incident had switched on, everything where none is named.
+def release_outside(
+    context: RunContext, incident_id: str | None, clock: Clock, *, who: str, why: str
+) -> tuple[Action, ...]:
+    """Release what the responder holds for an incident, everything where none is named, and return what it reports.
 
-    `reason` says who wants it and why. Gives what it told of that: released, or failed and tried again.
+    An action is released, or failed and will be retried.
 
     Raises
     ------
     TransientError
-        It said nothing in time. It is asked all the same and does it when it can.
+        The responder did not report in time; it carries the command out when it can.
     """
-    waited = {one for one in held_outside(session) if incident_id in (None, one)}
-    if not waited:
+    waiting = {one for one in held_outside(context) if incident_id in (None, one)}
+    if not waiting:
         return ()
-    heard = session.journal_reader("responder")
-    heard.skip_to_end()
-    _say(session, incident_id or EVERYTHING, clock, reason=reason)
-    told: list[Action] = []
+    reader = context.journal_reader("responder")
+    reader.skip_to_end()
+    actions: list[Action] = []
     gone: set[str] = set()
-    until_s, wait = clock.monotonic_s() + ANSWER_WITHIN_S, Flag()
-    while waited and clock.monotonic_s() < until_s:
-        wait.wait(_LOOK_EVERY_S)
-        # What somebody else had given back before is told of no more; what is just given back is told of a look later.
-        waited -= gone
-        gone = waited - set(held_outside(session))
-        for record in heard.read():
-            if isinstance(record, Action) and record.incident_id in waited and record.state in ANSWERS:
-                told.append(record)
-                waited.discard(record.incident_id)
-    if waited:
-        raise TransientError(f"{session.run_dir}: the responder told nothing of {', '.join(sorted(waited))} in time")
-    return tuple(told)
 
+    def is_taken() -> bool:
+        # An incident that somebody else released leaves the status and is never reported here; a release of this
+        # command is reported one look after it has left the status.
+        nonlocal gone
+        waiting.difference_update(gone)
+        gone = waiting - set(held_outside(context))
+        for record in reader.read():
+            if isinstance(record, Action) and record.incident_id in waiting and record.state in _RESULTS:
+                actions.append(record)
+                waiting.discard(record.incident_id)
+        return not waiting
 
-def _say(session: Session, about: str, clock: Clock, *, reason: str) -> None:
-    now_ns = clock.utc_ns()
-    journal = session.journal_writer(PERSON)
-    journal.append(
-        Event(
-            id=f"person:{TAKE_BACK}:{now_ns}",
-            time_ns=now_ns,
-            kind=EventKind.APPROVAL,
-            entity_id=None,
-            code=None,
-            severity=Severity.INFO,
-            message=f"{TAKE_BACK} {about}: {reason}",
-            sources=("person",),
-        )
-    )
-    journal.close()
+    command = new_command(CommandVerb.RELEASE, incident_id or EVERYTHING, who=who, why=why, now_ns=clock.utc_ns())
+    journal = context.journal_writer(PERSON)
+    if not send_and_wait(journal, [command], is_taken, within_s=ANSWER_WITHIN_S, every_s=_LOOK_EVERY_S, clock=clock):
+        names = ", ".join(sorted(waiting))
+        raise TransientError(f"{context.run_dir}: the responder did not report a release of {names} in time")
+    return tuple(actions)

@@ -16,7 +16,7 @@ from agent.scheduling import keep_what_is_loaded
 from railwatch.operator.leftovers import left_in, state_dir_of
 from railwatch.processes.child import Ready, leave, run_child
 from railwatch.processes.following import Counts, follow
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from railwatch.wiring.driver_watch import DRIVER_BACK, OPEN_LIMIT_S, DriverWatch
 from railwatch.wiring.gpu_driver import OpenDriver
 from rules.policy.model import ActionClass
@@ -54,23 +54,23 @@ class NoKnob:
         raise self._error(f"{uuid}: {self._why}")
 
 
-def main(session: Session, stop: Event, ready: Ready, *, open_limit_s: float = OPEN_LIMIT_S) -> None:
+def main(context: RunContext, stop: Event, ready: Ready, *, open_limit_s: float = OPEN_LIMIT_S) -> None:
     """Serve requests until told to stop, then release every cap.
 
     A driver that does not open in time, or is not there yet, keeps nobody waiting: requests fail until it answers, and
     then this process makes room for one that has it.
     """
-    if session.privileged_socket is not None:
-        follow(session, session.privileged_socket, stop, ready)
+    if context.privileged_socket is not None:
+        follow(context, context.privileged_socket, stop, ready)
         return
     clock = SystemClock()
-    settings = settings_of(session)
+    settings = settings_of(context)
     # A simulated node ends with its run, and so do the settings that its journal speaks of.
-    state_dir = state_dir_of(session.run_dir if session.simulated else session.config.data_dir)
+    state_dir = state_dir_of(context.run_dir if context.simulated else context.config.data_dir)
     may_enforce = any(settings.may_enforce(kind) for kind in KnobKind)
-    may_write = not session.simulated and (may_enforce or left_in(state_dir))
+    may_write = not context.simulated and (may_enforce or left_in(state_dir))
     watch = DriverWatch(
-        session, clock, open_limit_s=open_limit_s, process="actuator", ask_once=OpenDriver.supported_mhz
+        context, clock, open_limit_s=open_limit_s, process="actuator", ask_once=OpenDriver.supported_mhz
     )
     with contextlib.ExitStack() as kept:
 
@@ -86,20 +86,20 @@ def main(session: Session, stop: Event, ready: Ready, *, open_limit_s: float = O
                 kept.callback(WriterLock().close)
             return driver.knobs
 
-        journal = session.journal_writer("actuator")
+        journal = context.journal_writer("actuator")
         kept.callback(journal.close)
         keep_what_is_loaded()
         serve_actuator(
             knobs,
-            session.actuator_socket,
+            context.actuator_socket,
             state_dir,
             journal.append,
             clock,
             settings=settings,
-            run_id=str(session.started_ns),
+            run_id=str(context.started_ns),
             stop=stop,
             ready=lambda: ready({}),
-            note=Counts(session.actuator_status_path).keep,
+            note=Counts(context.actuator_status_path).keep,
         )
 
 
@@ -112,10 +112,10 @@ def _leave_once_it_answers(watch: DriverWatch) -> None:
         leave(DRIVER_BACK)
 
 
-def settings_of(session: Session) -> ActuatorSettings:
+def settings_of(context: RunContext) -> ActuatorSettings:
     """Return the limits of the actuator in a run: it may go no further than the configuration lets the rules go."""
-    actions = session.config.actions
-    modes = {kind: actions.of(ActionClass(kind)).resolve(simulated=session.simulated) for kind in KnobKind}
+    actions = context.config.actions
+    modes = {kind: actions.of(ActionClass(kind)).resolve(simulated=context.simulated) for kind in KnobKind}
     knobs = {kind: replace(limits, highest_mode=modes[kind]) for kind, limits in DEFAULT_LIMITS.items()}
     return ActuatorSettings(knobs=knobs, unreadable=actions.unreadable_clocks)
 

@@ -16,15 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from telemetry.errors import ConfigError, EnvironmentLacksError
 
 Ready = Callable[[dict[str, Any]], None]
-Main = Callable[[Session, threading.Event, Ready], None]
+Main = Callable[[RunContext, threading.Event, Ready], None]
 
 
 def run_child(main: Main) -> None:
-    """Run one process of the node whose session folder is the first argument; does not return."""
+    """Run one process of the node whose run folder is the first argument; does not return."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(log_lines())
     logging.basicConfig(level=os.environ.get("RAILWATCH_LOG_LEVEL", "WARNING"), handlers=[handler], force=True)
@@ -33,7 +33,7 @@ def run_child(main: Main) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to order the stop
     threading.Thread(target=_stop_when_orphaned, args=(stop,), name="orphan-watch", daemon=True).start()
     try:
-        main(Session.load(Path(sys.argv[1])), stop, _say_ready)
+        main(RunContext.load(Path(sys.argv[1])), stop, _say_ready)
     except (EnvironmentLacksError, ConfigError) as err:
         _say({"failed": str(err)})
         sys.exit(3)

@@ -20,7 +20,7 @@ from fleet.control.node_rails import NodeState
 from fleet.control.seen import SeenRequests
 from fleet.control.server import ControlServer
 from railwatch.processes.child import Ready, run_child
-from railwatch.session import Session, said_in
+from railwatch.run_context import RunContext, read_status
 from rules.engine.memory import restore_memory
 from rules.policy.model import ActionClass
 from telemetry.clock import Clock, SystemClock
@@ -34,15 +34,15 @@ logger = logging.getLogger(__name__)
 LOOK_S = 0.2
 
 
-def settings_of(session: Session) -> DeskSettings:
+def settings_of(context: RunContext) -> DeskSettings:
     """Return whom the node of a run listens to, and how far; EnvironmentLacksError where a certificate is missing."""
-    config, control = session.config, session.config.control
+    config, control = context.config, context.config.control
     identity = control.identity
     if identity is None:
         raise EnvironmentLacksError("control: no certificates; expected control.authority, .certificate and .key")
-    modes = {action: config.actions.of(action).resolve(simulated=session.simulated) for action in ActionClass}
+    modes = {action: config.actions.of(action).resolve(simulated=context.simulated) for action in ActionClass}
     return DeskSettings(
-        node=session.node.key,
+        node=context.node.key,
         fleets=frozenset(control.fleets),
         authority=authority_key(identity.authority),
         rails=config.rails.rails(modes),
@@ -53,17 +53,17 @@ def settings_of(session: Session) -> DeskSettings:
     )
 
 
-def look_at(session: Session, *, now_ns: int) -> NodeState:
+def look_at(context: RunContext, *, now_ns: int) -> NodeState:
     """Return how things stand on the node: what can be set, and what the guard's rails count."""
-    by_kind = {KnobKind.CLOCK.value: said_in(session.clocks_path), **said_in(session.ranges_path)}
-    breaker, acted_ns = guard_says(session.guard_path)
+    by_kind = {KnobKind.CLOCK.value: read_status(context.clocks_path), **read_status(context.ranges_path)}
+    breaker, acted_ns = guard_says(context.guard_path)
     return NodeState(
         settings={
             KnobKind(kind): {f"gpu:{uuid}": tuple(sorted(values)) for uuid, values in by_gpu.items() if values}
             for kind, by_gpu in by_kind.items()
         },
         breaker=breaker,
-        silence=_silence(session.config.incidents.silences, session.node, now_ns),
+        silence=_silence(context.config.incidents.silences, context.node, now_ns),
         acted_ns=acted_ns,
     )
 
@@ -92,23 +92,23 @@ def _silence(silences: Iterable[Silence], node: Entity, now_ns: int) -> str | No
     return held[0] if held else None
 
 
-def main(session: Session, stop: Flag, ready: Ready, *, clock: Clock | None = None) -> None:
+def main(context: RunContext, stop: Flag, ready: Ready, *, clock: Clock | None = None) -> None:
     """Answer fleet services until told to stop."""
     clock = clock or SystemClock()
-    control = session.config.control
+    control = context.config.control
     with ExitStack() as kept:
         # The clock is real on a simulated node as well, so its requests are remembered beyond the run.
-        seen = SeenRequests(session.config.data_dir / "control" / "seen.jsonl", now_ns=clock.utc_ns())
+        seen = SeenRequests(context.config.data_dir / "control" / "seen.jsonl", now_ns=clock.utc_ns())
         kept.callback(seen.close)
-        journal = session.journal_writer("control")
+        journal = context.journal_writer("control")
         kept.callback(journal.close)
-        actuator = ActuatorClient(session.actuator_socket)
+        actuator = ActuatorClient(context.actuator_socket)
         kept.callback(actuator.close)
-        settings = settings_of(session)
-        desk = Desk(settings, actuator, seen, clock, lambda: look_at(session, now_ns=clock.utc_ns()), journal.append)
+        settings = settings_of(context)
+        desk = Desk(settings, actuator, seen, clock, lambda: look_at(context, now_ns=clock.utc_ns()), journal.append)
         identity = control.identity
         assert identity is not None  # noqa: S101 -- `settings_of` said so
-        expiry = Expiry(until_ns=valid_until_ns(identity), what="the certificate of control", entity_id=session.node.id)
+        expiry = Expiry(until_ns=valid_until_ns(identity), what="the certificate of control", entity_id=context.node.id)
         server = ControlServer(desk, identity, host=control.host, port=control.port)
         server.start()
         kept.callback(server.close)
@@ -121,7 +121,7 @@ def main(session: Session, stop: Flag, ready: Ready, *, clock: Clock | None = No
                 journal.append(news)
             status = json.dumps(desk.status() | {"port": server.port, "days_left": expiry.days_left(now_ns)})
             if status != said:
-                session.control_status_path.write_text(status, encoding="utf-8")
+                context.control_status_path.write_text(status, encoding="utf-8")
                 said = status
             if stop.wait(LOOK_S):
                 return

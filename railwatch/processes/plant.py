@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Event
 
 from railwatch.processes.child import Ready, run_child
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from simulator.files.node import load_node
 from simulator.files.scenario import load_scenario
 from simulator.served.description import library_for
@@ -15,14 +15,14 @@ from telemetry.clock import SystemClock
 LOOK_S = 0.02
 
 
-def main(session: Session, stop: Event, ready: Ready) -> None:
-    """Serve the session's node and scenario until told to stop."""
-    if session.plant_node is None or session.scenario is None:
-        raise ValueError("the session names no plant")
+def main(context: RunContext, stop: Event, ready: Ready) -> None:
+    """Serve the node and the scenario of the run until the request to stop."""
+    if context.plant_node is None or context.scenario is None:
+        raise ValueError("the run names no simulated node")
     library, why = library_for(Path("~/.cache/railwatch").expanduser())
-    node = load_node(session.plant_node)
-    scenario = load_scenario(session.scenario, node)
-    server = PlantServer(node, scenario, seed=session.seed, run_dir=session.run_dir / "plant", clock=SystemClock())
+    node = load_node(context.plant_node)
+    scenario = load_scenario(context.scenario, node)
+    server = PlantServer(node, scenario, seed=context.seed, run_dir=context.run_dir / "plant", clock=SystemClock())
     served = replace(server.served, library_dir=library)
     try:
         ready(
@@ -37,7 +37,7 @@ def main(session: Session, stop: Event, ready: Ready) -> None:
             }
         )
         # What watches the node is up when its time begins, however long the machine takes to start it.
-        while not session.begun_path.exists() and not stop.wait(LOOK_S):
+        while not context.begun_path.exists() and not stop.wait(LOOK_S):
             pass
         server.run(stop.is_set)
     finally:

@@ -12,11 +12,11 @@ from typing import Any
 from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import Entry, EntryKind
-from agent.recorder.following import RowFollower, state_of
-from agent.recorder.moments import Lines, LineSource, MomentFollower
+from agent.recorder.row_follower import RowFollower, state_of
+from agent.recorder.record_follower import Lines, LineSource, RecordFollower
 from agent.recorder.recorder import Recorder, RunFacts
-from agent.recorder.recovery import last_words, recovered, runs_in
-from agent.recorder.shelf import Order, Shelf
+from agent.recorder.recovery import remaining_entries, recovered, runs_in
+from agent.recorder.recording_folder import RecordingJob, RecordingFolder
 from agent.recorder.triggers import BY_HAND, Trigger
 from agent.recorder.writing import RecordingWriter, Result
 from config.sources import SourceUse
@@ -84,7 +84,7 @@ class RecordingReporter:
                 self._box.left_is_safe = True
         self._answer(result.order, {"file": str(written.path), "rows": written.rows, "bytes": written.size_bytes})
 
-    def _answer(self, order: Order, answer: dict[str, Any]) -> None:
+    def _answer(self, order: RecordingJob, answer: dict[str, Any]) -> None:
         """Report what became of it to those who asked for it by hand."""
         for trigger in order.meta.about["triggers"]:
             if trigger["what"] == BY_HAND:
@@ -113,7 +113,7 @@ def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     box = BlackBox(box_dir(config.data_dir), settings.box_bytes)
     journal = context.journal_writer(JOURNAL)
     teller = RecordingReporter(context, journal, box, clock)
-    writer = RecordingWriter(Shelf(recordings_dir(config.data_dir), settings.max_bytes), teller.hear)
+    writer = RecordingWriter(RecordingFolder(recordings_dir(config.data_dir), settings.max_bytes), teller.hear)
     own = _take_over(context, box, writer, teller, before_s=settings.before_s)
     facts = RunFacts(started_ns=context.started_ns, boot=_boot(), meta=run_meta(context))
     recorder = Recorder(
@@ -146,7 +146,7 @@ def _take_over(
 ) -> tuple[Entry, ...]:
     """Return what an earlier recorder of this very run left; of runs before, order the recording of their last window."""
     own: tuple[Entry, ...] = ()
-    orders: list[Order] = []
+    orders: list[RecordingJob] = []
     try:
         runs = list(runs_in(box.left()))
         if runs and (runs[-1][0].started_ns, runs[-1][0].boot) == (context.started_ns, _boot()):
@@ -166,12 +166,12 @@ def _take_over(
 
 def _recovered(
     context: RunContext, runs: Sequence[tuple[RunFacts, tuple[Entry, ...]]], *, before_s: float
-) -> Iterator[Order]:
+) -> Iterator[RecordingJob]:
     """Yield the order for the last window of each run that did not end cleanly."""
     left, others = left_dir(context.run_dir), (*context.other_ring_paths, context.steps_ring_path)
     for number, (facts, entries) in enumerate(runs):
         if number == len(runs) - 1:
-            entries = last_words(
+            entries = remaining_entries(  # noqa: PLW2901 -- only the newest run can have rows left in its rings
                 entries,
                 RowFollower(left / context.ring_path.name, tuple(left / path.name for path in others)),
                 _records_left(context, entries),
@@ -198,13 +198,13 @@ def _records_left(context: RunContext, entries: tuple[Entry, ...]) -> list[Recor
     )
 
 
-def _moments(context: RunContext, own: tuple[Entry, ...], clock: Clock) -> MomentFollower:
+def _moments(context: RunContext, own: tuple[Entry, ...], clock: Clock) -> RecordFollower:
     state = state_of(own, EntryKind.STATE)
     positions = context.journal_starts()
     if state is not None:
         positions = {name: tuple(position) for name, position in state["journals"].items()}
     lines = Lines(since_ns=context.started_ns)
-    return MomentFollower(
+    return RecordFollower(
         {name: context.journal_reader(name, positions.get(name)) for name in FOLLOWED},
         lines=lines,
         source=_kernel_log(context, lines, clock, after=None if state is None else state.get("kernel_log")),

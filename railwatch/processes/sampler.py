@@ -25,7 +25,7 @@ from agent.sampler.settings import SamplerSettings
 from analytics.catalogue import xid
 from config.sources import SourceUse
 from railwatch.processes.child import Ready, leave, run_child
-from railwatch.session import DriverKind, Session
+from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.driver_watch import DRIVER_BACK, DRIVER_HUNG, DriverWatch
 from railwatch.wiring.event_sources import event_settings
 from railwatch.wiring.gpu_driver import OpenDriver
@@ -114,15 +114,15 @@ class _Reasons:
         return 0
 
 
-def main(session: Session, stop: Flag, ready: Ready) -> None:
+def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     """Sample and guard until told to stop."""
     clock = SystemClock()
-    watch = DriverWatch(session, clock)
-    sources = _open_sources(session, watch, clock)
-    settings = sampler_settings(session.config)
-    ring = _ring(session, sources.collectors, settings)
+    watch = DriverWatch(context, clock)
+    sources = _open_sources(context, watch, clock)
+    settings = sampler_settings(context.config)
+    ring = _ring(context, sources.collectors, settings)
     guarding = Guarding(
-        session,
+        context,
         ring,
         settings,
         supported_mhz=watch.supported_mhz(sources.driver),
@@ -131,7 +131,7 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
         on_suspicion=lambda: sampler.burst(EVENT_BURST_S),
     )
     guarding.tell_accounts(sources.accounts)
-    reenumeration = Reenumeration(clock, session.run_dir)
+    reenumeration = Reenumeration(clock, context.run_dir)
     sampler = Sampler(
         ring,
         sources.collectors,
@@ -146,9 +146,9 @@ def main(session: Session, stop: Flag, ready: Ready) -> None:
     sampler.start()
     guarding.start(stop)
     ready({"gpus": len(sources.driver.gpus), "tables": list(ring.tables)})
-    files, status = StatusFiles(session.run_dir, "sampler"), 0
+    files, status = StatusFiles(context.run_dir, "sampler"), 0
     files.tell_sources(sources.statuses)
-    reasons = _Reasons(guarding=guarding, reenumeration=reenumeration, watch=watch, run_dir=session.run_dir)
+    reasons = _Reasons(guarding=guarding, reenumeration=reenumeration, watch=watch, run_dir=context.run_dir)
     reasons.start(sources.builder, stop)
     while not status and not stop.wait(STATUS_EVERY_S):
         files.tell_workers(sampler.statuses())
@@ -174,13 +174,13 @@ def _end(sampler: Sampler, guarding: Guarding, ring: Ring, stop: Flag, status: i
         leave(status)
 
 
-def _open_sources(session: Session, watch: DriverWatch, clock: Clock) -> _Sources:
+def _open_sources(context: RunContext, watch: DriverWatch, clock: Clock) -> _Sources:
     driver, accounts = watch.open(), Accounts()
-    builder = _builder(session, driver, accounts, clock)
+    builder = _builder(context, driver, accounts, clock)
     if driver.nvml is not None:
         accounts.driver_s = driver.nvml.costs.total_s
-    collectors, statuses = _collectors(session, builder)
-    events, told = _event_sources(session, driver, accounts, clock)
+    collectors, statuses = _collectors(context, builder)
+    events, told = _event_sources(context, driver, accounts, clock)
     return _Sources(
         driver=driver,
         accounts=accounts,
@@ -191,15 +191,15 @@ def _open_sources(session: Session, watch: DriverWatch, clock: Clock) -> _Source
     )
 
 
-def _ring(session: Session, collectors: list[Collector], settings: SamplerSettings) -> Ring:
-    sampling = session.config.sampling
+def _ring(context: RunContext, collectors: list[Collector], settings: SamplerSettings) -> Ring:
+    sampling = context.config.sampling
     return make_ring(
-        session.ring_path,
+        context.ring_path,
         collectors,
         settings,
-        node=session.node.key,
-        topology=topology_of(session.node, [collector.spec for collector in collectors]),
-        simulated=session.simulated,
+        node=context.node.key,
+        topology=topology_of(context.node, [collector.spec for collector in collectors]),
+        simulated=context.simulated,
         seconds=sampling.ring,
         max_bytes=sampling.ring_max,
     )
@@ -219,29 +219,27 @@ def _tell(guard: Guard, reenumeration: Reenumeration, events: tuple[Event, ...])
         guard.tell(event)
 
 
-def _builder(
-    session: Session, driver: OpenDriver, accounts: Accounts, clock: Clock
-) -> SourceBuilder[FastSettings]:
+def _builder(context: RunContext, driver: OpenDriver, accounts: Accounts, clock: Clock) -> SourceBuilder[FastSettings]:
     settings = FastSettings(
-        node=session.node.key,
+        node=context.node.key,
         clock=clock,
         accounts=accounts,
         reader=driver.reader,
         links=driver.links,
         pipes=driver.pipes,
         samples=None if driver.nvml is None else driver.nvml.samples,
-        why_no_reader=session.source if session.driver is DriverKind.NONE else driver.why,
-        sysfs_root=Path(session.sysfs),
-        sweeping=rail_sweeping(session.config, clock),
-        proc_root=Path(session.proc),
+        why_no_reader=context.source if context.driver is DriverKind.NONE else driver.why,
+        sysfs_root=Path(context.sysfs),
+        sweeping=rail_sweeping(context.config, clock),
+        proc_root=Path(context.proc),
     )
     return SourceBuilder(FAST_COLLECTORS, settings, clock)
 
 
 def _collectors(
-    session: Session, builder: SourceBuilder[FastSettings]
+    context: RunContext, builder: SourceBuilder[FastSettings]
 ) -> tuple[list[Collector], tuple[SourceStatus, ...]]:
-    sources = session.config.sources
+    sources = context.config.sources
     wanted = {EntityKind.SUPPLY: sources.hwmon, EntityKind.NODE: sources.host}
 
     def off(collector: Collector) -> bool:
@@ -249,51 +247,53 @@ def _collectors(
         use = sources.pci if is_bus else wanted.get(collector.spec.kind)
         return use is SourceUse.OFF
 
-    late = session.run_dir / _LATE_FILE
+    late = context.run_dir / _LATE_FILE
     limit_s = LATE_BUILD_LIMIT_S if late.exists() else BUILD_LIMIT_S
     late.unlink(missing_ok=True)
-    return chosen(builder.build(limit_s), off=off, simulated=session.simulated)
+    return chosen(builder.build(limit_s), off=off, simulated=context.simulated)
 
 
 def _event_sources(
-    session: Session, driver: OpenDriver, accounts: Accounts, clock: Clock
+    context: RunContext, driver: OpenDriver, accounts: Accounts, clock: Clock
 ) -> tuple[tuple[EventSource, ...], tuple[SourceStatus, ...]]:
-    config = session.config
+    config = context.config
     found: list[EventSource] = []
     if driver.events is not None:
         found.append(DriverEvents(driver.events, driver.gpus, clock=clock, severity_of=_severity_of))
-    if not session.simulated and config.sources.nvml is SourceUse.AUTO:
+    if not context.simulated and config.sources.nvml is SourceUse.AUTO:
         found.append(
             GpuRoster(
                 config.data_dir / GPUS_FILE,
                 uuids=[gpu.uuid for gpu in driver.gpus],
                 lost_at_open=() if driver.nvml is None else driver.nvml.library.lost_at_open,
-                node=session.node.key,
+                node=context.node.key,
                 clock=clock,
             )
         )
-    path = Path(session.kmsg)
+    path = Path(context.kmsg)
     log_status = kernel_log_status(path)
     if config.sources.kernel_log is SourceUse.AUTO and log_status.state is SourceState.WORKING:
-        lines, placed = _kernel_log(session, path, driver, clock)
+        lines, placed = _kernel_log(context, path, driver, clock)
         accounts.kernel_lines_unparsed = lambda: lines.unparsed
         found.append(placed)
-    built = build_event_sources(event_settings(session, driver.gpus, clock))
+    built = build_event_sources(event_settings(context, driver.gpus, clock))
     found += [part.source for part in built if part.source is not None]
     return tuple(found), (log_status, *(part.status for part in built))
 
 
-def _kernel_log(session: Session, path: Path, driver: OpenDriver, clock: Clock) -> tuple[KernelLog, ResumingKernelLog]:
+def _kernel_log(
+    context: RunContext, path: Path, driver: OpenDriver, clock: Clock
+) -> tuple[KernelLog, ResumingKernelLog]:
     """Return the kernel log from where the process before was, or from the start of the run."""
     name = f"kmsg:{boot_id()}"
-    place = KernelLogPosition(session.run_dir / _PLACE_FILE, log=name)
+    place = KernelLogPosition(context.run_dir / _PLACE_FILE, log=name)
     after = place.read()
     # The device keeps what was logged since the boot. A file may be of any age, and its stamps of any machine.
-    whole = session.simulated or path.is_char_device() or after is not None
-    parser = LinesSince(DriverLineParser(driver.gpus, log=name), session.started_ns)
+    whole = context.simulated or path.is_char_device() or after is not None
+    parser = LinesSince(DriverLineParser(driver.gpus, log=name), context.started_ns)
     log = KernelLog(
         path,
-        node=session.node.key,
+        node=context.node.key,
         parser=parser,
         clock=clock,
         start=Start.BEGINNING if whole else Start.END,

@@ -15,12 +15,12 @@ from agent.ring.rings import Rings
 from dashboards.page.app import create_app, echarts_dir
 from dashboards.page.server import PageServer, bind
 from railwatch import __version__
-from railwatch.operator.guard_commands import Answers
+from railwatch.operator.commands import PageApprovals
 from railwatch.processes.child import Ready, run_child
-from railwatch.session import JOURNALS, Session, said_in
+from railwatch.run_context import JOURNALS, RunContext, read_status
 from railwatch.wiring.node_page import NodePage
 from railwatch.wiring.page_count import KeptPageCount
-from railwatch.wiring.sample_store import Keeper, open_keeper
+from railwatch.wiring.sample_store import StoreWriter, open_store_writer
 from telemetry.clock import NS_PER_S, Clock, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.errors import EnvironmentLacksError, TransientError
@@ -67,8 +67,10 @@ CONTROL_COUNTS = {
 class Service:
     """Follows the ring and the journals of one run."""
 
-    def __init__(self, session: Session, keeper: Keeper, records: RecordFile, page: NodePage, clock: Clock) -> None:
-        self._session = session
+    def __init__(
+        self, context: RunContext, keeper: StoreWriter, records: RecordFile, page: NodePage, clock: Clock
+    ) -> None:
+        self._session = context
         self._keeper = keeper
         self._records = records
         self._page = page
@@ -77,7 +79,7 @@ class Service:
         self._next: dict[str, int] = {}
         self._rollups: dict[str, Rollup] = {}
         self._kept_ns: dict[str, int] = {}
-        self._readers = {name: session.journal_reader(name, session.stored_position(name)) for name in JOURNALS}
+        self._readers = {name: context.journal_reader(name, context.stored_position(name)) for name in JOURNALS}
         self._unwritten: list[Record] = []
         self._trouble = ""
         self._reported: dict[str, Any] = {}
@@ -86,9 +88,9 @@ class Service:
         self._rows_lost = 0
         self.records_lost = 0
         self._pages = KeptPageCount(
-            session.page_count_path, clock, budget_per_node_month=session.config.analytics.pages_per_node_month
+            context.page_count_path, clock, budget_per_node_month=context.config.analytics.pages_per_node_month
         )
-        agent = Entity(kind=EntityKind.AGENT, key=session.node.key, name=session.node.name)
+        agent = Entity(kind=EntityKind.AGENT, key=context.node.key, name=context.node.name)
         self._own = TableSpec(
             name="service",
             kind=EntityKind.AGENT,
@@ -285,14 +287,14 @@ class Service:
 
     def _response_counts(self) -> list[float]:
         """Return what waits outside the GPUs and what came of the rest; NaN where no responder runs."""
-        said = said_in(self._session.responder_status_path)
+        said = read_status(self._session.responder_status_path)
         tallies = said.get("actuators", {}).values()
         counts = [sum(tally[kind] for tally in tallies for kind in kinds) for kinds in RESPONSE_COUNTS.values()]
         return [float(count) if said else np.nan for count in (said.get("waiting", 0), *counts)]
 
     def _control_counts(self) -> list[float]:
         """Return what fleet services asked so far, and for how long they may yet; NaN where none may."""
-        said = said_in(self._session.control_status_path)
+        said = read_status(self._session.control_status_path)
         counts = said.get("counts", {})
         asked = [float(counts.get(kind, 0)) if said else np.nan for kind in CONTROL_COUNTS.values()]
         return [*asked, said.get("days_left", np.nan)]
@@ -300,8 +302,8 @@ class Service:
     def _own_frame(self, now_ns: int) -> Frame:
         status = self._keeper.status()
         pages = self._page.pages = self._pages.rate
-        recorder = said_in(self._session.recorder_status_path)
-        actuator = said_in(self._session.actuator_status_path)
+        recorder = read_status(self._session.recorder_status_path)
+        actuator = read_status(self._session.actuator_status_path)
         row = (
             self._rows_lost,
             status.spool_bytes,
@@ -341,24 +343,24 @@ def _second_of(time_ns: int) -> int:
     return time_ns - time_ns % NS_PER_S - 1
 
 
-def main(session: Session, stop: Event, ready: Ready) -> None:
+def main(context: RunContext, stop: Event, ready: Ready) -> None:
     """Store and serve until told to stop, then flush."""
-    clock, config = SystemClock(), session.config
+    clock, config = SystemClock(), context.config
     sock = bind(config.page.host, config.page.port)
-    records = RecordFile(config.data_dir / "records", simulated=session.simulated)
-    keeper = open_keeper(config, node=session.node.key, simulated=session.simulated, clock=clock)
-    page = NodePage(session, records, keeper, clock)
+    records = RecordFile(config.data_dir / "records", simulated=context.simulated)
+    keeper = open_store_writer(config, node=context.node.key, simulated=context.simulated, clock=clock)
+    page = NodePage(context, records, keeper, clock)
     app = create_app(
         page,
         clock=clock,
         token=config.page.token,
         act_token=config.page.act_token,
-        answers=Answers(session),
+        answers=PageApprovals(context),
         version=__version__,
         echarts=echarts_dir(),
     )
     server = PageServer(app, sock)
-    service = Service(session, keeper, records, page, clock)
+    service = Service(context, keeper, records, page, clock)
     service.close_simulated(at_start=True)
     server.start()
     ready({"address": server.url})

@@ -19,7 +19,7 @@ from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import Sampler, make_ring
 from agent.sampler.settings import SamplerSettings
 from railwatch.processes.child import Ready, leave, run_child
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from railwatch.wiring.reenumeration import Recount
 from railwatch.wiring.samplers import (
     LOOK_AGAIN_S,
@@ -57,7 +57,7 @@ class _Sources:
 class _Process:
     """What stays while the sources change."""
 
-    session: Session
+    context: RunContext
     clock: Clock
     builder: SourceBuilder[SlowSettings]
     settings: SlowSettings
@@ -69,23 +69,23 @@ class _Process:
     accounts: Accounts = field(default_factory=Accounts)
 
 
-def main(session: Session, stop: Flag, ready: Ready) -> None:
+def main(context: RunContext, stop: Flag, ready: Ready) -> None:
     """Read slow sources until told to stop.
 
     A source that answers late, as a controller with a long list of sensors does, joins the others as it was built: the
     tables are made anew for it, and nothing is surveyed again.
     """
     clock = SystemClock()
-    recount = Recount(session.run_dir)
-    settings = slow_settings(session, clock, os.environ)
+    recount = Recount(context.run_dir)
+    settings = slow_settings(context, clock, os.environ)
     process = _Process(
-        session=session,
+        context=context,
         clock=clock,
         builder=slow_builder(settings),
         settings=settings,
-        files=StatusFiles(session.run_dir, "slow"),
+        files=StatusFiles(context.run_dir, "slow"),
         recount=recount,
-        journal=session.journal_writer("slow"),
+        journal=context.journal_writer("slow"),
         stop=stop,
     )
     process.builder.build(BUILD_LIMIT_S)
@@ -108,9 +108,9 @@ def _read(process: _Process, ready: Ready) -> str:
             if process.stop.wait(STATUS_EVERY_S):
                 break
         return reason
-    settings = sampler_settings(process.session.config)
+    settings = sampler_settings(process.context.config)
     hung = HungWatch(process.clock, hung_limits_s(sources.collectors, settings))
-    ring = _ring(process.session, sources.collectors, settings)
+    ring = _ring(process.context, sources.collectors, settings)
     sampler = _sampler(process, sources, ring, settings)
     sampler.start()
     ready({"tables": list(ring.tables)})
@@ -129,28 +129,28 @@ def _read(process: _Process, ready: Ready) -> str:
 
 
 def _sources(process: _Process) -> _Sources:
-    settings, session = process.settings, process.session
+    settings, context = process.settings, process.context
     built: Sequence[BuiltCollector] = process.builder.built
     events = build_slow_event_sources(settings)
     if events or any(part.collector is not None for part in built):
-        own = SelfMetrics(session.node.key, process.accounts, process.clock, process="slow")
+        own = SelfMetrics(context.node.key, process.accounts, process.clock, process="slow")
         status = SourceStatus(name=own.name, state=SourceState.WORKING, detail="the process for slow sources")
         built = (*built, BuiltCollector(collector=own, status=status))
-    collectors, statuses = chosen(built, off=lambda _: False, simulated=session.simulated)
+    collectors, statuses = chosen(built, off=lambda _: False, simulated=context.simulated)
     if settings.readings is not None:
         statuses += (readings_status(settings.readings.listener),)
     return _Sources(collectors=collectors, events=events, statuses=statuses)
 
 
-def _ring(session: Session, collectors: list[Collector], settings: SamplerSettings) -> Ring:
-    sampling = session.config.sampling
+def _ring(context: RunContext, collectors: list[Collector], settings: SamplerSettings) -> Ring:
+    sampling = context.config.sampling
     return make_ring(
-        session.slow_ring_path,
+        context.slow_ring_path,
         collectors,
         settings,
-        node=session.node.key,
-        topology=topology_of(session.node, [collector.spec for collector in collectors]),
-        simulated=session.simulated,
+        node=context.node.key,
+        topology=topology_of(context.node, [collector.spec for collector in collectors]),
+        simulated=context.simulated,
         seconds=sampling.ring,
         max_bytes=sampling.ring_max,
     )

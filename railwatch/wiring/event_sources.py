@@ -5,22 +5,22 @@ from pathlib import Path
 from agent.collectors.build.settings import EventSettings
 from agent.driver.port import GpuIdentity
 from config.sources import SourceUse
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from telemetry.clock import Clock
 
 
-def event_settings(session: Session, gpus: tuple[GpuIdentity, ...], clock: Clock) -> EventSettings:
+def event_settings(context: RunContext, gpus: tuple[GpuIdentity, ...], clock: Clock) -> EventSettings:
     """Return where they are; of a simulated node only what its own sysfs shows, never what this machine does."""
-    sources, real = session.config.sources, not session.simulated
+    sources, real = context.config.sources, not context.simulated
 
     def of(use: SourceUse, path: Path, *, here: bool = real) -> Path | None:
         return path if here and use is SourceUse.AUTO else None
 
     return EventSettings(
-        node=session.node.key,
+        node=context.node.key,
         clock=clock,
         gpus=gpus,
-        sysfs_root=of(sources.pci, Path(session.sysfs), here=True),
+        sysfs_root=of(sources.pci, Path(context.sysfs), here=True),
         tracefs_root=of(sources.tracepoints, sources.tracefs),
         fabric_log=of(sources.fabric_manager, sources.fabric_log),
         uevents=real and sources.uevents is SourceUse.AUTO,

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.driver.nvml import NvmlDriver
 from agent.driver.nvml_knobs import choose_knobs
 from agent.driver.port import GpuEvents, GpuIdentity, GpuReader, Knob, LinkReader, PipeReader
-from railwatch.session import DriverKind, Session
+from railwatch.run_context import DriverKind, RunContext
 from simulator.inprocess import PlantDriver
 from telemetry.clock import Clock
 from telemetry.errors import EnvironmentLacksError, RailwatchError
@@ -74,19 +74,19 @@ class OpenDriver:
         return found
 
 
-def open_driver(session: Session, clock: Clock) -> OpenDriver:
-    """Open the driver that the session names; a machine without one is no error."""
-    if session.driver is DriverKind.NONE:
+def open_driver(context: RunContext, clock: Clock) -> OpenDriver:
+    """Open the GPU driver of a run; a machine without one is no error."""
+    if context.driver is DriverKind.NONE:
         return OpenDriver(reader=None, events=None, why="reading GPUs is switched off")
-    if session.driver is DriverKind.PLANT:
-        if session.state_file is None:
-            raise EnvironmentLacksError("the session names no plant")
-        plant = PlantDriver(Path(session.state_file), clock)
+    if context.driver is DriverKind.PLANT:
+        if context.state_file is None:
+            raise EnvironmentLacksError("the run names no simulated node")
+        plant = PlantDriver(Path(context.state_file), clock)
         knobs = (plant.clock_knob, plant.power_knob)
         return OpenDriver(reader=plant, events=plant, knobs=knobs, plant_pipes=plant.pipes)
-    if session.library_dir is not None:
+    if context.library_dir is not None:
         # The loader reads LD_LIBRARY_PATH when a program starts, not when it is forked: NVML is found by name then.
-        ctypes.CDLL(str(Path(session.library_dir) / NVML_LIBRARY))
+        ctypes.CDLL(str(Path(context.library_dir) / NVML_LIBRARY))
     try:
         driver = NvmlDriver(clock)
     except EnvironmentLacksError as err:

@@ -8,7 +8,7 @@ from threading import Event as Flag
 from threading import Thread
 
 from agent.actuation.client import ActuatorClient
-from agent.actuation.prompt import PromptLine
+from agent.actuation.nonblocking_client import NonBlockingClient
 from agent.guard.guard import Guard
 from agent.guard.learnt_file import LearntFile
 from agent.guard.node_window import Ranges
@@ -22,7 +22,7 @@ from agent.sampler.accounts import Accounts
 from agent.sampler.settings import SamplerSettings
 from config.guard_pipeline import pipeline_settings
 from config.sources import SourceUse
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from telemetry.clock import Clock
 from telemetry.records import Event
 
@@ -48,7 +48,7 @@ class Guarding:
 
     def __init__(
         self,
-        session: Session,
+        context: RunContext,
         ring: Ring,
         settings: SamplerSettings,
         *,
@@ -57,18 +57,18 @@ class Guarding:
         clock: Clock,
         on_suspicion: Callable[[], None],
     ) -> None:
-        session.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
-        session.ranges_path.write_text(json.dumps(ranges), encoding="utf-8")
+        context.clocks_path.write_text(json.dumps(supported_mhz), encoding="utf-8")
+        context.ranges_path.write_text(json.dumps(ranges), encoding="utf-8")
         # A simulated node starts anew with each run, and its incidents with it.
-        kept_in = session.run_dir if session.simulated else session.config.data_dir
+        kept_in = context.run_dir if context.simulated else context.config.data_dir
         self._kept = kept_in / "guard.json"
-        self._actuator = ActuatorClient(session.actuator_socket)
-        self._journal = session.journal_writer("guard")
+        self._actuator = ActuatorClient(context.actuator_socket)
+        self._journal = context.journal_writer("guard")
         self._pulse = Pulse(clock)
-        sag = session.config.detectors.rail_sag
-        self._line = PromptLine(session.actuator_socket)
+        sag = context.config.detectors.rail_sag
+        self._line = NonBlockingClient(context.actuator_socket)
         specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
-        pipeline = _pipeline(session, ring, supported_mhz, ranges)
+        pipeline = _pipeline(context, ring, supported_mhz, ranges)
         reflex = Reflex(specs, self._line, clock, limits=sag)
         self.guard = Guard(
             {name: table for name, table in ring.tables.items() if not table.spec.is_late},
@@ -77,18 +77,18 @@ class Guarding:
             self._journal,
             self._pulse,
             snapshot_path=self._kept,
-            actions_path=session.journal_path("actuator"),
-            responses_path=session.journal_path("responder"),
-            events_path=session.slow_events_path,
-            person_path=session.person_path,
-            baselines_path=session.baselines_path,
+            actions_path=context.journal_path("actuator"),
+            responses_path=context.journal_path("responder"),
+            events_path=context.slow_events_path,
+            person_path=context.person_path,
+            baselines_path=context.baselines_path,
             learnt=LearntFile(kept_in / "learnt", clock),
-            spill_dir=session.run_dir,
-            steps=_step_log(session, ring, settings),
+            spill_dir=context.run_dir,
+            steps=_step_log(context, ring, settings),
             reflex=reflex,
             on_suspicion=on_suspicion,
         )
-        _note_jobs(session, pipeline)
+        _note_jobs(context, pipeline)
         self.waking = Waking(ring.tables, self.guard.wake, clock, low_v=sag.minimum_v, on_low=reflex.look)
         self._reflex = reflex
         self._thread: Thread | None = None
@@ -157,11 +157,11 @@ def run_guard(guard: Guard, stop: Flag, kept: Path) -> None:
             kept.replace(kept.with_suffix(".bad"))
 
 
-def _note_jobs(session: Session, pipeline: Pipeline) -> None:
+def _note_jobs(context: RunContext, pipeline: Pipeline) -> None:
     """Report what this run has heard of jobs so far: the guard follows the journal from where it ends now."""
     told: tuple[tuple[str, str], ...] | None = None
     try:
-        for record in session.journal_reader("slow", session.journal_starts().get("slow")).read():
+        for record in context.journal_reader("slow", context.journal_starts().get("slow")).read():
             told = record.job_gpus if isinstance(record, Event) and record.job_gpus is not None else told
     except OSError as err:
         logger.warning("what was told of jobs cannot be read: %s", err)
@@ -169,17 +169,19 @@ def _note_jobs(session: Session, pipeline: Pipeline) -> None:
         pipeline.note_jobs(told)
 
 
-def _step_log(session: Session, ring: Ring, settings: SamplerSettings) -> StepLog | None:
-    if session.config.recorder.use is SourceUse.OFF:
+def _step_log(context: RunContext, ring: Ring, settings: SamplerSettings) -> StepLog | None:
+    if context.config.recorder.use is SourceUse.OFF:
         return None
     names = [name for name, table in ring.tables.items() if not table.spec.is_late]
-    rows = rows_for(session.config.sampling.ring, STEPS_PER_TICK * settings.fast.rate_hz)
-    return StepLog(session.steps_ring_path, names, node=session.node, simulated=session.simulated, rows=rows)
+    rows = rows_for(context.config.sampling.ring, STEPS_PER_TICK * settings.fast.rate_hz)
+    return StepLog(context.steps_ring_path, names, node=context.node, simulated=context.simulated, rows=rows)
 
 
-def _pipeline(session: Session, ring: Ring, supported_mhz: Mapping[str, tuple[float, ...]], ranges: Ranges) -> Pipeline:
+def _pipeline(
+    context: RunContext, ring: Ring, supported_mhz: Mapping[str, tuple[float, ...]], ranges: Ranges
+) -> Pipeline:
     specs = [table.spec for table in ring.tables.values() if not table.spec.is_late]
-    settings = pipeline_settings(session.config, simulated=session.simulated)
+    settings = pipeline_settings(context.config, simulated=context.simulated)
     pipeline = Pipeline(specs, ring.topology, settings, supported_mhz=supported_mhz, ranges=ranges)
     for name in pipeline.idle_detectors:
         logger.info("detector %s has nothing to judge: no source gives its signals", name)

@@ -17,11 +17,13 @@ from dashboards.page.source import (
     SamplerStatus,
 )
 from railwatch import __version__
-from railwatch.session import Session
-from railwatch.wiring.sample_store import Keeper
+from railwatch.run_context import RunContext
+from railwatch.wiring.sample_store import StoreWriter
 from railwatch.wiring.samplers import AUTO_FIXED_HZ, read_statuses
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, Clock
+from telemetry.command_events import event_of_command
+from telemetry.commands import Command
 from telemetry.entities import EntityKind, Topology
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.frames import Frame
@@ -64,9 +66,9 @@ class NodePage:
         How often people were paged, None before anybody counted.
     """
 
-    def __init__(self, session: Session, records: RecordFile, keeper: Keeper, clock: Clock) -> None:
-        self._session = session
-        self._config = session.config
+    def __init__(self, context: RunContext, records: RecordFile, keeper: StoreWriter, clock: Clock) -> None:
+        self._session = context
+        self._config = context.config
         self._records_file = records
         self._keeper = keeper
         self._clock = clock
@@ -150,14 +152,14 @@ class NodePage:
             version = self._version
             if self._recent is not None and self._recent.version == version:
                 return self._recent
-        found = {kind: self._find(kind) for kind in ("incident", "decision", "action", "outcome", "event")}
+        found = {kind: self._find(kind) for kind in ("incident", "decision", "action", "outcome", "event", "command")}
         recent = Records(
             version=version,
             incidents=tuple(item for item in found["incident"] if isinstance(item, Incident)),
             decisions=tuple(item for item in found["decision"] if isinstance(item, Decision)),
             actions=tuple(item for item in found["action"] if isinstance(item, Action)),
             outcomes=tuple(item for item in found["outcome"] if isinstance(item, Outcome)),
-            events=tuple(item for item in found["event"] if isinstance(item, Event)),
+            events=_events((*found["event"], *found["command"])),
         )
         with self._lock:
             self._recent = recent
@@ -255,3 +257,10 @@ class NodePage:
         if unwritten:
             return Health.DEGRADED, unwritten
         return Health.HEALTHY, "no incident is open"
+
+
+def _events(records: Sequence[Record]) -> tuple[Event, ...]:
+    """Return events and commands as events, newest first."""
+    found = [event_of_command(one) if isinstance(one, Command) else one for one in records]
+    events = (one for one in found if isinstance(one, Event))
+    return tuple(sorted(events, key=lambda event: event.time_ns, reverse=True))

@@ -3,25 +3,25 @@
 from pathlib import Path
 
 from agent.responding.notification.build import build_notifier
-from agent.responding.notification.deeds import Deeds
+from agent.responding.notification.activity import IncidentActivity
 from agent.responding.notification.notifier import Notifier, Sender
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from telemetry.clock import Clock
 
 # Whose journals tell what railwatch did.
 _DOERS = ("guard", "actuator", "responder")
 
 
-def notifier_for(session: Session, *, folder: Path, clock: Clock) -> Notifier | None:
+def notifier_for(context: RunContext, *, folder: Path, clock: Clock) -> Notifier | None:
     """Return a notifier that keeps its queue in a folder and is to be started; None where no route is configured."""
-    settings = session.config.actuators.notification.settings()
+    settings = context.config.actuators.notification.settings()
     if not settings.routes:
         return None
-    starts = session.journal_starts()
+    starts = context.journal_starts()
     return build_notifier(
         settings,
         folder=folder,
-        sender=Sender(node=session.node.key, page_url=settings.page_url, simulated=session.simulated),
+        sender=Sender(node=context.node.key, page_url=settings.page_url, simulated=context.simulated),
         clock=clock,
-        deeds=Deeds([session.journal_reader(name, starts.get(name)) for name in _DOERS]),
+        deeds=IncidentActivity([context.journal_reader(name, starts.get(name)) for name in _DOERS]),
     )

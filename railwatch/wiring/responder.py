@@ -12,18 +12,18 @@ from agent.responding.heartbeat import checkpoint_step
 from agent.responding.hook import Hook
 from agent.responding.kubernetes import KubernetesDrain
 from agent.responding.kubernetes_api import KubernetesApi
-from agent.responding.notification.notifier import NobodyToTell
-from agent.responding.pace import Pace
+from agent.responding.notification.notifier import NoRoutes
+from agent.responding.rate_limit import RateLimit
 from agent.responding.port import Message, Switch
 from agent.responding.responder import Lane
-from agent.responding.sending import MANNERS, Sending
+from agent.responding.sending import DELIVERY_POLICIES, Sending
 from agent.responding.slurm import SlurmCommands, SlurmDrain, SlurmRequeue
 from agent.responding.switching import Switching
-from agent.responding.tally import Tally
+from agent.responding.counts import ActuatorCounts
 from agent.responding.work import OWNER, token_of
 from agent.responding.work_queue import WorkQueue
 from config.actuators import Scheduler
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from railwatch.wiring.notifications import notifier_for
 from railwatch.wiring.power_cycle import power_cycle_for
 from rules.policy.model import ActionClass
@@ -39,14 +39,14 @@ class Setup:
     to be told of every news of an incident is put into `followers`. `folder` is for what has to survive a restart.
     """
 
-    session: Session
+    context: RunContext
     clock: Clock
     wait: Callable[[float], bool]
     kept: ExitStack
     folder: Path
     followers: list[Callable[[Incident], None]] = field(default_factory=list)
     # One for all that writes to schedulers: a node is one client of theirs, however many ways it has.
-    pace: Pace = field(default_factory=Pace)
+    pace: RateLimit = field(default_factory=RateLimit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Placed:
 
 
 def _slurm_commands(setup: Setup) -> tuple[SlurmCommands, str]:
-    settings = setup.session.config.actuators.slurm.settings(setup.session.node.key)
+    settings = setup.context.config.actuators.slurm.settings(setup.context.node.key)
     return SlurmCommands(settings, setup.clock), settings.node
 
 
@@ -68,35 +68,35 @@ def _slurm(setup: Setup) -> Placed:
 
 
 def _kubernetes(setup: Setup) -> Placed:
-    section = setup.session.config.actuators.kubernetes
+    section = setup.context.config.actuators.kubernetes
     api = KubernetesApi(section.settings())
     switch = KubernetesDrain(api, clock=setup.clock, eviction=section.eviction(), pace=setup.pace)
-    return Placed(switch=switch, target=section.node_of(setup.session.node.key))
+    return Placed(switch=switch, target=section.node_of(setup.context.node.key))
 
 
 def _requeue(setup: Setup) -> Message | None:
-    if Scheduler.SLURM not in setup.session.config.actuators.drain:
+    if Scheduler.SLURM not in setup.context.config.actuators.drain:
         return None
     commands, node = _slurm_commands(setup)
     return SlurmRequeue(commands, node=node)
 
 
 def _hook(setup: Setup) -> Message | None:
-    hooks = setup.session.config.actuators.hooks
+    hooks = setup.context.config.actuators.hooks
     return Hook({name: hook.program() for name, hook in hooks.items()}, setup.clock) if hooks else None
 
 
 def _checkpoint(setup: Setup) -> Message | None:
-    session = setup.session
-    jobs = {name: job.settings() for name, job in session.config.actuators.checkpoints.items()}
-    step_of = partial(checkpoint_step, session.readings_ring_path)
+    context = setup.context
+    jobs = {name: job.settings() for name, job in context.config.actuators.checkpoints.items()}
+    step_of = partial(checkpoint_step, context.readings_ring_path)
     return Checkpoint(jobs, setup.clock, wait=setup.wait, step_of=step_of) if jobs else None
 
 
 def _notify(setup: Setup) -> Message | None:
-    notifier = notifier_for(setup.session, folder=setup.folder, clock=setup.clock)
+    notifier = notifier_for(setup.context, folder=setup.folder, clock=setup.clock)
     if notifier is None:
-        return NobodyToTell()
+        return NoRoutes()
     notifier.start()
     setup.kept.callback(notifier.close)
     setup.followers.append(notifier.follow)
@@ -104,8 +104,8 @@ def _notify(setup: Setup) -> Message | None:
 
 
 def _power_cycle(setup: Setup) -> Message | None:
-    session = setup.session
-    return power_cycle_for(session.config.actuators, node=session.node.key, folder=setup.folder, clock=setup.clock)
+    context = setup.context
+    return power_cycle_for(context.config.actuators, node=context.node.key, folder=setup.folder, clock=setup.clock)
 
 
 # Through what a node is drained, and what else is done outside the GPUs; None where nothing is set up for it.
@@ -128,7 +128,7 @@ class Outside:
 
     lanes: tuple[Lane, ...]
     routes: dict[ActionClass, tuple[str, ...]]
-    tallies: dict[str, Tally]
+    tallies: dict[str, ActuatorCounts]
 
     def status(self) -> dict[str, Any]:
         """Return what each actuator counted, as JSON types."""
@@ -148,10 +148,10 @@ def build_outside(setup: Setup, journal: WorkQueue, *, guard_age_s: Callable[[],
     """Make every actuator that the configuration names."""
     lanes: list[Lane] = []
     routes: dict[ActionClass, tuple[str, ...]] = {}
-    tallies: dict[str, Tally] = {}
+    tallies: dict[str, ActuatorCounts] = {}
     for placed in placed_in(setup):
         name = placed.switch.name
-        tally = tallies[name] = Tally()
+        tally = tallies[name] = ActuatorCounts()
         lanes.append(
             Switching(
                 placed.switch,
@@ -168,14 +168,14 @@ def build_outside(setup: Setup, journal: WorkQueue, *, guard_age_s: Callable[[],
     for of_class, make in MESSAGES:
         message = make(setup)
         if message is not None:
-            tally = tallies[message.name] = Tally()
-            pace = setup.pace if of_class is ActionClass.REQUEUE else Pace()
-            lanes.append(Sending(message, MANNERS[of_class], journal, setup.clock, tally=tally, pace=pace))
+            tally = tallies[message.name] = ActuatorCounts()
+            pace = setup.pace if of_class is ActionClass.REQUEUE else RateLimit()
+            lanes.append(Sending(message, DELIVERY_POLICIES[of_class], journal, setup.clock, tally=tally, pace=pace))
             routes[of_class] = (message.name,)
     return Outside(lanes=tuple(lanes), routes=routes, tallies=tallies)
 
 
 def placed_in(setup: Setup) -> Sequence[Placed]:
     """Return the switches through which this node is drained."""
-    wanted = setup.session.config.actuators.drain
+    wanted = setup.context.config.actuators.drain
     return [make(setup) for scheduler, make in SWITCHES if scheduler in wanted]

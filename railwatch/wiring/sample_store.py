@@ -22,7 +22,7 @@ from telemetry.uplink.sender import Sender, UplinkState, UplinkStatus
 DRAIN_S = 5.0
 
 
-class Keeper(Protocol):
+class StoreWriter(Protocol):
     """Keeps samples and records, and says how that goes."""
 
     def keep(self, raw: Sequence[Frame], rollups: Sequence[Frame], records: Sequence[Record]) -> None:
@@ -52,7 +52,7 @@ class Keeper(Protocol):
         ...
 
 
-def open_keeper(config: Config, *, node: str, simulated: bool, clock: Clock) -> Keeper:
+def open_store_writer(config: Config, *, node: str, simulated: bool, clock: Clock) -> StoreWriter:
     """Open the store that the configuration names.
 
     Raises
@@ -62,13 +62,13 @@ def open_keeper(config: Config, *, node: str, simulated: bool, clock: Clock) -> 
     """
     store = config.store
     if store.kind is StoreKind.EMBEDDED:
-        return EmbeddedKeeper(config.data_dir / "store", store, clock)
+        return EmbeddedWriter(config.data_dir / "store", store, clock)
     tags = {"node": node, "simulated": simulated_tag(simulated=simulated)}
     spool = Spool(config.data_dir / "spool", max_bytes=store.spool_max)
-    return ServerKeeper(spool, destination_of(store), store.spool_max, tags, clock)
+    return ServerWriter(spool, destination_of(store), store.spool_max, tags, clock)
 
 
-class EmbeddedKeeper:
+class EmbeddedWriter:
     """Samples in files beside the agent. Records are kept by the service in their own file in any case."""
 
     def __init__(self, directory: Path, store: Store, clock: Clock) -> None:
@@ -127,7 +127,7 @@ class EmbeddedKeeper:
         self._store.close()
 
 
-class ServerKeeper:
+class ServerWriter:
     """Samples and records as line protocol, through a spool on disk, in order."""
 
     def __init__(

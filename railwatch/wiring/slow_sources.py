@@ -11,47 +11,47 @@ from agent.collectors.hwmon.tree import find_inlet
 from agent.collectors.readings.listener import ListenerSettings
 from agent.collectors.readings.source import ReadingsSettings
 from config.sources import SourceUse
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from railwatch.wiring.slow_gpus import slow_gpus
 from telemetry.clock import Clock
 
 
-def slow_settings(session: Session, clock: Clock, environ: Mapping[str, str]) -> SlowSettings:
+def slow_settings(context: RunContext, clock: Clock, environ: Mapping[str, str]) -> SlowSettings:
     """Return what the slow sources are built with; ConfigError where the environment lacks a secret that is named."""
-    sources = session.config.sources
+    sources = context.config.sources
     return SlowSettings(
-        node=session.node.key,
+        node=context.node.key,
         clock=clock,
-        sysfs_root=Path(session.sysfs),
-        gpus=slow_gpus(session, clock),
-        board=_board(session, clock),
+        sysfs_root=Path(context.sysfs),
+        gpus=slow_gpus(context, clock),
+        board=_board(context, clock),
         pdus=tuple(pdu.settings(environ) for pdu in sources.pdus),
         upsds=tuple(upsd.settings() for upsd in sources.upsd),
         hwmon=sources.hwmon is SourceUse.AUTO,
-        readings=readings_settings(session),
+        readings=readings_settings(context),
     )
 
 
-def readings_settings(session: Session) -> ReadingsSettings | None:
+def readings_settings(context: RunContext) -> ReadingsSettings | None:
     """Return where readings of other programs come in, None where they are switched off."""
-    readings = session.config.sources.readings
+    readings = context.config.sources.readings
     if readings.use is SourceUse.OFF:
         return None
     return ReadingsSettings(
-        listener=ListenerSettings(path=session.readings_socket, group=readings.group, tcp_port=readings.tcp_port),
-        ring_path=session.readings_ring_path,
-        ring_s=session.config.sampling.ring,
-        simulated=session.simulated,
+        listener=ListenerSettings(path=context.readings_socket, group=readings.group, tcp_port=readings.tcp_port),
+        ring_path=context.readings_ring_path,
+        ring_s=context.config.sampling.ring,
+        simulated=context.simulated,
     )
 
 
-def _board(session: Session, clock: Clock) -> BoardSource | None:
+def _board(context: RunContext, clock: Clock) -> BoardSource | None:
     """Return the board's controller; that of this machine is none of a simulated node."""
-    bmc = session.config.sources.bmc
-    if session.simulated and bmc.kind in (BmcKind.AUTO, BmcKind.INBAND):
+    bmc = context.config.sources.bmc
+    if context.simulated and bmc.kind in (BmcKind.AUTO, BmcKind.INBAND):
         return None
     settings = bmc.settings()
     if settings.interval_s >= RARE_FROM_S:  # it is then read with the rare sources
-        settings = replace(settings, interval_s=max(settings.interval_s, session.config.sampling.rare))
-    with_inlet = find_inlet(Path(session.sysfs)) is None  # the host's own sensor is the faster one
-    return BoardSource(settings, node=session.node.key, clock=clock, with_inlet=with_inlet)
+        settings = replace(settings, interval_s=max(settings.interval_s, context.config.sampling.rare))
+    with_inlet = find_inlet(Path(context.sysfs)) is None  # the host's own sensor is the faster one
+    return BoardSource(settings, node=context.node.key, clock=clock, with_inlet=with_inlet)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.ring.rings import Rings
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from telemetry.frames import Frame
 from telemetry.rollup import decimals_of
 
@@ -27,8 +27,8 @@ class Kept:
 class RingWatch:
     """The mapped rings of a run: their rows can still be read when it has ended and taken the files away."""
 
-    def __init__(self, session: Session) -> None:
-        self._rings = Rings.attach(session.ring_path, session.other_ring_paths)
+    def __init__(self, context: RunContext) -> None:
+        self._rings = Rings.attach(context.ring_path, context.other_ring_paths)
 
     def kept(self) -> Kept:
         """Return everything that counts as kept, while nothing was overwritten yet."""

@@ -15,9 +15,9 @@ from typing import Any
 
 import psutil
 
-from agent.responding.work import Hold, token_of
+from agent.responding.work import HeldSwitch, token_of
 from agent.responding.work_queue import WorkQueue
-from railwatch.session import DriverKind, Session, responder_folder, said_in
+from railwatch.run_context import DriverKind, RunContext, read_status, responder_folder
 from telemetry.clock import SystemClock
 from telemetry.record_journal import RecordJournalWriter
 from telemetry.records import Action, Decision, Mode, Verdict
@@ -126,7 +126,7 @@ class Run:
     """One run folder of a real node with a guard's journal that the test writes."""
 
     folder: Path
-    session: Session
+    context: RunContext
     guard: RecordJournalWriter
     decisions: list[Decision] = field(default_factory=list)
 
@@ -147,7 +147,7 @@ class Run:
             **sections,
         }
         (folder / "run").mkdir()
-        session = Session(
+        context = RunContext(
             run_dir=folder / "run",
             config_json=json.dumps(config),
             driver=DriverKind.NONE,
@@ -155,17 +155,17 @@ class Run:
             simulated=simulated,
             started_ns=SystemClock().utc_ns(),
         )
-        session.save()
-        session.keep_journal_starts({})
-        return cls(folder=folder, session=session, guard=session.journal_writer("guard"))
+        context.save()
+        context.keep_journal_starts({})
+        return cls(folder=folder, context=context, guard=context.journal_writer("guard"))
 
     def restart(self) -> None:
         """Have the next process belong to another run."""
-        reader = self.session.journal_reader("guard")
+        reader = self.context.journal_reader("guard")
         reader.skip_to_end()
-        self.session = replace(self.session, started_ns=SystemClock().utc_ns())
-        self.session.save()
-        self.session.keep_journal_starts({"guard": reader.position})
+        self.context = replace(self.context, started_ns=SystemClock().utc_ns())
+        self.context.save()
+        self.context.keep_journal_starts({"guard": reader.position})
 
     def decide(self, action: str, *, incident: str, **parameters: str) -> Decision:
         made = Decision(
@@ -188,7 +188,7 @@ class Run:
     @contextmanager
     def processes(self) -> Iterator["Processes"]:
         """Return what starts responders over this folder, one after the other."""
-        made = Processes(_beginner(), self.session.run_dir)
+        made = Processes(_beginner(), self.context.run_dir)
         try:
             yield made
         finally:
@@ -203,7 +203,7 @@ class Run:
 
     def until_done(self, child: "Processes") -> None:
         """Wait until nothing waits any more, and end it cleanly."""
-        self.session.responder_status_path.unlink(missing_ok=True)
+        self.context.responder_status_path.unlink(missing_ok=True)
         self.until(self._is_done)
         assert child.end() == 0
 
@@ -212,13 +212,13 @@ class Run:
         clock = SystemClock()
         end_s = clock.monotonic_s() + PATIENCE_S
         while not is_so():
-            assert clock.monotonic_s() < end_s, said_in(self.session.responder_status_path)
+            assert clock.monotonic_s() < end_s, read_status(self.context.responder_status_path)
             clock.sleep_until(clock.monotonic_s() + 0.1)
 
     def _is_done(self) -> bool:
         told = {action.decision_id for action in self.told()}
         return told >= {decision.id for decision in self.decisions if decision.action != "drain_release"} and (
-            said_in(self.session.responder_status_path).get("waiting") == 0
+            read_status(self.context.responder_status_path).get("waiting") == 0
         )
 
     def until_quiet(self) -> None:
@@ -228,7 +228,7 @@ class Run:
 
     def told(self) -> list[Action]:
         """Return what the responder told, each once."""
-        told = [one for one in self.session.journal_reader("responder").read() if isinstance(one, Action)]
+        told = [one for one in self.context.journal_reader("responder").read() if isinstance(one, Action)]
         return list({(one.id, one.time_ns, one.state): one for one in told}.values())
 
     def ran(self) -> list[str]:
@@ -240,9 +240,9 @@ class Run:
         path = self.folder / "node"
         return path.exists() and "DRAIN" in path.read_text()
 
-    def holds(self) -> tuple[Hold, ...]:
+    def holds(self) -> tuple[HeldSwitch, ...]:
         """Return what the journal says is held; no responder may run."""
-        journal = WorkQueue(responder_folder(self.session.config, simulated=self.session.simulated))
+        journal = WorkQueue(responder_folder(self.context.config, simulated=self.context.simulated))
         held = journal.holds("slurm_drain")
         journal.close()
         return held

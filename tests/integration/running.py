@@ -21,7 +21,7 @@ import urllib3
 
 import simulator
 from agent.guard.foresight import is_reflex
-from railwatch.session import Session, run_dir_of
+from railwatch.run_context import RunContext, run_dir_of
 from telemetry.clock import SystemClock
 
 COMMAND = str(Path(sys.executable).with_name("railwatch"))
@@ -118,8 +118,8 @@ class Node:
         )
 
     @property
-    def session(self) -> Session:
-        return Session.load(self.run_dir)
+    def context(self) -> RunContext:
+        return RunContext.load(self.run_dir)
 
     def api(self, path: str) -> Any:
         answer = urllib3.request("GET", f"{self.url}/api/v1/{path}", timeout=30, retries=False)

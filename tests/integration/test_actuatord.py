@@ -58,7 +58,9 @@ def test_all_three_knobs_are_turned_shown_and_given_back(machine: Machine) -> No
         assert child.wait(60.0) == 0
     assert [machine.setting(kind) for kind in KnobKind] == [None, 300.0, None]
     told = [
-        record for record in RecordJournalReader(machine.state_dir / "actuator.jsonl").read() if isinstance(record, Action)
+        record
+        for record in RecordJournalReader(machine.state_dir / "actuator.jsonl").read()
+        if isinstance(record, Action)
     ]
     assert [action.state for action in told] == [ActionState.APPLIED] * 3 + [ActionState.RELEASED] * 3
 
@@ -215,7 +217,7 @@ def test_a_check_and_a_look_at_the_one_that_runs(machine: Machine) -> None:
     machine.configure("knobs: {power_cap: {min_w: 180}}\n")
     done = command(machine, "--check")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "may turn: power_cap within min_w 180" in done.stdout
+    assert "allowed: power_cap within min_w 180" in done.stdout
     with machine.actuatord():
         said = json.loads(command(machine, "--status", "--json").stdout)
         assert (said["in_force"], said["refused"]["peer"], said["syncs"]["failed"]) == (0, 0, 0)
@@ -254,7 +256,7 @@ def test_a_node_acts_through_it_writes_down_what_it_does_and_leaves_it_its_lease
     with machine.actuatord() as (client, child):
         with node_up(data_dir, "--config", str(config), env=env) as node:
             node.until(lambda: node.url, what="the page")
-            assert (node.session.simulated, node.session.actuator_socket) == (False, machine.socket)
+            assert (node.context.simulated, node.context.actuator_socket) == (False, machine.socket)
             client.apply(turn(machine, KnobKind.CLOCK, 1050.0))
             told = node.line(type="action", state="applied")
             assert (told["incident_id"], told["wanted"]) == ("i-clock_cap", 1050.0)

@@ -15,10 +15,10 @@ def test_inside_the_simulated_node_doctor_finds_its_gpus_and_supplies(tmp_path: 
         pytest.skip("no C compiler: there is no driver library for other programs to load")
     with node_up(tmp_path / "data", "--simulate", "v100x4") as node:
         assert node.url
-        session = node.session
+        context = node.context
         config = tmp_path / "doctor.yaml"
-        config.write_text(f"sources:\n  sysfs: {session.sysfs}\n  kmsg: {session.kmsg}\n")
-        env = environment(LD_LIBRARY_PATH=session.library_dir, RAILWATCH_PLANT=session.state_file)
+        config.write_text(f"sources:\n  sysfs: {context.sysfs}\n  kmsg: {context.kmsg}\n")
+        env = environment(LD_LIBRARY_PATH=context.library_dir, RAILWATCH_PLANT=context.state_file)
         done = railwatch("doctor", "--config", str(config), "--measure", "2s", "--json", env=env)
         told = railwatch("doctor", "--config", str(config), "--measure", "1s", env=env)
     assert done.status == 0, done.err
@@ -40,7 +40,7 @@ def test_inside_the_simulated_node_doctor_finds_its_gpus_and_supplies(tmp_path: 
     }
     lines = told.out.splitlines()
     assert [line.split()[0] for line in lines].count("power_w") == 1
-    (calls,) = [line for line in lines if line.startswith("driver calls: the 10 dearest of ")]
+    (calls,) = [line for line in lines if line.startswith("slowest driver calls: 10 of ")]
     assert lines.index(calls) < lines.index("sensor update periods")
     unchanged = lines[lines.index("no change seen") + 1]
     assert "max_pcie_width" in unchanged
@@ -67,7 +67,7 @@ def test_without_any_gpu_doctor_states_what_is_missing_and_how_to_get_it(tmp_pat
     told = railwatch("doctor", "--config", str(config), env=env)
     assert told.status == 1
     assert "to get it" in told.out
-    assert "as gpu_fast" in told.out
+    assert "same as gpu_fast" in told.out
     assert any(f"under {tmp_path / 'sys'}/class/hwmon" in line for line in told.out.splitlines())
 
 

@@ -25,8 +25,8 @@ CONFIG = "sampling: {deadline: 1s}\n"
 
 @contextmanager
 def driver_that_hangs(node: Node) -> Iterator[None]:
-    assert node.session.state_file is not None
-    state = StateFile(Path(node.session.state_file), mode="write")
+    assert node.context.state_file is not None
+    state = StateFile(Path(node.context.state_file), mode="write")
     state.set_faults([HANG])
     try:
         yield

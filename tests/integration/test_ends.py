@@ -30,7 +30,7 @@ class Clocks:
     """The clock limits in force in a plant, as long as this looks, whatever becomes of its files."""
 
     def __init__(self, node: Node) -> None:
-        path = node.session.state_file
+        path = node.context.state_file
         assert path is not None
         self._state = StateFile(Path(path), mode="read")
 
@@ -86,7 +86,7 @@ def test_a_cap_in_force_is_released_when_the_supervisor_is_killed(capped: Capped
     assert capped.clocks.capped_mhz() == NO_CAPS
     journal = (node.data_dir / "journal" / "actuator.jsonl").read_text()
     assert journal.count('"state":"released"') >= GPUS
-    with pytest.raises(EnvironmentLacksError, match="that run ended; its knobs: those of its simulated GPUs, gone"):
+    with pytest.raises(EnvironmentLacksError, match="the run has ended; its knobs: none left, the simulated GPUs"):
         actions.verify(data_dir=node.data_dir)
 
 

@@ -21,7 +21,7 @@ import rules
 from fleet.authority import Authority
 from fleet.control.tokens import READ, act
 from fleet.ledger_file import LedgerFile, read_memory
-from railwatch.session import said_in
+from railwatch.run_context import read_status
 from rules.fleet.memory import ClaimState, FleetMemory
 from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S, SystemClock
@@ -174,8 +174,8 @@ def fleet_up(config: Path) -> Iterator[subprocess.Popen[str]]:
 
 def agent_of(node: Node) -> str:
     assert node.url  # it is up
-    port = node.until(lambda: said_in(node.session.control_status_path).get("port"), what="the control endpoint")
-    node.until(lambda: said_in(node.session.clocks_path), what="the clocks that can be set")
+    port = node.until(lambda: read_status(node.context.control_status_path).get("port"), what="the control endpoint")
+    node.until(lambda: read_status(node.context.clocks_path), what="the clocks that can be set")
     return f"127.0.0.1:{port}"
 
 

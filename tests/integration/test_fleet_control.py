@@ -17,7 +17,7 @@ from fleet.asking import Asker, TlsWire
 from fleet.authority import Authority
 from fleet.control.identity import client_context, private_key
 from fleet.control.tokens import READ, act
-from railwatch.session import said_in
+from railwatch.run_context import read_status
 from rules.fleet.memory import ClaimState, FleetClaim
 from rules.fleet.orders import Answered, FleetDeed
 from rules.policy.model import ActionClass
@@ -62,11 +62,11 @@ class Reached:
         )
 
     def counts(self) -> dict[str, int]:
-        counts: dict[str, int] = said_in(self.node.session.control_status_path).get("counts", {})
+        counts: dict[str, int] = read_status(self.node.context.control_status_path).get("counts", {})
         return counts
 
     def clocks_mhz(self) -> dict[str, float | None]:
-        client = ActuatorClient(self.node.session.actuator_socket, timeout_s=60.0)
+        client = ActuatorClient(self.node.context.actuator_socket, timeout_s=60.0)
         held = {action.entity_id: action.read_back for action in client.in_force()}
         client.close()
         return held
@@ -104,9 +104,9 @@ def reached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
     options = ("--config", str(config), "--simulate", "v100x4", "--scenario", "healthy")
     with node_up(folder / "data", *options) as node:
         assert node.url
-        status = node.session.control_status_path
-        port = int(node.until(lambda: said_in(status).get("port"), what="the control endpoint"))
-        node.until(lambda: said_in(node.session.clocks_path), what="the clocks that can be set")
+        status = node.context.control_status_path
+        port = int(node.until(lambda: read_status(status).get("port"), what="the control endpoint"))
+        node.until(lambda: read_status(node.context.clocks_path), what="the clocks that can be set")
         yield Reached(node=node, port=port, ca=ca)
 
 

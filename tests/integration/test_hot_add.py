@@ -13,7 +13,7 @@ import pytest
 from agent.ring.ring import Ring
 from config.models import Config
 from railwatch.processes.sampler import GPUS_CHANGED
-from railwatch.session import DriverKind, Session
+from railwatch.run_context import DriverKind, RunContext
 from railwatch.supervisor import ChildSpec, Supervisor
 from simulator.files.node import NodeFile, load_node
 from simulator.files.scenario import load_scenario
@@ -54,12 +54,12 @@ def plants(tmp_path: Path) -> Iterator[tuple[Plant, Plant]]:
         plant.end()
 
 
-def session_on(folder: Path, plant: Plant) -> Session:
+def session_on(folder: Path, plant: Plant) -> RunContext:
     run_dir = folder / "run"
     run_dir.mkdir(exist_ok=True)
     served = plant.server.served
     config = Config.model_validate({"data_dir": folder / "data", "node": {"name": "node0"}, "page": {"port": 0}})
-    session = Session(
+    context = RunContext(
         run_dir=run_dir,
         config_json=config.model_dump_json(),
         driver=DriverKind.PLANT,
@@ -73,9 +73,9 @@ def session_on(folder: Path, plant: Plant) -> Session:
         proc=str(served.proc_root),
         started_ns=CLOCK.utc_ns(),
     )
-    session.journal_dir.mkdir(parents=True, exist_ok=True)
-    session.save()
-    return session
+    context.journal_dir.mkdir(parents=True, exist_ok=True)
+    context.save()
+    return context
 
 
 def uuids(ring: Ring) -> tuple[str, ...]:
@@ -88,19 +88,19 @@ def test_a_gpu_that_comes_later_is_in_the_tables_and_every_row_of_before_can_be_
     tmp_path: Path, plants: tuple[Plant, Plant]
 ) -> None:
     three, four = plants
-    session = session_on(tmp_path, three)
-    supervisor = Supervisor(session.run_dir, CLOCK)
+    context = session_on(tmp_path, three)
+    supervisor = Supervisor(context.run_dir, CLOCK)
     spec = ChildSpec(
         name="sampler", module="railwatch.processes.sampler", environ=os.environ, start_timeout_s=PATIENCE_S
     )
     try:
         facts = supervisor.start(spec)
         assert facts["gpus"] == 3
-        before = Ring.attach(session.ring_path)
+        before = Ring.attach(context.ring_path)
         _until_rows(before, 20)
-        _plug_in(session, three, four)
+        _plug_in(context, three, four)
         plugged_s = CLOCK.monotonic_s()
-        after = _next_ring(session, supervisor, before)
+        after = _next_ring(context, supervisor, before)
         healthy_s = CLOCK.monotonic_s() - plugged_s
         assert uuids(after)[:3] == uuids(before), "the GPUs of before keep their names"
         assert len(uuids(after)) == 4
@@ -112,7 +112,11 @@ def test_a_gpu_that_comes_later_is_in_the_tables_and_every_row_of_before_can_be_
     finally:
         status = supervisor.stop("sampler")
     assert status == 0
-    told = [record for record in RecordJournalReader(session.journal_dir / "guard.jsonl").read() if isinstance(record, Event)]
+    told = [
+        record
+        for record in RecordJournalReader(context.journal_dir / "guard.jsonl").read()
+        if isinstance(record, Event)
+    ]
     assert [event.pci for event in told if event.kind is EventKind.DEVICE_ADDED] == [FOURTH]
 
 
@@ -123,16 +127,16 @@ def _until_rows(ring: Ring, count: int) -> None:
         CLOCK.sleep_until(CLOCK.monotonic_s() + 0.05)
 
 
-def _plug_in(session: Session, three: Plant, four: Plant) -> None:
+def _plug_in(context: RunContext, three: Plant, four: Plant) -> None:
     """Show the fourth GPU on the bus, and let the driver of the next process find it."""
-    replace(Session.load(session.run_dir), state_file=str(four.server.served.state)).save()
+    replace(RunContext.load(context.run_dir), state_file=str(four.server.served.state)).save()
     devices = [plant.server.served.sysfs_root / "bus/pci/devices" for plant in (three, four)]
-    fresh = session.run_dir / "device"
+    fresh = context.run_dir / "device"
     shutil.copytree(devices[1] / FOURTH, fresh)
     fresh.rename(devices[0] / FOURTH)
 
 
-def _next_ring(session: Session, supervisor: Supervisor, before: Ring) -> Ring:
+def _next_ring(context: RunContext, supervisor: Supervisor, before: Ring) -> Ring:
     end_s = CLOCK.monotonic_s() + PATIENCE_S
     while CLOCK.monotonic_s() < end_s:
         supervisor.watch()
@@ -140,7 +144,7 @@ def _next_ring(session: Session, supervisor: Supervisor, before: Ring) -> Ring:
         if before.current:
             continue
         try:
-            ring = Ring.attach(session.ring_path)
+            ring = Ring.attach(context.ring_path)
         except EnvironmentLacksError:
             continue
         if ring.tables[TABLE].count:

@@ -11,7 +11,7 @@ import pytest
 
 from analytics.shards.packing import opened
 from analytics.supply.reference import REFERENCE_WINDOWS
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from railwatch.supervisor import ChildSpec, Supervisor
 from tests.integration.running import PATIENCE_S
 from tests.integration.test_hot_add import CLOCK, NODE, Plant, session_on
@@ -21,9 +21,9 @@ LEARN_S = 8.0
 WHAT = "source resistance when it was first seen"
 
 
-def begun(session: Session, name: str, supervisors: list[Supervisor]) -> Session:
+def begun(context: RunContext, name: str, supervisors: list[Supervisor]) -> RunContext:
     """Start a sampler of a real node in a run of its own, with the data of the runs before."""
-    run = replace(session, run_dir=session.run_dir.with_name(name), simulated=False)
+    run = replace(context, run_dir=context.run_dir.with_name(name), simulated=False)
     run.run_dir.mkdir()
     run.save()
     supervisors.append(Supervisor(run.run_dir, CLOCK))
@@ -33,7 +33,7 @@ def begun(session: Session, name: str, supervisors: list[Supervisor]) -> Session
     return run
 
 
-def first_told(run: Session) -> dict[str, float]:
+def first_told(run: RunContext) -> dict[str, float]:
     """Return how far each path is learnt, as the guard tells with its first step; a fresh one knows nothing then."""
     end_s = CLOCK.monotonic_s() + PATIENCE_S
     while not run.baselines_path.exists():
@@ -47,7 +47,7 @@ def learnt_windows(path: Path) -> int:
     return int(np.isfinite(opened(path.read_bytes())[1]["source_resistance/reference.first_ohm"]).sum())
 
 
-def kill(run: Session) -> None:
+def kill(run: RunContext) -> None:
     for process in psutil.Process().children(recursive=True):
         if str(run.run_dir) in process.cmdline():
             process.kill()
@@ -60,17 +60,17 @@ def test_a_guard_that_ended_or_was_killed_goes_on_with_what_it_had_learnt(tmp_pa
     plant = Plant(tmp_path / "plant", NODE)
     supervisors: list[Supervisor] = []
     try:
-        session = session_on(tmp_path, plant)
+        context = session_on(tmp_path, plant)
         kept = tmp_path / "data" / "learnt"
         learn_s, turns = LEARN_S, 0
         while not turns or not learnt_windows(kept):
             assert learn_s < PATIENCE_S, "nothing is learnt"
-            run = begun(session, f"first{turns}", supervisors)
+            run = begun(context, f"first{turns}", supervisors)
             assert first_told(run) == {"supply:psu0": 0.0, "supply:psu1": 0.0}
             CLOCK.sleep_until(CLOCK.monotonic_s() + learn_s)
             assert supervisors[-1].stop("sampler") == 0
             learn_s, turns = 2.0 * learn_s, turns + 1
-        run = begun(session, "second", supervisors)
+        run = begun(context, "second", supervisors)
         told = first_told(run)
         kill(run)
         assert learnt_windows(kept) == round(REFERENCE_WINDOWS * sum(told.values())), "the kill took nothing of it"

@@ -26,7 +26,7 @@ def test_without_a_compiler_the_sag_is_capped_all_the_same_and_the_page_states_h
         status = node.api("status")
         assert "in process" in status["source"]
         assert status["simulated"] is True
-        assert node.session.library_dir is None
+        assert node.context.library_dir is None
         supply = "series?kind=supply&signal=voltage_v&seconds=1"
         node.until(lambda: min(_volts(node.api(supply))) > LIMIT_V, what="a second of training above the limit")
         assert node.end() == 0, node.story()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from railwatch.session import said_in
+from railwatch.run_context import read_status
 from tests.integration.responding import PROGRAM, SCONTROL
 from tests.integration.running import Fields, Node, environment, node_up, quick_sag
 
@@ -85,5 +85,5 @@ def test_a_sag_runs_a_program_asks_for_a_checkpoint_and_drains_until_the_simulat
 
 def runs(node: Node) -> int:
     """Return how often the responder says that a program ran."""
-    counts: dict[str, dict[str, int]] = said_in(node.session.responder_status_path).get("actuators", {})
+    counts: dict[str, dict[str, int]] = read_status(node.context.responder_status_path).get("actuators", {})
     return counts.get("hook", {}).get("done", 0)

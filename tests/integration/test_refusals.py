@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from railwatch.session import run_dir_of
+from railwatch.run_context import run_dir_of
 from tests.integration.running import Done, environment, node_up, railwatch
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -122,9 +122,7 @@ def test_the_level_of_the_log_may_be_set_by_the_environment(tmp_path: Path) -> N
 def test_every_problem_of_the_policies_is_reported_before_anything_starts(tmp_path: Path) -> None:
     policies = tmp_path / "policies"
     policies.mkdir()
-    (policies / "bad.yaml").write_text(
-        "id: bad\nstatus: experimental\nwhy: because\nwhen: {colour: red}\nthan: {}\n"
-    )
+    (policies / "bad.yaml").write_text("id: bad\nstatus: experimental\nwhy: because\nwhen: {colour: red}\nthan: {}\n")
     config = tmp_path / "railwatch.yaml"
     config.write_text(f"rules:\n  dirs: [{policies}]\n")
     told = complaints(up(*SIMULATED, "--config", str(config), "--port", "0", data_dir=tmp_path / "data"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.responding.sending import UNKNOWN
-from railwatch.operator.release import held_outside, take_back_outside
+from railwatch.operator.release import held_outside, release_outside
 from railwatch.operator.verify import verify_outside
 from telemetry.clock import SystemClock
 from telemetry.records import ActionState
@@ -68,9 +68,9 @@ def test_killed_at_two_hundred_points(tmp_path: Path) -> None:
 def test_what_was_decided_before_this_run_is_not_carried_out_and_what_came_while_it_was_away_is(tmp_path: Path) -> None:
     run = Run.begin(tmp_path)
     run.decide("hook", incident="i-old", program="tell")
-    reader = run.session.journal_reader("guard")
+    reader = run.context.journal_reader("guard")
     reader.skip_to_end()
-    run.session.keep_journal_starts({"guard": reader.position})
+    run.context.keep_journal_starts({"guard": reader.position})
     run.decisions.clear()
     now = run.decide("hook", incident="i-now", program="tell")
     with run.process() as child:
@@ -119,7 +119,7 @@ def test_what_a_simulated_node_that_was_killed_held_is_given_back_by_the_next_on
         run.until(run.is_drained)
         processes.kill()
         assert run.is_drained()
-        run.begin_anew()
+        run.restart()
         processes.start()
         run.until(lambda: any(one.state is ActionState.RELEASED for one in run.told()))
     assert not run.is_drained()
@@ -132,7 +132,7 @@ def test_a_real_node_that_was_killed_goes_on_to_hold_what_it_held(tmp_path: Path
         run.decide("drain", incident="i-1")
         run.until(lambda: any(one.state is ActionState.APPLIED for one in run.told()))
         processes.kill()
-        run.begin_anew()
+        run.restart()
         processes.start()
         run.decide("drain_release", incident="i-1")
         run.until(lambda: any(one.state is ActionState.RELEASED for one in run.told()))
@@ -145,19 +145,19 @@ def test_a_person_takes_a_drain_back_and_that_incident_does_not_drain_again(tmp_
         processes.start()
         run.decide("drain", incident="i-1")
         run.decide("drain", incident="i-2")
-        run.until(lambda: held_outside(run.session) == ("i-1", "i-2"))
-        (found,) = verify_outside(run.session, SystemClock())
+        run.until(lambda: held_outside(run.context) == ("i-1", "i-2"))
+        (found,) = verify_outside(run.context, SystemClock())
         assert (found.agrees, found.incidents) == (True, ("i-1", "i-2"))
         (tmp_path / "scontrol").rename(tmp_path / "away")
-        assert [one.agrees for one in verify_outside(run.session, SystemClock())] == [None]
+        assert [one.agrees for one in verify_outside(run.context, SystemClock())] == [None]
         (tmp_path / "away").rename(tmp_path / "scontrol")
-        (first,) = take_back_outside(run.session, "i-1", SystemClock(), reason="taken back by hand by ann")
+        (first,) = release_outside(run.context, "i-1", SystemClock(), who="ann", why="")
         assert first.state is ActionState.RELEASED
-        assert "taken back by hand by ann" in first.reason
+        assert "released by hand by ann" in first.reason
         assert run.is_drained()
-        take_back_outside(run.session, None, SystemClock(), reason="taken back by hand by ann")
+        release_outside(run.context, None, SystemClock(), who="ann", why="")
         assert not run.is_drained()
         run.decide("drain", incident="i-1")
         run.until(lambda: any(one.state is ActionState.REFUSED for one in run.told()))
         assert not run.is_drained()
-        assert take_back_outside(run.session, None, SystemClock(), reason="taken back by hand by ann") == ()
+        assert release_outside(run.context, None, SystemClock(), who="ann", why="") == ()

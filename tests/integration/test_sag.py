@@ -48,10 +48,10 @@ def sag(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SagRun]:
     # Late enough to look at the driver before the cap, on a slow machine too.
     with node_up(folder / "data", "--config", _for_the_job(folder), *quick_sag(folder, at_s=15)) as node:
         assert node.url
-        session = node.session
-        assert session.state_file is not None
-        driver = {"RAILWATCH_PLANT": session.state_file, "LD_LIBRARY_PATH": session.library_dir or ""}
-        state = StateFile(Path(session.state_file), mode="read")
+        context = node.context
+        assert context.state_file is not None
+        driver = {"RAILWATCH_PLANT": context.state_file, "LD_LIBRARY_PATH": context.library_dir or ""}
+        state = StateFile(Path(context.state_file), mode="read")
         with remote_nvml(driver) as nvml:
             nvml.call("nvmlInit")
             handles = [nvml.gpu(index) for index in range(4)]

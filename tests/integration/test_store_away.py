@@ -49,7 +49,7 @@ def test_what_was_sampled_while_the_server_was_away_arrives_later_in_order_and_o
         with influxd(directory=home, port=port):
             until_state(node, "sending")
             node.until(lambda: store_of(node)["sent_points"] > 0, what="points are sent")
-        watch = RingWatch(node.session)
+        watch = RingWatch(node.context)
         away = until_state(node, "away")
         assert away["detail"]
         # The cap comes, and is seen, without any store.
@@ -82,7 +82,7 @@ def test_what_a_run_could_not_send_is_sent_by_the_next_one(tmp_path: Path) -> No
     options = ("--config", str(config), "--simulate", "v100x4", "--for")
     with node_up(tmp_path / "data", *options, "4s") as node:
         until_state(node, "away")
-        watch = RingWatch(node.session)
+        watch = RingWatch(node.context)
         assert node.wait() == 0, node.story()
     with influxd(directory=home, port=port) as server, node_up(tmp_path / "data", *options, "3s") as node:
         assert node.wait() == 0, node.story()

@@ -44,7 +44,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stored, S
         watches = []
         for node in (first, second):
             node.line(type="incident", state="mitigated")
-            watches.append(RingWatch(node.session))
+            watches.append(RingWatch(node.context))
         for node in (first, second):
             assert node.end() == 0, node.story()
         yield (

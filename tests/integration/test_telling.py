@@ -8,6 +8,7 @@ import pytest
 from agent.collectors.bmc.redfish_client import ROOT
 from agent.responding.notification.notice import NoticeKind
 from telemetry.clock import SystemClock
+from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Incident, IncidentState, Mode, Severity
 from tests.agent.collectors.bmc.services import PASSWORD, USER, Tree, make_certificate, served
 from tests.agent.responding.kubernetes_server import Kubernetes, kubeconfig, serving
@@ -36,6 +37,7 @@ def cap(on: Incident) -> Action:
         knob="clock_cap",
         entity_id="gpu:a",
         unit="MHz",
+        knob_kind=KnobKind.CLOCK,
         found=1530.0,
         wanted=1057.0,
         read_back=1057.0,
@@ -54,7 +56,7 @@ def test_an_incident_is_reported_once_over_a_kill_with_what_was_done_and_so_are_
         route = {"kind": "webhook", "url": f"{listener.url}/in"}
         run = Run.begin(tmp_path, actuators={"notification": {"routes": {"log": route}, "group": "1s"}})
         one = now_of(incident())
-        actuator = run.session.journal_writer("actuator")
+        actuator = run.context.journal_writer("actuator")
         actuator.append(cap(one))
 
         def told() -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""One run of a node without its sampler: a session, and a ring that the test writes."""
+"""One run of a node without its sampler: a context, and a ring that the test writes."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from agent.ring.ring import Ring
 from config.models import Config
-from railwatch.session import DriverKind, Session
+from railwatch.run_context import DriverKind, RunContext
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import TableSpec
@@ -26,12 +26,12 @@ WIDE = TableSpec(
 ROW_NS = NS_PER_S // 20
 
 
-def a_session(folder: Path, *, simulated: bool = True, started_ns: int = START_NS, **sampling: float) -> Session:
+def a_session(folder: Path, *, simulated: bool = True, started_ns: int = START_NS, **sampling: float) -> RunContext:
     (folder / "run").mkdir(exist_ok=True)
     config = Config.model_validate(
         {"data_dir": folder / "data", "node": {"name": "node0"}, "page": {"port": 0}, "sampling": sampling}
     )
-    session = Session(
+    context = RunContext(
         run_dir=folder / "run",
         config_json=config.model_dump_json(),
         driver=DriverKind.NONE,
@@ -39,13 +39,13 @@ def a_session(folder: Path, *, simulated: bool = True, started_ns: int = START_N
         simulated=simulated,
         started_ns=started_ns,
     )
-    session.save()
-    return session
+    context.save()
+    return context
 
 
-def a_ring(session: Session, spec: TableSpec = SUPPLY, *, rows: int = 2000) -> Ring:
+def a_ring(context: RunContext, spec: TableSpec = SUPPLY, *, rows: int = 2000) -> Ring:
     return Ring.create(
-        session.ring_path,
+        context.ring_path,
         [spec],
         node="node0",
         topology=Topology(entities=(NODE, *spec.entities), edges=((NODE.id, spec.entities[0].id),)),

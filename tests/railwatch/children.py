@@ -10,7 +10,7 @@ from pathlib import Path
 
 from railwatch.launcher import Launcher
 from railwatch.processes.child import Ready, run_child
-from railwatch.session import DriverKind, Session
+from railwatch.run_context import DriverKind, RunContext
 from railwatch.supervisor import ChildSpec, Supervisor
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError
@@ -32,14 +32,14 @@ def spec(how: str, *, name: str = "child", start_timeout_s: float = 60.0, stop_t
 
 
 def prepare(run_dir: Path) -> Path:
-    """A run folder with a session in it."""
+    """A run folder with its context."""
     config = json.dumps({"data_dir": str(run_dir)})
-    Session(run_dir=run_dir, config_json=config, driver=DriverKind.NONE, source="test", simulated=True).save()
+    RunContext(run_dir=run_dir, config_json=config, driver=DriverKind.NONE, source="test", simulated=True).save()
     return run_dir
 
 
-def main(session: Session, stop: threading.Event, ready: Ready) -> None:
-    (session.run_dir / "pids").open("a").write(f"{os.getpid()}\n")
+def main(context: RunContext, stop: threading.Event, ready: Ready) -> None:
+    (context.run_dir / "pids").open("a").write(f"{os.getpid()}\n")
     match os.environ["CHILD"]:
         case "fails":
             raise EnvironmentLacksError("there is no such thing here")
@@ -65,12 +65,12 @@ def main(session: Session, stop: threading.Event, ready: Ready) -> None:
         case "leaves before it is ready":
             os.close(1)
             nap(ENDS_BY_ITSELF_S)
-        case "dies when it is started again" if len((session.run_dir / "pids").read_text().split()) > 1:
+        case "dies when it is started again" if len((context.run_dir / "pids").read_text().split()) > 1:
             os._exit(7)
         case _:
             ready({"pid": os.getpid()})
             stop.wait(ENDS_BY_ITSELF_S)
-            (session.run_dir / "ended").touch()
+            (context.run_dir / "ended").touch()
 
 
 def supervise(run_dir: Path) -> None:

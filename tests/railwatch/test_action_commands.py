@@ -14,7 +14,7 @@ import pytest
 
 from agent.actuation.actuator import KnobActuator
 from agent.actuation.client import ActuatorClient
-from agent.actuation.forcing import Forcer
+from agent.actuation.disk_sync import DiskSync
 from agent.actuation.knob_log import KnobLog
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.server import serve_actuator
@@ -22,7 +22,7 @@ from agent.guard.foresight import reflex_id
 from config.models import Config
 from railwatch.cli.app import app_for_arguments
 from railwatch.operator import leftovers as left_behind
-from railwatch.session import DriverKind, Session, run_dir_of
+from railwatch.run_context import DriverKind, RunContext, run_dir_of
 from telemetry.clock import SystemClock
 from telemetry.errors import EnvironmentLacksError, TransientError
 from telemetry.knobs import KnobKind
@@ -114,7 +114,7 @@ def test_revert_all_takes_back_what_a_run_that_ended_left(
     monkeypatch.setattr(left_behind, "NvmlDriver", Driver)
     monkeypatch.setattr(left_behind, "knobs_of", lambda _: (knob,))
     monkeypatch.setattr(left_behind, "WriterLock", lambda: Driver(None))
-    forcer = Forcer(SystemClock())
+    forcer = DiskSync(SystemClock())
     monkeypatch.setattr(left_behind, "Forcer", lambda _: forcer)
     status, rows = told("revert-all", "--data-dir", str(tmp_path / "data"))
     assert (status, [row["state"] for row in rows]) == (0, ["released"])
@@ -129,7 +129,7 @@ def test_an_actuatord_that_is_gone_is_stated_in_words(tmp_path: Path, told: Told
         with pytest.raises(EnvironmentLacksError) as caught:
             told(command, "--config", str(config))
         assert str(caught.value) == (
-            f"actuatord does not run at {tmp_path / 'no.sock'}; its caps stand until it is started again"
+            f"actuatord is not running at {tmp_path / 'no.sock'}; its caps stay set until it is restarted"
         )
 
 
@@ -144,7 +144,7 @@ def killed(tmp_path: Path) -> Iterator[Killed]:
         data_dir.mkdir(exist_ok=True)
         (data_dir / "lock").touch()
         config = Config(data_dir=data_dir).model_dump_json()
-        Session(run_dir=run_dir, config_json=config, driver=DriverKind.NVML, source="", simulated=simulated).save()
+        RunContext(run_dir=run_dir, config_json=config, driver=DriverKind.NVML, source="", simulated=simulated).save()
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as left:
             left.bind(str(run_dir / "actuator.sock"))
         journal = KnobLog((run_dir if simulated else data_dir) / "actuator", run_id="the run before")
@@ -161,13 +161,13 @@ def test_verify_after_a_killed_run_states_what_it_left(killed: Killed, told: Tol
     with pytest.raises(EnvironmentLacksError) as caught:
         told("verify", "--data-dir", str(data_dir))
     words = f"application_clock of {GPUS[0].entity_id} at 1057; railwatch actions revert-all gives them back"
-    assert str(caught.value) == f"{data_dir}: that run ended; its knobs: {words}"
+    assert str(caught.value) == f"{data_dir}: the run has ended; its knobs: {words}"
 
 
 def test_the_knobs_of_a_simulated_run_that_was_killed_are_gone_with_it(killed: Killed, told: Told) -> None:
     data_dir = killed(simulated=True)
     for command in ("verify", "revert-all"):
-        with pytest.raises(EnvironmentLacksError, match="that run ended; its knobs: those of its simulated GPUs"):
+        with pytest.raises(EnvironmentLacksError, match="the run has ended; its knobs: none left, the simulated GPUs"):
             told(command, "--data-dir", str(data_dir))
 
 

@@ -12,15 +12,15 @@ from threading import Event, Thread
 
 import pytest
 
-from agent.actuation import barred
+from agent.actuation import blocklist as barred
 from agent.actuation.client import ActuatorClient
-from agent.actuation.hold import GpuTarget
+from agent.actuation.held_knob import GpuTarget
 from agent.actuation.limits import ActuatorSettings, UnreadableClocks
 from agent.actuation.server import serve_actuator
 from railwatch.processes.actuator import settings_of
 from railwatch.processes.following import Counts, Follower
 from railwatch.processes.service import ACTUATOR_COUNTS
-from railwatch.session import DriverKind, Session, said_in
+from railwatch.run_context import DriverKind, RunContext, read_status
 from simulator.driver.layout import ALL_GPUS
 from telemetry.clock import SystemClock
 from telemetry.knobs import KnobKind
@@ -57,8 +57,10 @@ def test_the_actuator_goes_no_further_than_the_configuration(
     tmp_path: Path, actions: dict[str, str], mode: Mode, *, simulated: bool
 ) -> None:
     config = json.dumps({"actions": actions})
-    session = Session(run_dir=tmp_path, config_json=config, driver=DriverKind.NONE, source="test", simulated=simulated)
-    settings = settings_of(session)
+    context = RunContext(
+        run_dir=tmp_path, config_json=config, driver=DriverKind.NONE, source="test", simulated=simulated
+    )
+    settings = settings_of(context)
     assert settings.knobs[KnobKind.CLOCK].highest_mode is mode
     allowed = settings.unreadable is UnreadableClocks.ALLOW
     assert allowed is ("unreadable_clocks" in actions)
@@ -82,25 +84,25 @@ def test_what_the_actuator_forgets_of_peoples_words_is_written_down_for_the_serv
         for incident_id in ("i-1", "i-2", "i-3"):
             client.apply(cap(incident=incident_id))
             client.release_incident(incident_id, reason="by hand", bar=True)
-        wait_for(lambda: said_in(tmp_path / "own.json").get("bars_dropped") == 2)
+        wait_for(lambda: read_status(tmp_path / "own.json").get("bars_dropped") == 2)
         told = set(ACTUATOR_COUNTS.values())
-        wait_for(lambda: told <= set(said_in(tmp_path / "own.json")), "all that the service tells")
+        wait_for(lambda: told <= set(read_status(tmp_path / "own.json")), "all that the service tells")
         Follower(client, RecordJournalWriter(tmp_path / "j.jsonl"), status_path=copied).step()
     finally:
         client.close()
         stop.set()
         thread.join(60.0)
-    assert told <= set(said_in(copied)), "both say all that the service tells"
-    assert said_in(copied)["bars_dropped"] == 2
+    assert told <= set(read_status(copied)), "both say all that the service tells"
+    assert read_status(copied)["bars_dropped"] == 2
 
 
 @contextmanager
-def actuator(session: Session) -> Iterator[subprocess.Popen[bytes]]:
+def actuator(context: RunContext) -> Iterator[subprocess.Popen[bytes]]:
     """The process, ready."""
-    (folder,) = (session.run_dir.parent.parent / "driver-cache").glob("nvml-*")
+    (folder,) = (context.run_dir.parent.parent / "driver-cache").glob("nvml-*")
     environ = os.environ | {"LD_LIBRARY_PATH": str(folder)}
     with subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, str(session.run_dir)],
+        [sys.executable, "-c", _PROGRAM, str(context.run_dir)],
         env=environ,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -116,22 +118,22 @@ def actuator(session: Session) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_driver_that_hangs_at_opening_does_not_hold_the_actuator_which_has_it_once_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = replace(a_session(tmp_path), driver=DriverKind.NVML)
-    session.save()
+    context = replace(a_session(tmp_path), driver=DriverKind.NVML)
+    context.save()
     with plant_driver(tmp_path, monkeypatch, gpus=1) as plant:
         plant.state.set_faults([("*", ALL_GPUS, 0, 60_000_000)])
         gpu = GpuTarget(entity_id="gpu:a", uuid="GPU-00000000-0000-0000-0000-000000000000")
         request = cap(gpus=(gpu,), setting=1200.0)
-        with actuator(session) as hung:
-            client = ActuatorClient(session.actuator_socket, timeout_s=60.0)
+        with actuator(context) as hung:
+            client = ActuatorClient(context.actuator_socket, timeout_s=60.0)
             (action,) = client.apply(request)
             assert action.state is ActionState.FAILED
             assert "does not open within 0.3 s" in action.reason
             client.close()
             plant.state.set_faults([])
             assert hung.wait(60.0) == 8, "it did not make room once the driver answered"
-        with actuator(session):
-            client = ActuatorClient(session.actuator_socket, timeout_s=60.0)
+        with actuator(context):
+            client = ActuatorClient(context.actuator_socket, timeout_s=60.0)
             (action,) = client.apply(request)
             assert action.state is ActionState.APPLIED
             client.close()

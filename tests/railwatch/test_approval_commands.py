@@ -1,4 +1,4 @@
-"""``railwatch actions approve|reject``: what is said to a person, over a real session and real records."""
+"""``railwatch actions approve|reject``: what is said to a person, over a real run folder and real records."""
 
 import shutil
 import threading
@@ -9,25 +9,27 @@ import click
 import pytest
 
 from config.models import Config
-from railwatch.cli.app import app_for
-from railwatch.session import DriverKind, Session, run_dir_of
-from rules.engine.operator_events import Say, Word, event_of
+from railwatch.cli.app import app_for_arguments
+from railwatch.run_context import DriverKind, RunContext, run_dir_of
+from telemetry.commands import CommandVerb, new_command
+from telemetry.knobs import KnobKind
 from telemetry.records import Decision, Mode, Verdict
 from telemetry.store.records import RecordFile
 
 ASKED = Decision(
     id="cap:i-1:1", time_ns=1, rule="cap", incident_id="i-1", action="clock_cap", targets=("gpu:GPU-0", "gpu:GPU-1"),
-    clock_mhz=1275.0, lease_s=120.0, mode=Mode.ENFORCE, verdict=Verdict.PENDING, reason="needs approval",
+    knob=KnobKind.CLOCK, setting=1275.0, lease_s=120.0, mode=Mode.ENFORCE, verdict=Verdict.PENDING,
+    reason="needs approval",
 )  # fmt: skip
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
+def context(tmp_path: Path) -> Iterator[RunContext]:
     """A run whose decision waits for a person, and a guard that hears what people say."""
     run_dir = run_dir_of(tmp_path)
     run_dir.mkdir(parents=True, exist_ok=True)
     config = Config(data_dir=tmp_path).model_dump_json()
-    run = Session(run_dir=run_dir, config_json=config, driver=DriverKind.NVML, source="", simulated=True)
+    run = RunContext(run_dir=run_dir, config_json=config, driver=DriverKind.NVML, source="", simulated=True)
     run.save()
     records = RecordFile(tmp_path / "records")
     records.append([ASKED])
@@ -41,7 +43,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
     shutil.rmtree(run_dir, ignore_errors=True)
 
 
-def _hear(run: Session, stop: threading.Event) -> None:
+def _hear(run: RunContext, stop: threading.Event) -> None:
     said, journal = run.journal_reader("person"), run.journal_writer("guard")
     while not stop.wait(0.05):
         for record in said.read():
@@ -49,28 +51,28 @@ def _hear(run: Session, stop: threading.Event) -> None:
     journal.close()
 
 
-def _run(run: Session, *words: str) -> int:
+def _run(run: RunContext, *words: str) -> int:
     command = ["actions", *words, "--data-dir", str(run.config.data_dir), "--who", "ben"]
     try:
-        return int(app_for(["actions"])(command, standalone_mode=False) or 0)
+        return int(app_for_arguments(["actions"])(command, standalone_mode=False) or 0)
     except click.exceptions.Exit as ended:
         return ended.exit_code
 
 
-def test_a_yes_states_what_is_set_at_most(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _run(session, "approve", "cap:") == 0
+def test_a_yes_states_what_is_set_at_most(context: RunContext, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(context, "approve", "cap:") == 0
     assert capsys.readouterr().out.splitlines() == [
         "cap:i-1:1 approved by ben",
         "sets clock of 2 GPUs to 1275 MHz at most, if it still holds",
     ]
 
 
-@pytest.mark.parametrize(("say", "words"), [(Say.APPROVE, "approved"), (Say.REJECT, "rejected")])
+@pytest.mark.parametrize(("verb", "words"), [(CommandVerb.APPROVE, "approved"), (CommandVerb.REJECT, "rejected")])
 def test_a_second_answer_is_reported_who_gave_the_first(
-    session: Session, capsys: pytest.CaptureFixture[str], say: Say, words: str
+    context: RunContext, capsys: pytest.CaptureFixture[str], verb: CommandVerb, words: str
 ) -> None:
-    records = RecordFile(session.config.data_dir / "records")
-    records.append([event_of(Word(say=say, decision_id=ASKED.id, who="ana", why="go"), 2)])
+    records = RecordFile(context.config.data_dir / "records")
+    records.append([new_command(verb, ASKED.id, who="ana", why="go", now_ns=2)])
     records.close()
-    assert _run(session, say.value, "cap:") == 1
+    assert _run(context, verb.value, "cap:") == 1
     assert capsys.readouterr().err == f"cap:i-1:1: already {words} by ana\n"

@@ -12,7 +12,7 @@ from railwatch.cli.live_lines import STEP_LINE_S, LiveLines
 from railwatch.cli.printing import describe, record_fields
 from railwatch.cli.up import _approval_line, _Reporter, _slow_stop_reported
 from railwatch.operator.entity_names import EntityNames
-from railwatch.run import STOP_ORDER, STOPPING, NodeRun, Wanted
+from railwatch.run import STOP_ORDER, STOPPING, NodeRun, RunRequest
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import Entity, EntityKind
 from telemetry.knobs import KnobKind
@@ -73,7 +73,7 @@ def test_the_banner_names_what_waits_for_approval(approval: list[str], mode: str
 def test_a_stop_that_takes_long_reports_what_it_waits_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert set(STOPPING) == set(STOP_ORDER)
     clock = SystemClock()
-    run = NodeRun(Config(), Wanted(plant_node="v100x4"), clock)
+    run = NodeRun(Config(), RunRequest(plant_node="v100x4"), clock)
     reporter = _Reporter(clock, simulated=True, as_json=False, data_dir=tmp_path)
     run.waits_for, printed = STOPPING["recorder"], ""
     with _slow_stop_reported(run, reporter, after_s=0.01):

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from agent.recorder.black_box import BlackBox
-from agent.recorder.shelf import Order
+from agent.recorder.recording_folder import RecordingJob
 from agent.recorder.triggers import BY_HAND
 from agent.recorder.unpacking import contents_of
 from agent.recorder.writing import Result
@@ -15,9 +15,9 @@ from railwatch.cli.printing import describe
 from railwatch.cli.record import _wish, record
 from railwatch.cli.recordings import list_command
 from railwatch.cli.run_folder import open_records
-from railwatch.processes.recorder import EventRecorder
+from railwatch.processes.recorder import RecordingReporter
 from railwatch.recorded_run import box_dir, run_meta, wishes_dir
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from telemetry.errors import EnvironmentLacksError
 from telemetry.knobs import KnobKind
 from telemetry.record_journal import RecordJournalReader
@@ -31,36 +31,36 @@ FULL = "recordings/a.parquet: cannot be written: No space left on device"
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def context(tmp_path: Path) -> RunContext:
     made = a_session(tmp_path)
     made.journal_dir.mkdir(parents=True)
     wishes_dir(made.run_dir).mkdir()
     return made
 
 
-def test_whoever_asked_for_a_recording_is_reported_that_it_cannot_be_written(session: Session) -> None:
-    journal = session.journal_writer("recorder")
-    teller = EventRecorder(session, journal, BlackBox(box_dir(session.config.data_dir), 1 << 20), FakeClock())
+def test_whoever_asked_for_a_recording_is_reported_that_it_cannot_be_written(context: RunContext) -> None:
+    journal = context.journal_writer("recorder")
+    teller = RecordingReporter(context, journal, BlackBox(box_dir(context.config.data_dir), 1 << 20), FakeClock())
     about = {"triggers": [{"what": BY_HAND, "id": str(START_NS)}]}
-    order = Order(name="a", contents=contents_of([], {}), meta=run_meta(session).with_about(about))
+    order = RecordingJob(name="a", contents=contents_of([], {}), meta=run_meta(context).with_about(about))
     teller.hear(Result(order=order, why=FULL))
     with pytest.raises(EnvironmentLacksError, match=f"^{FULL}; it waits in memory until there is room$"):
-        _wish(session, FakeClock())
-    (told,) = RecordJournalReader(session.journal_path("recorder")).read()
+        _wish(context, FakeClock())
+    (told,) = RecordJournalReader(context.journal_path("recorder")).read()
     assert isinstance(told, Event)
     assert FULL in told.message
     journal.close()
 
 
-def test_on_a_full_disk_no_recording_is_asked_for(session: Session) -> None:
+def test_on_a_full_disk_no_recording_is_asked_for(context: RunContext) -> None:
     with full_disk(), pytest.raises(EnvironmentLacksError, match="data/recordings: No space left on device"):
-        _wish(session, FakeClock())
-    assert not list(wishes_dir(session.run_dir).iterdir())
+        _wish(context, FakeClock())
+    assert not list(wishes_dir(context.run_dir).iterdir())
 
 
-def test_a_recorder_that_states_nothing_is_reported_by_the_folder_of_recordings(session: Session) -> None:
+def test_a_recorder_that_states_nothing_is_reported_by_the_folder_of_recordings(context: RunContext) -> None:
     with pytest.raises(EnvironmentLacksError, match="data/recordings: the flight recorder has written nothing"):
-        _wish(session, FakeClock())
+        _wish(context, FakeClock())
 
 
 def test_a_recording_of_no_length_and_one_over_a_file_are_refused(tmp_path: Path) -> None:
@@ -80,20 +80,20 @@ def test_a_folder_that_no_run_used_has_no_recordings_to_list(tmp_path: Path) -> 
 
 
 def test_commands_show_what_a_run_on_a_full_disk_holds_in_memory(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data_dir = session.config.data_dir
+    data_dir = context.config.data_dir
     file = RecordFile(data_dir / "records", simulated=True)
-    journal = session.journal_writer("guard")
+    journal = context.journal_writer("guard")
     journal.append(an_event(0))
     file.append([an_event(0)])
-    reader = session.journal_reader("guard")
+    reader = context.journal_reader("guard")
     assert len(list(reader.read())) == 1
-    session.keep_stored_position("guard", reader.position)
+    context.keep_stored_position("guard", reader.position)
     with full_disk():
         journal.append(an_event(1))
-    session.service_status_path.write_text(json.dumps({"records_waiting": 1}))
-    monkeypatch.setattr("railwatch.cli.run_folder.run_dir_of", lambda _: session.run_dir)
+    context.service_status_path.write_text(json.dumps({"records_waiting": 1}))
+    monkeypatch.setattr("railwatch.cli.run_folder.run_dir_of", lambda _: context.run_dir)
     records = open_records(data_dir)
     assert {event.id for event in records.find("event")} == {"e0", "e1"}
     assert len(records.history("e0")) == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from config.models import Config
 from railwatch.recorded_run import run_meta
-from railwatch.session import DriverKind, Session
+from railwatch.run_context import DriverKind, RunContext
 
 SECRETS = {
     "data_dir": "/home/secret/state",
@@ -50,10 +50,10 @@ SECRETS = {
 
 
 def meta_text(config: Config, run_dir: Path) -> str:
-    session = Session(
+    context = RunContext(
         run_dir=run_dir, config_json=config.model_dump_json(), driver=DriverKind.NONE, source="none", simulated=False
     )
-    return json.dumps(dict(run_meta(session).config))
+    return json.dumps(dict(run_meta(context).config))
 
 
 def test_no_address_user_folder_or_secret_of_the_configuration_stands_in_a_recording(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from agent.recorder.entries import Entry, EntryKind, json_entry
 from config.models import Config
 from railwatch.processes.recorder import main
 from railwatch.recorded_run import box_dir, left_dir
-from railwatch.session import DriverKind, Session
+from railwatch.run_context import DriverKind, RunContext
 
 
 def run_once(folder: Path) -> list[str]:
@@ -19,7 +19,7 @@ def run_once(folder: Path) -> list[str]:
     run_dir = folder / "run"
     run_dir.mkdir()
     left_dir(run_dir).mkdir()
-    session = Session(
+    context = RunContext(
         run_dir=run_dir,
         config_json=Config.model_validate({"data_dir": folder / "data"}).model_dump_json(),
         driver=DriverKind.NONE,
@@ -30,9 +30,9 @@ def run_once(folder: Path) -> list[str]:
     )
     stop = Flag()
     stop.set()
-    main(session, stop, lambda _: None)
+    main(context, stop, lambda _: None)
     assert not left_dir(run_dir).exists()
-    journal = (session.journal_dir / "recorder.jsonl").read_text(encoding="utf-8")
+    journal = (context.journal_dir / "recorder.jsonl").read_text(encoding="utf-8")
     return [json.loads(line)["message"] for line in journal.splitlines()]
 
 

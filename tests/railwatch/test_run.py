@@ -14,15 +14,16 @@ from agent.guard.foresight import reflex_id
 from config.models import Config
 from config.sources import SourceUse
 from railwatch import run as run_module
-from railwatch.run import NodeRun, Wanted, choose_source
-from railwatch.session import JOURNALS, DriverKind, Session, run_dir_of
+from railwatch.run import NodeRun, RunRequest, choose_source
+from railwatch.run_context import JOURNALS, DriverKind, RunContext, run_dir_of
 from railwatch.wiring.gpu_probe import ProbeAnswer, has_driver, probe_nvml
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.errors import EnvironmentLacksError
+from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Mode
 from tests.railwatch.a_run import a_session
 
-WANTED = Wanted(plant_node="v100x4", scenario="psu-sag")
+WANTED = RunRequest(plant_node="v100x4", scenario="psu-sag")
 NS_PER_H = 3600 * NS_PER_S
 
 
@@ -31,12 +32,12 @@ def config(data_dir: Path, *, port: int = 0) -> Config:
 
 
 def test_a_session_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    session = a_session(tmp_path)
-    again = Session.load(session.run_dir)
-    assert again == session
+    context = a_session(tmp_path)
+    again = RunContext.load(context.run_dir)
+    assert again == context
     assert (again.node.id, again.config.data_dir) == ("node:node0", tmp_path / "data")
     assert again.ring_path.parent == again.run_dir
-    assert not list(session.run_dir.glob("*.new"))
+    assert not list(context.run_dir.glob("*.new"))
 
 
 def test_a_run_folder_belongs_to_its_data_folder(tmp_path: Path) -> None:
@@ -48,7 +49,7 @@ def test_what_the_user_names_is_simulated_without_asking_the_driver() -> None:
     driver, sentence, wanted = choose_source(WANTED)
     assert (driver, sentence) == (DriverKind.NVML, "simulated node v100x4, scenario psu-sag")
     assert wanted == WANTED
-    assert choose_source(Wanted(scenario="hot-gpu"))[2].plant_node == "v100x4"
+    assert choose_source(RunRequest(scenario="hot-gpu"))[2].plant_node == "v100x4"
 
 
 def test_the_probe_states_in_words_why_there_are_no_gpus_and_stops_after_its_time() -> None:
@@ -82,14 +83,14 @@ def test_a_node_with_a_driver_is_never_simulated(
     kind: DriverKind,
     sentence: str,
 ) -> None:
-    found = choose_source(Wanted(), probe=lambda: answer, driver_here=lambda: driver)
+    found = choose_source(RunRequest(), probe=lambda: answer, driver_here=lambda: driver)
     assert found[:2] == (kind, sentence)
     assert (found[2].plant_node is not None) == sentence.startswith("simulated")
 
 
 def test_gpus_that_are_switched_off_are_not_asked_for_and_not_simulated() -> None:
-    found = choose_source(Wanted(), SourceUse.OFF, probe=lambda: HUNG, driver_here=lambda: False)
-    assert found == (DriverKind.NONE, "no GPU read: sources.nvml is off", Wanted())
+    found = choose_source(RunRequest(), SourceUse.OFF, probe=lambda: HUNG, driver_here=lambda: False)
+    assert found == (DriverKind.NONE, "no GPU read: sources.nvml is off", RunRequest())
     assert choose_source(WANTED, SourceUse.OFF)[1] == "simulated node v100x4, scenario psu-sag"
 
 
@@ -146,13 +147,13 @@ def test_one_run_at_a_time_has_a_data_folder(tmp_path: Path) -> None:
 
 
 def test_a_process_that_cannot_start_is_reported_and_the_others_are_stopped(tmp_path: Path) -> None:
-    refused(NodeRun(config(tmp_path), Wanted(plant_node="no-such-node"), SystemClock()), "plant|no-such-node")
+    refused(NodeRun(config(tmp_path), RunRequest(plant_node="no-such-node"), SystemClock()), "plant|no-such-node")
     assert not run_dir_of(tmp_path).exists()
 
 
 def test_a_service_that_starts_again_is_found_at_the_same_address(tmp_path: Path) -> None:
-    session = run_module._keep_port(a_session(tmp_path), "http://127.0.0.1:43210/")
-    assert session.config.page.port == 43210
+    context = run_module._keep_port(a_session(tmp_path), "http://127.0.0.1:43210/")
+    assert context.config.page.port == 43210
 
 
 def test_a_terminal_that_is_gone_does_not_keep_the_run_from_stopping(tmp_path: Path) -> None:
@@ -177,13 +178,14 @@ def test_a_terminal_that_is_gone_does_not_keep_the_run_from_stopping(tmp_path: P
 
 
 def test_an_act_waits_for_its_decision_to_be_reported_and_that_of_a_reflex_has_none(tmp_path: Path) -> None:
-    session, clock = a_session(tmp_path), SystemClock()
-    run = NodeRun(session.config, WANTED, clock)
-    run._journals = {name: session.journal_reader(name) for name in JOURNALS}
-    writer = session.journal_writer("actuator")
+    context, clock = a_session(tmp_path), SystemClock()
+    run = NodeRun(context.config, WANTED, clock)
+    run._journals = {name: context.journal_reader(name) for name in JOURNALS}
+    writer = context.journal_writer("actuator")
     own = Action(
         id="a-1", time_ns=clock.utc_ns() + NS_PER_H, decision_id="d-1", incident_id="i-1", knob="application_clock",
-        entity_id="gpu:0", unit="MHz", found=1530.0, wanted=1057.0, read_back=1057.0, state=ActionState.APPLIED,
+        entity_id="gpu:0", unit="MHz", knob_kind=KnobKind.CLOCK, found=1530.0, wanted=1057.0, read_back=1057.0,
+        state=ActionState.APPLIED,
         mode=Mode.ENFORCE, lease_until_ns=None, owner="railwatch", reason="the rail sags",
     )  # fmt: skip
     reflex = replace(own, id="a-2", incident_id=reflex_id("supply:psu0", 1), decision_id="sag:reflex:supply:psu0:1")

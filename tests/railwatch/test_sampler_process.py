@@ -15,7 +15,7 @@ from agent.collectors.port import SourceState, SourceStatus
 from agent.ring.ring import Ring
 from agent.sampler.sampler import EVENT_BURST_S, Sampler
 from railwatch.processes import sampler
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from railwatch.wiring import guard as guarding
 from railwatch.wiring.reenumeration import COUNTED_FILE, WANTED_FILE
 from telemetry.clock import SystemClock
@@ -47,8 +47,8 @@ def built(collector: FakeCollector | None) -> BuiltCollector:
 class Run:
     """`sampler.main` in a thread; `status` is what it left with."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, context: RunContext) -> None:
+        self.context = context
         self.stop = threading.Event()
         self.ready = threading.Event()
         self.facts: dict[str, Any] = {}
@@ -59,7 +59,7 @@ class Run:
 
     def _main(self) -> None:
         try:
-            sampler.main(self.session, self.stop, self._say_ready)
+            sampler.main(self.context, self.stop, self._say_ready)
             self.status = 0
         except SystemExit as err:
             self.status = err.code
@@ -82,7 +82,7 @@ def _leave(status: int) -> None:
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunContext:
     """A node without GPUs, bus and kernel log; a process that leaves ends its thread and not the tests."""
     monkeypatch.setattr(sampler, "leave", _leave)
     monkeypatch.setattr(sampler, "settle_process", lambda: None)
@@ -134,16 +134,16 @@ def stuck() -> Iterator[threading.Event]:
 
 
 def test_a_source_that_hangs_or_raises_when_it_is_built_keeps_no_other_from_being_read(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def _raises(settings: FastSettings) -> BuiltCollector:
         raise OSError("no such bus")
 
     late = Late(monkeypatch, sampler)
     monkeypatch.setattr(sampler, "FAST_COLLECTORS", (late.build_late, _raises, late.build_works))
-    run = Run(session)
+    run = Run(context)
     assert run.facts["tables"] == ["works"]
-    ring = Ring.attach(session.ring_path)
+    ring = Ring.attach(context.ring_path)
     wait_for(lambda: ring.tables["works"].count > 5)
     ring.close()
     run.end()
@@ -152,24 +152,24 @@ def test_a_source_that_hangs_or_raises_when_it_is_built_keeps_no_other_from_bein
 
 
 def test_a_source_that_answers_later_is_read_by_the_next_process(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = Late(monkeypatch, sampler)
     monkeypatch.setattr(sampler, "LOOK_AGAIN_S", 0.1)
     monkeypatch.setattr(sampler, "LATE_BUILD_LIMIT_S", 4 * BUILD_S)
     monkeypatch.setattr(sampler, "FAST_COLLECTORS", (late.build_late, late.build_works))
-    run = Run(session)
+    run = Run(context)
     assert run.facts["tables"] == ["works"]
     late.answer()
     run.join()
     assert run.status == sampler.SOURCES_CHANGED
-    again = Run(session)
+    again = Run(context)
     assert again.facts["tables"] == ["late", "works"], "it is given the time that it takes"
     again.end()
 
 
 def test_a_guard_that_is_silent_ends_the_process_though_a_thread_is_stuck(
-    session: Session, monkeypatch: pytest.MonkeyPatch, stuck: threading.Event
+    context: RunContext, monkeypatch: pytest.MonkeyPatch, stuck: threading.Event
 ) -> None:
     hangs = source("hangs")
 
@@ -179,7 +179,7 @@ def test_a_guard_that_is_silent_ends_the_process_though_a_thread_is_stuck(
     hangs.before_read = hang
     monkeypatch.setattr(sampler, "FAST_COLLECTORS", (lambda _: built(hangs),))
     monkeypatch.setattr(guarding, "GUARD_SILENT_S", -1.0)
-    run = Run(session)
+    run = Run(context)
     begun_s = CLOCK.monotonic_s()
     run.join()
     assert run.status == sampler.GUARD_ENDED, "it left, and waited for nothing"
@@ -187,22 +187,22 @@ def test_a_guard_that_is_silent_ends_the_process_though_a_thread_is_stuck(
 
 
 def test_word_that_a_gpu_was_split_ends_the_process_and_leaves_the_mark_of_a_count(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sampler, "FAST_COLLECTORS", (lambda _: built(source("works")),))
-    run = Run(session)
-    (session.run_dir / WANTED_FILE).write_text("gpu0 is split into instances")
+    run = Run(context)
+    (context.run_dir / WANTED_FILE).write_text("gpu0 is split into instances")
     run.join()
     assert run.status == sampler.GPUS_CHANGED
-    assert (session.run_dir / COUNTED_FILE).exists()
+    assert (context.run_dir / COUNTED_FILE).exists()
 
 
-def test_an_event_of_the_slow_process_hurries_the_reading(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_of_the_slow_process_hurries_the_reading(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
     bursts: list[float] = []
     monkeypatch.setattr(Sampler, "burst", lambda _, seconds: bursts.append(seconds))
     monkeypatch.setattr(sampler, "FAST_COLLECTORS", (lambda _: built(source("works")),))
-    run = Run(session)
-    journal = RecordJournalWriter(session.slow_events_path)
+    run = Run(context)
+    journal = RecordJournalWriter(context.slow_events_path)
     journal.append(event_of())
     journal.close()
     wait_for(lambda: bursts)

@@ -13,9 +13,9 @@ import pytest
 from agent.ring.ring import Ring
 from dashboards.page.source import StoreStatus
 from railwatch.processes.service import Service
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from railwatch.supervisor import ChildSpec, Supervisor
-from railwatch.wiring.sample_store import EmbeddedKeeper, Keeper, open_keeper
+from railwatch.wiring.sample_store import EmbeddedWriter, StoreWriter, open_store_writer
 from telemetry.clock import NS_PER_S, SystemClock
 from telemetry.entities import EntityKind, Topology
 from telemetry.errors import TransientError
@@ -32,27 +32,27 @@ CLOCK = SystemClock()
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def context(tmp_path: Path) -> RunContext:
     return a_session(tmp_path)
 
 
 @pytest.fixture
-def running(session: Session) -> Iterator[Running]:
-    made = Running(session)
+def running(context: RunContext) -> Iterator[Running]:
+    made = Running(context)
     yield made
     made.close()
 
 
-def raw(session: Session) -> list[float]:
+def raw(context: RunContext) -> list[float]:
     """The numbers of the rows in the store, in order of time; a row that is there twice shows twice."""
-    reader = EmbeddedReader(session.config.data_dir / "store")
+    reader = EmbeddedReader(context.config.data_dir / "store")
     frames = [f for f in reader.frames(start_ns=0, stop_ns=END_NS) if f.spec.name == "supply"]
     reader.close()
     return sorted(float(value) for frame in frames for value in frame.signal("voltage_v")[:, 0])
 
 
-def rollups(session: Session, name: str = "voltage_v_mean") -> dict[int, float]:
-    reader = EmbeddedReader(session.config.data_dir / "store")
+def rollups(context: RunContext, name: str = "voltage_v_mean") -> dict[int, float]:
+    reader = EmbeddedReader(context.config.data_dir / "store")
     found = reader.series(EntityKind.SUPPLY, [name], start_ns=0, stop_ns=END_NS, resolution=Resolution.ROLLUP)
     reader.close()
     seconds = (found.time_ns - START_NS) // NS_PER_S
@@ -64,23 +64,23 @@ def means(seconds: int) -> dict[int, float]:
 
 
 def test_rows_and_complete_seconds_go_to_the_store_and_the_open_one_at_the_end(
-    session: Session, running: Running
+    context: RunContext, running: Running
 ) -> None:
-    ring = a_ring(session)
+    ring = a_ring(context)
     write_rows(ring, 0, 50)
     running.service.keep()
-    assert raw(session) == [float(n) for n in range(50)]
-    assert rollups(session) == means(2)
+    assert raw(context) == [float(n) for n in range(50)]
+    assert rollups(context) == means(2)
     write_rows(ring, 50, 10)
     running.service.keep(at_end=True)
-    assert raw(session) == [float(n) for n in range(60)]
-    assert rollups(session) == means(3)
+    assert raw(context) == [float(n) for n in range(60)]
+    assert rollups(context) == means(3)
 
 
 class Remembering:
     """A server: it keeps what it is sent, and cannot say what it has."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: StoreWriter) -> None:
         self._keeper = keeper
         self.rows = 0
 
@@ -102,16 +102,16 @@ class Remembering:
         self._keeper.close()
 
 
-def test_a_meter_that_comes_sends_no_row_of_the_main_ring_again(session: Session) -> None:
-    keeper = open_keeper(session.config, node="node0", simulated=True, clock=FakeClock())
+def test_a_meter_that_comes_sends_no_row_of_the_main_ring_again(context: RunContext) -> None:
+    keeper = open_store_writer(context.config, node="node0", simulated=True, clock=FakeClock())
     server = Remembering(keeper)
-    running = Running(session, server)
-    ring = a_ring(session)
+    running = Running(context, server)
+    ring = a_ring(context)
     write_rows(ring, 0, 50)
     running.service.keep()
     meter = TableSpec(name="sent_supply", kind=EntityKind.SUPPLY, entities=WIDE.entities, signals=("power_w",))
     Ring.create(
-        session.readings_ring_path,
+        context.readings_ring_path,
         [meter],
         node="node0",
         topology=Topology(entities=meter.entities),
@@ -121,33 +121,33 @@ def test_a_meter_that_comes_sends_no_row_of_the_main_ring_again(session: Session
     write_rows(ring, 50, 10)
     running.service.keep()
     assert server.rows == 60
-    assert rollups(session) == means(2), "the second that is open stays open"
+    assert rollups(context) == means(2), "the second that is open stays open"
     running.close()
 
 
-def test_a_service_that_starts_again_keeps_each_row_once_and_whole_seconds(session: Session) -> None:
-    ring = a_ring(session)
+def test_a_service_that_starts_again_keeps_each_row_once_and_whole_seconds(context: RunContext) -> None:
+    ring = a_ring(context)
     write_rows(ring, 0, 50)
-    first = Running(session)
+    first = Running(context)
     first.service.keep()
     first.close()  # as dead as by a kill: nothing was flushed
     write_rows(ring, 50, 35)
-    second = Running(session)
+    second = Running(context)
     second.service.keep()
-    assert raw(session) == [float(n) for n in range(85)]
-    assert rollups(session) == means(4)
+    assert raw(context) == [float(n) for n in range(85)]
+    assert rollups(context) == means(4)
     second.close()
 
 
-def test_rows_survive_a_kill_of_the_real_service(session: Session) -> None:
+def test_rows_survive_a_kill_of_the_real_service(context: RunContext) -> None:
     start_ns = CLOCK.utc_ns() // NS_PER_S * NS_PER_S - 100 * NS_PER_S
-    ring = a_ring(session)
+    ring = a_ring(context)
     write_rows(ring, 0, 200, start_ns=start_ns)
-    supervisor = Supervisor(session.run_dir, CLOCK)
+    supervisor = Supervisor(context.run_dir, CLOCK)
     spec = ChildSpec(name="service", module="railwatch.processes.service", environ=dict(os.environ))
     try:
         address = supervisor.start(spec)["address"]
-        _wait_for_rows(session, 100)
+        _wait_for_rows(context, 100)
         page = HTTPConnection(urlsplit(address).netloc, timeout=5)
         page.request("GET", "/api/v1/health")
         assert page.getresponse().status == 200
@@ -156,69 +156,69 @@ def test_rows_survive_a_kill_of_the_real_service(session: Session) -> None:
         supervisor.stop("service")
         write_rows(ring, 200, 130, start_ns=start_ns)
         supervisor.start(spec)
-        _wait_for_rows(session, 330)
+        _wait_for_rows(context, 330)
         write_rows(ring, 330, 20, start_ns=start_ns)
         assert supervisor.stop("service") == 0
     finally:
         supervisor.stop_all()
-    assert _raw_now(session) == [float(n) for n in range(350)]
+    assert _raw_now(context) == [float(n) for n in range(350)]
 
 
-def _raw_now(session: Session) -> list[float]:
-    reader = EmbeddedReader(session.config.data_dir / "store")
+def _raw_now(context: RunContext) -> list[float]:
+    reader = EmbeddedReader(context.config.data_dir / "store")
     frames = [f for f in reader.frames(start_ns=0, stop_ns=1 << 62) if f.spec.name == "supply"]
     reader.close()
     return sorted(float(value) for frame in frames for value in frame.signal("voltage_v")[:, 0])
 
 
-def _wait_for_rows(session: Session, count: int) -> None:
+def _wait_for_rows(context: RunContext, count: int) -> None:
     end_s = CLOCK.monotonic_s() + 60
-    while len(_raw_now(session)) < count:
+    while len(_raw_now(context)) < count:
         assert CLOCK.monotonic_s() < end_s, "the rows did not come"
         CLOCK.sleep_until(CLOCK.monotonic_s() + 0.1)
 
 
-def test_a_ring_that_another_one_replaces_is_read_to_its_end(session: Session, running: Running) -> None:
-    ring = a_ring(session)
+def test_a_ring_that_another_one_replaces_is_read_to_its_end(context: RunContext, running: Running) -> None:
+    ring = a_ring(context)
     write_rows(ring, 0, 30)
     running.service.keep()
     write_rows(ring, 30, 7)
     ring.close()
-    wider = a_ring(session, WIDE)
+    wider = a_ring(context, WIDE)
     write_rows(wider, 40, 15)
     running.service.keep()
     running.service.keep(at_end=True)
-    assert raw(session) == [float(n) for n in (*range(37), *range(40, 55))]
-    assert set(rollups(session)) == {0, 1, 2}
-    assert rollups(session)[1] == np.mean(range(20, 37))
+    assert raw(context) == [float(n) for n in (*range(37), *range(40, 55))]
+    assert set(rollups(context)) == {0, 1, 2}
+    assert rollups(context)[1] == np.mean(range(20, 37))
 
 
-def test_a_table_that_counts_again_is_read_from_its_beginning(session: Session, running: Running) -> None:
-    ring = a_ring(session)
+def test_a_table_that_counts_again_is_read_from_its_beginning(context: RunContext, running: Running) -> None:
+    ring = a_ring(context)
     write_rows(ring, 0, 5)
     running.service.keep()
     running.service._next["supply"] = 1000
     write_rows(ring, 5, 5)
     running.service.keep()
-    assert set(raw(session)) == {float(n) for n in range(10)}
+    assert set(raw(context)) == {float(n) for n in range(10)}
 
 
-def test_without_a_ring_the_service_waits_and_states_how_the_store_does(session: Session, running: Running) -> None:
+def test_without_a_ring_the_service_waits_and_states_how_the_store_does(context: RunContext, running: Running) -> None:
     running.service.keep()
-    a_ring(session)
+    a_ring(context)
     running.service.keep()
-    assert raw(session) == []
+    assert raw(context) == []
     assert running.service._rows_lost == 0
 
 
-def test_rows_that_were_overwritten_are_counted(session: Session, running: Running) -> None:
-    ring = a_ring(session, rows=20)
+def test_rows_that_were_overwritten_are_counted(context: RunContext, running: Running) -> None:
+    ring = a_ring(context, rows=20)
     write_rows(ring, 0, 10)
     running.service.keep()
     write_rows(ring, 10, 50)
     running.service.keep()
     assert running.service._rows_lost == 30
-    assert len(raw(session)) == 30
+    assert len(raw(context)) == 30
 
 
 class FullStore:
@@ -236,12 +236,12 @@ class FullStore:
         """Nothing to let go."""
 
 
-def test_a_full_disk_is_reported_and_counted_and_sampling_goes_on(session: Session) -> None:
-    keeper = EmbeddedKeeper(session.config.data_dir / "store", session.config.store, FakeClock())
+def test_a_full_disk_is_reported_and_counted_and_sampling_goes_on(context: RunContext) -> None:
+    keeper = EmbeddedWriter(context.config.data_dir / "store", context.config.store, FakeClock())
     keeper._store.close()
     keeper._store = FullStore()  # type: ignore[assignment]
-    running = Running(session, keeper)
-    ring = a_ring(session)
+    running = Running(context, keeper)
+    ring = a_ring(context)
     write_rows(ring, 0, 50)
     running.service.keep()
     status: StoreStatus = keeper.status()
@@ -257,7 +257,7 @@ def test_a_full_disk_is_reported_and_counted_and_sampling_goes_on(session: Sessi
 class Unreadable:
     """Stands for an embedded store that cannot be read until it can."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: StoreWriter) -> None:
         self._keeper = keeper
         self.fails = True
         self.keep, self.status, self.errors, self.close = keeper.keep, keeper.status, keeper.errors, keeper.close
@@ -269,40 +269,40 @@ class Unreadable:
 
 
 def test_rows_wait_in_the_ring_while_the_store_cannot_be_read(
-    session: Session, running: Running, caplog: pytest.LogCaptureFixture
+    context: RunContext, running: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     keeper = Unreadable(running.keeper)
-    service = Service(session, keeper, running.records, running.page, running.clock)
-    write_rows(a_ring(session), 0, 30)
+    service = Service(context, keeper, running.records, running.page, running.clock)
+    write_rows(a_ring(context), 0, 30)
     service.keep()
     service.keep()
     assert caplog.text.count("disk I/O error") == 1
     keeper.fails = False
     service.keep()
-    assert raw(session) == [float(n) for n in range(30)]
+    assert raw(context) == [float(n) for n in range(30)]
 
 
-def test_rows_stamped_after_a_step_back_of_the_clock_are_counted_where_they_are_left_out(session: Session) -> None:
-    ring = a_ring(session)
+def test_rows_stamped_after_a_step_back_of_the_clock_are_counted_where_they_are_left_out(context: RunContext) -> None:
+    ring = a_ring(context)
     write_rows(ring, 0, 40)
-    first = Running(session)
+    first = Running(context)
     first.service.keep()
     first.close()
     write_rows(ring, 40, 5)
     write_rows(ring, 45, 7, start_ns=START_NS - 10 * NS_PER_S)
-    second = Running(session)
+    second = Running(context)
     second.service.keep()
-    assert raw(session) == [float(n) for n in range(45)]
+    assert raw(context) == [float(n) for n in range(45)]
     assert second.service._rows_lost == 7
     second.close()
 
 
-def test_the_page_goes_on_with_a_ring_that_replaced_another(session: Session, running: Running) -> None:
-    ring = a_ring(session)
+def test_the_page_goes_on_with_a_ring_that_replaced_another(context: RunContext, running: Running) -> None:
+    ring = a_ring(context)
     write_rows(ring, 0, 30)
     assert len(running.page.updates({"supply": START_NS + 25 * ROW_NS})[0]) == 4
     ring.close()
-    wider = a_ring(session, WIDE)
+    wider = a_ring(context, WIDE)
     write_rows(wider, 30, 3)
     (frame,) = running.page.updates({"supply": START_NS + 25 * ROW_NS})
     assert frame.spec.signals == WIDE.signals

@@ -13,7 +13,7 @@ from agent.collectors.build.settings import SlowSettings
 from agent.collectors.port import SourceState, SourceStatus
 from agent.ring.ring import Ring
 from railwatch.processes import slow
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from railwatch.wiring.reenumeration import Reenumeration
 from telemetry.clock import SystemClock
 from telemetry.entities import Entity, EntityKind
@@ -51,8 +51,8 @@ def leaving(monkeypatch: pytest.MonkeyPatch) -> None:
 class Run:
     """`slow.main` in a thread; `status` is what it ended with."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, context: RunContext) -> None:
+        self.context = context
         self.stop = threading.Event()
         self.ready = threading.Event()
         self.status: Any = "running"
@@ -62,7 +62,7 @@ class Run:
 
     def _main(self) -> None:
         try:
-            slow.main(self.session, self.stop, lambda _: self.ready.set())
+            slow.main(self.context, self.stop, lambda _: self.ready.set())
             self.status = 0
         except SystemExit as err:
             self.status = err.code
@@ -72,7 +72,7 @@ class Run:
         self._thread.join(60.0)
 
     def workers(self) -> dict[str, dict[str, Any]]:
-        path = self.session.run_dir / "workers-slow.json"
+        path = self.context.run_dir / "workers-slow.json"
         return {row["name"]: row for row in json.loads(path.read_text())} if path.exists() else {}
 
     def until(self, name: str, state: str) -> dict[str, Any]:
@@ -80,17 +80,17 @@ class Run:
         return self.workers()[name]
 
     def events(self) -> list[str]:
-        text = self.session.slow_events_path.read_text()
+        text = self.context.slow_events_path.read_text()
         return [json.loads(line)["message"] for line in text.splitlines()]
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def context(tmp_path: Path) -> RunContext:
     return a_session(tmp_path, slow_hz=10.0)
 
 
 def test_one_that_never_returns_is_stated_once_tried_again_and_does_not_stop_the_others(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs, works, release, clock = source("hangs"), source("works"), threading.Event(), LeapingClock()
 
@@ -100,13 +100,13 @@ def test_one_that_never_returns_is_stated_once_tried_again_and_does_not_stop_the
     hangs.before_read = hang
     monkeypatch.setattr(slow, "SystemClock", lambda: clock)
     monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (lambda _: built(hangs), lambda _: built(works)))
-    run = Run(session)
+    run = Run(context)
     wait_for(lambda: hangs.reads)
     clock.leap_beside(6.0, lambda: works.reads)
     run.until("hangs", "hung")
     reads = works.reads
     assert run.workers()["works"]["state"] == "working"
-    ring = Ring.attach(session.slow_ring_path)
+    ring = Ring.attach(context.slow_ring_path)
     rows = ring.tables["works"].count
     release.set()
     assert run.until("hangs", "working")["hangs"] == 1
@@ -121,13 +121,13 @@ def test_one_that_never_returns_is_stated_once_tried_again_and_does_not_stop_the
 
 
 def test_a_source_that_answers_late_joins_the_others_as_it_was_built_and_is_not_surveyed_again(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = Late(monkeypatch, slow, rate=RateClass.SLOW)
     monkeypatch.setattr(slow, "LOOK_AGAIN_S", 0.1)
     monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (late.build_late, late.build_works))
-    run = Run(session)
-    ring = Ring.attach(session.slow_ring_path)
+    run = Run(context)
+    ring = Ring.attach(context.slow_ring_path)
     assert "late" not in ring.tables
     late.answer()
     run.until("late", "working")
@@ -135,7 +135,7 @@ def test_a_source_that_answers_late_joins_the_others_as_it_was_built_and_is_not_
     assert run.status == "running"
     assert not ring.current
     ring.close()
-    ring = Ring.attach(session.slow_ring_path)
+    ring = Ring.attach(context.slow_ring_path)
     assert {"late", "works"} <= ring.tables.keys()
     ring.close()
     run.end()
@@ -143,7 +143,7 @@ def test_a_source_that_answers_late_joins_the_others_as_it_was_built_and_is_not_
     assert late.surveys == 1, "what was learnt was thrown away"
 
 
-def test_a_node_without_slow_sources_waits_for_one(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_slow_sources_waits_for_one(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
     late: list[FakeCollector] = []
 
     def _late(settings: SlowSettings) -> BuiltCollector:
@@ -152,7 +152,7 @@ def test_a_node_without_slow_sources_waits_for_one(session: Session, monkeypatch
     monkeypatch.setattr(slow, "LOOK_AGAIN_S", 0.2)
     monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (_late,))
     monkeypatch.setattr(build_sources, "SLOW_EVENT_SOURCES", ())
-    run = Run(session)
+    run = Run(context)
     late.append(source("late"))
     run.until("late", "working")
     run.end()
@@ -160,33 +160,33 @@ def test_a_node_without_slow_sources_waits_for_one(session: Session, monkeypatch
 
 
 def test_once_the_gpus_were_counted_again_it_starts_again_to_count_them_too(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (lambda _: built(source("works")),))
-    run = Run(session)
+    run = Run(context)
     run.until("works", "working")
-    Reenumeration(CLOCK, session.run_dir).leave_mark()
+    Reenumeration(CLOCK, context.run_dir).leave_mark()
     run._thread.join(60.0)
     assert run.status == slow.SOURCES_CHANGED
-    again = Run(session)
+    again = Run(context)
     again.until("works", "working")
     again.end()
     assert again.status == 0
 
 
 def test_without_sources_too_it_starts_again_once_the_gpus_were_counted_again(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", ())
     monkeypatch.setattr(build_sources, "SLOW_EVENT_SOURCES", ())
-    run = Run(session)
-    Reenumeration(CLOCK, session.run_dir).leave_mark()
+    run = Run(context)
+    Reenumeration(CLOCK, context.run_dir).leave_mark()
     run._thread.join(60.0)
     assert run.status == slow.SOURCES_CHANGED
 
 
 def test_one_that_hangs_for_good_ends_the_process_so_that_the_next_one_reads_it(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs, works, release, clock = source("hangs"), source("works"), threading.Event(), LeapingClock()
 
@@ -196,7 +196,7 @@ def test_one_that_hangs_for_good_ends_the_process_so_that_the_next_one_reads_it(
     hangs.before_read = hang
     monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (lambda _: built(hangs), lambda _: built(works)))
     monkeypatch.setattr(slow, "SystemClock", lambda: clock)
-    run = Run(session)
+    run = Run(context)
     wait_for(lambda: hangs.reads)
 
     def has_ended() -> bool:
@@ -211,7 +211,7 @@ def test_one_that_hangs_for_good_ends_the_process_so_that_the_next_one_reads_it(
     assert works.closed == 1
 
 
-def test_it_reports_of_itself_apart_from_the_sampler(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_reports_of_itself_apart_from_the_sampler(context: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
     fails = source("fails")
 
     def fail() -> None:
@@ -219,10 +219,10 @@ def test_it_reports_of_itself_apart_from_the_sampler(session: Session, monkeypat
 
     fails.before_read = fail
     monkeypatch.setattr(build_sources, "SLOW_COLLECTORS", (lambda _: built(fails),))
-    run = Run(session)
+    run = Run(context)
     run.until("fails", "failing")
     run.until("agent_slow", "working")
-    ring = Ring.attach(session.slow_ring_path)
+    ring = Ring.attach(context.slow_ring_path)
     table = ring.tables["agent_slow"]
     wait_for(lambda: table.count and table.read(table.count - 1).frame.signal("collector_errors")[-1, 0] >= 1.0)
     (entity,) = table.spec.entities

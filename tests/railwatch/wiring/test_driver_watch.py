@@ -17,7 +17,7 @@ from agent.sampler.accounts import Accounts
 from agent.sampler.sampler import make_ring
 from agent.sampler.settings import SamplerSettings
 from agent.sampler.worker import WorkerState, WorkerStatus
-from railwatch.session import DriverKind, Session
+from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring import driver_probe as driver_asking
 from railwatch.wiring import driver_watch
 from railwatch.wiring.driver_probe import Pauses
@@ -49,14 +49,14 @@ def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlantFile
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def context(tmp_path: Path) -> RunContext:
     made = replace(a_session(tmp_path), driver=DriverKind.NVML)
     made.save()
     return made
 
 
-def watch(session: Session, open_limit_s: float = 10.0) -> DriverWatch:
-    return DriverWatch(session, CLOCK, open_limit_s=open_limit_s)
+def watch(context: RunContext, open_limit_s: float = 10.0) -> DriverWatch:
+    return DriverWatch(context, CLOCK, open_limit_s=open_limit_s)
 
 
 def told(watching: DriverWatch) -> list[Event]:
@@ -67,8 +67,8 @@ def uuids(reader: GpuReader | None) -> list[str]:
     return [] if reader is None else [gpu.uuid for gpu in reader.gpus()]
 
 
-def test_a_driver_that_answers_is_opened_and_nothing_is_reported(plant: PlantFile, session: Session) -> None:
-    watching = watch(session)
+def test_a_driver_that_answers_is_opened_and_nothing_is_reported(plant: PlantFile, context: RunContext) -> None:
+    watching = watch(context)
     opened = watching.open()
     assert len(uuids(opened.reader)) == 2
     assert (watching.away, told(watching)) == (None, [])
@@ -77,14 +77,14 @@ def test_a_driver_that_answers_is_opened_and_nothing_is_reported(plant: PlantFil
 
 
 def test_a_driver_that_does_not_open_is_not_waited_for_and_the_gpus_of_before_stay_known(
-    plant: PlantFile, session: Session
+    plant: PlantFile, context: RunContext
 ) -> None:
-    before = watch(session).open()
+    before = watch(context).open()
     assert before.nvml is not None
     before.nvml.close()
     plant.state.set_faults([HANG])
     started_s = CLOCK.monotonic_s()
-    watching = watch(session, open_limit_s=0.3)
+    watching = watch(context, open_limit_s=0.3)
     away = watching.open()
     assert CLOCK.monotonic_s() - started_s < HANG_US / 1e6
     assert isinstance(away.reader, AbsentReader)
@@ -103,25 +103,25 @@ def test_a_driver_that_does_not_open_is_not_waited_for_and_the_gpus_of_before_st
     assert source.poll(0.01) == ()
 
 
-def test_after_a_hang_the_next_process_does_not_even_try_to_open(plant: PlantFile, session: Session) -> None:
-    watch(session).give_up("the GPU driver does not answer: gpu_fast hangs for 20 s")
+def test_after_a_hang_the_next_process_does_not_even_try_to_open(plant: PlantFile, context: RunContext) -> None:
+    watch(context).give_up("the GPU driver does not answer: gpu_fast hangs for 20 s")
     plant.state.set_faults([HANG])
     started_s = CLOCK.monotonic_s()
-    away = watch(session).open()
+    away = watch(context).open()
     assert CLOCK.monotonic_s() - started_s < HANG_US / 1e6
     assert away.reader is None  # no process before knew any GPU
     assert "gpu_fast hangs" in away.why
 
 
 def test_a_driver_that_is_back_is_found_from_outside_then_opened_and_reported_once(
-    plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch
+    plant: PlantFile, context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_watch, "HANGS", Pauses(first_s=0.1, next_s=0.5, longest_s=0.5))
     monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", 2.0)
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
-    watch(session).give_up("it hung")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(context)))
+    watch(context).give_up("it hung")
     plant.state.set_faults([("*", ALL_GPUS, 0, 60_000_000)])
-    watching = watch(session)
+    watching = watch(context)
     watching.open()
     answered = threading.Event()
     asking = threading.Thread(target=watching.ask, args=(answered,), daemon=True)
@@ -131,7 +131,7 @@ def test_a_driver_that_is_back_is_found_from_outside_then_opened_and_reported_on
     plant.state.set_faults([])
     assert answered.wait(60.0)
     asking.join(60.0)
-    after = watch(session)
+    after = watch(context)
     opened = after.open()
     assert len(uuids(opened.reader)) == 2
     (event,) = told(after)
@@ -139,7 +139,7 @@ def test_a_driver_that_is_back_is_found_from_outside_then_opened_and_reported_on
     assert "answers again" in event.message
     assert opened.nvml is not None
     opened.nvml.close()
-    third = watch(session)
+    third = watch(context)
     again = third.open()
     assert told(third) == []
     assert again.nvml is not None
@@ -156,11 +156,11 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_driver_that_is_not_there_yet_is_looked_for_on_a_real_node_until_it_comes_which_is_reported_once(
-    plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch
+    plant: PlantFile, context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quickly(monkeypatch)
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
-    real = replace(session, simulated=False)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(context)))
+    real = replace(context, simulated=False)
     plant.state.set_faults([NOT_LOADED])
     watching = watch(real)
     assert watching.open().reader is None
@@ -183,9 +183,9 @@ def test_a_driver_that_is_not_there_yet_is_looked_for_on_a_real_node_until_it_co
     assert watch(real).open().nvml is not None
 
 
-def test_a_simulated_node_without_a_driver_looks_for_none(plant: PlantFile, session: Session) -> None:
+def test_a_simulated_node_without_a_driver_looks_for_none(plant: PlantFile, context: RunContext) -> None:
     plant.state.set_faults([NOT_LOADED])
-    watching = watch(session)
+    watching = watch(context)
     assert watching.open().reader is None
     answered = threading.Event()
     watching.ask(answered)  # returns at once
@@ -193,11 +193,11 @@ def test_a_simulated_node_without_a_driver_looks_for_none(plant: PlantFile, sess
 
 
 def test_a_driver_that_hung_when_the_run_began_is_not_opened_but_asked_from_outside(
-    plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch
+    plant: PlantFile, context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quickly(monkeypatch)
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
-    begun = replace(session, driver=DriverKind.HUNG, source="no GPU read: NVML did not answer within 60 s")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(context)))
+    begun = replace(context, driver=DriverKind.HUNG, source="no GPU read: NVML did not answer within 60 s")
     first = watch(begun)
     assert first.open().reader is None
     assert first.away is not None
@@ -214,9 +214,9 @@ def test_a_driver_that_hung_when_the_run_began_is_not_opened_but_asked_from_outs
         opened.nvml.close()
 
 
-def library_folder(session: Session) -> Path:
+def library_folder(context: RunContext) -> Path:
     """Where `plant_driver` built the library for this process."""
-    (folder,) = (session.run_dir.parent.parent / "driver-cache").glob("nvml-*")
+    (folder,) = (context.run_dir.parent.parent / "driver-cache").glob("nvml-*")
     return folder
 
 
@@ -224,21 +224,21 @@ def collectors(reader: GpuReader) -> list[Collector]:
     return [GpuFast(reader), SelfMetrics("node0", Accounts(), CLOCK)]
 
 
-def test_the_rows_of_before_survive_in_the_ring_while_the_driver_is_away(plant: PlantFile, session: Session) -> None:
-    before = watch(session)
+def test_the_rows_of_before_survive_in_the_ring_while_the_driver_is_away(plant: PlantFile, context: RunContext) -> None:
+    before = watch(context)
     opened = before.open()
     assert opened.reader is not None
     assert opened.nvml is not None
     made = before.keep_tables(collectors(opened.reader))
     settings, nothing = SamplerSettings(), Topology(entities=())
-    ring = make_ring(session.ring_path, made, settings, node="node0", topology=nothing, simulated=True)
+    ring = make_ring(context.ring_path, made, settings, node="node0", topology=nothing, simulated=True)
     values = np.zeros(ring.tables["gpu_fast"].spec.shape)
     opened.reader.read_fast(values)
     ring.tables["gpu_fast"].append(1, values, np.ones(values.shape, dtype=np.bool_))
     ring.close()
     opened.nvml.close()
 
-    after = watch(session)
+    after = watch(context)
     after.give_up("it hung")
     after.open()
     # Even the tables that no reader of known GPUs can stand for are kept, in their order.
@@ -247,39 +247,39 @@ def test_the_rows_of_before_survive_in_the_ring_while_the_driver_is_away(plant: 
     assert [one.rate for one in kept] == [one.rate for one in made]
     with pytest.raises(TransientError):
         kept[0].read(values)
-    ring = make_ring(session.ring_path, kept, settings, node="node0", topology=nothing, simulated=True)
+    ring = make_ring(context.ring_path, kept, settings, node="node0", topology=nothing, simulated=True)
     assert ring.tables["gpu_fast"].count == 1
     assert np.array_equal(ring.tables["gpu_fast"].read(0).frame.values[0], values, equal_nan=True)
     ring.close()
 
 
 def test_a_table_that_came_while_the_driver_was_away_is_kept_by_the_process_after(
-    plant: PlantFile, session: Session
+    plant: PlantFile, context: RunContext
 ) -> None:
-    before = watch(session)
+    before = watch(context)
     opened = before.open()
     assert opened.reader is not None
     assert opened.nvml is not None
     settings, nothing = SamplerSettings(), Topology(entities=())
     first = before.keep_tables([GpuFast(opened.reader)])
-    make_ring(session.ring_path, first, settings, node="node0", topology=nothing, simulated=True).close()
+    make_ring(context.ring_path, first, settings, node="node0", topology=nothing, simulated=True).close()
     opened.nvml.close()
     before.give_up("it hung")
     for _ in range(2):
-        away = watch(session)
+        away = watch(context)
         away.open()
         kept = away.keep_tables([SelfMetrics("node0", Accounts(), CLOCK)])
         assert [(one.name, one.rate) for one in kept] == [("gpu_fast", RateClass.FAST), ("agent", RateClass.SLOW)]
-        make_ring(session.ring_path, kept, settings, node="node0", topology=nothing, simulated=True).close()
-    again = watch(session)
+        make_ring(context.ring_path, kept, settings, node="node0", topology=nothing, simulated=True).close()
+    again = watch(context)
     again.open()
     assert [one.name for one in again.keep_tables([])] == ["gpu_fast", "agent"]
 
 
 def test_a_run_folder_that_takes_no_file_ends_nothing(
-    plant: PlantFile, session: Session, caplog: pytest.LogCaptureFixture
+    plant: PlantFile, context: RunContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watching = watch(replace(session, run_dir=session.run_dir / "gone"))
+    watching = watch(replace(context, run_dir=context.run_dir / "gone"))
     opened = watching.open()
     assert opened.nvml is not None
     assert opened.reader is not None
@@ -289,10 +289,10 @@ def test_a_run_folder_that_takes_no_file_ends_nothing(
 
 
 def test_a_probe_that_hangs_ends_itself_though_nobody_waits_for_it(
-    plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch
+    plant: PlantFile, context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", 1.0)
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(context)))
     plant.state.set_faults([("*", ALL_GPUS, 0, 60_000_000)])
     asked = driver_asking.start_probe()
     assert asked.wait(60.0) == -signal.SIGALRM
@@ -302,9 +302,9 @@ def test_a_probe_that_hangs_ends_itself_though_nobody_waits_for_it(
 
 @pytest.mark.parametrize("function", ["nvmlDeviceGetSamples", "nvmlGpmQueryDeviceSupport"])
 def test_a_driver_that_hangs_in_any_call_of_this_process_is_not_back(
-    plant: PlantFile, session: Session, monkeypatch: pytest.MonkeyPatch, function: str
+    plant: PlantFile, context: RunContext, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(session)))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder(context)))
     answers = []
     for faults, limit_s in (([], 60.0), ([(function, ALL_GPUS, 0, 60_000_000)], 2.0)):
         monkeypatch.setattr(driver_asking, "PROBE_LIMIT_S", limit_s)

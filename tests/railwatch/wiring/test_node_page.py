@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dashboards.page.source import CollectorState
-from railwatch.session import Session
+from railwatch.run_context import RunContext
 from railwatch.wiring.node_page import RECENT, STALE_S, NodePage
-from railwatch.wiring.sample_store import open_keeper
+from railwatch.wiring.sample_store import open_store_writer
 from telemetry.clock import NS_PER_S
 from telemetry.errors import TransientError
 from telemetry.records import Cause, Health, IncidentState, Severity
@@ -27,13 +27,13 @@ CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
 class Shown:
     """A page over a run whose ring has rows up to now."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, context: RunContext) -> None:
+        self.context = context
         self.clock = FakeClock()
-        self.records = RecordFile(session.config.data_dir / "records")
-        self.keeper = open_keeper(session.config, node="node0", simulated=True, clock=self.clock)
-        self.page = NodePage(session, self.records, self.keeper, self.clock)
-        self.ring = a_ring(session)
+        self.records = RecordFile(context.config.data_dir / "records")
+        self.keeper = open_store_writer(context.config, node="node0", simulated=True, clock=self.clock)
+        self.page = NodePage(context, self.records, self.keeper, self.clock)
+        self.ring = a_ring(context)
 
     def rows(self, first: int, count: int) -> None:
         write_rows(self.ring, first, count)
@@ -50,9 +50,9 @@ class Shown:
 
     def collector(self, state: str, worker: str) -> None:
         source = {"name": "supply", "state": state, "detail": "", "how_to_get": "buy one"}
-        (self.session.run_dir / "sources-sampler.json").write_text(json.dumps([source]))
+        (self.context.run_dir / "sources-sampler.json").write_text(json.dumps([source]))
         row = {"name": "supply", "state": worker, "detail": "why", "errors": 1, "hangs": 0, "age_s": 1.0}
-        (self.session.run_dir / "workers-sampler.json").write_text(json.dumps([row]))
+        (self.context.run_dir / "workers-sampler.json").write_text(json.dumps([row]))
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_without_new_samples_the_health_is_unknown_whatever_was_before(shown: Sh
 def test_before_the_first_sample_and_without_a_ring_the_page_still_answers(tmp_path: Path) -> None:
     shown = Shown(a_session(tmp_path))
     assert shown.health() == (Health.UNKNOWN, "no new samples")
-    shown.session.ring_path.unlink()
+    shown.context.ring_path.unlink()
     assert shown.health() == (Health.UNKNOWN, "no new samples")
     assert shown.page.status().sampler.last_sample_ns is None
     with pytest.raises(TransientError, match="no sample ring"):

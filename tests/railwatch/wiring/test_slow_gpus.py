@@ -10,7 +10,7 @@ from agent.collectors.build.settings import SlowSettings
 from agent.collectors.gpu.factories import gpu_processes, gpu_rare
 from agent.collectors.gpu.sources import GpuSources
 from agent.driver.nvml import NvmlDriver
-from railwatch.session import DriverKind, Session
+from railwatch.run_context import DriverKind, RunContext
 from railwatch.wiring.slow_gpus import slow_gpus
 from telemetry.clock import SystemClock
 from telemetry.entities import Entity, EntityKind
@@ -20,8 +20,8 @@ from tests.agent.driver.plant_file import plant_driver
 from tests.agent.fakes import FakeClock
 
 
-def _session(folder: Path, kind: DriverKind, config: str = "{}") -> Session:
-    return Session(run_dir=folder, config_json=config, driver=kind, source="test", simulated=False)
+def _session(folder: Path, kind: DriverKind, config: str = "{}") -> RunContext:
+    return RunContext(run_dir=folder, config_json=config, driver=kind, source="test", simulated=False)
 
 
 def test_rare_signals_and_processes_come_from_one_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from config.models import Config
+from telemetry.atomic_files import replace_file
 from telemetry.entities import Entity, EntityKind
 from telemetry.record_journal import Position, RecordJournalReader, RecordJournalWriter, lost_of, trouble_of
 
@@ -33,7 +34,7 @@ JOURNALS = ("guard", "actuator", "recorder", "control", "responder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class RunContext:
     """What every process of a run has to know; plain data, written to the run folder.
 
     `run_dir` lives in memory where the machine has a memory file system, since the ring is written many times a
@@ -207,9 +208,8 @@ class Session:
 
     def keep_stored_position(self, name: str, position: Position) -> None:
         """Write down up to where a journal stands in the record file."""
-        fresh = self.journal_dir / f"{name}.new"
-        fresh.write_text(" ".join(map(str, position)), encoding="ascii")
-        fresh.replace(self.journal_dir / f"{name}.position")
+        body = " ".join(map(str, position)).encode()
+        replace_file(self.journal_dir / f"{name}.position", body, synced=False)
 
     def journal_starts(self) -> dict[str, Position]:
         """Where each journal ended when this run began; one that is not named did not exist."""
@@ -226,12 +226,11 @@ class Session:
     def save(self) -> None:
         """Write it into the run folder."""
         fields = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
-        fresh = self.run_dir / f"{FILE_NAME}.new"
-        fresh.write_text(json.dumps(fields), encoding="utf-8")
-        fresh.replace(self.run_dir / FILE_NAME)  # a process that starts again meanwhile reads the one or the other
+        # A process that starts again meanwhile reads the old file or the new one.
+        replace_file(self.run_dir / FILE_NAME, json.dumps(fields).encode(), synced=False)
 
     @classmethod
-    def load(cls, run_dir: Path) -> "Session":
+    def load(cls, run_dir: Path) -> "RunContext":
         """Read it from the run folder."""
         fields = json.loads((run_dir / FILE_NAME).read_text(encoding="utf-8"))
         fields["run_dir"] = Path(fields["run_dir"])
@@ -258,7 +257,7 @@ def responder_folder(config: Config, *, simulated: bool) -> Path:
     return config.data_dir / ("responder-simulated" if simulated else "responder")
 
 
-def said_in(path: Path) -> dict[str, Any]:
+def read_status(path: Path) -> dict[str, Any]:
     """Return what a process last said of itself; nothing where none has."""
     try:
         said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
