@@ -1,4 +1,4 @@
-"""The signals around an incident as a picture; matplotlib is imported when one is asked for."""
+"""Plot of the signals around an incident; matplotlib is imported only when a plot is requested."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +16,11 @@ from telemetry.store.embedded import EmbeddedReader
 from telemetry.store.merge import merge_frames
 from telemetry.store.resolution import Resolution
 
-# Where the samples are: a recording, or the folder of the embedded store.
+# Source of samples: a recording, or the folder of the embedded store.
 Around = Recording | Path
-# heuristic: a minute on either side shows what was usual.
+# heuristic: a minute on either side shows the usual values.
 _MARGIN_NS = 60 * NS_PER_S
-# What is worth a panel, from the supply to the air.
+# Panels, from the supply to the air.
 _PANELS: tuple[tuple[EntityKind, str, str], ...] = (
     (EntityKind.SUPPLY, "voltage_v", "V"),
     (EntityKind.SUPPLY, "current_a", "A"),
@@ -33,18 +33,18 @@ _MOST_LINES = 16
 
 
 def plot(incident: Incident, around: Around, path: Path) -> None:
-    """Draw the signals from a minute before the incident to a minute after it.
+    """Plot the signals from a minute before the incident to a minute after it.
 
     Raises
     ------
     EnvironmentLacksError
-        matplotlib is not installed, nothing was kept of that time, or the file cannot be written.
+        matplotlib is not installed, no samples of that time are stored, or the file cannot be written.
     """
     figures = _matplotlib()
     start_ns, stop_ns = incident.opened_ns - _MARGIN_NS, (incident.closed_ns or incident.time_ns) + _MARGIN_NS
     panels = _panels(around, start_ns, stop_ns)
     if not panels:
-        raise EnvironmentLacksError(f"{_named(around)}: no samples of that time are kept")
+        raise EnvironmentLacksError(f"{_named(around)}: no samples of that time are stored")
     figure, axes = figures.subplots(len(panels), 1, sharex=True, squeeze=False, figsize=(9, 1.9 * len(panels)))
     for axis, (signal, unit, frame) in zip(axes[:, 0], panels, strict=True):
         _draw(axis, frame, incident)
@@ -84,11 +84,11 @@ def _panels(around: Around, start_ns: int, stop_ns: int) -> list[tuple[str, str,
 
 
 def frames_around(around: Around, start_ns: int, stop_ns: int) -> Sequence[Frame]:
-    """Return the samples of a stretch of time; EnvironmentLacksError where there is no store to take them from."""
+    """Return the samples of a span of time; EnvironmentLacksError if there is no store."""
     if isinstance(around, Recording):
         return [one for one in around.frames() if start_ns <= int(one.time_ns[0]) < stop_ns]
     if not around.is_dir():
-        raise EnvironmentLacksError(f"{around}: no embedded store there; give a recording with --recording")
+        raise EnvironmentLacksError(f"{around}: no embedded store; name a recording with --recording")
     reader = EmbeddedReader(around)
     try:
         kept = [*reader.frames(start_ns=start_ns, stop_ns=stop_ns, resolution=Resolution.RAW)]
@@ -104,7 +104,7 @@ def _draw(axis: Any, frame: Frame, incident: Incident) -> None:
         values = frame.values[:, index, 0]
         known = ~np.isnan(values)
         strong = entity.id in concerned
-        # A value holds until the sensor gives another one.
+        # A value holds until the next update of the sensor.
         look = {"linewidth": 1.6 if strong else 0.8, "alpha": 1.0 if strong else 0.6, "drawstyle": "steps-post"}
         axis.plot(seconds[known], values[known], label=entity.name, **look)
     end_s = ((incident.closed_ns or incident.time_ns) - incident.opened_ns) / NS_PER_S

@@ -84,7 +84,7 @@ class Follower:
             news = self._client.news(self._number)
         except TransientError as err:
             if not self._away:
-                logger.error("nothing is written to the hardware: %s", err)
+                logger.error("nothing is written to the hardware: %s", err)  # noqa: TRY400 -- the message is complete without a traceback
             self._away = True
             return False
         if self._away:

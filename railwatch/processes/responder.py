@@ -127,7 +127,7 @@ def _respond(context: RunContext, responder: Responder, outside: Outside, stop: 
             in_trouble = False
         except (TransientError, OSError) as err:
             if not in_trouble:
-                logger.error("decisions wait: %s", err)
+                logger.error("decisions wait: %s", err)  # noqa: TRY400 -- the message is complete without a traceback
             in_trouble = True
         if clock.monotonic_s() >= say_at_s or ending or outside.held() != said.get("held"):
             say_at_s = clock.monotonic_s() + STATUS_EVERY_S
@@ -159,7 +159,7 @@ def _let_go(outside: Outside, reason: str, *, but: tuple[str, ...] = ()) -> None
         try:
             lane.let_go(reason)
         except TransientError as err:
-            logger.error("%s cannot be given back: %s", lane.name, err)
+            logger.error("%s cannot be given back: %s", lane.name, err)  # noqa: TRY400 -- the message is complete without a traceback
 
 
 if __name__ == "__main__":

@@ -253,7 +253,7 @@ def open_in_time(
             driver = open_driver(context, clock)
             (ask_once or _ask_what_is_asked_once)(driver)
             opened.append(driver)
-        except BaseException as err:
+        except BaseException as err:  # noqa: BLE001 -- raised again in the thread that waits
             opened.append(err)
 
     thread = threading.Thread(target=opening, name="open-driver", daemon=True)

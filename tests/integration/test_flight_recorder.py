@@ -34,7 +34,7 @@ def last_value_ns(read: Recording, entity: str, signal: str) -> int:
         if signal in frame.spec.signals and entity in [one.key for one in frame.spec.entities]
         for place in [[one.key for one in frame.spec.entities].index(entity)]
         for row, value in enumerate(frame.signal(signal)[:, place].tolist())
-        if value == value
+        if value == value  # noqa: PLR0124 -- NaN: lost
     )
 
 
