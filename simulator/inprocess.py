@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from simulator.driver.injected import LOST_CODES, UNLOADED_CODES, InjectedFaults
-from simulator.driver.layout import LOST_AND_TOLD
+from simulator.driver.layout import LOST_AND_REPORTED
 from simulator.driver.state import StateFile
 from simulator.inprocess_columns import COLUMNS, Column, Moment
 from simulator.inprocess_knobs import PlantClockKnob, PlantPowerKnob
@@ -82,7 +82,7 @@ class PlantDriver:
             if events:
                 return events
             self._need_driver()
-            if (self._state.readings()[0]["lost"] == LOST_AND_TOLD).any():
+            if (self._state.readings()[0]["lost"] == LOST_AND_REPORTED).any():
                 raise DeviceLostError("a GPU is lost; the driver ends every wait at once")
             now_s = self._clock.monotonic_s()
             if now_s >= end_s:

@@ -12,7 +12,7 @@ from simulator.driver.layout import (
     DEAD_POWER,
     DEAD_UTIL,
     LOST,
-    LOST_AND_TOLD,
+    LOST_AND_REPORTED,
     PIPES,
     READING,
 )
@@ -58,7 +58,7 @@ class PlantPublisher:
         self._faults = FaultTable(file, driver_faults)
         self._sampled_ms = np.full(count, -1, dtype=np.int64)
         self._util_turn = -1
-        self._told = np.zeros(count, dtype=np.bool_)
+        self._reported = np.zeros(count, dtype=np.bool_)
         self._asked = b""
         self.start_us = start_us
 
@@ -66,10 +66,10 @@ class PlantPublisher:
         """Write what the driver knows now, its own sample buffers included."""
         state, readings = self._plant.state, self._readings
         now_us = self.start_us + state.now_ms * US_PER_MS
-        self._told &= ~state.gpus.present
+        self._reported &= ~state.gpus.present
         self._shown.counts(readings, state.gpus, now_us=now_us)
         _measurements(readings, self._bank)
-        readings["lost"] = np.where(state.gpus.present, 0, np.where(self._told, LOST_AND_TOLD, LOST))
+        readings["lost"] = np.where(state.gpus.present, 0, np.where(self._reported, LOST_AND_REPORTED, LOST))
         sensed_us = self.start_us + self._bank.gpu_power_at_ms * US_PER_MS
         readings["sensor_time_us"] = np.where(state.gpus.present, sensed_us, readings["sensor_time_us"])
         util_is_new = state.now_ms // UTIL_PERIOD_MS != self._util_turn
@@ -84,13 +84,13 @@ class PlantPublisher:
             self._add_util_samples()
 
     def report(self, event: PlantEvent) -> None:
-        """Let the driver tell of an event, where it is one that the driver knows of; before `publish` shows the rest.
+        """Report an event through the driver, if the driver knows its kind; before `publish` shows the rest.
 
         An Xid comes before the waits that the loss then ends.
         """
         if event.kind is PlantEventKind.XID and event.gpu is not None and event.code is not None:
             self._file.add_event(event.gpu, kind=XID_EVENT, data=event.code)
-            self._told[event.gpu] = not self._plant.state.gpus.present[event.gpu]
+            self._reported[event.gpu] = not self._plant.state.gpus.present[event.gpu]
         elif event.kind is PlantEventKind.DRIVER_UNLOADED:
             self._file.unload_driver()
         elif event.kind is PlantEventKind.DRIVER_LOADED:
@@ -98,7 +98,7 @@ class PlantPublisher:
             self._file.load_driver()
 
     def obey_requests(self) -> None:
-        """Let the plant follow what setters asked for since the last call."""
+        """Apply to the plant what setters requested since the last call."""
         asked = self._file.record["request"][: self._node.gpu_count].copy()  # setters go on writing
         packed = asked.tobytes()
         if packed != self._asked:

@@ -67,7 +67,7 @@ def _compile(compiler: str, sources: list[Path], header: str, target: Path) -> N
         except subprocess.TimeoutExpired as err:
             raise EnvironmentLacksError(f"{compiler} did not end within {_BUILD_LIMIT_S:g} s") from err
         if result.returncode != 0:
-            reason = (result.stderr.strip().splitlines() or ["it said nothing"])[0]
+            reason = (result.stderr.strip().splitlines() or ["no output"])[0]
             raise EnvironmentLacksError(f"{compiler} cannot build the driver library: {reason}")
         target.mkdir(exist_ok=True)
         library.replace(target / LIBRARY)  # atomic, so two builders do not disturb each other

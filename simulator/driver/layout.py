@@ -39,7 +39,7 @@ STATE_VARIABLE = "RAILWATCH_PLANT"
 
 # Values of `reading.lost`.
 LOST = 1
-LOST_AND_TOLD = 2
+LOST_AND_REPORTED = 2
 # Sensors that give nothing now, as bits of `reading.dead_sensors`.
 DEAD_POWER = 1
 DEAD_GPU_TEMP = 2
@@ -172,7 +172,7 @@ READING = np.dtype(
         ("nvlink_replays", "u4", (MAX_LINKS,)),
         ("nvlink_recoveries", "u4", (MAX_LINKS,)),
         ("nvlink_bytes", "u8", (MAX_LINKS,)),  # in each direction
-        ("lost", "u4"),  # 0 present, LOST off the bus, LOST_AND_TOLD once the driver has reported it
+        ("lost", "u4"),  # 0 present, LOST off the bus, LOST_AND_REPORTED once the driver has reported it
     ],
     align=True,
 )
@@ -260,7 +260,7 @@ _NUMBERS = {
     "UTIL_SLOTS": UTIL_SLOTS,
     "FAULT_SLOTS": FAULT_SLOTS,
     **{f"PIPE_{pipe.upper()}": place for place, pipe in enumerate(PIPES)},
-    "LOST_AND_TOLD": LOST_AND_TOLD,
+    "LOST_AND_REPORTED": LOST_AND_REPORTED,
     "DEAD_POWER": DEAD_POWER,
     "DEAD_GPU_TEMP": DEAD_GPU_TEMP,
     "DEAD_HBM_TEMP": DEAD_HBM_TEMP,

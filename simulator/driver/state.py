@@ -181,11 +181,11 @@ class StateFile:
     def _wake_waiters(self) -> None:
         if _FUTEX is None:
             return  # waiters look by themselves every 50 ms
-        word = ctypes.c_uint32.from_buffer(self._map, offset_bytes(STATE, "wake"))
+        wake = ctypes.c_uint32.from_buffer(self._map, offset_bytes(STATE, "wake"))
         ctypes.CDLL(None, use_errno=True).syscall(
-            ctypes.c_long(_FUTEX), ctypes.byref(word), ctypes.c_int(_FUTEX_WAKE), ctypes.c_int(MAX_GPUS * 64), None
+            ctypes.c_long(_FUTEX), ctypes.byref(wake), ctypes.c_int(_FUTEX_WAKE), ctypes.c_int(MAX_GPUS * 64), None
         )
-        del word  # the map cannot be closed while something points into it
+        del wake  # the map cannot be closed while something points into it
 
 
 def _make_file(path: Path) -> None:

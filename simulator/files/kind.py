@@ -6,7 +6,7 @@ from typing import Any
 from telemetry.errors import ConfigError, Problem
 
 # The first whose keys a file has; a scenario of no change has none of them, and neither has a sensor.
-_TELLING = {
+_KEYS_OF_KIND = {
     "GPU part": {"core_count", "compute_capability"},
     "node": {"slots", "supply", "cooling", "extends"},
     "rack": {"air", "feed"},
@@ -27,7 +27,7 @@ _PLACE = {
 def kind_of(data: Any) -> str | None:
     """Return what a file describes, in the words of ``railwatch simulate list``; None where its keys do not tell."""
     keys = set(data) if isinstance(data, dict) else set()
-    return next((kind for kind, telling in _TELLING.items() if keys & telling), None)
+    return next((kind for kind, identifying in _KEYS_OF_KIND.items() if keys & identifying), None)
 
 
 def refuse_other_kind(data: Any, *, wanted: str, path: Path) -> None:

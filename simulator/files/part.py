@@ -12,13 +12,13 @@ class FilePart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def written_as(pattern: str, words: str) -> AfterValidator:
+def written_as(pattern: str, expected: str) -> AfterValidator:
     """Accept text that matches as a whole; anything else is refused with the words that say what would be right."""
     form = re.compile(pattern)
 
     def check(text: str) -> str:
         if form.fullmatch(text) is None:
-            raise ValueError(words)
+            raise ValueError(expected)
         return text
 
     return AfterValidator(check)

@@ -34,7 +34,7 @@ _LACKING: dict[Architecture, frozenset[JobPrecision]] = {
 
 
 def precision_on(wanted: JobPrecision | None, architecture: Architecture) -> JobPrecision:
-    """Return what a job calculates in: what it says, else bfloat16, or half precision on a part that has no bfloat16."""
+    """Return the precision of a job: its own, else bfloat16, or half precision on a part without bfloat16."""
     if wanted is not None:
         return wanted
     return JobPrecision.FP16 if JobPrecision.BF16 in _LACKING[architecture] else JobPrecision.BF16

@@ -100,9 +100,9 @@ def check_value(name: str, fault: str, value: float | None) -> None:
         if value is not None:
             raise ValueError(f"no value where the fault is {fault}")
         return
-    words, lowest, highest = wanted
+    fields, lowest, highest = wanted
     if value is None or not lowest <= value <= highest:
-        raise ValueError(f"{words} where the fault is {fault}")
+        raise ValueError(f"{fields} where the fault is {fault}")
 
 
 def _kind_pattern(entity: str, node: NodeFile) -> re.Pattern[str]:

@@ -92,7 +92,7 @@ class Supplies:
         self._tripped[nodes] = False
 
     def age(self, mean_square_a2: FloatArray, step_s: float, pace: FloatArray) -> None:
-        """Let the joints warm and age under the currents of a step; `pace` multiplies the ageing."""
+        """Warm and age the joints under the currents of a step; `pace` multiplies the ageing."""
         current_a = np.sqrt(mean_square_a2)
         for model, rows in self._ageing:
             self.rise_k[rows] = joint_rise_k(self.joint_mohm[rows], current_a[rows], model)

@@ -38,5 +38,5 @@ def check_rows(table: GoldenTable, rows: Sequence[GoldenRow]) -> Iterator[Golden
     for row in rows:
         got = MEASURES[row.measure](traces, row)
         yield GoldenResult(
-            row=row, run=traces.run(row.run).told, got=None if math.isnan(got) else got, passed=row.accepts(got)
+            row=row, run=traces.run(row.run).reported, got=None if math.isnan(got) else got, passed=row.accepts(got)
         )

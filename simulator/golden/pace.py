@@ -93,7 +93,7 @@ def _gpus_w(trace: Trace) -> FloatArray:
 
 
 def _shown(trace: Trace) -> FloatArray:
-    """Return what GPU 0 shows at ten samples a second: the newest mean of its sensor, which is true to the watt here."""
+    """Return the power of GPU 0 at ten samples a second: the newest mean of its sensor, exact to the watt here."""
     return window_means(trace.power_w[:, 0], SENSOR_MS)[:: SAMPLE_MS // SENSOR_MS]
 
 

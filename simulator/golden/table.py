@@ -79,7 +79,7 @@ class GoldenRun(FilePart):
     seed: Annotated[int, Field(ge=0)] = 1
 
     @property
-    def told(self) -> str:
+    def reported(self) -> str:
         """Return the run in words."""
         parts = (
             self.node,

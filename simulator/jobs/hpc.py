@@ -26,7 +26,7 @@ class SolverPhases:
         """Return the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
         return self._phases.advance(n_ms, clock_ratio)
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Leave everything as it is: the phases go on where they stopped."""
 
     def _following(self, gpu: int, now_us: int) -> Phase:

@@ -21,7 +21,7 @@ class Together(Protocol):
     def advance(self, n_ms: int, clock_ratio: FloatArray) -> FloatArray:
         """Move on and give the load of each GPU per millisecond, shape ``(n_ms, n_gpus)``."""
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Take up the work again after all GPUs were held."""
 
 
@@ -65,7 +65,7 @@ class SynchronousJob:
         if self._held_ms > 0:
             self._held_ms = 0
             self.hung = self.dead = False
-            self._together.begin_anew()
+            self._together.restart()
         return self._together.advance(n_ms, clock_ratio)
 
     def _hold(self, n_ms: int, running: MaskArray) -> FloatArray:

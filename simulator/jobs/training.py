@@ -41,7 +41,7 @@ class TrainingSteps:
         self._begin(together=False)
         self.steps = 0
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Begin the step anew."""
         self._begin(together=False)
 

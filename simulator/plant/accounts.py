@@ -72,7 +72,7 @@ class Accounts:
         self._hold(gpus, memory_share)
 
     def reset(self, gpus: GpuState) -> None:
-        """Let everything that the driver itself counts start anew, as when it was loaded."""
+        """Reset everything that the driver itself counts, as a reload does."""
         gpus.energy_j[:] = 0.0
         for counter in gpus.counters_ms.values():
             counter[:] = 0

@@ -67,7 +67,7 @@ class Failing:
             events += self._links.advance(start_ms, gpus, voltage_v=voltage_v, looseness=looseness, busy=busy)
         if self._links.hanging and (job.dead or not looseness.any()):
             self._links.end_hang()
-        return [event for event in events if _told(event, state)] + self._tell_job(start_ms, state, job)
+        return [event for event in events if _is_reported(event, state)] + self._job_events(start_ms, state, job)
 
     def collapse(self, now_ms: int, gpus: GpuState) -> None:
         """Take out all GPUs: the rail was below what any of them survives."""
@@ -86,7 +86,7 @@ class Failing:
             for gpu in np.flatnonzero(hot)
         ]
 
-    def _tell_job(self, start_ms: int, state: NodeState, job: Job) -> list[PlantEvent]:
+    def _job_events(self, start_ms: int, state: NodeState, job: Job) -> list[PlantEvent]:
         events = []
         if job.hung and not self._hung:
             events.append(PlantEvent(time_ms=start_ms, kind=PlantEventKind.JOB_HUNG))
@@ -99,7 +99,7 @@ class Failing:
         return events
 
 
-def _told(event: PlantEvent, state: NodeState) -> bool:
+def _is_reported(event: PlantEvent, state: NodeState) -> bool:
     """Return whether what should tell of an event still runs: the driver, the host, or the board by itself."""
     if event.kind is PlantEventKind.XID:
         return state.driver_loaded

@@ -115,7 +115,7 @@ class Modules:
             state.fan_rpm = fans.rpm(turning)
 
     def load_driver(self) -> None:
-        """Let the driver's loops start anew, as when it was loaded."""
+        """Reset the driver's control loops, as a reload does."""
         self._governor = ClockGovernor(part_clocks(self._node.gpu), self._node.gpu_count, power_w=self.power_w)
 
     def power_on(self) -> None:
@@ -124,5 +124,5 @@ class Modules:
         self._brake = PowerBrake(self._node.gpu.hazard, self._node.gpu_count)
 
     def power_off(self) -> None:
-        """Let the fans stand still."""
+        """Stop the fans."""
         self._fans.stop()

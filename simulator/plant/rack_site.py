@@ -12,7 +12,7 @@ Number = TypeVar("Number", float, FloatArray)  # one rack, or many side by side
 
 
 def day_swing(time_s: float) -> float:
-    """Return where the day stands, -1 to 1: it begins at the mean, is warmest after a quarter and coolest after three."""
+    """Return the phase of the day, -1 to 1: mean at its start, warmest after a quarter, coolest after three."""
     return math.sin(2.0 * math.pi * time_s / _DAY_S)
 
 

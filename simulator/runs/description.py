@@ -22,7 +22,7 @@ def truth_document(order: RunOrder, known: dict[str, Any], happened: Sequence[Pl
     return json.dumps(document, indent=1) + "\n"
 
 
-def told_of(order: RunOrder, happened: Sequence[PlantEvent], *, tier: str) -> dict[str, Any]:
+def run_description(order: RunOrder, happened: Sequence[PlantEvent], *, tier: str) -> dict[str, Any]:
     """Return what a run was and what was true of it, as JSON types."""
     return {
         "node": order.node.name,

@@ -63,17 +63,17 @@ class FastTables:
 
     def _take_gpus(self, now_ns: int, state: NodeState) -> int:
         power, answers = self._bank.driver.power, self._bank.gpu_answers
-        rows = self._tell_silent(now_ns)
+        rows = self._write_silent(now_ns)
         if not len(power.renewed):
             return rows
-        told = np.zeros(len(answers), dtype=np.bool_)
-        told[power.renewed] = True
-        told &= answers
+        written = np.zeros(len(answers), dtype=np.bool_)
+        written[power.renewed] = True
+        written &= answers
         now, held = fast_values(self._signals, self._bank, state, mem_clock_mhz=self._mem_clock_mhz), self._held
         changed = now != held
         changed[_POWER] = True
-        changed &= told & ~(np.isnan(now) & np.isnan(held))
-        np.copyto(held, now, where=told)
+        changed &= written & ~(np.isnan(now) & np.isnan(held))
+        np.copyto(held, now, where=written)
         gpu = changed.nonzero()[1]
         self._out.add(self._stamps(power)[gpu], self._gpu_places[changed], now[changed])
         return rows + len(gpu)
@@ -84,7 +84,7 @@ class FastTables:
             self._out.add(self._stamps(rail)[new], self._rail_places[new], rail.shown[new])
         return len(new)
 
-    def _tell_silent(self, now_ns: int) -> int:
+    def _write_silent(self, now_ns: int) -> int:
         """End the series of GPUs that no longer answer: one empty row of each."""
         answers = self._bank.gpu_answers
         (silent,) = (self._answered & ~answers).nonzero()
@@ -101,7 +101,7 @@ class FastTables:
 
 
 class _Ticks:
-    """Says that a table was read where nothing of it changed for a period."""
+    """Mark a table as read where none of its values changed for a period."""
 
     def __init__(self, out: RowStream, table: str, *, every_ms: int) -> None:
         self._out = out

@@ -7,9 +7,9 @@ from simulator.fleet.fleet import Fleet
 from simulator.fleet.happenings import Happenings
 from simulator.fleet.stretch import FleetStretch
 from simulator.plant.events import PlantEvent
-from simulator.runs.description import START_NS, meta_of, told_of, truth_document
+from simulator.runs.description import START_NS, meta_of, run_description, truth_document
 from simulator.runs.fleet_tables import FleetTables, FleetTruthSeries
-from simulator.runs.moments import Teller
+from simulator.runs.moments import EventRecorder
 from simulator.runs.order import RunOrder, closed_form_step_s
 from simulator.runs.summary import RunSummary
 from simulator.runs.topology import entities_of
@@ -42,7 +42,7 @@ class _FleetRun:
         self._order, self._file, self._truth_file = order, file, truth_file
         self._entities = entities_of(order.node)
         self._tables = FleetTables(order.node, self._entities)
-        self._teller = Teller(order.node, start_ns=START_NS)
+        self._event_recorder = EventRecorder(order.node, start_ns=START_NS)
         self._truth: FleetTruthSeries | None = None
         if truth_file.series is not None:
             self._truth = FleetTruthSeries(self._entities, out=truth_file.series.rows, start_ns=START_NS)
@@ -71,7 +71,7 @@ class _FleetRun:
         for rows in self._tables.rows(stretch, start_ns=START_NS):
             stream.add_rows(rows)
         for event in events:
-            records, lines = self._teller.tell(event)
+            records, lines = self._event_recorder.record_event(event)
             if records or lines:
                 stream.add_rows(moment_rows(records, lines))
         until_ns = START_NS + round((stretch.time_s[-1] + self._step_s) * NS_PER_S)
@@ -80,7 +80,7 @@ class _FleetRun:
             self._truth.take(stretch)
 
     def _end(self, happened: list[PlantEvent]) -> None:
-        known = told_of(self._order, happened, tier="b")
+        known = run_description(self._order, happened, tier="b")
         meta, topology = meta_of(self._order, known), self._entities.topology
         self._file.end(self._tables.specs, topology=topology, meta=meta)
         document = truth_document(self._order, known, happened)

@@ -12,7 +12,7 @@ from telemetry.records import Event, EventKind, Severity
 _LOG = "kmsg"
 
 
-class Teller:
+class EventRecorder:
     """Turns what happens on a plant into records and lines, each once."""
 
     def __init__(self, node: NodeFile, *, start_ns: int) -> None:
@@ -24,21 +24,21 @@ class Teller:
         self._lines = 0
         self._events = 0
 
-    def tell(self, event: PlantEvent) -> tuple[tuple[Event, ...], tuple[KernelLine, ...]]:
+    def record_event(self, event: PlantEvent) -> tuple[tuple[Event, ...], tuple[KernelLine, ...]]:
         """Return the records and the kernel's lines of one event, in the order in which they are told."""
         time_ns = self._start_ns + event.time_ms * NS_PER_MS
-        told: list[Event] = []
+        written: list[Event] = []
         lines: list[KernelLine] = []
         if event.kind is PlantEventKind.XID and event.gpu is not None and event.code is not None:
-            told.append(self._driver_event(time_ns, event.gpu, event.code))
+            written.append(self._driver_event(time_ns, event.gpu, event.code))
         for line in self._voice.lines(event):
             self._lines += 1
             lines.append(KernelLine(time_ns=time_ns, text=line.text))
-            told += [
+            written += [
                 to_event(found, time_ns=time_ns, uuids=self._uuids, source=_LOG)
                 for found in self._parser.feed(self._lines, line.text)
             ]
-        return tuple(told), tuple(lines)
+        return tuple(written), tuple(lines)
 
     def _driver_event(self, time_ns: int, gpu: int, code: int) -> Event:
         self._events += 1

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from simulator.plant.plant import BLOCK_MS
-from simulator.runs.description import START_NS, job_names, told_of, truth_document
+from simulator.runs.description import START_NS, job_names, run_description, truth_document
 from simulator.runs.node_recording import NodeRecording, blocks
 from simulator.runs.order import RunOrder
 from simulator.runs.summary import RunSummary
@@ -36,7 +36,7 @@ def record_run(
             recording.take(stretch)
             if series is not None:
                 series.take(stretch, plant.state)
-        known = told_of(order, recording.happened, tier="a")
+        known = run_description(order, recording.happened, tier="a")
         meta = recording.end(known)
         document = truth_document(order, known, recording.happened)
         truth_file.end(truth_tables(entities), topology=entities.topology, meta=meta, document=document)

@@ -62,7 +62,7 @@ def set_gpus(plant: Plant, *, power_limit_w: float | None, clock_mhz: float | No
 
 
 def tier_of(duration_s: float, asked: str | None) -> str:
-    """Return ``a`` for milliseconds or ``b`` for the closed form: what was asked for, else what the duration suggests."""
+    """Return ``a`` for milliseconds or ``b`` for the closed form: as requested, else by the duration."""
     return asked or ("b" if duration_s > CLOSED_FORM_ABOVE_S else "a")
 
 

@@ -10,7 +10,7 @@ from simulator.files.node import NodeFile
 from simulator.files.scenario import Truth
 from simulator.jobs.spanning import SpanningJob
 from simulator.plant.events import PlantEvent
-from simulator.runs.description import START_NS, told_of
+from simulator.runs.description import START_NS, run_description
 from simulator.runs.order import RunOrder
 from simulator.runs.rack_order import RackOrder
 from simulator.runs.rack_summary import RackTally
@@ -21,11 +21,13 @@ _NS_PER_MS = 1_000_000
 _SHARED = frozenset({"pdu", "rack"})
 
 
-def told_of_node(order: RackOrder, number: int, *, node: RunOrder, happened: Sequence[PlantEvent]) -> dict[str, Any]:
+def node_description(
+    order: RackOrder, number: int, *, node: RunOrder, happened: Sequence[PlantEvent]
+) -> dict[str, Any]:
     """Return what a run was and what was true of one node, in that node's own words, as JSON types."""
     rack = order.scenario.rack
     return {
-        **told_of(node, happened, tier="a"),
+        **run_description(node, happened, tier="a"),
         "seed": order.seed,
         "model": Path(rack.nodes[number]).stem,
         "rack": rack.name,
@@ -34,7 +36,7 @@ def told_of_node(order: RackOrder, number: int, *, node: RunOrder, happened: Seq
     }
 
 
-def told_of_rack(
+def rack_run_description(
     order: RackOrder, jobs: Sequence[SpanningJob], tally: RackTally, nodes: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return what a run was and what was true of the rack, as JSON types; `nodes` says so of each node."""
@@ -44,7 +46,7 @@ def told_of_rack(
         "scenario": order.scenario.file.name,
         **{key: nodes[0][key] for key in ("seed", "tier", "start_ns", "duration_s", "settings")},
         "labels": labels_of(order.scenario.file.truth, start_ns=START_NS),
-        "jobs": [_told_of_job(job) for job in jobs],
+        "jobs": [_job_description(job) for job in jobs],
         "shared": asdict(tally.shared()),
         "breaker": [
             {
@@ -61,13 +63,13 @@ def told_of_rack(
 def rack_document(known: dict[str, Any], happened: Sequence[tuple[NodeFile, Sequence[PlantEvent]]]) -> str:
     """Return all that was true as JSON: what is `known`, and what `happened` on each node."""
     nodes = [
-        {**told, "events": events_of(events, node, start_ns=START_NS)}
-        for told, (node, events) in zip(known["nodes"], happened, strict=True)
+        {**rest, "events": events_of(events, node, start_ns=START_NS)}
+        for rest, (node, events) in zip(known["nodes"], happened, strict=True)
     ]
     return json.dumps({**known, "nodes": nodes}, indent=1) + "\n"
 
 
-def _told_of_job(spanning: SpanningJob) -> dict[str, Any]:
+def _job_description(spanning: SpanningJob) -> dict[str, Any]:
     ends = spanning.until_s != float("inf")
     return {
         "workload": spanning.job.workload.name,

@@ -9,7 +9,7 @@ from simulator.runs.description import job_names
 from simulator.runs.node_recording import NodeRecording, blocks
 from simulator.runs.order import RunOrder
 from simulator.runs.output import node_paths
-from simulator.runs.rack_description import rack_document, told_of_node, told_of_rack
+from simulator.runs.rack_description import node_description, rack_document, rack_run_description
 from simulator.runs.rack_order import RackOrder
 from simulator.runs.rack_summary import RackSummary, RackTally
 from simulator.runs.rack_truth import PDU, RackTruthSeries, rack_truth_tables
@@ -62,13 +62,13 @@ def _end(
     order: RackOrder, rack: Rack, recordings: Sequence[NodeRecording], tally: RackTally, truth_file: TruthFile
 ) -> RackSummary:
     """End the files."""
-    told, summaries = [], []
+    rest, summaries = [], []
     for number, recording in enumerate(recordings):
-        known = told_of_node(order, number, node=recording.order, happened=recording.happened)
+        known = node_description(order, number, node=recording.order, happened=recording.happened)
         recording.end(known)
-        told.append(known)
+        rest.append(known)
         summaries.append(recording.summary(drops=len(known["drops"])))
-    known = told_of_rack(order, rack.jobs, tally, told)
+    known = rack_run_description(order, rack.jobs, tally, rest)
     nodes = [in_rack(recording.entities) for recording in recordings]
     truth_file.end(
         rack_truth_tables(nodes),

@@ -7,7 +7,7 @@ from simulator.plant.clocks import Settings
 from simulator.plant.events import PlantEvent
 from simulator.plant.state import NodeState
 from simulator.runs.fast_tables import FastTables
-from simulator.runs.moments import Teller
+from simulator.runs.moments import EventRecorder
 from simulator.runs.slow_tables import SlowTables
 from simulator.runs.stream import RowStream
 from simulator.runs.topology import NodeEntities
@@ -37,7 +37,7 @@ class Recorder:
         self._fast = FastTables(node, entities, bank, out=out, start_ns=start_ns)
         self._slow = SlowTables(node, entities, bank)
         self._slow_rows = {spec.name: FrameRows(spec) for spec in self._slow.specs}
-        self._teller = Teller(node, start_ns=start_ns)
+        self._event_recorder = EventRecorder(node, start_ns=start_ns)
         self._next_slow_ms = 0
         self.specs: tuple[TableSpec, ...] = (*self._fast.specs, *self._slow.specs)
 
@@ -51,7 +51,7 @@ class Recorder:
                 for frame in self._slow.frames(time_ns, state, settings):
                     self._out.add_rows(self._slow_rows[frame.spec.name].rows(frame))
         for event in events:
-            records, lines = self._teller.tell(event)
+            records, lines = self._event_recorder.record_event(event)
             if records or lines:
                 self._out.add_rows(moment_rows(records, lines))
         self._out.flush(before_ns=self._start_ns + state.now_ms * NS_PER_MS - HELD_BACK_NS)

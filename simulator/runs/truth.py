@@ -43,7 +43,9 @@ def drops_of(events: Sequence[PlantEvent], node: NodeFile, *, start_ns: int) -> 
     for place, event in enumerate(events):
         if event.kind is not PlantEventKind.GPU_LOST or event.gpu is None:
             continue
-        xid = next((told for told in events[place:] if told.kind is PlantEventKind.XID and told.gpu == event.gpu), None)
+        xid = next(
+            (later for later in events[place:] if later.kind is PlantEventKind.XID and later.gpu == event.gpu), None
+        )
         drops.append(
             {
                 "gpu": f"gpu{event.gpu}",

@@ -84,7 +84,7 @@ class Instrument:
             self._windows.begin(true)
         every = turn_of(self._columns, np.arange(len(self.labels)), 0)
         self._probe[:] = true[every.source]
-        self.shown[:] = every.told(self._probe * self._columns.gain + every.offset)
+        self.shown[:] = every.reported(self._probe * self._columns.gain + every.offset)
         self.renewed = every.column
 
     def awaits(self, start_ms: int) -> bool:
@@ -92,7 +92,7 @@ class Instrument:
         return self._due(start_ms) is not None
 
     def rest(self) -> None:
-        """Let a block pass in which nothing is due, or nothing answers."""
+        """Skip a block in which no sensor is due, or none answers."""
         self.renewed = _NOBODY
 
     def advance(self, start_ms: int, true: FloatArray, *, answering: MaskArray | None = None) -> None:
@@ -121,7 +121,7 @@ class Instrument:
                 value[np.isin(turn.column, fault.columns)] *= fault.value
             elif fault.kind is SensorFaultKind.OFFSET:
                 value[np.isin(turn.column, fault.columns)] += fault.value
-        value = turn.told(value)
+        value = turn.reported(value)
         arrives = None if answering is None else answering[turn.column]
         if active or unluckiest < self._rare:
             value, spared = self._spoiled(turn, value, uniform[turn.place], active)

@@ -32,10 +32,10 @@ class Turn:
     highest: FloatArray
     is_exact: bool  # neither offset nor noise
 
-    def told(self, value: FloatArray) -> FloatArray:
+    def reported(self, value: FloatArray) -> FloatArray:
         """Return values in steps and within the range that can be told."""
-        told: FloatArray = np.rint(value / self.quantum) * self.quantum
-        return np.minimum(np.maximum(told, self.lowest), self.highest)
+        reported: FloatArray = np.rint(value / self.quantum) * self.quantum
+        return np.minimum(np.maximum(reported, self.lowest), self.highest)
 
 
 def turns_of(columns: Columns) -> list[Turn | None]:

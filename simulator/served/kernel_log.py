@@ -26,5 +26,5 @@ class KernelLog:
             self._sequence += 1
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._file.close()

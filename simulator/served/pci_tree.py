@@ -106,7 +106,7 @@ class PciTree:
         self._put(self._device(gpu), gpu, identity=(vendor, device, _CONTROLLER_3D), attributes=attributes)
 
     def _add_port(self, gpu: int) -> None:
-        attributes = {f"aer_rootport_total_err_{word}": "0\n" for word in _PORT_COUNTERS.values()}
+        attributes = {f"aer_rootport_total_err_{counter}": "0\n" for counter in _PORT_COUNTERS.values()}
         folder = self._device(gpu).parent
         self._put(folder, gpu, identity=(PORT_VENDOR, PORT_DEVICE, _BRIDGE), attributes=attributes)
 
@@ -147,5 +147,5 @@ def _rows(severity: str, count: int) -> str:
 def _config(vendor: int, device: int, kind: int) -> bytes:
     """Return the head of the configuration space: identity, class and header type, the rest zero."""
     header = 1 if kind == _BRIDGE else 0
-    words = struct.pack("<HHxxxxIxxB", vendor, device, kind << 8, header)
-    return words.ljust(_CONFIG_BYTES, b"\0")
+    config = struct.pack("<HHxxxxIxxB", vendor, device, kind << 8, header)
+    return config.ljust(_CONFIG_BYTES, b"\0")

@@ -95,7 +95,7 @@ class ProcTree:
         self._show_node()
 
     def show(self, state: NodeState) -> None:
-        """Let time pass up to the state's, and show what came of it five times a second."""
+        """Advance to the time of the state, and rewrite the files five times a second."""
         self._work(state, (state.now_ms - self._now_ms) / 1000.0)
         self._now_ms = state.now_ms
         if self._shown_ms is not None and state.now_ms - self._shown_ms < SHOWN_EVERY_MS:
@@ -150,7 +150,7 @@ class ProcTree:
         if not task.is_kernel_thread:
             (folder / "exe").symlink_to(f"/usr/bin/{task.comm}")
             (folder / "cwd").symlink_to("/")
-        (folder / "cmdline").write_text("".join(f"{word}\0" for word in task.command), encoding="ascii")
+        (folder / "cmdline").write_text("".join(f"{argument}\0" for argument in task.command), encoding="ascii")
         (folder / "comm").write_text(f"{task.comm}\n", encoding="ascii")
         (folder / "environ").write_text("".join(f"{line}\0" for line in task.environ), encoding="ascii")
         (folder / "cgroup").write_text(f"{task.group}\n", encoding="ascii")
@@ -210,12 +210,12 @@ def _statm(task: _Task) -> str:
 
 
 def _status(task: _Task) -> str:
-    letter, word = task.state
+    letter, name = task.state
     memory = [] if task.is_kernel_thread else [f"VmSize:\t{task.virtual_kb} kB", f"VmRSS:\t{task.rss_kb} kB"]
     lines = [
         f"Name:\t{task.comm}",
         "Umask:\t0022",
-        f"State:\t{letter} ({word})",
+        f"State:\t{letter} ({name})",
         f"Tgid:\t{task.pid}",
         f"Pid:\t{task.pid}",
         f"PPid:\t{task.parent}",

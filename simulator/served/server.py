@@ -37,7 +37,7 @@ MAX_LAG_MS = 1000  # what lies further behind is skipped and counted
 class Face(Protocol):
     """One more way in which others see the node; called after every block, events first."""
 
-    def tell(self, event: PlantEvent, *, time_ns: int) -> None:
+    def receive_event(self, event: PlantEvent, *, time_ns: int) -> None:
         """Take an event; `time_ns` is now, in UTC."""
 
     def show(self, state: NodeState, bank: SensorBank, *, time_ns: int) -> None:
@@ -179,7 +179,7 @@ class PlantServer:
             self._log.write(self._voice.lines(event), time_us=self._kernel_us())
             self._publisher.report(event)
             for face in self._faces:
-                face.tell(event, time_ns=self._clock.utc_ns())
+                face.receive_event(event, time_ns=self._clock.utc_ns())
         self._publisher.publish()
         self._hwmon.show(bank)
         self._proc.show(state)

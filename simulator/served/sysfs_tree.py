@@ -42,7 +42,7 @@ class Attribute:
             self._shown = whole
 
     def close(self) -> None:
-        """Let the file go; it stays as it is."""
+        """Close the file without changing it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -117,7 +117,7 @@ class HwmonTree:
             self._inlet.show(bank.inlet_c, per=1e3)
 
     def close(self) -> None:
-        """Let all files go."""
+        """Close all files."""
         for supply in self._supplies:
             supply.close()
         if self._inlet is not None:

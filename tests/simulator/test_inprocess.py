@@ -81,7 +81,7 @@ def test_it_states_what_the_driver_library_states(tmp_path: Path, library_dir: P
             nvml.call("nvmlInit")
             for index in range(4):
                 gpu = nvml.gpu(index)
-                told = {
+                reported = {
                     "power_w": nvml.call("nvmlDeviceGetPowerUsage", gpu) / 1000,
                     "sm_clock_mhz": nvml.call("nvmlDeviceGetClockInfo", gpu, 1),
                     "throttle_reasons": nvml.call("nvmlDeviceGetCurrentClocksEventReasons", gpu),
@@ -92,7 +92,7 @@ def test_it_states_what_the_driver_library_states(tmp_path: Path, library_dir: P
                     "app_clock_mhz": nvml.call("nvmlDeviceGetApplicationsClock", gpu, 0),
                     "power_brake_s": nvml.call("nvmlDeviceGetFieldValues", gpu, [271])[0]["value"]["ullVal"] / 1e9,
                 }
-                assert {name: values[name][index] for name in told} == pytest.approx(told)
+                assert {name: values[name][index] for name in reported} == pytest.approx(reported)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change settings, as on hardware")
@@ -141,8 +141,8 @@ def test_the_xid_comes_once_and_then_every_wait_ends_at_once(tmp_path: Path) -> 
         assert driver.wait(1.0) == ()
         assert clock.now_s == pytest.approx(101.0)
         plant.advance(4000)
-        told = [event for event in driver.wait(1.0) if event.code != 74]  # what neighbours say of their links
-        assert [(event.uuid, event.code) for event in told] == [(NODE.gpu_uuid(3), 79)]
+        reported = [event for event in driver.wait(1.0) if event.code != 74]  # what neighbours say of their links
+        assert [(event.uuid, event.code) for event in reported] == [(NODE.gpu_uuid(3), 79)]
         with pytest.raises(DeviceLostError):
             driver.wait(1.0)
         assert clock.now_s == pytest.approx(101.0)

@@ -73,7 +73,7 @@ def _print_results(results: Sequence[GoldenResult]) -> None:
     for result in results:
         row = result.row
         mark = "[green]ok[/]" if result.passed else "[bold red]FAIL[/]"
-        got = "no number" if result.got is None else _told(result.got, row.unit)
+        got = "no number" if result.got is None else _with_unit(result.got, row.unit)
         numbers = f"expected {row.expected}, got {got}; {_bounds(row)}; {row.basis.value}"
         why = f"{row.what}: {result.run}. {_reason(row)} Source: {row.source}."
         table.add_row(mark, f"[bold]{row.id}[/]: {escape(numbers)}\n[dim]{escape(why)}[/]")
@@ -85,20 +85,20 @@ def _print_results(results: Sequence[GoldenResult]) -> None:
 
 def _reason(row: GoldenRow) -> str:
     """Return why the bounds are where they are; a row without a tolerance has none but the value itself."""
-    words = row.tolerance.removeprefix("None").strip(".; ")
+    text = row.tolerance.removeprefix("None").strip(".; ")
     if not row.tolerance.startswith("None"):
         return f"Bounds: {row.tolerance}"
-    return f"No tolerance: {words or 'the number is put in, and must arrive'}."
+    return f"No tolerance: {text or 'the number is put in, and must arrive'}."
 
 
 def _bounds(row: GoldenRow) -> str:
     if row.low is None or row.high is None:
         name, value = ("at least", row.low) if row.high is None else ("at most", row.high)
-        return f"{name} {_told(value or 0.0, row.unit)}"
-    return _told(row.low, row.unit) if row.low == row.high else f"{row.low:g} to {_told(row.high, row.unit)}"
+        return f"{name} {_with_unit(value or 0.0, row.unit)}"
+    return _with_unit(row.low, row.unit) if row.low == row.high else f"{row.low:g} to {_with_unit(row.high, row.unit)}"
 
 
-def _told(value: float, unit: str) -> str:
+def _with_unit(value: float, unit: str) -> str:
     """Return a value for people; a long time in days, and what takes longer than a lifetime as never."""
     if unit == "s" and value >= NEVER_S:
         return "never"

@@ -14,18 +14,18 @@ from telemetry.durations import format_duration
 
 def node_fields(order: RunOrder, summary: RunSummary, *, out: Path, truth: Path | None) -> dict[str, Any]:
     """Return a run of a node as the fields of one object."""
-    told = {"node": order.node.name, "scenario": order.scenario.name, "workload": order.workload.name}
-    return {"file": str(out), "truth": _name(truth), **told, "seed": order.seed, **asdict(summary)}
+    chosen = {"node": order.node.name, "scenario": order.scenario.name, "workload": order.workload.name}
+    return {"file": str(out), "truth": _name(truth), **chosen, "seed": order.seed, **asdict(summary)}
 
 
 def rack_fields(order: RackOrder, summary: RackSummary, *, outs: Sequence[Path], truth: Path | None) -> dict[str, Any]:
     """Return a run of a rack as the fields of one object; ``nodes`` has one for each node."""
-    told = {"rack": order.scenario.rack.name, "scenario": order.scenario.file.name, "seed": order.seed}
+    chosen = {"rack": order.scenario.rack.name, "scenario": order.scenario.file.name, "seed": order.seed}
     nodes = [
         {"file": str(out), "node": f"node{number}", **asdict(node)}
         for number, (out, node) in enumerate(zip(outs, summary.nodes, strict=True))
     ]
-    return {"truth": _name(truth), **told, **asdict(summary), "nodes": nodes}
+    return {"truth": _name(truth), **chosen, **asdict(summary), "nodes": nodes}
 
 
 def node_line(out: Path, summary: RunSummary, *, times: float | None) -> str:

@@ -133,9 +133,11 @@ class _Watch:
 
 @contextlib.contextmanager
 def _shown(duration_s: float) -> Iterator[Callable[[float], None]]:
-    """Show a bar while a run goes on; what comes is told the seconds done."""
-    said = Console(stderr=True)  # standard output is the result's
-    quiet = not said.is_terminal
-    with Progress("simulating", BarColumn(), TimeRemainingColumn(), console=said, transient=True, disable=quiet) as bar:
+    """Show a progress bar during a run; yields a function that takes the simulated seconds."""
+    terminal = Console(stderr=True)  # standard output is the result's
+    quiet = not terminal.is_terminal
+    with Progress(
+        "simulating", BarColumn(), TimeRemainingColumn(), console=terminal, transient=True, disable=quiet
+    ) as bar:
         task = bar.add_task("simulating", total=duration_s)
         yield lambda done_s: bar.update(task, completed=done_s)

@@ -115,7 +115,7 @@ def _with_library(offering: Offering) -> Served:
 
 
 def _stop_signal() -> Callable[[], bool]:
-    """Let the signals that end a program be asked for instead; a terminal that is closed is one too."""
+    """Turn the signals that end a program into a flag; a terminal that is closed is one too."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())

@@ -34,21 +34,21 @@ class News:
         if self._as_json:
             print_json(_place(served, offering))
             return
-        say = self._console.print
-        say(f"# {served.node}, scenario {served.scenario}, seed {served.seed}; Ctrl-C stops")
+        print_line = self._console.print
+        print_line(f"# {served.node}, scenario {served.scenario}, seed {served.seed}; Ctrl-C stops")
         for name, value in (served.environment | served.sources).items():
             # What the other terminal already looks for stays behind ours.
             rest = f"${{{name}:+:${name}}}" if name == _LIBRARY_PATH else ""
-            say(f"export {name}={shlex.quote(value)}{rest}")
+            print_line(f"export {name}={shlex.quote(value)}{rest}")
         if offering.ipmi is not None:
-            say(f"{_ipmitool(offering.ipmi.port)} sensor")
+            print_line(f"{_ipmitool(offering.ipmi.port)} sensor")
         if offering.redfish is not None:
             login = f"-u {USER}:{PASSWORD} " if offering.redfish.login_needed else ""
-            say(f"curl -s {login}{offering.redfish.address}Chassis/1/Power")
+            print_line(f"curl -s {login}{offering.redfish.address}Chassis/1/Power")
 
-    def tell(self, event: PlantEvent, *, time_ns: int) -> None:
+    def receive_event(self, event: PlantEvent, *, time_ns: int) -> None:
         """Report what happened."""
-        words = sentence(event, self._node)
+        text = sentence(event, self._node)
         if self._as_json:
             print_json(
                 {
@@ -59,11 +59,11 @@ class News:
                     "gpu": event.gpu,
                     "supply": event.supply,
                     "code": event.code,
-                    "message": words,
+                    "message": text,
                 }
             )
             return
-        self._console.print(f"{iso_utc(time_ns)[11:19]}  {event.time_ms / 1000.0:8.2f} s  {words}")
+        self._console.print(f"{iso_utc(time_ns)[11:19]}  {event.time_ms / 1000.0:8.2f} s  {text}")
 
     def show(self, state: NodeState, bank: SensorBank, *, time_ns: int) -> None:
         """Report nothing of readings: programs read them."""

@@ -35,7 +35,7 @@ def print_scenario(scenario: ScenarioFile | RackScenarioFile, *, on: str) -> Non
     if not lines:
         Console(highlight=False).print("\nNothing changes.")
         return
-    print_table("\nwhat happens", ("at", "what"), [(_at(span[0]), words) for _, span, words in lines])
+    print_table("\nwhat happens", ("at", "what"), [(_at(span[0]), text) for _, span, text in lines])
     console = Console(highlight=False)
     console.print(f"\n[bold]timeline[/]  0s to {format_duration(scenario.duration)}")
     for lane in dict.fromkeys(lane for lane, _, _ in lines):
@@ -81,7 +81,7 @@ def _of_change(change: Change | RackChange) -> str:
     over = f" over {format_duration(change.over)}" if change.over else ""
     if quantity in _SWITCHES and change.to in (0.0, 1.0):
         return f"{entity} {_SWITCHES[quantity][int(change.to)]}{over}".strip()
-    unit = next((words for ending, words in _UNITS.items() if quantity.endswith(ending)), "")
+    unit = next((text for ending, text in _UNITS.items() if quantity.endswith(ending)), "")
     name = quantity
     for ending in _UNITS:
         name = name.removesuffix(ending) if quantity.endswith(ending) else name

@@ -14,13 +14,13 @@ def print_values(kind: str, model: BaseModel) -> None:
     """Print what a part, a workload or a rack is, and what of it is no number."""
     fields = model.model_dump(mode="json")
     print_heading(kind, str(fields["name"]), str(fields.get("description", "")))
-    words = [
+    text = [
         (key, ", ".join(value) if isinstance(value, list) else str(value))
         for key, value in fields.items()
-        if key not in ("name", "description") and _is_words(value)
+        if key not in ("name", "description") and _is_text(value)
     ]
-    if words:
-        print_table("", ("key", "value"), words)
+    if text:
+        print_table("", ("key", "value"), text)
 
 
 def print_heading(kind: str, name: str, description: str) -> None:
@@ -38,7 +38,7 @@ def print_numbers(numbers: Sequence[SourcedNumber]) -> None:
         print_table(f"\n{file.name}", ("key", "value", "where it comes from"), rows)
 
 
-def _is_words(value: object) -> bool:
+def _is_text(value: object) -> bool:
     if isinstance(value, list):
         return bool(value) and all(isinstance(part, str) for part in value)
     return isinstance(value, str)

@@ -160,7 +160,7 @@ bool gpu_is_lost(unsigned int index)
 
 bool gpu_loss_is_told(unsigned int index)
 {
-    return lost_word(index) == PLANT_LOST_AND_TOLD;
+    return lost_word(index) == PLANT_LOST_AND_REPORTED;
 }
 
 nvmlReturn_t enter(const char *call)

@@ -54,7 +54,7 @@ class BoardFace:
         self.controller = IpmiController(folder, sensors, first=raw, name=self._node.name, port=port)
         return self.controller
 
-    def tell(self, event: PlantEvent, *, time_ns: int) -> None:
+    def receive_event(self, event: PlantEvent, *, time_ns: int) -> None:
         """Log what a controller notices by itself."""
         if event.kind is PlantEventKind.BMC_CRITICAL:
             place = "" if event.gpu is None else f" at {self._node.slots[event.gpu].pci}"

@@ -93,8 +93,8 @@ class IpmiController:
                     self._process.wait(_PAUSE_S)
                     break
         self.close()
-        said = log.read_text(encoding="utf-8", errors="replace").strip().replace("\n", "; ")
-        raise EnvironmentLacksError(f"{PROGRAM} does not answer on UDP port {self.port}: {said or 'no reason given'}")
+        output = log.read_text(encoding="utf-8", errors="replace").strip().replace("\n", "; ")
+        raise EnvironmentLacksError(f"{PROGRAM} does not answer on UDP port {self.port}: {output or 'no reason given'}")
 
     @property
     def pid(self) -> int:

@@ -75,7 +75,11 @@ def _kind(sensor: BoardSensor) -> list[int]:
     present, _ = threshold_bytes(sensor)
     initial = 0x7F if analog else 0x63  # scanning and events on; thresholds and hysteresis where there are any
     capable = 0x45 if analog and present else 0x41  # re-arms by itself; thresholds can be read; events per sensor
-    masks = [events & 0xFF, events >> 8 & 0x0F, 0, 0, present, 0] if analog else [*_word(events), 0, 0, *_word(events)]
+    masks = (
+        [events & 0xFF, events >> 8 & 0x0F, 0, 0, present, 0]
+        if analog
+        else [*_two_bytes(events), 0, 0, *_two_bytes(events)]
+    )
     if analog:
         masks[2:4] = masks[0:2]  # what comes up also goes down
     return [initial, capable, TYPE_CODES[sensor.kind], reading_type(sensor), *masks]
@@ -97,5 +101,5 @@ def _range(sensor: BoardSensor) -> list[int]:
     return [0, 0, 0, 0, 0xFF, 0, *reversed(raw), 1, 1, 0, 0, 0]
 
 
-def _word(bits: int) -> list[int]:
+def _two_bytes(bits: int) -> list[int]:
     return [bits & 0xFF, bits >> 8 & 0xFF]

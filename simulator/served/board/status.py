@@ -91,7 +91,7 @@ class Board:
 
 
 def health_of(sensor: BoardSensor, raw: int | None) -> Health:
-    """Return how a reading is: critical at or beyond a critical limit, a warning at or beyond the other, or without one.
+    """Return the health of a reading: critical at or beyond a critical limit, a warning beyond the other.
 
     Limits are compared as bytes, as IPMI compares them.
     """
@@ -113,5 +113,5 @@ def health_of(sensor: BoardSensor, raw: int | None) -> Health:
 def _sentence(sensor: BoardSensor, raw: int | None, health: Health) -> str:
     if sensor.scale is None or raw is None:
         return f"{sensor.name}: {'the supply works again' if health is Health.OK else 'the supply gives nothing'}"
-    words = {Health.OK: "within its limits again", Health.WARNING: "beyond its caution limit"}
-    return f"{sensor.name} reads {sensor.scale.value(raw):g}: {words.get(health, 'beyond its critical limit')}"
+    states = {Health.OK: "within its limits again", Health.WARNING: "beyond its caution limit"}
+    return f"{sensor.name} reads {sensor.scale.value(raw):g}: {states.get(health, 'beyond its critical limit')}"

@@ -106,13 +106,13 @@ def test_what_a_node_reported_itself_is_not_reported_again() -> None:
     assert not any(one.incidents for one in judged)
 
 
-@pytest.mark.parametrize(("told_of", "is_told"), [("GPU-node2-3", False), ("GPU-node2-1", True)])
-def test_the_readings_of_a_gpu_that_its_node_reported_is_lost_are_not_missed(told_of: str, *, is_told: bool) -> None:
-    incident = replace(own_incident("node2", Cause.GPU_LOST, 20.4), entity_id=f"gpu:{told_of}")
+@pytest.mark.parametrize(("named", "is_reported"), [("GPU-node2-3", False), ("GPU-node2-1", True)])
+def test_the_readings_of_a_gpu_that_its_node_reported_is_lost_are_not_missed(named: str, *, is_reported: bool) -> None:
+    incident = replace(own_incident("node2", Cause.GPU_LOST, 20.4), entity_id=f"gpu:{named}")
     told = NodesTold()
     told.hear([incident])
     now_ns = START_NS + 60 * NS_PER_S
-    assert told.explains("node2", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns) is not is_told
+    assert told.explains("node2", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns) is not is_reported
     assert not told.explains("node1", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns)
     told.hear([replace(incident, time_ns=now_ns, state=IncidentState.CLOSED)])
     assert not told.explains("node2", Cause.SENSOR_LOST, gpu_of("node2", 3).id, now_ns + 121 * NS_PER_S)

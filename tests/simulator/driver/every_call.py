@@ -51,17 +51,17 @@ def arguments_of(function: Callable[..., object], gpu: object, other: object) ->
 def answer_of(name: str, gpu: object) -> object:
     """Try zeros, then room for structures."""
     function = inspect.unwrap(getattr(pynvml, name))
-    said = ""
+    output = ""
     for other in (0, ctypes.create_string_buffer(1 << 16), b""):
         try:
             function(*arguments_of(function, gpu, other))
         except pynvml.NVMLError as err:
             return err.value
         except Exception as err:  # noqa: BLE001 -- whatever nvidia-ml-py makes of such arguments
-            said = f"{type(err).__name__}: {err}"
+            output = f"{type(err).__name__}: {err}"
         else:
             return "answered"
-    return said
+    return output
 
 
 def main() -> None:

@@ -24,9 +24,7 @@ def test_without_a_compiler_it_states_what_is_missing(tmp_path: Path, monkeypatc
         build.build_driver(tmp_path / "cache")
 
 
-def test_a_compiler_that_fails_is_reported_with_its_first_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compiler_that_fails_is_reported_with_its_first_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = tmp_path / "cc"
     compiler.write_text("#!/bin/sh\necho no headers here >&2\nexit 1\n", encoding="utf-8")
     compiler.chmod(0o755)

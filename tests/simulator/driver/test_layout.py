@@ -14,7 +14,7 @@ def test_every_field_of_every_record_is_in_the_header_with_its_place() -> None:
         assert f"sizeof(plant_{name}_t) == {dtype.itemsize}," in header
 
 
-def test_words_that_setters_and_readers_share_are_naturally_aligned() -> None:
+def test_fields_that_setters_and_readers_share_are_naturally_aligned() -> None:
     for field in REQUEST.names or ():
         assert offset_bytes(REQUEST, field) % REQUEST[field].itemsize == 0
     assert offset_bytes(STATE, "request") % 8 == 0

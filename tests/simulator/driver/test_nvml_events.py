@@ -35,7 +35,7 @@ def test_a_lost_gpu_states_so_and_its_siblings_do_not_notice(tmp_path: Path, lib
         assert nvml.call("nvmlDeviceGetPowerUsage", sibling) > 0
 
 
-def told_until_the_loss(nvml: RemoteNvml, event_set: dict[str, str]) -> None:
+def reported_until_the_loss(nvml: RemoteNvml, event_set: dict[str, str]) -> None:
     for _ in range(8):
         assert nvml.call("nvmlEventSetWait_v2", event_set, 600_000)["eventData"] == 74
 
@@ -57,7 +57,7 @@ def test_events_wake_the_waiter_and_the_past_is_not_reported(tmp_path: Path, lib
         assert (event["eventType"], event["eventData"], event["gpuInstanceId"]) == (0x8, 79, 0xFFFFFFFF)
         # From then on every wait ends at once, however long it may last; what neighbours had to tell comes before.
         with pytest.raises(NvmlCallError, match="GPU is lost"):
-            told_until_the_loss(nvml, kept)
+            reported_until_the_loss(nvml, kept)
         nvml.call("nvmlEventSetCreate", keep="later")
         nvml.call("nvmlDeviceRegisterEvents", nvml.gpu(0), 0x8, {"kept": "later"})
         assert nvml.error_of("nvmlEventSetWait_v2", {"kept": "later"}, 10) == TIMEOUT

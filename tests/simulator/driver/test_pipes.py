@@ -21,7 +21,7 @@ from tests.simulator.hand_clock import HandClock
 
 NODE = load_node("h100x8").model_copy(update={"workload": "idle"})
 JOB_MS, LOOK_MS = 800, 320  # a job, and how long after its begin it is looked at: whole turns of the utilisation
-WORDS = {
+NAMES = {
     JobPrecision.FP64: Precision.FP64,
     JobPrecision.FP64_TENSOR: Precision.TENSOR_FP64,
     JobPrecision.FP32: Precision.FP32,
@@ -52,23 +52,25 @@ def served(folder: Path, *workloads: str) -> PlantServer:
 
 
 def test_each_precision_is_reported_by_the_library_and_idle_is_nothing(tmp_path: Path, library_dir: Path) -> None:
-    plant = served(tmp_path, *(steady(tmp_path, precision) for precision in WORDS))
-    told = []
+    plant = served(tmp_path, *(steady(tmp_path, precision) for precision in NAMES))
+    reported = []
     with remote_nvml(environment_of(plant.served.state, library_dir)) as nvml:
         nvml.call("nvmlInit")
-        for _ in range(1 + len(WORDS)):
+        for _ in range(1 + len(NAMES)):
             plant.advance(LOOK_MS)
             nvml.call("gpm_sample", nvml.gpu(5), "first")
             plant.advance(JOB_MS - LOOK_MS)
             nvml.call("gpm_sample", nvml.gpu(5), "second")
             metrics = nvml.call("gpm_metrics", "first", "second", *NUMBERS)
             assert {code for code, _ in metrics} == {0}
-            told.append({name: value * unit for name, unit, (_, value) in zip(METRICS, UNITS, metrics, strict=True)})
+            reported.append(
+                {name: value * unit for name, unit, (_, value) in zip(METRICS, UNITS, metrics, strict=True)}
+            )
     plant.close()
-    idle, *busy = told
+    idle, *busy = reported
     assert {value for name, value in idle.items() if name.endswith("_ratio")} == {0.0}
-    assert [precision_of(ratios) for ratios in busy] == list(WORDS.values())
-    for precision, ratios in zip(WORDS, busy, strict=True):
+    assert [precision_of(ratios) for ratios in busy] == list(NAMES.values())
+    for precision, ratios in zip(NAMES, busy, strict=True):
         shares = dict(zip(PIPES, SHARES[precision] * 0.5, strict=True))
         assert ratios["sm_active_ratio"] == pytest.approx(1.0)
         assert ratios["tensor_active_ratio"] == pytest.approx(shares["tensor"])
@@ -97,9 +99,9 @@ def test_the_driver_in_process_states_what_the_library_states(tmp_path: Path, li
         values = pipes_of(driver, clock)
         nvml.call("gpm_sample", nvml.gpu(3), "second")
         metrics = nvml.call("gpm_metrics", "first", "second", *NUMBERS)
-    told = {name: value * unit for name, unit, (_, value) in zip(METRICS, UNITS, metrics, strict=True)}
-    assert told["tensor_hmma_ratio"] > 0.2
-    assert {name: column[3] for name, column in values.items()} == pytest.approx(told)
+    reported = {name: value * unit for name, unit, (_, value) in zip(METRICS, UNITS, metrics, strict=True)}
+    assert reported["tensor_hmma_ratio"] > 0.2
+    assert {name: column[3] for name, column in values.items()} == pytest.approx(reported)
     plant.advance(500)
     assert pipes_of(driver, clock, after_s=0.05)["tensor_hmma_ratio"].tolist() == values["tensor_hmma_ratio"].tolist()
     plant.plant.state.gpus.present[3] = False

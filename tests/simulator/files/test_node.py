@@ -142,13 +142,13 @@ def test_one_reading_reports_shape_names_and_doubles_in_the_order_of_lines(tmp_p
     assert lines == sorted(lines)
 
 
-def test_a_form_that_does_not_fit_is_reported_in_words(tmp_path: Path) -> None:
+def test_a_form_that_does_not_fit_is_reported_in_one_line(tmp_path: Path) -> None:
     path = write_node(tmp_path, ("0000:1a:00.0", "1A"), ("name: psu1", "name: left"))
     with pytest.raises(ConfigError) as raised:
         load_node(str(path))
-    told = {problem.key: problem.expected for problem in raised.value.problems}
-    assert told["slots[0].pci"] == "a PCI address such as 0000:1a:00.0"
-    assert told["supply.units[1].name"] == "small letters and a number, such as psu0"
+    reported = {problem.key: problem.expected for problem in raised.value.problems}
+    assert reported["slots[0].pci"] == "a PCI address such as 0000:1a:00.0"
+    assert reported["supply.units[1].name"] == "small letters and a number, such as psu0"
 
 
 def test_a_workload_named_by_a_path_stands_beside_the_node(tmp_path: Path) -> None:

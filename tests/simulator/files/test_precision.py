@@ -14,9 +14,9 @@ from telemetry.errors import ConfigError
 JOB = "kind: steady\nname: mine\ndescription: d\nmemory_share: 0.1\nclock_bound_share: 1\nlevel: 1\nprecision: {word}\n"
 
 
-def written(folder: Path, word: str) -> str:
+def written(folder: Path, name: str) -> str:
     path = folder / "mine.yaml"
-    path.write_text(JOB.format(word=word), encoding="utf-8")
+    path.write_text(JOB.format(name=name), encoding="utf-8")
     return str(path)
 
 
@@ -35,7 +35,7 @@ def test_a_job_that_states_nothing_takes_bfloat16_where_it_is(architecture: Arch
     assert precision_on(load_workload("burn").precision, architecture) is JobPrecision.FP32
 
 
-def test_a_word_that_is_none_is_reported_with_its_line_and_what_there_is(tmp_path: Path) -> None:
+def test_an_unknown_precision_is_reported_with_its_line_and_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_workload(written(tmp_path, "half"))
     (line,) = str(caught.value).splitlines()
@@ -43,16 +43,16 @@ def test_a_word_that_is_none_is_reported_with_its_line_and_what_there_is(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("node", "word", "has"),
+    ("node", "name", "has"),
     [("a100x8", "fp8", "tf32, bf16, fp16, int8"), ("v100x4", "bf16", "fp64, fp32, fp16"), ("h100x8", "fp8", None)],
 )
-def test_a_part_refuses_what_it_does_not_calculate_in(tmp_path: Path, node: str, word: str, has: str | None) -> None:
-    job, part = load_workload(written(tmp_path, word)), load_node(node).gpu
+def test_a_part_refuses_what_it_does_not_calculate_in(tmp_path: Path, node: str, name: str, has: str | None) -> None:
+    job, part = load_workload(written(tmp_path, name)), load_node(node).gpu
     if has is None:
         assert build_job(job, gpus_of_nodes=[8], part=part, chance=stream(1, "job")).workload is job
         return
     with pytest.raises(ConfigError) as caught:
         build_job(job, gpus_of_nodes=[8], part=part, chance=stream(1, "job"))
     (line,) = str(caught.value).splitlines()
-    assert line.startswith(f"workload mine: precision: got '{word}'; expected what {part.architecture.capitalize()}")
+    assert line.startswith(f"workload mine: precision: got '{name}'; expected what {part.architecture.capitalize()}")
     assert line.endswith(has)

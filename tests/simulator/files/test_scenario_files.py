@@ -39,7 +39,7 @@ def begun(name: str, node: str = "v100x4") -> Plant:
 
 
 def gone_on(plant: Plant, until_s: int) -> float:
-    """Let it go on until then; gives the lowest voltage of the last two seconds."""
+    """Run until then; return the lowest voltage of the last two seconds."""
     plant.advance(1000 * (until_s - 2) - plant.state.now_ms)
     return float(plant.advance(2000).voltage_v.min())
 

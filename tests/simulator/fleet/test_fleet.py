@@ -107,8 +107,8 @@ def test_joints_age_as_the_field_report_reports_of_months() -> None:
     fleet = Fleet([node] * 8, ageing, seed=1, step_s=4.0 * 3600.0, mix=STORY, repair_s=np.inf)
     joint_mohm = np.concatenate([fleet.advance(120).truth.joint_mohm.mean(axis=(1, 2)) for _ in range(10)])
     assert np.all(np.diff(joint_mohm) >= 0.0)
-    for day, mohm in ((60, 4.9), (120, 7.7), (180, 16.0)):
-        assert joint_mohm[day * 6] == pytest.approx(mohm, rel=0.25)  # exponential: small differences grow
+    for day, path_mohm in ((60, 4.9), (120, 7.7), (180, 16.0)):
+        assert joint_mohm[day * 6] == pytest.approx(path_mohm, rel=0.25)  # exponential: small differences grow
 
 
 def test_nodes_of_all_shapes_live_side_by_side() -> None:

@@ -10,7 +10,7 @@ from simulator.plant.events import PlantEvent, PlantEventKind
 Kind = PlantEventKind
 
 
-def told(
+def reported(
     *changes: tuple[str, str, float],
     jobs: tuple[tuple[str, str], ...] = (),
     node: str = "v100x4-double-ring",
@@ -40,33 +40,33 @@ def kinds(events: list[PlantEvent]) -> list[PlantEventKind]:
 
 @pytest.mark.parametrize("step_s", [60.0, 3600.0])
 def test_a_hang_is_reported_and_ten_minutes_later_that_the_job_died(step_s: float) -> None:
-    hung, died = told(("10m", "load.hang", 1.0), step_s=step_s)
+    hung, died = reported(("10m", "load.hang", 1.0), step_s=step_s)
     assert (hung.kind, died.kind) == (Kind.JOB_HUNG, Kind.JOB_DIED)
     assert 600_000 <= hung.time_ms <= 600_000 + 1000 * step_s
     assert died.time_ms == hung.time_ms + 600_000
 
 
 def test_a_hang_that_ends_in_time_kills_nothing() -> None:
-    assert kinds(told(("10m", "load.hang", 1.0), ("15m", "load.hang", 0.0))) == [Kind.JOB_HUNG]
+    assert kinds(reported(("10m", "load.hang", 1.0), ("15m", "load.hang", 0.0))) == [Kind.JOB_HUNG]
 
 
 def test_a_lost_gpu_is_reported_with_its_xid_and_what_becomes_of_the_job() -> None:
-    events = told(("10m", "gpu2.present", 0.0))
+    events = reported(("10m", "gpu2.present", 0.0))
     assert kinds(events) == [Kind.GPU_LOST, Kind.JOB_HUNG, Kind.XID, Kind.JOB_DIED]
     assert [event.gpu for event in events] == [2, None, 2, None]
 
 
 def test_jobs_and_supplies_that_come_and_go_are_reported() -> None:
-    events = told(("5m", "psu0.in_service", 0.0), ("8m", "psu0.in_service", 1.0), jobs=(("2m", "idle"),))
+    events = reported(("5m", "psu0.in_service", 0.0), ("8m", "psu0.in_service", 1.0), jobs=(("2m", "idle"),))
     assert kinds(events) == [Kind.JOB_STARTED, Kind.SUPPLY_OFF, Kind.SUPPLY_ON]
     assert [event.supply for event in events] == [None, 0, 0]
 
 
 def test_a_node_whose_last_supply_trips_goes_dark() -> None:
-    events = told(("5m", "psu1.in_service", 0.0), node="v100x4-xt60")
+    events = reported(("5m", "psu1.in_service", 0.0), node="v100x4-xt60")
     assert kinds(events)[:3] == [Kind.SUPPLY_OFF, Kind.SUPPLY_OFF, Kind.POWER_OFF]
 
 
 def test_events_do_not_depend_on_how_a_run_is_cut() -> None:
     changes = (("10m", "load.hang", 1.0), ("30m", "load.hang", 0.0))
-    assert told(*changes, cut=7) == told(*changes)
+    assert reported(*changes, cut=7) == reported(*changes)

@@ -29,7 +29,7 @@ def test_what_lasts_is_shown(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "expected"),
     [
         ("power-brake", "gpus.power_brake comes and goes within a step of 1m"),
         ("driver-upgrade", "node.driver comes and goes"),
@@ -39,9 +39,9 @@ def test_what_lasts_is_shown(name: str) -> None:
         ("loose-module", "gpu2.looseness shows on links"),
     ],
 )
-def test_what_would_be_lost_is_reported(name: str, words: str) -> None:
+def test_what_would_be_lost_is_reported(name: str, expected: str) -> None:
     [reason] = found(name)
-    assert reason.startswith(words)
+    assert reason.startswith(expected)
 
 
 def test_a_pulse_is_shown_by_a_step_that_begins_within_it() -> None:

@@ -41,16 +41,16 @@ def test_energy_is_conserved_and_no_voltage_or_current_is_negative(sources: Sour
 
 
 @given(st.lists(MILLIOHMS, min_size=2, max_size=4), st.floats(100.0, 1500.0), st.floats(1.0, 3.0))
-def test_more_resistance_never_raises_the_voltage(mohm: list[float], load_w: float, factor: float) -> None:
+def test_more_resistance_never_raises_the_voltage(path_mohm: list[float], load_w: float, factor: float) -> None:
     def voltage_v(first_mohm: float) -> float:
-        ohm = np.array([[first_mohm, *mohm[1:]]]) / 1000.0
-        on = np.ones((1, len(mohm)), dtype=np.bool_)
+        ohm = np.array([[first_mohm, *path_mohm[1:]]]) / 1000.0
+        on = np.ones((1, len(path_mohm)), dtype=np.bool_)
         sources = Sources(
-            open_circuit_v=np.full((1, len(mohm)), 12.3), branch_ohm=ohm, on=on, bus_ohm=np.array([0.0003])
+            open_circuit_v=np.full((1, len(path_mohm)), 12.3), branch_ohm=ohm, on=on, bus_ohm=np.array([0.0003])
         )
         return float(solve_rail(sources, np.array([[load_w]])).voltage_v[0, 0])
 
-    assert voltage_v(mohm[0] * factor) <= voltage_v(mohm[0]) + 1e-9
+    assert voltage_v(path_mohm[0] * factor) <= voltage_v(path_mohm[0]) + 1e-9
 
 
 def test_a_branch_below_the_bus_carries_nothing() -> None:
@@ -67,12 +67,15 @@ def test_a_branch_below_the_bus_carries_nothing() -> None:
 
 
 def test_the_rail_is_that_of_the_first_tier() -> None:
-    mohm, load_w = np.array([15.6, 15.6, 7.8]), 1700.0
+    path_mohm, load_w = np.array([15.6, 15.6, 7.8]), 1700.0
     first = Supply(SupplyModel(bus_ohm=0.0003, transient_ohm=0.004, transient_ms=10.0), 3, 10)
     on = np.ones(3, dtype=np.bool_)
-    block = first.advance(np.full(10, load_w), open_circuit_v=np.full(3, 12.3), branch_ohm=mohm / 1000.0, on=on)
+    block = first.advance(np.full(10, load_w), open_circuit_v=np.full(3, 12.3), branch_ohm=path_mohm / 1000.0, on=on)
     sources = Sources(
-        open_circuit_v=np.full((1, 3), 12.3), branch_ohm=mohm[None] / 1000.0, on=on[None], bus_ohm=np.array([0.0003])
+        open_circuit_v=np.full((1, 3), 12.3),
+        branch_ohm=path_mohm[None] / 1000.0,
+        on=on[None],
+        bus_ohm=np.array([0.0003]),
     )
     rail = solve_rail(sources, np.array([[load_w]]))
     assert rail.voltage_v[0, 0] == pytest.approx(float(block.voltage_v[-1]))

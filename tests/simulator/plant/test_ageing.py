@@ -26,7 +26,8 @@ def test_a_joint_of_three_at_full_load_ages_slowly_and_then_runs_away() -> None:
 
 def test_the_joint_then_turns_34_w_into_heat_where_it_began_with_7() -> None:
     warmth_w = [
-        float(joint_rise_k(np.array(mohm), np.array(46.0), MODEL)) / MODEL.k_per_w for mohm in (3.4, aged(3.4, 180.0))
+        float(joint_rise_k(np.array(path_mohm), np.array(46.0), MODEL)) / MODEL.k_per_w
+        for path_mohm in (3.4, aged(3.4, 180.0))
     ]
     assert warmth_w == pytest.approx([7.2, 34.0], abs=0.5)
 
@@ -52,11 +53,11 @@ def test_it_only_gets_worse_and_the_days_add_up(
 
 
 def test_many_joints_at_once_age_as_each_alone() -> None:
-    mohm, current_a = np.array([3.4, 8.0, 15.0]), np.array([46.0, 30.0, 60.0])
-    together = aged_joint_mohm(mohm, current_a, np.array([10.0, 0.0, 30.0]), MODEL)
+    path_mohm, current_a = np.array([3.4, 8.0, 15.0]), np.array([46.0, 30.0, 60.0])
+    together = aged_joint_mohm(path_mohm, current_a, np.array([10.0, 0.0, 30.0]), MODEL)
     alone = [
         float(aged_joint_mohm(np.array(r), np.array(i), d, MODEL))
-        for r, i, d in zip(mohm, current_a, (10.0, 0.0, 30.0), strict=True)
+        for r, i, d in zip(path_mohm, current_a, (10.0, 0.0, 30.0), strict=True)
     ]
     assert together == pytest.approx(alone, rel=1e-3)
     assert together[1] == 8.0

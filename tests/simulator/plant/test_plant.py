@@ -154,12 +154,12 @@ def test_what_happens_does_not_depend_on_how_time_is_cut_either() -> None:
     changes = (("1s", "supplies.joint_mohm", 16.0), ("2s", "gpu0.present", 0.0), ("3s", "psu1.in_service", 0.0))
     whole, parts = Plant(NODE, scenario(*changes), 3), Plant(NODE, scenario(*changes), 3)
     whole.advance(5000)
-    told: list[PlantEvent] = []
+    reported: list[PlantEvent] = []
     for _ in range(715):
         parts.advance(7)
-        told += parts.take_events()
-    assert len(told) > 5
-    assert sorted(told, key=lambda event: event.time_ms) == list(whole.take_events())
+        reported += parts.take_events()
+    assert len(reported) > 5
+    assert sorted(reported, key=lambda event: event.time_ms) == list(whole.take_events())
 
 
 def test_a_block_may_be_begun_and_finished_with_a_load_of_ones_own() -> None:
@@ -286,9 +286,9 @@ def test_a_gpu_that_is_gone_stays_gone_until_the_node_was_off() -> None:
         1,
     )
     plant.advance(4900)
-    told = events_of(plant)
-    assert (PlantEventKind.GPU_LOST, 3) in told
-    assert (PlantEventKind.XID, 3) in told
+    reported = events_of(plant)
+    assert (PlantEventKind.GPU_LOST, 3) in reported
+    assert (PlantEventKind.XID, 3) in reported
     assert plant.state.gpus.present.tolist() == [True, True, True, False]
     assert plant.state.hung
     plant.advance(2000)
@@ -317,8 +317,8 @@ def test_a_gpu_as_hot_as_its_shutdown_temperature_leaves_the_bus() -> None:
         plant.advance(100)
         reasons |= {hex(int(reason)) for reason in plant.state.gpus.reasons}
     assert {"0x20", "0x68"} <= reasons
-    told = events_of(plant)
-    assert told.index((PlantEventKind.GPU_SHUTDOWN, 2)) + 1 == told.index((PlantEventKind.GPU_LOST, 2))
+    reported = events_of(plant)
+    assert reported.index((PlantEventKind.GPU_SHUTDOWN, 2)) + 1 == reported.index((PlantEventKind.GPU_LOST, 2))
     assert plant.state.gpus.present.tolist() == [True, True, False, True]
 
 
@@ -376,7 +376,7 @@ def test_a_joint_that_ages_fast_takes_the_voltage_with_it() -> None:
 
 
 def test_a_node_that_is_off_and_a_driver_that_is_gone_report_of_no_gpu() -> None:
-    def told(what: str) -> set[PlantEventKind]:
+    def reported(what: str) -> set[PlantEventKind]:
         found = set()
         for seed in range(4):
             plant = Plant(NODE, scenario(("50ms", "gpu1.present", 0.0), ("100ms", what, 0.0)), seed)
@@ -386,6 +386,6 @@ def test_a_node_that_is_off_and_a_driver_that_is_gone_report_of_no_gpu() -> None
             found |= late
         return found
 
-    assert PlantEventKind.XID in told("load.level")
-    assert PlantEventKind.XID not in told("node.driver")
-    assert told("node.powered") == {PlantEventKind.BMC_CRITICAL}  # the board's controller has power of its own
+    assert PlantEventKind.XID in reported("load.level")
+    assert PlantEventKind.XID not in reported("node.driver")
+    assert reported("node.powered") == {PlantEventKind.BMC_CRITICAL}  # the board's controller has power of its own

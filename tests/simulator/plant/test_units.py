@@ -18,8 +18,8 @@ def block(first_a: float, second_a: float = 50.0) -> np.ndarray[tuple[int, int],
 def test_a_unit_above_its_limit_trips_after_20_ms_and_no_sooner() -> None:
     units = SupplyUnits(SUPPLY)
     assert units.watch(10, block(LIMIT_A + 1.0)) == []
-    told = units.watch(20, block(LIMIT_A + 1.0))
-    assert [(event.kind, event.supply) for event in told] == [
+    reported = units.watch(20, block(LIMIT_A + 1.0))
+    assert [(event.kind, event.supply) for event in reported] == [
         (PlantEventKind.OVER_CURRENT, 0),
         (PlantEventKind.SUPPLY_OFF, 0),
     ]

@@ -19,7 +19,7 @@ def test_every_node_that_comes_with_railwatch_carries_its_own_load(name: str) ->
 
 
 @pytest.mark.parametrize(
-    ("node", "words"),
+    ("node", "expected"),
     [
         (fed_by(open_circuit_v=5.0, joint_mohm=50.0), "its load at rest: the rail collapses under"),
         (fed_by(open_circuit_v=11.0), "its load at rest: the rail stands at 10.88 V and GPUs fall off their bus"),
@@ -28,10 +28,10 @@ def test_every_node_that_comes_with_railwatch_carries_its_own_load(name: str) ->
         (fed_by(joint_mohm=18.0), "all GPUs at their power limit: the rail stands at "),
     ],
 )
-def test_what_a_node_cannot_carry_is_reported_with_the_reason(node: NodeFile, words: str) -> None:
-    told = shortfall(node)
-    assert told is not None
-    assert told.startswith(f"cannot carry {words}")
+def test_what_a_node_cannot_carry_is_reported_with_the_reason(node: NodeFile, expected: str) -> None:
+    reported = shortfall(node)
+    assert reported is not None
+    assert reported.startswith(f"cannot carry {expected}")
 
 
 def test_a_node_at_rest_is_not_judged_by_its_full_load() -> None:

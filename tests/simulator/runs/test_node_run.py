@@ -76,8 +76,8 @@ def test_all_signals_are_of_the_catalogue_and_the_topology_states_who_feeds_whom
     assert {spec.name for spec in recording.tables} == {
         *("gpu_fast", "gpu_slow", "gpu_bus", "supply", "supply_slow", "node", "fan", "link", "job"),
     }
-    told = {place[2] for place in recording.samples.places}
-    assert {"input_voltage_v", "joint_temp_c", "fan_rpm", "nvlink_crc_errors", "steps", "rail_voltage_v"} <= told
+    reported = {place[2] for place in recording.samples.places}
+    assert {"input_voltage_v", "joint_temp_c", "fan_rpm", "nvlink_crc_errors", "steps", "rail_voltage_v"} <= reported
     gpu = f"gpu:{node.gpu_uuid(2)}"
     feeders = {entity.name for entity in recording.topology.parents(gpu)}
     assert feeders == {"v100x4", "psu0", "psu1"}
@@ -141,8 +141,8 @@ def test_the_truth_states_what_is_wrong_and_who_was_lost(tmp_path: Path) -> None
     scenario = scenario_of(changes=[LOST], truth=[truth])
     path = tmp_path / "truth.json"
     summary = record_run(order_of(scenario, duration_s=4.0), tmp_path / "run.csv", truth=path)
-    told = json.loads(path.read_text(encoding="utf-8"))
-    assert told["labels"] == [
+    reported = json.loads(path.read_text(encoding="utf-8"))
+    assert reported["labels"] == [
         {
             "cause": "loose_module",
             "entities": ["gpu3"],
@@ -152,14 +152,14 @@ def test_the_truth_states_what_is_wrong_and_who_was_lost(tmp_path: Path) -> None
             "end_ns": None,
         }
     ]
-    (drop,) = told["drops"]
+    (drop,) = reported["drops"]
     assert (drop["gpu"], drop["time_s"], drop["xid"]) == ("gpu3", 1.0, 79)
     assert 1.1 <= drop["xid_time_s"] <= 3.0
-    assert told["events"][0]["kind"] == "gpu_lost"
+    assert reported["events"][0]["kind"] == "gpu_lost"
     assert summary.drops == 1
     config = read_recording(tmp_path / "run.csv").meta.config
-    assert config["labels"] == told["labels"]
-    assert config["drops"] == told["drops"]
+    assert config["labels"] == reported["labels"]
+    assert config["drops"] == reported["drops"]
 
 
 def test_the_true_series_stand_every_ten_milliseconds(tmp_path: Path) -> None:
@@ -186,6 +186,6 @@ def test_the_summary_is_what_the_recording_shows(tmp_path: Path) -> None:
 
 
 def test_progress_is_reported_once_a_second_up_to_the_end(tmp_path: Path) -> None:
-    told: list[float] = []
-    record_run(order_of(duration_s=2.5), tmp_path / "run.csv", progress=told.append)
-    assert told == [0.0, 1.0, 2.0, 2.5]
+    reported: list[float] = []
+    record_run(order_of(duration_s=2.5), tmp_path / "run.csv", progress=reported.append)
+    assert reported == [0.0, 1.0, 2.0, 2.5]

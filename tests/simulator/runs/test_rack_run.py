@@ -80,7 +80,7 @@ def test_every_node_is_recorded_beside_the_others_with_gpus_of_its_own(eventful:
     assert jobs == [{"ddp"}, {"ddp", "burn"}]
 
 
-def test_a_node_is_reported_what_concerns_it_in_its_own_words(eventful: Eventful) -> None:
+def test_a_node_gets_what_concerns_it_with_its_own_names(eventful: Eventful) -> None:
     _, recordings, _, _ = eventful
     labels = [[(label["cause"], label["entities"]) for label in item.meta.config["labels"]] for item in recordings]
     assert labels == [[("supply_lost", ["pdu"])], [("supply_lost", ["pdu"]), ("hang", ["node", "gpu2"])]]
@@ -131,11 +131,11 @@ def test_a_lost_gpu_is_a_drop_of_its_node_alone(tmp_path: Path) -> None:
     lost = shipped.nodes[2].model_copy(update={"changes": (early,)})
     scenario = RackScenario(rack=RACK4, file=shipped.file, nodes=(*shipped.nodes[:2], lost, shipped.nodes[3]))
     summary = record_rack(order_of(scenario), tmp_path / "r.csv", truth=tmp_path / "r.json")
-    told = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    reported = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
     assert [node.drops for node in summary.nodes] == [0, 0, 1, 0]
-    assert [len(node["drops"]) for node in told["nodes"]] == [0, 0, 1, 0]
-    assert told["nodes"][2]["scenario"] == "bus-drop"
-    assert (summary.drops, told["nodes"][2]["drops"][0]["gpu"]) == (1, "gpu3")
+    assert [len(node["drops"]) for node in reported["nodes"]] == [0, 0, 1, 0]
+    assert reported["nodes"][2]["scenario"] == "bus-drop"
+    assert (summary.drops, reported["nodes"][2]["drops"][0]["gpu"]) == (1, "gpu3")
 
 
 def test_settings_and_workload_are_those_of_all_nodes(tmp_path: Path) -> None:

@@ -107,23 +107,23 @@ def test_a_lost_gpu_has_no_counters_but_its_absence_is_reported() -> None:
     state.gpus.aer_fatal[:] = 3
     state.gpus.nvlink_crc[:] = 5
     state.gpus.nvlink_replays[:] = 7
-    told = slow_values(NODE, state)
-    assert told["gpu_bus.pci_present"].tolist() == [1.0, 0.0, 1.0, 1.0]
-    np.testing.assert_array_equal(told["gpu_bus.aer_fatal"], [3.0, np.nan, 3.0, 3.0])
-    np.testing.assert_array_equal(np.isnan(told["gpu_slow.energy_j"]), [False, True, False, False])
-    links = told["link.nvlink_crc_errors"].reshape(4, -1)
+    reported = slow_values(NODE, state)
+    assert reported["gpu_bus.pci_present"].tolist() == [1.0, 0.0, 1.0, 1.0]
+    np.testing.assert_array_equal(reported["gpu_bus.aer_fatal"], [3.0, np.nan, 3.0, 3.0])
+    np.testing.assert_array_equal(np.isnan(reported["gpu_slow.energy_j"]), [False, True, False, False])
+    links = reported["link.nvlink_crc_errors"].reshape(4, -1)
     assert np.isnan(links[1]).all()
     assert (links[[0, 2, 3]] == 5.0).all()
-    assert set(told["link.nvlink_replays"].reshape(4, -1)[0]) == {7.0}
+    assert set(reported["link.nvlink_replays"].reshape(4, -1)[0]) == {7.0}
 
 
 def test_the_controller_reports_of_supplies_what_their_monitors_do_not() -> None:
     node = NODE.model_copy(update={"sensors": NODE.sensors.model_copy(update={"bmc": "ipmi"})})
-    told = slow_values(node, state_of(node))
-    assert told["supply_slow.input_voltage_v"] == pytest.approx([120.0] * 2, rel=0.02)
-    assert told["supply_slow.power_w"] == pytest.approx([12.2 * 60.0] * 2, rel=0.04)
-    assert told["supply_slow.joint_temp_c"] == pytest.approx([45.0] * 2, abs=1.0)
-    assert told["fan.fan_ratio"].tolist() == [0.5] * node.cooling.fans
+    reported = slow_values(node, state_of(node))
+    assert reported["supply_slow.input_voltage_v"] == pytest.approx([120.0] * 2, rel=0.02)
+    assert reported["supply_slow.power_w"] == pytest.approx([12.2 * 60.0] * 2, rel=0.04)
+    assert reported["supply_slow.joint_temp_c"] == pytest.approx([45.0] * 2, abs=1.0)
+    assert reported["fan.fan_ratio"].tolist() == [0.5] * node.cooling.fans
 
 
 def test_steps_are_those_of_the_job_that_runs() -> None:

@@ -46,17 +46,17 @@ def fault_of(kind: SensorFaultKind, *, value: float = 0.0, start_ms: float = 100
 
 def ramp(sensor: Instrument, *, until_ms: int = 400) -> list[tuple[int, int, float]]:
     """Return (column, time, value) of every update while all sources rise by one a millisecond."""
-    told = []
+    reported = []
     for start_ms in range(0, until_ms, 10):
         block = np.arange(start_ms, start_ms + 10.0)[:, None] + np.zeros(len(sensor.labels))
         sensor.advance(start_ms, block)
-        told += [(int(c), int(sensor.at_ms[c]), float(sensor.shown[c])) for c in sensor.renewed]
-    return told
+        reported += [(int(c), int(sensor.at_ms[c]), float(sensor.shown[c])) for c in sensor.renewed]
+    return reported
 
 
 def test_each_sensor_is_renewed_once_per_period_at_its_own_phase() -> None:
-    told = ramp(instrument())
-    times = [[at_ms for column, at_ms, _ in told if column == gpu] for gpu in range(4)]
+    reported = ramp(instrument())
+    times = [[at_ms for column, at_ms, _ in reported if column == gpu] for gpu in range(4)]
     for of_one in times:
         assert np.diff(of_one).tolist() == [20] * 19
     assert len({of_one[0] for of_one in times}) > 1
@@ -86,25 +86,27 @@ def test_no_board_is_off_by_more_than_twice_its_gain_error() -> None:
 
 def steady(sensor: Instrument, *, until_ms: int = 4000) -> FloatArray:
     """Return what all sensors show of a truth of 100 that never changes, shape ``(n_blocks, n_sensors)``."""
-    told = []
+    reported = []
     for start_ms in range(0, until_ms, 10):
         sensor.advance(start_ms, np.full((10, len(sensor.labels)), 100.0))
-        told.append(sensor.shown.copy())
-    return np.array(told)
+        reported.append(sensor.shown.copy())
+    return np.array(reported)
 
 
 def test_the_offset_of_a_sensor_is_its_own_and_stays() -> None:
-    told = steady(instrument({"window": "10ms", "offset_error": 0.5}, names=[f"gpu{i}.power_w" for i in range(500)]))
-    assert (told == told[0]).all()
-    assert (told[0] - 100.0).std() == pytest.approx(0.48, abs=0.05)
-    assert np.abs(told[0] - 100.0).max() <= 1.0
+    reported = steady(
+        instrument({"window": "10ms", "offset_error": 0.5}, names=[f"gpu{i}.power_w" for i in range(500)])
+    )
+    assert (reported == reported[0]).all()
+    assert (reported[0] - 100.0).std() == pytest.approx(0.48, abs=0.05)
+    assert np.abs(reported[0] - 100.0).max() <= 1.0
 
 
 def test_noise_is_new_with_every_value() -> None:
-    told = steady(instrument({"window": "10ms", "noise": 0.5}, period_s=0.01))
-    assert told.std(axis=0) == pytest.approx([0.5] * 4, rel=0.2)
-    assert (np.diff(told, axis=0) != 0.0).all()
-    assert np.abs(np.corrcoef(told.T) - np.eye(4)).max() < 0.3
+    reported = steady(instrument({"window": "10ms", "noise": 0.5}, period_s=0.01))
+    assert reported.std(axis=0) == pytest.approx([0.5] * 4, rel=0.2)
+    assert (np.diff(reported, axis=0) != 0.0).all()
+    assert np.abs(np.corrcoef(reported.T) - np.eye(4)).max() < 0.3
 
 
 def test_voltage_and_current_of_one_monitor_come_from_the_same_milliseconds() -> None:
@@ -133,11 +135,11 @@ def test_a_delayed_channel_is_converted_later_in_the_period() -> None:
 
 
 def test_a_share_of_the_updates_never_comes_and_another_repeats_the_value_before() -> None:
-    told = ramp(instrument(missing_share=0.1, stale_share=0.1, seed=5), until_ms=40_000)
-    assert len(told) == pytest.approx(4 * 2000 * 0.9, rel=0.03)
+    reported = ramp(instrument(missing_share=0.1, stale_share=0.1, seed=5), until_ms=40_000)
+    assert len(reported) == pytest.approx(4 * 2000 * 0.9, rel=0.03)
     last: dict[int, float] = {}
     repeats = 0
-    for column, _, value in told:
+    for column, _, value in reported:
         repeats += last.get(column) == value
         last[column] = value
     assert repeats == pytest.approx(800, rel=0.15)
@@ -160,22 +162,22 @@ def test_values_are_reported_in_steps_and_within_their_range() -> None:
 
 
 def test_a_stuck_sensor_repeats_its_last_value_as_if_it_were_new() -> None:
-    told = [item for item in ramp(instrument(fault=fault_of(SensorFaultKind.STUCK))) if item[0] == 1]
-    assert len(told) == 20
-    assert len({value for _, at_ms, value in told if 100 < at_ms <= 300}) == 1
-    assert told[-1][2] == pytest.approx(np.arange(told[-1][1] - 10.0, told[-1][1]).mean(), abs=0.006)
+    reported = [item for item in ramp(instrument(fault=fault_of(SensorFaultKind.STUCK))) if item[0] == 1]
+    assert len(reported) == 20
+    assert len({value for _, at_ms, value in reported if 100 < at_ms <= 300}) == 1
+    assert reported[-1][2] == pytest.approx(np.arange(reported[-1][1] - 10.0, reported[-1][1]).mean(), abs=0.006)
 
 
 def test_a_stale_sensor_keeps_its_old_time() -> None:
-    told = [item for item in ramp(instrument(fault=fault_of(SensorFaultKind.STALE))) if item[0] == 1]
-    assert len(told) == 10
-    assert not [at_ms for _, at_ms, _ in told if 101 <= at_ms <= 300]
+    reported = [item for item in ramp(instrument(fault=fault_of(SensorFaultKind.STALE))) if item[0] == 1]
+    assert len(reported) == 10
+    assert not [at_ms for _, at_ms, _ in reported if 101 <= at_ms <= 300]
 
 
 def test_gain_and_offset_faults_act_on_the_value() -> None:
     for kind, value, expected in ((SensorFaultKind.GAIN, 2.0, 1.0), (SensorFaultKind.OFFSET, 5.0, 0.0)):
-        told = [item for item in ramp(instrument(fault=fault_of(kind, value=value))) if item[0] == 1]
-        for _, at_ms, shown in told:
+        reported = [item for item in ramp(instrument(fault=fault_of(kind, value=value))) if item[0] == 1]
+        for _, at_ms, shown in reported:
             true = np.arange(at_ms - 10.0, at_ms).mean() if at_ms >= 10 else None
             if true is not None and 101 <= at_ms <= 300:
                 assert shown == pytest.approx(true * (1.0 + expected) + (5.0 if expected == 0.0 else 0.0), abs=0.01)
@@ -183,12 +185,12 @@ def test_gain_and_offset_faults_act_on_the_value() -> None:
 
 @pytest.mark.parametrize("late_ms", [10, 35, 90])
 def test_a_skewed_sensor_shows_what_was_true_before(late_ms: int) -> None:
-    told = [
+    reported = [
         item
         for item in ramp(instrument(fault=fault_of(SensorFaultKind.SKEW, value=late_ms / 1000.0, start_ms=200.0)))
         if item[0] == 1
     ]
-    for _, at_ms, shown in told:
+    for _, at_ms, shown in reported:
         if 201 <= at_ms <= 300:
             assert shown == pytest.approx(np.arange(at_ms - late_ms - 10.0, at_ms - late_ms).mean(), abs=0.006)
 
@@ -206,11 +208,11 @@ def test_a_skewed_sample_shows_what_was_true_before() -> None:
 
 
 def test_a_dead_sensor_states_nothing_once_and_comes_back() -> None:
-    told = [item for item in ramp(instrument(fault=fault_of(SensorFaultKind.DEAD))) if item[0] == 1]
-    dead = [value for _, at_ms, value in told if 100 < at_ms <= 300]
+    reported = [item for item in ramp(instrument(fault=fault_of(SensorFaultKind.DEAD))) if item[0] == 1]
+    dead = [value for _, at_ms, value in reported if 100 < at_ms <= 300]
     assert len(dead) == 1
     assert np.isnan(dead[0])
-    assert not np.isnan(told[-1][2])
+    assert not np.isnan(reported[-1][2])
 
 
 def test_lost_updates_follow_their_share() -> None:

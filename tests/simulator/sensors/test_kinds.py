@@ -31,7 +31,7 @@ def test_redfish_shows_what_the_controller_measures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "changes", "told"),
+    ("role", "changes", "reported"),
     [
         (Role.RAIL, "channels: {wind_ms: {}}", "channels: got wind_ms; expected for the rail voltage_v, current_a"),
         (Role.RAIL, "channels: {current_a: {period: 50ms}}", "channels: several periods; expected for the rail"),
@@ -40,13 +40,13 @@ def test_redfish_shows_what_the_controller_measures() -> None:
     ],
 )
 def test_a_kind_that_measures_something_else_than_its_role_wants_is_refused(
-    tmp_path: Path, role: Role, changes: str, told: str
+    tmp_path: Path, role: Role, changes: str, reported: str
 ) -> None:
     path = tmp_path / "odd.yaml"
     path.write_text(f"extends: ina228\nname: odd\n{changes}\n", encoding="utf-8")
     with pytest.raises(ConfigError) as refused:
         kind_for(role, str(path))
-    assert told in str(refused.value)
+    assert reported in str(refused.value)
 
 
 def test_a_name_stands_for_one_sensor_or_for_all_of_a_kind() -> None:

@@ -54,9 +54,9 @@ def test_the_controller_follows_the_sensors_and_logs_what_happens(tmp_path: Path
         plant.advance(11_000)
         assert plant.bank.bmc is not None
         assert face.board.status.value(face.board.sensors[0]) == round(plant.bank.bmc.rail_v, 3)
-        face.tell(PlantEvent(time_ms=0, kind=PlantEventKind.BMC_CRITICAL, gpu=2), time_ns=1)
-        face.tell(PlantEvent(time_ms=0, kind=PlantEventKind.POWER_OFF), time_ns=2)
-        face.tell(PlantEvent(time_ms=0, kind=PlantEventKind.JOB_HUNG), time_ns=3)
-    told = [entry.message for entry in face.board.status.log][-2:]
+        face.receive_event(PlantEvent(time_ms=0, kind=PlantEventKind.BMC_CRITICAL, gpu=2), time_ns=1)
+        face.receive_event(PlantEvent(time_ms=0, kind=PlantEventKind.POWER_OFF), time_ns=2)
+        face.receive_event(PlantEvent(time_ms=0, kind=PlantEventKind.JOB_HUNG), time_ns=3)
+    reported = [entry.message for entry in face.board.status.log][-2:]
     assert [entry.sensor and entry.sensor.name for entry in face.board.status.log][-2:] == ["Critical Int", None]
-    assert told == ["Critical interrupt: bus fatal error at 0000:1d:00.0", "System power turned off"]
+    assert reported == ["Critical interrupt: bus fatal error at 0000:1d:00.0", "System power turned off"]

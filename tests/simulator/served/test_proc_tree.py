@@ -34,8 +34,8 @@ def read(proc_root: Path) -> dict[str, Any]:
         check=True,
         timeout=30,
     )
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    reported: dict[str, Any] = json.loads(done.stdout)
+    return reported
 
 
 def hang(state: NodeState) -> None:
@@ -45,8 +45,8 @@ def hang(state: NodeState) -> None:
 def test_psutil_finds_the_ranks_and_the_drivers_threads(tmp_path: Path) -> None:
     with served_plant(tmp_path) as plant:
         plant.advance(1000)
-        told = read(plant.served.proc_root)
-    rows = {row["pid"]: row for row in told["rows"]}
+        reported = read(plant.served.proc_root)
+    rows = {row["pid"]: row for row in reported["rows"]}
     assert rows[QUEUE_PID]["name"] == "nv_queue"
     assert rows[IRQ_PID]["name"] == "irq/57-nvidia"
     assert rows[QUEUE_PID]["cmdline"] == []
@@ -57,8 +57,8 @@ def test_psutil_finds_the_ranks_and_the_drivers_threads(tmp_path: Path) -> None:
         assert rank["cmdline"] == ["python3", "train.py", f"--local-rank={gpu}"]
         assert rank["user_s"] > 0.5
         assert rank["rss"] > 2**30
-    assert told["memory"] > 2**38
-    assert told["boot_s"] == 1_700_000_000
+    assert reported["memory"] > 2**38
+    assert reported["boot_s"] == 1_700_000_000
 
 
 def test_in_a_hang_the_drivers_threads_take_a_processor(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ from simulator.served.sentences import sentence
 NODE = load_node("v100x4")
 
 
-def test_every_kind_of_event_is_a_sentence_without_a_code_word() -> None:
+def test_every_kind_of_event_is_a_sentence_without_a_code_name() -> None:
     of_supply = (PlantEventKind.OVER_CURRENT, PlantEventKind.SUPPLY_OFF, PlantEventKind.SUPPLY_ON)
     for kind in PlantEventKind:
         supply = 1 if kind in of_supply else None
-        words = sentence(PlantEvent(time_ms=0, kind=kind, gpu=0, supply=supply, code=79), NODE)
-        assert "_" not in words
-        assert "None" not in words
+        expected = sentence(PlantEvent(time_ms=0, kind=kind, gpu=0, supply=supply, code=79), NODE)
+        assert "_" not in expected
+        assert "None" not in expected
 
 
 def test_it_names_who_it_is_about() -> None:

@@ -58,8 +58,8 @@ class Answers:
         if method == "DELETE" and self._sessions.end(path):
             return Response(status_code=204, headers=_HEADERS)
         if method not in ("GET", "HEAD"):
-            words = "The HTTP method is not allowed on this resource."
-            raise RefusedError(405, "OperationNotAllowed", words, Allow=_allowed(path))
+            text = "The HTTP method is not allowed on this resource."
+            raise RefusedError(405, "OperationNotAllowed", text, Allow=_allowed(path))
         if any(name.startswith("$") for name in request.query_params):
             raise RefusedError(501, "QueryNotSupported", "Querying is not supported by the implementation.")
         return _shown(resource, path, request.headers)
@@ -69,8 +69,8 @@ class Answers:
             asked = json.loads(body)
             user, password = str(asked["UserName"]), str(asked["Password"])
         except (ValueError, KeyError, TypeError) as err:
-            words = "The request body submitted was malformed JSON and could not be parsed by the receiving service."
-            raise RefusedError(400, "MalformedJSON", words) from err
+            text = "The request body submitted was malformed JSON and could not be parsed by the receiving service."
+            raise RefusedError(400, "MalformedJSON", text) from err
         session = self._sessions.begin(user=user, password=password)
         if session is None:
             raise _unauthorised()
@@ -102,17 +102,17 @@ def _allowed(path: str) -> str:
 
 
 def _unauthorised() -> RefusedError:
-    words = "There is no valid session established with the implementation."
-    return RefusedError(401, "NoValidSession", words, WWW_Authenticate='Basic realm="Redfish"')
+    text = "There is no valid session established with the implementation."
+    return RefusedError(401, "NoValidSession", text, WWW_Authenticate='Basic realm="Redfish"')
 
 
 def _refusal(refused: RefusedError) -> Response:
-    said = {
+    extended_info = {
         "@odata.type": "#Message.v1_1_2.Message",
         "MessageId": refused.code,
         "Message": str(refused),
         "MessageSeverity": "Critical",
         "Resolution": "None.",
     }
-    body = {"error": {"code": refused.code, "message": str(refused), "@Message.ExtendedInfo": [said]}}
+    body = {"error": {"code": refused.code, "message": str(refused), "@Message.ExtendedInfo": [extended_info]}}
     return _json(body, status=refused.status, headers={**_HEADERS, **refused.headers})

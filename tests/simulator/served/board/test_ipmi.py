@@ -44,11 +44,11 @@ def ipmitool(controller: IpmiController, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def log_with(controller: IpmiController, words: str) -> str:
+def log_with(controller: IpmiController, fields: str) -> str:
     """Return the log once it says so; the controller scans its sensors twenty times a second."""
     clock = SystemClock()
     end_s = clock.monotonic_s() + SEEN_S
-    while words not in (text := ipmitool(controller, "sel", "elist")):
+    while fields not in (text := ipmitool(controller, "sel", "elist")):
         assert clock.monotonic_s() < end_s, text
     return text
 

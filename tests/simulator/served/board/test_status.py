@@ -23,8 +23,8 @@ def test_a_rail_that_sags_is_logged_once_when_it_gets_worse_and_once_when_it_is_
     made = board()
     for volts in (11.3, 11.3, 10.7, 12.0):
         made.show(readings(rail_v=volts), time_ns=NS, powered=True)
-    told = [(entry.health, entry.sensor and entry.sensor.name) for entry in made.status.log]
-    assert told == [(Health.WARNING, "P12V"), (Health.CRITICAL, "P12V"), (Health.OK, "P12V")]
+    reported = [(entry.health, entry.sensor and entry.sensor.name) for entry in made.status.log]
+    assert reported == [(Health.WARNING, "P12V"), (Health.CRITICAL, "P12V"), (Health.OK, "P12V")]
     assert [entry.number for entry in made.status.log] == [1, 2, 3]
 
 
