@@ -131,7 +131,7 @@ def clock_account(frame: Frame) -> ClockAccount:
     )
 
 
-def in_words(account: ClockAccount, index: int) -> str:
+def account_text(account: ClockAccount, index: int) -> str:
     """Return where one GPU's clocks went, the largest share first: "power limit 31 % (6 % of its clock)"."""
     if not account.seconds > 0:
         return "no time to account for"

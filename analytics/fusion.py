@@ -36,7 +36,7 @@ _BACK = frozenset({EventKind.DEVICE_ADDED, EventKind.DRIVER_BOUND})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class FusedEvent:
     """An event as it stands, and the ids of the tellings in it."""
 
     event: Event
@@ -47,10 +47,10 @@ class Told:
 class FusionState:
     """Events that a further telling may still join, in the order in which they were told first."""
 
-    pending: tuple[Told, ...] = ()
+    pending: tuple[FusedEvent, ...] = ()
 
 
-def fuse(state: FusionState, tellings: Sequence[Event]) -> tuple[FusionState, tuple[Event, ...]]:
+def fuse(state: FusionState, reports: Sequence[Event]) -> tuple[FusionState, tuple[Event, ...]]:
     """Join tellings to what was told before; give each event that is new or knows more.
 
     Other kinds of event pass through. Memory is bounded: what lies further than its window from a telling, before it
@@ -58,23 +58,23 @@ def fuse(state: FusionState, tellings: Sequence[Event]) -> tuple[FusionState, tu
     """
     pending = list(state.pending)
     out: list[Event] = []
-    for telling in tellings:
-        if telling.kind not in _FUSED_KINDS:
-            out.append(telling)
+    for report in reports:
+        if report.kind not in _FUSED_KINDS:
+            out.append(report)
             continue
-        pending = [known for known in pending if _within_window(known.event, telling)]
-        place = _place(pending, telling)
+        pending = [known for known in pending if _within_window(known.event, report)]
+        place = _place(pending, report)
         if place is None:
-            if telling.kind in _BACK:
-                pending = [known for known in pending if not _ends(known.event, telling)]
-            pending.append(Told(event=telling, ids=frozenset({telling.id})))
-            out.append(telling)
+            if report.kind in _BACK:
+                pending = [known for known in pending if not _ends(known.event, report)]
+            pending.append(FusedEvent(event=report, ids=frozenset({report.id})))
+            out.append(report)
             continue
         known = pending[place]
-        merged = _merge(known.event, telling)
+        merged = _merge(known.event, report)
         if merged != known.event:
             out.append(merged)
-        pending[place] = Told(event=merged, ids=known.ids | {telling.id})
+        pending[place] = FusedEvent(event=merged, ids=known.ids | {report.id})
     return FusionState(pending=tuple(pending[-MAX_PENDING:])), tuple(out)
 
 
@@ -88,15 +88,15 @@ def is_bus_loss(event: Event) -> bool:
     return event.kind is EventKind.BUS_DROP or (event.kind is EventKind.XID and event.code == XID_FALLEN_OFF_THE_BUS)
 
 
-def _within_window(known: Event, telling: Event) -> bool:
+def _within_window(known: Event, report: Event) -> bool:
     window_ns = LOSS_WINDOW_NS if is_bus_loss(known) else WINDOW_NS
-    return abs(telling.time_ns - known.time_ns) <= window_ns
+    return abs(report.time_ns - known.time_ns) <= window_ns
 
 
-def _place(pending: Sequence[Told], telling: Event) -> int | None:
+def _place(pending: Sequence[FusedEvent], report: Event) -> int | None:
     """Return where the event stands that a telling belongs to: the one it is in already, else the first that fits."""
-    again = (place for place, known in enumerate(pending) if telling.id in known.ids)
-    fits = (place for place, known in enumerate(pending) if _same(known.event, telling))
+    again = (place for place, known in enumerate(pending) if report.id in known.ids)
+    fits = (place for place, known in enumerate(pending) if _same(known.event, report))
     return next(again, next(fits, None))
 
 
@@ -105,26 +105,26 @@ def _ends(known: Event, back: Event) -> bool:
     return is_bus_loss(known) and back.time_ns >= known.time_ns and _same_device(known, back)
 
 
-def _same(known: Event, telling: Event) -> bool:
-    if not _same_device(known, telling):
+def _same(known: Event, report: Event) -> bool:
+    if not _same_device(known, report):
         return False
-    if is_bus_loss(known) and is_bus_loss(telling):
+    if is_bus_loss(known) and is_bus_loss(report):
         return True  # A GPU falls off once, however many lines say so.
-    if (known.kind, known.code) != (telling.kind, telling.code) or abs(known.time_ns - telling.time_ns) > WINDOW_NS:
+    if (known.kind, known.code) != (report.kind, report.code) or abs(known.time_ns - report.time_ns) > WINDOW_NS:
         return False
-    if known.kind in (EventKind.AER, EventKind.LINK) and known.severity is not telling.severity:
+    if known.kind in (EventKind.AER, EventKind.LINK) and known.severity is not report.severity:
         return False  # a corrected error and a fatal one, a link that fell and one that recovered
     # The same source that tells the same thing twice tells of two events.
-    return not set(known.sources) & set(telling.sources)
+    return not set(known.sources) & set(report.sources)
 
 
-def _same_device(known: Event, telling: Event) -> bool:
-    if known.entity_id is not None and telling.entity_id is not None:
-        return known.entity_id == telling.entity_id
-    if known.pci is not None and telling.pci is not None:
-        return _slot(known.pci) == _slot(telling.pci)
+def _same_device(known: Event, report: Event) -> bool:
+    if known.entity_id is not None and report.entity_id is not None:
+        return known.entity_id == report.entity_id
+    if known.pci is not None and report.pci is not None:
+        return _slot(known.pci) == _slot(report.pci)
     # One of them names no device that the other could contradict. The driver reports some Xids without one.
-    return _nameless(known) or _nameless(telling)
+    return _nameless(known) or _nameless(report)
 
 
 def _nameless(event: Event) -> bool:
@@ -135,20 +135,20 @@ def _slot(pci: str) -> str:
     return pci.lower().split(".", maxsplit=1)[0]
 
 
-def _merge(known: Event, telling: Event) -> Event:
-    if (known.id, known.sources) == (telling.id, telling.sources):
-        return telling  # one report of one source, of which more was read
-    coded = known if known.code is not None else telling
-    longer = max((known, telling), key=lambda event: len(event.message))
+def _merge(known: Event, report: Event) -> Event:
+    if (known.id, known.sources) == (report.id, report.sources):
+        return report  # one report of one source, of which more was read
+    coded = known if known.code is not None else report
+    longer = max((known, report), key=lambda event: len(event.message))
     return replace(
         known,
         kind=coded.kind,
         code=coded.code,
-        entity_id=known.entity_id if known.entity_id is not None else telling.entity_id,
-        severity=max(known.severity, telling.severity, key=lambda severity: severity.rank),
+        entity_id=known.entity_id if known.entity_id is not None else report.entity_id,
+        severity=max(known.severity, report.severity, key=lambda severity: severity.rank),
         message=known.message if len(known.message) == len(longer.message) else longer.message,
-        sources=tuple(sorted({*known.sources, *telling.sources})),
-        pci=max((pci for pci in (known.pci, telling.pci) if pci is not None), key=len, default=None),
-        pid=known.pid if known.pid is not None else telling.pid,
-        process=known.process if known.process is not None else telling.process,
+        sources=tuple(sorted({*known.sources, *report.sources})),
+        pci=max((pci for pci in (known.pci, report.pci) if pci is not None), key=len, default=None),
+        pid=known.pid if known.pid is not None else report.pid,
+        process=known.process if known.process is not None else report.process,
     )

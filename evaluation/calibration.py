@@ -7,6 +7,8 @@ from analytics.calibration.healthy import Healthy
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
 from evaluation.replay import recorded_topology
+from telemetry.command_events import event_of_command
+from telemetry.commands import Command
 from telemetry.frames import Frame
 from telemetry.recording import Recording
 from telemetry.records import Event, Finding, FindingStatus
@@ -28,14 +30,18 @@ def seen_in(read: Recording, limits: DetectorLimits, healthy: Healthy) -> Iterat
     """Yield what a recording adds to what was seen in others, step by step; detectors begin anew with it."""
     panel, topology = Panel.build(limits), recorded_topology(read)
     state = panel.start([spec for spec in read.tables if not spec.is_late])
-    events = [record for record in read.records if isinstance(record, Event)]
+    events = [
+        event_of_command(record) if isinstance(record, Command) else record
+        for record in read.records
+        if isinstance(record, Event | Command)
+    ]
     waiting: list[Frame] = []
     for frame in (*read.frames(window_ns=STEP_NS), None):
         if waiting and (frame is None or int(frame.time_ns[0]) // STEP_NS != int(waiting[0].time_ns[0]) // STEP_NS):
             now_ns = max(int(one.time_ns[-1]) for one in waiting)
             told = [event for event in events if event.time_ns <= now_ns]
             events = events[len(told) :]
-            state = panel.hear(state, told)
+            state = panel.take_events(state, told)
             state, findings = panel.step(state, waiting, topology)
             state, of_events = panel.step_events(state, told, now_ns, topology)
             healthy = healthy.after(panel, state, limits, now_ns)

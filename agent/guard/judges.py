@@ -11,12 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from analytics.detectors.accepting import accepted_in, ended_by
+from analytics.detectors.baseline_acceptance import accepted_entities, findings_ended_by
 from analytics.detectors.build import AnyDetector
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel, PanelState
 from analytics.shards.learnt import Resumed, pack_learnt, with_learnt
-from analytics.shards.learnt_away import Lot, without
+from analytics.shards.learnt_away import LearntBatch, without
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
@@ -47,7 +47,7 @@ class Judges:
         self._patient = Panel(detectors=patient, event_detectors=())
         self._urgent_state = self._urgent.start(specs)
         self._patient_state = self._patient.start(specs)
-        self._away: tuple[Lot, ...] = ()
+        self._away: tuple[LearntBatch, ...] = ()
         self._waiting: list[Frame] = []
         self._heard: list[Finding] = []
         self._block: int | None = None
@@ -118,10 +118,10 @@ class Judges:
             ended = self._ended_by(events, (*holding, *found), now_ns)
             found += ended
             self._heard += ended  # nobody is explained by it any more
-            if accepted := accepted_in(events):
+            if accepted := accepted_entities(events):
                 self._away = without(self._away, accepted)
-        self._urgent_state = self._urgent.hear(self._urgent_state, events)
-        self._patient_state = self._patient.hear(self._patient_state, events)
+        self._urgent_state = self._urgent.take_events(self._urgent_state, events)
+        self._patient_state = self._patient.take_events(self._patient_state, events)
         self._urgent_state, urgent = self._urgent.step(self._urgent_state, frames, topology)
         self._urgent_state, told = self._urgent.step_events(self._urgent_state, events, now_ns, topology)
         self._heard += (*urgent, *told)
@@ -136,7 +136,7 @@ class Judges:
     def _ended_by(self, events: Sequence[Event], told: Iterable[Finding], now_ns: int) -> tuple[Finding, ...]:
         """Return the findings that acceptance ends, of each the newest that was told."""
         newest = {one.id: one for one in told}
-        return ended_by(events, newest.values(), (*self._urgent.learning, *self._patient.learning), now_ns)
+        return findings_ended_by(events, newest.values(), (*self._urgent.learning, *self._patient.learning), now_ns)
 
     def _judge_block(self, topology: Topology) -> tuple[Finding, ...]:
         """Let the patient detectors judge what waits."""
@@ -158,7 +158,7 @@ def _told(panel: Panel, state: PanelState, findings: Sequence[Finding]) -> Panel
     if not findings:
         return state
     told = tuple(
-        detector.hear_findings(own, findings) if own is not None and hasattr(detector, "hear_findings") else own
+        detector.take_findings(own, findings) if own is not None and hasattr(detector, "take_findings") else own
         for detector, own in zip(panel.detectors, state.detectors, strict=True)
     )
     return replace(state, detectors=told)

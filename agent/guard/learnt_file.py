@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from analytics.shards.learnt import Resumed
-from telemetry.clock import Clock
 from telemetry.atomic_files import replace_file
+from telemetry.clock import Clock
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class LearntFile:
                 self._path.replace(self._path.with_suffix(".bad"))
             return
         level = logging.INFO if resumed.is_whole else logging.WARNING
-        logger.log(level, "what was learnt before goes on: %s: %s", self._path, resumed.words)
+        logger.log(level, "what was learnt before goes on: %s: %s", self._path, resumed.summary)
 
     def keep(self, learner: Learner, now_ns: int, *, now: bool = False) -> None:
         """Have it written down, at most once in `KEEP_EVERY_S` unless it is asked for now; it returns at once."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.detectors.condition import Changes, Conditions, Holds, judge, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.heat_limits import AirflowLimits
-from analytics.detectors.node_air import BORROWED, GpuCounts, node_air
-from analytics.detectors.wording import Statement, evidence, word
+from analytics.detectors.node_air import JOINED_COLUMNS, GpuCounts, node_air
+from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.heat import past as own_past
 from analytics.heat.comparison import SCATTER_C, balanced
 from analytics.heat.levels import Levels, add_ratio, doubt, forget
@@ -80,7 +80,7 @@ class Airflow:
     name: str = "airflow"
     kind: EntityKind = EntityKind.NODE
     signals: tuple[str, ...] = ("inlet_temp_c",)
-    borrowed = BORROWED
+    joined_columns = JOINED_COLUMNS
 
     def start(self, spec: TableSpec) -> AirflowState:
         """Return the state before the first row."""
@@ -149,10 +149,10 @@ class Airflow:
         duty = own_past.learn(state.duty, duty_likeness, window.fan_ratio, where=learns, windows=limits.learn_windows)
         state = replace(state, rise=learned, duty=duty, over=over)
         state = _with_numbers(state, window, rise_c=rise_c, normal_c=normal_c, normal_fan_ratio=normal_duty)
-        state, changes = self._judge(state, window.told_ns, seen=np.isfinite(ratio))
+        state, changes = self._judge(state, window.ended_ns, seen=np.isfinite(ratio))
         if not changes.some:
             return state, ()
-        return state, self._word(state, changes, window.told_ns, entities)
+        return state, self._findings(state, changes, window.ended_ns, entities)
 
     def _judge(self, state: AirflowState, now_ns: int, *, seen: MaskArray) -> tuple[AirflowState, Changes]:
         limits, level = self.limits, state.over.quick
@@ -168,13 +168,13 @@ class Airflow:
             seen=seen,
             holds=Holds(set_ns=0, clear_ns=0),
         )
-        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=level / _WORSE_BY)
+        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=level / _WORSE_BY)
         return replace(state, conditions=conditions), changes
 
-    def _word(
+    def _findings(
         self, state: AirflowState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
-        def say(index: int, status: FindingStatus) -> Statement:
+        def describe(index: int, status: FindingStatus) -> Statement:
             numbers, level, name = state.numbers, float(state.over.quick[index]), entities[index].name
             normal_c, power_w = float(numbers.normal_c[index]), float(numbers.power_w[index])
             inlet_c, duty = float(numbers.inlet_c[index]), float(numbers.fan_ratio[index])
@@ -205,7 +205,11 @@ class Airflow:
                 ),
             )
 
-        return tuple(word(self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )
 
 
 def _fans(duty: float, normal_duty: float) -> str:

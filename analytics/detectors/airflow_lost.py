@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.heat_limits import AirflowLostLimits
-from analytics.detectors.node_air import BORROWED, GpuCounts, node_air
-from analytics.detectors.wording import Statement, evidence, word
+from analytics.detectors.node_air import JOINED_COLUMNS, GpuCounts, node_air
+from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.heat.sudden import SuddenState, add_row
 from physics.fan_law import resistance_factor
 from telemetry.clock import NS_PER_S
@@ -42,7 +42,7 @@ class AirflowLost:
     name: str = "airflow_lost"
     kind: EntityKind = EntityKind.NODE
     signals: tuple[str, ...] = ("inlet_temp_c",)
-    borrowed = BORROWED
+    joined_columns = JOINED_COLUMNS
 
     def start(self, spec: TableSpec) -> AirflowLostState:
         """Return the state before the first row."""
@@ -71,7 +71,7 @@ class AirflowLost:
             )
             state = replace(state, factor=np.where(np.isnan(factors[row]), state.factor, factors[row]))
             if changes.some:
-                findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
         return state, tuple(findings)
 
     def _judge(
@@ -105,13 +105,13 @@ class AirflowLost:
             holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
         )
         badness = np.where(np.isnan(excess), 0.0, excess) / _WORSE_BY
-        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over & seen, badness=badness)
+        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over & seen, badness=badness)
         return replace(state, last_ns=now_ns, sudden=sudden, conditions=conditions), changes
 
-    def _word(
+    def _findings(
         self, state: AirflowLostState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
-        def say(index: int, status: FindingStatus) -> Statement:
+        def describe(index: int, status: FindingStatus) -> Statement:
             name, power_w = entities[index].name, float(state.sudden.power_w[index])
             now, so_far = float(state.sudden.now[index]), float(state.sudden.so_far[index])
             excess_c = (now - so_far) * power_w
@@ -136,4 +136,8 @@ class AirflowLost:
                 ),
             )
 
-        return tuple(word(self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )

@@ -17,7 +17,7 @@ IndexArray = npt.NDArray[np.intp]
 GAP_NS = 5 * NS_PER_S
 # A finding that gets worse is told again at most this often. EEMUA 191 asks for few alarms; a rule needs to see
 # within seconds whether its answer helped.
-TELL_EVERY_NS = 5 * NS_PER_S
+REPORT_EVERY_NS = 5 * NS_PER_S
 
 _NONE: IndexArray = np.empty(0, dtype=np.intp)
 
@@ -66,8 +66,8 @@ class Conditions:
     since_ns: TimeArray
     phase_ns: TimeArray
     held_ns: TimeArray
-    told_ns: TimeArray
-    told_badness: FloatArray
+    reported_ns: TimeArray
+    reported_badness: FloatArray
     busy: bool = False
 
     @staticmethod
@@ -82,8 +82,8 @@ class Conditions:
             since_ns=never,
             phase_ns=never,
             held_ns=never,
-            told_ns=never,
-            told_badness=np.zeros(n_entities),
+            reported_ns=never,
+            reported_badness=np.zeros(n_entities),
         )
 
     @property
@@ -92,7 +92,7 @@ class Conditions:
         return self.active | self.running
 
 
-def set_aside(conditions: Conditions, where: MaskArray) -> Conditions:
+def clear_where(conditions: Conditions, where: MaskArray) -> Conditions:
     """Return the conditions with nothing set and nothing running on the entities marked."""
     after = replace(conditions, active=conditions.active & ~where, running=conditions.running & ~where)
     return replace(after, busy=bool(after.engaged.any()))
@@ -159,7 +159,7 @@ def judge(
     return replace(after, busy=bool(after.engaged.any())), changes
 
 
-def tell(
+def report_worse(
     conditions: Conditions, changes: Changes, *, now_ns: int, over: MaskArray, badness: FloatArray
 ) -> tuple[Conditions, Changes]:
     """Add the entities whose evidence got worse by one whole step of `badness` since it was told last.
@@ -168,8 +168,8 @@ def tell(
     """
     if not conditions.busy:
         return conditions, changes
-    due = now_ns - conditions.told_ns >= TELL_EVERY_NS
-    worse = conditions.active & over & due & (badness >= conditions.told_badness + 1)
+    due = now_ns - conditions.reported_ns >= REPORT_EVERY_NS
+    worse = conditions.active & over & due & (badness >= conditions.reported_badness + 1)
     worse[changes.raised] = False
     told = worse.copy()
     told[changes.raised] = True
@@ -177,7 +177,7 @@ def tell(
         return conditions, changes
     after = replace(
         conditions,
-        told_ns=np.where(told, now_ns, conditions.told_ns),
-        told_badness=np.where(told, badness, conditions.told_badness),
+        reported_ns=np.where(told, now_ns, conditions.reported_ns),
+        reported_badness=np.where(told, badness, conditions.reported_badness),
     )
     return after, replace(changes, updated=np.flatnonzero(worse))

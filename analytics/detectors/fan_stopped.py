@@ -8,7 +8,7 @@ from analytics.connectivity import Siblings, any_sibling
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge
 from analytics.detectors.heat_limits import FanStoppedLimits
-from analytics.detectors.wording import Statement, evidence, word
+from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
@@ -54,7 +54,7 @@ class FanStopped:
         for row, now_ns in enumerate(frame.time_ns.tolist()):
             state, changes = self._judge(state, now_ns, rpm=speeds_rpm[row], duty=duties[row])
             if changes.some:
-                findings.extend(self._word(state, changes, now_ns, frame.spec.entities, rpm=speeds_rpm[row]))
+                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities, rpm=speeds_rpm[row]))
         return state, tuple(findings)
 
     def _judge(
@@ -76,10 +76,10 @@ class FanStopped:
         )
         return replace(state, last_ns=now_ns, conditions=conditions, turned=state.turned | turning), changes
 
-    def _word(
+    def _findings(
         self, state: FanStoppedState, changes: Changes, now_ns: int, entities: tuple[Entity, ...], *, rpm: FloatArray
     ) -> tuple[Finding, ...]:
-        def say(index: int, status: FindingStatus) -> Statement:
+        def describe(index: int, status: FindingStatus) -> Statement:
             seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
             verb = "turns again" if status is FindingStatus.CLEARED else f"stands still for {seconds:.0f} s"
             return Statement(
@@ -93,4 +93,8 @@ class FanStopped:
                 ),
             )
 
-        return tuple(word(self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )

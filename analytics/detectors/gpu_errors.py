@@ -8,10 +8,10 @@ by its driver before the kernel took it off the bus was taken away, not lost, un
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from analytics.detectors.condition import TELL_EVERY_NS
+from analytics.detectors.condition import REPORT_EVERY_NS
 from analytics.detectors.limits import GpuErrorLimits
-from analytics.detectors.orderly import Orderly, is_removal
-from analytics.detectors.wording import evidence, finding_id
+from analytics.detectors.orderly_removal import OrderlyRemovals, is_removal
+from analytics.detectors.statements import evidence, finding_id
 from analytics.fusion import is_bus_loss
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
@@ -31,8 +31,8 @@ class Streak:
     since_ns: int
     last_ns: int
     count: int
-    told_ns: int
-    told_count: int
+    reported_ns: int
+    reported_count: int
     event: Event
     severity: Severity
     recent_ids: tuple[str, ...]
@@ -43,7 +43,7 @@ class GpuErrorsState:
     """Errors that are not over, in the order in which they began."""
 
     streaks: tuple[Streak, ...] = ()
-    orderly: Orderly = field(default_factory=Orderly)
+    orderly: OrderlyRemovals = field(default_factory=OrderlyRemovals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,18 +77,18 @@ class GpuErrors:
             key = _key(event, entity_id)
             before = streaks.get(key)
             after = _begun(event, key) if before is None else _continued(before, event)
-            if before is None or _worth_telling(before, after):
-                after = replace(after, told_ns=event.time_ns, told_count=after.count)
+            if before is None or _is_worth_reporting(before, after):
+                after = replace(after, reported_ns=event.time_ns, reported_count=after.count)
                 status = FindingStatus.RAISED if before is None else FindingStatus.UPDATED
-                findings.append(self._word(after, status, event.time_ns, topology))
+                findings.append(self._findings(after, status, event.time_ns, topology))
             streaks[key] = after
         for key, streak in tuple(streaks.items()):
             if now_ns - streak.last_ns >= self.limits.clear_after_s * NS_PER_S or len(streaks) > _MAX_STREAKS:
-                findings.append(self._word(streak, FindingStatus.CLEARED, now_ns, topology))
+                findings.append(self._findings(streak, FindingStatus.CLEARED, now_ns, topology))
                 del streaks[key]
         return GpuErrorsState(streaks=tuple(streaks.values()), orderly=orderly), tuple(findings)
 
-    def _word(self, streak: Streak, status: FindingStatus, time_ns: int, topology: Topology) -> Finding:
+    def _findings(self, streak: Streak, status: FindingStatus, time_ns: int, topology: Topology) -> Finding:
         entity_id, cause, _ = streak.key
         event, seconds = streak.event, (streak.last_ns - streak.since_ns) / NS_PER_S
         name = next((entity.name for entity in topology.entities if entity.id == entity_id), entity_id)
@@ -153,8 +153,8 @@ def _begun(event: Event, key: tuple[str, Cause, int | None]) -> Streak:
         since_ns=event.time_ns,
         last_ns=event.time_ns,
         count=1,
-        told_ns=event.time_ns,
-        told_count=1,
+        reported_ns=event.time_ns,
+        reported_count=1,
         event=event,
         severity=event.severity,
         recent_ids=(event.id,),
@@ -173,9 +173,9 @@ def _continued(streak: Streak, event: Event) -> Streak:
     )
 
 
-def _worth_telling(before: Streak, after: Streak) -> bool:
+def _is_worth_reporting(before: Streak, after: Streak) -> bool:
     knows_more = before.event.code is None and after.event.code is not None
-    counted_up = after.count > before.told_count and after.last_ns - before.told_ns >= TELL_EVERY_NS
+    counted_up = after.count > before.reported_count and after.last_ns - before.reported_ns >= REPORT_EVERY_NS
     return knows_more or counted_up or after.severity is not before.severity
 
 

@@ -14,9 +14,9 @@ from analytics.connectivity import Siblings
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge
 from analytics.detectors.limits import GpuLostLimits
-from analytics.detectors.orderly import Orderly
+from analytics.detectors.orderly_removal import OrderlyRemovals
+from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.structure import Presence, structural_loss
-from analytics.detectors.wording import Statement, evidence, word
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
@@ -32,7 +32,7 @@ class GpuLostState:
     presence: Presence
     siblings: Siblings
     known: MaskArray
-    orderly: Orderly = field(default_factory=Orderly)
+    orderly: OrderlyRemovals = field(default_factory=OrderlyRemovals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class GpuLost:
             known=np.ones(size, dtype=np.bool_),
         )
 
-    def hear(self, state: GpuLostState, events: Sequence[Event]) -> GpuLostState:
+    def take_events(self, state: GpuLostState, events: Sequence[Event]) -> GpuLostState:
         """Learn from events which GPUs are taken away in order."""
         return replace(state, orderly=state.orderly.after(events))
 
@@ -92,15 +92,15 @@ class GpuLost:
             )
             state = replace(state, last_ns=now_ns, conditions=conditions, presence=presence)
             if changes.some:
-                findings.extend(self._word(state, changes, now_ns, frame.spec.entities, pci[row]))
+                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities, pci[row]))
         return state, tuple(findings)
 
-    def _word(
+    def _findings(
         self, state: GpuLostState, changes: Changes, now_ns: int, entities: tuple[Entity, ...], pci: FloatArray
     ) -> tuple[Finding, ...]:
         groups, present = state.siblings.groups, ~state.presence.silent
 
-        def say(index: int, status: FindingStatus) -> Statement:
+        def describe(index: int, status: FindingStatus) -> Statement:
             kin = groups == groups[index]
             siblings, answering = int(kin.sum()) - 1, int((kin & present).sum()) - int(present[index])
             seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
@@ -126,7 +126,11 @@ class GpuLost:
                 ),
             )
 
-        return tuple(word(self.name, Cause.GPU_LOST, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.GPU_LOST, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )
 
 
 def _known(entities: tuple[Entity, ...], topology: Topology) -> MaskArray:

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import Siblings, any_sibling
-from analytics.detectors.borrowing import Borrowed, How
 from analytics.detectors.bus_limits import HangLimits
 from analytics.detectors.columns import optional
 from analytics.detectors.condition import Changes, Conditions, Holds, judge
-from analytics.detectors.hang_suspects import suspects_in_words
+from analytics.detectors.hang_suspects import suspects_text
 from analytics.detectors.heartbeat import Heartbeat, after_steps
+from analytics.detectors.joined_columns import JoinedColumn, Relation
 from analytics.detectors.seconds import Tally, newest, passed_s, stretches
 from analytics.detectors.spinning import Spin, after_second
-from analytics.detectors.wording import Statement, evidence, word
+from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
@@ -34,7 +34,7 @@ _OTHER_LOAD_RATIO = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Open:
+class OpenSecond:
     """What the running second gave so far, arrays of shape ``(n_gpus,)``."""
 
     power: Tally
@@ -45,10 +45,12 @@ class Open:
     link_errors: FloatArray
 
     @staticmethod
-    def empty(n_gpus: int) -> "Open":
+    def empty(n_gpus: int) -> "OpenSecond":
         """Return what holds before its first row."""
         unknown, tally = np.full(n_gpus, np.nan), Tally.empty(n_gpus)
-        return Open(power=tally, util=tally, threads=tally, memory_bytes=unknown, steps=unknown, link_errors=unknown)
+        return OpenSecond(
+            power=tally, util=tally, threads=tally, memory_bytes=unknown, steps=unknown, link_errors=unknown
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,14 +64,14 @@ class HangState:
     second: int | None
     judged: int | None
     conditions: Conditions
-    open: Open
+    open: OpenSecond
     spin: Spin
     heartbeat: Heartbeat
     threads_s: FloatArray
     thread_ratio: FloatArray
     link_errors: FloatArray
     quiet_links_s: FloatArray
-    heard: MaskArray
+    answered: MaskArray
     others: MaskArray
     siblings: Siblings
 
@@ -85,12 +87,12 @@ class Hang:
     name: str = "hang"
     kind: EntityKind = EntityKind.GPU
     signals: tuple[str, ...] = ("power_w", "gpu_util_ratio")
-    borrowed: tuple[Borrowed, ...] = (
-        Borrowed(kind=EntityKind.NODE, signal="nv_queue_ratio"),
-        Borrowed(kind=EntityKind.NODE, signal="nv_irq_ratio"),
-        Borrowed(kind=EntityKind.LINK, signal="nvlink_crc_errors", how=How.SUM_BELOW),
-        Borrowed(kind=EntityKind.LINK, signal="nvlink_replays", how=How.SUM_BELOW),
-        Borrowed(kind=EntityKind.JOB, signal="steps", how=How.SUM_BESIDE),
+    joined_columns: tuple[JoinedColumn, ...] = (
+        JoinedColumn(kind=EntityKind.NODE, signal="nv_queue_ratio"),
+        JoinedColumn(kind=EntityKind.NODE, signal="nv_irq_ratio"),
+        JoinedColumn(kind=EntityKind.LINK, signal="nvlink_crc_errors", how=Relation.SUM_BELOW),
+        JoinedColumn(kind=EntityKind.LINK, signal="nvlink_replays", how=Relation.SUM_BELOW),
+        JoinedColumn(kind=EntityKind.JOB, signal="steps", how=Relation.SUM_BESIDE),
     )
 
     def start(self, spec: TableSpec) -> HangState:
@@ -101,14 +103,14 @@ class Hang:
             second=None,
             judged=None,
             conditions=Conditions.idle(size),
-            open=Open.empty(size),
+            open=OpenSecond.empty(size),
             spin=Spin.none(size),
             heartbeat=Heartbeat.silent(size),
             threads_s=zero,
             thread_ratio=unknown,
             link_errors=unknown,
             quiet_links_s=np.full(size, np.inf),
-            heard=np.zeros(size, dtype=np.bool_),
+            answered=np.zeros(size, dtype=np.bool_),
             others=np.zeros(size, dtype=np.bool_),
             siblings=Siblings.unknown(),
         )
@@ -123,7 +125,7 @@ class Hang:
                 now_ns = int(frame.time_ns[start])
                 state, changes = self._close(state, now_ns)
                 if changes.some:
-                    findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+                    findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
             state = replace(state, second=second, open=_counted(state.open, [rows[start:stop] for rows in columns]))
         return state, tuple(findings)
 
@@ -137,13 +139,13 @@ class Hang:
         state = replace(
             state,
             judged=second,
-            open=Open.empty(len(now.steps)),
+            open=OpenSecond.empty(len(now.steps)),
             heartbeat=after_steps(state.heartbeat, now.steps, passed),
             threads_s=np.where(thread_ratio < self.limits.thread_ratio, 0.0, threads_s),
             thread_ratio=thread_ratio,
             link_errors=np.where(np.isnan(now.link_errors), state.link_errors, now.link_errors),
             quiet_links_s=np.where(link_grew, 0.0, state.quiet_links_s + passed),
-            heard=state.heard | (now.power.count > 0),
+            answered=state.answered | (now.power.count > 0),
         )
         util = np.where(now.util.count > 0, now.util.low, np.nan)
         works = now.power.high > self.limits.power_ratio * state.spin.compute_w
@@ -164,7 +166,7 @@ class Hang:
             under=progress | (util < _OTHER_LOAD_RATIO) | (now.power.mean > self.limits.power_ratio * spin.compute_w),
             seen=~(np.isnan(util) & np.isnan(now.power.mean)),
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
-            permit=~any_sibling(state.heard & (now.power.count == 0), state.siblings.groups),
+            permit=~any_sibling(state.answered & (now.power.count == 0), state.siblings.groups),
         )
         return replace(state, conditions=conditions), changes
 
@@ -186,22 +188,24 @@ class Hang:
         witness: MaskArray = (state.threads_s >= self.limits.spin_s) | (state.quiet_links_s <= since_s)
         return witness
 
-    def _word(
+    def _findings(
         self, state: HangState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
         witness = self._witness(state)
 
-        def say(index: int, status: FindingStatus) -> Statement:
-            suspects = suspects_in_words(
-                index, entities, state.siblings.groups, heard=state.heard, spinning_s=state.spin.lasted_s
+        def describe(index: int, status: FindingStatus) -> Statement:
+            suspects = suspects_text(
+                index, entities, state.siblings.groups, answered=state.answered, spinning_s=state.spin.lasted_s
             )
             suspects = "" if state.others[index] else suspects  # siblings that work have entered another job
             sure = bool(witness[index])
-            return self._say(state, index, status, entities[index], witness=sure, suspects=suspects)
+            return self._describe(state, index, status, entities[index], witness=sure, suspects=suspects)
 
-        return tuple(word(self.name, Cause.HANG, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(self.name, Cause.HANG, entities, state.conditions, changes, now_ns=now_ns, describe=describe)
+        )
 
-    def _say(
+    def _describe(
         self, state: HangState, index: int, status: FindingStatus, entity: Entity, *, witness: bool, suspects: str
     ) -> Statement:
         spin, beat = state.spin, state.heartbeat
@@ -246,9 +250,9 @@ def _columns(frame: Frame) -> list[FloatArray]:
     return [frame.signal("power_w"), frame.signal("gpu_util_ratio"), threads, memory, steps, errors]
 
 
-def _counted(before: Open, rows: list[FloatArray]) -> Open:
+def _counted(before: OpenSecond, rows: list[FloatArray]) -> OpenSecond:
     power, util, threads, memory, steps, errors = rows
-    return Open(
+    return OpenSecond(
         power=before.power.add(power),
         util=before.util.add(util),
         threads=before.threads.add(threads),

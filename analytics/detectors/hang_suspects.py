@@ -10,15 +10,15 @@ from telemetry.frames import FloatArray, MaskArray
 _LATER_S = 2.0
 
 
-def suspects_in_words(
-    index: int, entities: tuple[Entity, ...], groups: GroupArray, *, heard: MaskArray, spinning_s: FloatArray
+def suspects_text(
+    index: int, entities: tuple[Entity, ...], groups: GroupArray, *, answered: MaskArray, spinning_s: FloatArray
 ) -> str:
     """Return words on the siblings of a GPU that hangs; empty where it is alone, or where nothing tells one from another.
 
     A rank that never enters a collective keeps the others in it: it idles, or still computes. Where all have entered,
     the last one tells where the step was slow, which is less.
     """
-    kin = np.flatnonzero((groups == groups[index]) & heard)
+    kin = np.flatnonzero((groups == groups[index]) & answered)
     absent = [place for place in kin.tolist() if spinning_s[place] == 0.0]
     if absent:
         return f"; {_names(absent, entities)} did not enter and may be what the others wait for"

@@ -23,7 +23,7 @@ class Heartbeat:
     beats: FloatArray
     intervals_s: FloatArray
     moved: MaskArray
-    heard: MaskArray
+    answered: MaskArray
 
     @staticmethod
     def silent(n_entities: int) -> "Heartbeat":
@@ -35,13 +35,13 @@ class Heartbeat:
             beats=np.zeros(n_entities),
             intervals_s=np.full((n_entities, _REMEMBERED), np.nan),
             moved=no,
-            heard=no,
+            answered=no,
         )
 
     @property
     def known(self) -> MaskArray:
         """Where a job tells its steps now, and told enough of them to know how long one takes."""
-        return self.heard & (self.beats >= _MIN_BEATS)
+        return self.answered & (self.beats >= _MIN_BEATS)
 
     def median_s(self, index: int) -> float:
         """Return how long one entity's last steps took, NaN where none is known."""
@@ -61,13 +61,13 @@ def after_steps(before: Heartbeat, steps: FloatArray, passed_s: float) -> Heartb
 
     A counter that goes back is another job: what was known of steps is forgotten.
     """
-    heard = ~np.isnan(steps)
-    if not heard.any() and not before.heard.any():
+    answered = ~np.isnan(steps)
+    if not answered.any() and not before.answered.any():
         return before
     grew = steps - before.steps
     waited_s = before.stalled_s + passed_s
     moved, other = grew > 0, grew < 0
-    beats = np.where(other | ~heard, 0.0, before.beats + moved)
+    beats = np.where(other | ~answered, 0.0, before.beats + moved)
     # The first interval began before anybody looked.
     timed = moved & (before.beats > 0) & (waited_s > 0)
     intervals_s = before.intervals_s
@@ -75,15 +75,15 @@ def after_steps(before: Heartbeat, steps: FloatArray, passed_s: float) -> Heartb
         who = np.flatnonzero(timed)
         intervals_s = intervals_s.copy()
         intervals_s[who, before.beats[who].astype(np.intp) % _REMEMBERED] = waited_s[who] / grew[who]
-    reset = other | ~heard
+    reset = other | ~answered
     if reset.any():
         intervals_s = np.where(reset[:, np.newaxis], np.nan, intervals_s)
     return replace(
         before,
-        steps=np.where(heard, steps, np.nan),
-        stalled_s=np.where(moved | other | ~heard, 0.0, waited_s),
+        steps=np.where(answered, steps, np.nan),
+        stalled_s=np.where(moved | other | ~answered, 0.0, waited_s),
         beats=beats,
         intervals_s=intervals_s,
         moved=moved,
-        heard=heard,
+        answered=answered,
     )

@@ -14,10 +14,10 @@ import numpy as np
 from analytics.connectivity import Siblings, sibling_median
 from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import bits_set, optional
-from analytics.detectors.condition import Changes, Conditions, Holds, judge, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.limits import HotterThanSiblingsLimits
+from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.warm_means import WarmMeans, add_row
-from analytics.detectors.wording import Statement, evidence, word
 from analytics.heat.comparison import LAG_ERROR, SLOT_AIR_C, beyond, unlikeness
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -107,7 +107,7 @@ class HotterThanSiblings:
                 continue
             state, changes = self._judge(state, now_ns, limits_w[row])
             if changes.some:
-                findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
         return state, tuple(findings)
 
     def _judge(
@@ -130,7 +130,7 @@ class HotterThanSiblings:
             holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
         )
         badness = np.where(np.isnan(excess_c), 0.0, excess_c) / limits.clear_excess_c
-        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
+        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
         return replace(state, judged_ns=now_ns, conditions=conditions, comparison=comparison), changes
 
     def _compare(self, state: HotterThanSiblingsState, now_ns: int, power_limit_w: FloatArray) -> Comparison:
@@ -154,10 +154,10 @@ class HotterThanSiblings:
             sibling_c=np.where(usable, limits.inlet_c + rise_c, np.nan),
         )
 
-    def _word(
+    def _findings(
         self, state: HotterThanSiblingsState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
-        def say(index: int, status: FindingStatus) -> Statement:
+        def describe(index: int, status: FindingStatus) -> Statement:
             power_w, temp_c = float(state.means.power_w[index]), float(state.means.temp_c[index])
             excess_c, ratio = float(state.comparison.excess_c[index]), float(state.comparison.ratio[index])
             seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
@@ -185,5 +185,13 @@ class HotterThanSiblings:
             )
 
         return tuple(
-            word(self.name, Cause.THERMAL_INTERFACE, entities, state.conditions, changes, now_ns=now_ns, say=say)
+            findings_from(
+                self.name,
+                Cause.THERMAL_INTERFACE,
+                entities,
+                state.conditions,
+                changes,
+                now_ns=now_ns,
+                describe=describe,
+            )
         )

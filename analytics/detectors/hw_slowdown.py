@@ -11,9 +11,9 @@ import numpy as np
 
 from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import bits_set, optional
-from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import HwSlowdownLimits
-from analytics.detectors.wording import Statement, evidence, word
+from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
@@ -62,7 +62,7 @@ class HwSlowdown:
                 slowed &= ~(temps_c[row] >= slowdowns_c[row] - _TEMP_STEP_C)
             state, changes = self._judge(state, now_ns, slowed, ~np.isnan(flags[row]))
             if changes.some:
-                findings.extend(self._word(state, changes, now_ns, frame.spec.entities, clocks_mhz[row]))
+                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities, clocks_mhz[row]))
         return state, tuple(findings)
 
     def _judge(
@@ -82,10 +82,10 @@ class HwSlowdown:
         if conditions.busy or state.conditions.busy:
             engaged = state.conditions.engaged
             slowed_s = np.where(engaged, slowed_s + np.where(slowed, passed_ns / NS_PER_S, 0.0), 0.0)
-        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=slowed, badness=slowed_s)
+        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=slowed, badness=slowed_s)
         return HwSlowdownState(last_ns=now_ns, conditions=conditions, slowed_s=slowed_s), changes
 
-    def _word(
+    def _findings(
         self,
         state: HwSlowdownState,
         changes: Changes,
@@ -93,7 +93,7 @@ class HwSlowdown:
         entities: tuple[Entity, ...],
         clock_mhz: FloatArray,
     ) -> tuple[Finding, ...]:
-        def say(index: int, status: FindingStatus) -> Statement:
+        def describe(index: int, status: FindingStatus) -> Statement:
             seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
             slowed_s, name = float(state.slowed_s[index]), entities[index].name
             summary = (
@@ -113,4 +113,8 @@ class HwSlowdown:
                 ),
             )
 
-        return tuple(word(self.name, Cause.HW_SLOWDOWN, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.HW_SLOWDOWN, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )

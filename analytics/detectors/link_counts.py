@@ -13,40 +13,40 @@ _IMPLAUSIBLE = 2.0**31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
+class LinkErrorKind:
     """One kind of error, and the counters that tell of it; the largest of them is taken where several do."""
 
     name: str
-    word: str
+    label: str
     signals: tuple[str, ...]
 
 
-CHANNELS = (
-    Channel(
+LINK_ERROR_KINDS = (
+    LinkErrorKind(
         name="nvlink_errors",
-        word="damaged NVLink packets",
+        label="damaged NVLink packets",
         signals=("nvlink_crc_errors", "nvlink_symbol_errors"),
     ),
-    Channel(
+    LinkErrorKind(
         name="nvlink_repeats",
-        word="NVLink repeats or retrainings",
+        label="NVLink repeats or retrainings",
         signals=("nvlink_replays", "nvlink_recoveries"),
     ),
-    Channel(
+    LinkErrorKind(
         name="pcie_errors",
-        word="PCIe replays or corrected errors",
+        label="PCIe replays or corrected errors",
         signals=("pcie_replays", "aer_correctable", "pcie_correctable"),
     ),
-    Channel(
+    LinkErrorKind(
         name="pcie_retrains",
-        word="PCIe retrainings",
+        label="PCIe retrainings",
         signals=("pcie_replay_rollovers",),
     ),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Counts:
+class ErrorCounts:
     """The counters as last known, and what they grew by of late; shape ``(n_gpus, n_counters)``."""
 
     last: FloatArray
@@ -54,27 +54,27 @@ class Counts:
     grew: MaskArray
 
     @staticmethod
-    def none(n_gpus: int, n_counters: int) -> "Counts":
+    def none(n_gpus: int, n_counters: int) -> "ErrorCounts":
         """Return what holds before the first second."""
-        return Counts(
+        return ErrorCounts(
             last=np.full((n_gpus, n_counters), np.nan),
             recent=np.zeros((n_gpus, n_counters)),
             grew=np.zeros(n_gpus, dtype=np.bool_),
         )
 
-    def after(self, counters: FloatArray, *, fade: float) -> "Counts":
+    def after(self, counters: FloatArray, *, fade: float) -> "ErrorCounts":
         """Return the counts when the counters stand here; one that goes back was reset and grew by nothing."""
         grown = counters - self.last
         grown = np.where((grown > 0) & (grown < _IMPLAUSIBLE), grown, 0.0)
         grew: MaskArray = np.any(grown > 0, axis=1)
-        return Counts(
+        return ErrorCounts(
             last=np.where(np.isnan(counters), self.last, counters), recent=self.recent * fade + grown, grew=grew
         )
 
-    def by_channel(self) -> FloatArray:
+    def by_kind(self) -> FloatArray:
         """Return what each channel grew by of late, shape ``(n_gpus, n_channels)``."""
         columns, start = [], 0
-        for channel in CHANNELS:
+        for channel in LINK_ERROR_KINDS:
             stop = start + len(channel.signals)
             columns.append(self.recent[:, start:stop].max(axis=1))
             start = stop
@@ -82,14 +82,14 @@ class Counts:
 
     def of_siblings(self, groups: GroupArray) -> FloatArray:
         """Return the siblings' median of each channel, 0 where a GPU has none."""
-        recent = self.by_channel()
-        columns = [sibling_median(recent[:, place], groups, min_siblings=1) for place in range(len(CHANNELS))]
+        recent = self.by_kind()
+        columns = [sibling_median(recent[:, place], groups, min_siblings=1) for place in range(len(LINK_ERROR_KINDS))]
         return np.nan_to_num(np.stack(columns, axis=1), nan=0.0)
 
     def excess(self, groups: GroupArray, limits: LinkHealthLimits) -> FloatArray:
         """Return each channel over its limit, 0 where the siblings' errors are near as many."""
         thresholds = np.array([limits.nvlink_errors, limits.nvlink_replays, limits.pcie_errors, limits.nvlink_replays])
-        recent = self.by_channel()
+        recent = self.by_kind()
         if not (recent >= thresholds).any():
             below: FloatArray = recent / thresholds
             return below

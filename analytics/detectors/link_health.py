@@ -11,24 +11,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import Siblings
-from analytics.detectors.borrowing import Borrowed, How
 from analytics.detectors.bus_limits import LinkHealthLimits
-from analytics.detectors.condition import Changes, Conditions, Holds, judge, tell
-from analytics.detectors.link_counts import CHANNELS, Counts
-from analytics.detectors.link_shape import Shape
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
+from analytics.detectors.joined_columns import JoinedColumn, Relation
+from analytics.detectors.link_counts import LINK_ERROR_KINDS, ErrorCounts
+from analytics.detectors.link_shape import LinkShape
 from analytics.detectors.seconds import newest, passed_s, stretches
-from analytics.detectors.wording import Statement, evidence, word
+from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 from telemetry.records import Cause, Finding, FindingStatus, Severity
 
 _SHAPE = ("pcie_width", "pcie_generation", "nvlink_up", "max_pcie_width", "max_pcie_generation", "gpu_util_ratio")
-_COUNTED = tuple(name for channel in CHANNELS for name in channel.signals)
+_COUNTED = tuple(name for channel in LINK_ERROR_KINDS for name in channel.signals)
 _COLUMNS = (*_COUNTED, *_SHAPE, "worst_crc_errors")
-_BORROWED = tuple(
-    Borrowed(kind=EntityKind.LINK, signal=name, how=How.SUM_BELOW)
-    for channel in CHANNELS
+_LINK_COLUMNS = tuple(
+    JoinedColumn(kind=EntityKind.LINK, signal=name, how=Relation.SUM_BELOW)
+    for channel in LINK_ERROR_KINDS
     for name in channel.signals
     if name.startswith("nvlink")
 )
@@ -46,9 +46,9 @@ class LinkHealthState:
     judged: int | None
     conditions: Conditions
     columns: tuple[FloatArray, ...]
-    counts: Counts
-    worst: Counts
-    shape: Shape
+    counts: ErrorCounts
+    worst: ErrorCounts
+    shape: LinkShape
     siblings: Siblings
 
 
@@ -60,10 +60,12 @@ class LinkHealth:
     name: str = "link_health"
     kind: EntityKind = EntityKind.GPU
     signals: tuple[str, ...] = ("pcie_width",)
-    borrowed: tuple[Borrowed, ...] = (
-        *_BORROWED,
-        Borrowed(kind=EntityKind.LINK, signal="nvlink_up", how=How.MEAN_BELOW),
-        Borrowed(kind=EntityKind.LINK, signal="nvlink_crc_errors", how=How.MAX_BELOW, column="worst_crc_errors"),
+    joined_columns: tuple[JoinedColumn, ...] = (
+        *_LINK_COLUMNS,
+        JoinedColumn(kind=EntityKind.LINK, signal="nvlink_up", how=Relation.MEAN_BELOW),
+        JoinedColumn(
+            kind=EntityKind.LINK, signal="nvlink_crc_errors", how=Relation.MAX_BELOW, column="worst_crc_errors"
+        ),
     )
 
     def start(self, spec: TableSpec) -> LinkHealthState:
@@ -74,9 +76,9 @@ class LinkHealth:
             judged=None,
             conditions=Conditions.idle(size),
             columns=(np.full(size, np.nan),) * len(_COLUMNS),
-            counts=Counts.none(size, len(_COUNTED)),
-            worst=Counts.none(size, 1),
-            shape=Shape.unknown(size),
+            counts=ErrorCounts.none(size, len(_COUNTED)),
+            worst=ErrorCounts.none(size, 1),
+            shape=LinkShape.unknown(size),
             siblings=Siblings.unknown(),
         )
 
@@ -92,7 +94,7 @@ class LinkHealth:
                 now_ns = int(frame.time_ns[start])
                 state, changes = self._close(state, now_ns)
                 if changes.some:
-                    findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+                    findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
             columns = list(state.columns)
             for place, rows in there:
                 columns[place] = newest(columns[place], rows[start:stop])
@@ -126,33 +128,39 @@ class LinkHealth:
         )
         if conditions.busy:
             badness = excess.max(axis=1) + state.shape.lacking
-            conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=np.log2(1.0 + badness))
+            conditions, changes = report_worse(
+                conditions, changes, now_ns=now_ns, over=over, badness=np.log2(1.0 + badness)
+            )
         return replace(state, conditions=conditions), changes
 
-    def _word(
+    def _findings(
         self, state: LinkHealthState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
         excess = state.counts.excess(state.siblings.groups, self.limits)
 
-        def say(index: int, status: FindingStatus) -> Statement:
-            return self._say(state, excess, index, status, entities[index])
+        def describe(index: int, status: FindingStatus) -> Statement:
+            return self._describe(state, excess, index, status, entities[index])
 
-        return tuple(word(self.name, Cause.LOOSE_MODULE, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.LOOSE_MODULE, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )
 
-    def _say(
+    def _describe(
         self, state: LinkHealthState, excess: FloatArray, index: int, status: FindingStatus, entity: Entity
     ) -> Statement:
         minutes = self.limits.memory_s / 60.0
-        recent = state.counts.by_channel()[index]
+        recent = state.counts.by_kind()[index]
         theirs = state.counts.of_siblings(state.siblings.groups)[index]
-        told = [place for place in range(len(CHANNELS)) if excess[index, place] >= 1.0]
+        told = [place for place in range(len(LINK_ERROR_KINDS)) if excess[index, place] >= 1.0]
         parts = [
-            f"{recent[place]:.0f} {CHANNELS[place].word} in the last {minutes:.0f} min or so (siblings "
+            f"{recent[place]:.0f} {LINK_ERROR_KINDS[place].label} in the last {minutes:.0f} min or so (siblings "
             f"{theirs[place]:.0f})"
             for place in told
         ]
-        parts += state.shape.in_words(index)
-        if any(CHANNELS[place].name == "nvlink_errors" for place in told) and self._on_one_link(state, index):
+        parts += state.shape.missing_texts(index)
+        if any(LINK_ERROR_KINDS[place].name == "nvlink_errors" for place in told) and self._on_one_link(state, index):
             parts.append("nearly all on one link, so that link or its other end rather than the module")
         if status is FindingStatus.CLEARED:
             summary = f"links of {entity.name} made no more errors than its siblings' for {minutes:.0f} min"
@@ -160,14 +168,16 @@ class LinkHealth:
             summary = (
                 f"links of {entity.name}: {'; '.join(parts)}; what was damaged was sent again, nothing is lost yet"
             )
-        numbers = [(channel.name, float(recent[place]), "") for place, channel in enumerate(CHANNELS)]
-        siblings = [(f"sibling_{channel.name}", float(theirs[place]), "") for place, channel in enumerate(CHANNELS)]
+        numbers = [(channel.name, float(recent[place]), "") for place, channel in enumerate(LINK_ERROR_KINDS)]
+        siblings = [
+            (f"sibling_{channel.name}", float(theirs[place]), "") for place, channel in enumerate(LINK_ERROR_KINDS)
+        ]
         return Statement(
             severity=Severity.WARNING,
             # A weak sign stays below one half, however loud.
             score=0.5 if state.shape.lacking[index] else 0.5 * (1.0 - 1.0 / (1.0 + float(excess[index].max()))),
             summary=summary,
-            evidence=evidence(*numbers, *siblings, *state.shape.in_numbers(index)),
+            evidence=evidence(*numbers, *siblings, *state.shape.evidence_rows(index)),
         )
 
     def _on_one_link(self, state: LinkHealthState, index: int) -> bool:

@@ -8,11 +8,11 @@ from analytics.detectors.bus_limits import LinkHealthLimits
 from telemetry.frames import FloatArray, MaskArray
 
 _WIDTH, _GENERATION, _UP = 0, 1, 2
-_WORDS = ("PCIe lanes", "PCIe generation", "share of NVLinks that are up")
+_LABELS = ("PCIe lanes", "PCIe generation", "share of NVLinks that are up")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shape:
+class LinkShape:
     """Width, PCIe generation and share of NVLinks that are up: now, at best, and for how long below it; ``(n, 3)``.
 
     The best is what the link can do, where the driver tells, else the most that was seen of it.
@@ -24,12 +24,14 @@ class Shape:
     lacking: MaskArray
 
     @staticmethod
-    def unknown(n_gpus: int) -> "Shape":
+    def unknown(n_gpus: int) -> "LinkShape":
         """Return what holds before the first second."""
         nothing = np.full((n_gpus, 3), np.nan)
-        return Shape(now=nothing, best=nothing, low_s=np.zeros((n_gpus, 3)), lacking=np.zeros(n_gpus, dtype=np.bool_))
+        return LinkShape(
+            now=nothing, best=nothing, low_s=np.zeros((n_gpus, 3)), lacking=np.zeros(n_gpus, dtype=np.bool_)
+        )
 
-    def after(self, columns: FloatArray, *, passed_s: float, limits: LinkHealthLimits) -> "Shape":
+    def after(self, columns: FloatArray, *, passed_s: float, limits: LinkHealthLimits) -> "LinkShape":
         """Return what holds a second later.
 
         Parameters
@@ -52,18 +54,18 @@ class Shape:
         fine = now >= best
         low_s = np.where(counts, self.low_s + passed_s, np.where(fine, 0.0, self.low_s))
         lacking: MaskArray = np.any(low_s >= limits.hold_s, axis=1)
-        return Shape(now=now, best=best, low_s=low_s, lacking=lacking)
+        return LinkShape(now=now, best=best, low_s=low_s, lacking=lacking)
 
-    def in_words(self, index: int) -> list[str]:
+    def missing_texts(self, index: int) -> list[str]:
         """Return what one GPU's links lack."""
         return [
-            f"{self.now[index, place]:g} instead of {self.best[index, place]:g} {word} for "
+            f"{self.now[index, place]:g} instead of {self.best[index, place]:g} {label} for "
             f"{self.low_s[index, place]:.0f} s of work"
-            for place, word in enumerate(_WORDS)
+            for place, label in enumerate(_LABELS)
             if self.low_s[index, place] > 0 and self.now[index, place] < self.best[index, place]
         ]
 
-    def in_numbers(self, index: int) -> list[tuple[str, float, str]]:
+    def evidence_rows(self, index: int) -> list[tuple[str, float, str]]:
         """Return one GPU's links as evidence."""
         return [
             ("pcie_width", float(self.now[index, _WIDTH]), ""),

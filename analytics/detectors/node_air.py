@@ -5,16 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from analytics.connectivity import Kinship
-from analytics.detectors.borrowing import Borrowed, How
 from analytics.detectors.columns import optional
+from analytics.detectors.joined_columns import JoinedColumn, Relation
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame
 
-BORROWED = (
-    Borrowed(kind=EntityKind.GPU, signal="gpu_temp_c", how=How.MEAN_BELOW, column="mean_gpu_temp_c"),
-    Borrowed(kind=EntityKind.GPU, signal="gpu_temp_c", how=How.MAX_BELOW, column="max_gpu_temp_c"),
-    Borrowed(kind=EntityKind.GPU, signal="power_w", how=How.MEAN_BELOW, column="mean_gpu_power_w"),
-    Borrowed(kind=EntityKind.FAN, signal="fan_ratio", how=How.MEAN_BELOW),
+JOINED_COLUMNS = (
+    JoinedColumn(kind=EntityKind.GPU, signal="gpu_temp_c", how=Relation.MEAN_BELOW, column="mean_gpu_temp_c"),
+    JoinedColumn(kind=EntityKind.GPU, signal="gpu_temp_c", how=Relation.MAX_BELOW, column="max_gpu_temp_c"),
+    JoinedColumn(kind=EntityKind.GPU, signal="power_w", how=Relation.MEAN_BELOW, column="mean_gpu_power_w"),
+    JoinedColumn(kind=EntityKind.FAN, signal="fan_ratio", how=Relation.MEAN_BELOW),
 )
 
 

@@ -15,11 +15,11 @@ from analytics.calibration.achieved import MONTH_S
 from analytics.connectivity import Siblings
 from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import bits_set, optional
-from analytics.detectors.condition import Changes, Conditions, Holds, judge, set_aside, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, clear_where, judge, report_worse
 from analytics.detectors.novelty_limits import NoveltyLimits
-from analytics.detectors.novelty_words import Sensed, Subject, say
+from analytics.detectors.novelty_summary import LastWindow, Subject, describe
 from analytics.detectors.seconds import running_sum, stretches
-from analytics.detectors.wording import Statement, word
+from analytics.detectors.statements import Statement, findings_from
 from analytics.novelty.explained import Explained
 from analytics.novelty.features import MIN_SIBLINGS, SENSES, features_of, present
 from analytics.novelty.streams import StreamModels, StreamPlan, distances, forget, take_in
@@ -49,7 +49,7 @@ class NoveltyState:
     explained: Explained
     conditions: Conditions
     far: FloatArray
-    sensed: Sensed
+    sensed: LastWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,16 +87,16 @@ class Novelty:
             explained=Explained.nothing(size),
             conditions=Conditions.idle(size),
             far=np.full(size, np.nan),
-            sensed=Sensed.nothing(size, n_senses),
+            sensed=LastWindow.nothing(size, n_senses),
         )
 
-    def hear(self, state: NoveltyState, events: Sequence[Event]) -> NoveltyState:
+    def take_events(self, state: NoveltyState, events: Sequence[Event]) -> NoveltyState:
         """Learn from events what explains a change."""
-        return replace(state, explained=state.explained.hear(events))
+        return replace(state, explained=state.explained.take_events(events))
 
-    def hear_findings(self, state: NoveltyState, findings: Sequence[Finding]) -> NoveltyState:
+    def take_findings(self, state: NoveltyState, findings: Sequence[Finding]) -> NoveltyState:
         """Learn what the other detectors say."""
-        return replace(state, explained=state.explained.hear_findings(findings, but=self.name))
+        return replace(state, explained=state.explained.take_findings(findings, but=self.name))
 
     def accept(self, state: NoveltyState, accepted: MaskArray) -> NoveltyState:
         """Learn anew where a person accepted that the GPU is as it should be now."""
@@ -162,7 +162,7 @@ class Novelty:
             far=far,
             sensed=sensed,
         )
-        return state, self._word(state, changes, now_ns, spec.entities, senses=senses, told=told)
+        return state, self._findings(state, changes, now_ns, spec.entities, senses=senses, told=told)
 
     def threshold(self, state: NoveltyState) -> FloatArray:
         """Return the distance at which each GPU is told of, NaN while it is learnt."""
@@ -187,16 +187,16 @@ class Novelty:
             holds=Holds.of_seconds(set_s=limits.hold_s, clear_s=limits.clear_after_s),
         )
         badness = np.where(np.isfinite(far), far / limits.distance, 0.0)
-        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
+        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
         dropped = told & conditions.engaged
         if not dropped.any():
             return conditions, changes
         # Something else accounts for it now; what only began goes without a word.
         ended = np.flatnonzero(dropped & conditions.active)
-        conditions = set_aside(conditions, told)
+        conditions = clear_where(conditions, told)
         return conditions, replace(changes, cleared=np.union1d(changes.cleared, ended))
 
-    def _word(
+    def _findings(
         self,
         state: NoveltyState,
         changes: Changes,
@@ -221,6 +221,8 @@ class Novelty:
                 far=float(state.far[index]),
                 threshold=float(threshold[index]),
             )
-            return say(subject, senses, state.sensed, index, self.limits)
+            return describe(subject, senses, state.sensed, index, self.limits)
 
-        return tuple(word(self.name, Cause.NOVELTY, entities, state.conditions, changes, now_ns=now_ns, say=said))
+        return tuple(
+            findings_from(self.name, Cause.NOVELTY, entities, state.conditions, changes, now_ns=now_ns, describe=said)
+        )

@@ -1,14 +1,14 @@
-"""All detectors side by side over the tables of a node or a fleet: frames and events in, findings out."""
+"""Panel of all detectors over the tables of a node or a fleet: frames and events in, findings out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from analytics.detectors.accepting import learnt_anew
-from analytics.detectors.borrowing import Borrowed, Loan, held, widen, widened
+from analytics.detectors.baseline_acceptance import reset_baselines
 from analytics.detectors.build import AnyDetector, AnyEventDetector, build_detectors, build_event_detectors
-from analytics.detectors.joining import JoinState, join, start_join
+from analytics.detectors.joined_columns import ColumnJoin, JoinedColumn, held, widen, widened
 from analytics.detectors.limits import DetectorLimits
+from analytics.detectors.table_join import JoinState, join, start_join
 from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.records import Event, Finding
@@ -18,12 +18,12 @@ from telemetry.records import Event, Finding
 class PanelState:
     """The joined tables by kind, and the state of each detector, None for one whose signals no table has.
 
-    `loans` are, detector by detector, the columns that it borrows from other kinds.
+    `column_joins` holds, per detector, the columns joined from tables of other kinds.
     """
 
     joins: tuple[tuple[EntityKind, JoinState], ...]
     detectors: tuple[Any, ...]
-    loans: tuple[tuple[Loan, ...], ...]
+    column_joins: tuple[tuple[ColumnJoin, ...], ...]
     event_detectors: tuple[Any, ...]
 
 
@@ -36,7 +36,7 @@ class Panel:
 
     @staticmethod
     def build(limits: DetectorLimits) -> "Panel":
-        """Build a panel of all detectors."""
+        """Return a panel of all detectors."""
         return Panel(detectors=build_detectors(limits), event_detectors=build_event_detectors(limits))
 
     def start(self, specs: Sequence[TableSpec]) -> PanelState:
@@ -47,42 +47,42 @@ class Panel:
         return PanelState(
             joins=joins,
             detectors=tuple(
-                detector.start(widened(by_kind[detector.kind], _borrowed(detector)))
+                detector.start(widened(by_kind[detector.kind], _joined_columns(detector)))
                 if _can_judge(detector, by_kind)
                 else None
                 for detector in self.detectors
             ),
-            loans=tuple(
-                tuple(Loan.of(terms, by_kind.get(terms.kind)) for terms in _borrowed(detector))
+            column_joins=tuple(
+                tuple(ColumnJoin.of(terms, by_kind.get(terms.kind)) for terms in _joined_columns(detector))
                 for detector in self.detectors
             ),
             event_detectors=tuple(detector.start() for detector in self.event_detectors),
         )
 
     def idle(self, state: PanelState) -> tuple[str, ...]:
-        """Name the detectors that no table gives the signals they need."""
+        """Return the names of detectors whose signals no table has."""
         return tuple(
             detector.name for detector, own in zip(self.detectors, state.detectors, strict=True) if own is None
         )
 
-    def hear(self, state: PanelState, events: Sequence[Event]) -> PanelState:
-        """Return the detectors of frames that listen what happened, before the rows that go with it are judged."""
+    def take_events(self, state: PanelState, events: Sequence[Event]) -> PanelState:
+        """Pass events to the detectors that use them, before the rows of the same time are judged."""
         if not events:
             return state
-        told = [
-            own if own is None or not hasattr(detector, "hear") else detector.hear(own, events)
+        states = [
+            own if own is None or not hasattr(detector, "take_events") else detector.take_events(own, events)
             for detector, own in zip(self.detectors, state.detectors, strict=True)
         ]
         entities = {kind: joined.spec.entities for kind, joined in state.joins}
-        told = [
-            learnt_anew(detector, own, entities.get(detector.kind, ()), events)
-            for detector, own in zip(self.detectors, told, strict=True)
+        states = [
+            reset_baselines(detector, own, entities.get(detector.kind, ()), events)
+            for detector, own in zip(self.detectors, states, strict=True)
         ]
-        return replace(state, detectors=tuple(told))
+        return replace(state, detectors=tuple(states))
 
     @property
     def learning(self) -> tuple[str, ...]:
-        """Name the detectors whose baselines a person can accept."""
+        """Names of the detectors whose baselines an operator can accept."""
         return tuple(detector.name for detector in self.detectors if hasattr(detector, "accept"))
 
     def step(
@@ -96,49 +96,50 @@ class Panel:
             if len(frame):
                 joined[kind] = frame
         states: list[Any] = []
-        all_loans: list[tuple[Loan, ...]] = []
+        joins_after: list[tuple[ColumnJoin, ...]] = []
         findings: list[Finding] = []
-        for detector, before, loans in zip(self.detectors, state.detectors, state.loans, strict=True):
-            own = _told(detector, before, findings)
+        for detector, before, columns in zip(self.detectors, state.detectors, state.column_joins, strict=True):
+            own = _with_findings(detector, before, findings)
             if own is None or detector.kind not in joined:
                 states.append(own)
-                all_loans.append(held(loans, joined))
+                joins_after.append(held(columns, joined))
                 continue
             frame = joined[detector.kind]
-            after_loans, wide = widen(frame, loans, joined, topology) if loans else (loans, frame)
-            all_loans.append(after_loans)
+            own_joins, wide = widen(frame, columns, joined, topology) if columns else (columns, frame)
+            joins_after.append(own_joins)
             after_own, found = detector.step(own, wide, topology)
             states.append(after_own)
             findings.extend(found)
         findings.sort(key=lambda finding: finding.time_ns)
-        after_state = replace(state, joins=tuple(joins), detectors=tuple(states), loans=tuple(all_loans))
+        after_state = replace(state, joins=tuple(joins), detectors=tuple(states), column_joins=tuple(joins_after))
         return after_state, tuple(findings)
 
     def step_events(
         self, state: PanelState, events: Sequence[Event], now_ns: int, topology: Topology
     ) -> tuple[PanelState, tuple[Finding, ...]]:
-        """Judge events, fused, and that none came, up to `now_ns`."""
+        """Judge fused events up to `now_ns`; without events only time passes."""
         states: list[Any] = []
         findings: list[Finding] = []
         for detector, own in zip(self.event_detectors, state.event_detectors, strict=True):
             after, found = detector.step(own, events, now_ns, topology)
             states.append(after)
             findings.extend(found)
-        told = tuple(
-            _told(detector, own, findings) for detector, own in zip(self.detectors, state.detectors, strict=True)
+        listening = tuple(
+            _with_findings(detector, own, findings)
+            for detector, own in zip(self.detectors, state.detectors, strict=True)
         )
-        return replace(state, detectors=told, event_detectors=tuple(states)), tuple(findings)
+        return replace(state, detectors=listening, event_detectors=tuple(states)), tuple(findings)
 
 
-def _told(detector: AnyDetector, own: Any, findings: Sequence[Finding]) -> Any:
-    """Return the state of a detector that listens to what the others say, after it was told; any other as it is."""
-    if own is None or not findings or not hasattr(detector, "hear_findings"):
+def _with_findings(detector: AnyDetector, own: Any, findings: Sequence[Finding]) -> Any:
+    """Return the state after the findings of other detectors; unchanged where a detector does not use them."""
+    if own is None or not findings or not hasattr(detector, "take_findings"):
         return own
-    return detector.hear_findings(own, findings)
+    return detector.take_findings(own, findings)
 
 
-def _borrowed(detector: AnyDetector) -> tuple[Borrowed, ...]:
-    return getattr(detector, "borrowed", ())
+def _joined_columns(detector: AnyDetector) -> tuple[JoinedColumn, ...]:
+    return getattr(detector, "joined_columns", ())
 
 
 def _can_judge(detector: AnyDetector, by_kind: dict[EntityKind, TableSpec]) -> bool:

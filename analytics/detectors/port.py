@@ -17,8 +17,8 @@ class Detector(Protocol[State]):
     A value that is NaN is evidence neither for nor against. A frame that is given in two parts gives the findings
     that it gives in one.
 
-    A detector that also has ``borrowed: tuple[Borrowed, ...]`` gets those columns of other kinds in its frames, NaN
-    where nobody gives them; see `analytics.detectors.borrowing`.
+    A detector that also has ``joined_columns: tuple[Borrowed, ...]`` gets those columns of other kinds in its frames, NaN
+    where nobody gives them; see `analytics.detectors.joined_columns`.
     """
 
     @property

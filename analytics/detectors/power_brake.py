@@ -10,9 +10,9 @@ import numpy as np
 
 from analytics.detectors import throttle_reasons
 from analytics.detectors.columns import bits_set, optional
-from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import PowerBrakeLimits
-from analytics.detectors.wording import Statement, evidence, word
+from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
@@ -69,7 +69,7 @@ class PowerBrake:
         for row, now_ns in enumerate(frame.time_ns.tolist()):
             state, changes = self._judge(state, now_ns, flags[row], counters_s[row])
             if changes.some:
-                findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
         return state, tuple(findings)
 
     def _judge(
@@ -98,7 +98,7 @@ class PowerBrake:
             counter_s=np.where(np.isnan(counter_s), state.counter_s, counter_s),
             braked=np.where(np.isnan(flags), state.braked, polled),
         )
-        conditions, changes = tell(
+        conditions, changes = report_worse(
             conditions,
             changes,
             now_ns=now_ns,
@@ -107,10 +107,10 @@ class PowerBrake:
         )
         return replace(state, conditions=conditions), changes
 
-    def _word(
+    def _findings(
         self, state: PowerBrakeState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
-        def say(index: int, status: FindingStatus) -> Statement:
+        def describe(index: int, status: FindingStatus) -> Statement:
             seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
             braked_s = float(max(state.polled_s[index], state.counted_s[index]))
             times = int(state.times[index])
@@ -135,7 +135,11 @@ class PowerBrake:
                 ),
             )
 
-        return tuple(word(self.name, Cause.POWER_BRAKE, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.POWER_BRAKE, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )
 
 
 def _count(state: PowerBrakeState, passed_s: float, polled: MaskArray, grew_s: FloatArray) -> PowerBrakeState:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.detectors.columns import optional
-from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import RailSagLimits
-from analytics.detectors.wording import Statement, evidence, word
+from analytics.detectors.statements import Statement, evidence, findings_from
 from physics.thevenin import Moments, SupplyEstimate, add_sample, estimate
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -115,7 +115,7 @@ class RailSag:
             state, changes = self._judge(state, now_ns, passed_ns, voltage_v=voltages_v[row], current_a=currents_a[row])
             state = replace(state, moments=moments)
             if changes.some:
-                findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
                 state = _told(state, changes)
         return state, tuple(findings)
 
@@ -140,18 +140,24 @@ class RailSag:
             kept = state.conditions.engaged
             dips = _with_load(_count(dips, now_ns, voltage_v, over, kept=kept), dips, state.moments, current_a, kept)
         badness = dips.count + np.where(dips.count > 0, limits.minimum_v - dips.minimum_v, 0.0) / _DEEPER_V
-        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
+        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
         return replace(state, last_ns=now_ns, conditions=conditions, dips=dips), changes
 
-    def _word(
+    def _findings(
         self, state: RailSagState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
-        def say(index: int, status: FindingStatus) -> Statement:
-            return self._say(state, index, status, now_ns, entities[index])
+        def describe(index: int, status: FindingStatus) -> Statement:
+            return self._describe(state, index, status, now_ns, entities[index])
 
-        return tuple(word(self.name, Cause.SUPPLY_SAG, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.SUPPLY_SAG, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )
 
-    def _say(self, state: RailSagState, index: int, status: FindingStatus, now_ns: int, entity: Entity) -> Statement:
+    def _describe(
+        self, state: RailSagState, index: int, status: FindingStatus, now_ns: int, entity: Entity
+    ) -> Statement:
         limit_v, dips = self.limits.minimum_v, state.dips
         source = estimate(state.moments, index)
         minimum_v, count = float(dips.minimum_v[index]), int(dips.count[index])

@@ -11,10 +11,10 @@ import numpy as np
 
 from analytics.connectivity import Siblings, any_sibling
 from analytics.detectors.columns import optional
-from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import SensorLostLimits
+from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.structure import Presence, structural_loss
-from analytics.detectors.wording import Statement, evidence, word
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec, TimeArray
@@ -65,26 +65,26 @@ class Absence:
     `whole` says that all of them were heard and none is absent, so that the next quiet row costs one comparison.
     """
 
-    heard: MaskArray
+    answered: MaskArray
     rows: TimeArray
     lasted_ns: TimeArray
     whole: bool
 
     @staticmethod
-    def never_heard(n_entities: int, n_watched: int) -> "Absence":
+    def never_seen(n_entities: int, n_watched: int) -> "Absence":
         """Return what holds before the first row; a signal that was never heard is not absent."""
         zero = np.zeros((n_entities, n_watched), dtype=np.int64)
-        return Absence(heard=zero > 0, rows=zero, lasted_ns=zero, whole=False)
+        return Absence(answered=zero > 0, rows=zero, lasted_ns=zero, whole=False)
 
     def after(self, missing: MaskArray, passed_ns: int) -> "Absence":
         """Return what holds after a row in which these were missing."""
         none_missing = not missing.any()
         if self.whole and none_missing:
             return self
-        heard = self.heard | ~missing
-        gone = heard & missing
+        answered = self.answered | ~missing
+        gone = answered & missing
         return Absence(
-            heard=heard,
+            answered=answered,
             rows=np.where(gone, self.rows + 1, 0),
             lasted_ns=np.where(gone & (self.rows > 0), self.lasted_ns + passed_ns, 0),
             whole=none_missing,
@@ -124,7 +124,7 @@ class SensorLost:
         return SensorLostState(
             last_ns=None,
             conditions=Conditions.idle(size),
-            absence=Absence.never_heard(size, watched),
+            absence=Absence.never_seen(size, watched),
             presence=Presence.never(size),
             rest=Rest.unknown(size),
             noted=np.zeros(size, dtype=np.bool_),
@@ -151,7 +151,7 @@ class SensorLost:
                 state = replace(state, presence=presence, rest=rest)
             state, changes = self._judge(state, now_ns, missing[row], lost)
             if changes.some:
-                findings.extend(self._word(state, changes, now_ns, frame.spec.entities, names=names))
+                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities, names=names))
         return state, tuple(findings)
 
     def _judge(
@@ -164,7 +164,7 @@ class SensorLost:
         hold_ns = round(self.limits.hold_s * NS_PER_S)
         late = (absence.rows >= _MIN_ROWS) & (absence.lasted_ns >= hold_ns)
         over = np.any(late, axis=1) & ~lost
-        known = np.any(absence.heard, axis=1)
+        known = np.any(absence.answered, axis=1)
         conditions, changes = judge(
             state.conditions,
             now_ns=now_ns,
@@ -183,17 +183,17 @@ class SensorLost:
         noted[changes.raised] = self._rested_together(state)[changes.raised]
         # What is more than noted is one step worse, so that silence which lasts is told anew.
         badness: FloatArray = late.sum(axis=1) + 1.0 - noted
-        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
+        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
         return replace(state, last_ns=now_ns, conditions=conditions, absence=absence, noted=noted), changes
 
     def _rested_together(self, state: SensorLostState) -> MaskArray:
         """Return which GPUs are silent with all their siblings, and none of them had work to lose."""
-        heard = state.presence.heard
-        rested = heard & state.presence.silent & state.rest.before_silence
-        together: MaskArray = rested & ~any_sibling(heard & ~rested, state.siblings.groups)
+        answered = state.presence.answered
+        rested = answered & state.presence.silent & state.rest.before_silence
+        together: MaskArray = rested & ~any_sibling(answered & ~rested, state.siblings.groups)
         return together
 
-    def _word(
+    def _findings(
         self,
         state: SensorLostState,
         changes: Changes,
@@ -202,7 +202,7 @@ class SensorLost:
         *,
         names: tuple[str, ...],
     ) -> tuple[Finding, ...]:
-        def say(index: int, status: FindingStatus) -> Statement:
+        def describe(index: int, status: FindingStatus) -> Statement:
             rows = state.absence.rows[index].tolist()
             missing = [name for name, absent in zip(names, rows, strict=True) if absent]
             seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
@@ -224,4 +224,8 @@ class SensorLost:
                 ),
             )
 
-        return tuple(word(self.name, Cause.SENSOR_LOST, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.SENSOR_LOST, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )

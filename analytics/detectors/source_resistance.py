@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import Siblings
-from analytics.detectors.borrowing import Borrowed
 from analytics.detectors.columns import optional
-from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge, tell
-from analytics.detectors.source_resistance_words import say_ageing, say_input_sag, say_lost
+from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge, report_worse
+from analytics.detectors.joined_columns import JoinedColumn
+from analytics.detectors.source_resistance_summary import describe_ageing, describe_input_sag, describe_lost
+from analytics.detectors.statements import Describe, findings_from
 from analytics.detectors.supply_limits import SourceResistanceLimits
-from analytics.detectors.wording import Say, word
 from analytics.supply import input_fall
 from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full, restart
 from analytics.supply.branches import known_count
@@ -103,7 +103,7 @@ class SourceResistance:
     name: str = "source_resistance"
     kind: EntityKind = EntityKind.SUPPLY
     signals: tuple[str, ...] = ("voltage_v", "current_a")
-    borrowed: tuple[Borrowed, ...] = (Borrowed(kind=EntityKind.NODE, signal="inlet_temp_c"),)
+    joined_columns: tuple[JoinedColumn, ...] = (JoinedColumn(kind=EntityKind.NODE, signal="inlet_temp_c"),)
 
     def start(self, spec: TableSpec) -> SourceResistanceState:
         """Return the state before the first row."""
@@ -155,14 +155,16 @@ class SourceResistance:
             if measured[row].any():
                 state = _aired(state, inlet_c[row], measured[row])
             state, dipped = self._fall(state, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
-            findings.extend(self._word(state, Cause.INPUT_SAG, state.sag, dipped, now_ns, spec=frame.spec))
+            findings.extend(self._findings(state, Cause.INPUT_SAG, state.sag, dipped, now_ns, spec=frame.spec))
             state, lost = self._row(state, now_ns, voltage_v=volts[row], current_a=amps[row], used=used[row])
-            findings.extend(self._word(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
+            findings.extend(self._findings(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
             if is_full(state.blocks, now_ns):
                 state, ageing, lost, sag = self._block(state, now_ns)
-                findings.extend(self._word(state, Cause.JOINT_AGEING, state.ageing, ageing, now_ns, spec=frame.spec))
-                findings.extend(self._word(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
-                findings.extend(self._word(state, Cause.INPUT_SAG, state.sag, sag, now_ns, spec=frame.spec))
+                findings.extend(
+                    self._findings(state, Cause.JOINT_AGEING, state.ageing, ageing, now_ns, spec=frame.spec)
+                )
+                findings.extend(self._findings(state, Cause.SUPPLY_LOST, state.lost, lost, now_ns, spec=frame.spec))
+                findings.extend(self._findings(state, Cause.INPUT_SAG, state.sag, sag, now_ns, spec=frame.spec))
         return state, tuple(findings)
 
     def _row(
@@ -205,7 +207,7 @@ class SourceResistance:
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
         )
         lost = _begun(lost, changes, branches.since_ns)
-        lost, changes = tell(lost, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
+        lost, changes = report_worse(lost, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
         return replace(state, lost=lost), changes
 
     def _fall(
@@ -231,7 +233,7 @@ class SourceResistance:
             seen=np.isfinite(voltage_v),
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
         )
-        sag, changes = tell(sag, changes, now_ns=now_ns, over=used & fall.fallen, badness=np.zeros(len(used)))
+        sag, changes = report_worse(sag, changes, now_ns=now_ns, over=used & fall.fallen, badness=np.zeros(len(used)))
         return replace(state, sag=sag), changes
 
     def _block(
@@ -309,7 +311,7 @@ class SourceResistance:
         )
         return replace(state, sagging=sagging, sag=sag), found
 
-    def _word(
+    def _findings(
         self,
         state: SourceResistanceState,
         cause: Cause,
@@ -321,18 +323,20 @@ class SourceResistance:
     ) -> tuple[Finding, ...]:
         if not changes.some:
             return ()
-        say: Say
+        describe: Describe
         match cause:
             case Cause.JOINT_AGEING:
                 groups = state.siblings.groups
-                say = say_ageing(state.reference, state.slow, state.means, spec.entities, self.limits, groups=groups)
+                describe = describe_ageing(
+                    state.reference, state.slow, state.means, spec.entities, self.limits, groups=groups
+                )
             case Cause.SUPPLY_LOST:
-                say = say_lost(state.reference, state.branches, spec.entities, now_ns)
+                describe = describe_lost(state.reference, state.branches, spec.entities, now_ns)
             case _:
-                say = say_input_sag(state.reference, state.fall, state.means, spec.entities, self.limits)
+                describe = describe_input_sag(state.reference, state.fall, state.means, spec.entities, self.limits)
         # Findings of two causes on one supply may begin at one moment, and must not share an id.
         name = self.name if cause is Cause.JOINT_AGEING else f"{self.name}.{cause.value}"
-        return tuple(word(name, cause, spec.entities, conditions, changes, now_ns=now_ns, say=say))
+        return tuple(findings_from(name, cause, spec.entities, conditions, changes, now_ns=now_ns, describe=describe))
 
 
 def _aired(state: SourceResistanceState, inlet_c: FloatArray, measured: MaskArray) -> SourceResistanceState:
@@ -363,7 +367,7 @@ def _settled(
         holds=_AT_ONCE,
     )
     after = _begun(after, changes, np.where(rising.count > 0, rising.since_ns, now_ns))
-    return tell(after, changes, now_ns=now_ns, over=over, badness=np.nan_to_num(badness))
+    return report_worse(after, changes, now_ns=now_ns, over=over, badness=np.nan_to_num(badness))
 
 
 def _begun(conditions: Conditions, changes: Changes, since_ns: TimeArray) -> Conditions:

@@ -14,10 +14,10 @@ from analytics.clock_accounting import WITH_OWN_FINDING
 from analytics.connectivity import GroupArray, Siblings, sibling_median
 from analytics.detectors.bus_limits import StragglerLimits
 from analytics.detectors.columns import bits_set, optional
-from analytics.detectors.condition import Changes, Conditions, Holds, judge, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.phases import Phases, Swing
 from analytics.detectors.seconds import Tally, passed_s, stretches
-from analytics.detectors.wording import Statement, evidence, word
+from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
@@ -83,7 +83,7 @@ class Straggler:
                 now_ns = int(frame.time_ns[start])
                 state, changes = self._close(state, now_ns)
                 if changes.some:
-                    findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+                    findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
             rows = slice(start, stop)
             told = bits_set(flags[rows], WITH_OWN_FINDING)
             state = replace(_counted(state, powers_w[rows], clocks_mhz[rows], told), second=second)
@@ -122,7 +122,7 @@ class Straggler:
             holds=Holds.of_seconds(set_s=self.limits.hold_s, clear_s=self.limits.clear_after_s),
         )
         badness = np.where(known, lateness, 0.0) / self.limits.late_ratio
-        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=late, badness=badness)
+        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=late, badness=badness)
         return replace(state, conditions=conditions), changes
 
     def _lateness(self, state: StragglerState) -> FloatArray:
@@ -139,12 +139,12 @@ class Straggler:
         sure: MaskArray = (lateness > _ERRORS_OFF * spread) & (phases.early_ratio < lateness)
         return sure
 
-    def _word(
+    def _findings(
         self, state: StragglerState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
         others_mhz = sibling_median(state.clock_mhz, state.siblings.groups, min_siblings=_MIN_SIBLINGS)
 
-        def say(index: int, status: FindingStatus) -> Statement:
+        def describe(index: int, status: FindingStatus) -> Statement:
             late, early = float(state.phases.late_ratio[index]), float(state.phases.early_ratio[index])
             clock_mhz, theirs_mhz = float(state.clock_mhz[index]), float(others_mhz[index])
             slow = clock_mhz < self.limits.clock_ratio * theirs_mhz
@@ -174,7 +174,11 @@ class Straggler:
                 ),
             )
 
-        return tuple(word(self.name, Cause.STRAGGLER, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.STRAGGLER, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )
 
 
 def _counted(state: StragglerState, power_w: FloatArray, clock_mhz: FloatArray, told: MaskArray) -> StragglerState:

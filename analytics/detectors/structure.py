@@ -12,17 +12,17 @@ from telemetry.frames import FloatArray, MaskArray
 class Presence:
     """Who was ever heard, and who is silent now; arrays of shape ``(n_entities,)``."""
 
-    heard: MaskArray
+    answered: MaskArray
     silent: MaskArray
 
     @staticmethod
     def never(n_entities: int) -> "Presence":
         """Return what holds before the first row."""
-        return Presence(heard=np.zeros(n_entities, dtype=np.bool_), silent=np.ones(n_entities, dtype=np.bool_))
+        return Presence(answered=np.zeros(n_entities, dtype=np.bool_), silent=np.ones(n_entities, dtype=np.bool_))
 
     def after(self, silent: MaskArray) -> "Presence":
         """Return what holds after a row in which these were silent."""
-        return Presence(heard=self.heard | ~silent, silent=silent)
+        return Presence(answered=self.answered | ~silent, silent=silent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,7 +35,7 @@ class Loss:
 
 def structural_loss(presence: Presence, groups: GroupArray, pci_present: FloatArray) -> Loss:
     """Return who vanished while a sibling answers, or whose PCI device is gone too; NaN there says nothing."""
-    gone = presence.heard & presence.silent
+    gone = presence.answered & presence.silent
     if not gone.any():
         return Loss(lost=gone, off_bus=gone)
     off_bus = gone & (pci_present == 0)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import Siblings
-from analytics.detectors.borrowing import Borrowed, How
 from analytics.detectors.columns import optional
-from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge, tell
+from analytics.detectors.condition import NO_CHANGES, Changes, Conditions, Holds, judge, report_worse
+from analytics.detectors.joined_columns import JoinedColumn, Relation
+from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyHeadroomLimits
-from analytics.detectors.wording import Statement, evidence, word
 from analytics.supply.blocks import BlockMeans, Blocks, add_row, close, is_full, restart
 from analytics.supply.branches import known_count
 from analytics.supply.dip_impedance import DipImpedance
@@ -107,8 +107,8 @@ class SupplyHeadroom:
     name: str = "supply_headroom"
     kind: EntityKind = EntityKind.SUPPLY
     signals: tuple[str, ...] = ("voltage_v", "current_a")
-    borrowed: tuple[Borrowed, ...] = (
-        Borrowed(kind=EntityKind.GPU, signal="power_limit_w", how=How.SUM_BELOW, column="gpu_limits_w"),
+    joined_columns: tuple[JoinedColumn, ...] = (
+        JoinedColumn(kind=EntityKind.GPU, signal="power_limit_w", how=Relation.SUM_BELOW, column="gpu_limits_w"),
     )
 
     def start(self, spec: TableSpec) -> SupplyHeadroomState:
@@ -153,8 +153,8 @@ class SupplyHeadroom:
             if full:
                 state = self._block(state, now_ns)
             state, stepping, overload = self._judge(state, now_ns, full=full)
-            findings.extend(self._word(state, Cause.SYNCHRONOUS_OVERLOAD, stepping, now_ns, frame.spec.entities))
-            findings.extend(self._word(state, Cause.SUPPLY_OVERLOAD, overload, now_ns, frame.spec.entities))
+            findings.extend(self._findings(state, Cause.SYNCHRONOUS_OVERLOAD, stepping, now_ns, frame.spec.entities))
+            findings.extend(self._findings(state, Cause.SUPPLY_OVERLOAD, overload, now_ns, frame.spec.entities))
         return state, tuple(findings)
 
     def _loaded(self, load: Load, limits_w: FloatArray, siblings: Siblings) -> Load:
@@ -232,9 +232,9 @@ class SupplyHeadroom:
             seen=over | under,
             holds=Holds.of_seconds(set_s=0.0, clear_s=self.limits.clear_after_s),
         )
-        return tell(after, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
+        return report_worse(after, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
 
-    def _word(
+    def _findings(
         self,
         state: SupplyHeadroomState,
         cause: Cause,
@@ -246,13 +246,13 @@ class SupplyHeadroom:
             return ()
         stepping = cause is Cause.SYNCHRONOUS_OVERLOAD
 
-        def say(index: int, status: FindingStatus) -> Statement:
-            return _say(state, self.limits, entities[index].name, index, status, stepping=stepping)
+        def describe(index: int, status: FindingStatus) -> Statement:
+            return _describe(state, self.limits, entities[index].name, index, status, stepping=stepping)
 
         # Findings of two causes on one supply may begin at one moment, and must not share an id.
         name = self.name if stepping else f"{self.name}.{cause.value}"
         conditions = state.stepping if stepping else state.overload
-        return tuple(word(name, cause, entities, conditions, changes, now_ns=now_ns, say=say))
+        return tuple(findings_from(name, cause, entities, conditions, changes, now_ns=now_ns, describe=describe))
 
 
 def _extremes(load: Load, voltage_v: FloatArray, current_a: FloatArray, lowest_v: FloatArray, used: MaskArray) -> Load:
@@ -266,7 +266,7 @@ def _extremes(load: Load, voltage_v: FloatArray, current_a: FloatArray, lowest_v
     )
 
 
-def _say(
+def _describe(
     state: SupplyHeadroomState,
     limits: SupplyHeadroomLimits,
     name: str,

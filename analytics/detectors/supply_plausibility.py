@@ -15,9 +15,9 @@ from enum import StrEnum
 import numpy as np
 
 from analytics.detectors.columns import optional
-from analytics.detectors.condition import Changes, Conditions, Holds, judge, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
+from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.detectors.supply_limits import SupplyPlausibilityLimits
-from analytics.detectors.wording import Statement, evidence, word
 from analytics.supply.blocks import BlockMeans, Blocks, Windows, add_row, close, is_full, restart
 from analytics.supply.plausibility import MIN_AGREED_W, MIN_POWER_W, is_stuck, power_mismatch
 from analytics.supply.stillness import Stillness
@@ -137,7 +137,7 @@ class SupplyPlausibility:
                 continue
             state, changes = self._block(state, now_ns)
             if changes.some:
-                findings.extend(self._word(state, changes, now_ns, frame.spec.entities))
+                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities))
         return state, tuple(findings)
 
     def _block(self, state: SupplyPlausibilityState, now_ns: int) -> tuple[SupplyPlausibilityState, Changes]:
@@ -188,18 +188,22 @@ class SupplyPlausibility:
             seen=over | under,
             holds=Holds.of_seconds(set_s=0.0, clear_s=limits.clear_after_s),
         )
-        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
+        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=np.zeros(len(over)))
         return replace(state, conditions=conditions), changes
 
-    def _word(
+    def _findings(
         self, state: SupplyPlausibilityState, changes: Changes, now_ns: int, entities: tuple[Entity, ...]
     ) -> tuple[Finding, ...]:
-        def say(index: int, status: FindingStatus) -> Statement:
-            return self._say(state, index, status, now_ns, entities[index])
+        def describe(index: int, status: FindingStatus) -> Statement:
+            return self._describe(state, index, status, now_ns, entities[index])
 
-        return tuple(word(self.name, Cause.SENSOR_FAULT, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.SENSOR_FAULT, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )
 
-    def _say(
+    def _describe(
         self, state: SupplyPlausibilityState, index: int, status: FindingStatus, now_ns: int, entity: Entity
     ) -> Statement:
         holds = np.flatnonzero(state.streaks[index] >= self.limits.blocks)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.limits import ThermalMarginLimits
-from analytics.detectors.wording import Statement, evidence, word
+from analytics.detectors.statements import Statement, evidence, findings_from
 from analytics.heat.climb import Climb, add_row, time_to_limit_s
 from physics.heat_sink import SINK_S
 from telemetry.clock import NS_PER_S
@@ -64,7 +64,7 @@ class ThermalMargin:
             state, changes = self._judge(state, now_ns, slowdowns_c[row] - temps_c[row])
             if changes.some:
                 findings.extend(
-                    self._word(
+                    self._findings(
                         state, changes, now_ns, frame.spec.entities, temp_c=temps_c[row], slowdown_c=slowdowns_c[row]
                     )
                 )
@@ -88,10 +88,10 @@ class ThermalMargin:
         if conditions.busy or state.conditions.busy:
             least_c = np.fmin(np.where(state.conditions.engaged, least_c, np.inf), margin_c)
         badness = np.where(np.isfinite(least_c), limits.set_below_c - least_c, 0.0)
-        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
+        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
         return replace(state, last_ns=now_ns, conditions=conditions, least_c=least_c), changes
 
-    def _word(
+    def _findings(
         self,
         state: ThermalMarginState,
         changes: Changes,
@@ -101,7 +101,7 @@ class ThermalMargin:
         temp_c: FloatArray,
         slowdown_c: FloatArray,
     ) -> tuple[Finding, ...]:
-        def say(index: int, status: FindingStatus) -> Statement:
+        def describe(index: int, status: FindingStatus) -> Statement:
             least_c, name = float(state.least_c[index]), entities[index].name
             here_c, limit_c = float(temp_c[index]), float(slowdown_c[index])
             seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
@@ -134,4 +134,8 @@ class ThermalMargin:
                 ),
             )
 
-        return tuple(word(self.name, Cause.THERMAL_MARGIN, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.THERMAL_MARGIN, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )

@@ -13,12 +13,12 @@ import numpy as np
 
 from analytics.connectivity import Siblings
 from analytics.detectors import throttle_reasons
-from analytics.detectors.borrowing import Borrowed
 from analytics.detectors.columns import bits_set, optional
-from analytics.detectors.condition import Changes, Conditions, Holds, judge, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, judge, report_worse
 from analytics.detectors.heat_limits import ThermalResistanceLimits
-from analytics.detectors.thermal_resistance_words import Judged, Subject, say
-from analytics.detectors.wording import Statement, word
+from analytics.detectors.joined_columns import JoinedColumn
+from analytics.detectors.statements import Statement, findings_from
+from analytics.detectors.thermal_resistance_summary import Subject, WindowReadings, describe
 from analytics.heat import past as own_past
 from analytics.heat import slots
 from analytics.heat.comparison import (
@@ -68,7 +68,7 @@ class ThermalResistanceState:
     levels: Levels
     shape: ExcessSums
     conditions: Conditions
-    judged: Judged
+    judged: WindowReadings
     limit_w: FloatArray
     idle_c: FloatArray
     idle_ns: TimeArray
@@ -83,7 +83,7 @@ class ThermalResistance:
     name: str = "thermal_resistance"
     kind: EntityKind = EntityKind.GPU
     signals: tuple[str, ...] = ("gpu_temp_c", "power_w")
-    borrowed: tuple[Borrowed, ...] = (Borrowed(kind=EntityKind.NODE, signal="inlet_temp_c"),)
+    joined_columns: tuple[JoinedColumn, ...] = (JoinedColumn(kind=EntityKind.NODE, signal="inlet_temp_c"),)
 
     def start(self, spec: TableSpec) -> ThermalResistanceState:
         """Return the state before the first row."""
@@ -96,7 +96,7 @@ class ThermalResistance:
             levels=Levels.none(size),
             shape=ExcessSums.empty(size),
             conditions=Conditions.idle(size),
-            judged=Judged.nothing(size),
+            judged=WindowReadings.nothing(size),
             limit_w=np.full(size, np.nan),
             idle_c=np.full(size, np.nan),
             idle_ns=np.zeros(size, dtype=np.int64),
@@ -150,7 +150,7 @@ class ThermalResistance:
         state = replace(
             state,
             idle_c=np.where(idle, window.temp_c, state.idle_c),
-            idle_ns=np.where(idle, window.told_ns, state.idle_ns),
+            idle_ns=np.where(idle, window.ended_ns, state.idle_ns),
         )
         known_c = self._air_c(state, window)
         air_c = np.where(np.isnan(known_c), limits.inlet_c, known_c)
@@ -165,11 +165,11 @@ class ThermalResistance:
         state = replace(state, levels=levels, judged=state.judged.renewed(compared, normal_c, where=np.isfinite(ratio)))
         state = self._with_shape(state, window, air_c=air_c, level=level)
         state, changes = self._judge(state, window, seen=np.isfinite(ratio), alone=alone)
-        return state, self._word(state, changes, window.told_ns, entities, alone=alone)
+        return state, self._findings(state, changes, window.ended_ns, entities, alone=alone)
 
     def _air_c(self, state: ThermalResistanceState, window: HeatWindow) -> FloatArray:
         """Return what tells of the inlet: its sensor, else the coolest idle GPU of the node; NaN where nothing does."""
-        age_ns = window.told_ns - state.idle_ns
+        age_ns = window.ended_ns - state.idle_ns
         fresh_c = np.where((age_ns >= 0) & (age_ns <= _IDLE_HOLDS_NS), state.idle_c, np.nan)
         return np.where(np.isnan(window.air_c), coolest(fresh_c, state.siblings.groups), window.air_c)
 
@@ -239,7 +239,7 @@ class ThermalResistance:
         over = seen & worse & ~other
         conditions, changes = judge(
             state.conditions,
-            now_ns=window.told_ns,
+            now_ns=window.ended_ns,
             elapsed_ns=0,
             over=over,
             under=(seen & calm & ~window.cut) | other,  # a GPU whose clocks were cut is no sign of recovery
@@ -248,7 +248,7 @@ class ThermalResistance:
         )
         # A finding that becomes a warning, and then critical, is told again whatever it was before.
         badness = quick / _WORSE_BY + (quick > limits.warn_ratio) + (quick > limits.severe_ratio)
-        conditions, changes = tell(conditions, changes, now_ns=window.told_ns, over=over, badness=badness)
+        conditions, changes = report_worse(conditions, changes, now_ns=window.ended_ns, over=over, badness=badness)
         told, gone = state.constant.copy(), np.zeros(len(quick), dtype=np.bool_)
         told[changes.raised] = constant[changes.raised]
         gone[changes.cleared] = ~other[changes.cleared]
@@ -272,7 +272,7 @@ class ThermalResistance:
         calm: MaskArray = (levels.quick < limits.clear_ratio) & faded
         return quick | slow, calm
 
-    def _word(
+    def _findings(
         self,
         state: ThermalResistanceState,
         changes: Changes,
@@ -296,7 +296,7 @@ class ThermalResistance:
                 quick=float(state.levels.quick[index]),
                 slow=float(state.levels.slow[index]),
             )
-            return say(subject, state.judged.of(index), self.limits)
+            return describe(subject, state.judged.of(index), self.limits)
 
         found: list[Finding] = []
         for cause, mask in ((Cause.THERMAL_INTERFACE, ~state.constant), (Cause.AIRFLOW, state.constant)):
@@ -305,5 +305,7 @@ class ThermalResistance:
                 updated=changes.updated[mask[changes.updated]],
                 cleared=changes.cleared[mask[changes.cleared]],
             )
-            found.extend(word(self.name, cause, entities, state.conditions, part, now_ns=now_ns, say=said))
+            found.extend(
+                findings_from(self.name, cause, entities, state.conditions, part, now_ns=now_ns, describe=said)
+            )
         return tuple(found)

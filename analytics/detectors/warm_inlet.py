@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, tell
+from analytics.detectors.condition import Changes, Conditions, Holds, elapsed_ns, judge, report_worse
 from analytics.detectors.heat_limits import WarmInletLimits
-from analytics.detectors.wording import Statement, evidence, word
+from analytics.detectors.statements import Statement, evidence, findings_from
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
@@ -51,7 +51,7 @@ class WarmInlet:
         for row, now_ns in enumerate(frame.time_ns.tolist()):
             state, changes = self._judge(state, now_ns, inlet_c[row])
             if changes.some:
-                findings.extend(self._word(state, changes, now_ns, frame.spec.entities, inlet_c=inlet_c[row]))
+                findings.extend(self._findings(state, changes, now_ns, frame.spec.entities, inlet_c=inlet_c[row]))
         return state, tuple(findings)
 
     def _judge(self, state: WarmInletState, now_ns: int, inlet_c: FloatArray) -> tuple[WarmInletState, Changes]:
@@ -70,10 +70,10 @@ class WarmInlet:
         if conditions.busy or state.conditions.busy:
             highest_c = np.fmax(np.where(state.conditions.engaged, highest_c, -np.inf), inlet_c)
         badness = np.where(np.isfinite(highest_c), highest_c - limits.set_c, 0.0)
-        conditions, changes = tell(conditions, changes, now_ns=now_ns, over=over, badness=badness)
+        conditions, changes = report_worse(conditions, changes, now_ns=now_ns, over=over, badness=badness)
         return replace(state, last_ns=now_ns, conditions=conditions, highest_c=highest_c), changes
 
-    def _word(
+    def _findings(
         self,
         state: WarmInletState,
         changes: Changes,
@@ -84,7 +84,7 @@ class WarmInlet:
     ) -> tuple[Finding, ...]:
         limits = self.limits
 
-        def say(index: int, status: FindingStatus) -> Statement:
+        def describe(index: int, status: FindingStatus) -> Statement:
             name, here_c, highest_c = entities[index].name, float(inlet_c[index]), float(state.highest_c[index])
             seconds = (now_ns - int(state.conditions.since_ns[index])) / NS_PER_S
             summary = (
@@ -105,4 +105,8 @@ class WarmInlet:
                 ),
             )
 
-        return tuple(word(self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, say=say))
+        return tuple(
+            findings_from(
+                self.name, Cause.AIRFLOW, entities, state.conditions, changes, now_ns=now_ns, describe=describe
+            )
+        )

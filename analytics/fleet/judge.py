@@ -19,7 +19,7 @@ from analytics.fleet.window import Held, Window
 from analytics.incidents.book import IncidentBook
 from analytics.incidents.book_settings import BookSettings
 from analytics.incidents.families import finding_key
-from analytics.shards.panel import laid_anew
+from analytics.shards.panel import rearranged
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
 from telemetry.records import Finding, FindingStatus, Incident
@@ -97,7 +97,7 @@ class FleetJudge:
         for kind, held in state.held.items():
             state.held[kind], frame = held.frame(window)
             frames.append(frame)
-        state.panel = self.panel.hear(state.panel, window.events)
+        state.panel = self.panel.take_events(state.panel, window.events)
         state.panel, found = self.panel.step(state.panel, frames, state.topology)
         state.told.hear(window.incidents)
         state.told.forget(window.stop_ns)
@@ -118,7 +118,7 @@ class FleetJudge:
             else Held.nothing(spec.kind, spec.entities, spec.signals)
             for spec in specs
         }
-        state.panel = laid_anew(self.panel, state.panel, specs)
+        state.panel = rearranged(self.panel, state.panel, specs)
         state.topology = fleet_topology(state.members.nodes, state.members.every, self.settings.above)
         state.kinship = Kinship.of(state.topology)
 

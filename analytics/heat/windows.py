@@ -117,12 +117,12 @@ class HeatColumns:
 class HeatWindow:
     """The means of one window, each of shape ``(n_entities,)``; NaN where too little was seen.
 
-    `told_ns` is the time of the row that ended it. `air_c` and `fan_ratio` are NaN where they were not known most of
+    `ended_ns` is the time of the row that ended it. `air_c` and `fan_ratio` are NaN where they were not known most of
     the time. `sink_w` is what the heat sink carried to the air, NaN where the time before is not known well enough,
     `part_error` the standard error of the mean of `part` over that mean, `cut` says where clocks were cut at any time.
     """
 
-    told_ns: int
+    ended_ns: int
     temp_c: FloatArray
     power_w: FloatArray
     sink_w: FloatArray
@@ -179,7 +179,7 @@ def _own_spacing_ns(sums: WindowSums) -> float:
     return (sums.last_ns - sums.first_ns) / max(sums.rows - 1, 1)
 
 
-def _closed(sums: WindowSums, told_ns: int, *, window_ns: int) -> tuple[HeatWindow, FloatArray]:
+def _closed(sums: WindowSums, ended_ns: int, *, window_ns: int) -> tuple[HeatWindow, FloatArray]:
     """Return the means of a window, and what the heat sink carries at its end."""
     length_s = (sums.newest - sums.number + 1) * window_ns / NS_PER_S
     spans_s = (sums.ended_ms - sums.begun_ms) / 1000.0
@@ -198,7 +198,7 @@ def _closed(sums: WindowSums, told_ns: int, *, window_ns: int) -> tuple[HeatWind
     part = sums.part / count
     scatter = np.sqrt(np.maximum(sums.part_part / count - part * part, 0.0) / count)
     window = HeatWindow(
-        told_ns=told_ns,
+        ended_ns=ended_ns,
         temp_c=sums.temp / count / _STEPS,
         power_w=power_w,
         sink_w=sink_w,

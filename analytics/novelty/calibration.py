@@ -32,7 +32,7 @@ def unseen_scores(healthy: FloatArray) -> tuple[FloatArray, ...]:
     for first, beyond in itertools.pairwise(cuts):
         model = fit(np.concatenate([healthy[:first], healthy[beyond:]]))
         _, scores = score_rows(model, begin(model, healthy[:first]), healthy[first:beyond])
-        found.append(scores.standing_out)
+        found.append(scores.flag_score)
     return tuple(found)
 
 

@@ -16,7 +16,7 @@ from telemetry.frames import MaskArray, TimeArray
 from telemetry.records import Event, EventKind, Finding, FindingStatus
 
 # A job that begins or ends, a driver or a device that comes or goes, trouble that has a name of its own.
-_TELLING = frozenset(
+_EXPLAINING_KINDS = frozenset(
     {
         EventKind.GPU_PROCESS,
         EventKind.DRIVER_BOUND,
@@ -38,7 +38,7 @@ _MOST = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class Explanation:
     """One finding or event: about whom, when, and by which id where it lasts until it is cleared."""
 
     time_ns: int
@@ -57,7 +57,7 @@ class Explained:
 
     held: MaskArray
     quiet_ns: TimeArray
-    waiting: tuple[Telling, ...] = ()
+    waiting: tuple[Explanation, ...] = ()
     lasting: tuple[tuple[str, str], ...] = ()
     kinship: Kinship | None = None
 
@@ -66,15 +66,17 @@ class Explained:
         """Return what is known at first."""
         return Explained(held=np.zeros(n_entities, dtype=np.bool_), quiet_ns=np.zeros(n_entities, dtype=np.int64))
 
-    def hear(self, events: Sequence[Event]) -> "Explained":
+    def take_events(self, events: Sequence[Event]) -> "Explained":
         """Take note of events."""
-        told = [Telling(time_ns=one.time_ns, entity_id=one.entity_id) for one in events if one.kind in _TELLING]
+        told = [
+            Explanation(time_ns=one.time_ns, entity_id=one.entity_id) for one in events if one.kind in _EXPLAINING_KINDS
+        ]
         return replace(self, waiting=(*self.waiting, *told)[-_MOST:]) if told else self
 
-    def hear_findings(self, findings: Sequence[Finding], *, but: str) -> "Explained":
+    def take_findings(self, findings: Sequence[Finding], *, but: str) -> "Explained":
         """Take note of what detectors say, the one named `but` left out."""
         told = [
-            Telling(
+            Explanation(
                 time_ns=one.time_ns,
                 entity_id=one.entity_id,
                 finding=one.id,

@@ -94,7 +94,7 @@ class NoveltyScores:
     """
 
     score: FloatArray
-    standing_out: FloatArray
+    flag_score: FloatArray
     leading: TimeArray
 
 
@@ -158,14 +158,14 @@ def score_rows(model: NoveltyModel, state: NoveltyState, rows: FloatArray) -> tu
     shares, smoothed = _smoothed(state.shares, parts, present, gains)
     known = present.any(axis=1)
     level = np.log(np.maximum(np.nansum(smoothed, axis=2), MIN_LEVEL)).T
-    score, standing_out = np.full((2, len(rows)), np.nan)
+    score, flag_score = np.full((2, len(rows)), np.nan)
     levels, rise = _rises(state.levels, level[:, known])
     score[known] = np.exp(level[0, known] + SCORE_RISE_WEIGHT * rise[0])
-    standing_out[known] = np.exp(level[1, known] + STAND_OUT_RISE_WEIGHT * rise[1])
+    flag_score[known] = np.exp(level[1, known] + STAND_OUT_RISE_WEIGHT * rise[1])
     leading = np.where(known, np.nan_to_num(smoothed[:, 0]).argmax(axis=1), -1)
     return (
         NoveltyState(recent=course_rows[-n_recent:], shares=shares, levels=levels),
-        NoveltyScores(score=score, standing_out=standing_out, leading=leading),
+        NoveltyScores(score=score, flag_score=flag_score, leading=leading),
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.calibration.tail import expected_threshold
-from analytics.detectors.relearning import begun_anew
+from analytics.detectors.baseline_reset import reset_where
 from telemetry.frames import FloatArray, MaskArray
 
 # A load beyond so many of its own learnt deviations was not learnt: what answers to it cannot be told. Heuristic.
@@ -116,7 +116,7 @@ def take_in(
 def forget(models: StreamModels, where: MaskArray, plan: StreamPlan) -> StreamModels:
     """Learn the entities marked anew, because somebody accepted that they are others now."""
     size, n_features = models.centre.shape
-    return begun_anew(models, StreamModels.unknown(size, n_features, plan), where)
+    return reset_where(models, StreamModels.unknown(size, n_features, plan), where)
 
 
 def _learned(models: StreamModels, features: FloatArray, where: MaskArray) -> StreamModels:

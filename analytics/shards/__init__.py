@@ -1,1 +1,1 @@
-"""The state of detectors as a thing that can be kept, cut by entities, and put together again elsewhere."""
+"""Detector state that can be saved, split by entities, and merged again elsewhere."""

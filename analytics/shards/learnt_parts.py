@@ -1,7 +1,7 @@
-"""Which parts of a detector's state were learnt of an entity, and which only tell of the moment.
+"""Parts of each detector's state that are saved over a restart.
 
-A place that is named stands for everything below it. What is not named begins anew after a restart: open blocks and
-windows, the sample before, streaks. They tell of seconds, and nobody knows what those were like in between.
+A named place covers everything below it. Anything else starts over: open blocks and windows, the previous sample,
+streaks. They cover seconds, and the time in between is unknown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,59 +32,58 @@ def _nothing_odd(detector: Any, leaves: Leaves) -> MaskArray | bool:
     return False
 
 
-def _nothing_told(state: Any) -> MaskArray:
+def _no_evidence(state: Any) -> MaskArray:
     del state
     return np.zeros(1, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearntParts:
-    """What one detector keeps.
+    """Saved parts of one detector's state.
 
     Attributes
     ----------
     learnt
-        Places that are kept of every entity.
+        Places that are saved for every entity.
     holding
-        Places that are kept only where a finding goes on: its conditions, and what it is told or cleared by.
+        Places that are saved only where a finding continues: its conditions, and what updates or clears it.
     shaped_by
-        The limits by which it was learnt: with others it means something else. Levels that are only judged by may
-        change.
+        Limits that shape the learnt values: with other limits they mean something else. Thresholds may change.
     columns
-        Of the signals of a table, those that the columns of what is learnt stand for.
+        Signals of a table that the learnt columns stand for.
     causes
-        What is told of each of its conditions: two of them may begin at one moment.
+        Causes that each condition reports: two conditions may begin at the same time.
     evidence
-        Of what is learnt, the sums that gather evidence. They begin anew where they say enough and nothing goes on.
-    speaks
-        Marks ``(n_entities,)`` where they say enough to raise something without a new measurement.
+        Learnt sums that gather evidence. They start over where they are sufficient and no finding continues.
+    has_enough
+        Mask ``(n_entities,)`` where these sums would raise a finding without a new measurement.
     odd
-        Marks ``(n_entities,)`` what no step of the detector leaves behind, and the next step would fail of.
+        Mask ``(n_entities,)`` of values that no step of the detector produces and that the next step would fail on.
     """
 
     learnt: tuple[str, ...]
     holding: tuple[str, ...]
     causes: Mapping[str, tuple[Cause, ...]]
     evidence: tuple[str, ...] = ()
-    speaks: Callable[[Any], MaskArray] = _nothing_told
+    has_enough: Callable[[Any], MaskArray] = _no_evidence
     shaped_by: tuple[str, ...] = ()
     columns: Callable[[Sequence[str]], tuple[str, ...]] = _any_signals
     odd: Callable[[Any, Leaves], MaskArray | bool] = _nothing_odd
 
     def keeps(self, place: str) -> bool:
-        """Return whether a leaf is kept."""
+        """Return True if a leaf is saved."""
         return _under(place, self.learnt) or _under(place, self.holding)
 
     def holds(self, place: str) -> bool:
-        """Return whether a leaf is kept only where a finding goes on."""
+        """Return True if a leaf is saved only where a finding continues."""
         return _under(place, self.holding)
 
-    def tells(self, place: str) -> bool:
-        """Return whether a leaf gathers evidence that may be enough already."""
+    def gathers(self, place: str) -> bool:
+        """Return True if a leaf gathers evidence that may already be sufficient."""
         return _under(place, self.evidence)
 
     def shape(self, limits: object, signals: Sequence[str]) -> str:
-        """Return a digest of what shapes that which is learnt."""
+        """Return a digest of the settings that shape the learnt values."""
         return digest([(name, getattr(limits, name)) for name in self.shaped_by] + [*self.columns(signals)])
 
 
@@ -107,12 +106,12 @@ def _full_and_unknown(detector: object, leaves: Leaves) -> MaskArray:
 
 
 def _risen(state: SourceResistanceState) -> MaskArray:
-    """Mark what has risen by the finer sensor's measure: whatever the steps of its own turn out to be."""
+    """Return a mask of paths that have risen by the limit for fine sensors, whatever their own steps."""
     return state.slow.risen(np.zeros(len(state.step_v), dtype=np.bool_))
 
 
 def _levels(head: str) -> tuple[str, ...]:
-    """Return the places of levels; the unrest of the windows is learnt, and no evidence."""
+    """Return the places of levels without `unrest`, which is learnt and no evidence."""
     return tuple(f"{head}.{one.name}" for one in fields(Levels) if one.name != "unrest")
 
 
@@ -132,7 +131,7 @@ PARTS: Mapping[str, LearntParts] = {
         holding=("ageing", "lost", "sag", "rising", "sagging", "stepped"),
         causes={"ageing": (Cause.JOINT_AGEING,), "lost": (Cause.SUPPLY_LOST,), "sag": (Cause.INPUT_SAG,)},
         evidence=("slow.cusum", "slow.effect", "slow.variance"),
-        speaks=_risen,
+        has_enough=_risen,
         odd=_full_and_unknown,
     ),
     "thermal_resistance": LearntParts(

@@ -1,7 +1,7 @@
-"""Shards as bytes: the arrays in NumPy's own archive, with one line of JSON that says what they are of.
+"""Shards as bytes: arrays in NumPy's archive format, with a JSON head that labels them.
 
-Nothing in it is ever run: no pickle is written and none is read. A shard of another detector, of other limits, or
-written by a version whose states have other parts, is refused in one line.
+Pickle is neither written nor read. A shard of another detector, of other limits, or of a version with another state
+layout is refused in one line.
 """
 
 import io
@@ -31,7 +31,7 @@ _DIGEST_LENGTH = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What a shard is of: the detector, a digest of its limits, and one of the parts of its state."""
+    """Label of a shard: its detector, and digests of the limits and of the state layout."""
 
     detector: str
     limits: str
@@ -39,15 +39,15 @@ class Label:
 
     @staticmethod
     def of(detector: AnyDetector) -> "Label":
-        """Return the label of a detector's shards; its start state for no entity shows the parts."""
-        leaves = leaves_of(detector.start(_nobody(detector)))
+        """Return the label of a detector's shards; its start state without entities shows the layout."""
+        leaves = leaves_of(detector.start(_empty_table(detector)))
         layout = [f"{place} {_shape(leaf)}" for place, leaf in leaves.items()]
         return Label(
             detector=detector.name, limits=digest(getattr(detector, "limits", None)), layout=digest("\n".join(layout))
         )
 
     def check(self, found: Mapping[str, Any]) -> None:
-        """Refuse with a ValueError what is not labelled so."""
+        """Raise ValueError if the head has another label."""
         for key, ours in (("detector", self.detector), ("limits", self.limits), ("layout", self.layout)):
             if found.get(key) != ours:
                 raise ValueError(f"state of {self.detector}: {key} {found.get(key)!r}, expected {ours!r}")
@@ -87,7 +87,7 @@ def unpack(detector: AnyDetector, spec: TableSpec, blob: bytes) -> Shard:
 
 
 def parted(state: object) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Return a state's arrays, and everything else of it as JSON types."""
+    """Return the arrays of a state, and everything else as JSON types."""
     leaves = leaves_of(state)
     arrays = {place: leaf for place, leaf in leaves.items() if isinstance(leaf, np.ndarray)}
     rest = {place: leaf for place, leaf in leaves.items() if place not in arrays}
@@ -95,7 +95,7 @@ def parted(state: object) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
 
 
 def joined(start: State, arrays: Mapping[str, npt.NDArray[Any]], rest: Mapping[str, Any]) -> State:
-    """Return the state that `parted` took apart; `start` is one of its kind. ValueError where it does not fit."""
+    """Return the state that `parted` split; `start` is a state of the same type. ValueError if it does not fit."""
     try:
         leaves: dict[str, Leaf] = {**arrays, **rest, **notes_of_json(start, rest)}
     except KeyError as err:
@@ -103,19 +103,19 @@ def joined(start: State, arrays: Mapping[str, npt.NDArray[Any]], rest: Mapping[s
     return with_leaves(start, leaves)
 
 
-def pack_told(state: object) -> bytes:
-    """Return the state of a detector of events as bytes: it is made of records, not of arrays."""
-    told: bytes = TypeAdapter(type(state)).dump_json(state)
-    return told
+def pack_event_state(state: object) -> bytes:
+    """Return the state of an event detector as bytes: JSON records, no arrays."""
+    packed: bytes = TypeAdapter(type(state)).dump_json(state)
+    return packed
 
 
-def unpack_told(detector: AnyEventDetector, blob: bytes) -> Any:
-    """Return the state that was packed; ValueError where it is damaged or of a version with other parts."""
+def unpack_event_state(detector: AnyEventDetector, blob: bytes) -> Any:
+    """Return the packed state; ValueError if it is damaged or of a version with another layout."""
     return TypeAdapter(type(detector.start())).validate_json(blob)
 
 
 def archive(head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> bytes:
-    """Return a JSON head and arrays as one blob, not compressed: states are noise for a packer."""
+    """Return a JSON head and arrays as one blob, uncompressed: states hardly compress."""
     body = io.BytesIO()
     text = np.frombuffer(json.dumps(head, separators=(",", ":")).encode(), dtype=np.uint8)
     # By keyword the names would be arguments of savez; through a mapping any place in a tree is a name.
@@ -125,9 +125,9 @@ def archive(head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> 
 
 
 def opened(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Read what `archive` gave; ValueError where it is damaged."""
+    """Return the head and arrays of an archive; ValueError if it is damaged."""
     start = len(_MAGIC) + sha256().digest_size
-    # An archive that is cut short may end in one that was put into it, and would be taken for that.
+    # A truncated archive may end in one that is embedded in it, and would be read as that.
     if blob[: len(_MAGIC)] != _MAGIC or sha256(blob[start:]).digest() != blob[len(_MAGIC) : start]:
         raise ValueError("state: damaged: not what was written")
     try:
@@ -144,7 +144,7 @@ def opened(blob: bytes) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
 
 
 def _check_sizes(whole: bytes) -> None:
-    """Refuse an archive that would need more memory than it is long: a packed one, or arrays that only claim to be."""
+    """Refuse an archive that would need more memory than its size: compressed parts, or arrays with a false shape."""
     with zipfile.ZipFile(io.BytesIO(whole)) as packed:
         every = packed.infolist()
         if sum(one.file_size for one in every) > len(whole) or any(one.compress_type for one in every):
@@ -158,13 +158,13 @@ def _check_sizes(whole: bytes) -> None:
                 raise ValueError(f"{one.filename}: an array that is longer than its part")
 
 
-def digest(told: object) -> str:
-    """Return a short digest of how something is written: equal limits are written alike."""
-    return sha256(repr(told).encode()).hexdigest()[:_DIGEST_LENGTH]
+def digest(value: object) -> str:
+    """Return a short digest of the repr of a value: equal limits have equal digests."""
+    return sha256(repr(value).encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
-def _nobody(detector: AnyDetector) -> TableSpec:
-    return TableSpec(name="nobody", kind=detector.kind, entities=(), signals=detector.signals)
+def _empty_table(detector: AnyDetector) -> TableSpec:
+    return TableSpec(name="empty", kind=detector.kind, entities=(), signals=detector.signals)
 
 
 def _shape(leaf: Leaf) -> str:

@@ -1,4 +1,4 @@
-"""The state of a whole panel: laid anew when entities come or go, and kept as bytes."""
+"""State of a whole panel: rearranged when entities come or go, and packed as bytes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy.typing as npt
 
-from analytics.detectors.borrowing import Loan
-from analytics.detectors.joining import JoinState
+from analytics.detectors.joined_columns import ColumnJoin
 from analytics.detectors.panel import Panel, PanelState
+from analytics.detectors.table_join import JoinState
 from analytics.shards.packing import VERSION, Label, archive, joined, opened, parted
 from analytics.shards.shard import Shard, arranged
 from telemetry.entities import EntityKind
 from telemetry.frames import FloatArray, TableSpec
 
 
-def laid_anew(panel: Panel, state: PanelState, specs: Sequence[TableSpec]) -> PanelState:
-    """Return the state for other tables: who was there goes on, who is new starts, who is gone is left out."""
+def rearranged(panel: Panel, state: PanelState, specs: Sequence[TableSpec]) -> PanelState:
+    """Return the state for other tables: known entities continue, new ones start, absent ones are dropped."""
     fresh = panel.start(specs)
     return _carried(panel, fresh, state, entities=_entities(state))
 
 
 def pack_panel(panel: Panel, state: PanelState) -> bytes:
-    """Return the state of every detector of frames as bytes, with what the panel itself carries from row to row.
+    """Return the state of every frame detector as bytes, with the panel's own state.
 
-    Detectors of events are not in it: who told them tells again.
+    Event detectors are left out: their events are delivered again.
     """
     arrays: dict[str, npt.NDArray[Any]] = {}
     detectors: dict[str, Any] = {}
@@ -39,9 +39,9 @@ def pack_panel(panel: Panel, state: PanelState) -> bytes:
         }  # fmt: skip
     for kind, one in state.joins:
         arrays[f"join/{kind}"] = one.values
-    for name, loans in _loans(panel, state):
-        for loan in loans:
-            arrays[f"loan/{name}/{loan.terms.name}"] = loan.values
+    for name, column_joins in _column_joins(panel, state):
+        for column_join in column_joins:
+            arrays[f"loan/{name}/{column_join.terms.name}"] = column_join.values
     head = {
         "version": VERSION,
         "detectors": detectors,
@@ -53,20 +53,20 @@ def pack_panel(panel: Panel, state: PanelState) -> bytes:
 
 
 def unpack_panel(panel: Panel, specs: Sequence[TableSpec], blob: bytes) -> PanelState:
-    """Return the state that was packed, laid out for these tables.
+    """Return the packed state, arranged for these tables.
 
     Raises
     ------
     ValueError
-        It is damaged, or one detector's part is of another version or of other limits.
+        It is damaged, or a detector's part is of another version or of other limits.
     """
     head, arrays = opened(blob)
     if head.get("version") != VERSION:
         raise ValueError(f"state of a panel: version {head.get('version')!r}, expected {VERSION}")
     fresh = panel.start(specs)
-    told = {str(kind): list(one.spec.signals) for kind, one in fresh.joins if str(kind) in head["signals"]}
-    if told != {kind: names for kind, names in head["signals"].items() if kind in told}:
-        raise ValueError("state of a panel: of tables with other signals")
+    signals = {str(kind): list(one.spec.signals) for kind, one in fresh.joins if str(kind) in head["signals"]}
+    if signals != {kind: names for kind, names in head["signals"].items() if kind in signals}:
+        raise ValueError("state of a panel: its tables have other signals")
     entities = {EntityKind(kind): tuple(ids) for kind, ids in head["entities"].items()}
     states: list[Any] = []
     for detector, own in zip(panel.detectors, fresh.detectors, strict=True):
@@ -83,9 +83,12 @@ def unpack_panel(panel: Panel, specs: Sequence[TableSpec], blob: bytes) -> Panel
             if f"join/{kind}" in arrays
         ),
         detectors=tuple(states),
-        loans=tuple(
-            tuple(replace(loan, values=arrays.get(f"loan/{name}/{loan.terms.name}", loan.values)) for loan in loans)
-            for name, loans in _loans(panel, fresh)
+        column_joins=tuple(
+            tuple(
+                replace(column_join, values=arrays.get(f"loan/{name}/{column_join.terms.name}", column_join.values))
+                for column_join in column_joins
+            )
+            for name, column_joins in _column_joins(panel, fresh)
         ),
         event_detectors=fresh.event_detectors,
     )
@@ -108,9 +111,9 @@ def _carried(
         fresh,
         joins=tuple((kind, _join(one, joins.get(kind), entities.get(kind, ()))) for kind, one in fresh.joins),
         detectors=tuple(states),
-        loans=tuple(
-            tuple(_loan(loan, old, entities) for loan, old in zip(loans, olds, strict=True))
-            for loans, olds in zip(fresh.loans, before.loans, strict=True)
+        column_joins=tuple(
+            tuple(_column_join(column_join, old, entities) for column_join, old in zip(column_joins, olds, strict=True))
+            for column_joins, olds in zip(fresh.column_joins, before.column_joins, strict=True)
         ),
         event_detectors=before.event_detectors,
     )
@@ -123,10 +126,10 @@ def _join(fresh: JoinState, before: JoinState | None, entities: tuple[str, ...])
     return replace(fresh, values=_moved(fresh.values, ids, before.values, entities), last_ns=before.last_ns)
 
 
-def _loan(fresh: Loan, before: Loan, entities: Mapping[EntityKind, tuple[str, ...]]) -> Loan:
-    if fresh.lender is None or not before.values.size:
+def _column_join(fresh: ColumnJoin, before: ColumnJoin, entities: Mapping[EntityKind, tuple[str, ...]]) -> ColumnJoin:
+    if fresh.source_spec is None or not before.values.size:
         return fresh
-    ids = tuple(entity.id for entity in fresh.lender.entities)
+    ids = tuple(entity.id for entity in fresh.source_spec.entities)
     return replace(fresh, values=_moved(fresh.values, ids, before.values, entities[fresh.terms.kind]))
 
 
@@ -143,8 +146,11 @@ def _entities(state: PanelState) -> dict[EntityKind, tuple[str, ...]]:
     return {kind: tuple(entity.id for entity in one.spec.entities) for kind, one in state.joins}
 
 
-def _loans(panel: Panel, state: PanelState) -> list[tuple[str, tuple[Loan, ...]]]:
-    return [(detector.name, loans) for detector, loans in zip(panel.detectors, state.loans, strict=True)]
+def _column_joins(panel: Panel, state: PanelState) -> list[tuple[str, tuple[ColumnJoin, ...]]]:
+    return [
+        (detector.name, column_joins)
+        for detector, column_joins in zip(panel.detectors, state.column_joins, strict=True)
+    ]
 
 
 def _under(arrays: Mapping[str, npt.NDArray[Any]], head: str) -> dict[str, npt.NDArray[Any]]:

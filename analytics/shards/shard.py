@@ -1,4 +1,4 @@
-"""Shards: the state of one detector for some entities, cut out of a whole and put together again."""
+"""Shards: the state of one detector for some of its entities, split and merged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,30 +9,30 @@ import numpy.typing as npt
 
 from analytics.shards.tree import Leaf, leaves_of, mentions, with_leaves
 
-# Single values that say something of all entities at once: whether any of them is on its way to change, and whether all
-# of them are well. Every other single value is the time at which the shard stands.
+# Single values that summarise all entities: `busy` is true if any entity is changing, `whole` if none lacks a signal.
+# Every other single value is the time of the last row.
 _ANY = frozenset({"busy"})
 _ALL = frozenset({"whole"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shard:
-    """A detector's state, and the ids of the entities that its arrays' rows stand for."""
+    """State of a detector, and the entity ids of its rows."""
 
     entities: tuple[str, ...]
     state: Any
 
 
 def arranged(fresh: Shard, parts: Sequence[Shard]) -> Shard:
-    """Return a state for the entities of `fresh`, each with its rows of the first part that has it, else fresh.
+    """Return a state for the entities of `fresh`, each with its row of the first part that has it, else its fresh row.
 
-    `fresh` is what the detector starts with for these entities. So one function takes a shard out of a whole, puts
-    shards together, and goes on when entities have come or gone. Without parts it is `fresh` itself.
+    `fresh` is the start state for these entities. The same function cuts a shard out of a whole, merges shards, and
+    continues when entities come or go. Without parts it returns `fresh`.
 
     Raises
     ------
     ValueError
-        Two parts stand at different rows, or one is not of this detector.
+        Two parts are at different rows, or one is of another detector.
     """
     if not parts:
         return fresh
@@ -41,7 +41,7 @@ def arranged(fresh: Shard, parts: Sequence[Shard]) -> Shard:
     own = leaves_of(fresh.state)
     for leaves in every:
         if leaves.keys() != own.keys():
-            raise ValueError(f"shards of other parts: {', '.join(sorted(leaves.keys() ^ own.keys())[:3])}")
+            raise ValueError(f"shards with another layout: {', '.join(sorted(leaves.keys() ^ own.keys())[:3])}")
     some_new = bool((homes[0] < 0).any())
     together: dict[str, Leaf] = {
         place: _together(place, start, [leaves[place] for leaves in every], homes=homes, parts=parts, new=some_new)
@@ -71,7 +71,7 @@ def _together(
     if isinstance(start, tuple):
         ours = {entity_id for part in parts for entity_id in part.entities}
         wanted = {entity_id for number in range(len(parts)) for entity_id in _kept(number, homes, parts)}
-        # What is about nobody in the table, such as their node, goes with all of them.
+        # A note about no entity of the table, such as their node, belongs to all shards.
         notes = [note for one in given if isinstance(one, tuple) for note in one]
         return tuple(dict.fromkeys(note for note in notes if not (about := mentions(note) & ours) or about & wanted))
     name = place.rpartition(".")[2]
@@ -80,7 +80,7 @@ def _together(
     if name in _ALL:
         return all(given) and not new
     if any(one != given[0] for one in given):
-        raise ValueError(f"{place}: shards stand at different rows: {', '.join(map(str, dict.fromkeys(given)))}")
+        raise ValueError(f"{place}: shards are at different rows: {', '.join(map(str, dict.fromkeys(given)))}")
     return given[0]
 
 
@@ -90,7 +90,7 @@ def _rows(place: str, start: npt.NDArray[Any], given: Sequence[Leaf], *, homes: 
     for number, one in enumerate(given):
         here = home == number
         if not isinstance(one, np.ndarray) or one.shape[1:] != made.shape[1:] or one.dtype != made.dtype:
-            raise ValueError(f"{place}: a shard of another layout")
+            raise ValueError(f"{place}: shard with another layout")
         if here.any():
             made[here] = one[row[here]]
     return made

@@ -1,9 +1,8 @@
-"""A detector's state as a flat set of leaves, and back.
+"""Detector states as flat sets of leaves, and back.
 
 A state is a tree of frozen dataclasses. Its leaves are arrays whose first axis is the entity, single values (the time
-of the last row, the second that is open), and notes: tuples of plain tuples or records on what was told of entities by
-events. What only follows from the topology (`Siblings` and the like) is no leaf: it is worked out again at the next
-row.
+of the last row, the open second), and notes: tuples of plain tuples or records taken from events. What follows from the
+topology alone (`Siblings` and the like) is no leaf: it is computed again at the next row.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,39 +24,39 @@ _DERIVED = frozenset({"kinship"})
 
 
 def leaves_of(state: object) -> dict[str, Leaf]:
-    """Return the leaves by their place in the tree, such as ``conditions.active``.
+    """Return the leaves by place in the tree, such as ``conditions.active``.
 
     Raises
     ------
     ValueError
-        The state holds something that is none of them, such as a dict.
+        The state holds another type, such as a dict.
     """
     return dict(_walk(state, ""))
 
 
 def with_leaves(template: State, leaves: Mapping[str, Leaf]) -> State:
-    """Return the template's tree with these leaves; ValueError where they are not exactly its own."""
+    """Return the template's tree with these leaves; ValueError if the places differ."""
     wanted = leaves_of(template).keys()
     if wanted != leaves.keys():
         odd = ", ".join(sorted(wanted ^ leaves.keys())[:3])
-        raise ValueError(f"a state with other parts than this version's: {odd}")
+        raise ValueError(f"state layout of another version: {odd}")
     made: State = _filled(template, leaves, "")
     return made
 
 
 def notes_in_json(state: object) -> dict[str, Any]:
-    """Return the notes of a state by their place, as JSON types."""
+    """Return the notes of a state by place, as JSON types."""
     leaves = leaves_of(state)
     return {place: adapter.dump_python(leaves[place], mode="json") for place, adapter in _adapters(state).items()}
 
 
-def notes_of_json(template: object, told: Mapping[str, Any]) -> dict[str, Leaf]:
-    """Read what `notes_in_json` gave; ValueError where it does not fit the template's types."""
-    return {place: adapter.validate_python(told[place]) for place, adapter in _adapters(template).items()}
+def notes_of_json(template: object, notes: Mapping[str, Any]) -> dict[str, Leaf]:
+    """Return the notes that `notes_in_json` wrote; ValueError if they do not fit the template's types."""
+    return {place: adapter.validate_python(notes[place]) for place, adapter in _adapters(template).items()}
 
 
 def mentions(note: Note) -> frozenset[str]:
-    """Return every text in a note: the ids of the entities that it is about are among them."""
+    """Return every string in a note, which includes the ids of its entities."""
     parts = note if isinstance(note, tuple) else (getattr(note, field.name) for field in fields(note))
     return frozenset(part for part in parts if isinstance(part, str))
 
@@ -76,7 +75,7 @@ def _walk(part: Any, place: str) -> Iterator[tuple[str, Leaf]]:
         for number, inner in enumerate(part):
             yield from _walk(inner, f"{place}.{number}")
     else:
-        raise ValueError(f"{place}: a {type(part).__name__} has no place in the state of a detector")
+        raise ValueError(f"{place}: {type(part).__name__} is not allowed in a detector state")
 
 
 def _filled(part: Any, leaves: Mapping[str, Leaf], place: str) -> Any:
@@ -97,7 +96,7 @@ def _follows_from_topology(part: Any) -> bool:
 
 
 def _adapters(state: object) -> dict[str, TypeAdapter[Any]]:
-    """Return what reads the notes at each place, by the types that the state's classes declare."""
+    """Return the type adapter of the notes at each place, from the declared field types."""
     return {place: TypeAdapter(hint) for place, hint in _hints(state, "", None)}
 
 

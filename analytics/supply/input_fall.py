@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.connectivity import GroupArray
-from analytics.detectors.relearning import begun_anew
+from analytics.detectors.baseline_reset import reset_where
 from analytics.supply.branches import group_sum
 from telemetry.frames import FloatArray, MaskArray
 
@@ -90,7 +90,7 @@ def fall_row(
 
 def forget(fall: InputFall, accepted: MaskArray) -> InputFall:
     """Learn anew what is usual where a person accepted that the supply is another one now, as on other mains."""
-    return begun_anew(fall, InputFall.unknown(len(accepted)), accepted)
+    return reset_where(fall, InputFall.unknown(len(accepted)), accepted)
 
 
 def _noted(fall: InputFall, voltage_v: FloatArray, power_w: FloatArray, usual: MaskArray) -> InputFall:

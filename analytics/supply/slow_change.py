@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analytics.change.cusum import CusumState, cusum_step
-from analytics.detectors.relearning import begun_anew
+from analytics.detectors.baseline_reset import reset_where
 from physics.thevenin import Z_95
 from telemetry.frames import FloatArray, MaskArray
 
@@ -129,7 +129,7 @@ def add_hour(
 
 def accept(state: SlowChange, accepted: MaskArray) -> SlowChange:
     """Learn the baseline anew where a person accepted that the path is another one now."""
-    return begun_anew(state, SlowChange.new(len(accepted)), accepted)
+    return reset_where(state, SlowChange.new(len(accepted)), accepted)
 
 
 def _judged(state: SlowChange, value: FloatArray, seen: MaskArray, sd_ratio: FloatArray) -> SlowChange:

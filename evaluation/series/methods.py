@@ -38,7 +38,7 @@ def ours(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: 
     del full
     model = fit(healthy)
     _, scores = score_rows(model, begin(model, healthy), rows)
-    return scores.score, scores.standing_out
+    return scores.score, scores.flag_score
 
 
 def static_limits(healthy: FloatArray, rows: FloatArray, full: bool) -> Scores:  # noqa: FBT001

@@ -25,13 +25,13 @@ from telemetry.frames import FloatArray, MaskArray, TimeArray
 
 SMALLEST_SCORE = 1e-3  # sums rest at zero, which has no logarithm; far below any threshold
 BLOCK_ROWS = 4096  # rows scored between two steps of the progress bar
-# Each block of healthy rows is scored by what was learnt of the others: no quarter may hold all values. Heuristic.
+# heuristic: each block of healthy rows is scored by a model of the others, so no quarter may hold all values.
 LEAST_SHARE = 0.5
-JOIN_ROWS = 10  # alarms with so few rows between them are one, as in the evaluation; heuristic
+JOIN_ROWS = 10  # heuristic: alarms this close are one, as in the evaluation
 
 
 class Method(StrEnum):
-    """What scores the rows."""
+    """Method that scores the rows."""
 
     NOVELTY = "novelty"
     CUSUM = "cusum"
@@ -51,24 +51,24 @@ class Scored:
 
 
 def backtest(
-    file: Annotated[Path, typer.Argument(help="A CSV file with a header, gzip too; rows in the order of time.")],
-    time: Annotated[str, typer.Option("--time", help="The column of times: numbers, or ISO 8601.")],
-    out: Annotated[Path, typer.Option("--out", help="Where the scores go: time, score, flag, leading column.")],
+    file: Annotated[Path, typer.Argument(help="CSV file with a header (also .gz), rows in order of time.")],
+    time: Annotated[str, typer.Option("--time", help="Column of times: numbers, or ISO 8601.")],
+    out: Annotated[Path, typer.Option("--out", help="File for the scores: time, score, flag, leading column.")],
     columns: Annotated[
-        str | None, typer.Option("--columns", metavar="A,B", help="The series; every column of numbers if none.")
+        str | None, typer.Option("--columns", metavar="A,B", help="Columns to score; default: every column of numbers.")
     ] = None,
     train_share: Annotated[
-        float, typer.Option("--train-share", help="The first share of the rows is taken as healthy, and learnt.")
+        float, typer.Option("--train-share", help="First share of the rows, taken as healthy (0..1).")
     ] = 0.3,
     budget: Annotated[
-        float, typer.Option("--budget", help="False alarms per 1000 rows that may be raised; sets the threshold.")
+        float, typer.Option("--budget", help="Allowed false alarms per 1000 rows; sets the threshold.")
     ] = 1.0,
     method: Annotated[
-        Method, typer.Option("--method", help="One score for all columns together, or a change of any one column.")
+        Method, typer.Option("--method", help="novelty: all columns together; others: change of one column.")
     ] = Method.NOVELTY,
     as_json: JsonFlag = False,
 ) -> None:
-    """Score every row of a table of series against its first, healthy share, and flag what stands out."""
+    """Score every row of a CSV table against its healthy first part, and flag anomalies."""
     _check(file, out, train_share=train_share, budget=budget)
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
     if names == []:
@@ -112,13 +112,13 @@ def _check(file: Path, out: Path, *, train_share: float, budget: float) -> None:
     if out.is_dir() or not out.parent.is_dir():
         problems.append(_problem("--out", str(out), "a file in a folder that exists"))
     elif out.exists() and file.exists() and out.samefile(file):
-        problems.append(_problem("--out", str(out), "another file than the one that is read"))
+        problems.append(_problem("--out", str(out), "another file than FILE"))
     if problems:
         raise ConfigError(problems)
 
 
 def _with_values(file: Path, table: LoggedTable, train_share: float) -> tuple[tuple[str, ...], FloatArray]:
-    """Return the columns that hold values in the healthy share; ConfigError where these rows are too few."""
+    """Return the columns with values in the healthy part; ConfigError if it has too few rows."""
     n_healthy = int(train_share * len(table.values))
     if n_healthy < MIN_HEALTHY_ROWS:
         found = f"{n_healthy} healthy rows, a share of {train_share:g} of {len(table.values)}"
@@ -136,8 +136,8 @@ def _scored(values: FloatArray, n_healthy: int, budget: float) -> Scored:
     model = fit(healthy)
     threshold = threshold_for(unseen_scores(healthy), alarms_per_1000_rows=budget, join_rows=JOIN_ROWS)
     parts = list(_streamed(model, values))
-    standing_out = np.concatenate([part.standing_out for part in parts])
-    flag = standing_out > threshold
+    flag_score = np.concatenate([part.flag_score for part in parts])
+    flag = flag_score > threshold
     flag[:n_healthy] = False
     return Scored(
         score=np.concatenate([part.score for part in parts]),
@@ -149,7 +149,7 @@ def _scored(values: FloatArray, n_healthy: int, budget: float) -> Scored:
 
 
 def _changed(method: ChangeMethod, values: FloatArray, n_healthy: int, budget: float) -> Scored:
-    """Score by changes of single columns, from the end of the healthy rows on; each alarm begins anew."""
+    """Score changes of single columns after the healthy rows; each alarm restarts the score."""
     healthy = values[:n_healthy]
     blocks = tuple(np.maximum(block, SMALLEST_SCORE) for block in unseen_change_scores(method, healthy))
     threshold = threshold_for(blocks, alarms_per_1000_rows=budget, join_rows=JOIN_ROWS)
@@ -193,29 +193,29 @@ def _sentence(table: LoggedTable, used: tuple[str, ...], scored: Scored, *, alar
     last = table.times[scored.n_healthy - 1]
     allowed = budget * n_judged / 1000
     parts = [
-        f"the first {scored.n_healthy} of {len(table.times)} rows, up to {last}, were taken as healthy",
-        f"{len(alarms)} alarms in the {n_judged} rows behind them (the budget is {allowed:.3g} if nothing happened)",
+        f"the first {scored.n_healthy} of {len(table.times)} rows, up to {last}, taken as healthy",
+        f"{len(alarms)} alarms in the {n_judged} rows after them (budget: {allowed:.3g} false alarms)",
     ]
     if len(alarms):
         first = int(alarms[0, 0])
         parts.append(f"the first at {table.times[first]}, led by {used[int(scored.leading[first])]}")
     parts += [_why_left_out(name, table, scored.n_healthy) for name in _left_out(table, used)]
     if table.backward.any():
-        parts.append(f"{int(table.backward.sum())} rows whose time goes back were not scored")
+        parts.append(f"{int(table.backward.sum())} rows with a time that goes back were not scored")
     return "; ".join(parts)
 
 
 def _left_out(table: LoggedTable, used: tuple[str, ...]) -> list[str]:
-    return sorted({*table.words, *table.columns} - set(used))
+    return sorted({*table.text_columns, *table.columns} - set(used))
 
 
 def _why_left_out(name: str, table: LoggedTable, n_healthy: int) -> str:
-    if name in table.words:
-        return f"left out: {name}, not every cell of which is a number"
+    if name in table.text_columns:
+        return f"left out: {name}, has cells that are not numbers"
     numbers = int(np.isfinite(table.values[:n_healthy, table.columns.index(name)]).sum())
     return (
-        f"left out: {name}, only {numbers} of {n_healthy} healthy rows have numbers, more than "
-        f"{LEAST_SHARE:.0%} of them are needed"
+        f"left out: {name}, only {numbers} of {n_healthy} healthy rows have numbers, "
+        f"more than {LEAST_SHARE:.0%} are needed"
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analytics.clock_accounting import clock_account, in_words
+from analytics.clock_accounting import account_text, clock_account
 from analytics.connectivity import Kinship
 from analytics.connectivity.dither import MAX_STEP_MHZ, MIN_STEP_MHZ, pick_gpu, plan_dither
 from analytics.connectivity.lagged import LagLink, lag_links, max_lag
@@ -99,7 +99,7 @@ def _clocks(incident: Incident, frames: Sequence[Frame]) -> tuple[str, ...]:
     concerned = {incident.entity_id, *incident.affected}
     own = [place for place, entity in enumerate(frame.spec.entities) if entity.id in concerned]
     places = own or list(range(len(frame.spec.entities)))
-    return tuple(f"{frame.spec.entities[place].name}: {in_words(account, place)}" for place in places[:_MOST_GPUS])
+    return tuple(f"{frame.spec.entities[place].name}: {account_text(account, place)}" for place in places[:_MOST_GPUS])
 
 
 def _leads(incident: Incident, frames: Sequence[Frame], topology: Topology) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def _leads(incident: Incident, frames: Sequence[Frame], topology: Topology) -> t
     strong = [one for one in found if one.is_significant and abs(one.correlation) >= _LEAST_CORRELATION]
     strong = _telling(incident, strong, members)
     strong.sort(key=lambda one: -abs(one.correlation))
-    return tuple(_in_words(one, members, step_s) for one in strong[:_MOST_LEADS])
+    return tuple(_account_text(one, members, step_s) for one in strong[:_MOST_LEADS])
 
 
 def _telling(incident: Incident, links: Sequence[LagLink], members: Sequence[Entity]) -> list[LagLink]:
@@ -159,7 +159,7 @@ def _on_grid(frame: Frame, grid_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) 
     return found
 
 
-def _in_words(link: LagLink, members: Sequence[Entity], step_s: float) -> str:
+def _account_text(link: LagLink, members: Sequence[Entity], step_s: float) -> str:
     gpu, supply = members[link.source].name, members[link.target].name
     late_s = link.lag * step_s
     order = "in the same moment" if link.lag == 0 else f"{abs(late_s):g} s {'later' if link.lag > 0 else 'earlier'}"

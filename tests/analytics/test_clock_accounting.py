@@ -2,7 +2,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from analytics.clock_accounting import Reason, clock_account, in_words, rounded
+from analytics.clock_accounting import Reason, clock_account, account_text, rounded
 from telemetry.entities import EntityKind
 from telemetry.frames import Frame
 from tests.analytics.scenes import frame_of, gpu
@@ -25,7 +25,7 @@ def test_each_reason_gets_its_share_of_time_and_clock() -> None:
     assert account.share(0, Reason.FULL) == pytest.approx(0.7)
     place = list(Reason).index(Reason.POWER_CAP)
     assert account.lost_ratio[0, place] == pytest.approx(0.3 * 0.2)
-    assert in_words(account, 0) == "of 10 s: full clock 70%, power limit 30% (6% of its clock)"
+    assert account_text(account, 0) == "of 10 s: full clock 70%, power limit 30% (6% of its clock)"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_what_was_not_seen_is_unknown_and_an_empty_stretch_states_so() -> None:
     assert account.share(0, Reason.UNKNOWN) == pytest.approx(1.0)
     assert np.isnan(account.lost_ratio).all()
     nothing = clock_account(frame_with(np.zeros(ROWS), np.zeros(ROWS)).rows(0, 0))
-    assert in_words(nothing, 0) == "no time to account for"
+    assert account_text(nothing, 0) == "no time to account for"
 
 
 def test_shares_add_up_to_one_where_a_counter_saw_more_than_the_polls() -> None:
@@ -89,7 +89,7 @@ def test_shares_add_up_to_one_where_a_counter_saw_more_than_the_polls() -> None:
     account = clock_account(frame)
     assert account.share(0, Reason.POWER_CAP) == pytest.approx(0.5)
     assert sum(account.share(0, reason) for reason in Reason) == pytest.approx(1.0)
-    assert in_words(account, 0) == "of 10 s: power limit 50% (6% of its clock), full clock 50%"
+    assert account_text(account, 0) == "of 10 s: power limit 50% (6% of its clock), full clock 50%"
 
 
 def test_a_lost_gpu_counts_only_while_it_was_read() -> None:
@@ -97,7 +97,7 @@ def test_a_lost_gpu_counts_only_while_it_was_read() -> None:
     account = clock_account(
         frame_with(np.where(rows < 40, 0.0, np.nan), np.where(rows < 40, 1500.0, np.nan)),
     )
-    assert in_words(account, 0) == "of 4 s: full clock 100%, not read for 6 s"
+    assert account_text(account, 0) == "of 4 s: full clock 100%, not read for 6 s"
 
 
 @pytest.mark.parametrize("shares", [(1 / 3, 1 / 3, 1 / 3), (0.005, 0.995, 0.0), (0.785, 0.2149, 0.0001)])

@@ -15,25 +15,25 @@ KERNEL = event_of(
 DROP = event_of(at_s=10.5, kind=EventKind.BUS_DROP, code=None, source="kernel_log", pci="0000:3b:00.0")
 
 
-def fused(*tellings: Event) -> dict[str, Event]:
+def fused(*reports: Event) -> dict[str, Event]:
     state = FusionState()
     newest: dict[str, Event] = {}
-    for telling in tellings:
-        state, out = fuse(state, [telling])
+    for report in reports:
+        state, out = fuse(state, [report])
         newest |= {event.id: event for event in out}
     return newest
 
 
-@pytest.mark.parametrize("tellings", [(NVML, KERNEL, DROP), (DROP, KERNEL, NVML), (KERNEL, DROP, NVML)])
-def test_one_lost_gpu_is_one_event_whoever_reports_it_first(tellings: tuple[Event, ...]) -> None:
-    newest = fused(*tellings)
+@pytest.mark.parametrize("reports", [(NVML, KERNEL, DROP), (DROP, KERNEL, NVML), (KERNEL, DROP, NVML)])
+def test_one_lost_gpu_is_one_event_whoever_reports_it_first(reports: tuple[Event, ...]) -> None:
+    newest = fused(*reports)
     assert len(newest) == 1
     (event,) = newest.values()
     assert (event.kind, event.code, event.entity_id) == (EventKind.XID, 79, "gpu:GPU-0")
     assert event.sources == ("kernel_log", "nvml")
     assert (event.pid, event.process, event.pci) == (12, "python3", "0000:3b:00.0")
-    assert event.id == tellings[0].id
-    assert event.time_ns == tellings[0].time_ns
+    assert event.id == reports[0].id
+    assert event.time_ns == reports[0].time_ns
 
 
 def test_the_first_reporting_is_passed_on_at_once_and_a_second_that_adds_nothing_is_not() -> None:
@@ -52,8 +52,8 @@ def test_different_codes_devices_and_times_stay_apart() -> None:
 
 
 def test_the_same_source_reporting_twice_reports_of_two_events_and_each_is_joined_once() -> None:
-    tellings = [event_of(at_s=at_s, code=48, source=source) for source in ("nvml", "kernel_log") for at_s in (1.0, 2.0)]
-    newest = fused(*tellings)
+    reports = [event_of(at_s=at_s, code=48, source=source) for source in ("nvml", "kernel_log") for at_s in (1.0, 2.0)]
+    newest = fused(*reports)
     assert len(newest) == 2
     assert {event.sources for event in newest.values()} == {("kernel_log", "nvml")}
 
@@ -97,13 +97,13 @@ def test_memory_is_bounded_in_a_storm() -> None:
     cut=st.integers(0, 20),
 )
 def test_a_batch_in_two_parts_returns_the_events_of_one(at_s: list[float], cut: int) -> None:
-    tellings = [
+    reports = [
         event_of(at_s=at, code=(31, 48)[number % 2], source=("nvml", "kernel_log")[number // 2 % 2])
         for number, at in enumerate(sorted(at_s))
     ]
-    _, whole = fuse(FusionState(), tellings)
-    state, first = fuse(FusionState(), tellings[:cut])
-    _, second = fuse(state, tellings[cut:])
+    _, whole = fuse(FusionState(), reports)
+    state, first = fuse(FusionState(), reports[:cut])
+    _, second = fuse(state, reports[cut:])
     assert (*first, *second) == whole
 
 
@@ -114,12 +114,12 @@ BACK = event_of(at_s=20.0, kind=EventKind.DEVICE_ADDED, code=None, pci="0000:3b:
 
 
 @given(st.permutations([NVML, KERNEL, DROP, UEVENT, SYSFS, TRACE]))
-def test_a_bus_drop_that_six_sources_report_is_one_event_in_whatever_order(tellings: list[Event]) -> None:
-    newest = fused(*tellings)
+def test_a_bus_drop_that_six_sources_report_is_one_event_in_whatever_order(reports: list[Event]) -> None:
+    newest = fused(*reports)
     assert len(newest) == 1
     (event,) = newest.values()
     assert event.sources == ("kernel_log", "link_state", "nvml", "tracepoints", "uevents")
-    assert (event.code, event.id, event.time_ns) == (79, tellings[0].id, tellings[0].time_ns)
+    assert (event.code, event.id, event.time_ns) == (79, reports[0].id, reports[0].time_ns)
 
 
 def test_a_late_confirmation_of_a_loss_adds_its_source_and_is_no_second_event() -> None:

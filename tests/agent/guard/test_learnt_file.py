@@ -111,7 +111,7 @@ def test_an_entity_that_is_gone_or_new_does_not_keep_the_others_from_going_on() 
     now_ns = int(frame.time_ns[-1])
     before.note_baselines(now_ns)
     said = again.take_learnt(before.learnt(now_ns)(), now_ns)
-    assert "1 away" in said.words
+    assert "1 absent" in said.summary
     baselines = [one for one in again.note_baselines(now_ns + NS_PER_S) if one.detector == "novelty"]
     learnt = {one.entity_id: one.learnt_ratio for one in baselines}
     assert set(learnt) == {entity.id for entity in fewer.entities}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analytics.detectors.condition import set_aside
+from analytics.detectors.condition import clear_where
 from analytics.detectors.novelty import Novelty, NoveltyState
 from analytics.detectors.novelty_limits import NoveltyLimits
 from telemetry.clock import NS_PER_S
@@ -23,9 +23,9 @@ BEGINS = 280
 def judged(frame: Frame, *, state: NoveltyState | None = None, **told: Any) -> tuple[NoveltyState, tuple[Finding, ...]]:
     state = state or DETECTOR.start(frame.spec)
     if "events" in told:
-        state = DETECTOR.hear(state, told["events"])
+        state = DETECTOR.take_events(state, told["events"])
     if "findings" in told:
-        state = DETECTOR.hear_findings(state, told["findings"])
+        state = DETECTOR.take_findings(state, told["findings"])
     return DETECTOR.step(state, frame, TOPOLOGY)
 
 
@@ -121,7 +121,7 @@ def test_what_was_learnt_stays_until_a_person_accepts_the_gpu_as_it_is() -> None
     assert not any(one.status is FindingStatus.CLEARED for one in told)
     accepted = DETECTOR.accept(state, np.array([False, True, False, False]))
     assert DETECTOR.threshold(accepted)[1] != DETECTOR.threshold(accepted)[1]
-    accepted = replace(accepted, conditions=set_aside(accepted.conditions, accepted.conditions.active))
+    accepted = replace(accepted, conditions=clear_where(accepted.conditions, accepted.conditions.active))
     after, then = judged(frame.rows(700, 1200), state=accepted)
     assert then == ()
     assert np.isfinite(DETECTOR.threshold(after)).all()

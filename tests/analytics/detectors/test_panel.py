@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from analytics.detectors.joining import join, start_join
 from analytics.detectors.limits import DetectorLimits
 from analytics.detectors.panel import Panel
+from analytics.detectors.table_join import join, start_join
 from telemetry.entities import EntityKind
 from telemetry.records import Cause
 from tests.analytics.scenes import event_of, frame_of, gpu, node_of, supply

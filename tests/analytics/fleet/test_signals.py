@@ -21,7 +21,7 @@ def test_every_signal_that_a_detector_needs_or_borrows_is_read() -> None:
     for build in DETECTORS:
         detector = build(DetectorLimits())
         assert set(detector.signals) <= set(JUDGED[detector.kind]), detector.name
-        for terms in getattr(detector, "borrowed", ()):
+        for terms in getattr(detector, "joined_columns", ()):
             assert terms.signal in JUDGED[terms.kind], (detector.name, terms)
 
 

@@ -54,7 +54,7 @@ def test_a_window_returns_means() -> None:
     assert ended[1].power_w == pytest.approx([250.0, 250.0])
     assert ended[1].air_c == pytest.approx([22.0, 22.0])
     assert np.isnan(ended[1].fan_ratio).all()
-    assert ended[1].told_ns == START_NS + 240 * NS_PER_S
+    assert ended[1].ended_ns == START_NS + 240 * NS_PER_S
 
 
 def test_what_the_heat_sink_carried_is_known_from_the_second_window_on_whatever_the_load_does() -> None:
@@ -88,7 +88,7 @@ def test_few_rows_make_windows_as_long_as_it_takes(every_s: float, windows: int,
     assert all(window.temp_c.tolist() == [60.0, 60.0] for window in ended[1:])
     assert ended[-1].sink_w == pytest.approx([250.0, 250.0], abs=0.1)
     for cut in (1, 17, rows // 2):
-        assert [one.told_ns for one in windows_of(time_ns, whole, cut)] == [one.told_ns for one in ended]
+        assert [one.ended_ns for one in windows_of(time_ns, whole, cut)] == [one.ended_ns for one in ended]
 
 
 def test_few_rows_of_different_times_make_no_window() -> None:

@@ -22,7 +22,7 @@ def test_unseen_healthy_rows_stay_within_the_budget(budget: float) -> None:
     level = threshold_for(unseen_scores(healthy), alarms_per_1000_rows=budget, join_rows=5)
     model = fit(healthy)
     _, scores = score_rows(model, begin(model, healthy), rows)
-    alarms = len(stretches(scores.standing_out > level, join_rows=5)) / 12
+    alarms = len(stretches(scores.flag_score > level, join_rows=5)) / 12
     assert 0.4 * budget < alarms < 2 * budget
 
 
@@ -33,7 +33,7 @@ def test_scores_come_from_a_model_that_did_not_see_the_rows() -> None:
     model = fit(healthy)
     _, seen = score_rows(model, begin(model, healthy[:0]), healthy)
     assert len(unseen) == 2000
-    assert unseen[1700] > seen.standing_out[1700]
+    assert unseen[1700] > seen.flag_score[1700]
 
 
 def test_a_smaller_budget_asks_for_a_higher_score_even_beyond_all_that_was_seen() -> None:

@@ -33,7 +33,7 @@ def test_columns_that_stop_moving_together_are_new_though_each_keeps_its_range()
     rows = healthy_rows(seed=3)
     rows[800:900, 1] = rows[800:900, 1][::-1].mean() + (rows[800:900, 1].mean() - rows[800:900, 1]) * 3
     score = scored(rows)
-    assert score.standing_out[800:860].max() > 3 * score.standing_out[600:800].max()
+    assert score.flag_score[800:860].max() > 3 * score.flag_score[600:800].max()
     assert score.leading[805] in (0, 1)
 
 
@@ -42,7 +42,7 @@ def test_the_column_that_broke_leads(column: int) -> None:
     rows = healthy_rows(seed=4)
     rows[700:, column] += 40 * np.array([5, 0.6, 0.01, 1])[column]
     score = scored(rows)
-    assert score.standing_out[700:705].max() > 2 * score.standing_out[100:700].max()
+    assert score.flag_score[700:705].max() > 2 * score.flag_score[100:700].max()
     assert score.leading[704] == column
 
 
@@ -66,7 +66,7 @@ def test_cutting_the_rows_elsewhere_returns_the_same_scores() -> None:
     for first, last in ((0, 1), (1, 1), (1, 130), (130, 301), (301, 1500)):
         state, part = score_rows(model, state, rows[first:last])
         parts.append(part)
-    for name in ("score", "standing_out", "leading"):
+    for name in ("score", "flag_score", "leading"):
         np.testing.assert_allclose(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
     np.testing.assert_allclose(state.levels, whole_state.levels)
 
@@ -80,7 +80,7 @@ def test_gaps_are_evidence_neither_for_nor_against() -> None:
     assert np.isnan(gappy.score[900:950]).all()
     assert (gappy.leading[900:950] == -1).all()
     assert np.isfinite(gappy.score[:900]).all()
-    assert np.nanmax(gappy.standing_out[500:1500]) < 2 * plain.standing_out[500:1500].max()
+    assert np.nanmax(gappy.flag_score[500:1500]) < 2 * plain.flag_score[500:1500].max()
 
 
 def test_a_column_that_dies_for_good_leaves_the_others_watched() -> None:
@@ -88,8 +88,8 @@ def test_a_column_that_dies_for_good_leaves_the_others_watched() -> None:
     rows[300:, 1] = np.nan
     rows[900:, 2] += 0.4
     score = scored(rows)
-    assert score.standing_out[300:900].max() < 10
-    assert score.standing_out[900:905].max() > 20
+    assert score.flag_score[300:900].max() < 10
+    assert score.flag_score[900:905].max() > 20
     assert score.leading[904] == 2
 
 

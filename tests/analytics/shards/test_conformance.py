@@ -8,7 +8,7 @@ import pytest
 
 from analytics.detectors.build import EVENT_DETECTORS, AnyDetector
 from analytics.detectors.limits import DetectorLimits
-from analytics.shards.packing import pack, pack_told, unpack, unpack_told
+from analytics.shards.packing import pack, pack_event_state, unpack, unpack_event_state
 from analytics.shards.shard import Shard, arranged
 from analytics.shards.tree import leaves_of
 from telemetry.entities import Entity, EntityKind, Topology
@@ -141,9 +141,9 @@ def test_what_events_reported_goes_with_the_entity_that_it_is_about() -> None:
     told = [event_of(at_s=1.0, code=None, entity_id=one, kind=EventKind.DRIVER_UNBOUND) for one in ids(frame)]
     node = next(entity.id for entity in TOPOLOGY.of_kind(EntityKind.NODE))
     above: Event = event_of(at_s=1.0, code=None, entity_id=node, kind=EventKind.DRIVER_UNBOUND)
-    heard = lost.hear(lost.start(frame.spec), [*told, above])
+    answered = lost.take_events(lost.start(frame.spec), [*told, above])
     one = part_of(frame, [2])
-    shard = arranged(Shard(entities=ids(one), state=lost.start(one.spec)), [Shard(entities=ids(frame), state=heard)])
+    shard = arranged(Shard(entities=ids(one), state=lost.start(one.spec)), [Shard(entities=ids(frame), state=answered)])
     assert {entity_id for entity_id, _ in shard.state.orderly.released} == {ids(frame)[2], node}
 
 
@@ -155,8 +155,8 @@ def test_detectors_of_events_go_on_from_what_was_kept_of_them() -> None:
         detector = build(DetectorLimits())
         state, found = detector.step(detector.start(), events[:25], events[24].time_ns, TOPOLOGY)
         assert found
-        kept = unpack_told(detector, pack_told(state))
+        kept = unpack_event_state(detector, pack_event_state(state))
         rest = events[25:], events[-1].time_ns + 10**12, TOPOLOGY
         assert detector.step(kept, *rest) == detector.step(state, *rest)
         with pytest.raises(ValueError, match="validation error"):
-            unpack_told(detector, b'{"streaks": 3}')
+            unpack_event_state(detector, b'{"streaks": 3}')

@@ -1,4 +1,4 @@
-"""What was learnt is taken up as far as it fits; a file that is not ours is refused, and what it lacks is said."""
+"""Saved baselines load as far as they fit; a foreign file is refused, and the summary names what is missing."""
 
 import io
 import json
@@ -117,7 +117,7 @@ def test_what_a_detector_learns_passes_as_its_own_and_is_never_written_into(dete
         one = with_learnt(
             panel, panel.start([rows.spec]), pack_learnt(panel, state, 7, frozen={}), now_ns=7, holding=()
         )
-        assert one.is_whole, one.words
+        assert one.is_whole, one.summary
         keeps = PARTS[detector.name]
         was, now = leaves_of(state.detectors[0]), leaves_of(one.state.detectors[0])
         for place, leaf in was.items():
@@ -135,11 +135,11 @@ def test_a_finding_that_both_hold_goes_on_and_ends_by_what_is_measured() -> None
     still, found = run(SUPPLIES, one.state, later(ageing(2, from_row=0), 1))
     assert [each.status for each in found if each.status is not FindingStatus.UPDATED] == []
     assert still.detectors[0].ageing.active.tolist() == [True, False]
-    state, told = one.state, []
+    state, reported = one.state, []
     for number in range(1, 4):
         state, found = run(SUPPLIES, state, later(ageing(2, times=1.0), number))
-        told += [each for each in found if each.status is not FindingStatus.UPDATED]
-    (ended,) = told
+        reported += [each for each in found if each.status is not FindingStatus.UPDATED]
+    (ended,) = reported
     assert (ended.id, ended.status) == (raised.id, FindingStatus.CLEARED)
 
 
@@ -152,21 +152,21 @@ def test_what_nobody_holds_any_more_is_reported_again_only_by_new_windows() -> N
     assert not state.rising.count.any()
     idle = np.full((400, 2), 5.0)
     _, found = run(SUPPLIES, one.state, frame(np.full((400, 2), 12.1), idle))
-    assert not found, "an idle node tells nothing of its paths"
+    assert not found, "an idle node shows nothing of its paths"
 
 
 @pytest.mark.parametrize(
-    ("later_ns", "words"),
-    [(400 * DAY_NS, "400 d old, findings are measured again"), (-DAY_NS, "1440 min ahead of this clock")],
+    ("later_ns", "text"),
+    [(400 * DAY_NS, "saved 400 d ago, findings are measured again"), (-DAY_NS, "saved 1440 min in the future")],
 )
 def test_a_baseline_of_long_ago_or_from_ahead_stays_and_its_findings_are_measured_again(
-    later_ns: int, words: str
+    later_ns: int, text: str
 ) -> None:
     rows, blob, now_ns = kept()
     _, own, raised = aged()
     one = resumed(rows, blob, now_ns + later_ns, raised)
     assert not one.going_on
-    assert words in one.words
+    assert text in one.summary
     np.testing.assert_array_equal(supply_state(one).reference.ohm, own.detectors[0].reference.ohm)
 
 
@@ -178,7 +178,7 @@ def test_other_levels_to_judge_by_keep_a_baseline_and_other_windows_to_learn_by_
     scenery = scene(one)
     before = pack_learnt(panel_of(one), panel_of(one).start([scenery.spec]), 0, frozen={})
     after = resumed(scenery, before, 0, panel=panel_of(other))
-    assert "anew: novelty (other settings or signals)" in after.words
+    assert "learning again: novelty (settings or signals changed)" in after.summary
 
 
 def test_entities_that_are_gone_or_new_are_named_and_the_others_go_on() -> None:
@@ -187,7 +187,7 @@ def test_entities_that_are_gone_or_new_are_named_and_the_others_go_on() -> None:
     first, second = rows.spec.entities
     swapped = replace(rows, spec=replace(rows.spec, entities=(replace(first, key="psu7", name="psu7"), second)))
     one = resumed(swapped, blob, now_ns)
-    assert "1 entities go on; 1 new (psu7); 1 away (supply:psu0)" in one.words
+    assert "1 entities continue; 1 new (psu7); 1 absent (supply:psu0)" in one.summary
     known = supply_state(one).reference.ohm
     assert np.isnan(known[0])
     assert known[1] == own.detectors[0].reference.ohm[1]
@@ -199,7 +199,7 @@ def test_an_entity_with_values_that_no_detector_leaves_begins_again_and_the_othe
 
     rows, blob, now_ns = kept()
     one = resumed(rows, changed(blob, spoil), now_ns)
-    assert "1 with impossible values (supply:psu0)" in one.words
+    assert "1 with impossible values (supply:psu0)" in one.summary
     assert np.isnan(supply_state(one).reference.ohm).tolist() == [True, False]
 
 
@@ -211,12 +211,12 @@ def test_what_is_not_there_at_one_start_is_carried_along_until_it_is_there_again
     for starts in range(1, 4):
         start = SUPPLIES.start([fewer] if left else [])
         one = with_learnt(SUPPLIES, start, blob, now_ns=now_ns + starts * DAY_NS, holding=())
-        assert f"{2 - left} away (supply:psu{left}" in one.words
-        assert one.is_whole == (starts > 1), "what is away is news once"
+        assert f"{2 - left} absent (supply:psu{left}" in one.summary
+        assert one.is_whole == (starts > 1), "an absence counts once"
         blob = pack_learnt(SUPPLIES, one.state, now_ns + starts * DAY_NS, frozen={}, away=one.away)
     back = resumed(rows, blob, now_ns + 4 * DAY_NS)
     assert not back.away
-    assert "anew" not in back.words
+    assert "learning again" not in back.summary
     np.testing.assert_array_equal(supply_state(back).reference.ohm, own.detectors[0].reference.ohm)
     np.testing.assert_array_equal(supply_state(back).slow.learnt, own.detectors[0].slow.learnt)
 
@@ -228,7 +228,7 @@ def test_what_was_learnt_by_other_settings_goes_on_when_they_are_as_before() -> 
     assert before.detectors[0].offsets.windows.any()
     first = pack_learnt(panel_of(one), before, 1, frozen={})
     longer = resumed(rows, first, 2, panel=panel_of(other))
-    assert "anew: thermal_resistance (other settings or signals)" in longer.words, "what is frozen does not thaw"
+    assert "learning again: thermal_resistance (settings or signals changed)" in longer.summary
     assert not longer.state.detectors[0].offsets.windows.any()
     again = pack_learnt(panel_of(other), longer.state, 2, frozen={}, away=longer.away)
     back = resumed(rows, again, 3, panel=panel_of(one))
@@ -367,6 +367,22 @@ def test_a_file_that_is_not_ours_is_refused_in_one_line(blob: bytes) -> None:
     rows = ageing(1)
     with pytest.raises(ValueError, match=r"^(state: damaged: |version |head: )[^\n]*$|^state: damaged$"):
         resumed(rows, blob, 0)
+
+
+def test_a_file_with_the_former_names_of_fields_still_loads() -> None:
+    def rename(_: Mapping[str, Any], arrays: Arrays) -> None:
+        for name in [one for one in arrays if one.endswith((".reported_ns", ".reported_badness"))]:
+            arrays[name.replace(".reported_", ".told_")] = arrays.pop(name)
+
+    rows, blob, now_ns = kept()
+    _, own, raised = aged()
+    former = changed(blob, rename)
+    assert b".told_ns" in former
+    assert b".reported_ns" not in former
+    one = resumed(rows, former, now_ns, raised)
+    assert one.is_whole, one.summary
+    assert one.going_on == (raised,)
+    np.testing.assert_array_equal(supply_state(one).ageing.reported_ns, own.detectors[0].ageing.reported_ns)
 
 
 def test_the_head_is_plain_json() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.detectors.link_counts import CHANNELS
+from analytics.detectors.link_counts import LINK_ERROR_KINDS
 from analytics.novelty.features import SENSES
 from physics.node_state import NodeState, SupplyState
 from rules.conditions.condition import combine, describe, judge_alternative
@@ -222,7 +222,7 @@ def test_requirements_that_exclude_each_other_do_not_combine(one: dict[str, Any]
 
 def test_every_piece_of_evidence_that_a_detector_returns_is_listed() -> None:
     given = {name for path in (ROOT / "analytics").rglob("*.py") for name in evidence_names(path)}
-    given |= {f"{prefix}{channel.name}" for channel in CHANNELS for prefix in ("", "sibling_")}
+    given |= {f"{prefix}{channel.name}" for channel in LINK_ERROR_KINDS for prefix in ("", "sibling_")}
     given |= {f"{prefix}{sense.signal}" for sense in SENSES.values() for prefix in ("", "usual_")}
     assert given == set(EVIDENCE), "telemetry/evidence.py lists the evidence of analytics"
 

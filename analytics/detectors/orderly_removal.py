@@ -16,21 +16,21 @@ from telemetry.frames import MaskArray
 from telemetry.records import Event, EventKind, Severity
 
 # They tell that the kernel took a device off the bus, whoever asked for it.
-_TOLD_BY_REMOVAL = frozenset({"uevents", "link_state"})
+_REMOVAL_SOURCES = frozenset({"uevents", "link_state"})
 _BACK = frozenset({EventKind.DEVICE_ADDED, EventKind.DRIVER_BOUND})
 _MAX_REMEMBERED = 4096
 
-Moments = tuple[tuple[str, int], ...]
+DeviceTimes = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orderly:
+class OrderlyRemovals:
     """When each device was last let go of, and when it was last in trouble; entity ids with times."""
 
-    released: Moments = ()
-    troubled: Moments = ()
+    released: DeviceTimes = ()
+    troubled: DeviceTimes = ()
 
-    def after(self, events: Sequence[Event]) -> "Orderly":
+    def after(self, events: Sequence[Event]) -> "OrderlyRemovals":
         """Return what holds after these events."""
         released, troubled = dict(self.released), dict(self.troubled)
         for event in events:
@@ -45,7 +45,7 @@ class Orderly:
                 troubled[event.entity_id] = event.time_ns
         if released == dict(self.released) and troubled == dict(self.troubled):
             return self
-        return Orderly(
+        return OrderlyRemovals(
             released=tuple(released.items())[-_MAX_REMEMBERED:], troubled=tuple(troubled.items())[-_MAX_REMEMBERED:]
         )
 
@@ -65,7 +65,7 @@ class Orderly:
 
 def is_removal(event: Event) -> bool:
     """Return whether an event only tells that the kernel took a device off the bus."""
-    return event.kind is EventKind.BUS_DROP and set(event.sources) <= _TOLD_BY_REMOVAL
+    return event.kind is EventKind.BUS_DROP and set(event.sources) <= _REMOVAL_SOURCES
 
 
 def is_trouble(event: Event) -> bool:

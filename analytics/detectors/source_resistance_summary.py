@@ -3,8 +3,8 @@
 import numpy as np
 
 from analytics.connectivity import GroupArray
+from analytics.detectors.statements import Describe, Statement, evidence
 from analytics.detectors.supply_limits import SourceResistanceLimits
-from analytics.detectors.wording import Say, Statement, evidence
 from analytics.supply.blocks import BlockMeans
 from analytics.supply.branches import HOT_JOINT_W, imbalance, joint_power_w
 from analytics.supply.dead_branch import Branches
@@ -22,7 +22,7 @@ _WORST_RATIO = 2.0
 _WORST_SAG_RATIO = 0.05
 
 
-def say_ageing(
+def describe_ageing(
     reference: Reference,
     slow: SlowChange,
     means: BlockMeans,
@@ -30,11 +30,11 @@ def say_ageing(
     limits: SourceResistanceLimits,
     *,
     groups: GroupArray,
-) -> Say:
+) -> Describe:
     """Return what is said of a path that ages; `groups` numbers the paths that share a load."""
     rise, (low, high), uneven = slow.rise_ratio(), slow.rise_bounds(), imbalance(means.mean_a, groups)
 
-    def say(index: int, status: FindingStatus) -> Statement:
+    def describe(index: int, status: FindingStatus) -> Statement:
         name, now_ohm, was_ohm = entities[index].name, float(reference.now_ohm[index]), float(reference.ohm[index])
         week_ratio = float(rise[index])
         slowly = np.isfinite(week_ratio) and week_ratio * limits.quick_ratio > now_ohm / was_ohm
@@ -74,18 +74,18 @@ def say_ageing(
             ),
         )
 
-    return say
+    return describe
 
 
 def _burns(extra_w: float, mean_a: float) -> str:
     return f", it burns {extra_w:.1f} W more at {mean_a:.0f} A" if np.isfinite(extra_w) and extra_w > 0.0 else ""
 
 
-def say_lost(reference: Reference, branches: Branches, entities: tuple[Entity, ...], now_ns: int) -> Say:
+def describe_lost(reference: Reference, branches: Branches, entities: tuple[Entity, ...], now_ns: int) -> Describe:
     """Return what is said of a supply that went off."""
     others_a = branches.mean_others_a()
 
-    def say(index: int, status: FindingStatus) -> Statement:
+    def describe(index: int, status: FindingStatus) -> Statement:
         name, usual_a = entities[index].name, float(branches.usual_a[index])
         now_a, before_a = float(others_a[index]), float(branches.usual_others_a[index])
         by_branch = bool(branches.since_ns[index] > 0)
@@ -117,19 +117,19 @@ def say_lost(reference: Reference, branches: Branches, entities: tuple[Entity, .
             ),
         )
 
-    return say
+    return describe
 
 
-def say_input_sag(
+def describe_input_sag(
     reference: Reference,
     fall: InputFall,
     means: BlockMeans,
     entities: tuple[Entity, ...],
     limits: SourceResistanceLimits,
-) -> Say:
+) -> Describe:
     """Return what is said of mains that sag, or dip so fast that only the voltage itself tells."""
 
-    def say(index: int, status: FindingStatus) -> Statement:
+    def describe(index: int, status: FindingStatus) -> Statement:
         dips = bool(fall.fallen[index])
         now_v = float(fall.now_v[index] if dips else reference.now_v[index])
         before_v = float(fall.usual_v[index] if dips else reference.open_v[index])
@@ -165,4 +165,4 @@ def say_input_sag(
             ),
         )
 
-    return say
+    return describe

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from analytics.detectors.condition import Conditions, set_aside
+from analytics.detectors.condition import Conditions, clear_where
 from telemetry.entities import Entity
 from telemetry.frames import MaskArray
 from telemetry.records import Event, EventKind, Finding, FindingStatus
 
 
-def accepted_in(events: Iterable[Event]) -> dict[str, Event]:
+def accepted_entities(events: Iterable[Event]) -> dict[str, Event]:
     """Return the entities that were accepted, each with the event that says so."""
     return {one.entity_id: one for one in events if one.kind is EventKind.BASELINE and one.entity_id is not None}
 
 
-def learnt_anew(detector: Any, own: Any, entities: Sequence[Entity], events: Sequence[Event]) -> Any:
+def reset_baselines(detector: Any, own: Any, entities: Sequence[Entity], events: Sequence[Event]) -> Any:
     """Return the state of a detector that learns baselines, with those of the accepted entities begun anew."""
-    accepted = accepted_in(events)
+    accepted = accepted_entities(events)
     if own is None or not accepted or not hasattr(detector, "accept"):
         return own
     mask: MaskArray = np.array([entity.id in accepted for entity in entities], dtype=np.bool_)
@@ -32,11 +32,11 @@ def learnt_anew(detector: Any, own: Any, entities: Sequence[Entity], events: Seq
     after = detector.accept(own, mask)
     held = {one.name: getattr(after, one.name) for one in fields(after)}
     return replace(
-        after, **{name: set_aside(value, mask) for name, value in held.items() if isinstance(value, Conditions)}
+        after, **{name: clear_where(value, mask) for name, value in held.items() if isinstance(value, Conditions)}
     )
 
 
-def ended_by(
+def findings_ended_by(
     events: Sequence[Event], findings: Iterable[Finding], detectors: Iterable[str], now_ns: int
 ) -> tuple[Finding, ...]:
     """Return the findings that acceptance ends, cleared: those of detectors that learnt the entity anew.
@@ -44,7 +44,7 @@ def ended_by(
     `detectors` are the names under which those tell, `findings` all that hold. One detector may tell under several
     names, its own with a dot and more behind it.
     """
-    accepted = accepted_in(events)
+    accepted = accepted_entities(events)
     if not accepted:
         return ()
     names = frozenset(detectors)

@@ -19,7 +19,7 @@ class Statement:
     evidence: tuple[Evidence, ...]
 
 
-Say = Callable[[int, FindingStatus], Statement]
+Describe = Callable[[int, FindingStatus], Statement]
 
 
 def evidence(*rows: tuple[str, float, str]) -> tuple[Evidence, ...]:
@@ -34,7 +34,7 @@ def finding_id(detector: str, entity_id: str, since_ns: int) -> str:
     return f"{detector}:{entity_id}:{since_ns}"
 
 
-def word(
+def findings_from(
     detector: str,
     cause: Cause,
     entities: tuple[Entity, ...],
@@ -42,7 +42,7 @@ def word(
     changes: Changes,
     *,
     now_ns: int,
-    say: Say,
+    describe: Describe,
 ) -> Iterator[Finding]:
     """Yield the findings of one row: the only loop over entities, and only over those with something to tell."""
     for status, indices in (
@@ -51,7 +51,7 @@ def word(
         (FindingStatus.CLEARED, changes.cleared),
     ):
         for index in indices.tolist():
-            statement = say(index, status)
+            statement = describe(index, status)
             since_ns = int(conditions.since_ns[index])
             yield Finding(
                 id=finding_id(detector, entities[index].id, since_ns),

@@ -11,7 +11,7 @@ from telemetry.frames import MaskArray
 _State = TypeVar("_State")
 
 
-def begun_anew(state: _State, fresh: _State, where: MaskArray) -> _State:
+def reset_where(state: _State, fresh: _State, where: MaskArray) -> _State:
     """Return a dataclass of arrays with what `fresh` holds on the entities marked ``(n_entities,)``.
 
     The first axis of every array is the entity; dataclasses within are taken in the same way.
@@ -23,5 +23,5 @@ def begun_anew(state: _State, fresh: _State, where: MaskArray) -> _State:
 
 def _chosen(held: Any, fresh: Any, where: MaskArray) -> Any:
     if is_dataclass(held):
-        return begun_anew(held, fresh, where)
+        return reset_where(held, fresh, where)
     return np.where(where.reshape(-1, *[1] * (held.ndim - 1)), fresh, held)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from analytics.detectors.borrowing import Borrowed, How
+from analytics.detectors.joined_columns import JoinedColumn, Relation
 from analytics.detectors.panel import Panel, PanelState
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import Frame, TableSpec
@@ -32,11 +32,11 @@ class Onlooker:
 
     kind: EntityKind
     signals: tuple[str, ...]
-    borrowed: tuple[Borrowed, ...]
+    joined_columns: tuple[JoinedColumn, ...]
     name: str = "onlooker"
 
     def start(self, spec: TableSpec) -> Sight:
-        assert set(spec.signals) >= {one.name for one in self.borrowed}
+        assert set(spec.signals) >= {one.name for one in self.joined_columns}
         return Sight()
 
     def step(self, state: Sight, frame: Frame, topology: Topology) -> tuple[Sight, tuple[Finding, ...]]:
@@ -66,7 +66,9 @@ def watched(onlooker: Onlooker, *steps: list[Frame]) -> tuple[Frame, ...]:
 
 
 WARMED = Onlooker(
-    kind=EntityKind.GPU, signals=("power_w",), borrowed=(Borrowed(kind=EntityKind.NODE, signal="inlet_temp_c"),)
+    kind=EntityKind.GPU,
+    signals=("power_w",),
+    joined_columns=(JoinedColumn(kind=EntityKind.NODE, signal="inlet_temp_c"),),
 )
 
 
@@ -89,12 +91,14 @@ def test_rows_given_in_two_steps_are_the_rows_given_in_one() -> None:
     assert np.array_equal(np.concatenate([part.values for part in parts]), whole.values)
 
 
-@pytest.mark.parametrize(("how", "expected"), [(How.SUM_BELOW, 600.0), (How.MAX_BELOW, 300.0), (How.MEAN_BELOW, 200.0)])
+@pytest.mark.parametrize(
+    ("how", "expected"), [(Relation.SUM_BELOW, 600.0), (Relation.MAX_BELOW, 300.0), (Relation.MEAN_BELOW, 200.0)]
+)
 def test_a_supply_gets_what_its_gpus_have_together_and_a_gpu_without_a_value_is_left_out(
-    how: How, expected: float
+    how: Relation, expected: float
 ) -> None:
-    terms = Borrowed(kind=EntityKind.GPU, signal="power_w", how=how, column="load_w")
-    onlooker = Onlooker(kind=EntityKind.SUPPLY, signals=("voltage_v",), borrowed=(terms,))
+    terms = JoinedColumn(kind=EntityKind.GPU, signal="power_w", how=how, column="load_w")
+    onlooker = Onlooker(kind=EntityKind.SUPPLY, signals=("voltage_v",), joined_columns=(terms,))
     (frame,) = watched(onlooker, [rail([12.0, 12.0]), power([[100.0, 200.0, 300.0, NAN], [NAN] * 4])])
     assert frame.signal("load_w")[0].tolist() == [expected, expected]
     assert np.isnan(frame.signal("load_w")[1]).all()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analytics.detectors.heat_limits import ThermalResistanceLimits
-from analytics.detectors.wording import Statement, evidence
+from analytics.detectors.statements import Statement, evidence
 from analytics.heat.comparison import Comparison
 from telemetry.entities import Entity
 from telemetry.frames import FloatArray, MaskArray
@@ -29,7 +29,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Judged:
+class WindowReadings:
     """The newest window under load of every GPU, each array of shape ``(n_gpus,)``; `normal_c` the normal rise."""
 
     power_w: FloatArray
@@ -41,10 +41,10 @@ class Judged:
     normal_c: FloatArray
 
     @staticmethod
-    def nothing(n_gpus: int) -> "Judged":
+    def nothing(n_gpus: int) -> "WindowReadings":
         """Return what is known before the first window."""
         nan = np.full(n_gpus, np.nan)
-        return Judged(
+        return WindowReadings(
             power_w=nan.copy(),
             felt_w=nan.copy(),
             temp_c=nan.copy(),
@@ -54,9 +54,9 @@ class Judged:
             normal_c=nan.copy(),
         )
 
-    def renewed(self, compared: Comparison, normal_c: FloatArray, *, where: MaskArray) -> "Judged":
+    def renewed(self, compared: Comparison, normal_c: FloatArray, *, where: MaskArray) -> "WindowReadings":
         """Take a window over where it tells."""
-        return Judged(
+        return WindowReadings(
             power_w=np.where(where, compared.power_w, self.power_w),
             felt_w=np.where(where, compared.felt_w, self.felt_w),
             temp_c=np.where(where, compared.temp_c, self.temp_c),
@@ -93,7 +93,7 @@ class Subject:
     slow: float
 
 
-def say(subject: Subject, now: Numbers, limits: ThermalResistanceLimits) -> Statement:
+def describe(subject: Subject, now: Numbers, limits: ThermalResistanceLimits) -> Statement:
     """Return the statement on one GPU."""
     excess_c = now.rise_c - now.normal_c
     against = "its own past" if subject.alone else "its siblings and its slot"

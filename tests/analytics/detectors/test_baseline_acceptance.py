@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analytics.calibration.baselines import LEARNT, baselines_of
-from analytics.detectors.accepting import ended_by, learnt_anew
+from analytics.detectors.baseline_acceptance import findings_ended_by, reset_baselines
 from analytics.detectors.build import AnyDetector
 from analytics.detectors.condition import Conditions
 from analytics.detectors.limits import DetectorLimits
@@ -33,7 +33,7 @@ def test_the_accepted_begins_again_and_the_others_stay(detector: AnyDetector) ->
     frame = scene(detector)
     state, _ = run(detector, frame)
     entities = frame.spec.entities
-    after = learnt_anew(detector, state, entities, [accepted(entities[0].id)])
+    after = reset_baselines(detector, state, entities, [accepted(entities[0].id)])
     before = baselines_of(detector.name, state, LIMITS, entities)
     now = baselines_of(detector.name, after, LIMITS, entities)
     assert any(one.learnt_ratio > 0 for one in before), "the scene teaches it something"
@@ -50,20 +50,20 @@ def test_other_events_and_strangers_change_nothing() -> None:
     detector = LEARNING[0]
     frame = scene(detector)
     state, _ = run(detector, frame)
-    assert learnt_anew(detector, state, frame.spec.entities, [accepted("gpu:nobody")]) is state
-    assert learnt_anew(detector, state, frame.spec.entities, [event_of()]) is state
-    assert learnt_anew(detector, None, frame.spec.entities, [accepted("gpu:GPU-0")]) is None
+    assert reset_baselines(detector, state, frame.spec.entities, [accepted("gpu:nobody")]) is state
+    assert reset_baselines(detector, state, frame.spec.entities, [event_of()]) is state
+    assert reset_baselines(detector, None, frame.spec.entities, [accepted("gpu:GPU-0")]) is None
 
 
 def test_what_ends_is_cleared_once_and_only_for_the_detectors_named() -> None:
     detector = next(one for one in LEARNING if one.name == "novelty")
     found = next(one for seed in range(9) for one in run(detector, scene(detector, seed=seed))[1])
     now_ns = found.time_ns + 1
-    ended = ended_by([accepted(found.entity_id)], [found], ["novelty"], now_ns)
+    ended = findings_ended_by([accepted(found.entity_id)], [found], ["novelty"], now_ns)
     assert [(one.id, one.status, one.time_ns) for one in ended] == [(found.id, FindingStatus.CLEARED, now_ns)]
     assert "accepted by ada" in ended[0].summary
-    assert ended_by([accepted(found.entity_id)], ended, ["novelty"], now_ns) == ()
-    assert ended_by([accepted(found.entity_id)], [found], ["airflow"], now_ns) == ()
+    assert findings_ended_by([accepted(found.entity_id)], ended, ["novelty"], now_ns) == ()
+    assert findings_ended_by([accepted(found.entity_id)], [found], ["airflow"], now_ns) == ()
     branch = replace(found, detector="novelty.more")
-    assert len(ended_by([accepted(found.entity_id)], [branch], ["novelty"], now_ns)) == 1
+    assert len(findings_ended_by([accepted(found.entity_id)], [branch], ["novelty"], now_ns)) == 1
     assert np.all([one.cause is found.cause for one in ended])

@@ -6,7 +6,7 @@ import pytest
 from analytics.detectors.gpu_errors import GpuErrors
 from analytics.detectors.gpu_lost import GpuLost
 from analytics.detectors.limits import GpuErrorLimits, GpuLostLimits
-from analytics.detectors.orderly import Orderly
+from analytics.detectors.orderly_removal import OrderlyRemovals
 from telemetry.clock import NS_PER_S
 from telemetry.entities import EntityKind, Topology
 from telemetry.frames import Frame
@@ -50,7 +50,7 @@ def lost(*events: Event, topology: Topology | None = None) -> tuple[Finding, ...
     detector, frame = GpuLost(limits=GpuLostLimits()), without_gpu0()
     topology = topology or node_of(4)
     state, _ = detector.step(detector.start(frame.spec), frame.rows(0, 15), topology)
-    return detector.step(detector.hear(state, events), frame.rows(15, 100), topology)[1]
+    return detector.step(detector.take_events(state, events), frame.rows(15, 100), topology)[1]
 
 
 def errors(*events: Event) -> tuple[Finding, ...]:
@@ -88,7 +88,7 @@ def test_a_gpu_that_the_topology_no_longer_has_is_not_lost() -> None:
 
 
 def test_what_is_remembered_of_devices_is_bounded() -> None:
-    state = Orderly()
+    state = OrderlyRemovals()
     for number in range(5000):
         state = state.after([event_of(kind=EventKind.DRIVER_UNBOUND, code=None, entity_id=f"gpu:{number}")])
         if number > 4200:

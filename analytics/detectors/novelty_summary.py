@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analytics.detectors.novelty_limits import NoveltyLimits
-from analytics.detectors.wording import Statement, evidence
+from analytics.detectors.statements import Statement, evidence
 from analytics.novelty.features import SENSES
 from telemetry.entities import Entity
 from telemetry.frames import FloatArray, MaskArray
@@ -13,7 +13,7 @@ from telemetry.records import FindingStatus, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sensed:
+class LastWindow:
     """The last judged window ``(n_gpus, n_senses)``: values, what is usual in steps, and parts of the distance."""
 
     values: FloatArray
@@ -21,12 +21,12 @@ class Sensed:
     shares: FloatArray
 
     @staticmethod
-    def nothing(n_gpus: int, n_senses: int) -> "Sensed":
+    def nothing(n_gpus: int, n_senses: int) -> "LastWindow":
         """Return what holds before the first window."""
         unknown = np.full((n_gpus, n_senses), np.nan)
-        return Sensed(values=unknown, usual=unknown, shares=unknown)
+        return LastWindow(values=unknown, usual=unknown, shares=unknown)
 
-    def renewed(self, values: FloatArray, usual: FloatArray, shares: FloatArray, *, where: MaskArray) -> "Sensed":
+    def renewed(self, values: FloatArray, usual: FloatArray, shares: FloatArray, *, where: MaskArray) -> "LastWindow":
         """Return the newest window of the GPUs marked."""
         there = where[:, np.newaxis]
         return replace(
@@ -50,7 +50,9 @@ class Subject:
     threshold: float
 
 
-def say(subject: Subject, senses: tuple[str, ...], sensed: Sensed, index: int, limits: NoveltyLimits) -> Statement:
+def describe(
+    subject: Subject, senses: tuple[str, ...], sensed: LastWindow, index: int, limits: NoveltyLimits
+) -> Statement:
     """Word one finding: by which signal the most, against what is usual."""
     shares = np.where(np.isfinite(sensed.shares[index]), sensed.shares[index], -np.inf)
     place = int(np.argmax(shares))

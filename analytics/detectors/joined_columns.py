@@ -17,7 +17,7 @@ from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, MaskArray, TableSpec
 
 
-class How(StrEnum):
+class Relation(StrEnum):
     """Whose value is taken, and what is made of several."""
 
     ANCESTOR = "ancestor"
@@ -28,17 +28,17 @@ class How(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Borrowed:
+class JoinedColumn:
     """One column: a signal of another kind.
 
-    With `How.ANCESTOR` the value of the entity of that kind above, the first of its table where there are several;
-    with the others a sum, maximum or mean over those below that have a value, NaN where none has; `How.SUM_BESIDE` sums
+    With `Relation.ANCESTOR` the value of the entity of that kind above, the first of its table where there are several;
+    with the others a sum, maximum or mean over those below that have a value, NaN where none has; `Relation.SUM_BESIDE` sums
     over those of the same node, such as its jobs. `column` names the column where the signal's own name is taken.
     """
 
     kind: EntityKind
     signal: str
-    how: How = How.ANCESTOR
+    how: Relation = Relation.ANCESTOR
     column: str = ""
 
     @property
@@ -48,7 +48,7 @@ class Borrowed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reach:
+class JoinPairs:
     """Who gets whose value: pairs of places, ``own[k]`` from ``other[k]``, under one topology."""
 
     topology: Topology | None
@@ -56,32 +56,32 @@ class Reach:
     other: GroupArray
 
     @staticmethod
-    def unknown() -> "Reach":
+    def unknown() -> "JoinPairs":
         """Return what is known before the first frame."""
         nobody = np.empty(0, dtype=np.intp)
-        return Reach(topology=None, own=nobody, other=nobody)
+        return JoinPairs(topology=None, own=nobody, other=nobody)
 
-    def under(self, topology: Topology, one: "Borrowed", own: TableSpec, others: TableSpec) -> "Reach":
+    def under(self, topology: Topology, one: "JoinedColumn", own: TableSpec, others: TableSpec) -> "JoinPairs":
         """Return the pairs under this topology."""
         if self.topology is topology:
             return self
         # A sum reaches as far as a maximum does: who asks for one has often asked for another.
-        how = one.how if one.how in (How.ANCESTOR, How.SUM_BESIDE) else How.SUM_BELOW
+        how = one.how if one.how in (Relation.ANCESTOR, Relation.SUM_BESIDE) else Relation.SUM_BELOW
         left, right = _pairs(Same(topology), how, Same(own.entities), Same(others.entities))
-        return Reach(topology=topology, own=left, other=right)
+        return JoinPairs(topology=topology, own=left, other=right)
 
 
 @lru_cache(maxsize=32)
 def _pairs(
-    topology: Same[Topology], how: How, own: Same[tuple[Entity, ...]], others: Same[tuple[Entity, ...]]
+    topology: Same[Topology], how: Relation, own: Same[tuple[Entity, ...]], others: Same[tuple[Entity, ...]]
 ) -> tuple[GroupArray, GroupArray]:
     """Return the pairs in ascending order of the first."""
     kinship = Kinship.of(topology.it)
     places = {entity.id: place for place, entity in enumerate(others.it)}
     pairs: list[tuple[int, int]] = []
     for index, entity in enumerate(own.it):
-        above = how is How.ANCESTOR
-        below = kinship.top(entity.id) if how is How.SUM_BESIDE else entity.id
+        above = how is Relation.ANCESTOR
+        below = kinship.top(entity.id) if how is Relation.SUM_BESIDE else entity.id
         reach = kinship.ancestors(entity.id) if above else kinship.descendants(below)
         theirs = sorted(places[other] for other in reach if other in places)
         pairs += [(index, place) for place in (theirs[:1] if above else theirs)]
@@ -90,27 +90,29 @@ def _pairs(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Loan:
+class ColumnJoin:
     """One borrowed column and what is carried for it: who gets whose, and the lender's newest values."""
 
-    terms: Borrowed
-    lender: TableSpec | None
+    terms: JoinedColumn
+    source_spec: TableSpec | None
     values: FloatArray
-    reach: Reach
+    reach: JoinPairs
 
     @staticmethod
-    def of(terms: Borrowed, lender: TableSpec | None) -> "Loan":
-        """Return state before the first row; `lender` is the joined table of that kind, None where there is none."""
-        knows = lender is not None and terms.signal in lender.signals
-        values = np.full(len(lender.entities), np.nan) if lender is not None and knows else np.empty(0)
-        return Loan(terms=terms, lender=lender if knows else None, values=values, reach=Reach.unknown())
+    def of(terms: JoinedColumn, source_spec: TableSpec | None) -> "ColumnJoin":
+        """Return state before the first row; `source_spec` is the joined table of that kind, None where there is none."""
+        knows = source_spec is not None and terms.signal in source_spec.signals
+        values = np.full(len(source_spec.entities), np.nan) if source_spec is not None and knows else np.empty(0)
+        return ColumnJoin(
+            terms=terms, source_spec=source_spec if knows else None, values=values, reach=JoinPairs.unknown()
+        )
 
-    def pay(self, frame: Frame, new: Frame | None, topology: Topology) -> tuple["Loan", FloatArray, MaskArray]:
+    def extend(self, frame: Frame, new: Frame | None, topology: Topology) -> tuple["ColumnJoin", FloatArray, MaskArray]:
         """Return the column for the rows of a frame, each with what was known at its time, and where it is new."""
         shape = frame.values.shape[:2]
-        if self.lender is None:
+        if self.source_spec is None:
             return self, np.full(shape, np.nan), np.zeros(shape, dtype=np.bool_)
-        reach = self.reach.under(topology, self.terms, frame.spec, self.lender)
+        reach = self.reach.under(topology, self.terms, frame.spec, self.source_spec)
         rows, known = self.values[np.newaxis], np.zeros(len(frame), dtype=np.intp)
         if new is not None and len(new):
             rows = np.concatenate([rows, new.signal(self.terms.signal)])
@@ -120,24 +122,24 @@ class Loan:
         return replace(self, values=rows[-1], reach=reach), column, np.broadcast_to(is_new[:, np.newaxis], shape)
 
 
-def widened(spec: TableSpec, borrowed: Sequence[Borrowed]) -> TableSpec:
+def widened(spec: TableSpec, joined_columns: Sequence[JoinedColumn]) -> TableSpec:
     """Return the table with the borrowed columns behind its own."""
-    return replace(spec, signals=(*spec.signals, *(one.name for one in borrowed)))
+    return replace(spec, signals=(*spec.signals, *(one.name for one in joined_columns)))
 
 
 def widen(
-    frame: Frame, loans: Sequence[Loan], new: Mapping[EntityKind, Frame], topology: Topology
-) -> tuple[tuple[Loan, ...], Frame]:
+    frame: Frame, column_joins: Sequence[ColumnJoin], new: Mapping[EntityKind, Frame], topology: Topology
+) -> tuple[tuple[ColumnJoin, ...], Frame]:
     """Return the frame with the borrowed columns; `new` are the rows of other kinds that came with it."""
-    after: list[Loan] = []
+    after: list[ColumnJoin] = []
     values, fresh = [frame.values], [frame.fresh]
-    for loan in loans:
-        carried, column, is_new = loan.pay(frame, new.get(loan.terms.kind), topology)
+    for join in column_joins:
+        carried, column, is_new = join.extend(frame, new.get(join.terms.kind), topology)
         after.append(carried)
         values.append(column[:, :, np.newaxis])
         fresh.append(is_new[:, :, np.newaxis])
     wide = Frame(
-        spec=widened(frame.spec, [loan.terms for loan in loans]),
+        spec=widened(frame.spec, [join.terms for join in column_joins]),
         time_ns=frame.time_ns,
         values=np.concatenate(values, axis=2),
         fresh=np.concatenate(fresh, axis=2),
@@ -145,21 +147,21 @@ def widen(
     return tuple(after), wide
 
 
-def held(loans: Sequence[Loan], new: Mapping[EntityKind, Frame]) -> tuple[Loan, ...]:
+def held(column_joins: Sequence[ColumnJoin], new: Mapping[EntityKind, Frame]) -> tuple[ColumnJoin, ...]:
     """Take in the lenders' rows where the borrower has none of its own."""
     return tuple(
-        replace(loan, values=new[loan.terms.kind].signal(loan.terms.signal)[-1])
-        if loan.lender is not None and loan.terms.kind in new
-        else loan
-        for loan in loans
+        replace(join, values=new[join.terms.kind].signal(join.terms.signal)[-1])
+        if join.source_spec is not None and join.terms.kind in new
+        else join
+        for join in column_joins
     )
 
 
-def _gathered(rows: FloatArray, reach: Reach, how: How, n_own: int) -> FloatArray:
+def _gathered(rows: FloatArray, reach: JoinPairs, how: Relation, n_own: int) -> FloatArray:
     """Return ``(n_rows, n_own)`` of what each gets from ``(n_rows, n_others)``."""
     given = rows[:, reach.other]
     found = np.full((len(rows), n_own), np.nan)
-    if how is How.ANCESTOR:
+    if how is Relation.ANCESTOR:
         found[:, reach.own] = given
         return found
     if not reach.own.size:
@@ -168,11 +170,11 @@ def _gathered(rows: FloatArray, reach: Reach, how: How, n_own: int) -> FloatArra
     starts = np.flatnonzero(np.diff(reach.own, prepend=-1))
     there = ~np.isnan(given)
     counts = np.add.reduceat(there, starts, axis=1, dtype=np.intp)
-    if how is How.MAX_BELOW:
+    if how is Relation.MAX_BELOW:
         made = np.maximum.reduceat(np.where(there, given, -np.inf), starts, axis=1)
     else:
         made = np.add.reduceat(np.where(there, given, 0.0), starts, axis=1)
-        if how is How.MEAN_BELOW:
+        if how is Relation.MEAN_BELOW:
             made = made / np.maximum(counts, 1)
     found[:, reach.own[starts]] = np.where(counts > 0, made, np.nan)
     return found
