@@ -11,7 +11,7 @@ from simulator.jobs.building import build_job
 from simulator.plant.chance import stream
 from telemetry.errors import ConfigError
 
-JOB = "kind: steady\nname: mine\ndescription: d\nmemory_share: 0.1\nclock_bound_share: 1\nlevel: 1\nprecision: {word}\n"
+JOB = "kind: steady\nname: mine\ndescription: d\nmemory_share: 0.1\nclock_bound_share: 1\nlevel: 1\nprecision: {name}\n"
 
 
 def written(folder: Path, name: str) -> str:
