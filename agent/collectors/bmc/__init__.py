@@ -1,1 +1,1 @@
-"""The board's management controller as a source: its sensors and its event log, by IPMI or by Redfish."""
+"""Collectors and event source of the board's management controller (BMC), over IPMI or Redfish."""

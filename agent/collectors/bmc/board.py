@@ -1,4 +1,4 @@
-"""One controller as several sources: it is asked by one of them, and the others take what it said."""
+"""One controller behind several sources: one of them reads it, the others use the values it read."""
 
 import logging
 import math
@@ -14,17 +14,17 @@ from telemetry.signals import Signal
 
 logger = logging.getLogger(__name__)
 
-# heuristic, in intervals: a value that was not read for so long is no longer held. As that of the rare sources.
+# heuristic, in intervals: a value that was not read for so long is dropped, as for rare sources.
 _HELD_INTERVALS = 3
-# heuristic: sensors and log wait so long for one another at most; each is then tried again at its next turn. Waiting
-# for one that hangs, and then hanging oneself, would take longer than a read may.
+# heuristic: sensors and log wait so long for one another at most, and each is then tried at its next turn. A longer
+# wait for one that hangs would exceed the time limit of a read.
 _TURN_WAIT_S = 0.5
 
 
 class Board:
     """The controller of this node.
 
-    `sweep` and `new_entries` come from two threads and take turns; `values` never waits.
+    `sweep` and `new_entries` are called from two threads and take turns; `values` never waits.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ class Board:
     Attributes
     ----------
     layout
-        The tables, None while the controller was never reached.
+        The tables, None until the controller was reached once.
     refused
-        Values so far that no sensor can mean; they are absent.
+        Implausible values so far; they are reported as absent.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class Board:
         self._values: Mapping[str, float] = MappingProxyType({})
         self._read_at_s = -math.inf
         self._changed_at_s = -math.inf
-        self._outgrown = False
+        self._warned_new_parts = False
         self._signals: Mapping[str, Signal] = MappingProxyType({})
-        self._odd: set[str] = set()
+        self._logged: set[str] = set()
         self.refused = 0
 
     def survey(self) -> Layout:
-        """Connect and find out what there is; raises what the link raises."""
+        """Connect and return the tables; raises the errors of the link."""
         with self._lock:
             self._open()
         if self.layout is None:
@@ -67,11 +67,11 @@ class Board:
         return self.layout
 
     def sweep(self) -> None:
-        """Read all sensors where that is due and nobody else asks; raises what the link raises.
+        """Read all sensors if due, unless the log is being read; raises the errors of the link.
 
-        After an error the next call connects anew.
+        After an error the next call reconnects.
         """
-        # Half a second of slack: ticks that come at the very interval must not be taken for too early.
+        # Half a second of slack, so that a tick exactly at the interval is not early.
         if self._is_open and self._clock.monotonic_s() - self._read_at_s < self.interval_s - 0.5:
             return
         if not self._lock.acquire(timeout=_TURN_WAIT_S):
@@ -82,18 +82,18 @@ class Board:
             self._lock.release()
 
     def values(self) -> Mapping[str, float]:
-        """Return the newest values by key of their point; nothing once they are too old to be held."""
+        """Return the newest values by key of their point; none once they are too old."""
         is_old = self._clock.monotonic_s() - self._read_at_s > _HELD_INTERVALS * self.interval_s
         return MappingProxyType({}) if is_old else self._values
 
     @property
     def age_s(self) -> float:
-        """Seconds since any value changed: a controller that stands still goes on answering. NaN before the first."""
+        """Seconds since any value changed: a frozen controller still responds. NaN before the first value."""
         age_s = self._clock.monotonic_s() - self._changed_at_s
         return age_s if math.isfinite(age_s) else math.nan
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Return what came into the log; nothing while there is no connection, which `sweep` tells of."""
+        """Return new log entries; none while there is no connection, which `sweep` reports."""
         if not self._lock.acquire(timeout=_TURN_WAIT_S):
             return ()
         try:
@@ -102,14 +102,14 @@ class Board:
             try:
                 return self.link.new_entries()
             except RailwatchError as err:
-                logger.debug("the log of %s: %s", self.link.name, err)
+                logger.debug("cannot read event log of %s: %s", self.link.name, err)
                 self._drop()
                 return ()
         finally:
             self._lock.release()
 
     def close(self) -> None:
-        """Let the connection go; closing twice is harmless."""
+        """Close the connection; closing twice is harmless."""
         if self._lock.acquire(timeout=_TURN_WAIT_S):
             try:
                 self._drop()
@@ -117,7 +117,7 @@ class Board:
                 self._lock.release()
 
     def _round(self) -> None:
-        """Read all sensors once; under the lock."""
+        """Read all sensors once; the caller holds the lock."""
         self._open()
         try:
             values = {key: self._checked(key, value) for key, value in self.link.read().items()}
@@ -130,18 +130,18 @@ class Board:
         self._values, self._read_at_s = MappingProxyType(values), now_s
 
     def _checked(self, key: str, value: float) -> float:
-        """Return the value of a point, NaN where no sensor can mean it: that is counted, and said once."""
+        """Return the value of a point, NaN where it is implausible: counted, and logged once per point."""
         signal = self._signals.get(key)
         if signal is None or signal.is_plausible(value):
             return value
         self.refused += 1
-        if key not in self._odd:
-            self._odd.add(key)
-            logger.warning("%s: %s is refused: %g, expected %s", self.link.name, key, value, signal.range_text)
+        if key not in self._logged:
+            self._logged.add(key)
+            logger.warning("%s: ignoring value of %s: %g, expected %s", self.link.name, key, value, signal.range_text)
         return math.nan
 
     def _open(self) -> None:
-        """Connect where there is no connection; under the lock."""
+        """Connect unless connected; the caller holds the lock."""
         if self._is_open:
             return
         try:
@@ -154,12 +154,12 @@ class Board:
         self._signals = signals_by_point(layout)
         if self.layout is None:
             self.layout = layout
-        elif _entities(layout) - _entities(self.layout) and not self._outgrown:
-            self._outgrown = True
-            logger.warning("%s has supplies or fans that were not there at start; restart to see them", self.link.name)
+        elif _entities(layout) - _entities(self.layout) and not self._warned_new_parts:
+            self._warned_new_parts = True
+            logger.warning("%s has new supplies or fans; restart railwatch to read them", self.link.name)
 
     def _drop(self) -> None:
-        """Let the connection go; under the lock."""
+        """Close the connection; the caller holds the lock."""
         self._is_open = False
         self.link.close()
 

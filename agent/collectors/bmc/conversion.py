@@ -1,4 +1,4 @@
-"""From the byte of an IPMI sensor to its value: IPMI 2.0 sections 36.3 (conversion) and 43.1 (record fields).
+"""Conversion of the byte of an IPMI sensor to its value: IPMI 2.0 sections 36.3 (conversion) and 43.1 (record fields).
 
 ``value = L((M raw + B 10^K1) 10^K2)``, L being one of twelve functions.
 """
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Format(IntEnum):
-    """How a reading's byte is signed: table 43-1, byte 21, bits 7:6."""
+    """Sign of a reading's byte: table 43-1, byte 21, bits 7:6."""
 
     UNSIGNED = 0
     ONES_COMPLEMENT = 1
@@ -26,7 +26,7 @@ def _log(value: float, base: float) -> float:
     return math.log(value, base) if value > 0.0 else math.nan
 
 
-# Table 43-1, byte 24: what is applied to the straight line. 70h and up is not linear and has no function.
+# Table 43-1, byte 24: the function applied to the linear value. 70h and up is not linear and has no function.
 _LINEARIZATION: Mapping[int, Callable[[float], float]] = {
     0: lambda value: value,
     1: lambda value: _log(value, math.e),
@@ -56,19 +56,19 @@ class Conversion:
 
     @property
     def supported(self) -> bool:
-        """Whether a byte has a value at all, by these factors alone."""
+        """True if these factors define a value for a byte."""
         return self.format is not Format.NONE and self.linearization in _LINEARIZATION
 
     def value(self, raw: int) -> float:
-        """Return what a byte stands for; NaN where the function has no value there or there is no function."""
+        """Return the value of a byte; NaN where the function has no value there or there is no function."""
         if not self.supported:
             return math.nan
-        straight = (self.m * self._signed(raw) + self.b * 10.0**self.k1) * 10.0**self.k2
+        linear = (self.m * self._signed(raw) + self.b * 10.0**self.k1) * 10.0**self.k2
         try:
-            value = _LINEARIZATION[self.linearization](straight)
+            value = _LINEARIZATION[self.linearization](linear)
         except OverflowError:
             return math.nan
-        # The dust of binary fractions: no sensor of a byte has more than nine digits.
+        # Removes the residue of binary fractions: no sensor of a byte has more than nine digits.
         return float(f"{value:.9g}")
 
     def _signed(self, raw: int) -> int:
@@ -78,5 +78,5 @@ class Conversion:
 
 
 def signed(value: int, bits: int) -> int:
-    """Read a number of so many bits as two's complement."""
+    """Return a number of so many bits as two's complement."""
     return value - (1 << bits) if value >> (bits - 1) & 1 else value

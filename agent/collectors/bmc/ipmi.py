@@ -1,4 +1,4 @@
-"""A board's controller by IPMI: its sensors, the node's power by DCMI, and its event log."""
+"""Board controller over IPMI: its sensors, the node's power by DCMI, and its event log."""
 
 import logging
 from collections import deque
@@ -14,17 +14,17 @@ from telemetry.clock import Clock
 logger = logging.getLogger(__name__)
 
 _SENSOR, _GET_READING = 0x04, 0x2D
-# Get Sensor Reading, section 35.14: byte 2 of the answer.
+# Get Sensor Reading, section 35.14: byte 2 of the response.
 _SCANNING, _UNAVAILABLE = 0x40, 0x20
-# Table 42-3, sensor type 08h: the first four offsets are those of `SupplyBit`, the fifth says the fourth another way.
+# Table 42-3, sensor type 08h: the first four offsets are those of `SupplyBit`, the fifth is a variant of the fourth.
 _SAME_BITS, _LOST_OR_OUT_OF_RANGE = 0x0F, 0x10
-# Get Power Reading in the mode "system power statistics", DCMI 1.5 section 6.6.1; bit 6 of the last byte: it measures.
+# Get Power Reading in the mode "system power statistics", DCMI 1.5 section 6.6.1; bit 6 of the last byte: active.
 _DCMI, _GET_POWER = 0x2C, 0x02
 _POWER_REQUEST = bytes([0xDC, 0x01, 0x00, 0x00])
 _POWER_BYTES, _MEASURES = 18, 0x40
 _NODE_POWER = Point(key="dcmi.power", name="Node power", quantity=Quantity.POWER, place=Place.BOARD)
 _NAN = float("nan")
-# So many sensors are asked for before the time is looked at. Assumption: no controller takes over 100 ms for one.
+# heuristic: sensors read before the time limit is checked; assumes that no controller takes over 100 ms for one.
 _BATCH = 16
 
 
@@ -50,7 +50,7 @@ class IpmiLink:
         self.name = port.name
 
     def open(self) -> tuple[Point, ...]:
-        """Connect and give every point that can be measured."""
+        """Connect and return every point that can be measured."""
         sensors = self._records.sensors()
         self._by_number = {sensor.number: sensor for sensor in sensors}
         wanted = tuple((sensor, points) for sensor in sensors if (points := sensor.points()))
@@ -61,9 +61,9 @@ class IpmiLink:
         return (*(point for _, points in wanted for point in points), *((_NODE_POWER,) if self._has_dcmi else ()))
 
     def read(self) -> Mapping[str, float]:
-        """Return the values by key; NaN where the controller says that a reading is not available.
+        """Return the values by key; NaN where the controller reports a reading as unavailable.
 
-        Those that the round had no time for are the ones of the round before.
+        Sensors that did not fit into the time limit keep their value of the previous round.
         """
         end_s = self._clock.monotonic_s() + self._round_s
         for _ in range(len(self._batches)):
@@ -88,16 +88,16 @@ class IpmiLink:
         return dict(self._values)
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Return what came into the log."""
+        """Return new log entries."""
         return self._log.new_entries(self._by_number)
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._port.close()
 
 
 def reading(sensor: SensorRecord, point: Point, data: bytes) -> float:
-    """Return the value in an answer to Get Sensor Reading, NaN where it has none; of a supply's state its bits."""
+    """Parse a response to Get Sensor Reading: a value or the bits of a supply's state, NaN where it has none."""
     if len(data) < 2 or data[1] & _UNAVAILABLE or not data[1] & _SCANNING:
         return _NAN
     if point.quantity is not Quantity.SUPPLY_STATE:
@@ -109,9 +109,9 @@ def reading(sensor: SensorRecord, point: Point, data: bytes) -> float:
 
 
 def _power_w(port: IpmiPort) -> float | None:
-    """Return the node's power; None where the controller has no DCMI or does not measure now."""
+    """Read the node's power; None where the controller has no DCMI or does not measure now."""
     (response,) = port.send([IpmiRequest(function=_DCMI, command=_GET_POWER, data=_POWER_REQUEST)])
     data = response.at_least(_POWER_BYTES)
     if not data or data[0] != _POWER_REQUEST[0] or not data[_POWER_BYTES - 1] & _MEASURES:
         return None
-    return float(int.from_bytes(data[1:3], "little")) or None  # a node that this runs on takes more than nothing
+    return float(int.from_bytes(data[1:3], "little")) or None  # a running node uses more than 0 W

@@ -1,4 +1,4 @@
-"""The port to a controller that speaks IPMI: requests out, answers back."""
+"""Port to a controller over IPMI: requests and responses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 # Completion codes, IPMI 2.0 table 5-2.
 OK, INVALID_COMMAND, RESERVATION_LOST, CANNOT_RETURN, NOT_PRESENT = 0x00, 0xC1, 0xC5, 0xCA, 0xCB
 TOO_MUCH, NO_PRIVILEGE = 0xC8, 0xD4
-# Those of table 5-2 that say "not now": busy, timed out, no response to be had, being updated or started, not in this
+# Codes of table 5-2 for "not now": busy, timed out, no response to be had, being updated or started, not in this
 # state, unspecified; and 81h of the event log's commands: it is being erased (section 31.6).
 NOT_NOW = frozenset({0x81, 0xC0, 0xC3, 0xCE, 0xCF, 0xD0, 0xD1, 0xD2, 0xD5, 0xFF})
 
@@ -29,27 +29,27 @@ class IpmiResponse:
     data: bytes = b""
 
     def at_least(self, count: int) -> bytes:
-        """Return the data where the command was done and so many bytes came, else nothing."""
+        """Return the data of a successful command with at least so many bytes, else no bytes."""
         return self.data if self.code == OK and len(self.data) >= count else b""
 
 
 class IpmiPort(Protocol):
-    """Carries commands to a controller and back; it returns or raises within seconds.
+    """Sends commands to a controller; every call returns or raises within seconds.
 
     Raises
     ------
     TransientError
-        The controller does not answer, or lets nobody in.
+        The controller does not respond, or refuses the login.
     EnvironmentLacksError, NotPermittedError
-        What is needed on this machine is missing or may not be used.
+        A program or device on this machine is missing or may not be used.
     """
 
     name: str
 
     def send(self, requests: Sequence[IpmiRequest]) -> tuple[IpmiResponse, ...]:
-        """Return one answer for each request, in order; connects first where there is no connection."""
+        """Send requests and return their responses in order; connects first unless connected."""
         ...
 
     def close(self) -> None:
-        """Let the connection go; closing twice is harmless."""
+        """Close the connection; closing twice is harmless."""
         ...

@@ -1,11 +1,11 @@
-"""IPMI by way of one ``ipmitool`` that is kept running: over LAN and through the kernel's device.
+"""IPMI through one ``ipmitool`` process that is kept running: over LAN and through the kernel's device.
 
-``ipmitool exec /dev/stdin`` runs one line after the other. Each request is one ``raw`` line, followed by an ``echo`` by
-which its answer is told from the next. It writes to a pseudo terminal, since it would hold answers back in a pipe.
-A process that does not answer is killed, so nothing of a controller that hangs stays behind.
+``ipmitool exec /dev/stdin`` runs one line after the other. Each request is one ``raw`` line, followed by an ``echo``
+that marks the end of its response. It writes to a pseudo terminal, since it would buffer responses in a pipe. A process
+that does not respond is killed, so a controller that hangs leaves nothing behind.
 
-The interactive ``ipmitool shell`` echoes what it reads and does not end when its input does. ``pyghmi``, which needs no
-process, was tried: some runs stood still for 50 ms at every second answer, and its sessions are global to the process.
+The interactive ``ipmitool shell`` echoes its input and does not exit at its end. ``pyghmi``, which needs no process,
+was tried: some runs paused for 50 ms at every second response, and its sessions are global to the process.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ PROGRAM = "ipmitool"
 # Where the kernel's IPMI driver (ipmi_devintf) shows itself; the list is that of ipmitool.
 DEVICES = (Path("/dev/ipmi0"), Path("/dev/ipmi/0"), Path("/dev/ipmidev/0"))
 
-# heuristic: below the five seconds after which a slow read counts as hung. Assumption: no healthy controller needs
+# heuristic: below the five seconds after which a slow read counts as hung; assumes that no healthy controller needs
 # more for one command.
 _RESPONSE_LIMIT_S = 4.0
-# heuristic: what all requests of one call may take, however steadily it says something.
+# heuristic: time limit for all requests of one call, even while output arrives.
 _CALL_LIMIT_S = 20.0
-# One second for an answer, asked again twice; ipmitool's own numbers for lanplus, 1 and 4, lie beyond _SILENT_S.
+# One second per response, two retries; ipmitool's own numbers for lanplus, 1 and 4, lie beyond _SILENT_S.
 _LAN_PATIENCE = ("-N", "1", "-R", "2")
-# Few enough that a request never waits for the next batch for long, and far below what a pipe holds.
+# heuristic: few enough that no request waits long for its batch, and far below the capacity of a pipe.
 _BATCH = 32
 _READ_BYTES = 65536
 _LOOK_S = 0.05
@@ -43,7 +43,7 @@ _MARK = "railwatch-end"
 _MARK_LINE = re.compile(rf"^{_MARK} (\d+)\s*$")
 _BYTES_LINE = re.compile(r"^(?: [0-9a-f]{2})+\s*$")
 _CODE = re.compile(r"Unable to send RAW command .*rsp=0x([0-9a-f]+)")
-# What ipmitool says when the request or its answer was lost; the code is that of its own, not of the controller.
+# Output of ipmitool when the request or its response was lost; the code is its own, not the controller's.
 _LOST = re.compile(
     r"Unable to send RAW command(?!.*rsp=)|Unable to establish|Could not open device"
     r"|Error.*(?:session|connect|address)",
@@ -68,21 +68,23 @@ class IpmitoolPort:
         self._settings = settings
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
-        # Both ends of the terminal: were its own end closed with it, what it said last would be lost.
+        # Both ends of the terminal: closing the process's end would lose its last output.
         self._terminal = self._its_end = -1
         self._pending = b""
         self._count = 0
         self._call_end_s = 0.0
         lan = settings.kind is BmcKind.IPMI
-        self.name = f"IPMI at {settings.address}:{settings.port or IPMI_PORT}" if lan else "IPMI by the kernel's device"
+        self.name = (
+            f"IPMI at {settings.address}:{settings.port or IPMI_PORT}" if lan else "IPMI through the kernel's device"
+        )
 
     @property
     def pid(self) -> int | None:
-        """The process, None while there is none."""
+        """Number of the process, None while there is none."""
         return None if self._process is None else self._process.pid
 
     def send(self, requests: Sequence[IpmiRequest]) -> tuple[IpmiResponse, ...]:
-        """Return one answer for each request."""
+        """Send requests and return their responses in order."""
         if self._process is None:
             self._start()
         self._call_end_s = self._clock.monotonic_s() + _CALL_LIMIT_S
@@ -96,13 +98,13 @@ class IpmitoolPort:
         return tuple(responses)
 
     def close(self) -> None:
-        """End the process and wait for it."""
+        """Stop the process and wait for it."""
         process, self._process = self._process, None
         if process is None:
             return
         if process.stdin is not None:
             with contextlib.suppress(OSError):
-                process.stdin.close()  # the end of its input: it closes its session and ends
+                process.stdin.close()  # at the end of its input it closes its session and exits
         try:
             process.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -118,7 +120,7 @@ class IpmitoolPort:
             raise EnvironmentLacksError(f"{PROGRAM} is not installed")
         if self._settings.kind is not BmcKind.IPMI:
             _check_device()
-        # The password goes by the environment of this one process: a command line can be read by everybody.
+        # The password is passed in the environment of this one process: any user can read a command line.
         environment = {**os.environ, **dict.fromkeys(_PASSWORD_VARIABLES, self._settings.password())}
         try:
             ours, its = os.openpty()
@@ -146,20 +148,20 @@ class IpmitoolPort:
             return ["-I", "open"]
         port = str(settings.port or IPMI_PORT)
         suite = [] if settings.cipher_suite is None else ["-C", str(settings.cipher_suite)]
-        # User level is enough for sensors, records and log (IPMI 2.0 appendix G), and all that a careful site gives.
+        # User level is enough for sensors, records and log (IPMI 2.0 appendix G).
         login = ["-H", settings.address, "-p", port, "-U", settings.user, "-E", "-L", "USER"]
         return ["-I", "lanplus", *_LAN_PATIENCE, *suite, *login]
 
     def _batch(self, requests: Sequence[IpmiRequest]) -> list[IpmiResponse]:
         process = self._process
         if process is None or process.stdin is None:
-            raise TransientError(f"{self.name}: the connection was closed")
+            raise TransientError(f"{self.name}: the connection is closed")
         lines = []
         for request in requests:
             self._count += 1
             lines.append(f"{_raw_line(request)}\necho {_MARK} {self._count}\n")
         first = self._count - len(requests) + 1
-        with contextlib.suppress(BrokenPipeError):  # it has ended; what it said last is read below
+        with contextlib.suppress(BrokenPipeError):  # it has exited; its last output is read below
             process.stdin.write("".join(lines).encode("ascii"))
             process.stdin.flush()
         return [self._response(number) for number in range(first, self._count + 1)]
@@ -171,7 +173,7 @@ class IpmitoolPort:
             mark = _MARK_LINE.match(line)
             if mark is not None:
                 if int(mark[1]) != number:
-                    raise TransientError(f"{self.name}: {PROGRAM} lost count of its answers")
+                    raise TransientError(f"{self.name}: {PROGRAM} responses out of order")
                 return IpmiResponse(code=code, data=bytes(data))
             refused = _CODE.search(line)
             if refused is not None:
@@ -184,23 +186,23 @@ class IpmitoolPort:
                 output = (output + " " + line.strip())[-_MAX_OUTPUT_CHARS:]
 
     def _line(self, output: str) -> str:
-        """Return the next line of output; a process that says nothing for too long is given up."""
+        """Return the next line of output; TransientError after too long without output."""
         end_s = self._clock.monotonic_s() + _RESPONSE_LIMIT_S
         if self._clock.monotonic_s() > self._call_end_s:
-            raise TransientError(f"{self.name}: too slow, no end within {_CALL_LIMIT_S:g} s")
+            raise TransientError(f"{self.name}: requests not finished within {_CALL_LIMIT_S:g} s")
         while b"\n" not in self._pending:
             chunk = self._chunk()
             self._pending += chunk
             if not chunk and (self._process is None or self._process.poll() is not None):
                 rest = " ".join((output + " " + self._pending.decode(errors="replace")).split())
-                raise TransientError(f"{self.name}: {_reason(rest) if rest else f'{PROGRAM} has ended'}")
+                raise TransientError(f"{self.name}: {_reason(rest) if rest else f'{PROGRAM} has exited'}")
             if self._clock.monotonic_s() > end_s:
-                raise TransientError(f"{self.name}: no answer within {_RESPONSE_LIMIT_S:g} s")
+                raise TransientError(f"{self.name}: no response within {_RESPONSE_LIMIT_S:g} s")
         line, _, self._pending = self._pending.partition(b"\n")
         return line.decode("ascii", errors="replace").rstrip("\r")
 
     def _chunk(self) -> bytes:
-        """Return what there is to read, after a short wait; nothing where nothing came."""
+        """Return the output that arrives within a short wait; empty where there is none."""
         ready, _, _ = select.select([self._terminal], [], [], _LOOK_S)
         return os.read(self._terminal, _READ_BYTES) if ready else b""
 
@@ -224,11 +226,11 @@ def _raw_line(request: IpmiRequest) -> str:
 
 
 def _reason(output: str) -> str:
-    """Put what ipmitool said into words; it does not tell a wrong password from a wrong address."""
+    """Return the reason of a failure from ipmitool's output, which is the same for a wrong password and address."""
     if _NO_SESSION in output:
-        return "no session: nobody answers there, or user or password is wrong"
+        return "no session: no response from that address, or wrong user or password"
     if _NO_DEVICE in output:
         return "the kernel's IPMI device cannot be opened"
     if "Unable to send RAW command" in output:
-        return "no answer to a command"
+        return "no response to a command"
     return output[-_MAX_OUTPUT_CHARS:]

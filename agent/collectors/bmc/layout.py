@@ -1,4 +1,4 @@
-"""Which table, entity and signal each measuring point of a controller becomes."""
+"""Tables, entities and signals for the measuring points of a controller."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from telemetry.signals import Signal, signal
 
 NODE_TABLE, SUPPLY_TABLE, FAN_TABLE = "bmc", "bmc_supply", "bmc_fan"
 AGE = "bmc_age_s"
-# Behind the names of supplies, rails and fans: those of hwmon are often called the same.
+# Suffix of the names of supplies, rails and fans, since hwmon often has the same names.
 BMC_SUFFIX = " (bmc)"
 _NODE_SIGNALS = ("node_power_w", "rail_voltage_v", "outlet_temp_c", "gpu_board_temp_c", "bmc_board_temp_c", AGE)
 _INLET = "inlet_temp_c"
@@ -29,13 +29,13 @@ _SUPPLY_SIGNALS = (
     "rail_current_a",
 )
 _FAN_SIGNALS = ("fan_rpm", "fan_ratio")
-# What feeds GPUs; the 12 V rail where there is one, since all older boards and SXM2 hang on it.
+# Rails that supply GPUs; the 12 V rail first, since it supplies all older boards and SXM2.
 _MAIN_RAILS_V = (12.0, 54.0, 48.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Where points go: the first that has a value, or the highest of them."""
+    """One cell of a table: the first of its points that has a value, or the highest of them."""
 
     row: int
     column: int
@@ -52,7 +52,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLayout:
-    """One table and where its cells come from; a cell that is not listed is NaN."""
+    """One table and the points of its cells; a cell that is not listed is NaN."""
 
     spec: TableSpec
     cells: tuple[Cell, ...]
@@ -79,7 +79,7 @@ def lay_out(points: Iterable[Point], *, node: str, with_inlet: bool) -> Layout:
     Parameters
     ----------
     with_inlet
-        Whether the node's inlet is taken from the controller: another source may have it already.
+        True to read the node's inlet from the controller; False where another source has it.
     """
     points = tuple(points)
     return Layout(
@@ -88,7 +88,7 @@ def lay_out(points: Iterable[Point], *, node: str, with_inlet: bool) -> Layout:
 
 
 def signals_by_point(layout: Layout) -> Mapping[str, Signal]:
-    """Return which signal each point's value is, by the key of the point."""
+    """Return the signal of each point, by the key of the point."""
     return {
         key: signal(table.spec.kind, table.spec.signals[cell.column])
         for table in (layout.node, layout.supplies, layout.fans)
@@ -99,7 +99,7 @@ def signals_by_point(layout: Layout) -> Mapping[str, Signal]:
 
 
 def unit_key(unit: str) -> str:
-    """Return the key of a controller's supply or fan; it says that it is not that of another source."""
+    """Return the key of a controller's supply or fan, distinct from those of other sources."""
     return f"bmc-{unit}"
 
 
@@ -142,7 +142,7 @@ def _main_rail(points: tuple[Point, ...]) -> list[Point]:
 
 
 def _supply_table(points: tuple[Point, ...]) -> TableLayout | None:
-    """Lay out supplies, and every rail of the board as a supply with nothing but its voltage or current."""
+    """Lay out supplies, and every rail of the board as a supply with only its voltage or current."""
     rows: dict[str, tuple[str, dict[str, list[str]]]] = {}
     for point in points:
         signal = _supply_signal(point)
@@ -177,7 +177,7 @@ def _fan_table(points: tuple[Point, ...]) -> TableLayout | None:
         signal = {Quantity.FAN_SPEED: "fan_rpm", Quantity.FAN_DUTY: "fan_ratio"}.get(point.quantity)
         if signal is not None:
             unit = point.unit or naming.slug(point.name)
-            if signal in rows.get(unit, ("", {}))[1]:  # two rotors of one module, told apart by the rest of their names
+            if signal in rows.get(unit, ("", {}))[1]:  # two rotors of one module differ in the rest of their names
                 unit = naming.slug(point.name)
             _, columns = rows.setdefault(unit, (unit, {}))
             columns.setdefault(signal, []).append(point.key)

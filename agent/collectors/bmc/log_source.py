@@ -1,4 +1,4 @@
-"""The controller's log as a source of events."""
+"""Event source over the controller's log."""
 
 from agent.collectors.bmc.board import Board
 from agent.collectors.bmc.layout import unit_key
@@ -7,16 +7,16 @@ from telemetry.clock import Clock
 from telemetry.entities import EntityKind
 from telemetry.records import Event
 
-# heuristic: a lost supply is told of within seconds; and where a look takes long, as one at a Redfish log of many
-# pages does, it takes no more than a fifth of the controller's time.
-_EVERY_S = 2.0
+# heuristic: a lost supply is reported within seconds; where a read takes long, as of a Redfish log with many pages,
+# it uses no more than a fifth of the controller's time.
+_POLL_EVERY_S = 2.0
 _MAX_SHARE = 0.2
 
 
 class BoardLog:
     """New entries of the controller's log, each one once.
 
-    While the controller does not answer there is silence here: the collector that asks it tells of that.
+    While the controller does not respond there are no events: its collector reports the failure.
     """
 
     name = "bmc_log"
@@ -28,20 +28,20 @@ class BoardLog:
         self._due_s = 0.0
 
     def open(self) -> None:
-        """Nothing to open: the connection is the board's."""
+        """Do nothing: the board opens the connection."""
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Return what is new where it is time to look, else wait for the time-out."""
+        """Return new entries if a poll is due, else wait up to the time-out."""
         now_s = self._clock.monotonic_s()
         if now_s < self._due_s:
             self._clock.sleep_until(min(self._due_s, now_s + timeout_s))
             return ()
         entries = self._board.new_entries()
-        self._due_s = now_s + max(_EVERY_S, (self._clock.monotonic_s() - now_s) / _MAX_SHARE)
+        self._due_s = now_s + max(_POLL_EVERY_S, (self._clock.monotonic_s() - now_s) / _MAX_SHARE)
         return tuple(self._event(entry) for entry in entries)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the board closes the connection."""
 
     def _event(self, entry: LogEntry) -> Event:
         return Event(
@@ -56,7 +56,7 @@ class BoardLog:
         )
 
     def _entity_id(self, entry: LogEntry) -> str:
-        """Return the supply or fan that the entry names where there is a table with it, else the node."""
+        """Return the supply or fan of the entry if a table has it, else the node."""
         layout = self._board.layout
         tables = {} if layout is None else {Place.SUPPLY: layout.supplies, Place.FAN: layout.fans}
         table = tables.get(entry.place)

@@ -1,4 +1,4 @@
-"""What the names of sensors tell: makers choose them freely, so these are habits and no standard.
+"""Meaning of sensor names: vendors choose them freely, so these patterns are conventions and no standard.
 
 Published listings that were used: an Intel board (github.com/sudoshs/tera-anomaly, IPMI-Header.md), the IPMI plugin of
 ExaMon (IBM POWER9), NetApp's GetIpmiInfo, Graphcore's IPU-M2000 BMC guide. The rest are assumptions.
@@ -14,11 +14,11 @@ _FAN_UNIT = re.compile(r"^(.*?fan[ _-]?[\w.]*\d+[a-z]?)", re.IGNORECASE)
 _INLET = re.compile(r"inlet|ambient|intake|front.?panel|fnt.?pnl|air.?in\b", re.IGNORECASE)
 _OUTLET = re.compile(r"outlet|exhaust|exit.?air|air.?out\b", re.IGNORECASE)
 _GPU = re.compile(r"(?<![a-z])gpu(?![a-z])|accelerator|(?<![a-z])oam\d", re.IGNORECASE)
-# Temperatures that other sources have better, and distances to a limit, which are none.
+# Temperatures that other sources measure better, and distances to a limit, which are no temperatures.
 _NOT_BOARD = re.compile(
     r"cpu|(?<![a-z])p\d(?!\d)|dimm|drive|hdd|ssd|nvme|dts|ma?r?gi?n(?![a-z])|mrgn|throttle", re.IGNORECASE
 )
-# iDRAC calls a supply's mains side "Voltage 1" and "Current 1", and shows no other.
+# iDRAC names a supply's mains side "Voltage 1" and "Current 1", and has no other.
 _INPUT = re.compile(
     r"\b(?:v|i|p)in\b|input|\bin\b|\bac\b|line|_in(?:_|$)|(?:v|i|p)in(?:_|$)|^(?:ps\d+ )?(?:voltage|current) \d+$",
     re.IGNORECASE,
@@ -34,19 +34,19 @@ _WHOLE_NODE = re.compile(
 
 
 def supply_unit(name: str) -> str:
-    """Return which supply a name speaks of, as in ``psu0``; empty where it speaks of none."""
+    """Return the supply in a name, as in ``psu0``; empty where there is none."""
     found = _SUPPLY.match(name.strip())
     return "" if found is None else f"psu{found[1].lower()}"
 
 
 def fan_unit(name: str) -> str:
-    """Return which fan a name speaks of, as in ``fan3a``."""
+    """Return the fan in a name, as in ``fan3a``."""
     found = _FAN_UNIT.match(name.strip())
     return slug(found[1] if found is not None else name)
 
 
 def place_of(name: str, quantity: Quantity) -> Place:
-    """Return where a sensor of that name sits; the board where the name does not tell."""
+    """Return the place of a sensor by its name; the board where the name has none."""
     if supply_unit(name):
         return Place.SUPPLY
     if quantity in (Quantity.FAN_SPEED, Quantity.FAN_DUTY) or (quantity is not Quantity.POWER and _FAN.search(name)):
@@ -58,22 +58,22 @@ def place_of(name: str, quantity: Quantity) -> Place:
 
 
 def is_input(name: str) -> bool:
-    """Return whether a supply's sensor sits on the mains side."""
+    """Return True if a supply's sensor is on the mains side."""
     return _INPUT.search(name) is not None
 
 
 def is_board_temperature(name: str) -> bool:
-    """Return whether a temperature is one of the board itself, and not of its processors, memory or drives."""
+    """Return True if a temperature is of the board itself, not of its processors, memory or drives."""
     return _NOT_BOARD.search(name) is None
 
 
 def is_whole_node(name: str) -> bool:
-    """Return whether a power is that of the whole node."""
+    """Return True if a power is that of the whole node."""
     return _WHOLE_NODE.search(name.strip()) is not None
 
 
 def rail_nominal_v(name: str) -> float | None:
-    """Return the volts that a rail should have by its name: ``P12V``, ``+3.3V``, ``P3V3``; None for standby rails."""
+    """Return the nominal volts in a rail's name: ``P12V``, ``+3.3V``, ``P3V3``; None for standby rails."""
     if _STANDBY.search(name):
         return None
     pointed = _RAIL_WITH_POINT.search(name)
@@ -86,5 +86,5 @@ def rail_nominal_v(name: str) -> float | None:
 
 
 def slug(name: str) -> str:
-    """Return a name in the letters that a key may have."""
+    """Return a name reduced to the characters of a key."""
     return re.sub(r"[^a-z0-9.+]+", "-", name.strip().lower()).strip("-")

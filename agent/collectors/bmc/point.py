@@ -1,4 +1,4 @@
-"""What a controller has to offer, whatever protocol it speaks: measuring points, log entries, and the port to both."""
+"""Measuring points and log entries of a controller, and the port to both, over any protocol."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from telemetry.records import EventKind, Severity
 
 
 class Quantity(StrEnum):
-    """What a point measures, each in one unit: V, A, W, degC, rpm, 0..1, bits of `SupplyBit`."""
+    """Quantity that a point measures, each in one unit: V, A, W, degC, rpm, 0..1, bits of `SupplyBit`."""
 
     VOLTAGE = "voltage"
     CURRENT = "current"
@@ -21,7 +21,7 @@ class Quantity(StrEnum):
 
 
 class SupplyBit(IntFlag):
-    """State of a supply: the offsets of IPMI 2.0 table 42-3, sensor type 08h, as far as others have them too."""
+    """State of a supply: the offsets of IPMI 2.0 table 42-3, sensor type 08h, where other protocols have them too."""
 
     PRESENT = 1
     FAILED = 2
@@ -30,7 +30,7 @@ class SupplyBit(IntFlag):
 
 
 class Place(StrEnum):
-    """Where it sits."""
+    """Place of a measuring point."""
 
     SUPPLY = "supply"
     FAN = "fan"
@@ -49,9 +49,9 @@ class Point:
     key
         Unique within the controller, the same after a new connection.
     unit
-        Which supply or fan it belongs to, as in ``psu0``; empty elsewhere.
+        The supply or fan it belongs to, as in ``psu0``; empty elsewhere.
     is_input
-        Of a supply: measured on its mains side.
+        True for a supply's value on its mains side.
     """
 
     key: str
@@ -64,7 +64,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """One entry of the controller's log; `unit` as that of a point, `id` unique over the log's life."""
+    """One entry of the controller's log; `unit` as for a point, `id` unique over the log's lifetime."""
 
     id: str
     time_ns: int
@@ -77,15 +77,15 @@ class LogEntry:
 
 
 class BoardLink(Protocol):
-    """A way to the controller. One thread at a time; every call returns or raises within seconds.
+    """Connection to a controller. One thread at a time; every call returns or raises within seconds.
 
-    What it raises are errors of `telemetry.errors`; after one of them it is opened again.
+    It raises errors of `telemetry.errors`; after one of them it is opened again.
     """
 
     name: str
 
     def open(self) -> tuple[Point, ...]:
-        """Connect and give what can be measured; the same points as before where nothing was changed."""
+        """Connect and return the measuring points; the same as before unless hardware changed."""
         ...
 
     def read(self) -> Mapping[str, float]:
@@ -93,9 +93,9 @@ class BoardLink(Protocol):
         ...
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Return what came into the log since the last call, oldest first; the first call gives nothing."""
+        """Return the log entries since the last call, oldest first; the first call returns none."""
         ...
 
     def close(self) -> None:
-        """Let the connection go; closing twice is harmless."""
+        """Close the connection; closing twice is harmless."""
         ...

@@ -1,4 +1,4 @@
-"""A board's controller by Redfish: its chassis' sensors, power supplies and cooling, and its event log."""
+"""Board controller over Redfish: sensors, power supplies and cooling of its chassis, and its event log."""
 
 import logging
 import math
@@ -24,21 +24,21 @@ from telemetry.errors import NotSupportedError, RailwatchError, TransientError
 
 logger = logging.getLogger(__name__)
 
-# heuristic: a sensor whose own time stamp lies so far behind that of the newest is no longer measured.
+# heuristic: a sensor whose time stamp is so far behind the newest one is no longer measured.
 _STALE_S = 60.0
-# The newest time stamp of the service's sensors goes with the values, so that it counts as a change.
+# Key of the newest time stamp of the service's sensors, returned with the values so that it counts as a change.
 NEWEST_READING = "newest_reading"
 _MAX_CHASSIS = 32
-# heuristic: so many resources may give no answer when the service is surveyed.
+# heuristic: resources that may fail to respond while the service is surveyed.
 _MAX_FAILURES = 3
-# ChassisType (schema Chassis) of what is a whole node; others are parts of one, or hold several.
+# ChassisType (schema Chassis) of a whole node; others are parts of one, or hold several.
 _NODE_TYPES = frozenset({"", "Blade", "Other", "RackMount", "Sled", "StandAlone"})
 _THERMAL = frozenset({Quantity.TEMPERATURE, Quantity.FAN_SPEED, Quantity.FAN_DUTY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One resource that is read each round, and how its readings are taken out."""
+    """One resource that is read each round, and the function that extracts its readings."""
 
     path: str
     extract: Extract
@@ -50,7 +50,7 @@ class RedfishLink:
     Parameters
     ----------
     round_s
-        How long one round over all sensors may take.
+        Time limit for one round over all sensors.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class RedfishLink:
         self.name = client.name
 
     def open(self) -> tuple[Point, ...]:
-        """Log in, find the chassis and give every point that can be measured.
+        """Log in, find the chassis and return every point that can be measured.
 
         Raises
         ------
@@ -104,16 +104,21 @@ class RedfishLink:
                     found |= {reading.point.key: reading.point for reading in readings}
             points |= found
         if failures:
-            logger.warning("%s: %d resources are left out, the last one: %s", self.name, len(failures), failures[-1])
+            logger.warning(
+                "%s: ignoring %d unreadable resources, the last one: %s",
+                self.name,
+                len(failures),
+                failures[-1],
+            )
         if not points:
             raise failures[-1] if failures else NotSupportedError(f"{self.name} has no chassis with sensors")
         self._log.begin(root)
         return tuple(points.values())
 
     def read(self) -> Mapping[str, float]:
-        """Return the values by key; those of a page that the round had no time for are the ones of the round before.
+        """Return the values by key; pages that did not fit into the time limit keep their values of the previous round.
 
-        A page that fails leaves its values NaN and the others alone.
+        A page that fails has NaN for its values; other pages are not affected.
         """
         end_s = self._clock.monotonic_s() + self._round_s
         failure: RailwatchError | None = None
@@ -126,7 +131,7 @@ class RedfishLink:
             except (*RESOURCE_ERRORS, TransientError) as err:
                 self._forget(page)
                 failure, silent = err, 0 if isinstance(err, RESOURCE_ERRORS) else silent + 1
-                if silent > 1:  # two in a row without an answer are no single page's trouble
+                if silent > 1:  # two in a row without a response are no failure of one page
                     raise
             else:
                 some, silent = True, 0
@@ -138,24 +143,24 @@ class RedfishLink:
         return self._fresh()
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Return what came into the log; a log that cannot be read leaves the sensors alone."""
+        """Return new log entries; a log that cannot be read does not affect the sensors."""
         try:
             entries = self._log.new_entries()
         except RESOURCE_ERRORS as err:
             if not self._warned_log:
                 self._warned_log = True
-                logger.warning("the event log cannot be read: %s", err)
+                logger.warning("cannot read event log, will retry: %s", err)
             return ()
         self._warned_log = False
         return entries
 
     def close(self) -> None:
-        """End session and connection."""
+        """Close session and connection."""
         self._client.close()
 
     def _read(self, page: Page) -> list[Reading]:
         readings = list(page.extract(self._client.get(page.path)))
-        self._forget(page)  # what it shows no longer is there no longer: a supply that was pulled
+        self._forget(page)  # a part that it no longer shows is gone: a supply that was pulled
         self._keys_of[page.path] = tuple(reading.point.key for reading in readings)
         for reading in readings:
             self._values[reading.point.key] = reading.value
@@ -169,7 +174,7 @@ class RedfishLink:
             self._measured_s.pop(key, None)
 
     def _fresh(self) -> Mapping[str, float]:
-        """Leave out what the service itself has not measured for too long."""
+        """Return the values, NaN for those that the service has not measured for too long."""
         if not self._measured_s:
             return dict(self._values)
         newest_s = max(self._measured_s.values())
@@ -180,10 +185,10 @@ class RedfishLink:
     def _warn_odd(self) -> None:
         if self.odd.count and not self._warned_odd:
             self._warned_odd = True
-            logger.warning("%s gives values that are no numbers, such as %s", self.name, self.odd.example)
+            logger.warning("%s: ignoring values that are no numbers, such as %s", self.name, self.odd.example)
 
     def _members(self, resource: Resource, name: str) -> list[Resource]:
-        """Return the members of a collection that a resource points to; those that cannot be read are left out."""
+        """Return the members of a collection that a resource links to, without those that cannot be read."""
         path = link(resource, name)
         if path is None:
             return []
@@ -195,13 +200,13 @@ class RedfishLink:
             try:
                 found.append(self._client.get(at))
             except RESOURCE_ERRORS as err:
-                logger.debug("left out: %s", err)
+                logger.debug("ignoring resource: %s", err)
         return found
 
     def _pages_of(self, chassis: Resource, found: Mapping[str, Point], *, expand: str, is_node: bool) -> Iterator[Page]:
-        """Yield the resources of a chassis to read, the newer schema first: what it has wins over what the older has.
+        """Yield the resources of a chassis to read, the newer schema first: it takes precedence over the older one.
 
-        `found` are the points of the pages given so far.
+        `found` are the points of the pages yielded so far.
         """
         extract = self._extractor
         yield from self._sensor_pages(chassis, expand=expand)
@@ -254,7 +259,7 @@ class RedfishLink:
 
 
 def _expand(root: Resource) -> str:
-    """Return query that spells out a collection's members, empty where the service has none; iLO takes no levels."""
+    """Return the query that expands a collection's members, empty where unsupported; iLO supports no levels."""
     can = child(child(root, "ProtocolFeaturesSupported"), "ExpandQuery")
     if can.get("NoLinks") is not True:
         return ""

@@ -1,4 +1,4 @@
-"""Resources of a Redfish service over one connection that is kept: DMTF DSP0266."""
+"""Client of a Redfish service over one persistent connection: DMTF DSP0266."""
 
 import json
 import logging
@@ -25,14 +25,13 @@ logger = logging.getLogger(__name__)
 ROOT = "/redfish/v1/"
 Resource = Mapping[str, Any]
 
-# heuristic: controllers take up to seconds for one resource; two of them that do not come stay below the 30 s after
-# which a rare source counts as hung. The end of a session is waited for less: it is often that of a dead controller.
+# heuristic: controllers take up to seconds for one resource; two time-outs stay below the 30 s after which a rare
+# source counts as hung. Logging out has a shorter limit, since the controller is often dead by then.
 _TIMEOUT = urllib3.Timeout(connect=2.0, read=4.0)
 _END_TIMEOUT = urllib3.Timeout(total=1.0)
-# heuristic: the largest collections seen, logs of a thousand entries, have about one MiB.
+# heuristic: the largest collections, logs of a thousand entries, have about one MiB.
 _MAX_BYTES = 8 << 20
-# heuristic: a resource with a tag is fetched whole again after this time, since not every controller's tag can be
-# trusted to change.
+# heuristic: a resource with an ETag is fetched again after this time, since not every controller changes its tags.
 _TAG_TRUSTED_S = 60.0
 _MAX_TAGS = 64
 _MOVED = (301, 302, 303, 307, 308)
@@ -54,11 +53,11 @@ class _Tagged:
 
 
 class RedfishClient:
-    """Reads resources of one service.
+    """Client that reads resources of one service.
 
     Every failure is one of `telemetry.errors`: NotSupportedError where there is no such resource, NotPermittedError
     where the service refuses this user, TransientError for everything that may be over by the next round: no
-    connection, no answer in time, and as BrokenResourceError an answer that is no resource.
+    connection, no response in time, and as BrokenResourceError a response that is no resource.
     """
 
     def __init__(self, settings: BmcSettings, *, clock: Clock) -> None:
@@ -74,7 +73,7 @@ class RedfishClient:
         self.name = f"Redfish at {scheme}://{settings.address}:{settings.port or REDFISH_PORT}"
 
     def root(self) -> Resource:
-        """Return the service root, which anybody may read, and learn from it where sessions are made."""
+        """Return the service root, which needs no login, and note its path for sessions."""
         root = self._fetch(ROOT, {})
         sessions = link(child(root, "Links"), "Sessions")
         if sessions is not None:
@@ -86,63 +85,63 @@ class RedfishClient:
         return self._logged_in(path, {})
 
     def get_tagged(self, path: str) -> Resource:
-        """Return a resource, and where the service gave it a tag only ask whether it is another one."""
-        held, now_s = self._tagged.get(path), self._clock.monotonic_s()
-        if held is not None and now_s - held.since_s > _TAG_TRUSTED_S:
-            held = None
-        return self._logged_in(path, {}, held=held, keep=True)
+        """Return a resource; with a conditional request where the service sent an ETag for it."""
+        cached, now_s = self._tagged.get(path), self._clock.monotonic_s()
+        if cached is not None and now_s - cached.since_s > _TAG_TRUSTED_S:
+            cached = None
+        return self._logged_in(path, {}, cached=cached, keep=True)
 
     def post(self, path: str, body: Resource) -> None:
-        """Carry out an action; it is sent once, whatever becomes of it.
+        """Send an action once, without retries.
 
         Raises
         ------
         ActionRefusedError
-            The service knows the action and says no; nothing was changed.
+            The service refuses the action; nothing was changed.
         """
         headers = self._proof()
         response = self._request("POST", path, headers, body=json.dumps(body).encode())
         if response.status in (200, 201, 202, 204):
             return
         if response.status in (400, 409):
-            raise ActionRefusedError(f"{self.name}{path}: the service refuses it (HTTP {response.status})")
+            raise ActionRefusedError(f"{self.name}{path}: action refused (HTTP {response.status})")
         if response.status == 401:
             raise NotPermittedError(f"{self.name} refuses this user")
         self._check(response, path)
         raise TransientError(f"{self.name}{path}: HTTP {response.status}")
 
     def close(self) -> None:
-        """End the session and the connection; closing twice is harmless."""
+        """Close the session and the connection; closing twice is harmless."""
         pool, self._pool = self._pool, None
         if pool is None:
             return
         if self._session_path is not None and self._token is not None:
             headers = {"X-Auth-Token": self._token}
-            try:  # services hold few sessions; one that is left behind would be held until it times out
+            try:  # services allow few sessions, and keep one until it times out
                 pool.request("DELETE", self._session_path, headers=headers, timeout=_END_TIMEOUT, retries=False)
             except urllib3.exceptions.HTTPError as err:
-                logger.debug("%s: the session cannot be ended: %s", self.name, type(err).__name__)
+                logger.debug("%s: cannot close the session: %s", self.name, type(err).__name__)
         self._token = self._session_path = None
         pool.close()
 
     def _logged_in(
-        self, path: str, headers: dict[str, str], *, held: _Tagged | None = None, keep: bool = False
+        self, path: str, headers: dict[str, str], *, cached: _Tagged | None = None, keep: bool = False
     ) -> Resource:
-        """Fetch with what the service wants to see; a session that it forgot is made anew, once."""
+        """Fetch with credentials; log in again, once, where the session has expired."""
         had_token = self._token is not None
         try:
-            return self._fetch(path, headers | self._proof(), held=held, keep=keep)
+            return self._fetch(path, headers | self._proof(), cached=cached, keep=keep)
         except _NoSessionError as err:
             if not had_token:
                 raise NotPermittedError(f"{self.name} refuses this user") from err
             self._token = self._session_path = None
         try:
-            return self._fetch(path, headers | self._proof(), held=held, keep=keep)
+            return self._fetch(path, headers | self._proof(), cached=cached, keep=keep)
         except _NoSessionError as err:
-            raise NotPermittedError(f"{self.name} refuses the session that it has just made") from err
+            raise NotPermittedError(f"{self.name} refuses the session that it has just created") from err
 
     def _proof(self) -> dict[str, str]:
-        """Return the headers that show who we are; makes a session where there is none."""
+        """Return the headers with the credentials; log in where there is no session."""
         settings = self._settings
         if not settings.user:
             return {}
@@ -153,7 +152,7 @@ class RedfishClient:
         return urllib3.make_headers(basic_auth=f"{settings.user}:{settings.password()}")
 
     def _log_in(self) -> None:
-        """Make a session; a service that makes none gets user and password with every request."""
+        """Create a session; without session support, user and password are sent with every request."""
         wanted = {"UserName": self._settings.user, "Password": self._settings.password()}
         response = self._request("POST", self._sessions_path, {}, body=json.dumps(wanted).encode())
         token = response.headers.get("X-Auth-Token")
@@ -165,20 +164,20 @@ class RedfishClient:
         elif response.status in (404, 405, 501):
             self._basic = True
         else:
-            raise TransientError(f"{self.name} makes no session (HTTP {response.status})")
+            raise TransientError(f"{self.name} creates no session (HTTP {response.status})")
 
     def _fetch(
-        self, path: str, headers: dict[str, str], *, held: _Tagged | None = None, keep: bool = False
+        self, path: str, headers: dict[str, str], *, cached: _Tagged | None = None, keep: bool = False
     ) -> Resource:
-        wanted = headers | ({"If-None-Match": held.tag} if held is not None else {})
+        wanted = headers | ({"If-None-Match": cached.tag} if cached is not None else {})
         response = self._request("GET", path, wanted)
         if response.status in _MOVED:
             moved = _path(response.headers.get("Location", ""), host=self._settings.address)
             if moved is None or moved == path:
-                raise TransientError(f"{self.name}{path} points to another service")
+                raise TransientError(f"{self.name}{path} redirects to another service")
             response = self._request("GET", moved, wanted)
-        if response.status == 304 and held is not None:
-            return held.resource
+        if response.status == 304 and cached is not None:
+            return cached.resource
         self._check(response, path)
         resource = _object(response.data, f"{self.name}{path}")
         tag = response.headers.get("ETag")
@@ -225,7 +224,7 @@ class RedfishClient:
         return _Reply(status=response.status, headers=response.headers, data=data)
 
     def _connection(self) -> urllib3.HTTPConnectionPool:
-        """Return the one connection; it is opened by its first request and opened again where it was lost."""
+        """Return the connection; its first request opens it, and a later one reopens it where it was lost."""
         if self._pool is None:
             settings = self._settings
             port = settings.port or REDFISH_PORT
@@ -233,11 +232,11 @@ class RedfishClient:
                 self._pool = urllib3.HTTPConnectionPool(settings.address, port, maxsize=1)
                 return self._pool
             unchecked = settings.transport is Transport.TLS_UNCHECKED
-            if unchecked:  # the user chose so; one word of ours instead of one for each request
+            if unchecked:  # as configured; one log line instead of one per request
                 urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-                logger.warning("%s: its certificate is not checked, as configured", self.name)
+                logger.warning("%s: certificate not verified, as configured", self.name)
             if settings.ca_file is not None and not settings.ca_file.is_file():
-                raise EnvironmentLacksError(f"{settings.ca_file}, with the controller's certificates, does not exist")
+                raise EnvironmentLacksError(f"{settings.ca_file} does not exist: expected certificates")
             self._pool = urllib3.HTTPSConnectionPool(
                 settings.address,
                 port,
@@ -250,42 +249,42 @@ class RedfishClient:
 
 
 class BrokenResourceError(TransientError):
-    """The service answers, but not with this resource: an error of its own, or what is no JSON object."""
+    """The service responds without this resource: with an error, or with no JSON object."""
 
 
 class ForbiddenResourceError(NotPermittedError):
     """The service knows this user, who may not read this resource."""
 
 
-# What is wrong with one resource and says nothing of the others. A user who is refused is not among them: to go on
-# with the next resource would be one more try at the password, and services lock users out.
+# Errors of one resource, which do not affect others. A refused user is not among them: the next resource would be one
+# more attempt with the wrong password, and services lock users out.
 RESOURCE_ERRORS = (NotSupportedError, ForbiddenResourceError, BrokenResourceError)
 
 
 class _NoSessionError(RailwatchError):
-    """The service does not know us (any more)."""
+    """The session does not exist, or has expired."""
 
 
 def child(resource: Resource, name: str) -> Resource:
-    """Return an object within a resource; an empty one where there is none, or something else."""
+    """Return an object within a resource; an empty one where it is missing or no object."""
     value = resource.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def children(resource: Resource, name: str) -> tuple[Resource, ...]:
-    """Return the objects of a list within a resource, leaving out what is none."""
+    """Return the objects of a list within a resource, without members that are none."""
     value = resource.get(name)
     return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
 
 
 def link(resource: Resource, name: str = "") -> str | None:
-    """Return the path that a resource, or an object within it, has or points to; None where it has none."""
+    """Return the ``@odata.id`` of a resource, or of an object within it; None where it has none."""
     path = (child(resource, name) if name else resource).get("@odata.id")
     return path if isinstance(path, str) and path.startswith("/") else None
 
 
 def text_field(resource: Resource, name: str) -> str:
-    """Return a text of a resource; empty where there is none."""
+    """Return a text field of a resource; empty where there is none."""
     value = resource.get(name)
     return value if isinstance(value, str) else ""
 
@@ -295,9 +294,9 @@ def _object(data: bytes, where: str) -> Resource:
         found = json.loads(data)
     except (ValueError, RecursionError) as err:
         begin = data[:40].decode("latin-1").split("\n", 1)[0].strip()
-        raise BrokenResourceError(f"{where} is no JSON, it begins with {begin!r}") from err
+        raise BrokenResourceError(f"{where} is not JSON: begins with {begin!r}") from err
     if not isinstance(found, dict):
-        raise BrokenResourceError(f"{where} is JSON, but no object")
+        raise BrokenResourceError(f"{where} is not a JSON object")
     return found
 
 
@@ -310,18 +309,18 @@ def _path(location: str, *, host: str | None = None) -> str | None:
 
 
 def _reason(err: urllib3.exceptions.HTTPError) -> str:
-    """Return why nothing came, without what the library puts around it."""
+    """Return the reason of a failed request, without the library's wrapping."""
     if isinstance(err, urllib3.exceptions.NewConnectionError):
-        return "nobody answers there"
+        return "no response from that address"
     if isinstance(err, urllib3.exceptions.TimeoutError):
-        return "no answer in time"
+        return "no response in time"
     return f"the connection broke ({type(err).__name__})"
 
 
 def _tls_error(name: str, err: urllib3.exceptions.SSLError) -> NotPermittedError | TransientError:
-    """Return a certificate that is not accepted, which stays so, from a handshake that broke: a service that starts."""
+    """Return NotPermittedError for a refused certificate, TransientError for a broken handshake (service starting)."""
     inner = err.args[0] if err.args else err
     reason = str(getattr(inner, "verify_message", "") or inner)
-    if isinstance(inner, ValueError):  # both the standard library's and urllib3's word for a bad certificate are
-        return NotPermittedError(f"{name}: its certificate is not accepted: {reason}")
+    if isinstance(inner, ValueError):  # the standard library and urllib3 both report a bad certificate so
+        return NotPermittedError(f"{name}: certificate not accepted: {reason}")
     return TransientError(f"{name}: no TLS connection: {reason}")

@@ -1,4 +1,4 @@
-"""New entries of a Redfish event log: schema LogEntry of DMTF DSP0268."""
+"""Reader of new entries of a Redfish event log: schema LogEntry of DMTF DSP0268."""
 
 import contextlib
 import logging
@@ -14,10 +14,10 @@ from telemetry.records import EventKind, Severity
 
 logger = logging.getLogger(__name__)
 
-# Which log is the one of the hardware: LogEntryType, else the names that makers give it (iDRAC, iLO, OpenBMC, XCC).
+# The hardware log: by LogEntryType, else by the names that vendors use (iDRAC, iLO, OpenBMC, XCC).
 _NAMES = ("SEL", "IEL", "EventLog", "Event", "Log1", "PlatformLog", "StandardLog")
 _OWNERS = ("Managers", "Systems", "Chassis")
-# heuristic: pages of a log that are read at most at one time.
+# heuristic: pages of a log that are read at one time.
 _MAX_PAGES = 10
 _SEVERITIES = {"Critical": Severity.CRITICAL, "Warning": Severity.WARNING}
 _SUPPLY = re.compile(r"\bpsu|power suppl|\bps ?\d|\bac (?:input|lost)|input (?:lost|power)|\bvin\b", re.IGNORECASE)
@@ -26,15 +26,15 @@ _HEAT = re.compile(r"temp(?:erature)?\b|thermal|overheat", re.IGNORECASE)
 _UNIT = re.compile(r"(?:psu|ps|power[ _]?supply)[ _#-]?\d+", re.IGNORECASE)
 _FAN_UNIT = re.compile(r"(?:sys_)?fan[ _-]?\w*\d+\w*", re.IGNORECASE)
 _MAX_TEXT = 500
-# How the identity of an entry ends that is listed without its time.
+# End of the identity of an entry that is listed without a time.
 _NO_TIME = "@"
 
 
 class RedfishLog:
     """The log of one service.
 
-    What was seen is remembered by place and time, so a log that was cleared and counts anew is told in full; nothing
-    is told twice. Where a service lists nothing but places, a log that is shorter than before was cleared.
+    Known entries are remembered by path and time, so a log that was cleared and restarts its numbers is reported in
+    full, and no entry twice. Where a service lists only paths, a log that is shorter than before was cleared.
     """
 
     def __init__(self, client: RedfishClient, *, clock: Clock) -> None:
@@ -46,19 +46,19 @@ class RedfishLog:
         self._warned_long = False
 
     def begin(self, root: Resource) -> None:
-        """Find the log; at the first time also its end, so that old entries are not told."""
+        """Find the log; the first time also its end, so that old entries are not reported."""
         if self._entries is None:
             found = next(self._services(root), None)
             if found is None:
                 logger.debug("%s has no event log", self._client.name)
                 return
             self._service, self._entries = found
-        with contextlib.suppress(*RESOURCE_ERRORS):  # asked again by `new_entries`, which tells of it
+        with contextlib.suppress(*RESOURCE_ERRORS):  # read again by `new_entries`, which reports errors
             if self._seen is None:
                 self._seen = frozenset(self._listed(self._entries))
 
     def new_entries(self) -> tuple[LogEntry, ...]:
-        """Return what is new, oldest first; nothing the first time."""
+        """Return new entries, oldest first; none the first time."""
         if self._entries is None:
             return ()
         listed = self._listed(self._entries)
@@ -68,12 +68,12 @@ class RedfishLog:
         new = [self._whole(entry) for identity, entry in listed.items() if identity not in seen]
         offset_s = self._offset_s() if new else None
         now_ns = self._clock.utc_ns()
-        told = [_entry(entry, now_ns=now_ns, offset_s=offset_s) for entry in new]
+        entries = [_entry(entry, now_ns=now_ns, offset_s=offset_s) for entry in new]
         self._seen = frozenset(listed)
-        return tuple(sorted(told, key=lambda entry: entry.time_ns))
+        return tuple(sorted(entries, key=lambda entry: entry.time_ns))
 
     def _listed(self, path: str) -> dict[str, Resource]:
-        """Return the entries by their identity, some of them nothing but a link."""
+        """Return the entries by their identity; some are only a link."""
         found: dict[str, Resource] = {}
         for _ in range(_MAX_PAGES):
             page = self._client.get_tagged(path)
@@ -84,22 +84,22 @@ class RedfishLog:
             path = following
         if not self._warned_long:
             self._warned_long = True
-            logger.warning("%s: its log has more than %d pages, the rest is not read", self._client.name, _MAX_PAGES)
+            logger.warning("%s: event log has more than %d pages; ignoring the rest", self._client.name, _MAX_PAGES)
         return found
 
     def _whole(self, entry: Resource) -> Resource:
-        """Return an entry with what it says; as it is listed where what is behind its link cannot be read."""
+        """Return an entry with its fields, fetched if the list has only a link; the link where that fails."""
         at = link(entry)
         if at is None or "Message" in entry or "Created" in entry:
             return entry
         try:
             return self._client.get(at)
         except RESOURCE_ERRORS as err:
-            logger.debug("an entry without words: %s", err)
+            logger.debug("cannot read log entry: %s", err)
             return entry
 
     def _services(self, root: Resource) -> Iterator[tuple[str, str]]:
-        """Yield the logs, each with the place of its entries, the most likely one first."""
+        """Yield the logs, each with the path of its entries, the most likely one first."""
         found = [service for owner in _OWNERS for service in self._services_of(root, owner)]
         found.sort(key=_rank)
         for service in found:
@@ -112,7 +112,7 @@ class RedfishLog:
             yield from self._followed(holder, "LogServices")
 
     def _followed(self, resource: Resource, name: str) -> Iterator[Resource]:
-        """Yield members of a collection without those that this user may not read, such as OpenBMC's crash dumps."""
+        """Yield members of a collection, without those that this user may not read, such as OpenBMC's crash dumps."""
         path = link(resource, name)
         collection = None if path is None else self._readable(path)
         for member in () if collection is None else children(collection, "Members"):
@@ -125,11 +125,11 @@ class RedfishLog:
         try:
             return self._client.get(path)
         except RESOURCE_ERRORS as err:
-            logger.debug("no log there: %s", err)
+            logger.debug("ignoring log: %s", err)
             return None
 
     def _offset_s(self) -> float | None:
-        """Return by how much our clock is ahead of the log's; None where the log shows none."""
+        """Return the seconds by which this node's clock is ahead of the log's; None where the log shows no clock."""
         if self._service is None:
             return None
         its_s = seconds_of(text_field(self._client.get(self._service), "DateTime"))
@@ -150,7 +150,7 @@ def _identity(entry: Resource) -> str:
 def _entry(entry: Resource, *, now_ns: int, offset_s: float | None) -> LogEntry:
     message = text_field(entry, "Message")[:_MAX_TEXT] or text_field(entry, "MessageId") or "entry without a message"
     text = f"{text_field(entry, 'SensorType')} {message}"
-    kind, place, unit = _about(text)
+    kind, place, unit = _classify(text)
     created_s = seconds_of(text_field(entry, "Created"))
     time_ns = now_ns
     if created_s is not None and offset_s is not None:
@@ -166,7 +166,7 @@ def _entry(entry: Resource, *, now_ns: int, offset_s: float | None) -> LogEntry:
     )
 
 
-def _about(text: str) -> tuple[EventKind, Place, str]:
+def _classify(text: str) -> tuple[EventKind, Place, str]:
     if _SUPPLY.search(text):
         named = _UNIT.search(text)
         return EventKind.SUPPLY, Place.SUPPLY, "" if named is None else naming.supply_unit(named[0])

@@ -1,4 +1,4 @@
-"""Measuring points and their values out of Redfish resources: schemas of DMTF DSP0268 (Sensor, Power, Thermal, ...).
+"""Extraction of measuring points and values from Redfish resources: schemas of DMTF DSP0268 (Sensor, Power, ...).
 
 A member that is missing, null, or text where a number belongs is NaN; the last is counted.
 """
@@ -43,7 +43,7 @@ _HEALTH = {"Warning": SupplyBit.FAILURE_PREDICTED, "Critical": SupplyBit.FAILED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One point with its value and, where the service tells, when it was measured (seconds of its own clock)."""
+    """One point with its value and, where the service reports it, its time (seconds of the service's clock)."""
 
     point: Point
     value: float
@@ -54,14 +54,14 @@ Extract = Callable[[Resource], Iterator[Reading]]
 
 
 class OddValues:
-    """Counts what is neither a number nor absent.
+    """Counter of values that are neither a number nor absent.
 
     Attributes
     ----------
     count
-        How many so far.
+        Such values so far.
     example
-        The newest one, for the log.
+        The newest one, for the log line.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class OddValues:
 
 
 class Extractor:
-    """Takes points and values out of resources, one method for each kind of resource."""
+    """Extracts points and values from resources, one method for each kind of resource."""
 
     def __init__(self, odd: OddValues) -> None:
         self._odd = odd
@@ -112,14 +112,14 @@ class Extractor:
         )
 
     def sensors(self, collection: Resource) -> Iterator[Reading]:
-        """Yield the readings of a collection of Sensors whose members are spelled out."""
+        """Yield the readings of a collection of Sensors whose members are expanded."""
         for member in children(collection, "Members"):
             yield from self.sensor(member)
 
     def power(self, power: Resource, *, is_node: bool = True) -> Iterator[Reading]:
         """Yield the readings of a Power resource, deprecated and still the most common one.
 
-        `is_node` says that the chassis is a whole node, and its power the node's.
+        `is_node` is True where the chassis is a whole node, and its power the node's.
         """
         path = link(power) or "power"
         for control in children(power, "PowerControl")[: int(is_node)]:
@@ -143,9 +143,9 @@ class Extractor:
             yield Reading(point=point, value=factor * self._odd.number(fan, "Reading"))
 
     def supply(self, supply: Resource, *, index: int = 0) -> Iterator[Reading]:
-        """Yield the state of a PowerSupply, and what older services tell of it in the same place."""
+        """Yield the state of a PowerSupply, and the readings that older services have in the same resource."""
         unit = supply_unit(supply, index)
-        # By its name, since a supply's place in a list is another one's once that is pulled.
+        # Keyed by name, since a supply's index in the list changes when another one is pulled.
         key = f"{(link(supply) or 'supply').partition('#')[0]}#{unit}"
         numbers = (
             ("LineInputVoltage", Quantity.VOLTAGE, True),
@@ -178,7 +178,7 @@ class Extractor:
                 )
 
     def environment(self, metrics: Resource) -> Iterator[Reading]:
-        """Yield the power of a chassis out of its EnvironmentMetrics."""
+        """Yield the power of a chassis from its EnvironmentMetrics."""
         if "PowerWatts" in metrics:
             point = Point(
                 key=f"{link(metrics)}#PowerWatts", name="Node power", quantity=Quantity.POWER, place=Place.BOARD
@@ -193,7 +193,7 @@ class Extractor:
 
 
 def _named(resource: Resource, member: str) -> Iterator[tuple[str, str, Resource]]:
-    """Yield key, name and object of each in a list; the key is its name, since its place moves when the list does."""
+    """Yield key, name and object of each in a list; the key is its name, since indexes change with the list."""
     names: dict[str, int] = {}
     for index, item in enumerate(children(resource, member)):
         name = text_field(item, "Name") or text_field(item, "FanName") or f"{member.lower().removesuffix('s')}{index}"
@@ -202,20 +202,18 @@ def _named(resource: Resource, member: str) -> Iterator[tuple[str, str, Resource
 
 
 def supply_unit(supply: Resource, index: int) -> str:
-    """Return which supply a PowerSupply is: by its name, else by its place in the list."""
-    name = text_field(supply, "Name")
-    return (
-        naming.supply_unit(name) or f"psu{text_field(supply, 'MemberId') or text_field(supply, 'Id') or index}".lower()
-    )
+    """Return the supply of a PowerSupply: by its name, else by its index in the list."""
+    number = text_field(supply, "MemberId") or text_field(supply, "Id") or index
+    return naming.supply_unit(text_field(supply, "Name")) or f"psu{number}".lower()
 
 
 def seconds_of(text: str) -> float | None:
-    """Read a time in ISO 8601; None where it is none. Without a zone it is taken for UTC."""
+    """Parse a time in ISO 8601 as seconds; None where it is malformed. Without a zone it counts as UTC."""
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
 
 
 def _of_supply(key: str, unit: str, quantity: Quantity, *, is_input: bool = False) -> Point:
@@ -229,7 +227,7 @@ def _unit(name: str, place: Place) -> str:
 
 
 def _state(supply: Resource) -> float:
-    """Return the state as the bits of `SupplyBit`; NaN where the service says nothing of it."""
+    """Return the state as the bits of `SupplyBit`; NaN where the service reports none."""
     status = child(supply, "Status")
     state, health = text_field(status, "State"), text_field(status, "Health")
     if not state and not health:

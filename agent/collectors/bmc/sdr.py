@@ -1,4 +1,4 @@
-"""Sensor data records: which sensors a controller has and how their bytes are read, IPMI 2.0 tables 43-1 and 43-2."""
+"""Sensor data records: a controller's sensors and the conversion of their bytes, IPMI 2.0 tables 43-1 and 43-2."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from agent.collectors.bmc.point import Place, Point, Quantity
 
 HEADER_BYTES = 5
 FULL, COMPACT = 0x01, 0x02
-# Where the name's type and length byte stands, by record type; the name follows.
+# Offset of the name's type and length byte, by record type; the name follows.
 _NAME_AT = {FULL: 47, COMPACT: 31}
 _THRESHOLD, _SPECIFIC = 0x01, 0x6F  # event/reading type codes, table 42-1
 SUPPLY_TYPE = 0x08  # sensor type codes, table 42-3
@@ -31,7 +31,7 @@ _BCD_PLUS = "0123456789 -.:,_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorRecord:
-    """One sensor as its record describes it; `conversion` is None where its bytes are bits and no number."""
+    """One sensor as its record describes it; `conversion` is None where its reading is bits, not a number."""
 
     owner: int
     lun: int
@@ -47,12 +47,12 @@ class SensorRecord:
 
     @property
     def key(self) -> str:
-        """Return what tells the sensor from every other of the controller."""
+        """Unique key of the sensor within the controller."""
         return f"{self.owner:02x}.{self.lun}.{self.number:02x}"
 
     @property
     def quantity(self) -> Quantity | None:
-        """Return what its reading stands for, None for what is not kept."""
+        """Quantity of its reading, None where it is not collected."""
         if self.conversion is None or not self.conversion.supported or self.conversion.m == 0:
             return None
         if self.is_percent:
@@ -60,7 +60,7 @@ class SensorRecord:
         return _UNITS.get(self.unit)
 
     def points(self) -> tuple[Point, ...]:
-        """Return its measuring points, none for what is not kept; iLO shows power and state of a supply as one sensor."""
+        """Return its measuring points, if it is collected; iLO has power and state of a supply in one sensor."""
         found = []
         if self.quantity is not None:
             place, unit = self.place(self.quantity)
@@ -75,7 +75,7 @@ class SensorRecord:
         return tuple(found)
 
     def place(self, quantity: Quantity | None = None) -> tuple[Place, str]:
-        """Return where it sits and, of a supply or fan, which; its name wins over its entity, which many get wrong."""
+        """Return its place and its supply or fan; the name takes precedence over the entity, which is often wrong."""
         if quantity is Quantity.FAN_SPEED or self.sensor_type == _FAN_TYPE:
             return Place.FAN, naming.fan_unit(self.name)
         unit = naming.supply_unit(self.name)
@@ -88,7 +88,7 @@ class SensorRecord:
         return naming.place_of(self.name, quantity or Quantity.TEMPERATURE), ""
 
     def value(self, raw: int) -> float:
-        """Return what a byte stands for in the unit of the quantity; NaN where it stands for nothing."""
+        """Return the value of a byte in the unit of the quantity; NaN where it has none."""
         if self.conversion is None:
             return float("nan")
         value = self.conversion.value(raw)
@@ -100,21 +100,21 @@ class SensorRecord:
 
 
 def parse_record(record: bytes) -> SensorRecord | None:
-    """Read a record with its header; None where it describes no sensor.
+    """Parse a record with its header; None where it describes no sensor.
 
     Raises
     ------
     ValueError
-        It is shorter than its type must be.
+        It is shorter than its type requires.
     """
     if len(record) < HEADER_BYTES:
-        raise ValueError(f"a record of {len(record)} bytes")
+        raise ValueError(f"record of {len(record)} bytes: expected at least {HEADER_BYTES}")
     kind = record[3]
     if kind not in _NAME_AT:
         return None
     at = _NAME_AT[kind]
     if len(record) <= at:
-        raise ValueError(f"a sensor record of type {kind} with only {len(record)} bytes")
+        raise ValueError(f"sensor record of type {kind} has {len(record)} bytes: expected more than {at}")
     return SensorRecord(
         owner=record[5],
         lun=record[6] & 0x03,
@@ -143,7 +143,7 @@ def _conversion(record: bytes) -> Conversion:
 
 
 def _name(type_length: int, text: bytes) -> str:
-    """Read a name: section 43.15, type in bits 7:6, length in bits 4:0."""
+    """Parse a name: section 43.15, type in bits 7:6, length in bits 4:0."""
     coding, body = type_length >> 6, text[: type_length & 0x1F]
     if coding == 1:
         return "".join(_BCD_PLUS[digit] for byte in body for digit in (byte >> 4, byte & 0x0F)).strip()

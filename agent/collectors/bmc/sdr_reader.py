@@ -1,4 +1,4 @@
-"""Reads a controller's repository of sensor data records: IPMI 2.0 section 33, once, and again when it has changed."""
+"""Reader of a controller's sensor data records: IPMI 2.0 section 33, once, and again when they have changed."""
 
 import logging
 
@@ -23,13 +23,13 @@ _INFO, _RESERVE, _GET = 0x20, 0x22, 0x23
 _FIRST, _LAST = 0x0000, 0xFFFF
 # The controller's own address, table 5-4; sensors of others would need bridged commands.
 CONTROLLER = 0x20
-# Controllers may answer "too much" to a whole record: section 33.12 leaves the most to them. freeipmi begins with 16
-# too, since many boards cannot do more (ipmi-sdr-cache-create.c).
+# Controllers may refuse to return a whole record: section 33.12 leaves the maximum to them. freeipmi begins with 16
+# too, since many boards support no more (ipmi-sdr-cache-create.c).
 _CHUNK_BYTES = 16
-# heuristic: the record numbers of a repository that holds full records only would go round beyond that.
+# heuristic: a repository with only full records has no more; beyond that, record numbers repeat.
 _MAX_RECORDS = 4096
 _MAX_RESERVATIONS = 20
-# heuristic: so often a controller that is busy is asked for the same part; each asking takes milliseconds.
+# heuristic: requests for the same part while the controller is busy; each takes milliseconds.
 _MAX_TRIES = 5
 
 
@@ -39,7 +39,7 @@ class SdrReader:
     Attributes
     ----------
     left_out
-        Sensors that cannot be read here: behind another controller, or in a record that is broken.
+        Sensors that cannot be read: behind another controller, or in a malformed record.
     """
 
     def __init__(self, port: IpmiPort) -> None:
@@ -52,18 +52,18 @@ class SdrReader:
         self.left_out = 0
 
     def sensors(self) -> tuple[SensorRecord, ...]:
-        """Return the sensors; costs one command where the repository is as it was.
+        """Return the sensors; costs one command where the repository is unchanged.
 
         Raises
         ------
         NotSupportedError
             The controller has no repository.
         TransientError
-            It does not answer, or the repository changes faster than it can be read.
+            It does not respond, or the repository changes faster than it can be read.
         """
         (info,) = self._port.send([IpmiRequest(function=_STORAGE, command=_INFO)])
         if info.code == INVALID_COMMAND:
-            raise NotSupportedError(f"{self._port.name} has no repository of sensors")
+            raise NotSupportedError(f"{self._port.name} has no sensor data repository")
         stamp = info.at_least(13)[5:13]  # when something was added, and when erased
         if not stamp or stamp != self._stamp:
             self._sensors = self._walk()
@@ -91,7 +91,7 @@ class SdrReader:
         self.left_out = broken + foreign
         if self.left_out:
             logger.warning(
-                "%s: %d sensors behind other controllers and %d broken records are left out",
+                "%s: ignoring %d sensors behind other controllers and %d malformed records",
                 self._port.name,
                 foreign,
                 broken,
@@ -99,10 +99,10 @@ class SdrReader:
         return tuple(found.values())
 
     def _reserve(self) -> None:
-        """Reserve the repository, without which records can only be read whole; some cannot be reserved."""
+        """Reserve the repository, without which records can only be read whole; not every repository supports it."""
         self._reservations += 1
         if self._reservations > _MAX_RESERVATIONS:
-            raise TransientError(f"{self._port.name}: the repository of sensors changes while it is read")
+            raise TransientError(f"{self._port.name}: the sensor data repository changes while it is read")
         (response,) = self._port.send([IpmiRequest(function=_STORAGE, command=_RESERVE)])
         self._reservation = response.at_least(2)[:2] or b"\x00\x00"
 
@@ -113,16 +113,16 @@ class SdrReader:
             if head.code == OK:
                 data = head.at_least(2 + HEADER_BYTES)
                 if not data:
-                    raise TransientError(f"{self._port.name}: a record without a header")
+                    raise TransientError(f"{self._port.name}: record without a header")
                 body = self._body(record_id, data[2 + HEADER_BYTES - 1])
                 if body is not None:
                     return data[2 : 2 + HEADER_BYTES] + body, int.from_bytes(data[:2], "little")
             elif head.code != RESERVATION_LOST:
-                raise TransientError(f"{self._port.name}: record {record_id:#06x} gives code {head.code:#04x}")
+                raise TransientError(f"{self._port.name}: record {record_id:#06x} returned code {head.code:#04x}")
             self._reserve()
 
     def _body(self, record_id: int, length: int) -> bytes | None:
-        """Return what follows the header; None where the reservation was lost meanwhile."""
+        """Return the bytes behind the header; None where the reservation was lost meanwhile."""
         body = b""
         while len(body) < length:
             wanted = min(self._chunk_bytes, length - len(body))
@@ -134,7 +134,7 @@ class SdrReader:
                 continue
             part = response.at_least(3)[2 : 2 + wanted]
             if not part:
-                raise TransientError(f"{self._port.name}: record {record_id:#06x} gives code {response.code:#04x}")
+                raise TransientError(f"{self._port.name}: record {record_id:#06x} returned code {response.code:#04x}")
             body += part
         return body
 

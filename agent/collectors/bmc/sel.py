@@ -1,4 +1,4 @@
-"""Entries of a controller's system event log: IPMI 2.0 tables 32-1 (record), 42-2 and 42-3 (what its events mean)."""
+"""Entries of a controller's system event log: IPMI 2.0 tables 32-1 (record), 42-2 and 42-3 (events)."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,11 @@ RECORD_BYTES = 16
 _SYSTEM_EVENT = 0x02
 # Record types with a time stamp: system events, and OEM ones of C0h to DFh (section 32.1).
 _OEM_STAMPED = range(0xC0, 0xE0)
-# Stamps up to here count seconds since the controller started, and FFFFFFFFh means none: section 37.1.
+# Time stamps up to here count seconds since the controller started, and FFFFFFFFh means none: section 37.1.
 _STARTED_BELOW_S, _NO_STAMP = 0x20000000, 0xFFFFFFFF
 _THRESHOLD, _SPECIFIC = 0x01, 0x6F
 
-# Table 42-2, reading type 01h: what each offset says, and how bad it is.
+# Table 42-2, reading type 01h: text and severity of each offset.
 _CROSSED = {
     0: ("below its caution limit", Severity.WARNING),
     1: ("back above its lower caution limit", Severity.INFO),
@@ -30,45 +30,45 @@ _CROSSED = {
     10: ("back below its upper non-recoverable limit", Severity.INFO),
     11: ("above its non-recoverable limit", Severity.CRITICAL),
 }
-# Table 42-2, the other reading types that say how bad it is, or that something is there.
+# Table 42-2, the other reading types with a severity or a presence.
 _GENERIC_TEXTS = {
     _THRESHOLD: _CROSSED,
     0x03: {0: ("state not set", Severity.INFO), 1: ("state set", Severity.INFO)},
-    0x04: {0: ("not about to fail", Severity.INFO), 1: ("is about to fail", Severity.WARNING)},
+    0x04: {0: ("failure no longer predicted", Severity.INFO), 1: ("failure predicted", Severity.WARNING)},
     0x05: {0: ("within its limit", Severity.INFO), 1: ("beyond its limit", Severity.WARNING)},
     0x07: {
-        0: ("well", Severity.INFO),
-        1: ("not well", Severity.WARNING),
+        0: ("OK", Severity.INFO),
+        1: ("non-critical", Severity.WARNING),
         2: ("critical", Severity.CRITICAL),
         3: ("non-recoverable", Severity.CRITICAL),
-        4: ("not well, but better than before", Severity.WARNING),
-        5: ("critical, but better than before", Severity.CRITICAL),
+        4: ("non-critical, from more severe", Severity.WARNING),
+        5: ("critical, from non-recoverable", Severity.CRITICAL),
         6: ("non-recoverable", Severity.CRITICAL),
     },
-    0x08: {0: ("not there", Severity.INFO), 1: ("there", Severity.INFO)},
+    0x08: {0: ("absent", Severity.INFO), 1: ("present", Severity.INFO)},
     0x0B: {
         0: ("fully redundant", Severity.INFO),
         1: ("redundancy lost", Severity.CRITICAL),
         2: ("redundancy degraded", Severity.WARNING),
-        3: ("not redundant, enough to go on", Severity.WARNING),
-        4: ("not redundant, enough to go on", Severity.WARNING),
-        5: ("not redundant, not enough", Severity.CRITICAL),
+        3: ("not redundant, sufficient resources", Severity.WARNING),
+        4: ("not redundant, sufficient resources", Severity.WARNING),
+        5: ("not redundant, insufficient resources", Severity.CRITICAL),
         6: ("redundancy degraded", Severity.WARNING),
         7: ("redundancy degraded", Severity.WARNING),
     },
 }
-# Table 42-3 by sensor type: those that tell of power, heat and the bus.
+# Table 42-3 by sensor type: those of power, heat and the bus.
 _INTERRUPT_TYPE, _LOG_TYPE, _POWER_UNIT_TYPE, _PROCESSOR_TYPE = 0x13, 0x10, 0x09, 0x07
 _SPECIFIC_TEXTS = {
     _PROCESSOR_TYPE: {
         0: ("internal error", Severity.CRITICAL),
-        1: ("shut down by its own heat", Severity.CRITICAL),
+        1: ("thermal shutdown", Severity.CRITICAL),
         10: ("throttled", Severity.WARNING),
     },
     SUPPLY_TYPE: {
         0: ("present", Severity.INFO),
         1: ("failed", Severity.CRITICAL),
-        2: ("is about to fail", Severity.WARNING),
+        2: ("failure predicted", Severity.WARNING),
         3: ("input lost (AC or DC)", Severity.CRITICAL),
         4: ("input lost or out of range", Severity.CRITICAL),
         5: ("input out of range", Severity.WARNING),
@@ -82,7 +82,7 @@ _SPECIFIC_TEXTS = {
         4: ("input power lost", Severity.CRITICAL),
         5: ("soft power control failed", Severity.WARNING),
         6: ("power unit failed", Severity.CRITICAL),
-        7: ("is about to fail", Severity.WARNING),
+        7: ("failure predicted", Severity.WARNING),
     },
     _LOG_TYPE: {
         0: ("logging of corrected memory errors is off", Severity.INFO),
@@ -128,31 +128,31 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelClock:
-    """The controller's clock against ours: `ours_ns` was when it showed `its_s`, None where it shows none."""
+    """The controller's clock: at our time `ours_ns` it showed `its_s`, None where it shows none."""
 
     ours_ns: int
     its_s: int | None
 
     def time_ns(self, stamp_s: int) -> int:
-        """Return our time of one of its stamps, never later than now; now where the stamp means nothing."""
+        """Convert one of its time stamps to our time, never later than now; now where the stamp has no meaning."""
         if self.its_s is None or stamp_s == _NO_STAMP:
             return self.ours_ns
-        # Both count from the same start: that of the controller where its clock was never set, else 1970.
+        # Valid if both count from the same origin: the controller's start where its clock was never set, else 1970.
         if (stamp_s <= _STARTED_BELOW_S) is not (self.its_s <= _STARTED_BELOW_S):
             return self.ours_ns
         return self.ours_ns - max(0, self.its_s - stamp_s) * NS_PER_S
 
 
 def parse_entry(record: bytes, sensor: SensorRecord | None, clock: SelClock) -> LogEntry:
-    """Return what a record of the log says, in words; `sensor` is the one it names, None where that is not known.
+    """Parse a record of the log; `sensor` is the sensor it names, None where that is not known.
 
     Raises
     ------
     ValueError
-        It has not 16 bytes.
+        It does not have 16 bytes.
     """
     if len(record) != RECORD_BYTES:
-        raise ValueError(f"a log record of {len(record)} bytes")
+        raise ValueError(f"log record of {len(record)} bytes: expected {RECORD_BYTES}")
     number, kind = int.from_bytes(record[:2], "little"), record[2]
     stamp_s = int.from_bytes(record[3:7], "little")
     has_stamp = kind == _SYSTEM_EVENT or kind in _OEM_STAMPED
@@ -164,7 +164,7 @@ def parse_entry(record: bytes, sensor: SensorRecord | None, clock: SelClock) -> 
             time_ns=time_ns,
             kind=EventKind.BOARD,
             severity=Severity.INFO,
-            message=f"Record of the maker's own type {kind:#04x} in the controller's log: {record[3:].hex(' ')}",
+            message=f"OEM record of type {kind:#04x} in the controller's log: {record[3:].hex(' ')}",
         )
     sensor_type, reading_type, is_over = record[10], record[12] & 0x7F, bool(record[12] & 0x80)
     offset = record[13] & 0x0F
@@ -192,7 +192,7 @@ def _meaning(sensor_type: int, reading_type: int, offset: int) -> tuple[str, Sev
 
 
 def _severity(sensor_type: int, offset: int, severity: Severity, *, is_over: bool) -> Severity:
-    """Return how bad it is: what is over is no trouble, but for a supply that is no longer present."""
+    """Return the severity: info for an event that is over, except for a supply that is no longer present."""
     if not is_over:
         return severity
     return Severity.WARNING if (sensor_type, offset) == (SUPPLY_TYPE, 0) else Severity.INFO

@@ -1,4 +1,4 @@
-"""Follows a controller's event log: only what is new, however the log was cleared, wrapped or numbered anew."""
+"""Reader of new entries of a controller's event log, also after it was cleared, wrapped or renumbered."""
 
 import logging
 
@@ -15,16 +15,16 @@ logger = logging.getLogger(__name__)
 _STORAGE = 0x0A
 _GET_ENTRY, _GET_TIME = 0x43, 0x48
 _FIRST, _LAST = 0x0000, 0xFFFF
-# heuristic: what one call takes at most; the rest comes with the next, so that a log of thousands delays nobody.
+# heuristic: entries per call; the next call reads on, so that a log of thousands delays no other source.
 _MAX_ENTRIES = 64
 
 
 class SelReader:
     """The log of one controller.
 
-    The newest record is kept with its bytes. While it is still there its successor is what is new. Where it is not, the
-    log was cleared or has run over it, and then every record in it is new: a record is as likely to be told twice as
-    a full log is to be run over between two looks. A controller that is busy has said nothing: it is asked again.
+    The newest record is kept with its bytes. While the log still has it, its successors are new. Otherwise the log was
+    cleared or has overwritten it, and every record in it is new: a record is reported twice only if a full log is
+    overwritten between two polls. A busy controller is queried again.
     """
 
     def __init__(self, port: IpmiPort, *, clock: Clock) -> None:
@@ -39,7 +39,7 @@ class SelReader:
         """Find the end of the log, once; FFFFh names the newest record (section 31.6.1), and an empty log has none."""
         if self._started:
             return
-        response = self._ask(_LAST)
+        response = self._request(_LAST)
         if response.code in NOT_NOW:
             return
         record = response.at_least(2 + RECORD_BYTES)[2 : 2 + RECORD_BYTES]
@@ -47,16 +47,16 @@ class SelReader:
             self._newest_id, self._newest = int.from_bytes(record[:2], "little"), record
         elif response.code in (INVALID_COMMAND, NO_PRIVILEGE):
             self._supported = False
-            logger.warning("%s: its event log cannot be read (code %#04x)", self._port.name, response.code)
+            logger.warning("%s: cannot read event log (code %#04x)", self._port.name, response.code)
         self._started = True
 
     def new_entries(self, sensors: dict[int, SensorRecord]) -> tuple[LogEntry, ...]:
-        """Return what is new since `begin`, oldest first; `sensors` are those of the controller, by number.
+        """Return the entries since `begin`, oldest first; `sensors` are those of the controller, by number.
 
         Raises
         ------
         TransientError
-            The controller does not answer; nothing is skipped.
+            The controller does not respond; no entry is skipped.
         """
         if not self._started:
             self.begin()
@@ -70,7 +70,7 @@ class SelReader:
                 return ()
             clock = self._sel_clock()
         except RailwatchError:
-            self._newest_id, self._newest = before  # what was read on the way is read again
+            self._newest_id, self._newest = before  # records read so far are read again
             raise
         entries = []
         for record in records:
@@ -84,7 +84,7 @@ class SelReader:
         seen: set[int] = set()
         while following != _LAST and following not in seen and len(records) < _MAX_ENTRIES:
             seen.add(following)
-            data = self._ask(following).at_least(2 + RECORD_BYTES)
+            data = self._request(following).at_least(2 + RECORD_BYTES)
             if not data:
                 break
             record = data[2 : 2 + RECORD_BYTES]
@@ -97,7 +97,7 @@ class SelReader:
         """Return the number of the record behind the newest one; the first where the newest is gone."""
         if not self._newest:
             return _FIRST
-        response = self._ask(self._newest_id)
+        response = self._request(self._newest_id)
         if response.code in NOT_NOW:
             return _LAST
         data = response.at_least(2 + RECORD_BYTES)
@@ -111,7 +111,7 @@ class SelReader:
         stamp = response.at_least(4)[:4]
         return SelClock(ours_ns=self._clock.utc_ns(), its_s=int.from_bytes(stamp, "little") if stamp else None)
 
-    def _ask(self, record_id: int) -> IpmiResponse:
+    def _request(self, record_id: int) -> IpmiResponse:
         data = b"\x00\x00" + record_id.to_bytes(2, "little") + b"\x00\xff"
         (response,) = self._port.send([IpmiRequest(function=_STORAGE, command=_GET_ENTRY, data=data)])
         return response

@@ -1,4 +1,4 @@
-"""The controller's tables as collectors: one that asks it, and those that take what it said."""
+"""Collectors over the controller's tables: one reads it, the others use the values it read."""
 
 from agent.collectors.bmc.board import Board
 from agent.collectors.bmc.layout import AGE, TableLayout
@@ -8,7 +8,7 @@ from telemetry.signals import RateClass
 
 
 class BoardNode:
-    """The node as its controller sees it. It is this collector that asks the controller, and that fails when it hangs.
+    """The node as its controller measures it. Only this collector reads the controller, and fails when it hangs.
 
     A round takes from milliseconds over LAN to seconds through the kernel's device.
     """
@@ -23,25 +23,25 @@ class BoardNode:
 
     @property
     def refused(self) -> int:
-        """Values of the controller so far that were not believed, those of its supplies and fans too."""
+        """Implausible values of the controller so far, including its supplies and fans."""
         return self._board.refused
 
     def open(self) -> None:
-        """Nothing to open: a read connects where there is no connection."""
+        """Do nothing: a read connects."""
 
     def read(self, values: FloatArray) -> None:
-        """Fill ``(1, n_signals)``; raises what the controller's link raises."""
+        """Fill ``(1, n_signals)``; raises the errors of the controller's link."""
         self._board.sweep()
         self._table.fill(self._board.values(), values)
         values[0, self._age] = self._board.age_s
 
     def close(self) -> None:
-        """Let the connection go; closing twice is harmless."""
+        """Close the connection; closing twice is harmless."""
         self._board.close()
 
 
 class BoardTable:
-    """The supplies or the fans of the controller: what it said last, NaN once that is too old. Never waits for it."""
+    """The supplies or the fans of the controller: values of the last round, NaN once too old. Never waits."""
 
     rate = RateClass.SLOW
 
@@ -52,11 +52,11 @@ class BoardTable:
         self._table = table
 
     def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing: the node's collector connects."""
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_entities, n_signals)``."""
         self._table.fill(self._board.values(), values)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the node's collector closes the connection."""

@@ -1,4 +1,4 @@
-"""What the hwmon tree offers beside the 12 V rails: other rails, power supplies, fans and temperatures.
+"""Survey of the hwmon tree without its 12 V rails: other rails, power supplies, fans and temperatures.
 
 Labels of power supplies are those of the kernel's PMBus core (Documentation/hwmon/pmbus.rst): ``vin``, ``vout1``,
 ``iin``, ``iout1``, ``pin``, ``pout1``.
@@ -23,7 +23,7 @@ from agent.collectors.hwmon.tree import INLET, INPUT_SIDE, TWELVE_VOLTS, Rail, c
 _LABELLED = re.compile(
     r"(?<![0-9.a-z])(?<!^-)\+?(3\.3|5|48|54)\s*v(?![0-9])|(?<![0-9a-z])(3v3)(?![0-9])", re.IGNORECASE
 )
-# What a distribution of 48 or 54 V reads: -48 V equipment works at 40.5 to 57 V (ETSI EN 300 132-2, 5.1).
+# Readings of a 48 or 54 V distribution: -48 V equipment works at 40.5 to 57 V (ETSI EN 300 132-2, 5.1).
 _HIGH_RAIL_MV = (40_000, 60_000)
 _HIGH_RAIL_V = 48.0
 # heuristic: below half of a rail its node is off, above 1.4 of it (54 V labelled 48 V is 1.13) its sensor is wrong.
@@ -35,13 +35,13 @@ _CHIPS = {
     "dimm_temp_c": re.compile(r"jc42|spd5118"),
     "drive_temp_c": re.compile(r"nvme|drivetemp"),
 }
-# Chips of super-I/O and board monitors; others measure parts that have collectors of their own (GPUs, network cards).
+# Chips of super-I/O and board monitors; others belong to parts with collectors of their own (GPUs, network cards).
 _BOARD = re.compile(r"nct\d|it8\d|w83|f71\d|lm\d|tmp\d|adt7|emc\d|acpitz|asus|pch_|max\d|sch5|dell_smm|thinkpad")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherRail:
-    """A rail of another voltage, with the span outside of which its sensor is wrong."""
+    """A rail of another voltage than 12 V; readings outside `plausible_v` are those of a broken sensor."""
 
     rail: Rail
     plausible_v: tuple[float, float]
@@ -49,7 +49,7 @@ class OtherRail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupplyDevice:
-    """A power supply that answers over PMBus: its channels by label, and its alarms by the bit they stand for."""
+    """A PMBus power supply: its channels by label, and its alarms with their bit of `supply_alarms`."""
 
     key: str
     chip: str
@@ -64,7 +64,7 @@ INPUT, OUTPUT_VOLTAGE, OUTPUT_LOAD, TEMPERATURE, FAN = 1, 2, 4, 8, 16
 
 
 def survey_other_rails(sysfs_root: Path) -> tuple[OtherRail, ...]:
-    """Return the rails of 3.3, 5, 48 and 54 V: by label, or a voltage of 40 to 60 V that has a current beside it."""
+    """Return the rails of 3.3, 5, 48 and 54 V: by label, or a voltage of 40 to 60 V with a current."""
     found: dict[str, OtherRail] = {}
     for device in hwmon_devices(sysfs_root):
         chip, currents = chip_of(device), channels_of(device, "curr")
@@ -93,7 +93,7 @@ def survey_supplies(sysfs_root: Path) -> tuple[SupplyDevice, ...]:
 
 
 def is_supply(device: Path) -> bool:
-    """Return whether a device is a power supply and not a converter on a board, whose inputs are numbered."""
+    """Return True for a power supply, False for a converter on a board, whose inputs are numbered."""
     labels = {channel.label for channel in channels_of(device, "in")}
     return "vin" in labels and "vout1" in labels
 
@@ -132,7 +132,7 @@ def _alarms(device: Path) -> Iterator[tuple[Path, int]]:
 
 
 def survey_fans(sysfs_root: Path) -> tuple[tuple[str, str, Path], ...]:
-    """Return the fans that are not inside a power supply: key, chip, and where the speed is read."""
+    """Return the fans outside power supplies: key, chip, and path of the speed."""
     found: dict[str, tuple[str, str, Path]] = {}
     for device in hwmon_devices(sysfs_root):
         if is_supply(device):
@@ -147,7 +147,7 @@ def survey_fans(sysfs_root: Path) -> tuple[tuple[str, str, Path], ...]:
 
 
 def survey_temperatures(sysfs_root: Path) -> dict[str, tuple[Path, ...]]:
-    """Return the node's temperatures by the signal that they are the hottest of; the inlet is read by the host."""
+    """Return the temperature paths of each signal, which is the hottest of them; the host collector reads the inlet."""
     found: dict[str, list[Path]] = {}
     for device in hwmon_devices(sysfs_root):
         if is_supply(device):

@@ -1,4 +1,4 @@
-"""The devices under ``class/hwmon`` and their channels.
+"""Devices under ``class/hwmon`` and their channels.
 
 Attribute names, units (mV, mA, uW, millidegree, rpm) and labels are those of Documentation/hwmon/sysfs-interface.rst
 in the Linux kernel.
@@ -24,7 +24,7 @@ class HwmonChannel:
 
 
 def hwmon_devices(sysfs_root: Path) -> list[Path]:
-    """List the devices by where they hang, since the numbers of hwmonN change from boot to boot."""
+    """List the devices in order of their bus address, since the numbers of hwmonN change from boot to boot."""
     try:
         devices = list((sysfs_root / "class/hwmon").iterdir())
     except OSError:
@@ -33,12 +33,12 @@ def hwmon_devices(sysfs_root: Path) -> list[Path]:
 
 
 def chip_of(device: Path) -> str:
-    """Return the name that the device's driver gave it, else the device's own."""
+    """Return the chip name that the driver reports, else the device's own name."""
     return text_of(device / "name") or device.name
 
 
 def place_of(device: Path) -> str:
-    """Name the device behind a hwmon entry: ``1-0040`` of an I2C sensor; its own name where there is none."""
+    """Return the device behind a hwmon entry: ``1-0040`` of an I2C sensor; its own name where there is none."""
     parent = device / "device"
     return parent.resolve().name if parent.exists() else device.name
 
@@ -57,7 +57,7 @@ def channels_of(device: Path, kind: str) -> list[HwmonChannel]:
 
 
 def whole_number_of(path: Path) -> int | None:
-    """Return the number that a file holds now, None where it holds none."""
+    """Read a whole number from a file, None where it holds none."""
     try:
         return int(text_of(path))
     except ValueError:
@@ -65,7 +65,7 @@ def whole_number_of(path: Path) -> int | None:
 
 
 def text_of(path: Path) -> str:
-    """Return what a file holds, without the end of the line; empty where it cannot be read."""
+    """Read a file without its line end; empty where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\0 \n")
     except OSError:

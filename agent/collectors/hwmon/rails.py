@@ -1,4 +1,4 @@
-"""Voltage and current of the rails that the kernel's hwmon drivers measure, at the speed of their sensors."""
+"""Collector of voltage and current of the rails that hwmon drivers measure, at the speed of their sensors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ PLAUSIBLE_12V = (6.0, 16.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
-    """That rails are looked at between two rows too, how, and by whose clock."""
+    """Settings and clock of reads between two rows."""
 
     settings: SweepSettings
     clock: Clock
 
 
 def rail_entities(rails: Sequence[Rail]) -> tuple[Entity, ...]:
-    """Return the rails as supplies; tagged where current and voltage are not of one conversion."""
+    """Return the rails as supply entities; tagged ``pair=skewed`` where current and voltage are of two conversions."""
     return tuple(
         Entity(
             kind=EntityKind.SUPPLY,
@@ -45,10 +45,10 @@ def _is_skewed(rail: Rail) -> bool:
 
 
 class RailTable:
-    """Some rails as one table: newest voltage and current, and their extremes since the row before.
+    """Rails as one table: newest voltage and current, and their extremes since the previous row.
 
-    One that vanishes is NaN until it is back. Rails of one chip type and pace share a thread, so that one bus that
-    hangs silences its own rails only.
+    A rail that vanishes is NaN until it is back. Rails of one chip type and pace share a thread, so that a bus that
+    hangs affects its own rails only.
     """
 
     rate = RateClass.FAST
@@ -76,34 +76,34 @@ class RailTable:
 
     @property
     def refused(self) -> int:
-        """Reads so far that gave no number, or one that no live rail has."""
+        """Reads so far that returned no number, or an implausible one."""
         return sum(pair.refused for pair in self._pairs)
 
     def alert(self, call: Callable[[], None]) -> None:
-        """Call this from then on where a rail falls low between two rows."""
+        """Set the callback for a rail that falls low between two rows."""
         for sweep in self.sweeps:
             sweep.on_low = call
 
     def open(self) -> None:
-        """Begin to look at the rails between two rows, where that is asked for."""
+        """Start to read the rails between two rows, where that is configured."""
         if self._sweeping is not None:
             for sweep in self.sweeps:
                 sweep.start(self._sweeping.settings, self._sweeping.clock)
 
     def read(self, values: FloatArray) -> None:
-        """Fill ``(n_rails, 4)``: volts, amperes, lowest volts and highest amperes since the row before."""
+        """Fill ``(n_rails, 4)``: volts, amperes, lowest volts and highest amperes since the previous row."""
         cells = self._values.of(values)
         for sweep in self.sweeps:
             sweep.take(cells)
 
     def close(self) -> None:
-        """End the threads and let the descriptors go; closing twice is harmless."""
+        """Stop the threads and close the descriptors; closing twice is harmless."""
         for sweep in self.sweeps:
             sweep.stop()
 
 
 class Hwmon:
-    """The 12 V rails found under a sysfs root when it was made."""
+    """Collector of the 12 V rails found under a sysfs root at construction."""
 
     name = "supply"
     rate = RateClass.FAST
@@ -122,26 +122,26 @@ class Hwmon:
 
     @property
     def sweeps(self) -> tuple[Sweep, ...]:
-        """The groups of rails that are read together, and at which pace each is."""
+        """The groups of rails that are read together."""
         return self._table.sweeps
 
     @property
     def refused(self) -> int:
-        """Reads so far that gave no number, or one that no live rail has."""
+        """Reads so far that returned no number, or an implausible one."""
         return self._table.refused
 
     def alert(self, call: Callable[[], None]) -> None:
-        """Call this from then on where a rail falls low between two rows."""
+        """Set the callback for a rail that falls low between two rows."""
         self._table.alert(call)
 
     def open(self) -> None:
-        """Begin to look at the rails between two rows, where that is asked for."""
+        """Start to read the rails between two rows, where that is configured."""
         self._table.open()
 
     def read(self, values: FloatArray) -> None:
-        """Fill ``(n_rails, 4)`` with volts and amperes; a voltage that no live rail has is NaN."""
+        """Fill ``(n_rails, 4)`` with volts and amperes; an implausible voltage is NaN."""
         self._table.read(values)
 
     def close(self) -> None:
-        """Let the descriptors go; closing twice is harmless."""
+        """Stop the threads and close the descriptors; closing twice is harmless."""
         self._table.close()

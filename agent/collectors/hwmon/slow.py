@@ -1,4 +1,4 @@
-"""Collectors over what the hwmon tree has beside its rails: power supplies, fans and temperatures, every second."""
+"""Collectors of rails other than 12 V, power supplies, fans and temperatures of the hwmon tree."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from telemetry.frames import TableSpec
 from telemetry.signals import Source, signals_of
 
 _MILLI, _MICRO = 1e-3, 1e-6
-# An input that nothing is wired to reads as the end of its scale: -128, -55, 127 or 255 degrees on common chips.
+# An unwired input reads as the end of its scale: -128, -55, 127 or 255 degrees on common chips.
 _PLAUSIBLE_C = (-40.0, 126.0)
 # By signal: the PMBus label that it is read from and the factor to its unit.
 _LABELS = {
@@ -47,7 +47,7 @@ def other_rails(sysfs_root: Path, sweeping: SweepOptions | None = None) -> RailT
 
 
 def supply_table(sysfs_root: Path) -> AttributeTable | None:
-    """Return the power supplies that answer over PMBus, None where there is none."""
+    """Return the PMBus power supplies, None where there is none."""
     found = survey_supplies(sysfs_root)
     entities = tuple(
         Entity(kind=EntityKind.SUPPLY, key=supply.key, name=supply.key, tags=(("sensor", supply.chip),))

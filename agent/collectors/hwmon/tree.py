@@ -1,4 +1,4 @@
-"""What the kernel's hwmon tree offers: rails with voltage and current, and the inlet temperature.
+"""Survey of the hwmon tree: 12 V rails with voltage and current, and the inlet temperature.
 
 Attribute names, units (mV, mA, millidegree) and labels are those of Documentation/hwmon/sysfs-interface.rst and, for
 power supplies, of the PMBus drivers (``vin``, ``vout1``, ``iout1``) in the Linux kernel.
@@ -19,8 +19,8 @@ from agent.collectors.hwmon.devices import (
     whole_number_of,
 )
 
-# A 12 V rail may lie anywhere in here and still be alive: ATX12V allows 5 %, a sagging one falls further. What is
-# labelled 12 V and reads otherwise when it is found has a scale that nobody set, or no rail behind it.
+# heuristic: ATX12V allows 5 %, and a sagging rail falls further. A channel labelled 12 V that reads otherwise at start
+# has no scale configured, or no rail behind it.
 _RAIL_MV = (10_000, 14_000)
 TWELVE_VOLTS = re.compile(r"(?<![0-9.])(?<!^-)\+?12\s*v", re.IGNORECASE)
 _VOLTS = re.compile(r"(?<![0-9.])(\d+(?:\.\d+)?)\s*v(?![a-z0-9])", re.IGNORECASE)
@@ -35,10 +35,10 @@ _MS = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rail:
-    """A rail: where its voltage and, where it has one, its current are read.
+    """A rail: paths of its voltage and, where it has one, its current.
 
-    `one_conversion` says that the chip measures both together; `period_s` is the time between two updates as the
-    chip's driver tells it, None where it does not.
+    `one_conversion` is True where the chip measures both together; `period_s` is the time between two updates as the
+    chip's driver reports it, None where it does not.
     """
 
     key: str
@@ -52,7 +52,7 @@ class Rail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RailSurvey:
-    """The rails of a node; `implausible` says of each that is labelled 12 V and does not read so what it reads."""
+    """The rails of a node; `implausible` names each channel labelled 12 V with another reading, and the reading."""
 
     rails: tuple[Rail, ...]
     implausible: tuple[str, ...]
@@ -61,8 +61,8 @@ class RailSurvey:
 def survey_rails(sysfs_root: Path) -> RailSurvey:
     """Return the 12 V rails of the node, in a stable order, each under a key of its own.
 
-    A voltage counts as a rail where its label says so, or where it has a current beside it, and it reads 10 to 14 V.
-    One that is labelled and cannot be read now is a rail that may come back.
+    A voltage counts as a rail where its label contains 12 V, or where it has a current, and it reads 10 to 14 V. A
+    labelled one that cannot be read now is a rail that may come back.
     """
     found: dict[str, Rail] = {}
     keys: set[str] = set()
@@ -78,7 +78,7 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
             key = rail_key(channel.label, chip, place_of(device))
             if key in keys:
                 key = f"{key}-{place_of(device)}-{channel.number}"
-            keys.add(key)  # also of one that is off now, lest the next one is taken for it
+            keys.add(key)  # also of a rail that is off now, so that the next one does not get its key
             reading_mv = whole_number_of(channel.path)
             if reading_mv is not None and not _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]:
                 odd.append(f"{key} reads {reading_mv / 1000:g} V")
@@ -88,7 +88,7 @@ def survey_rails(sysfs_root: Path) -> RailSurvey:
 
 
 def rail_of(key: str, chip: str, channel: HwmonChannel, current: HwmonChannel | None) -> Rail:
-    """Return a rail from its channels, with what its chip says of its conversions."""
+    """Return a rail from its channels, with the conversion properties of its chip."""
     return Rail(
         key=key,
         device=chip,
@@ -101,13 +101,13 @@ def rail_of(key: str, chip: str, channel: HwmonChannel, current: HwmonChannel | 
 
 
 def _update_period_s(device: Path) -> float | None:
-    """Read how often the chip updates: ``update_interval`` in milliseconds; a chip that says 0 does so within one."""
+    """Read the chip's ``update_interval`` in milliseconds; 0 means less than one."""
     interval_ms = whole_number_of(device / "update_interval")
     return None if interval_ms is None else max(interval_ms, 1) * _MS
 
 
 def find_inlet(sysfs_root: Path) -> Path | None:
-    """Return the temperature that is labelled as the inlet's, None where no sensor is."""
+    """Return the path of the inlet temperature, None where no sensor is labelled so."""
     for device in hwmon_devices(sysfs_root):
         chip = text_of(device / "name")
         for channel in channels_of(device, "temp"):
@@ -123,7 +123,7 @@ def _is_rail(channel: HwmonChannel, current: HwmonChannel | None) -> bool:
 
 
 def reads_as_12v(channel: HwmonChannel) -> bool:
-    """Return whether a voltage reads as that of a 12 V rail now."""
+    """Return True if a voltage reads 10 to 14 V now."""
     reading_mv = whole_number_of(channel.path)
     return reading_mv is not None and _RAIL_MV[0] <= reading_mv <= _RAIL_MV[1]
 
@@ -135,7 +135,7 @@ def current_for(
     *,
     reads_as_rail: Callable[[HwmonChannel], bool] = reads_as_12v,
 ) -> HwmonChannel | None:
-    """Find the current of the same rail: by output, label, the volts in its label, channel, or because it is alone."""
+    """Find the current of the same rail: by output, label, volts in its label or channel, or if there is only one."""
     outgoing = [current for current in currents if not INPUT_SIDE.search(current.label)]
     output = _OUTPUT.search(channel.label)
     if output is not None:
@@ -164,14 +164,14 @@ def _volts(label: str) -> str:
 
 
 def _key(label: str) -> str:
-    """Make a key of a label by taking off what says the kind: ``psu0 12V`` is ``psu0``."""
+    """Return the key of a label, which omits quantity and volts: ``psu0 12V`` is ``psu0``."""
     bare = TWELVE_VOLTS.sub(" ", label.lower())
     bare = re.sub(r"\b(voltage|current|volts|amps|v_out|curr)\b", " ", bare)
     return re.sub(r"[^a-z0-9]+", "-", bare).strip("-")
 
 
 def rail_key(label: str, chip: str, place: str) -> str:
-    """Name a rail by its label; a supply's own output, which every supply labels alike, by the supply."""
+    """Return the key of a rail: its label, or the supply for outputs, which every supply labels alike."""
     output = _OUTPUT.search(label)
     if output is None:
         return _key(label) or chip

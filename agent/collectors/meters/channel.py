@@ -1,10 +1,10 @@
-"""One value that a PDU serves: where it is, what it means, and when it is not to be believed."""
+"""One value of a PDU: its object identifier, its signal, and when it is invalid."""
 
 import math
 from dataclasses import dataclass
 
 Oid = tuple[int, ...]
-# What an agent answers for one object: a number, a text, or None where it has no such object.
+# The value of one object: a number, a text, or None where the agent has no such object.
 SnmpValue = int | str | None
 
 
@@ -17,13 +17,13 @@ class PduChannel:
     part
         Unique within the PDU: ``phase-1``, ``outlet-1-7``.
     label
-        What people call that part; empty where nobody named it.
+        Name that an administrator gave to that part; empty where there is none.
     factor
-        The value times this is the signal in its unit.
+        Multiplied with the value it is the signal in its unit.
     negative_is_absent
-        The MIB says that a negative value stands for "not supported".
+        True where the MIB defines a negative value as "not supported".
     status, bad_statuses
-        The object that says whether the value can be believed, and what it says when it cannot; None for no object.
+        The object with the status of the value, and the statuses that make it invalid; None for no object.
     """
 
     part: str
@@ -36,12 +36,12 @@ class PduChannel:
     bad_statuses: frozenset[int] = frozenset()
 
     def value(self, answer: SnmpValue, status: SnmpValue) -> float:
-        """Return the signal in its unit, NaN where it is absent or not to be believed.
+        """Return the signal in its unit, NaN where it is absent or invalid.
 
         Raises
         ------
         ValueError
-            The agent gave a text where a number is expected.
+            The agent returned a text where a number is expected.
         """
         if isinstance(status, int) and status in self.bad_statuses:
             return float("nan")
@@ -49,14 +49,14 @@ class PduChannel:
             return float("nan")
         number = float(answer)
         if not math.isfinite(number):
-            raise ValueError(f"{answer!r} is no number")
+            raise ValueError(f"{answer!r} is not a number")
         if self.negative_is_absent and number < 0:
             return float("nan")
         return number * self.factor
 
 
 def parse_oid(text: str) -> Oid:
-    """Read ``1.3.6.1`` or ``.1.3.6.1``; ValueError where it is no object identifier."""
+    """Parse ``1.3.6.1`` or ``.1.3.6.1``; ValueError where it is no object identifier."""
     parts = text.strip().removeprefix(".").split(".")
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
         raise ValueError(f"{text!r} is not an object identifier such as 1.3.6.1.4.1.318.1.1.26.6.3.1.6.1")

@@ -1,7 +1,7 @@
-"""The protocol of NUT's upsd: one connection, one question at a time (RFC 9271).
+"""Client of NUT's upsd: one connection, one request at a time (RFC 9271).
 
-Own code, since all that is asked are two list commands on lines of text; what there is as a library brings its own
-event loop or has not been released for years.
+No library is used: only two list commands are needed, and the libraries bring an event loop of their own or have had
+no release for years.
 """
 
 import shlex
@@ -12,18 +12,18 @@ from collections.abc import Mapping
 from agent.collectors.meters.settings import UpsdSettings
 from telemetry.errors import NotPermittedError, TransientError
 
-# heuristic: an answer of a UPS with 40 outlets has 20 KiB; beyond this it is no upsd.
+# heuristic: the response of a UPS with 40 outlets has 20 KiB; a longer one is not from upsd.
 _MAX_BYTES = 1 << 20
-# RFC 9271, 4.3: errors that are about one UPS, while its server is well.
+# RFC 9271, 4.3: errors of one UPS, while its server works.
 _UPS_ERRORS = ("DATA-STALE", "DRIVER-NOT-CONNECTED", "UNKNOWN-UPS")
 
 
 class SilentUpsError(TransientError):
-    """One UPS gives no data; its server does answer."""
+    """One UPS has no data; its server responds."""
 
 
 class NutClient:
-    """Asks one upsd. After an error the connection is made anew at the next question."""
+    """Client of one upsd. After an error the next request opens a new connection."""
 
     def __init__(self, settings: UpsdSettings) -> None:
         self._settings = settings
@@ -33,7 +33,7 @@ class NutClient:
         self._rest = b""
 
     def list_upss(self) -> tuple[str, ...]:
-        """Return the names of the UPSs that it knows; raises as `variables`."""
+        """Return the names of the server's UPSs; raises as `variables`."""
         return tuple(fields[1] for fields in self._list("UPS") if len(fields) >= 2)
 
     def variables(self, ups: str) -> Mapping[str, str]:
@@ -42,16 +42,16 @@ class NutClient:
         Raises
         ------
         TransientError
-            No connection, no answer in time, or an answer that is none.
+            No connection, no response in time, or a malformed response.
         SilentUpsError
-            The UPS's driver did not refresh its data, or there is no such UPS any more.
+            The UPS's driver did not refresh its data, or the server no longer has this UPS.
         NotPermittedError
-            It does not talk to us.
+            The server denies access.
         """
         return {fields[2]: fields[3] for fields in self._list(f"VAR {ups}") if len(fields) >= 4}
 
     def close(self) -> None:
-        """End the connection; closing twice is harmless."""
+        """Close the connection; closing twice is harmless."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -74,13 +74,13 @@ class NutClient:
         if first.startswith("ERR "):
             raise self._error_for(first.removeprefix("ERR ").partition(" ")[0])
         if first != f"BEGIN LIST {what}":
-            raise ValueError(f"said {first[:60]!r} instead of a list")
+            raise ValueError(f"unexpected response {first[:60]!r}, expected a list")
         rows = []
         taken_bytes = 0
         while (line := self._line(self._socket)) != f"END LIST {what}":
             taken_bytes += len(line)
             if taken_bytes > _MAX_BYTES:
-                raise ValueError("a list without end")
+                raise ValueError(f"list longer than {_MAX_BYTES >> 20} MiB")
             rows.append(shlex.split(line))
         return rows
 
@@ -88,11 +88,11 @@ class NutClient:
         while not self._lines:
             more = connection.recv(65536)
             if not more:
-                raise ValueError("ended the connection")
+                raise ValueError("connection closed by the server")
             *lines, self._rest = (self._rest + more).split(b"\n")
             self._lines.extend(lines)
             if len(self._rest) > _MAX_BYTES:
-                raise ValueError("a line without end")
+                raise ValueError(f"line longer than {_MAX_BYTES >> 20} MiB")
         return self._lines.popleft().decode("utf-8", "replace").rstrip("\r")
 
     def _error_for(self, code: str) -> TransientError | NotPermittedError:

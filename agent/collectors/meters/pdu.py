@@ -1,4 +1,4 @@
-"""What the PDUs of the rack measure: a row for each inlet, phase and outlet, over SNMP."""
+"""Collector of the rack's PDUs over SNMP: a row for each inlet, phase and outlet."""
 
 import asyncio
 import logging
@@ -20,25 +20,25 @@ from telemetry.signals import RateClass, signal
 logger = logging.getLogger(__name__)
 
 _SIGNALS = tuple(signal(EntityKind.SUPPLY, name) for name in PDU_SIGNALS)
-# heuristic: a PDU with 48 outlets answers within two seconds; four of them are asked at once.
+# heuristic: a PDU with 48 outlets responds within two seconds; all PDUs are read at once.
 _READ_LIMIT_S = 8.0
-# Every known table of a PDU whose agent is slow, walked row by row.
+# heuristic: every known table of a PDU with a slow agent, walked row by row.
 _SURVEY_LIMIT_S = 15.0
 
 
 class SnmpClient(Protocol):
-    """An SNMP agent, as `agent.collectors.meters.snmp` gives it."""
+    """Client of one SNMP agent; `agent.collectors.meters.snmp` implements it."""
 
     async def get(self, oids: Sequence[Oid]) -> Mapping[Oid, SnmpValue]:
-        """Return the answers to so many objects."""
+        """Return the values of the objects."""
         ...
 
     async def walk(self, root: Oid) -> Mapping[Oid, SnmpValue]:
-        """Return what stands below an object."""
+        """Return the values below an object, by the rest of the identifier."""
         ...
 
     def close(self) -> None:
-        """Let the socket go."""
+        """Close the socket."""
         ...
 
 
@@ -47,7 +47,7 @@ OpenClient = Callable[[PduSettings], SnmpClient]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPdu:
-    """A PDU and what it measures; `channels` is empty where `problem` says why nothing is read of it."""
+    """A PDU and its values; `channels` is empty where `problem` is the reason that none can be read."""
 
     settings: PduSettings
     mib: str
@@ -55,59 +55,59 @@ class FoundPdu:
     problem: str = ""
 
 
-def find_pdus(settings: Sequence[PduSettings], open_session: OpenClient) -> tuple[FoundPdu, ...]:
-    """Ask every PDU once what it measures; takes as long as the slowest, and no longer than 15 s."""
+def find_pdus(settings: Sequence[PduSettings], open_client: OpenClient) -> tuple[FoundPdu, ...]:
+    """Survey every PDU once; takes as long as the slowest, and no longer than 15 s."""
 
     async def find_all() -> tuple[FoundPdu, ...]:
-        return tuple(await asyncio.gather(*(_find(one, open_session) for one in settings)))
+        return tuple(await asyncio.gather(*(_find(one, open_client) for one in settings)))
 
     return asyncio.run(find_all())
 
 
-async def _find(settings: PduSettings, open_session: OpenClient) -> FoundPdu:
-    session = open_session(settings)
+async def _find(settings: PduSettings, open_client: OpenClient) -> FoundPdu:
+    client = open_client(settings)
     try:
         async with asyncio.timeout(_SURVEY_LIMIT_S):
             if settings.oids:
                 channels, mib = channels_of(settings.oids), "listed objects"
-                await session.get([channels[0].oid])
+                await client.get([channels[0].oid])
             else:
-                survey = await survey_pdu(session.walk)
+                survey = await survey_pdu(client.walk)
                 channels, mib = survey.channels, survey.mib
     except TimeoutError:
-        return FoundPdu(settings=settings, mib="", channels=(), problem=f"no answer within {_SURVEY_LIMIT_S:g} s")
+        return FoundPdu(settings=settings, mib="", channels=(), problem=f"no response within {_SURVEY_LIMIT_S:g} s")
     except (RailwatchError, ValueError) as err:
         return FoundPdu(settings=settings, mib="", channels=(), problem=str(err))
     finally:
-        session.close()
-    problem = "" if channels else f"{settings.name} ({settings.host}) has none of the known tables: list its `oids`"
+        client.close()
+    problem = "" if channels else f"{settings.name} ({settings.host}) has no known table; list its objects under `oids`"
     return FoundPdu(settings=settings, mib=mib, channels=channels, problem=problem)
 
 
 @dataclass(slots=True)
 class _PolledPdu:
-    """One PDU while it is read: its open session, None after it failed, and where its values go."""
+    """One PDU while it is read: its open client, None after a failure, and the cells of its values."""
 
     found: FoundPdu
     cells: tuple[tuple[PduChannel, int, int], ...]
     oids: tuple[Oid, ...]
-    session: SnmpClient | None = None
-    troubled: bool = False
-    odd: set[Oid] = field(default_factory=set)
+    client: SnmpClient | None = None
+    is_failing: bool = False
+    logged: set[Oid] = field(default_factory=set)
 
 
 class Pdu:
     """The inlets, phases and outlets that PDUs had when they were surveyed.
 
-    A PDU that does not answer is a block of NaN and is said once; its siblings go on. A value that is no number is NaN
-    and counted in `refused`.
+    A PDU that does not respond is a block of NaN and logged once; the others are still read. A value that is no number
+    is NaN and counted in `refused`.
     """
 
     name = "pdu"
     rate = RateClass.RARE
 
-    def __init__(self, pdus: Sequence[FoundPdu], open_session: OpenClient) -> None:
-        self._open_session = open_session
+    def __init__(self, pdus: Sequence[FoundPdu], open_client: OpenClient) -> None:
+        self._open_client = open_client
         entities: dict[str, Entity] = {}
         rows: dict[str, int] = {}
         self._polled: list[_PolledPdu] = []
@@ -130,7 +130,7 @@ class Pdu:
         self.refused = 0
 
     def open(self) -> None:
-        """Nothing to open: the first read does."""
+        """Do nothing: the first read opens the sockets."""
 
     def read(self, values: FloatArray) -> None:
         """Fill ``(n_parts, 5)``; takes as long as the slowest PDU.
@@ -138,7 +138,7 @@ class Pdu:
         Raises
         ------
         TransientError
-            None of the PDUs answered.
+            None of the PDUs responded.
         """
         values.fill(np.nan)
         if self._runner is None:
@@ -148,7 +148,7 @@ class Pdu:
             raise TransientError("; ".join(problems))
 
     def close(self) -> None:
-        """Let the sockets go; closing twice is harmless."""
+        """Close the sockets; closing twice is harmless."""
         for polled in self._polled:
             _disconnect(polled)
         if self._runner is not None:
@@ -160,28 +160,28 @@ class Pdu:
         return [problem for problem in await asyncio.gather(*reads) if problem]
 
     async def _read_one(self, polled: _PolledPdu, values: FloatArray) -> str:
-        """Read one PDU; gives why it could not be read, an empty text where it could."""
+        """Read one PDU; return the reason of a failure, an empty text on success."""
         try:
-            if polled.session is None:
-                polled.session = self._open_session(polled.found.settings)
+            if polled.client is None:
+                polled.client = self._open_client(polled.found.settings)
             async with asyncio.timeout(_READ_LIMIT_S):
-                values_by_oid = await polled.session.get(polled.oids)
+                values_by_oid = await polled.client.get(polled.oids)
         except (RailwatchError, TimeoutError) as err:
-            problem = str(err) or f"{polled.found.settings.name}: no answer within {_READ_LIMIT_S:g} s"
+            problem = str(err) or f"{polled.found.settings.name}: no response within {_READ_LIMIT_S:g} s"
             _disconnect(polled)
-            if not polled.troubled:
-                polled.troubled = True
-                logger.warning("PDU is not read: %s", problem)
+            if not polled.is_failing:
+                polled.is_failing = True
+                logger.warning("cannot read PDU, will retry: %s", problem)
             return problem
-        if polled.troubled:
-            polled.troubled = False
-            logger.info("PDU %s is read again", polled.found.settings.name)
+        if polled.is_failing:
+            polled.is_failing = False
+            logger.info("PDU %s responds again", polled.found.settings.name)
         for channel, row, column in polled.cells:
             status = None if channel.status is None else values_by_oid.get(channel.status)
             try:
                 value = channel.value(values_by_oid.get(channel.oid), status)
                 if not _SIGNALS[column].is_plausible(value):
-                    raise ValueError(f"{value:g} is no value of {channel.signal}")  # noqa: TRY301 -- as no number is
+                    raise ValueError(f"{value:g} is not a plausible {channel.signal}")  # noqa: TRY301 -- as a text is
                 values[row, column] = value
             except ValueError as err:
                 self._refuse(polled, channel, err)
@@ -189,16 +189,16 @@ class Pdu:
 
     def _refuse(self, polled: _PolledPdu, channel: PduChannel, err: ValueError) -> None:
         self.refused += 1
-        if channel.oid not in polled.odd:
-            polled.odd.add(channel.oid)
+        if channel.oid not in polled.logged:
+            polled.logged.add(channel.oid)
             oid = ".".join(map(str, channel.oid))
-            logger.warning("%s: %s of %s is refused: %s", polled.found.settings.name, oid, channel.part, err)
+            logger.warning("%s: ignoring value of %s (%s): %s", polled.found.settings.name, oid, channel.part, err)
 
 
 def _disconnect(polled: _PolledPdu) -> None:
-    if polled.session is not None:
-        polled.session.close()
-        polled.session = None
+    if polled.client is not None:
+        polled.client.close()
+        polled.client = None
 
 
 def _entity(key: str, pdu: FoundPdu, channel: PduChannel) -> Entity:

@@ -1,4 +1,4 @@
-"""Where the common PDUs keep what they measure.
+"""Object identifiers of the values of common PDUs.
 
 Sources: PowerNet-MIB (Schneider Electric, rPDU2 branch), PDU2-MIB (Raritan, 2017-11-13; also Server Technology's newer
 parts), EATON-EPDU-MIB (Eaton), ENTITY-SENSOR-MIB (RFC 3433) with names of ENTITY-MIB (RFC 6933).
@@ -17,7 +17,7 @@ _WH_J = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table whose rows are parts of a PDU: its signal, its object, and its unit over ours."""
+    """A column of a table whose rows are parts of a PDU; `factor` converts its values to the signal's unit."""
 
     part: str
     signal: str

@@ -1,4 +1,4 @@
-"""What a PDU measures, found by walking its known tables once."""
+"""Survey of a PDU: walks its known tables once."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -23,20 +23,20 @@ from agent.collectors.meters.pdu_mibs import (
 )
 from agent.collectors.meters.settings import OidReading
 
-# Gives what stands below an object, by the rest of the identifier.
+# Returns the values below an object, by the rest of the identifier.
 Walk = Callable[[Oid], Awaitable[Mapping[Oid, SnmpValue]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PduSurvey:
-    """What was found, and by which MIB; both empty where the device has none of the known tables."""
+    """The values found, and their MIB; both empty where the device has none of the known tables."""
 
     mib: str
     channels: tuple[PduChannel, ...]
 
 
 async def survey_pdu(walk: Walk) -> PduSurvey:
-    """Return what a PDU measures; the maker's own tables win over the general one."""
+    """Return the values of a PDU; the vendor's own tables take precedence over the standard one."""
     for mib, columns in (("PowerNet-MIB rPDU2", APC_RPDU2), ("EATON-EPDU-MIB", EATON_EPDU)):
         channels = await _from_columns(walk, columns)
         if channels:
@@ -49,7 +49,7 @@ async def survey_pdu(walk: Walk) -> PduSurvey:
 
 
 def channels_of(readings: tuple[OidReading, ...]) -> tuple[PduChannel, ...]:
-    """Return the channels that a user listed; ValueError where an identifier is none."""
+    """Return the channels that a user listed; ValueError for a malformed identifier."""
     return tuple(
         PduChannel(part=item.part, signal=item.signal, oid=parse_oid(item.oid), factor=item.factor) for item in readings
     )
@@ -60,7 +60,7 @@ async def _from_columns(walk: Walk, columns: tuple[Column, ...]) -> tuple[PduCha
     names: dict[Oid, Mapping[Oid, SnmpValue]] = {}
     for column in columns:
         cells = await walk(column.oid)
-        # A column that never has a value is one that this model does not measure.
+        # This model does not measure a column without values.
         if not any(isinstance(cell, int) and cell >= 0 for cell in cells.values()):
             continue
         if column.names is not None and column.names not in names:

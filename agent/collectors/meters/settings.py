@@ -1,18 +1,18 @@
-"""Which meters a node reads, and how they are reached."""
+"""Settings of PDUs and UPSs: addresses and credentials."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class SnmpVersion(StrEnum):
-    """The version of SNMP that a PDU speaks: 2c has a shared word, 3 has users."""
+    """SNMP version of a PDU: 2c has a community string, 3 has users."""
 
     V2C = "2c"
     V3 = "3"
 
 
 class Authentication(StrEnum):
-    """How SNMPv3 proves who asks (RFC 3414, RFC 7860)."""
+    """Authentication protocol of SNMPv3 (RFC 3414, RFC 7860)."""
 
     NONE = "none"
     MD5 = "md5"
@@ -22,7 +22,7 @@ class Authentication(StrEnum):
 
 
 class Privacy(StrEnum):
-    """How SNMPv3 hides what is said (RFC 3414, RFC 3826; AES-256 as Cisco and most PDUs do it)."""
+    """Privacy protocol of SNMPv3 (RFC 3414, RFC 3826; AES-256 as Cisco and most PDUs implement it)."""
 
     NONE = "none"
     DES = "des"
@@ -32,18 +32,18 @@ class Privacy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OidReading:
-    """One value of a PDU by its object identifier: which part of the PDU has it, as which signal, in which unit.
+    """One value of a PDU, named by its object identifier.
 
     Parameters
     ----------
     part
-        What has the value, in the words of who reads it: ``inlet``, ``outlet-7``.
+        Name of the part that has the value, as in ``inlet`` or ``outlet-7``.
     signal
         A PDU signal of the catalogue.
     oid
         The instance, index included, such as ``1.3.6.1.4.1.318.1.1.26.6.3.1.6.1``.
     factor
-        The value times this is the signal in its unit.
+        Multiplied with the value it is the signal in its unit.
     """
 
     part: str
@@ -54,7 +54,7 @@ class OidReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PduSettings:
-    """One PDU. Secrets never show in its text form. With `oids` given nothing is looked for."""
+    """One PDU. Its text form shows no secrets. With `oids` given, the PDU is not surveyed."""
 
     name: str
     host: str
@@ -72,7 +72,7 @@ class PduSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsdSettings:
-    """One server of NUT, and all UPSs that it knows."""
+    """One upsd server, with all its UPSs."""
 
     host: str = "127.0.0.1"
     port: int = 3493

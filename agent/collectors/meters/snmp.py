@@ -1,4 +1,4 @@
-"""SNMP through pysnmp: values of objects by number, the vendor's errors as ours. Alone imports `pysnmp`.
+"""SNMP client over pysnmp, with its errors translated. Only this module imports `pysnmp`.
 
 Importing it costs 0.1 s and 17 MiB, so only a node with a PDU configured does.
 """
@@ -33,7 +33,7 @@ from agent.collectors.meters.channel import Oid, SnmpValue
 from agent.collectors.meters.settings import Authentication, PduSettings, Privacy, SnmpVersion
 from telemetry.errors import NotPermittedError, TransientError
 
-# heuristic: fits in one datagram of 1472 bytes with room for v3, and small agents answer it within a second.
+# heuristic: fits in one datagram of 1472 bytes with room for v3, and small agents respond within a second.
 _OBJECTS_PER_REQUEST = 10
 _ROWS_PER_REQUEST = 20
 _RETRIES = 1
@@ -51,7 +51,7 @@ _PRIVACY: dict[Privacy, Any] = {
     Privacy.AES128: usmAesCfb128Protocol,
     Privacy.AES256: usmAesCfb256Protocol,
 }
-# Indications of RFC 3414 that say: not with these credentials.
+# Indications of RFC 3414 for refused credentials.
 _REFUSED = (
     errind.WrongDigest,
     errind.UnknownUserName,
@@ -65,12 +65,12 @@ _REFUSED = (
 )
 # RFC 3416, error-status: noAccess(6), authorizationError(16).
 _REFUSED_STATUSES = (6, 16)
-# RFC 3416, 4.2.1: tooBig(1) and genErr(5) give no value of a request at all, for one object's sake or for their number.
+# RFC 3416, 4.2.1: tooBig(1) and genErr(5) return no value of a request at all: one object fails, or there are too many.
 _TOO_BIG, _ONE_FAILED = 1, 5
 
 
 class PysnmpClient:
-    """One agent, asked from within one event loop."""
+    """Client of one agent, used from within one event loop."""
 
     def __init__(self, settings: PduSettings) -> None:
         self._where = f"{settings.name} ({settings.host}:{settings.port})"
@@ -80,14 +80,14 @@ class PysnmpClient:
         self._target: Any = None
 
     async def get(self, oids: Sequence[Oid]) -> dict[Oid, SnmpValue]:
-        """Return the answers to so many objects, None where the agent has no such object.
+        """Return the values of the objects, None where the agent has no such object.
 
         Raises
         ------
         TransientError
-            The agent does not answer, or with an error.
+            The agent does not respond, or returns an error.
         NotPermittedError
-            It does not accept the credentials.
+            The agent refuses the credentials.
         """
         found: dict[Oid, SnmpValue] = {}
         for start in range(0, len(oids), _OBJECTS_PER_REQUEST):
@@ -95,7 +95,7 @@ class PysnmpClient:
         return found
 
     async def _get_batch(self, oids: Sequence[Oid]) -> dict[Oid, SnmpValue]:
-        """Ask for so many objects at once, for half as many where the agent fails, down to the one that it fails at."""
+        """Request all objects at once; where the agent fails, request halves, down to the object that it fails at."""
         wanted = [ObjectType(ObjectIdentity(oid)) for oid in oids]
         try:
             response = await get_cmd(
@@ -113,7 +113,7 @@ class PysnmpClient:
         return {tuple(name): _value(value) for name, value in response[3]}
 
     async def walk(self, root: Oid) -> Mapping[Oid, SnmpValue]:
-        """Return what stands below an object, by the rest of the identifier; raises as `get`."""
+        """Return the values below an object, by the rest of the identifier; raises as `get`."""
         found: dict[Oid, SnmpValue] = {}
         try:
             rows = bulk_walk_cmd(
@@ -138,7 +138,7 @@ class PysnmpClient:
         return found
 
     def close(self) -> None:
-        """Let the socket go."""
+        """Close the socket."""
         self._engine.close_dispatcher()
 
     async def _agent(self) -> Any:
@@ -160,7 +160,7 @@ class PysnmpClient:
     def _error(self, err: Any) -> TransientError | NotPermittedError:
         indication = getattr(err, "get", lambda _: None)("errorIndication") or err
         if isinstance(indication, errind.RequestTimedOut):
-            return TransientError(f"{self._where}: no answer (wrong address, wrong community, or switched off)")
+            return TransientError(f"{self._where}: no response (wrong address, wrong community, or device off)")
         if isinstance(indication, errind.EncryptionError) and "not available" in str(indication):
             return NotPermittedError(f"{self._where}: privacy needs the Python package cryptography")
         if isinstance(indication, _REFUSED):
@@ -170,7 +170,7 @@ class PysnmpClient:
 
 def _credentials(settings: PduSettings) -> Any:
     if settings.version is SnmpVersion.V2C:
-        return CommunityData(settings.community, mpModel=1)  # noqa: S508 -- many PDUs speak nothing else
+        return CommunityData(settings.community, mpModel=1)  # noqa: S508 -- many PDUs support nothing else
     return UsmUserData(
         settings.user,
         settings.authentication_password or None,
@@ -181,7 +181,7 @@ def _credentials(settings: PduSettings) -> Any:
 
 
 def _value(value: Any) -> SnmpValue:
-    """Return a value as a number or a text; None for the three ways of having none (RFC 3416, 4.2.1)."""
+    """Return a value as a number or a text; None for the three kinds of missing values (RFC 3416, 4.2.1)."""
     if type(value).__name__ in ("NoSuchObject", "NoSuchInstance", "EndOfMibView", "Null"):
         return None
     try:

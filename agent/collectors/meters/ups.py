@@ -1,4 +1,4 @@
-"""What the UPSs measure, and what happens to them, through NUT's upsd."""
+"""Collector and event source of UPSs, through NUT's upsd."""
 
 import logging
 import math
@@ -21,7 +21,7 @@ from telemetry.signals import signal as catalogued
 logger = logging.getLogger(__name__)
 
 _PERCENT = 0.01
-# NUT, "NUT command and variable naming scheme": variables, and their unit over ours.
+# NUT, "NUT command and variable naming scheme": variables, with the factor to the signal's unit.
 _VARIABLES = {
     "ups_input_voltage_v": ("input.voltage", 1.0),
     "ups_output_voltage_v": ("output.voltage", 1.0),
@@ -33,7 +33,7 @@ _VARIABLES = {
 _STATUS = "ups_status"
 UPS_SIGNALS = (*_VARIABLES, _STATUS)
 _SIGNALS = tuple(catalogued(EntityKind.SUPPLY, name) for name in UPS_SIGNALS)
-# What upsd says of a UPS whose driver has told it nothing yet (upsd.c of NUT 2.8).
+# Status of a UPS whose driver has sent no data yet (upsd.c of NUT 2.8).
 _NOT_YET = "WAIT"
 # upsd has fresh data every two seconds where the driver's pollinterval is at its default (ups.conf(5)).
 _POLL_EVERY_S = 2.0
@@ -41,7 +41,7 @@ _POLL_EVERY_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundUpsd:
-    """A server of NUT and its UPSs; `problem` says why none is read where there is none."""
+    """A server of NUT and its UPSs; `problem` is the reason where there is none."""
 
     settings: UpsdSettings
     upss: tuple[str, ...]
@@ -49,7 +49,7 @@ class FoundUpsd:
 
 
 def find_upss(settings: Sequence[UpsdSettings]) -> tuple[FoundUpsd, ...]:
-    """Ask every server once which UPSs it knows."""
+    """Query every server once for its UPSs."""
     found = []
     for one in settings:
         client = NutClient(one)
@@ -58,7 +58,7 @@ def find_upss(settings: Sequence[UpsdSettings]) -> tuple[FoundUpsd, ...]:
         except RailwatchError as err:
             found.append(FoundUpsd(settings=one, upss=(), problem=str(err)))
         else:
-            problem = "" if upss else f"upsd at {one.host}:{one.port} knows no UPS"
+            problem = "" if upss else f"upsd at {one.host}:{one.port} has no UPS"
             found.append(FoundUpsd(settings=one, upss=upss, problem=problem))
         finally:
             client.close()
@@ -66,13 +66,13 @@ def find_upss(settings: Sequence[UpsdSettings]) -> tuple[FoundUpsd, ...]:
 
 
 def _key(settings: UpsdSettings, ups: str) -> str:
-    """Name a UPS as NUT's own programs do; port and all where it is not the usual one."""
+    """Return the key of a UPS as NUT's own programs write it, with the port where it is not the default."""
     port = "" if settings.port == UpsdSettings().port else f":{settings.port}"
     return f"{ups}@{settings.host}{port}"
 
 
 class Ups:
-    """Every UPS that the servers knew when they were asked. One that gives no data is a row of NaN."""
+    """The UPSs that the servers had at start. One without data is a row of NaN."""
 
     name = "ups"
     rate = RateClass.RARE
@@ -82,19 +82,19 @@ class Ups:
         keys = [_key(one.settings, ups) for one in servers for ups in one.upss]
         entities = tuple(Entity(kind=EntityKind.SUPPLY, key=key, name=key, tags=(("ups", key),)) for key in keys)
         self.spec = TableSpec(name=self.name, kind=EntityKind.SUPPLY, entities=entities, signals=UPS_SIGNALS)
-        self._odd: set[tuple[int, str]] = set()
+        self._logged: set[tuple[int, str]] = set()
         self.refused = 0
 
     def open(self) -> None:
-        """Nothing to open: the first question connects."""
+        """Do nothing: the first request connects."""
 
     def read(self, values: FloatArray) -> None:
-        """Fill ``(n_upss, 7)``; a server that does not answer costs its time-out once.
+        """Fill ``(n_upss, 7)``; a server that does not respond costs its time-out once.
 
         Raises
         ------
         TransientError
-            No UPS gave any data.
+            No UPS has any data.
         """
         values.fill(np.nan)
         problems: list[str] = []
@@ -108,42 +108,42 @@ class Ups:
                 problems.append(str(err))
             first += len(upss)
         if np.isnan(values).all():
-            raise TransientError("; ".join(dict.fromkeys(problems)) or "no UPS gives any value")
+            raise TransientError("; ".join(dict.fromkeys(problems)) or "no UPS has any value")
 
     def close(self) -> None:
-        """End the connections; closing twice is harmless."""
+        """Close the connections; closing twice is harmless."""
         for client, _ in self._clients:
             client.close()
 
     def _read_one(self, client: NutClient, ups: str, row: int, values: FloatArray) -> str:
-        """Read one UPS; gives why it has no data, an empty text where it has."""
+        """Read one UPS; return the reason where it has no data, an empty text on success."""
         try:
-            said = client.variables(ups)
+            found = client.variables(ups)
         except SilentUpsError as err:
             return f"{ups}: {err}"
-        self._take(row, said, values)
+        self._fill(row, found, values)
         return ""
 
-    def _take(self, row: int, said: Mapping[str, str], values: FloatArray) -> None:
+    def _fill(self, row: int, found: Mapping[str, str], values: FloatArray) -> None:
         for column, signal in enumerate(_SIGNALS):
             name, factor = _VARIABLES.get(signal.name, ("ups.status", 1.0))
-            text = said.get(name)
+            text = found.get(name)
             if text is None or text == _NOT_YET:
                 continue
             try:
                 number = float(parse_status(text)) if signal.name == _STATUS else float(text) * factor
                 if not math.isfinite(number) or not signal.is_plausible(number):
-                    raise ValueError(f"{text!r} is no value of {signal.name}")  # noqa: TRY301 -- as a text that is no number
+                    raise ValueError(f"{text!r} is not a plausible {signal.name}")  # noqa: TRY301 -- as other text
                 values[row, column] = number
             except ValueError as err:
                 self.refused += 1
-                if (row, name) not in self._odd:
-                    self._odd.add((row, name))
-                    logger.warning("%s: %s is refused: %s", self.spec.entities[row].key, name, err)
+                if (row, name) not in self._logged:
+                    self._logged.add((row, name))
+                    logger.warning("%s: ignoring %s: %s", self.spec.entities[row].key, name, err)
 
 
 class UpsEvents:
-    """Tells when a UPS goes on battery and back, runs low, is overloaded, bypassed or off."""
+    """An event source: a UPS goes on battery and back, runs low, is overloaded, bypassed or off."""
 
     name = "ups_events"
 
@@ -155,15 +155,15 @@ class UpsEvents:
         self._next_s = 0.0
 
     def open(self) -> None:
-        """Nothing to open: the first question connects."""
+        """Do nothing: the first request connects."""
 
     def poll(self, timeout_s: float) -> tuple[Event, ...]:
-        """Ask every two seconds; gives what changed. A UPS that is on battery when it is first seen is told too.
+        """Poll every two seconds; return what changed. A UPS that is on battery at the first poll is reported too.
 
         Raises
         ------
         TransientError
-            No server answers.
+            No server responds.
         """
         now_s = self._clock.monotonic_s()
         if now_s < self._next_s:
@@ -178,7 +178,7 @@ class UpsEvents:
             except RailwatchError as err:
                 problem = str(err)
                 if settings not in self._unreachable:
-                    logger.warning("no word of what happens to a UPS: %s", problem)
+                    logger.warning("cannot poll UPS states, will retry: %s", problem)
                 self._unreachable.add(settings)
             else:
                 self._unreachable.discard(settings)
@@ -187,17 +187,17 @@ class UpsEvents:
         return tuple(events)
 
     def close(self) -> None:
-        """End the connections; closing twice is harmless."""
+        """Close the connections; closing twice is harmless."""
         for _, client in self._servers:
             client.close()
 
     def _poll_server(self, settings: UpsdSettings, client: NutClient, events: list[Event]) -> None:
-        """Add what changed; what was seen before a failure is told too, since it is told only once."""
+        """Append changes to `events`; changes seen before a failure stay in it, since each is reported only once."""
         for ups in client.list_upss():
             try:
                 flags = parse_status(client.variables(ups).get("ups.status", ""))
             except (SilentUpsError, ValueError):
-                continue  # no state to tell of now; a change meanwhile is told once it is back
+                continue  # no state now; a change is reported once it is back
             events += self._changes(_key(settings, ups), flags)
 
     def _changes(self, key: str, flags: UpsFlag) -> list[Event]:
@@ -211,8 +211,8 @@ class UpsEvents:
                 entity_id=f"supply:{key}",
                 code=None,
                 severity=severity,
-                message=f"UPS {key} {words}",
+                message=f"UPS {key} {text}",
                 sources=("nut",),
             )
-            for number, (severity, words) in enumerate(changes(before, flags))
+            for number, (severity, text) in enumerate(changes(before, flags))
         ]

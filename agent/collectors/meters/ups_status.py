@@ -1,4 +1,4 @@
-"""What a UPS says of its state, as flags, and which of its changes are events."""
+"""State of a UPS as flags, and the state changes that are events."""
 
 from enum import IntFlag
 
@@ -6,7 +6,7 @@ from telemetry.records import Severity
 
 
 class UpsFlag(IntFlag):
-    """The words of ``ups.status`` (NUT Developer Guide, "Status data"); the numbers are ours and never change."""
+    """Flags of ``ups.status`` (NUT Developer Guide, "Status data"); their numbers are stored, so never change them."""
 
     ON_LINE = 1
     ON_BATTERY = 2
@@ -38,20 +38,20 @@ _FLAGS = {
     "BOOST": UpsFlag.BOOSTING,
     "FSD": UpsFlag.FORCED_SHUTDOWN,
 }
-# What is told when it begins and when it ends, worst first. During a calibration the battery is used on purpose.
+# Reported when a state begins and when it ends, worst first. A calibration uses the battery on purpose.
 _TRANSITIONS = (
-    (UpsFlag.FORCED_SHUTDOWN, Severity.CRITICAL, "shuts down what it feeds", "no longer shuts down"),
-    (UpsFlag.OFF, Severity.CRITICAL, "is off: it feeds nothing", "is on again"),
-    (UpsFlag.LOW_BATTERY, Severity.CRITICAL, "has little charge left", "is charged again"),
+    (UpsFlag.FORCED_SHUTDOWN, Severity.CRITICAL, "is shutting down its outputs", "is no longer shutting down"),
+    (UpsFlag.OFF, Severity.CRITICAL, "is off: outputs without power", "is on again"),
+    (UpsFlag.LOW_BATTERY, Severity.CRITICAL, "battery low", "battery charged again"),
     (UpsFlag.ON_BATTERY, Severity.CRITICAL, "is on battery: AC lost upstream", "is on line: AC is back"),
     (UpsFlag.OVERLOADED, Severity.WARNING, "is overloaded", "is no longer overloaded"),
-    (UpsFlag.BYPASS, Severity.WARNING, "is bypassed: nothing is buffered", "is no longer bypassed"),
-    (UpsFlag.REPLACE_BATTERY, Severity.WARNING, "asks for a new battery", "has a new battery"),
+    (UpsFlag.BYPASS, Severity.WARNING, "is bypassed: outputs not buffered", "is no longer bypassed"),
+    (UpsFlag.REPLACE_BATTERY, Severity.WARNING, "battery needs replacement", "battery was replaced"),
 )
 
 
 def parse_status(text: str) -> UpsFlag:
-    """Read ``OB DISCHRG LB``; words that nobody declared are left out. ValueError where no word is known."""
+    """Parse ``OB DISCHRG LB``; unknown flags are ignored. ValueError where no flag is known."""
     known = [_FLAGS[name] for name in text.split() if name in _FLAGS]
     if not known:
         raise ValueError(f"ups.status is {text!r}")
@@ -62,12 +62,12 @@ def parse_status(text: str) -> UpsFlag:
 
 
 def changes(before: UpsFlag, now: UpsFlag) -> tuple[tuple[Severity, str], ...]:
-    """Return what changed, as severity and words; the good news is info."""
+    """Return the changes as severity and text; a state that ends is info."""
     found: list[tuple[Severity, str]] = []
     for flag, severity, begins, ends in _TRANSITIONS:
         if flag in now and flag not in before:
             on_purpose = flag is UpsFlag.ON_BATTERY and UpsFlag.CALIBRATING in now
-            found.append((Severity.INFO, "calibrates: on battery on purpose") if on_purpose else (severity, begins))
+            found.append((Severity.INFO, "is calibrating: on battery on purpose") if on_purpose else (severity, begins))
         elif flag in before and flag not in now:
             found.append((Severity.INFO, ends))
     return tuple(found)

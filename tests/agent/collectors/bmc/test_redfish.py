@@ -126,11 +126,11 @@ def test_two_pages_that_are_gone_side_by_side_do_not_take_the_others_with_them(t
     assert values[f"{SENSORS}/c"] == 5.0
 
 
-def test_what_this_user_may_not_read_is_left_out_and_stated(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_this_user_may_not_read_is_ignored_and_logged(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
     tree.status[f"{SENSORS}/a"] = 403
     with opened(tree) as link:
         assert dict(link.read()) == {f"{SENSORS}/b": 54.2}
-    assert "1 resources are left out, the last one: " in caplog.text
+    assert "ignoring 1 unreadable resources, the last one: " in caplog.text
     assert "may not read it (HTTP 403)" in caplog.text
 
 

@@ -73,12 +73,12 @@ def test_a_session_that_the_service_forgot_is_made_again_once(make: Make, tree: 
     assert tree.logins == 2
 
 
-def test_a_service_that_forgets_every_session_is_not_asked_for_ever(make: Make, tree: Tree) -> None:
+def test_a_service_that_drops_every_session_is_not_retried_for_ever(make: Make, tree: Tree) -> None:
     tree.status[THING] = 401
     client = make(user=USER)
     with pytest.raises(NotPermittedError):
         client.get(THING)
-    with pytest.raises(NotPermittedError, match="has just made"):
+    with pytest.raises(NotPermittedError, match="has just created"):
         client.get(THING)
     assert tree.logins <= 3
 
@@ -110,11 +110,11 @@ def test_basic_login_makes_no_session(make: Make, tree: Tree) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"<html><body>Welcome</body></html>", "is no JSON, it begins with '<html>"),
-        (b"", "is no JSON"),
-        (b"[1, 2]", "no object"),
-        (b"\xff\xfe{", "is no JSON"),
-        (b"[" * 100_000, "is no JSON"),
+        (b"<html><body>Welcome</body></html>", "is not JSON: begins with '<html>"),
+        (b"", "is not JSON"),
+        (b"[1, 2]", "not a JSON object"),
+        (b"\xff\xfe{", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
     ],
 )
 def test_what_is_no_resource_is_refused(make: Make, tree: Tree, body: bytes, words: str) -> None:
@@ -167,11 +167,11 @@ def test_a_redirect_is_followed_on_the_same_service_only(make: Make, tree: Tree)
         client.get(moved)
 
 
-def test_nobody_there_is_reported(clock: FakeClock) -> None:
+def test_a_closed_port_is_reported(clock: FakeClock) -> None:
     with served(Tree()) as port:
         pass
     settings = BmcSettings(kind=BmcKind.REDFISH, address="127.0.0.1", port=port, transport=Transport.PLAIN)
-    with pytest.raises(TransientError, match="nobody answers there"):
+    with pytest.raises(TransientError, match="no response from that address"):
         RedfishClient(settings, clock=clock).get(THING)
 
 
@@ -184,7 +184,7 @@ def test_a_service_that_hangs_is_abandoned(make: Make, tree: Tree, monkeypatch: 
     monkeypatch.setattr(redfish_client, "_TIMEOUT", 0.2)
     tree.hold = threading.Event()
     client = make()
-    with pytest.raises(TransientError, match="no answer in time"):
+    with pytest.raises(TransientError, match="no response in time"):
         client.get(THING)
     tree.hold.set()
     assert client.get(THING) == {"Name": "thing"}

@@ -72,7 +72,7 @@ def test_an_entry_without_a_time_or_a_message_is_reported_as_it_is(logging: Tree
         assert entry.message == "entry without a message"
 
 
-def test_a_failure_skips_nothing_and_is_stated_once(
+def test_a_failure_skips_nothing_and_is_logged_once(
     logging: Tree, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     with opened(logging, clock) as link:
@@ -83,7 +83,7 @@ def test_a_failure_skips_nothing_and_is_stated_once(
         del logging.status[LOG]
         found: tuple[LogEntry, ...] = link.new_entries()
         assert len(found) == 1
-    assert [record.getMessage().split(":")[0] for record in caplog.records] == ["the event log cannot be read"]
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == ["cannot read event log, will retry"]
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])

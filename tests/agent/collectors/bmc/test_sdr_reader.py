@@ -64,6 +64,6 @@ def test_what_cannot_be_read_is_left_out_and_counted(caplog: pytest.LogCaptureFi
     assert len(caplog.records) == 1
 
 
-def test_a_controller_without_a_repository_states_so() -> None:
-    with pytest.raises(NotSupportedError, match="no repository"):
+def test_a_controller_without_a_repository_is_reported() -> None:
+    with pytest.raises(NotSupportedError, match="no sensor data repository"):
         SdrReader(FakePort(has_repository=False)).sensors()

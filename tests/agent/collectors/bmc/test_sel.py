@@ -28,7 +28,7 @@ def test_a_threshold_states_which_sensor_and_what_it_read() -> None:
     [
         ((0x08, 0x6F, 1), EventKind.SUPPLY, Severity.CRITICAL, "failed"),
         ((0x08, 0x6F, 3), EventKind.SUPPLY, Severity.CRITICAL, "input lost"),
-        ((0x08, 0x6F, 2), EventKind.SUPPLY, Severity.WARNING, "about to fail"),
+        ((0x08, 0x6F, 2), EventKind.SUPPLY, Severity.WARNING, "failure predicted"),
         ((0x08, 0x0B, 1), EventKind.SUPPLY, Severity.CRITICAL, "redundancy lost"),
         ((0x04, 0x01, 2), EventKind.FAN, Severity.CRITICAL, "below its critical limit"),
         ((0x01, 0x01, 9), EventKind.BOARD_HEAT, Severity.CRITICAL, "above its critical limit"),
@@ -37,9 +37,9 @@ def test_a_threshold_states_which_sensor_and_what_it_read() -> None:
         ((0x13, 0x6F, 10), EventKind.BOARD, Severity.CRITICAL, "bus fatal error"),
         ((0x10, 0x6F, 2), EventKind.BOARD, Severity.INFO, "log was cleared"),
         ((0x08, 0x07, 2), EventKind.SUPPLY, Severity.CRITICAL, "critical"),
-        ((0x01, 0x07, 1), EventKind.BOARD_HEAT, Severity.WARNING, "not well"),
-        ((0x04, 0x04, 1), EventKind.FAN, Severity.WARNING, "about to fail"),
-        ((0x07, 0x6F, 1), EventKind.BOARD, Severity.CRITICAL, "by its own heat"),
+        ((0x01, 0x07, 1), EventKind.BOARD_HEAT, Severity.WARNING, "non-critical"),
+        ((0x04, 0x04, 1), EventKind.FAN, Severity.WARNING, "failure predicted"),
+        ((0x07, 0x6F, 1), EventKind.BOARD, Severity.CRITICAL, "thermal shutdown"),
         ((0xC1, 0x70, 5), EventKind.BOARD, Severity.INFO, "event 5 of type 0x70"),
     ],
 )

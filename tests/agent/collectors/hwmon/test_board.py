@@ -1,4 +1,4 @@
-"""What the hwmon tree has beside 12 V rails: other rails, power supplies, fans and temperatures."""
+"""Survey of the hwmon tree without 12 V rails: other rails, power supplies, fans and temperatures."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def _crps(root: Path) -> None:
 
 
 def _read(collector: AttributeTable | RailTable | None) -> dict[str, dict[str, float]]:
-    """Read once; give the values by entity and signal."""
+    """Read once; return the values by entity and signal."""
     assert collector is not None
     values = np.full(collector.spec.shape, -1.0)
     collector.read(values)

@@ -156,7 +156,7 @@ def test_two_chips_with_one_label_get_two_keys_that_do_not_depend_on_hwmon_numbe
 
 
 @pytest.mark.parametrize("reading_mv", ["9400", "0", "1012", "14100"])
-def test_a_labelled_rail_that_does_not_read_as_one_is_reported_and_not_judged(tmp_path: Path, reading_mv: str) -> None:
+def test_a_labelled_rail_that_does_not_read_as_one_is_reported_and_ignored(tmp_path: Path, reading_mv: str) -> None:
     two_supplies(tmp_path)
     write(tmp_path, {f"{HWMON}/in0_input": reading_mv})
     assert _keys(tmp_path) == ["psu1"]
@@ -175,7 +175,7 @@ def test_a_labelled_rail_that_cannot_be_read_at_start_may_come_back(tmp_path: Pa
     ("reading_mv", "voltage_v"),
     [("0", None), ("5999", None), ("6000", 6.0), ("9400", 9.4), ("16000", 16.0), ("16001", None), ("65535", None)],
 )
-def test_a_voltage_that_no_live_rail_has_is_absent(tmp_path: Path, reading_mv: str, voltage_v: float | None) -> None:
+def test_an_implausible_voltage_is_absent(tmp_path: Path, reading_mv: str, voltage_v: float | None) -> None:
     two_supplies(tmp_path)
     collector = Hwmon(tmp_path)
     values = np.empty(collector.spec.shape)
@@ -208,7 +208,7 @@ def test_what_is_not_a_number_is_absent(tmp_path: Path, content: str) -> None:
     assert np.isnan(AttributeFile(tmp_path / "in0_input").read())
 
 
-def test_a_file_that_cannot_be_opened_is_absent_counted_and_stated_once(
+def test_a_file_that_cannot_be_opened_is_absent_counted_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "in0_input"

@@ -1,4 +1,4 @@
-"""What PDUs of four makers serve, as object identifiers and values."""
+"""Object identifiers and values of PDUs of four vendors."""
 
 APC = "1.3.6.1.4.1.318.1.1.26"
 # 2.8 A at 228 V on the phase, 0.57 kW; one metered outlet; a second phase current that the model does not measure.

@@ -1,4 +1,4 @@
-"""Debian's real snmpd on a free loopback port, serving what a PDU would."""
+"""Debian's real snmpd on a free loopback port, serving the objects of a PDU."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ rouser reader priv
 
 @dataclass(slots=True)
 class Snmpd:
-    """The agent; `stop` and `go` hold its process, `serve` starts it anew with other values."""
+    """The agent; `stop` and `go` pause and resume its process, `serve` restarts it with other values."""
 
     port: int
     folder: Path

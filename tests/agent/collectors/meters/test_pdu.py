@@ -72,7 +72,7 @@ def test_values_come_through_and_change_with_the_agent(tmp_path: Path) -> None:
         collector.close()
 
 
-def test_version_3_reads_the_same_with_the_right_passwords_and_states_which_are_wrong(tmp_path: Path) -> None:
+def test_version_3_reads_the_same_with_the_right_passwords_and_reports_wrong_ones(tmp_path: Path) -> None:
     pytest.importorskip("cryptography")
     with snmpd(tmp_path, APC_PDU) as agent:
         collector = found(over_v3(agent))
@@ -85,7 +85,7 @@ def test_version_3_reads_the_same_with_the_right_passwords_and_states_which_are_
         assert "something else" not in repr(over_v3(agent, password="something else"))
 
 
-def test_a_pdu_that_is_away_is_absent_and_stated_once_while_its_sibling_goes_on(
+def test_a_pdu_that_is_away_is_absent_and_logged_once_while_the_other_is_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with snmpd(tmp_path / "a", APC_PDU) as first, snmpd(tmp_path / "b", EATON_PDU) as second:
@@ -109,7 +109,7 @@ def test_a_pdu_that_is_away_is_absent_and_stated_once_while_its_sibling_goes_on(
         collector.close()
 
 
-def test_a_text_where_a_number_is_expected_is_absent_counted_and_stated_once(
+def test_a_text_where_a_number_is_expected_is_absent_counted_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with snmpd(tmp_path, APC_PDU) as agent:
@@ -119,7 +119,7 @@ def test_a_text_where_a_number_is_expected_is_absent_counted_and_stated_once(
         assert all(np.isnan(one["pdu-a/phase-1", "mains_voltage_v"]) for one in read)
         assert all(one["pdu-a/phase-1", "mains_current_a"] == pytest.approx(2.8) for one in read)
         assert collector.refused == 3
-        assert sum("is refused" in record.message for record in caplog.records) == 1
+        assert sum("ignoring value" in record.message for record in caplog.records) == 1
         collector.close()
 
 
@@ -145,13 +145,13 @@ def test_a_value_on_the_wrong_scale_is_absent_and_counted(tmp_path: Path) -> Non
         collector.close()
 
 
-def test_a_pdu_that_does_not_answer_has_failed_and_is_no_collector(tmp_path: Path) -> None:
+def test_a_pdu_that_does_not_respond_has_failed_and_is_no_collector(tmp_path: Path) -> None:
     with snmpd(tmp_path, APC_PDU) as agent:
         agent.end()
         built = built_pdu(over_v2c(agent))
         assert built.collector is None
         assert built.status.state is SourceState.FAILED
-        assert "no answer" in built.status.detail
+        assert "no response" in built.status.detail
         assert built.status.how_to_get
 
 

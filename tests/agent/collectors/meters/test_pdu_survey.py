@@ -1,4 +1,4 @@
-"""What is found in the tables of PDUs, from values written down."""
+"""Survey of PDU tables, from recorded values."""
 
 import asyncio
 from collections.abc import Mapping
@@ -78,18 +78,18 @@ def values(objects: Objects) -> dict[tuple[str, str], float]:
     ],
     ids=["apc", "eaton", "raritan", "entity sensors"],
 )
-def test_each_maker_s_tables_are_found_and_read_in_our_units(
+def test_each_vendor_s_tables_are_found_and_read_in_our_units(
     objects: Objects, mib: str, wanted: dict[tuple[str, str], float]
 ) -> None:
     assert survey(objects).mib == mib
     assert values(objects) == pytest.approx(wanted, nan_ok=True)
 
 
-def test_a_maker_s_own_table_wins_over_the_general_one() -> None:
+def test_a_vendor_s_own_table_takes_precedence_over_the_standard_one() -> None:
     assert survey({**ENTITY_PDU, **EATON_PDU}).mib == "EATON-EPDU-MIB"
 
 
-def test_the_name_that_somebody_gave_an_outlet_is_its_label() -> None:
+def test_the_configured_name_of_an_outlet_is_its_label() -> None:
     labels = {one.part: one.label for one in survey(APC_PDU).channels}
     assert labels["outlet-1"] == "gpu-node-7"
     assert labels["phase-1"] == ""

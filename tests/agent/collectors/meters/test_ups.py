@@ -1,4 +1,4 @@
-"""UPSs against Debian's upsd with the dummy-ups driver, and against servers that talk nonsense."""
+"""UPSs against Debian's upsd with the dummy-ups driver, and against servers that send malformed responses."""
 
 import signal
 import socket
@@ -114,7 +114,7 @@ def test_a_driver_that_hangs_is_no_value_and_a_server_that_comes_back_is_read_ag
 
 
 @pytest.mark.integration
-def test_a_ups_that_nobody_knows_is_silent_and_the_connection_lives_on() -> None:
+def test_an_unknown_ups_is_an_error_of_that_ups_and_the_connection_stays_open() -> None:
     with upsd() as server:
         client = NutClient(server.settings)
         with pytest.raises(SilentUpsError, match="UNKNOWN-UPS"):
@@ -125,8 +125,8 @@ def test_a_ups_that_nobody_knows_is_silent_and_the_connection_lives_on() -> None
 
 
 @contextmanager
-def a_server_that_says(answer: bytes) -> Iterator[UpsdSettings]:
-    """Takes connections, waits for a line and says always the same."""
+def a_server_that_sends(answer: bytes) -> Iterator[UpsdSettings]:
+    """Server that accepts connections, waits for a line and always sends the same response."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -149,26 +149,26 @@ def a_server_that_says(answer: bytes) -> Iterator[UpsdSettings]:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n<html>", "said 'HTTP/1.1 400 Bad Request'"),
-        (b"", "ended the connection"),
-        (b'BEGIN LIST VAR rack\nVAR rack a "1"\n', "ended the connection"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n<html>", "unexpected response 'HTTP/1.1 400 Bad Request'"),
+        (b"", "connection closed by the server"),
+        (b'BEGIN LIST VAR rack\nVAR rack a "1"\n', "connection closed by the server"),
         (b'BEGIN LIST VAR rack\nVAR rack a "1\nEND LIST VAR rack\n', "No closing quotation"),
-        (b"x" * ((1 << 20) + 1), "a line without end"),
-        (b"BEGIN LIST VAR rack\n" + b'VAR rack a "1"\n' * 100_000, "a list without end"),
+        (b"x" * ((1 << 20) + 1), "line longer than 1 MiB"),
+        (b"BEGIN LIST VAR rack\n" + b'VAR rack a "1"\n' * 100_000, "list longer than 1 MiB"),
         (b"ERR INVALID-ARGUMENT\n", "INVALID-ARGUMENT"),
         (b"ERR \n", "upsd at"),
     ],
 )
-def test_a_server_that_talks_nonsense_is_trouble_with_its_reason(answer: bytes, message: str) -> None:
-    with a_server_that_says(answer) as settings:
+def test_a_malformed_response_is_a_problem_with_its_reason(answer: bytes, message: str) -> None:
+    with a_server_that_sends(answer) as settings:
         client = NutClient(settings)
         with pytest.raises(TransientError, match=message):
             client.variables("rack")
         client.close()
 
 
-def test_a_server_that_does_not_want_us_is_a_matter_of_permission() -> None:
-    with a_server_that_says(b"ERR ACCESS-DENIED\n") as settings:
+def test_a_server_that_denies_access_is_an_error_of_permission() -> None:
+    with a_server_that_sends(b"ERR ACCESS-DENIED\n") as settings:
         client = NutClient(settings)
         with pytest.raises(NotPermittedError):
             client.variables("rack")
@@ -179,21 +179,21 @@ def test_what_one_ups_reports_is_not_lost_when_the_server_fails_at_the_next() ->
     answers = (
         b'BEGIN LIST UPS\nUPS a "x"\nUPS b "x"\nEND LIST UPS\nBEGIN LIST VAR a\nVAR a ups.status "OB"\nEND LIST VAR a\n'
     )
-    with a_server_that_says(answers) as settings:
+    with a_server_that_sends(answers) as settings:
         source = UpsEvents([settings], clock=FakeClock())
         (event,) = source.poll(0.1)
         assert "is on battery" in event.message
         source.close()
 
 
-def test_a_text_or_a_power_that_no_ups_has_is_absent_counted_and_stated_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_text_or_a_power_that_no_ups_has_is_absent_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     said = {"input.voltage": "n/a", "ups.load": "nan", "ups.status": "<html>", "battery.charge": "50"}
     said["ups.realpower"] = "-99999999"
     lines = "".join(f'VAR rack {name} "{text}"\n' for name, text in said.items())
     listed = f"BEGIN LIST VAR rack\n{lines}END LIST VAR rack\n".encode()
-    with a_server_that_says(b'BEGIN LIST UPS\nUPS rack "x"\nEND LIST UPS\n') as settings:
+    with a_server_that_sends(b'BEGIN LIST UPS\nUPS rack "x"\nEND LIST UPS\n') as settings:
         (server,) = find_upss([settings])
-    with a_server_that_says(listed) as settings:
+    with a_server_that_sends(listed) as settings:
         collector = Ups([type(server)(settings=settings, upss=server.upss)])
         for _ in range(2):
             values = read(collector)
@@ -201,7 +201,7 @@ def test_a_text_or_a_power_that_no_ups_has_is_absent_counted_and_stated_once(cap
         assert values["ups_battery_ratio"] == 0.5
         assert sum(np.isnan(value) for value in values.values()) == len(values) - 1
     assert collector.refused == 8
-    assert sum("is refused" in record.message for record in caplog.records) == 4
+    assert sum(": ignoring " in record.message for record in caplog.records) == 4
 
 
 def test_a_server_that_is_not_there_has_failed_and_how_to_get_it_is_stated() -> None:
@@ -213,7 +213,7 @@ def test_a_server_that_is_not_there_has_failed_and_how_to_get_it_is_stated() -> 
     assert factories.ups(SlowSettings(node="n", clock=FakeClock(), upsds=())).status.state is SourceState.MISSING
 
 
-def test_words_of_a_status_are_flags_and_unknown_ones_are_left_out() -> None:
+def test_a_status_becomes_flags_and_unknown_ones_are_ignored() -> None:
     assert parse_status("OB DISCHRG LB ECO") == UpsFlag.ON_BATTERY | UpsFlag.DISCHARGING | UpsFlag.LOW_BATTERY
     for nonsense in ("", "WAIT", "<html>"):
         with pytest.raises(ValueError, match=r"ups\.status"):

@@ -43,7 +43,7 @@ class Upsd:
         return UpsdSettings(port=self.port, timeout_s=1.0)
 
     def show(self, variables: dict[str, str]) -> None:
-        """Change what the UPS says; the driver reads it again within two seconds."""
+        """Change the variables of the UPS; the driver reads them again within two seconds."""
         fresh = self.folder / "rack.new"
         fresh.write_text("".join(f"{name}: {value}\n" for name, value in variables.items()))
         fresh.replace(self.folder / "rack.dev")
