@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.actuation.client import ActuatorClient
-from agent.actuation.prompt import PromptLine
+from agent.actuation.nonblocking_client import NonBlockingClient
 from agent.guard.guard import JOURNAL_EVERY_S, Guard
 from agent.guard.pipeline import Pipeline, PipelineSettings
 from agent.guard.reflex import Reflex
@@ -222,7 +222,7 @@ def scene(folder: Path, client: ActuatorClient, stamps: Stamps, *, reflex: bool)
     settings = PipelineSettings(policies=load_builtin_policies(), rails=rails)
     pipeline = Pipeline(SPECS, TOPOLOGY, settings, supported_mhz={gpu.key: CLOCKS_MHZ for gpu in GPUS})
     limits = settings.limits.rail_sag
-    line = PromptLine(folder / "actuator.sock")
+    line = NonBlockingClient(folder / "actuator.sock")
     kept = Reflex(SPECS, line, clock, limits=limits) if reflex else None
     guard = Guard(
         ring.tables,

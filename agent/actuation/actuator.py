@@ -9,15 +9,15 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from agent.actuation.barred import Bar, bar_of
+from agent.actuation.blocklist import Block, block_of
 from agent.actuation.change import Change
 from agent.actuation.checking import Check, checked
-from agent.actuation.claims import Claim, Claims, claim_of, overdue, with_claim, without_claim
-from agent.actuation.hold import GpuTarget, Hold, HoldKey
+from agent.actuation.claims import KnobClaim, KnobClaims, claim_of, overdue, with_claim, without_claim
+from agent.actuation.held_knob import GpuTarget, HeldKnob, KnobKey
 from agent.actuation.knob_log import KnobLog
 from agent.actuation.knobs import Knobs
 from agent.actuation.limits import ActuatorSettings, bounded_claim
-from agent.actuation.report import NewestActions, action_of, tell
+from agent.actuation.report import ActionsInForce, action_of, tell
 from agent.actuation.request import CapRequest
 from agent.driver.port import Knob
 from telemetry.clock import Clock
@@ -62,8 +62,8 @@ class KnobActuator:
         self._clock = clock
         self._sink = sink
         self._settings = settings or ActuatorSettings()
-        self._holds: dict[HoldKey, Hold] = {}
-        self._told = NewestActions()
+        self._holds: dict[KnobKey, HeldKnob] = {}
+        self._told = ActionsInForce()
 
     def recover(self, *, run_id: str) -> tuple[Action, ...]:
         """Deal with what the journal says is still held: once, before anything else.
@@ -84,7 +84,9 @@ class KnobActuator:
             if hold.claims and left_by == run_id and self._settings.may_go_on(hold):
                 actions += self._supervised(hold.key, lambda held: self._adopt(held.key, held.claims))
             else:
-                actions += self._supervised(hold.key, lambda held: self._let_go(held, reason=LEFT_BEHIND, quiet=False))
+                actions += self._supervised(
+                    hold.key, lambda held: self._release_held(held, reason=LEFT_BEHIND, quiet=False)
+                )
         return tuple(actions)
 
     def apply(self, request: CapRequest) -> tuple[Action, ...]:
@@ -121,7 +123,7 @@ class KnobActuator:
     ) -> tuple[Action, ...]:
         """Give up an incident's claims on one GPU, on one of its knobs where a kind is named."""
 
-        def chosen(hold: Hold, claim: Claim) -> bool:
+        def chosen(hold: HeldKnob, claim: KnobClaim) -> bool:
             is_it = hold.target.entity_id == entity_id and claim.incident_id == incident_id
             return is_it and kind in (None, hold.kind)
 
@@ -131,12 +133,14 @@ class KnobActuator:
         """Give up every claim of an incident; with `bar` it may not turn those knobs again: a person said so."""
         if bar:
             held = (hold for hold in self._holds.values() if claim_of(hold.claims, incident_id))
-            self._write_down((), [bar_of(hold, incident_id, reason) for hold in held])
+            self._write_down((), [block_of(hold, incident_id, reason) for hold in held])
         return self._release_where(lambda _, claim: claim.incident_id == incident_id, reason=reason)
 
     def release_all(self, *, reason: str) -> tuple[Action, ...]:
         """Give up every claim, so that every GPU is back where it was found; one that fails keeps no other."""
-        done = [self._supervised(key, lambda held: self._let_go(held, reason=reason)) for key in list(self._holds)]
+        done = [
+            self._supervised(key, lambda held: self._release_held(held, reason=reason)) for key in list(self._holds)
+        ]
         return tuple(action for actions in done for action in actions)
 
     @property
@@ -182,7 +186,7 @@ class KnobActuator:
         kind = request.kind
         hold = self._holds.get((kind, gpu.uuid, enforcing))
         draft = request.claim(setting=request.setting, safe_setting=request.setting, reason=request.reason)
-        stranger = Hold.begin(gpu, knob=self._knobs.name(kind), found=None, claim=draft, enforcing=enforcing)
+        stranger = HeldKnob.begin(gpu, knob=self._knobs.name(kind), found=None, claim=draft, enforcing=enforcing)
         barred = self._journal.barred.reason(kind, gpu.uuid, request.incident_id)
         if barred is not None:
             return (self._report(stranger, draft, ActionState.REFUSED, barred),)
@@ -197,7 +201,7 @@ class KnobActuator:
         except RailwatchError as err:
             return (self._report(stranger, draft, ActionState.FAILED, str(err)),)
         if hold is None:
-            begun = Hold.begin(gpu, knob=knob.name, found=found, claim=claim, enforcing=enforcing)
+            begun = HeldKnob.begin(gpu, knob=knob.name, found=found, claim=claim, enforcing=enforcing)
             return Change(hold=begun, earlier=None, in_force=found, state=ActionState.APPLIED, reason=claim.reason)
         earlier = claim_of(hold.claims, request.incident_id)
         looser = earlier is not None and earlier.is_stricter_than(claim)
@@ -208,17 +212,19 @@ class KnobActuator:
             return self._plan_cap(request, gpu)
         return planned
 
-    def _plan_release(self, hold: Hold, claim: Claim, reason: str) -> _Planned:
+    def _plan_release(self, hold: HeldKnob, claim: KnobClaim, reason: str) -> _Planned:
         rest = without_claim(hold.claims, claim.incident_id)
         noted = f"{reason}; other claims remain" if rest else reason
         return self._plan(hold, rest, claim, ActionState.RELEASED, noted)
 
-    def _plan_expiry(self, hold: Hold, claim: Claim) -> _Planned:
+    def _plan_expiry(self, hold: HeldKnob, claim: KnobClaim) -> _Planned:
         ended = claim.expired()
         reason = f"the lease of {claim.lease_s:g} s ran out and the cause is unresolved: safe {claim.kind.words}"
         return self._plan(hold, with_claim(hold.claims, ended), ended, ActionState.EXPIRED, reason)
 
-    def _plan(self, hold: Hold, claims: Claims, subject: Claim, state: ActionState, reason: str) -> _Planned:
+    def _plan(
+        self, hold: HeldKnob, claims: KnobClaims, subject: KnobClaim, state: ActionState, reason: str
+    ) -> _Planned:
         """Read the knob and say what the change would be; the end of the hold where somebody else has set it."""
         changed = replace(hold, claims=claims, subject=subject)
         try:
@@ -226,12 +232,12 @@ class KnobActuator:
             ours = hold.is_ours(in_force) or (claims and self._knobs.was_reset(hold, in_force))
         except ActionRefusedError:  # what is in force is no one setting: a person's work, or ours cut short
             if hold.settled and hold.enforcing:
-                return self._give_up(hold, None)
+                return self._abandon(hold, None)
             return Change(hold=changed, earlier=hold, in_force=None, state=state, reason=reason, again=True)
         except RailwatchError as err:
             return (self._owe(changed, str(err), lost=isinstance(err, DeviceLostError)),)
         if not ours:
-            return self._give_up(hold, in_force)
+            return self._abandon(hold, in_force)
         return Change(hold=changed, earlier=hold, in_force=in_force, state=state, reason=reason)
 
     # What happens.
@@ -299,7 +305,7 @@ class KnobActuator:
         reason = f"read back {hold.kind.text(read_back)}, wanted {hold.kind.text(hold.wanted)}"
         return self._owe(replace(hold.landed(read_back), tries=hold.tries), reason, lost=False, read_back=read_back)
 
-    def _read_back(self, hold: Hold) -> float | None:
+    def _read_back(self, hold: HeldKnob) -> float | None:
         """Read what was written; write it a second time where it did not take."""
         knob, uuid = self._knobs.of(hold.kind), hold.target.uuid
         read_back = knob.read(uuid)
@@ -308,13 +314,13 @@ class KnobActuator:
             read_back = knob.read(uuid)
         return read_back
 
-    def _retry(self, hold: Hold, *, quiet: bool = True) -> tuple[Action, ...]:
+    def _retry(self, hold: HeldKnob, *, quiet: bool = True) -> tuple[Action, ...]:
         """Try an owed write again; says something when it is done, or when somebody else has set the knob."""
         state = ActionState.APPLIED if claim_of(hold.claims, hold.subject.incident_id) else ActionState.RELEASED
         plan = self._plan(hold, hold.claims, hold.subject, state, f"done late: {hold.subject.reason}")
         return self._carry_out([plan], quiet=quiet)
 
-    def _adopt(self, key: HoldKey, claims: Claims) -> tuple[Action, ...]:
+    def _adopt(self, key: KnobKey, claims: KnobClaims) -> tuple[Action, ...]:
         actions: list[Action] = []
         for claim in claims:
             hold = self._holds.get(key)
@@ -323,13 +329,13 @@ class KnobActuator:
                 actions += self._carry_out([plan])
         return tuple(actions)
 
-    def _let_go(self, held: Hold, *, reason: str, quiet: bool = True) -> tuple[Action, ...]:
+    def _release_held(self, held: HeldKnob, *, reason: str, quiet: bool = True) -> tuple[Action, ...]:
         """Release the claims of one GPU, or try again where only its restore is owed."""
         if not held.claims:
             return self._retry(held, quiet=quiet)
         return self._release_where(lambda hold, _: hold.key == held.key, reason=reason)
 
-    def _supervised(self, key: HoldKey, follow: Callable[[Hold], tuple[Action, ...]]) -> tuple[Action, ...]:
+    def _supervised(self, key: KnobKey, follow: Callable[[HeldKnob], tuple[Action, ...]]) -> tuple[Action, ...]:
         """Deal with one hold; what goes wrong there is logged and owed, and raises nothing."""
         try:
             return follow(self._holds[key])
@@ -341,7 +347,7 @@ class KnobActuator:
             self._holds[key] = hold.owing(retry_at_s=retry_at_s, lost=False)
         return ()
 
-    def _release_where(self, chosen: Callable[[Hold, Claim], bool], *, reason: str) -> tuple[Action, ...]:
+    def _release_where(self, chosen: Callable[[HeldKnob, KnobClaim], bool], *, reason: str) -> tuple[Action, ...]:
         """Release the claims that were chosen, one of each GPU at a time."""
         actions: list[Action] = []
         while True:
@@ -354,22 +360,22 @@ class KnobActuator:
                 return tuple(actions)
             actions += self._carry_out([self._plan_release(hold, claim, reason) for hold, claim in pairs])
 
-    def _give_up(self, hold: Hold, in_force: float | None) -> tuple[Action, ...]:
+    def _abandon(self, hold: HeldKnob, in_force: float | None) -> tuple[Action, ...]:
         """End a hold whose knob somebody else has set; its incidents may not turn it again."""
         ended = replace(hold, claims=()).landed(in_force)
-        self._keep(ended, [bar_of(hold, claim.incident_id, CHANGED_BY_OTHERS) for claim in hold.claims])
+        self._keep(ended, [block_of(hold, claim.incident_id, CHANGED_BY_OTHERS) for claim in hold.claims])
         return tuple(
             self._report(ended, claim, ActionState.RELEASED, CHANGED_BY_OTHERS, in_force)
             for claim in hold.claims or (hold.subject,)
         )
 
-    def _owe(self, hold: Hold, reason: str, *, lost: bool, read_back: float | None = None) -> Action:
+    def _owe(self, hold: HeldKnob, reason: str, *, lost: bool, read_back: float | None = None) -> Action:
         """Keep a hold whose write could not be done, to be tried again."""
         retry_at_s = self._clock.monotonic_s() + self._settings.pause_s(hold.tries)
         self._keep(hold.owing(retry_at_s=retry_at_s, lost=lost))
         return self._report(hold, hold.subject, ActionState.FAILED, reason, read_back)
 
-    def _keep(self, hold: Hold, bars: Sequence[Bar] = ()) -> None:
+    def _keep(self, hold: HeldKnob, bars: Sequence[Block] = ()) -> None:
         """Remember a hold, or forget it where nothing rests on it any more."""
         if hold.is_over:
             self._holds.pop(hold.key, None)
@@ -378,7 +384,7 @@ class KnobActuator:
             self._holds[hold.key] = hold
         self._write_down([hold] if hold.enforcing else (), bars)
 
-    def _write_down(self, holds: Sequence[Hold], bars: Sequence[Bar] = ()) -> None:
+    def _write_down(self, holds: Sequence[HeldKnob], bars: Sequence[Block] = ()) -> None:
         try:
             self._journal.append(holds, bars)
         except OSError as err:
@@ -386,7 +392,7 @@ class KnobActuator:
             logger.error("journal of the actuator cannot be written: %s", err)  # noqa: TRY400 -- a full disk needs no traceback
 
     def _report(
-        self, hold: Hold, claim: Claim, state: ActionState, reason: str, read_back: float | None = None
+        self, hold: HeldKnob, claim: KnobClaim, state: ActionState, reason: str, read_back: float | None = None
     ) -> Action:
         action = action_of(hold, claim, state, reason=reason, read_back=read_back, time_ns=self._clock.utc_ns())
         self._told.note(action, held=hold.key in self._holds)

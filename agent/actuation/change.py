@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.actuation.hold import Hold
+from agent.actuation.held_knob import HeldKnob
 from telemetry.records import ActionState
 
 
@@ -13,8 +13,8 @@ class Change:
     `again` asks for a write also where nothing seems to differ.
     """
 
-    hold: Hold
-    earlier: Hold | None
+    hold: HeldKnob
+    earlier: HeldKnob | None
     in_force: float | None
     state: ActionState
     reason: str

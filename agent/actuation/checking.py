@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.actuation.hold import Hold
+from agent.actuation.held_knob import HeldKnob
 from agent.actuation.knobs import Knobs
 from telemetry.errors import RailwatchError
 
@@ -25,12 +25,12 @@ class Check:
     words: str
 
 
-def checked(holds: Iterable[Hold], knobs: Knobs) -> tuple[Check, ...]:
+def checked(holds: Iterable[HeldKnob], knobs: Knobs) -> tuple[Check, ...]:
     """Read every knob that the journal holds; nothing is written."""
     return tuple(_check(hold, knobs) for hold in holds)
 
 
-def _check(hold: Hold, knobs: Knobs) -> Check:
+def _check(hold: HeldKnob, knobs: Knobs) -> Check:
     in_force: float | None = None
     try:
         knob = knobs.of(hold.kind)

@@ -11,7 +11,7 @@ from telemetry.records import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class KnobClaim:
     """One incident's hold on one knob of one GPU.
 
     A claim has a lease. When it runs out, the cause is still unresolved and nobody looks after it any more: the
@@ -49,40 +49,40 @@ class Claim:
         leased = self.deadline_s is not None
         return self.setting if leased else self.kind.strictest(self.setting, self.safe_setting)
 
-    def is_stricter_than(self, other: "Claim") -> bool:
+    def is_stricter_than(self, other: "KnobClaim") -> bool:
         """Return whether it asks for more protection than another one of the same knob."""
         mine, others = self.effective, other.effective
         return mine != others and self.kind.strictest(mine, others) == mine
 
-    def leased(self, lease_s: float, *, now_s: float, now_ns: int) -> "Claim":
+    def leased(self, lease_s: float, *, now_s: float, now_ns: int) -> "KnobClaim":
         """Return the claim with a lease that begins now."""
         until_ns = now_ns + round(lease_s * NS_PER_S)
         return replace(self, lease_s=lease_s, deadline_s=now_s + lease_s, lease_until_ns=until_ns)
 
-    def expired(self) -> "Claim":
+    def expired(self) -> "KnobClaim":
         """Return the claim as it stands when its lease has run out."""
         return replace(self, deadline_s=None, lease_until_ns=None)
 
 
-Claims = tuple[Claim, ...]
+KnobClaims = tuple[KnobClaim, ...]
 
 
-def claim_of(claims: Claims, incident_id: str) -> Claim | None:
+def claim_of(claims: KnobClaims, incident_id: str) -> KnobClaim | None:
     """Return the claim of one incident, None where it has none."""
     return next((claim for claim in claims if claim.incident_id == incident_id), None)
 
 
-def with_claim(claims: Claims, claim: Claim) -> Claims:
+def with_claim(claims: KnobClaims, claim: KnobClaim) -> KnobClaims:
     """Return the claims with one added; it takes the place of an earlier one of the same incident."""
     return (*without_claim(claims, claim.incident_id), claim)
 
 
-def without_claim(claims: Claims, incident_id: str) -> Claims:
+def without_claim(claims: KnobClaims, incident_id: str) -> KnobClaims:
     """Return the claims less the one of that incident."""
     return tuple(claim for claim in claims if claim.incident_id != incident_id)
 
 
-def setting_of(claims: Claims, found: float | None) -> float | None:
+def setting_of(claims: KnobClaims, found: float | None) -> float | None:
     """Return what the knob should stand at: the strictest claim, or what was found where there is none.
 
     A claim never loosens a knob: where what was found is stricter than every claim, it stays. None means unset.
@@ -93,11 +93,11 @@ def setting_of(claims: Claims, found: float | None) -> float | None:
     return claims[0].kind.strictest(*settings)
 
 
-def overdue(claims: Claims, now_s: float) -> Claims:
+def overdue(claims: KnobClaims, now_s: float) -> KnobClaims:
     """Return the claims whose lease has run out and that do not know it yet."""
     return tuple(claim for claim in claims if claim.deadline_s is not None and claim.deadline_s <= now_s)
 
 
-def next_deadline_s(claims: Claims) -> float | None:
+def next_deadline_s(claims: KnobClaims) -> float | None:
     """Return when the next lease runs out, None where none does."""
     return min((claim.deadline_s for claim in claims if claim.deadline_s is not None), default=None)

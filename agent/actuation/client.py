@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.actuation.checking import Check
-from agent.actuation.history import News
-from agent.actuation.protocol import make_request, read_answer, read_checks, read_news, read_status, request_line
+from agent.actuation.protocol import make_request, read_answer, read_checks, read_recent, read_status, request_line
+from agent.actuation.recent_actions import RecentBatch
 from agent.actuation.request import CapRequest
 from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.knobs import KnobKind
@@ -64,9 +64,9 @@ class ActuatorClient:
         """Return the newest action of every claim that is in force."""
         return self._ask(do="list")
 
-    def news(self, after: int | None) -> News:
+    def news(self, after: int | None) -> RecentBatch:
         """Return what was done since a number; None asks for the number alone."""
-        return read_news(self._answer(do="follow", after=after))
+        return read_recent(self._answer(do="follow", after=after))
 
     def verify(self) -> tuple[Check, ...]:
         """Have every knob that is held read back and compared with the journal."""

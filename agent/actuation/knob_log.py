@@ -17,13 +17,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent.actuation.barred import Bar, Barred
-from agent.actuation.forcing import Forcer, Syncs
-from agent.actuation.hold import Hold
-from agent.actuation.knob_log_lines import BarLine, HoldLine, bar_text, hold_text, read_line
+from agent.actuation.blocklist import Block, Blocklist
+from agent.actuation.disk_sync import DiskSync, SyncCounts
+from agent.actuation.held_knob import HeldKnob
+from agent.actuation.knob_log_lines import BlockLine, HeldKnobLine, block_text, held_knob_text, read_line
+from telemetry.atomic_files import open_replaced, write_whole
 from telemetry.errors import EnvironmentLacksError
 from telemetry.knobs import KnobKind
-from telemetry.atomic_files import open_replaced, write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class KnobLog:
         state_dir: Path,
         *,
         run_id: str,
-        forcer: Forcer | None = None,
+        forcer: DiskSync | None = None,
         note_bars: Callable[[int], None] = lambda _: None,
         compact_bytes: int = COMPACT_BYTES,
     ) -> None:
@@ -80,7 +80,7 @@ class KnobLog:
             state_dir.mkdir(parents=True, exist_ok=True, mode=0o750)
             self._lock = _lock(state_dir / LOCK_NAME)
             self._lines, bars = self._replay()
-            self.barred = Barred(bars, told=note_bars)
+            self.barred = Blocklist(bars, told=note_bars)
             self._file = self._rewrite()
             self._path.with_name(EARLIER_NAME).unlink(missing_ok=True)
         except (OSError, EnvironmentLacksError) as err:
@@ -92,12 +92,12 @@ class KnobLog:
                 f"{self._path}: {err.strerror}; expected a journal that can be written"
             ) from err
 
-    def leftovers(self, *, now_s: float, now_ns: int) -> tuple[tuple[str, Hold], ...]:
+    def leftovers(self, *, now_s: float, now_ns: int) -> tuple[tuple[str, HeldKnob], ...]:
         """Return ``(run id, hold)`` of every knob whose last line still holds something."""
-        lines = (HoldLine.model_validate_json(text) for text in self._lines.values())
+        lines = (HeldKnobLine.model_validate_json(text) for text in self._lines.values())
         return tuple((line.run_id, line.hold(now_s=now_s, now_ns=now_ns)) for line in lines)
 
-    def append(self, holds: Sequence[Hold], bars: Sequence[Bar] = ()) -> None:
+    def append(self, holds: Sequence[HeldKnob], bars: Sequence[Block] = ()) -> None:
         """Write the state of some knobs, and whom a person keeps from them, in one go.
 
         Raises
@@ -109,8 +109,8 @@ class KnobLog:
             self.barred.add(bar)
         if not holds and not bars:
             return
-        texts = {_key(hold): hold_text(hold, self._run_id) for hold in holds}
-        data = b"".join((*(bar_text(bar) for bar in bars), *texts.values()))
+        texts = {_key(hold): held_knob_text(hold, self._run_id) for hold in holds}
+        data = b"".join((*(block_text(bar) for bar in bars), *texts.values()))
         size = self._size
         try:
             write_whole(self._file, data)
@@ -138,9 +138,9 @@ class KnobLog:
         self._compact()
 
     @property
-    def syncs(self) -> Syncs:
+    def syncs(self) -> SyncCounts:
         """How forcing it to the disk went so far."""
-        return Syncs() if self._forcer is None else self._forcer.syncs
+        return SyncCounts() if self._forcer is None else self._forcer.syncs
 
     def close(self) -> None:
         """Close the file and give the lock back; first what is left is forced, where the disk takes it in time."""
@@ -168,14 +168,14 @@ class KnobLog:
 
     def _rewrite(self) -> int:
         """Replace the file by what counts; gives its descriptor."""
-        data = b"".join((*(bar_text(bar) for bar in self.barred), *self._lines.values()))
+        data = b"".join((*(block_text(bar) for bar in self.barred), *self._lines.values()))
         descriptor = open_replaced(self._path, data)
         self._size = self._least_size = len(data)
         return descriptor
 
-    def _replay(self) -> tuple[dict[_Key, bytes], list[Bar]]:
+    def _replay(self) -> tuple[dict[_Key, bytes], list[Block]]:
         lines: dict[_Key, bytes] = {}
-        bars: list[Bar] = []
+        bars: list[Block] = []
         data = bytearray()
         for path in (self._path.with_name(EARLIER_NAME), self._path):
             with contextlib.suppress(FileNotFoundError):
@@ -186,7 +186,7 @@ class KnobLog:
             except ValidationError:
                 self.unreadable += 1
                 continue
-            if isinstance(line, BarLine):
+            if isinstance(line, BlockLine):
                 bars.append(line.bar())
             elif line.is_over:
                 lines.pop((line.subject.kind, line.uuid), None)
@@ -197,7 +197,7 @@ class KnobLog:
         return lines, bars
 
 
-def _key(hold: Hold) -> _Key:
+def _key(hold: HeldKnob) -> _Key:
     return hold.kind, hold.target.uuid
 
 

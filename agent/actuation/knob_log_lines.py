@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter
 
-from agent.actuation.barred import Bar
-from agent.actuation.claims import Claim
-from agent.actuation.hold import GpuTarget, Hold
+from agent.actuation.blocklist import Block
+from agent.actuation.claims import KnobClaim
+from agent.actuation.held_knob import GpuTarget, HeldKnob
 from telemetry.clock import NS_PER_S
 from telemetry.knobs import KnobKind
 from telemetry.records import Mode
@@ -30,15 +30,15 @@ class ClaimLine(BaseModel):
     mode: Mode
     reason: str
 
-    def claim(self, *, now_s: float, now_ns: int) -> Claim:
+    def claim(self, *, now_s: float, now_ns: int) -> KnobClaim:
         """Return the claim with what is left of its lease; a wall clock that was set back adds nothing to it."""
         deadline_s = None
         if self.lease_until_ns is not None:
             deadline_s = now_s + min(self.lease_s, (self.lease_until_ns - now_ns) / NS_PER_S)
-        return Claim(**self.model_dump(), deadline_s=deadline_s)
+        return KnobClaim(**self.model_dump(), deadline_s=deadline_s)
 
 
-class HoldLine(BaseModel):
+class HeldKnobLine(BaseModel):
     """One knob of one GPU while something rests on it, and as it was left."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -62,10 +62,10 @@ class HoldLine(BaseModel):
         """Whether nothing rests on the knob any more."""
         return self.settled and not self.claims and not self.owed
 
-    def hold(self, *, now_s: float, now_ns: int) -> Hold:
+    def hold(self, *, now_s: float, now_ns: int) -> HeldKnob:
         """Return the hold that the line tells of."""
         fields = self.model_dump(exclude={"run_id", "entity_id", "uuid", "claims", "subject"})
-        return Hold(
+        return HeldKnob(
             **fields,
             target=GpuTarget(entity_id=self.entity_id, uuid=self.uuid),
             enforcing=True,
@@ -74,7 +74,7 @@ class HoldLine(BaseModel):
         )
 
 
-class BarLine(BaseModel):
+class BlockLine(BaseModel):
     """One incident that may not turn one knob of one GPU any more."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -84,20 +84,20 @@ class BarLine(BaseModel):
     incident_id: str
     reason: str
 
-    def bar(self) -> Bar:
+    def bar(self) -> Block:
         """Return the bar that the line tells of."""
-        return Bar(kind=self.barred, uuid=self.uuid, incident_id=self.incident_id, reason=self.reason)
+        return Block(kind=self.barred, uuid=self.uuid, incident_id=self.incident_id, reason=self.reason)
 
 
-_LINES: TypeAdapter[HoldLine | BarLine] = TypeAdapter(HoldLine | BarLine)
+_LINES: TypeAdapter[HeldKnobLine | BlockLine] = TypeAdapter(HeldKnobLine | BlockLine)
 
 
-def read_line(text: bytes) -> HoldLine | BarLine:
+def read_line(text: bytes) -> HeldKnobLine | BlockLine:
     """Read one line; ValidationError where it is none."""
     return _LINES.validate_json(text)
 
 
-def hold_text(hold: Hold, run_id: str) -> bytes:
+def held_knob_text(hold: HeldKnob, run_id: str) -> bytes:
     """Write the state of one knob."""
     fields = {
         "run_id": run_id,
@@ -117,7 +117,7 @@ def hold_text(hold: Hold, run_id: str) -> bytes:
     return _line(fields)
 
 
-def bar_text(bar: Bar) -> bytes:
+def block_text(bar: Block) -> bytes:
     """Write that an incident may not turn a knob."""
     return _line({"barred": bar.kind, "uuid": bar.uuid, "incident_id": bar.incident_id, "reason": bar.reason})
 
@@ -126,7 +126,7 @@ def _line(fields: Mapping[str, object]) -> bytes:
     return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def _claim_fields(claim: Claim) -> dict[str, object]:
+def _claim_fields(claim: KnobClaim) -> dict[str, object]:
     # Written out: `asdict` takes ten times as long. The deadline stays out, monotonic time means nothing elsewhere.
     return {
         "incident_id": claim.incident_id,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from agent.actuation.hold import Hold
+from agent.actuation.held_knob import HeldKnob
 from agent.driver.port import Knob
 from telemetry.errors import NotSupportedError, RailwatchError
 from telemetry.knobs import KnobKind
@@ -45,14 +45,14 @@ class Knobs:
             self._supported[key] = self.of(kind).supported(uuid)
         return self._supported[key]
 
-    def stands_at(self, hold: Hold, setting: float | None) -> bool:
+    def stands_at(self, hold: HeldKnob, setting: float | None) -> bool:
         """Return whether the knob of a hold reads as given; False where nobody can tell."""
         try:
             return self.of(hold.kind).read(hold.target.uuid) == setting
         except RailwatchError:
             return False
 
-    def was_reset(self, hold: Hold, in_force: float | None) -> bool:
+    def was_reset(self, hold: HeldKnob, in_force: float | None) -> bool:
         """Return whether a GPU that was lost came back with this setting by itself, rather than by somebody's hand.
 
         Clocks and fans come back unset and the power limit at the board's default, which is the highest to be asked

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from agent.actuation.claims import Claim, claim_of
-from agent.actuation.hold import Hold
+from agent.actuation.claims import KnobClaim, claim_of
+from agent.actuation.held_knob import HeldKnob
 from agent.actuation.request import CapRequest
 from telemetry.errors import ActionRefusedError
 from telemetry.knobs import KnobKind
@@ -85,7 +85,7 @@ class ActuatorSettings:
     longest_pause_s: float = 30.0
     unreadable: UnreadableClocks = UnreadableClocks.REFUSE
 
-    def check(self, request: CapRequest, uuid: str, *, hold: Hold | None, readable: bool) -> KnobLimits:
+    def check(self, request: CapRequest, uuid: str, *, hold: HeldKnob | None, readable: bool) -> KnobLimits:
         """Return the limits of what is asked for one GPU, beside what is held of it.
 
         Raises
@@ -120,7 +120,7 @@ class ActuatorSettings:
         """Return whether knobs of a kind may be turned at all."""
         return kind in self.knobs and self.knobs[kind].highest_mode is Mode.ENFORCE
 
-    def may_go_on(self, hold: Hold) -> bool:
+    def may_go_on(self, hold: HeldKnob) -> bool:
         """Return whether what an actuator before this one set may stay: its limits may have been others."""
         if not self.may_enforce(hold.kind) or (self.gpus is not None and hold.target.uuid not in self.gpus):
             return False
@@ -166,7 +166,7 @@ def allowed_setting(kind: KnobKind, supported: Sequence[float], wanted: float, l
 
 def bounded_claim(
     request: CapRequest, supported: Sequence[float], limits: KnobLimits, *, now_s: float, now_ns: int
-) -> Claim:
+) -> KnobClaim:
     """Return the claim of a request at settings that the part supports and the rail allows, its lease begun.
 
     Raises

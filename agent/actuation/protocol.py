@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from agent.actuation.checking import Check
-from agent.actuation.history import News
-from agent.actuation.hold import GpuTarget
+from agent.actuation.held_knob import GpuTarget
+from agent.actuation.recent_actions import RecentBatch
 from agent.actuation.request import CapRequest
 from telemetry.errors import TransientError
 from telemetry.knobs import KnobKind
@@ -174,7 +174,7 @@ def answer_line(actions: tuple[Action, ...]) -> bytes:
     return json.dumps({"actions": [to_json(action) for action in actions]}, separators=(",", ":")).encode() + b"\n"
 
 
-def news_line(news: News) -> bytes:
+def recent_line(news: RecentBatch) -> bytes:
     """Write what was done since a number."""
     actions = [to_json(action) for action in news.actions]
     return json.dumps({"number": news.number, "actions": actions}, separators=(",", ":")).encode() + b"\n"
@@ -212,17 +212,17 @@ def read_answer(line: bytes) -> tuple[Action, ...] | str:
     return str(fields["refused"]) if "refused" in fields else _actions(fields)
 
 
-def read_news(line: bytes) -> News:
+def read_recent(line: bytes) -> RecentBatch:
     """Read what was done since a number; TransientError as for `read_answer`, and where it was refused."""
     fields = _answer_fields(line)
     number = fields.get("number")
     if not isinstance(number, int):
         raise TransientError(str(fields.get("refused", "the answer cannot be read")))
-    return News(number=number, actions=_actions(fields))
+    return RecentBatch(number=number, actions=_actions(fields))
 
 
 def read_checks(line: bytes) -> tuple[Check, ...]:
-    """Read where the knobs stand; TransientError as for `read_news`."""
+    """Read where the knobs stand; TransientError as for `read_recent`."""
     fields = _answer_fields(line)
     if "checks" not in fields:
         raise TransientError(str(fields.get("refused", "the answer cannot be read")))
@@ -230,7 +230,7 @@ def read_checks(line: bytes) -> tuple[Check, ...]:
 
 
 def read_status(line: bytes) -> dict[str, Any]:
-    """Read how the actuator is; TransientError as for `read_news`."""
+    """Read how the actuator is; TransientError as for `read_recent`."""
     fields = _answer_fields(line)
     status = fields.get("status")
     if not isinstance(status, dict):

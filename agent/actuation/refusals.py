@@ -9,7 +9,7 @@ from telemetry.clock import Clock
 logger = logging.getLogger(__name__)
 
 # Heuristic: whoever floods the socket fills no disk; the counts go on.
-SAY_EVERY_S = 10.0
+LOG_EVERY_S = 10.0
 
 
 class Refusal(StrEnum):
@@ -29,15 +29,15 @@ class Refusals:
         self._clock = clock
         self._counts = Counter[Refusal]()
         self._said = Counter[Refusal]()
-        self._say_at_s: dict[Refusal, float] = {}
+        self._log_at_s: dict[Refusal, float] = {}
 
     def note(self, refusal: Refusal, words: str) -> None:
         """Count one; the first of a kind is said at once, then at most one line in ten seconds."""
         self._counts[refusal] += 1
         now_s = self._clock.monotonic_s()
-        if now_s < self._say_at_s.get(refusal, now_s):
+        if now_s < self._log_at_s.get(refusal, now_s):
             return
-        self._say_at_s[refusal] = now_s + SAY_EVERY_S
+        self._log_at_s[refusal] = now_s + LOG_EVERY_S
         more = self._counts[refusal] - self._said[refusal] - 1
         self._said[refusal] = self._counts[refusal]
         logger.warning("actuator refused a request: %s%s", words, f" (and {more} more of them)" if more else "")

@@ -3,20 +3,20 @@
 import logging
 from collections.abc import Iterable
 
-from agent.actuation.claims import Claim
-from agent.actuation.hold import Hold
+from agent.actuation.claims import KnobClaim
+from agent.actuation.held_knob import HeldKnob
 from telemetry.records import Action, ActionState
 
 logger = logging.getLogger(__name__)
 
 
-def action_id(claim: Claim, hold: Hold) -> str:
+def action_id(claim: KnobClaim, hold: HeldKnob) -> str:
     """Return the id of an incident's action on one GPU: the same from the first write to the release."""
     return f"{claim.kind}:{claim.incident_id}:{hold.target.uuid}"
 
 
 def action_of(
-    hold: Hold, claim: Claim, state: ActionState, *, reason: str, read_back: float | None, time_ns: int
+    hold: HeldKnob, claim: KnobClaim, state: ActionState, *, reason: str, read_back: float | None, time_ns: int
 ) -> Action:
     """Return the action that tells where a claim stands now."""
     return Action(
@@ -25,6 +25,7 @@ def action_of(
         decision_id=claim.decision_id,
         incident_id=claim.incident_id,
         knob=hold.knob,
+        knob_kind=hold.kind,
         entity_id=hold.target.entity_id,
         unit=hold.kind.unit,
         found=hold.found,
@@ -45,7 +46,7 @@ def tell(action: Action) -> None:
     logger.log(level, "%s of %s %s: %s", action.knob, action.entity_id, action.state, action.reason, extra=extra)
 
 
-class NewestActions:
+class ActionsInForce:
     """The newest action of every claim that is in force."""
 
     def __init__(self) -> None:
@@ -58,12 +59,12 @@ class NewestActions:
         elif action.state is not ActionState.REFUSED:
             self._newest[action.id] = action
 
-    def forget(self, hold: Hold) -> None:
+    def forget(self, hold: HeldKnob) -> None:
         """Forget the actions of a hold that is over."""
         for claim in (*hold.claims, hold.subject):
             self._newest.pop(action_id(claim, hold), None)
 
-    def of(self, held: Iterable[tuple[Claim, Hold]]) -> tuple[Action, ...]:
+    def of(self, held: Iterable[tuple[KnobClaim, HeldKnob]]) -> tuple[Action, ...]:
         """Return the newest actions of these claims, in order."""
         ids = [action_id(claim, hold) for claim, hold in held]
         return tuple(self._newest[action_id] for action_id in ids if action_id in self._newest)

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from agent.actuation.claims import Claim
-from agent.actuation.hold import GpuTarget
+from agent.actuation.claims import KnobClaim
+from agent.actuation.held_knob import GpuTarget
 from telemetry.knobs import KnobKind
 from telemetry.records import Mode
 
@@ -52,9 +52,9 @@ class CapRequest:
         if len({gpu.uuid for gpu in self.gpus}) != len(self.gpus) or not self.gpus:
             raise ValueError("gpus, expected at least one and each once")
 
-    def claim(self, *, setting: float, safe_setting: float, reason: str) -> Claim:
+    def claim(self, *, setting: float, safe_setting: float, reason: str) -> KnobClaim:
         """Return the claim that it makes at the settings given, its lease not begun."""
-        return Claim(
+        return KnobClaim(
             incident_id=self.incident_id,
             decision_id=self.decision_id,
             kind=self.kind,

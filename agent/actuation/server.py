@@ -16,8 +16,7 @@ from pathlib import Path
 
 from agent.actuation.access import OWN_USER, Access, Peer, listen, peer_of
 from agent.actuation.actuator import KnobActuator
-from agent.actuation.forcing import Forcer
-from agent.actuation.history import History
+from agent.actuation.disk_sync import DiskSync
 from agent.actuation.knob_log import KnobLog
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.protocol import (
@@ -35,11 +34,12 @@ from agent.actuation.protocol import (
     answer_line,
     checks_line,
     failure_line,
-    news_line,
     read_request,
+    recent_line,
     refusal_line,
     status_line,
 )
+from agent.actuation.recent_actions import RecentActions
 from agent.actuation.refusals import Refusal, Refusals
 from agent.driver.port import Knob
 from agent.scheduling import come_first
@@ -103,7 +103,7 @@ class ActuatorServer:
         socket_path: Path,
         clock: Clock,
         *,
-        history: History,
+        history: RecentActions,
         access: Access = OWN_USER,
     ) -> None:
         self._actuator = actuator
@@ -170,14 +170,14 @@ class ActuatorServer:
             accepted.close()
             return
         if not self._access.allows(peer):
-            self._turn_away(accepted, Refusal.PEER, f"{peer.words} may not ask here")
+            self._reject(accepted, Refusal.PEER, f"{peer.words} may not ask here")
         elif not self._has_room(peer):
-            self._turn_away(accepted, Refusal.CROWD, f"{peer.words}: too many connections at a time")
+            self._reject(accepted, Refusal.CROWD, f"{peer.words}: too many connections at a time")
         else:
             self._connections[accepted.fileno()] = _Connection(accepted, peer)
             self._selector.register(accepted, selectors.EVENT_READ)
 
-    def _turn_away(self, accepted: socket.socket, refusal: Refusal, words: str) -> None:
+    def _reject(self, accepted: socket.socket, refusal: Refusal, words: str) -> None:
         self.refusals.note(refusal, words)
         with contextlib.suppress(OSError):
             accepted.send(failure_line(words))
@@ -243,7 +243,7 @@ class ActuatorServer:
         """Answer a question; None for what is none."""
         match request:
             case Follow(after=after):
-                return news_line(self._history.since(after))
+                return recent_line(self._history.since(after))
             case Verify():
                 return checks_line(self._actuator.verify())
             case Status():
@@ -361,12 +361,12 @@ def serve_actuator(
     journal = KnobLog(
         state_dir,
         run_id=run_id,
-        forcer=Forcer(clock, told=lambda syncs: note(syncs.to_json())),
+        forcer=DiskSync(clock, told=lambda syncs: note(syncs.to_json())),
         note_bars=lambda dropped: note({BARS_DROPPED: dropped}),
     )
     try:
         note({BARS_DROPPED: 0})
-        history = History(sink, first_number=clock.utc_ns())
+        history = RecentActions(sink, first_number=clock.utc_ns())
         actuator = KnobActuator(open_knobs(), journal, clock, sink=history.append, settings=settings)
         server = ActuatorServer(actuator, socket_path, clock, history=history, access=access)
         try:

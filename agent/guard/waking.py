@@ -10,7 +10,7 @@ from telemetry.clock import Clock
 
 # Heuristic: a step of all detectors takes about 2 ms right after a sleep. What does not wake the guard at once is
 # temperatures, which are read once a second, and what lasts for longer.
-EVERY_S = 0.25
+EVERY_S = 0.2
 # Bits of a GPU's throttle reasons that the guard acts on.
 _URGENT_REASONS = HW_POWER_BRAKE | HW_SLOWDOWN | HW_THERMAL
 _VOLTAGES = ("voltage_v", "voltage_min_v")

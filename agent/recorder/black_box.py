@@ -57,7 +57,7 @@ class BlackBox:
     _owed: deque[bytes] = field(default_factory=deque)
     _owed_bytes: int = 0
     _trouble: str = ""
-    _cut_said: bool = False
+    _cut_logged: bool = False
     left_is_safe: bool = False
 
     @property
@@ -180,9 +180,9 @@ class BlackBox:
                 self._remove(segment)
         while len(self._segments) > 1 and self.size_bytes > self.max_bytes:
             self.counts.segments_cut += 1
-            if not self._cut_said:
+            if not self._cut_logged:
                 logger.warning("the black box holds less than it should: %d bytes are full", self.max_bytes)
-            self._cut_said = True
+            self._cut_logged = True
             self._remove(self._segments[0])
 
     def _remove(self, segment: _Segment) -> None:

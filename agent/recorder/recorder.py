@@ -7,13 +7,13 @@ from typing import Any
 
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import Entry, EntryKind, json_entry
-from agent.recorder.following import Layout, RowFollower, state_of
-from agent.recorder.history import History
-from agent.recorder.moments import MomentFollower
+from agent.recorder.entry_buffer import EntryBuffer
+from agent.recorder.record_follower import RecordFollower
+from agent.recorder.recording_folder import RecordingJob, name_of
+from agent.recorder.row_follower import Layout, RowFollower, state_of
 from agent.recorder.settings import RecorderSettings
-from agent.recorder.shelf import Order, name_of
-from agent.recorder.triggers import Trigger, TriggerJudge, Window, widen
-from agent.recorder.unpacking import contents_of, moments_entry
+from agent.recorder.triggers import RecordingWindow, Trigger, TriggerJudge, widen
+from agent.recorder.unpacking import contents_of, records_entry
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.recording import RecordingMeta
 from telemetry.records import Record
@@ -60,15 +60,15 @@ class Recorder:
     """
 
     rows: RowFollower
-    moments: MomentFollower
+    moments: RecordFollower
     box: BlackBox
     clock: Clock
     settings: RecorderSettings
     facts: Callable[[], RunFacts]
-    submit: Callable[[Order], None]
-    window: Window | None = None
+    submit: Callable[[RecordingJob], None]
+    window: RecordingWindow | None = None
     flushes: int = 0
-    history: History = field(init=False)
+    history: EntryBuffer = field(init=False)
     _judge: TriggerJudge = field(default_factory=TriggerJudge)
     _layouts: dict[int, Layout] = field(default_factory=dict)
     _records: list[Record] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Recorder:
 
     def __post_init__(self) -> None:
         """Make the memory."""
-        self.history = History(self.settings.memory_bytes)
+        self.history = EntryBuffer(self.settings.memory_bytes)
 
     def go_on_from(self, entries: Sequence[Entry]) -> None:
         """Take over what an earlier recorder of the same run left behind; a recording that was open stays open."""
@@ -131,7 +131,7 @@ class Recorder:
                 self._layouts[layout.number] = layout
         lines = self.moments.lines()
         if self._records or lines:
-            entries.append(moments_entry(self._records, lines, taken_ns=now_ns))
+            entries.append(records_entry(self._records, lines, taken_ns=now_ns))
             self._records = []
         for entry in entries:
             if entry.kind is not EntryKind.TABLES:
@@ -167,7 +167,7 @@ class Recorder:
             "cut_s": max(0, self.history.cut_until_ns - window.start_ns) / NS_PER_S,
         }
         meta = self.facts().meta.with_about(about)
-        self.submit(Order(name=name_of(first.what, first.time_ns), contents=contents, meta=meta))
+        self.submit(RecordingJob(name=name_of(first.what, first.time_ns), contents=contents, meta=meta))
 
     def _opening(self, now_ns: int) -> list[Entry]:
         """Return what a segment needs to be read alone."""
@@ -188,11 +188,11 @@ class Recorder:
         return round(self.clock.monotonic_s() * NS_PER_S)
 
 
-def _window_of(fields: Mapping[str, Any] | None) -> Window | None:
+def _window_of(fields: Mapping[str, Any] | None) -> RecordingWindow | None:
     if fields is None:
         return None
     triggers = tuple(Trigger(**trigger) for trigger in fields["triggers"])
-    return Window(
+    return RecordingWindow(
         start_ns=fields["start_ns"],
         end_ns=fields["end_ns"],
         triggers=triggers,

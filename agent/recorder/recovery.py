@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from agent.recorder.entries import Entry, EntryKind
-from agent.recorder.following import Layout, RowFollower, state_of
 from agent.recorder.recorder import RunFacts
-from agent.recorder.shelf import Order, name_of
-from agent.recorder.unpacking import contents_of, moments_entry
+from agent.recorder.recording_folder import RecordingJob, name_of
+from agent.recorder.row_follower import Layout, RowFollower, state_of
+from agent.recorder.unpacking import contents_of, records_entry
 from telemetry.clock import NS_PER_S
 from telemetry.records import Record
 
@@ -23,7 +23,7 @@ def runs_in(entries: Sequence[Entry]) -> Iterator[tuple[RunFacts, tuple[Entry, .
         yield facts[after - 1], tuple(entries[starts[first] : stop])
 
 
-def last_words(entries: Sequence[Entry], ring: RowFollower, records: Sequence[Record]) -> tuple[Entry, ...]:
+def remaining_entries(entries: Sequence[Entry], ring: RowFollower, records: Sequence[Record]) -> tuple[Entry, ...]:
     """Return entries with the rows that still stand in the rings of that run, and the records behind its last flush.
 
     After a kill the rings are still in memory, and no row is lost; after a power cut they are not.
@@ -37,11 +37,11 @@ def last_words(entries: Sequence[Entry], ring: RowFollower, records: Sequence[Re
     taken_ns = entries[-1].taken_ns
     more = ring.read(taken_ns)
     if records:
-        more.append(moments_entry(records, (), taken_ns=taken_ns))
+        more.append(records_entry(records, (), taken_ns=taken_ns))
     return (*entries, *more)
 
 
-def recovered(facts: RunFacts, entries: Sequence[Entry], *, before_s: float) -> Order | None:
+def recovered(facts: RunFacts, entries: Sequence[Entry], *, before_s: float) -> RecordingJob | None:
     """Return the order for the last window of a run that did not end cleanly, None where no row is left of it."""
     state = state_of(entries, EntryKind.STATE)
     rows = [entry for entry in entries if entry.kind is EntryKind.ROWS]
@@ -58,7 +58,7 @@ def recovered(facts: RunFacts, entries: Sequence[Entry], *, before_s: float) -> 
         "triggers": [] if window is None else window["triggers"],
         "more_triggers": 0 if window is None else window["more_triggers"],
     }
-    return Order(
+    return RecordingJob(
         name=name_of("recovered", state["utc_ns"]), contents=contents_of(kept, {}), meta=facts.meta.with_about(about)
     )
 

@@ -8,7 +8,7 @@ from telemetry.records import Event, EventKind, Finding, FindingStatus, Incident
 # An incident that opened longer ago is an old one that was told anew, as after a restart.
 _NEWS_NS = 60 * NS_PER_S
 # Incidents and events that were heard of, so that an update is no news; a node never has that many at once.
-_MAX_HEARD = 1024
+_MAX_SEEN = 1024
 # Triggers that a recording names; a storm has thousands, and its first ones tell.
 _MAX_NAMED = 50
 # Heuristic: sources that tell late, such as a board controller, tell within this.
@@ -32,7 +32,7 @@ class TriggerJudge:
     """Tells the records that ask for a recording; remembers which incidents and events it has heard of."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, None] = {}
+        self._seen: dict[str, None] = {}
 
     def judge(self, record: Record) -> Trigger | None:
         """Return the trigger that a record is, None where it is none."""
@@ -50,11 +50,11 @@ class TriggerJudge:
                 return None
 
     def _is_news(self, record_id: str) -> bool:
-        if record_id in self._heard:
+        if record_id in self._seen:
             return False
-        self._heard[record_id] = None
-        if len(self._heard) > _MAX_HEARD:
-            del self._heard[next(iter(self._heard))]
+        self._seen[record_id] = None
+        if len(self._seen) > _MAX_SEEN:
+            del self._seen[next(iter(self._seen))]
         return True
 
     def _incident(self, incident: Incident) -> Trigger | None:
@@ -67,7 +67,7 @@ class TriggerJudge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class RecordingWindow:
     """A recording that is open: monotonic ns from where to where, and all that asked for it."""
 
     start_ns: int
@@ -77,7 +77,7 @@ class Window:
 
 
 def widen(
-    window: Window | None,
+    window: RecordingWindow | None,
     trigger: Trigger,
     *,
     now_ns: int,
@@ -85,13 +85,13 @@ def widen(
     before_s: float,
     after_s: float,
     longest_s: float,
-) -> Window:
+) -> RecordingWindow:
     """Return the window with one more trigger, seen at the monotonic `now_ns` and the UTC `utc_ns`."""
     late_ns = min(max(0, utc_ns - trigger.time_ns), _MAX_LATE_NS)
     start_ns = now_ns - late_ns - round(before_s * NS_PER_S)
     end_ns = now_ns + round(after_s * NS_PER_S)
     if window is None:
-        return Window(start_ns=start_ns, end_ns=end_ns, triggers=(trigger,))
+        return RecordingWindow(start_ns=start_ns, end_ns=end_ns, triggers=(trigger,))
     end_ns = max(window.end_ns, min(end_ns, window.start_ns + round(longest_s * NS_PER_S)))
     if len(window.triggers) >= _MAX_NAMED and trigger.what != BY_HAND:
         return replace(window, end_ns=end_ns, more_triggers=window.more_triggers + 1)

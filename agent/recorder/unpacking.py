@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from agent.recorder.entries import Entry, EntryKind, json_entry, place_of_rows, unpack_rows
-from agent.recorder.following import Layout
+from agent.recorder.row_follower import Layout
 from telemetry.entities import Topology
 from telemetry.frames import Frame, TableSpec
 from telemetry.recording_rows import KernelLine
@@ -36,7 +36,7 @@ class Contents:
                 yield _fitted(unpack_rows(entry, self.layouts[number].tables[name]), self.tables[name])
 
 
-def moments_entry(records: Sequence[Record], lines: Sequence[KernelLine], *, taken_ns: int) -> Entry:
+def records_entry(records: Sequence[Record], lines: Sequence[KernelLine], *, taken_ns: int) -> Entry:
     """Return records and lines as one entry."""
     fields = {
         "records": [to_json(record) for record in records],

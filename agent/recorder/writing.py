@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.recorder.shelf import Order, Written
+from agent.recorder.recording_folder import RecordingJob, Written
 from telemetry.errors import EnvironmentLacksError
 
 logger = logging.getLogger(__name__)
@@ -24,16 +24,16 @@ _AGAIN_S = 10.0
 class Result:
     """What became of an order: `written`, or why not; `given_up` where it will not be tried again."""
 
-    order: Order
+    order: RecordingJob
     written: Written | None = None
     why: str = ""
     given_up: bool = False
 
 
-class OrderShelf(Protocol):
+class RecordingStore(Protocol):
     """Where recordings are written."""
 
-    def write(self, order: Order) -> Written:
+    def write(self, order: RecordingJob) -> Written:
         """Write a recording; EnvironmentLacksError where it cannot be written."""
         ...
 
@@ -45,12 +45,14 @@ class RecordingWriter:
     once.
     """
 
-    def __init__(self, shelf: OrderShelf, on_result: Callable[[Result], None], *, again_s: float = _AGAIN_S) -> None:
-        self._shelf = shelf
+    def __init__(
+        self, recordings: RecordingStore, on_result: Callable[[Result], None], *, again_s: float = _AGAIN_S
+    ) -> None:
+        self._recordings = recordings
         self._on_result = on_result
         self._again_s = again_s
-        self._orders: queue.Queue[Order | None] = queue.Queue()
-        self._waiting: deque[Order] = deque()
+        self._orders: queue.Queue[RecordingJob | None] = queue.Queue()
+        self._waiting: deque[RecordingJob] = deque()
         self._said = False
         self._telling = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="recordings", daemon=True)
@@ -61,7 +63,7 @@ class RecordingWriter:
         """Orders that are not written yet."""
         return self._orders.qsize() + len(self._waiting)
 
-    def submit(self, order: Order) -> None:
+    def submit(self, order: RecordingJob) -> None:
         """Hand over an order."""
         if self._orders.qsize() >= _MAX_UNSEEN:
             self._tell(Result(order=order, why="too many recordings wait", given_up=True))
@@ -93,11 +95,11 @@ class RecordingWriter:
             self._waiting.append(order)
             self._try_waiting(new=order)
 
-    def _try_waiting(self, new: Order | None = None) -> None:
+    def _try_waiting(self, new: RecordingJob | None = None) -> None:
         for _ in range(len(self._waiting)):
             order = self._waiting.popleft()
             try:
-                written = self._shelf.write(order)
+                written = self._recordings.write(order)
             except EnvironmentLacksError as err:
                 self._waiting.append(order)
                 self._complain(str(err))

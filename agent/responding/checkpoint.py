@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.responding.hook import told
-from agent.responding.port import Order, Receipt
+from agent.responding.port import MessageRequest, Receipt
 from agent.responding.signalling import SignalledProcess
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, TransientError
@@ -77,14 +77,14 @@ class Checkpoint:
         self._wait = wait
         self._step_of = step_of
 
-    def check(self, order: Order) -> str:
+    def check(self, order: MessageRequest) -> str:
         """Return which job it would be, and by what way."""
         name, job = self._job(order)
         if job.process is not None:
             return f"would ask {name} by {job.process.check()}"
         return f"would ask {name} by {job.file or job.url}"
 
-    def send(self, order: Order) -> Receipt:
+    def send(self, order: MessageRequest) -> Receipt:
         """Ask, and wait for the answer."""
         name, job = self._job(order)
         key = job.heartbeat or (None if job.confirm_file or job.confirm_url else name)
@@ -109,7 +109,7 @@ class Checkpoint:
     def _told_step(self, key: str | None) -> float | None:
         return None if key is None else self._step_of(key)
 
-    def _job(self, order: Order) -> tuple[str, CheckpointSettings]:
+    def _job(self, order: MessageRequest) -> tuple[str, CheckpointSettings]:
         name = dict(order.decision.parameters).get(NAME)
         if name is None and len(self._jobs) == 1:
             name = next(iter(self._jobs))
@@ -119,7 +119,7 @@ class Checkpoint:
             raise ActionRefusedError(f"checkpoint {name or ''!r} is not in actuators.checkpoints; there is {known}")
         return name, job
 
-    def _ask(self, job: CheckpointSettings, order: Order) -> None:
+    def _ask(self, job: CheckpointSettings, order: MessageRequest) -> None:
         if job.file is not None:
             _touch(job.file, self._clock.utc_ns())
         elif job.process is not None:

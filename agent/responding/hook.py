@@ -6,7 +6,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent.responding.port import Order, Receipt
+from agent.responding.port import MessageRequest, Receipt
 from agent.responding.program import run_program
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
@@ -17,7 +17,7 @@ PROGRAM = "program"
 # sysexits.h: the program says that it failed now and is to be started again.
 EX_TEMPFAIL = 75
 # How much of its first line stands in the journal. Heuristic.
-WORDS_MAX = 200
+REASON_MAX = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Hook:
         self._programs = programs
         self._clock = clock
 
-    def check(self, order: Order) -> str:
+    def check(self, order: MessageRequest) -> str:
         """Return which program it would be; raises where it may not be started."""
         name, program = self._program(order)
         try:
@@ -47,7 +47,7 @@ class Hook:
             raise type(err)(f"hook {name}: {err}") from err
         return f"would run hook {name}: {' '.join(program.command)}"
 
-    def send(self, order: Order) -> Receipt:
+    def send(self, order: MessageRequest) -> Receipt:
         """Start it, give it the order on standard input, and wait for its end."""
         name, program = self._program(order)
         ran = run_program(
@@ -57,7 +57,7 @@ class Hook:
             stdin=told(order),
             environment={**program.environment, "RAILWATCH_TOKEN": order.token},
         )
-        said = f": {ran.first_line[:WORDS_MAX]}" if ran.first_line else ""
+        said = f": {ran.first_line[:REASON_MAX]}" if ran.first_line else ""
         if ran.status is None:
             return Receipt(words=f"hook {name} killed after {program.timeout_s:g} s{said}", done=False)
         if ran.status == EX_TEMPFAIL:
@@ -65,7 +65,7 @@ class Hook:
         how = f"exit status {ran.status}" if ran.status >= 0 else f"ended by signal {-ran.status}"
         return Receipt(words=f"hook {name}: {how} after {ran.took_s:.1f} s{said}", done=ran.status == 0)
 
-    def _program(self, order: Order) -> tuple[str, HookProgram]:
+    def _program(self, order: MessageRequest) -> tuple[str, HookProgram]:
         name = dict(order.decision.parameters).get(PROGRAM, "")
         program = self._programs.get(name)
         if program is None:
@@ -94,7 +94,7 @@ def check_program(path: str) -> None:
         raise NotPermittedError(f"{path} can be written by everybody; it is not run")
 
 
-def told(order: Order) -> bytes:
+def told(order: MessageRequest) -> bytes:
     """Return what a program or a job is told, as one line of JSON."""
     fields = {
         "token": order.token,

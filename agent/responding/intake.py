@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 from agent.responding.work import Task, Work, work_of
 from rules.policy.model import ActionClass, Verb
-from telemetry.records import Decision, Event, EventKind, Incident, IncidentState, Mode, Record, Verdict
+from telemetry.commands import Command, CommandVerb, release_reason
+from telemetry.records import Decision, Incident, IncidentState, Mode, Record, Verdict
 
 # A recommended one is carried through too, all but the write.
 FOLLOWED = frozenset({Verdict.EXECUTE, Verdict.RECOMMEND})
-# How a person's word begins that takes back what an incident has switched on.
-TAKE_BACK = "take-back"
 OUTSIDE = frozenset(
     {
         ActionClass.NOTIFY,
@@ -109,23 +108,20 @@ def _recoveries(
     return found
 
 
-def taken_back(event: Event, names: Sequence[str]) -> tuple[Work, ...]:
-    """Return the work of a person's word that takes back what an incident had switched on; nothing of other words."""
-    word, _, rest = event.message.partition(" ")
-    about, _, why = rest.partition(": ")
-    if event.kind is not EventKind.APPROVAL or word != TAKE_BACK or not about:
+def work_of_command(command: Command, names: Sequence[str]) -> tuple[Work, ...]:
+    """Return the work of a command that releases what an incident switched on; other commands make none."""
+    if command.verb is not CommandVerb.RELEASE:
         return ()
     decision = Decision(
-        id=event.id,
-        time_ns=event.time_ns,
+        id=command.id,
+        time_ns=command.time_ns,
         rule="person",
-        incident_id=about,
+        incident_id=command.subject,
         action=Verb.DRAIN_RELEASE.value,
         targets=(),
-        clock_mhz=None,
         lease_s=None,
         mode=Mode.ENFORCE,
         verdict=Verdict.EXECUTE,
-        reason=why,
+        reason=release_reason(command.who, command.why),
     )
     return tuple(work_of(name, Task.TAKE_BACK, decision, None) for name in names)

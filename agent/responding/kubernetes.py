@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.responding.kubernetes_api import BlockedError, ConflictError, NodeView, Pod, Taint
-from agent.responding.pace import Pace
-from agent.responding.port import Emptying, Held, Standing
+from agent.responding.port import EvictionProgress, Held, SwitchState
+from agent.responding.rate_limit import RateLimit
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError
 
@@ -87,37 +87,37 @@ class KubernetesDrain:
         *,
         clock: Clock,
         eviction: EvictionSettings | None = None,
-        pace: Pace | None = None,
+        pace: RateLimit | None = None,
     ) -> None:
         self._cluster = cluster
         self._clock = clock
         self._eviction = eviction
-        self._pace = Pace() if pace is None else pace
+        self._pace = RateLimit() if pace is None else pace
 
     @property
     def empty_within_s(self) -> float:
         """How long pods are asked to end."""
         return 0.0 if self._eviction is None else self._eviction.within_s
 
-    def read(self, target: str) -> Standing:
+    def read(self, target: str) -> SwitchState:
         """Return who has taken the node out."""
-        return standing_of(self._cluster.node(target))
+        return switch_state_of(self._cluster.node(target))
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
         """Cordon and taint the node."""
         self._change(target, lambda node: self._take(node, token, reason))
 
-    def empty(self, target: str) -> Emptying:
+    def empty(self, target: str) -> EvictionProgress:
         """Evict its pods, where that is asked for.
 
         Pods of DaemonSets, mirror pods and what has ended are none of it. A pod that nothing would start anew is left
         where it is, and told.
         """
         if self._eviction is None:
-            return Emptying(left=(), waits=False)
+            return EvictionProgress(left=(), waits=False)
         pods = [pod for pod in self._cluster.pods(target) if pod.works]
         left = tuple(f"{pod.words}: {self._evicted(pod, self._eviction)}" for pod in pods)
-        return Emptying(left=left, waits=any(pod.controller or pod.leaving for pod in pods))
+        return EvictionProgress(left=left, waits=any(pod.controller or pod.leaving for pod in pods))
 
     def _evicted(self, pod: Pod, eviction: EvictionSettings) -> str:
         if pod.leaving:
@@ -137,7 +137,7 @@ class KubernetesDrain:
         self._change(target, lambda node: self._give_back(node, token))
 
     def _take(self, node: NodeView, token: str, reason: str) -> None:
-        standing = standing_of(node)
+        standing = switch_state_of(node)
         if standing.held is Held.OTHERS or standing.token not in (None, token):
             raise ActionRefusedError(f"{node.name} is {standing.words}; left as is")
         others = tuple(taint for taint in node.taints if taint.key != TAINT)
@@ -149,7 +149,7 @@ class KubernetesDrain:
         )
 
     def _give_back(self, node: NodeView, token: str) -> None:
-        standing = standing_of(node)
+        standing = switch_state_of(node)
         if standing.held is not Held.OURS or standing.token != token:
             raise ActionRefusedError(f"{node.name} is {standing.words}; left as is")
         self._cluster.change_node(
@@ -171,7 +171,7 @@ class KubernetesDrain:
                 return
 
 
-def standing_of(node: NodeView) -> Standing:
+def switch_state_of(node: NodeView) -> SwitchState:
     """Return who has taken a node out."""
     token = node.annotations.get(MARK)
     tainted = any(taint.key == TAINT for taint in node.taints)
@@ -179,7 +179,7 @@ def standing_of(node: NodeView) -> Standing:
         missing = [] if node.unschedulable else ["uncordoned by someone"]
         missing += [] if tainted else ["its taint removed by someone"]
         words = f"taken out by railwatch, {node.annotations.get(REASON, '')!r}"
-        return Standing(held=Held.OURS, words=", ".join([words, *missing]), token=token)
+        return SwitchState(held=Held.OURS, words=", ".join([words, *missing]), token=token)
     if node.unschedulable:
-        return Standing(held=Held.OTHERS, words="cordoned by someone else")
-    return Standing(held=Held.FREE, words="schedulable")
+        return SwitchState(held=Held.OTHERS, words="cordoned by someone else")
+    return SwitchState(held=Held.FREE, words="schedulable")

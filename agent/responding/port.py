@@ -21,7 +21,7 @@ class Held(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SwitchState:
     """What there is at a target now, with the words that the journal tells of it.
 
     `token` is what marks a switch as ours; None where nothing does, or where the switch cannot tell.
@@ -33,7 +33,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class MessageRequest:
     """One message to send. `recovery` says that the trouble is over; `token` is the same whenever it is sent again."""
 
     decision: Decision
@@ -55,7 +55,7 @@ class Switch(Protocol):
 
     name: str
 
-    def read(self, target: str) -> Standing:
+    def read(self, target: str) -> SwitchState:
         """Return who holds the switch of that target."""
         ...
 
@@ -69,7 +69,7 @@ class Switch(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Emptying:
+class EvictionProgress:
     """What is still at a target that is to be empty, in words; `waits` where it is worth to look again."""
 
     left: tuple[str, ...]
@@ -77,12 +77,12 @@ class Emptying:
 
 
 @runtime_checkable
-class Emptied(Protocol):
+class EvictingSwitch(Protocol):
     """A switch that, once it is on, also has what runs at its target end: a look at a time, so that it never blocks."""
 
     empty_within_s: float
 
-    def empty(self, target: str) -> Emptying:
+    def empty(self, target: str) -> EvictionProgress:
         """Ask what is there to end, as far as it may be asked now, and tell what is left."""
         ...
 
@@ -92,7 +92,7 @@ class Message(Protocol):
 
     name: str
 
-    def send(self, order: Order) -> Receipt:
+    def send(self, order: MessageRequest) -> Receipt:
         """Send it, and tell what came of it."""
         ...
 
@@ -101,6 +101,6 @@ class Message(Protocol):
 class Checked(Protocol):
     """A message that can be looked at before it is sent, and instead of it in a dry run."""
 
-    def check(self, order: Order) -> str:
+    def check(self, order: MessageRequest) -> str:
         """Return what `send` would do, and change nothing; raises where `send` would refuse."""
         ...

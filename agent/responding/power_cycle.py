@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent.collectors.bmc.redfish_client import RedfishClient, child, children, link, text_field
-from agent.responding.port import Held, Order, Receipt, Switch
+from agent.responding.port import Held, MessageRequest, Receipt, Switch
 from agent.responding.reset import PowerCycleSettings
+from telemetry.atomic_files import replace_file
 from telemetry.clock import NS_PER_S, Clock, iso_utc
 from telemetry.errors import ActionRefusedError, NotSupportedError, TransientError
 from telemetry.records import Decision, Verdict
-from telemetry.atomic_files import replace_file
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class PowerCycle:
         self._drains = tuple(drains)
         self._occupancies = tuple(occupancies)
 
-    def check(self, order: Order) -> str:
+    def check(self, order: MessageRequest) -> str:
         """Return what would be asked of the controller; nothing more of what was asked for already."""
         if self._kept().get("token") == order.token:
             return f"{self._settings.reset.value} was asked for already"
@@ -97,7 +97,7 @@ class PowerCycle:
         finally:
             client.close()
 
-    def send(self, order: Order) -> Receipt:
+    def send(self, order: MessageRequest) -> Receipt:
         """Ask for the reset and wait until the node is on again."""
         if self._kept().get("token") == order.token:
             return self._asked_before()
@@ -113,7 +113,7 @@ class PowerCycle:
         finally:
             client.close()
 
-    def _admit(self, order: Order, *, asked: bool) -> str:
+    def _admit(self, order: MessageRequest, *, asked: bool) -> str:
         """Return who approved it; raises ActionRefusedError where it may not be."""
         decision = order.decision
         if decision.action != ACTION or order.recovery:
@@ -210,7 +210,7 @@ class PowerCycle:
         kept = self._kept()
         return int(kept["time_ns"]) if kept else None
 
-    def _keep(self, order: Order, who: str) -> None:
+    def _keep(self, order: MessageRequest, who: str) -> None:
         kept = {
             "time_ns": self._clock.utc_ns(),
             "token": order.token,

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent.responding.pace import Pace
-from agent.responding.pauses import is_due, pause_s
-from agent.responding.port import Checked, Message, Order
-from agent.responding.tally import Tally
+from agent.responding.counts import ActuatorCounts
+from agent.responding.port import Checked, Message, MessageRequest
+from agent.responding.rate_limit import RateLimit
+from agent.responding.retries import is_due, pause_s
 from agent.responding.work import Task, Work, action_of, claim_of
 from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
@@ -27,7 +27,7 @@ UNKNOWN = "unknown whether it was carried out: railwatch ended in the middle of 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class DeliveryPolicy:
     """How a class of messages is treated: whether twice does no harm, and how long it is worth sending."""
 
     again: bool
@@ -38,12 +38,12 @@ class Manner:
 # program of somebody's own does twice nobody knows; a second requeue would throw away what the job did since. A power
 # cycle most often ends the process that asks for it: asked again, it tells what came of it and does nothing. What is
 # not done within minutes meets another situation than the one that was judged.
-MANNERS = {
-    ActionClass.NOTIFY: Manner(again=True, good_for_s=86_400.0),
-    ActionClass.CHECKPOINT: Manner(again=True, good_for_s=600.0),
-    ActionClass.HOOK: Manner(again=False, good_for_s=600.0),
-    ActionClass.REQUEUE: Manner(again=False, good_for_s=600.0),
-    ActionClass.POWER_CYCLE: Manner(again=True, good_for_s=900.0),
+DELIVERY_POLICIES = {
+    ActionClass.NOTIFY: DeliveryPolicy(again=True, good_for_s=86_400.0),
+    ActionClass.CHECKPOINT: DeliveryPolicy(again=True, good_for_s=600.0),
+    ActionClass.HOOK: DeliveryPolicy(again=False, good_for_s=600.0),
+    ActionClass.REQUEUE: DeliveryPolicy(again=False, good_for_s=600.0),
+    ActionClass.POWER_CYCLE: DeliveryPolicy(again=True, good_for_s=900.0),
 }
 
 
@@ -53,12 +53,12 @@ class Sending:
     def __init__(
         self,
         message: Message,
-        manner: Manner,
+        manner: DeliveryPolicy,
         journal: WorkQueue,
         clock: Clock,
         *,
-        tally: Tally,
-        pace: Pace,
+        tally: ActuatorCounts,
+        pace: RateLimit,
     ) -> None:
         self.name = message.name
         self._message = message
@@ -175,6 +175,6 @@ class Sending:
         )
 
 
-def _order(work: Work) -> Order:
+def _order(work: Work) -> MessageRequest:
     recovery = work.task is Task.RECOVER
-    return Order(decision=work.decision, incident=work.incident, recovery=recovery, token=work.token)
+    return MessageRequest(decision=work.decision, incident=work.incident, recovery=recovery, token=work.token)

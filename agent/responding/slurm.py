@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.responding.port import Held, Order, Receipt, Standing
+from agent.responding.port import Held, MessageRequest, Receipt, SwitchState
 from agent.responding.program import run_program
 from telemetry.clock import Clock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
@@ -83,9 +83,9 @@ class SlurmDrain:
     def __init__(self, commands: SlurmCommands) -> None:
         self._commands = commands
 
-    def read(self, target: str) -> Standing:
+    def read(self, target: str) -> SwitchState:
         """Return who has taken the node out."""
-        return standing_of(self._commands.ask("scontrol", "show", "node", target, "-o"))
+        return switch_state_of(self._commands.ask("scontrol", "show", "node", target, "-o"))
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
         """Drain the node."""
@@ -107,7 +107,7 @@ class SlurmDrain:
         self._commands.ask("scontrol", "update", f"nodename={target}", *changes)
 
 
-def standing_of(line: str) -> Standing:
+def switch_state_of(line: str) -> SwitchState:
     """Read what ``scontrol show node -o`` says of one node; ActionRefusedError where it says no state."""
     state = re.search(r"\bState=(\S+)", line)
     if state is None:
@@ -118,10 +118,10 @@ def standing_of(line: str) -> Standing:
     mark = re.match(rf"{MARK}([0-9a-f]+)\b", reason)
     taken_out = flags & _TAKEN_OUT
     if "DRAIN" in flags and mark is not None:
-        return Standing(held=Held.OURS, words=words, token=mark[1])
+        return SwitchState(held=Held.OURS, words=words, token=mark[1])
     if taken_out or ("DOWN" in flags and reason not in _BY_CONTROLLER):
-        return Standing(held=Held.OTHERS, words=words)
-    return Standing(held=Held.FREE, words=words)
+        return SwitchState(held=Held.OTHERS, words=words)
+    return SwitchState(held=Held.FREE, words=words)
 
 
 def _reason(line: str) -> tuple[str, str]:
@@ -139,12 +139,12 @@ class SlurmRequeue:
         self._commands = commands
         self._node = node
 
-    def check(self, order: Order) -> str:
+    def check(self, order: MessageRequest) -> str:
         """Return which job it would be."""
         job, facts = self._job(order)
         return f"would requeue job {job} of {self._node}, restarted {facts.get('Restarts', '?')} times so far"
 
-    def send(self, order: Order) -> Receipt:
+    def send(self, order: MessageRequest) -> Receipt:
         """Requeue the job, and read back that it is no longer running as it was."""
         job, before = self._job(order)
         try:
@@ -158,7 +158,7 @@ class SlurmRequeue:
         taken = after.get("Restarts") != before.get("Restarts") or after.get("JobState") != "RUNNING"
         return Receipt(words=f"{words} -> {after.get('Restarts')}", done=taken)
 
-    def _job(self, order: Order) -> tuple[str, dict[str, str]]:
+    def _job(self, order: MessageRequest) -> tuple[str, dict[str, str]]:
         """Return the job that is meant and what Slurm says of it; raises where it may not be requeued."""
         wanted = dict(order.decision.parameters).get(JOB)
         running = self._commands.ask("squeue", "-h", "-w", self._node, "-t", "RUNNING", "-o", "%A").split()

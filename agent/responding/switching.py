@@ -9,12 +9,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agent.responding.pace import Pace
-from agent.responding.pauses import FIRST_PAUSE_S, is_due, pause_s
-from agent.responding.plan import Step, is_ours, plan
-from agent.responding.port import Emptied, Emptying, Held, Switch
-from agent.responding.tally import Tally
-from agent.responding.work import Claim, Hold, Stage, Task, Work, action_of, claim_of
+from agent.responding.counts import ActuatorCounts
+from agent.responding.port import EvictingSwitch, EvictionProgress, Held, Switch
+from agent.responding.rate_limit import RateLimit
+from agent.responding.retries import FIRST_PAUSE_S, is_due, pause_s
+from agent.responding.switch_step import SwitchStep, is_ours, plan
+from agent.responding.work import HeldSwitch, Stage, SwitchClaim, Task, Work, action_of, claim_of
 from agent.responding.work_queue import WorkQueue
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.commands import EVERYTHING
@@ -64,8 +64,8 @@ class Switching:
         *,
         token: str,
         guard_age_s: Callable[[], float],
-        tally: Tally,
-        pace: Pace,
+        tally: ActuatorCounts,
+        pace: RateLimit,
     ) -> None:
         self.name = switch.name
         self._switch = switch
@@ -77,12 +77,12 @@ class Switching:
         self._pace = pace
         self._empty_until_s: float | None = None
         found = next((hold for hold in journal.holds(switch.name) if hold.target == target), None)
-        nobody = Hold(actuator=switch.name, target=target, token=token, stage=Stage.ENGAGING, claims=())
+        nobody = HeldSwitch(actuator=switch.name, target=target, token=token, stage=Stage.ENGAGING, claims=())
         self._hold = found or nobody
         self._at_s = clock.monotonic_s()  # what an earlier process left is looked at first
 
     @property
-    def hold(self) -> Hold:
+    def hold(self) -> HeldSwitch:
         """What is held now."""
         return self._hold
 
@@ -198,20 +198,20 @@ class Switching:
             logger.exception("%s of %s failed", self.name, self._target)
             self._owe(f"an unforeseen error: {err}")
 
-    def _carry(self, step: Step) -> None:
-        if step in (Step.ENGAGE, Step.RELEASE) and (wait_s := self._pace.take(self._clock.monotonic_s())):
+    def _carry(self, step: SwitchStep) -> None:
+        if step in (SwitchStep.ENGAGE, SwitchStep.RELEASE) and (wait_s := self._pace.take(self._clock.monotonic_s())):
             self._at_s = self._clock.monotonic_s() + wait_s
             return
         match step:
-            case Step.ENGAGE:
+            case SwitchStep.ENGAGE:
                 self._engage()
-            case Step.RELEASE:
+            case SwitchStep.RELEASE:
                 self._release()
-            case Step.LANDED | Step.KEEP:
+            case SwitchStep.LANDED | SwitchStep.KEEP:
                 self._landed()
-            case Step.GONE:
+            case SwitchStep.GONE:
                 self._gone(CHANGED_BY_OTHERS if self._hold.stage is Stage.ENGAGED else "it was off already")
-            case Step.GIVE_UP:
+            case SwitchStep.GIVE_UP:
                 self._give_up()
 
     def _engage(self) -> None:
@@ -254,7 +254,7 @@ class Switching:
         Nothing is asked to end before it stands in the journal that the switch is on: whoever moves it meanwhile is
         respected as at any other time, and a kill leaves nothing half done.
         """
-        if self._hold.emptied or not isinstance(self._switch, Emptied):
+        if self._hold.emptied or not isinstance(self._switch, EvictingSwitch):
             return ""
         now_s = self._clock.monotonic_s()
         if self._hold.stage is not Stage.ENGAGED:
@@ -265,9 +265,9 @@ class Switching:
         try:
             found = self._switch.empty(self._target)
         except TransientError as err:
-            found = Emptying(left=(str(err),), waits=True)
+            found = EvictionProgress(left=(str(err),), waits=True)
         except _NEVER_MIND as err:
-            found = Emptying(left=(str(err),), waits=False)
+            found = EvictionProgress(left=(str(err),), waits=False)
         if found.waits and now_s + EMPTY_EVERY_S <= self._empty_until_s:
             self._at_s = now_s + EMPTY_EVERY_S
             return None
@@ -353,7 +353,7 @@ class Switching:
             )
             self._keep(replace(self._hold, claims=claims), actions=told)
 
-    def _told(self, claim: Claim, state: ActionState, reason: str) -> Action:
+    def _told(self, claim: SwitchClaim, state: ActionState, reason: str) -> Action:
         self._tally.count(state)
         level = logging.WARNING if state in (ActionState.FAILED, ActionState.REFUSED) else logging.INFO
         logger.log(level, "%s of %s %s: %s", self.name, self._target, state, reason)
@@ -361,7 +361,7 @@ class Switching:
 
     def _keep(
         self,
-        hold: Hold,
+        hold: HeldSwitch,
         *,
         over: Work | None = None,
         actions: Sequence[Action] = (),

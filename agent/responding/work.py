@@ -7,8 +7,6 @@ from hashlib import blake2b
 from telemetry.records import Action, ActionState, Decision, Incident, Mode
 
 OWNER = "railwatch"
-# Stands for every incident where a person takes back.
-EVERYTHING = "*"
 
 
 class Task(StrEnum):
@@ -78,7 +76,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class SwitchClaim:
     """One incident's hold on a switch.
 
     `told` is set once its engagement was reported, `failed` once its failure was, `expired` once its lease ran out.
@@ -95,7 +93,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class HeldSwitch:
     """What railwatch holds of one switch, and for whom.
 
     `leaving` are the claims whose release is under way. `emptied` is set once what ran there had its time to end.
@@ -105,8 +103,8 @@ class Hold:
     target: str
     token: str
     stage: Stage
-    claims: tuple[Claim, ...]
-    leaving: tuple[Claim, ...] = ()
+    claims: tuple[SwitchClaim, ...]
+    leaving: tuple[SwitchClaim, ...] = ()
     tries: int = 0
     emptied: bool = False
 
@@ -115,12 +113,12 @@ class Hold:
         """Whether nothing has to be written."""
         return self.stage is Stage.ENGAGED and bool(self.claims)
 
-    def with_claim(self, claim: Claim) -> "Hold":
+    def with_claim(self, claim: SwitchClaim) -> "HeldSwitch":
         """Return it with one claim added; it takes the place of an earlier one of the same incident."""
         others = tuple(one for one in self.claims if one.incident_id != claim.incident_id)
         return replace(self, claims=(*others, claim))
 
-    def without(self, incident_id: str, *, reason: str) -> "Hold":
+    def without(self, incident_id: str, *, reason: str) -> "HeldSwitch":
         """Return it less the claim of that incident, which is leaving for that reason."""
         gone = tuple(replace(one, reason=reason) for one in self.claims if one.incident_id == incident_id)
         rest = tuple(one for one in self.claims if one.incident_id != incident_id)
@@ -131,13 +129,13 @@ class Hold:
         """Whether nothing rests on it any more."""
         return not self.claims and not self.leaving
 
-    def claim_of(self, incident_id: str) -> Claim | None:
+    def claim_of(self, incident_id: str) -> SwitchClaim | None:
         """Return the claim of one incident, None where it has none."""
         return next((one for one in self.claims if one.incident_id == incident_id), None)
 
 
 def action_of(
-    *, knob: str, claim: Claim, state: ActionState, reason: str, time_ns: int, mode: Mode = Mode.ENFORCE
+    *, knob: str, claim: SwitchClaim, state: ActionState, reason: str, time_ns: int, mode: Mode = Mode.ENFORCE
 ) -> Action:
     """Write down what became of one claim or one message; nothing outside the GPU has a number to tell."""
     return Action(
@@ -159,9 +157,9 @@ def action_of(
     )
 
 
-def claim_of(work: Work, *, lease_s: float) -> Claim:
+def claim_of(work: Work, *, lease_s: float) -> SwitchClaim:
     """Return the claim that a piece of work makes."""
-    return Claim(
+    return SwitchClaim(
         incident_id=work.decision.incident_id,
         decision_id=work.decision.id,
         entity_id=work.entity_id,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from agent.responding.work import Hold, Phase, Task, Work
+from agent.responding.work import HeldSwitch, Phase, Task, Work
 from telemetry.clock import NS_PER_S
 from telemetry.errors import EnvironmentLacksError
 from telemetry.record_journal import Position
@@ -44,7 +44,7 @@ SELECT EXISTS (SELECT 1 FROM holds) OR EXISTS (SELECT 1 FROM outbox) OR EXISTS (
 # How long work that is over is remembered, so that it is not done again: far longer than a journal is read again.
 # Heuristic.
 REMEMBER_NS = 30 * 86_400 * NS_PER_S
-_HOLD: TypeAdapter[Hold] = TypeAdapter(Hold)
+_HOLD: TypeAdapter[HeldSwitch] = TypeAdapter(HeldSwitch)
 
 
 def is_owed(folder: Path) -> bool:
@@ -192,7 +192,7 @@ class WorkQueue:
             )
             self._report(actions)
 
-    def holds(self, actuator: str) -> tuple[Hold, ...]:
+    def holds(self, actuator: str) -> tuple[HeldSwitch, ...]:
         """Return what is held of one actuator."""
         with self._lock:
             rows = self._file.execute("SELECT hold FROM holds WHERE actuator = ?", (actuator,)).fetchall()
@@ -206,7 +206,7 @@ class WorkQueue:
 
     def keep_hold(
         self,
-        hold: Hold,
+        hold: HeldSwitch,
         *,
         now_ns: int,
         over: Work | None = None,

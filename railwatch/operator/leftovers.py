@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from agent.actuation.actuator import KnobActuator
-from agent.actuation.forcing import Forcer
+from agent.actuation.disk_sync import DiskSync
 from agent.actuation.knob_log import EARLIER_NAME, FILE_NAME, KnobLog
 from agent.actuation.writer_lock import WriterLock
 from agent.driver.nvml import NvmlDriver
@@ -74,7 +74,7 @@ def take_back(state_dir: Path, *, reason: str) -> tuple[Action, ...]:
         knobs = knobs_of(driver)
         if not knobs:
             raise EnvironmentLacksError("no GPU here has a setting that can be turned; expected the one that was left")
-        journal = KnobLog(state_dir, run_id=reason, forcer=Forcer(clock))
+        journal = KnobLog(state_dir, run_id=reason, forcer=DiskSync(clock))
         kept.callback(journal.close)
         KnobActuator(knobs, journal, clock, sink=told.append).recover(run_id=reason)
     return tuple(told)

@@ -23,5 +23,5 @@ def notifier_for(context: RunContext, *, folder: Path, clock: Clock) -> Notifier
         folder=folder,
         sender=Sender(node=context.node.key, page_url=settings.page_url, simulated=context.simulated),
         clock=clock,
-        deeds=IncidentActivity([context.journal_reader(name, starts.get(name)) for name in _DOERS]),
+        activity=IncidentActivity([context.journal_reader(name, starts.get(name)) for name in _DOERS]),
     )

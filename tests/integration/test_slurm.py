@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.responding.pace import Pace
-from agent.responding.port import Held, Order
+from agent.responding.rate_limit import RateLimit
+from agent.responding.port import Held, MessageRequest
 from agent.responding.slurm import SlurmCommands, SlurmDrain, SlurmRequeue, SlurmSettings
 from agent.responding.switching import LOOK_EVERY_S, Switching
-from agent.responding.tally import Tally
+from agent.responding.counts import ActuatorCounts
 from agent.responding.work import Task, work_of
 from agent.responding.work_queue import WorkQueue
 from telemetry.clock import SystemClock
@@ -47,7 +47,7 @@ class Life:
         self.journal = WorkQueue(folder)
         self.numbers = iter(range(1, 100))
         self.lane = Switching(
-            drain, NODE, self.journal, self.clock, token=TOKEN, guard_age_s=lambda: 0.0, tally=Tally(), pace=Pace()
+            drain, NODE, self.journal, self.clock, token=TOKEN, guard_age_s=lambda: 0.0, tally=ActuatorCounts(), pace=RateLimit()
         )
 
     def ask(self, task: Task) -> None:
@@ -134,9 +134,9 @@ def test_who_may_not_drain_is_reported_so(cluster: Slurm, tmp_path: Path) -> Non
         SlurmDrain(SlurmCommands(settings, CLOCK)).engage(NODE, token=TOKEN, reason="no")
 
 
-def order(**parameters: str) -> Order:
+def order(**parameters: str) -> MessageRequest:
     made = decision(action="requeue", parameters=tuple(parameters.items()))
-    return Order(decision=made, incident=None, recovery=False, token="t")
+    return MessageRequest(decision=made, incident=None, recovery=False, token="t")
 
 
 def running_job(cluster: Slurm, *options: str) -> str:

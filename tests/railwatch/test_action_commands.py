@@ -115,7 +115,7 @@ def test_revert_all_takes_back_what_a_run_that_ended_left(
     monkeypatch.setattr(left_behind, "knobs_of", lambda _: (knob,))
     monkeypatch.setattr(left_behind, "WriterLock", lambda: Driver(None))
     forcer = DiskSync(SystemClock())
-    monkeypatch.setattr(left_behind, "Forcer", lambda _: forcer)
+    monkeypatch.setattr(left_behind, "DiskSync", lambda _: forcer)
     status, rows = told("revert-all", "--data-dir", str(tmp_path / "data"))
     assert (status, [row["state"] for row in rows]) == (0, ["released"])
     assert knob.settings[UUID] == 1530.0

@@ -65,7 +65,7 @@ def test_a_route_that_is_not_there_is_reported_with_those_that_are(run: Run, tmp
 def test_the_status_shows_what_was_sent_waits_and_was_lost(run: Run, tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "responder", most=2)
     for number in range(3):
-        ledger.tell(notice(number), ["hook"], told_on=["hook"])
+        ledger.enqueue(notice(number), ["hook"], notified_routes=["hook"])
     ledger.delivered("hook", [ledger.waiting("hook", most=1)[0].position])
     status, out, _ = run("notify", "status", "--data-dir", str(tmp_path), "--json")
     assert (status, json.loads(out)) == (
@@ -85,7 +85,7 @@ def test_the_status_shows_what_was_sent_waits_and_was_lost(run: Run, tmp_path: P
 def test_the_status_finds_the_queue_of_a_simulated_node_and_shows_the_newest_first(run: Run, tmp_path: Path) -> None:
     def tell(folder: str, route: str) -> Path:
         ledger = Ledger(tmp_path / folder, most=2)
-        ledger.tell(notice(1), [route], told_on=[route])
+        ledger.enqueue(notice(1), [route], notified_routes=[route])
         if folder == "responder":
             ledger.note_trouble(route, "HTTP 500", now_ns=1)
         ledger.close()

@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent.responding.notification.activity import IncidentActivity
 from agent.responding.notification.alertmanager import Alertmanager
-from agent.responding.notification.by_apprise import ByApprise
-from agent.responding.notification.channel import Channel
-from agent.responding.notification.courier import Courier
-from agent.responding.notification.deeds import Deeds
+from agent.responding.notification.apprise_channel import ByApprise
 from agent.responding.notification.ledger import Ledger
+from agent.responding.notification.message_channel import MessageChannel
 from agent.responding.notification.notifier import Notifier, Sender
 from agent.responding.notification.route import Route, RouteKind
+from agent.responding.notification.route_delivery import RouteDelivery
 from agent.responding.notification.settings import NotificationSettings
 from agent.responding.notification.webhook import Webhook
 from telemetry.clock import Clock
 
 
-def channel_for(route: Route, *, clock: Clock) -> Channel:
+def channel_for(route: Route, *, clock: Clock) -> MessageChannel:
     """Return what carries messages on a route."""
     match route.kind:
         case RouteKind.APPRISE:
@@ -28,12 +28,17 @@ def channel_for(route: Route, *, clock: Clock) -> Channel:
 
 
 def build_notifier(
-    settings: NotificationSettings, *, folder: Path, sender: Sender, clock: Clock, deeds: Deeds | None = None
+    settings: NotificationSettings,
+    *,
+    folder: Path,
+    sender: Sender,
+    clock: Clock,
+    activity: IncidentActivity | None = None,
 ) -> Notifier:
     """Return a notifier that keeps its queue in a folder; it delivers once it is started."""
     ledger = Ledger(folder, most=settings.queue_max)
-    couriers: Sequence[Courier] = [
-        Courier(
+    couriers: Sequence[RouteDelivery] = [
+        RouteDelivery(
             route.name,
             channel_for(route, clock=clock),
             ledger,
@@ -47,7 +52,7 @@ def build_notifier(
         settings.routes,
         ledger=ledger,
         couriers=couriers,
-        deeds=Deeds(()) if deeds is None else deeds,
+        activity=IncidentActivity(()) if activity is None else activity,
         sender=sender,
         clock=clock,
     )

@@ -34,7 +34,7 @@ _OPEN_KEPT_NS = 30 * 86_400 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Notified:
     """What was told of one incident, last; `quiet` where it was kept back."""
 
     notice: Notice
@@ -49,7 +49,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class QueuedNotice:
     """One message of one route that is not yet delivered."""
 
     position: int
@@ -97,7 +97,7 @@ class Ledger:
         # A message is told once, and often just before the power goes: it has to be on the disk.
         self._connection.execute("PRAGMA synchronous=FULL")
 
-    def told(self, incident_id: str) -> Told | None:
+    def told(self, incident_id: str) -> Notified | None:
         """Return what was told of an incident, None where nothing was."""
         with self._lock:
             row = self._connection.execute(
@@ -105,7 +105,7 @@ class Ledger:
             ).fetchone()
         return None if row is None else _told(row)
 
-    def open_told(self, route: str) -> tuple[Notice, ...]:
+    def open_notified(self, route: str) -> tuple[Notice, ...]:
         """Return what was last told on a route of each incident that is still open."""
         with self._lock:
             rows = self._connection.execute(
@@ -113,10 +113,12 @@ class Ledger:
             ).fetchall()
         return tuple(told.notice for told in map(_told, rows) if route in told.routes)
 
-    def tell(self, notice: Notice, routes: Sequence[str], *, told_on: Sequence[str], quiet: bool = False) -> int:
-        """Put a message into the queue of each route and note that it was told; gives how many had to make room.
+    def enqueue(
+        self, notice: Notice, routes: Sequence[str], *, notified_routes: Sequence[str], quiet: bool = False
+    ) -> int:
+        """Put a message into the queue of each route; return how many others were dropped to make room.
 
-        Telling the same again changes nothing. `told_on` are all routes that know of the incident.
+        The same message twice changes nothing. `notified_routes` are all routes that know of the incident.
         """
         body = notice_to_json(notice)
         with self._changing():
@@ -127,7 +129,14 @@ class Ledger:
             self._connection.execute(
                 "INSERT OR REPLACE INTO told (incident, time_ns, quiet, closed, routes, notice)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                (notice.incident_id, notice.time_ns, int(quiet), int(notice.over), json.dumps(list(told_on)), body),
+                (
+                    notice.incident_id,
+                    notice.time_ns,
+                    int(quiet),
+                    int(notice.over),
+                    json.dumps(list(notified_routes)),
+                    body,
+                ),
             )
             return self._make_room(notice.time_ns)
 
@@ -136,13 +145,13 @@ class Ledger:
         with self._changing():
             self._connection.execute("DELETE FROM told WHERE incident = ? AND quiet = 1", (incident_id,))
 
-    def waiting(self, route: str, *, most: int) -> tuple[Waiting, ...]:
+    def waiting(self, route: str, *, most: int) -> tuple[QueuedNotice, ...]:
         """Return what waits on a route, the oldest first."""
         with self._lock:
             rows = self._connection.execute(
                 "SELECT position, notice FROM waiting WHERE route = ? ORDER BY position LIMIT ?", (route, most)
             ).fetchall()
-        return tuple(Waiting(position=position, notice=notice_from_json(body)) for position, body in rows)
+        return tuple(QueuedNotice(position=position, notice=notice_from_json(body)) for position, body in rows)
 
     def delivered(self, route: str, positions: Sequence[int]) -> None:
         """Take messages that arrived out of the queue."""
@@ -213,8 +222,8 @@ class Ledger:
         return int(over)
 
 
-def _told(row: tuple[str, str, int, int]) -> Told:
+def _told(row: tuple[str, str, int, int]) -> Notified:
     notice, routes, quiet, closed = row
-    return Told(
+    return Notified(
         notice=notice_from_json(notice), routes=tuple(json.loads(routes)), quiet=bool(quiet), closed=bool(closed)
     )

@@ -5,13 +5,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.responding.notification.courier import Courier
-from agent.responding.notification.deeds import Deeds
-from agent.responding.notification.ledger import Ledger, Told
+from agent.responding.notification.activity import IncidentActivity
+from agent.responding.notification.ledger import Ledger, Notified
+from agent.responding.notification.message_text import notice_of
 from agent.responding.notification.notice import Notice, NoticeKind
 from agent.responding.notification.route import Route
-from agent.responding.notification.wording import notice_of
-from agent.responding.port import Order, Receipt
+from agent.responding.notification.route_delivery import RouteDelivery
+from agent.responding.port import MessageRequest, Receipt
 from telemetry.clock import Clock, iso_utc
 from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.records import Incident, IncidentState
@@ -48,15 +48,15 @@ class Notifier:
         routes: Sequence[Route],
         *,
         ledger: Ledger,
-        couriers: Sequence[Courier],
-        deeds: Deeds,
+        couriers: Sequence[RouteDelivery],
+        activity: IncidentActivity,
         sender: Sender,
         clock: Clock,
     ) -> None:
         self._routes = {route.name: route for route in routes}
         self._ledger = ledger
         self._couriers = tuple(couriers)
-        self._deeds = deeds
+        self._deeds = activity
         self._sender = sender
         self._clock = clock
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class Notifier:
             courier.join(max(0.0, until_s - self._clock.monotonic_s()))
         self._ledger.close()
 
-    def send(self, order: Order) -> Receipt:
+    def send(self, order: MessageRequest) -> Receipt:
         """Return of an incident, or that it is over."""
         with self._lock:
             incident, told = self._subject(order)
@@ -84,7 +84,7 @@ class Notifier:
                 return Receipt(words=self._recovered(incident, told))
             return Receipt(words=self._tell(incident, told, self._chosen(order)))
 
-    def check(self, order: Order) -> str:
+    def check(self, order: MessageRequest) -> str:
         """Return what would be told to whom."""
         incident, told = self._subject(order)
         if _is_over(order, incident):
@@ -117,7 +117,7 @@ class Notifier:
         elif incident.silence is None and (told.quiet or incident.severity.rank > told.severity.rank):
             self._tell(incident, told, told.routes if told.quiet else tuple(self._routes))
 
-    def _chosen(self, order: Order) -> tuple[str, ...]:
+    def _chosen(self, order: MessageRequest) -> tuple[str, ...]:
         named = [value for name, value in order.decision.parameters if name == ROUTE_PARAMETER]
         unknown = sorted(set(named) - set(self._routes))
         if unknown:
@@ -125,14 +125,14 @@ class Notifier:
             raise ActionRefusedError(f"no route {unknown[0]}; expected one of {known}")
         return tuple(named) or tuple(self._routes)
 
-    def _subject(self, order: Order) -> tuple[Incident, Told | None]:
+    def _subject(self, order: MessageRequest) -> tuple[Incident, Notified | None]:
         if order.incident is None:
             raise ActionRefusedError("there is no incident to tell of")
         if not self._routes:
             raise ActionRefusedError("no route is configured: actuators.notification.routes")
         return order.incident, self._ledger.told(order.incident.id)
 
-    def _why_not(self, incident: Incident, told: Told | None, routes: Sequence[str]) -> str | None:
+    def _why_not(self, incident: Incident, told: Notified | None, routes: Sequence[str]) -> str | None:
         """Return why nobody is to be told of an incident that stands; None where somebody is."""
         before = None if told is None or told.quiet else told
         if before is not None and incident.severity.rank <= before.severity.rank:
@@ -141,20 +141,22 @@ class Notifier:
             return f"no route takes {incident.severity.value} of {incident.cause.value}: nobody is told"
         return None if incident.silence is None else f"kept quiet: {incident.silence}"
 
-    def _tell(self, incident: Incident, told: Told | None, among: Sequence[str]) -> str:
+    def _tell(self, incident: Incident, told: Notified | None, among: Sequence[str]) -> str:
         routes = [name for name in among if self._takes(name, incident)]
         before = None if told is None or told.quiet else told
         why_not = self._why_not(incident, told, routes)
         if why_not is None:
             notice = self._notice(incident, NoticeKind.OPENED if before is None else NoticeKind.WORSE, before)
             known = () if before is None else before.routes
-            lost = self._ledger.tell(notice, routes, told_on=tuple(dict.fromkeys((*known, *routes))))
+            lost = self._ledger.enqueue(notice, routes, notified_routes=tuple(dict.fromkeys((*known, *routes))))
             return f"queued for {_list(routes)}" + (f"; {lost} older messages were lost to make room" if lost else "")
         if incident.silence is not None and routes and before is None:  # it is told once nobody asks for silence
-            self._ledger.tell(self._notice(incident, NoticeKind.OPENED, None), (), told_on=routes, quiet=True)
+            self._ledger.enqueue(
+                self._notice(incident, NoticeKind.OPENED, None), (), notified_routes=routes, quiet=True
+            )
         return why_not
 
-    def _recovered(self, incident: Incident, told: Told | None) -> str:
+    def _recovered(self, incident: Incident, told: Notified | None) -> str:
         if told is None or told.closed:
             return "nobody was told of it" if told is None else "told already that it is over"
         if told.quiet:
@@ -162,20 +164,20 @@ class Notifier:
             return "nobody was told of it: it was silenced"
         routes = [name for name in told.routes if name in self._routes and self._routes[name].recoveries]
         notice = replace(self._notice(incident, NoticeKind.RECOVERED, told), severity=told.severity, previous=None)
-        self._ledger.tell(notice, routes, told_on=told.routes)
+        self._ledger.enqueue(notice, routes, notified_routes=told.routes)
         return f"recovery queued for {_list(routes)}" if routes else "no route wants to hear that it is over"
 
     def _takes(self, name: str, incident: Incident) -> bool:
         return self._routes[name].takes(cause=incident.cause, severity=incident.severity)
 
-    def _notice(self, incident: Incident, kind: NoticeKind, before: Told | None) -> Notice:
+    def _notice(self, incident: Incident, kind: NoticeKind, before: Notified | None) -> Notice:
         notice = notice_of(
             incident,
             kind,
             node=self._sender.node,
             now_ns=self._clock.utc_ns(),
             previous=None if before is None else before.severity,
-            deeds=self._deeds.of(incident.id),
+            activity=self._deeds.of(incident.id),
             link=self._sender.page_url,
             simulated=self._sender.simulated,
         )
@@ -184,21 +186,21 @@ class Notifier:
         return replace(notice, cause=before.notice.cause, entity_id=before.notice.entity_id)
 
 
-class NobodyToTell:
+class NoRoutes:
     """What stands in for a notifier where no route is configured: people read the page and the journals alone."""
 
     name = "notify"
 
-    def send(self, order: Order) -> Receipt:
+    def send(self, order: MessageRequest) -> Receipt:
         """Send nothing, and say so."""
         return Receipt(words=self.check(order))
 
-    def check(self, order: Order) -> str:
+    def check(self, order: MessageRequest) -> str:
         """Return that nothing would be sent."""
         return f"{order.decision.incident_id} is on the page and in the journals alone: no route is configured"
 
 
-def _is_over(order: Order, incident: Incident) -> bool:
+def _is_over(order: MessageRequest, incident: Incident) -> bool:
     return order.recovery or incident.state is IncidentState.CLOSED
 
 

@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import Sequence
 
+from agent.responding.notification.message_text import message_of
 from agent.responding.notification.notice import Notice
 from agent.responding.notification.posting import Poster
 from agent.responding.notification.route import Route
-from agent.responding.notification.wording import message_of
 
 
 class Webhook:

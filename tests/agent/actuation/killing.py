@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.actuation.actuator import KnobActuator
-from agent.actuation.barred import Bar
+from agent.actuation.blocklist import Block
 from agent.actuation.client import ActuatorClient
-from agent.actuation.hold import GpuTarget, Hold
+from agent.actuation.held_knob import GpuTarget, HeldKnob
 from agent.actuation.knob_log import KnobLog
-from agent.actuation.knob_log_lines import hold_text
+from agent.actuation.knob_log_lines import held_knob_text
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.request import CapRequest
 from agent.actuation.server import serve_actuator
@@ -90,10 +90,10 @@ def doom_journal(doom: Doom) -> None:
     """Have every journal of this process pass the places around an entry."""
     append = KnobLog.append
 
-    def doomed(journal: KnobLog, holds: Sequence[Hold], bars: Sequence[Bar] = ()) -> None:
+    def doomed(journal: KnobLog, holds: Sequence[HeldKnob], bars: Sequence[Block] = ()) -> None:
         doom.pass_by("journal")
         if doom.place == "torn" and doom.left == 1 and holds:
-            data = hold_text(holds[0], journal._run_id)
+            data = held_knob_text(holds[0], journal._run_id)
             os.write(journal._file, data[: len(data) // 2])
         doom.pass_by("torn")
         append(journal, holds, bars)

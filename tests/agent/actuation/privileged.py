@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.actuation.client import ActuatorClient
-from agent.actuation.hold import GpuTarget
+from agent.actuation.held_knob import GpuTarget
 from simulator.driver.build import build_driver, find_compiler
 from simulator.driver.layout import STATE_VARIABLE
 from telemetry.clock import SystemClock

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.actuation.actuator import KnobActuator
-from agent.actuation.forcing import Forcer
-from agent.actuation.hold import GpuTarget
+from agent.actuation.disk_sync import DiskSync
+from agent.actuation.held_knob import GpuTarget
 from agent.actuation.knob_log import KnobLog
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.request import CapRequest
@@ -52,7 +52,7 @@ class Rig:
     run_id: str = "run-1"
     settings: ActuatorSettings = field(default_factory=ActuatorSettings)
     others: tuple[FakeKnob, ...] = ()
-    forcer: Forcer | None = None
+    forcer: DiskSync | None = None
     told: list[Action] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -1,13 +1,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.actuation.claims import Claim, claim_of, next_deadline_s, overdue, setting_of, with_claim, without_claim
+from agent.actuation.claims import KnobClaim, claim_of, next_deadline_s, overdue, setting_of, with_claim, without_claim
 from telemetry.knobs import KnobKind
 from telemetry.records import Mode
 
 
-def claim(incident: str, clock_mhz: float, *, safe_mhz: float = 1005.0, deadline_s: float | None = 100.0) -> Claim:
-    return Claim(
+def claim(incident: str, clock_mhz: float, *, safe_mhz: float = 1005.0, deadline_s: float | None = 100.0) -> KnobClaim:
+    return KnobClaim(
         incident_id=incident,
         decision_id="d",
         kind=KnobKind.CLOCK,
@@ -61,7 +61,7 @@ STEPS = st.lists(st.one_of(st.tuples(INCIDENTS, CLOCKS), st.tuples(INCIDENTS, st
 
 @given(steps=STEPS, found=st.one_of(st.none(), CLOCKS))
 def test_any_interleaving_agrees_with_a_dictionary(steps: list[tuple[str, float | None]], found: float | None) -> None:
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[KnobClaim, ...] = ()
     oracle: dict[str, float] = {}
     for incident, clock_mhz in steps:
         if clock_mhz is None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agent.actuation.actuator import CHANGED_BY_OTHERS
-from agent.actuation.barred import BARRED_MAX, Bar
+from agent.actuation.blocklist import BLOCKED_MAX, Block
 from agent.actuation.knob_log import FILE_NAME, KnobLog
 from telemetry.errors import EnvironmentLacksError
 from telemetry.knobs import KnobKind
@@ -143,7 +143,9 @@ def test_a_persons_word_stands_in_the_journal_before_the_hold_that_it_ends_is_ov
 
 def test_a_journal_full_of_bars_is_not_rewritten_at_every_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(tmp_path)
-    bars = [Bar(kind=KnobKind.CLOCK, uuid=UUID, incident_id=f"i-{n}", reason="x" * 500) for n in range(BARRED_MAX + 10)]
+    bars = [
+        Block(kind=KnobKind.CLOCK, uuid=UUID, incident_id=f"i-{n}", reason="x" * 500) for n in range(BLOCKED_MAX + 10)
+    ]
     rig.journal.append((), bars)
     rig.actuator.tick()
     rewritten: list[bool] = []
@@ -151,24 +153,26 @@ def test_a_journal_full_of_bars_is_not_rewritten_at_every_turn(tmp_path: Path, m
     rig.journal.append((), bars[:1])
     rig.actuator.tick()
     assert not rewritten
-    assert len(list(rig.journal.barred)) == BARRED_MAX
+    assert len(list(rig.journal.barred)) == BLOCKED_MAX
 
 
 def test_words_of_people_that_find_no_room_are_counted_and_stated_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[int] = []
-    bars = [Bar(kind=KnobKind.CLOCK, uuid=UUID, incident_id=f"i-{n}", reason="by hand") for n in range(BARRED_MAX + 2)]
+    bars = [
+        Block(kind=KnobKind.CLOCK, uuid=UUID, incident_id=f"i-{n}", reason="by hand") for n in range(BLOCKED_MAX + 2)
+    ]
     journal = KnobLog(tmp_path, run_id="1", note_bars=told.append)
-    journal.append((), bars[:BARRED_MAX])
+    journal.append((), bars[:BLOCKED_MAX])
     journal.append((), bars[:1])
     assert (journal.barred.dropped, told, caplog.records) == (0, [], []), "said again of the same one, it takes no room"
-    journal.append((), bars[BARRED_MAX:])
+    journal.append((), bars[BLOCKED_MAX:])
     assert (journal.barred.dropped, told) == (2, [1, 2])
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert f"more than {BARRED_MAX}" in caplog.text
+    assert f"more than {BLOCKED_MAX}" in caplog.text
     assert [journal.barred.reason(KnobKind.CLOCK, UUID, f"i-{n}") for n in (0, 1, 2)] == [None, None, "by hand"]
     journal.close()
     again = KnobLog(tmp_path, run_id="2", note_bars=told.append)
-    assert (again.barred.dropped, len(list(again.barred)), told) == (0, BARRED_MAX, [1, 2]), "counted once"
+    assert (again.barred.dropped, len(list(again.barred)), told) == (0, BLOCKED_MAX, [1, 2]), "counted once"
     again.close()

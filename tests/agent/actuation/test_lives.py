@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agent.actuation.hold import Hold
+from agent.actuation.held_knob import HeldKnob
 from agent.actuation.limits import DEFAULT_LIMITS
 from telemetry.errors import DeviceLostError, TransientError
 from telemetry.knobs import KnobKind
@@ -275,7 +275,7 @@ class Lives(RuleBasedStateMachine):
         rail = DEFAULT_LIMITS[kind].min_ratio * max(SUPPORTED[kind])
         return {setting for setting in SUPPORTED[kind] if setting >= rail}
 
-    def journalled(self) -> tuple[tuple[str, Hold], ...]:
+    def journalled(self) -> tuple[tuple[str, HeldKnob], ...]:
         return self.rig.journal.leftovers(now_s=0.0, now_ns=0)
 
     def teardown(self) -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from agent.actuation.access import OWN_USER, listen
 from agent.actuation.client import ActuatorClient
-from agent.actuation.history import History
 from agent.actuation.limits import ActuatorSettings
 from agent.actuation.protocol import REQUEST_BYTES_MAX
+from agent.actuation.recent_actions import RecentActions
 from agent.actuation.server import CONNECTIONS_PER_USER_MAX, ActuatorServer, serve_actuator
 from agent.driver.port import Knob
 from telemetry.clock import SystemClock
@@ -359,7 +359,7 @@ def test_a_defect_in_hanging_up_comes_after_the_release(tmp_path: Path, monkeypa
 
 def test_one_that_makes_room_while_it_asks_does_not_end_the_actuator(tmp_path: Path) -> None:
     rig, path = Rig(tmp_path), tmp_path / "actuator.sock"
-    history = History(lambda _: None, first_number=0)
+    history = RecentActions(lambda _: None, first_number=0)
     server = ActuatorServer(rig.actuator, path, SystemClock(), history=history)
     with contextlib.ExitStack() as kept, contextlib.closing(server):
         knocking = [kept.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(CONNECTIONS_PER_USER_MAX + 1)]
@@ -394,7 +394,7 @@ def test_no_name_breaks_a_line_of_the_log_and_a_reason_is_reported_in_one(tmp_pa
 
 
 def test_whoever_was_away_is_reported_everything_in_parts_that_are_not_too_long(tmp_path: Path) -> None:
-    history = History(lambda _: None, first_number=0)
+    history = RecentActions(lambda _: None, first_number=0)
     (action,) = Rig(tmp_path).actuator.apply(cap())
     for _ in range(600):
         history.append(action)

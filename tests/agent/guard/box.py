@@ -13,6 +13,7 @@ from rules.policy.model import ActionClass
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
 from telemetry.frames import FloatArray, Frame, TableSpec
+from telemetry.knobs import KnobKind
 from telemetry.records import Action, ActionState, Decision, Mode
 from tests.agent.fakes import START_NS, V100_CLOCKS_MHZ, gpu_entities
 
@@ -104,6 +105,7 @@ def done(decision: Decision, state: ActionState, *, now_ns: int, reason: str = "
             knob="application_clock",
             entity_id=target,
             unit="MHz",
+            knob_kind=KnobKind.CLOCK,
             found=1530.0,
             wanted=decision.clock_mhz,
             read_back=decision.clock_mhz,

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.actuation.client import ActuatorClient
-from agent.actuation.prompt import PromptLine
+from agent.actuation.nonblocking_client import NonBlockingClient
 from agent.guard.foresight import is_reflex
 from agent.guard.guard import Guard
 from agent.guard.reflex import Reflex
@@ -64,7 +64,7 @@ def guard(box: killing.Box) -> None:
     ring = Ring.create(
         path, node.SPECS, node="node0", topology=node.TOPOLOGY, simulated=True, rows=dict.fromkeys(box_tables(), 400)
     )
-    line = PromptLine(box.socket)
+    line = NonBlockingClient(box.socket)
     reflex = Reflex(node.SPECS, line, CLOCK, limits=limits)
     made = Guard(
         ring.tables,

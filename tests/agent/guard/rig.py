@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent.actuation.client import ActuatorClient
 from agent.actuation.limits import ActuatorSettings
-from agent.actuation.prompt import PromptLine
+from agent.actuation.nonblocking_client import NonBlockingClient
 from agent.actuation.server import serve_actuator
 from agent.guard.guard import Guard
 from agent.guard.learnt_file import LearntFile
@@ -51,7 +51,7 @@ class Rig:
             rows={spec.name: 400 for spec in SPECS},
         )
         self.client = ActuatorClient(folder / "run" / "actuator.sock", timeout_s=LIMIT_S)
-        self.line = PromptLine(folder / "run" / "actuator.sock")
+        self.line = NonBlockingClient(folder / "run" / "actuator.sock")
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
         self.start_actuator()

@@ -19,6 +19,7 @@ from agent.guard.reflex import (
 )
 from analytics.detectors.limits import RailSagLimits
 from rules.engine.engine import Engine
+from telemetry.knobs import KnobKind
 from telemetry.records import ActionState, Mode
 from tests.agent.fakes import START_NS
 from tests.agent.guard.box import GPUS, SUPPLIES, WEAK_OHM, make_pipeline
@@ -141,22 +142,22 @@ def test_a_supply_whose_reflexes_are_wrong_again_and_again_has_none_for_an_hour(
 
 
 @pytest.mark.parametrize(
-    ("mode", "unit", "state"),
+    ("mode", "kind", "state"),
     [
-        (Mode.RECOMMEND, "MHz", ActionState.APPLIED),
-        (Mode.ENFORCE, "ratio", ActionState.APPLIED),
-        (Mode.ENFORCE, "MHz", ActionState.RENEWED),
-        (Mode.ENFORCE, "MHz", ActionState.REFUSED),
+        (Mode.RECOMMEND, KnobKind.CLOCK, ActionState.APPLIED),
+        (Mode.ENFORCE, KnobKind.FAN, ActionState.APPLIED),
+        (Mode.ENFORCE, KnobKind.CLOCK, ActionState.RENEWED),
+        (Mode.ENFORCE, KnobKind.CLOCK, ActionState.REFUSED),
     ],
 )
 def test_only_a_cap_that_the_rules_have_just_set_confirms_it(
-    rig: Rig, mode: Mode, unit: str, state: ActionState
+    rig: Rig, mode: Mode, kind: KnobKind, state: ActionState
 ) -> None:
     fire_unseen(rig)
     assert rig.reflex is not None
     caps = [action for action in rig.journal() if action.state is ActionState.APPLIED]
     assert {(action.entity_id, action.unit) for action in caps} == {(gpu.id, "MHz") for gpu in GPUS}
-    rig.reflex.settle([replace(action, mode=mode, unit=unit, state=state) for action in caps])
+    rig.reflex.settle([replace(action, mode=mode, knob_kind=kind, state=state) for action in caps])
     rig.clock.advance(CONFIRM_WITHIN_S)
     rig.reflex.settle(())
     assert rig.reflex.unconfirmed == 1

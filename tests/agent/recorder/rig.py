@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from agent.recorder.black_box import BlackBox
-from agent.recorder.following import RowFollower
-from agent.recorder.moments import Lines, MomentFollower
+from agent.recorder.record_follower import Lines, RecordFollower
 from agent.recorder.recorder import Recorder, RunFacts
+from agent.recorder.recording_folder import RecordingJob
+from agent.recorder.row_follower import RowFollower
 from agent.recorder.settings import RecorderSettings
-from agent.recorder.shelf import Order
 from agent.ring.ring import Ring
 from telemetry.clock import NS_PER_S
 from telemetry.entities import Entity, EntityKind, Topology
@@ -41,7 +41,7 @@ class Rig:
     clock: FakeClock = field(default_factory=FakeClock)
     spec: TableSpec = SUPPLY
     started_ns: int = START_NS
-    orders: list[Order] = field(default_factory=list)
+    orders: list[RecordingJob] = field(default_factory=list)
     number: int = 0
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class Rig:
     def a_recorder(self, positions: Mapping[str, Position] | None = None) -> Recorder:
         return Recorder(
             rows=RowFollower(self.folder / "ring"),
-            moments=MomentFollower(
+            moments=RecordFollower(
                 {"guard": RecordJournalReader(self.folder / "guard.jsonl", (positions or {}).get("guard"))},
                 lines=self.lines,
                 source=None,
@@ -81,7 +81,7 @@ class Rig:
             if self.number % 10 == 0:
                 self.recorder.step()
 
-    def numbers(self, order: Order) -> list[int]:
+    def numbers(self, order: RecordingJob) -> list[int]:
         """Return the numbers of the rows that a recording has."""
         return [
             int(number)
@@ -125,6 +125,6 @@ def an_xid(time_ns: int, *, severity: Severity = Severity.CRITICAL, kind: EventK
     )
 
 
-def span_s(order: Order) -> float:
+def span_s(order: RecordingJob) -> float:
     times_ns = [int(stamp) for frame in order.contents.frames() for stamp in frame.time_ns]
     return (max(times_ns) - min(times_ns)) / NS_PER_S

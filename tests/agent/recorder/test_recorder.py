@@ -7,10 +7,10 @@ import pytest
 from agent.collectors.events.kernel_log import KernelLog, Start
 from agent.recorder.black_box import BlackBox
 from agent.recorder.entries import EntryKind, place_of_rows, unpack_rows
-from agent.recorder.following import RowFollower, state_of
-from agent.recorder.moments import MomentFollower
-from agent.recorder.recovery import last_words, recovered, runs_in
-from agent.recorder.shelf import Shelf
+from agent.recorder.record_follower import RecordFollower
+from agent.recorder.recording_folder import RecordingFolder
+from agent.recorder.recovery import recovered, remaining_entries, runs_in
+from agent.recorder.row_follower import RowFollower, state_of
 from agent.recorder.triggers import Trigger
 from agent.recorder.unpacking import contents_of
 from agent.ring.ring import Ring
@@ -92,11 +92,11 @@ def test_lines_of_the_kernel_log_stand_in_the_recording(tmp_path: Path) -> None:
 KMSG = "6,{number},{logged_us},-;{text}\n"
 
 
-def with_a_kernel_log(rig: Rig, *, after: int | None = None) -> MomentFollower:
+def with_a_kernel_log(rig: Rig, *, after: int | None = None) -> RecordFollower:
     path = rig.folder / "kmsg"
     path.touch()
     log = KernelLog(path, node="box", parser=rig.lines, clock=rig.clock, start=Start.BEGINNING, after=after)
-    return MomentFollower({}, lines=rig.lines, source=log)
+    return RecordFollower({}, lines=rig.lines, source=log)
 
 
 def log_a_line(rig: Rig, number: int, text: str) -> None:
@@ -201,7 +201,7 @@ def test_tables_that_change_within_a_recording_are_joined(tmp_path: Path) -> Non
     rig.run(8)
     (order,) = rig.orders
     assert order.contents.tables["supply"].signals == ("voltage_v", "current_a", "power_w")
-    written = Shelf(tmp_path / "out", 1 << 30).write(order)
+    written = RecordingFolder(tmp_path / "out", 1 << 30).write(order)
     frames = list(read_recording(written.path).frames())
     numbers = sorted({number for frame in frames for number in frame.signal("voltage_v")[:, 0].tolist()})
     assert numbers == list(range(int(numbers[0]), rig.number - rig.number % 10))[: len(numbers)]
@@ -236,7 +236,9 @@ def test_a_power_cut_costs_what_came_after_the_last_flush_and_a_kill_costs_nothi
     rig.run(31.3)
     ((facts, entries),) = runs_in(BlackBox(tmp_path / "box", 1 << 30).left())
     cut = recovered(facts, entries, before_s=10.0)
-    whole = recovered(facts, last_words(entries, RowFollower(tmp_path / "ring"), [a_finding(START_NS)]), before_s=10.0)
+    whole = recovered(
+        facts, remaining_entries(entries, RowFollower(tmp_path / "ring"), [a_finding(START_NS)]), before_s=10.0
+    )
     assert cut is not None
     assert whole is not None
     assert cut.meta.about["recovered"] is True
@@ -297,7 +299,7 @@ def test_rows_that_come_late_stand_in_the_recording_too(tmp_path: Path) -> None:
     rig.journal.append(a_finding(rig.clock.utc_ns()))
     rig.run(10)
     (order,) = rig.orders
-    read = read_recording(Shelf(tmp_path / "out", 1 << 30).write(order).path)
+    read = read_recording(RecordingFolder(tmp_path / "out", 1 << 30).write(order).path)
     values = [
         watts for frame in read.frames() if frame.spec.is_late for watts in frame.signal("power_w")[:, 0].tolist()
     ]

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.responding.pace import Pace
-from agent.responding.port import Emptying, Held, Order, Receipt, Standing, Switch
-from agent.responding.sending import Manner, Sending
+from agent.responding.counts import ActuatorCounts
+from agent.responding.port import EvictionProgress, Held, MessageRequest, Receipt, Switch, SwitchState
+from agent.responding.rate_limit import RateLimit
+from agent.responding.sending import DeliveryPolicy, Sending
 from agent.responding.switching import Switching
-from agent.responding.tally import Tally
 from agent.responding.work import Task, Work, work_of
 from agent.responding.work_queue import WorkQueue
 from telemetry.errors import RailwatchError, TransientError
@@ -82,10 +82,10 @@ class FakeSwitch:
     def by_person(self, held: Held) -> None:
         self.held, self.token, self.words = held, None, PERSON if held is Held.OTHERS else ""
 
-    def read(self, target: str) -> Standing:
+    def read(self, target: str) -> SwitchState:
         if self.error is not None:
             raise self.error
-        return Standing(held=self.held, words=self.words or self.held.value, token=self.token)
+        return SwitchState(held=self.held, words=self.words or self.held.value, token=self.token)
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
         self._fail()
@@ -123,30 +123,30 @@ class FakeNode(FakeSwitch):
         self.asked = 0
         self.empty_error: BaseException | None = None
 
-    def empty(self, target: str) -> Emptying:
+    def empty(self, target: str) -> EvictionProgress:
         self.asked += 1
         del self.pods[: self.allowed]
         error, self.empty_error = self.empty_error, None
         if error is not None:
             raise error
-        return Emptying(left=tuple(self.pods), waits=bool(self.pods))
+        return EvictionProgress(left=tuple(self.pods), waits=bool(self.pods))
 
 
 class FakeMessage:
     name = "fake_message"
 
     def __init__(self) -> None:
-        self.sent: list[Order] = []
+        self.sent: list[MessageRequest] = []
         self.errors: list[BaseException] = []
         self.receipt = Receipt(words="said")
         self.checked = 0
         self.on_send: Callable[[], None] = lambda: None
 
-    def check(self, order: Order) -> str:
+    def check(self, order: MessageRequest) -> str:
         self.checked += 1
         return "would say"
 
-    def send(self, order: Order) -> Receipt:
+    def send(self, order: MessageRequest) -> Receipt:
         if self.errors:
             raise self.errors.pop(0)
         self.sent.append(order)
@@ -164,7 +164,7 @@ class Rig:
         self._there: Switch = self.switch
         self.target = TARGET
         self.message = FakeMessage()
-        self.manner = Manner(again=again, good_for_s=600.0)
+        self.manner = DeliveryPolicy(again=again, good_for_s=600.0)
         self.guard_age_s = 0.0
         self.numbers = iter(range(1, 1_000_000))
         self.told: list[Action] = []
@@ -172,7 +172,7 @@ class Rig:
         self._open()
 
     def _open(self) -> None:
-        self.tally, self.pace, self.message_pace = Tally(), Pace(), Pace()
+        self.tally, self.pace, self.message_pace = ActuatorCounts(), RateLimit(), RateLimit()
         self.switching = Switching(
             self._there,
             self.target,

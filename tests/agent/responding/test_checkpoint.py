@@ -16,7 +16,7 @@ from agent.collectors.readings.line import parse_line
 from agent.collectors.readings.tables import ReadingTables
 from agent.responding.checkpoint import Checkpoint, CheckpointSettings
 from agent.responding.heartbeat import checkpoint_step
-from agent.responding.port import Order
+from agent.responding.port import MessageRequest
 from agent.responding.signalling import SignalledProcess
 from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, NotSupportedError, TransientError
@@ -33,9 +33,9 @@ while True:
 """
 
 
-def order(**parameters: str) -> Order:
+def order(**parameters: str) -> MessageRequest:
     made = decision(action="checkpoint", parameters=tuple(parameters.items()))
-    return Order(decision=made, incident=None, recovery=False, token="t-1")
+    return MessageRequest(decision=made, incident=None, recovery=False, token="t-1")
 
 
 def one(settings: CheckpointSettings, *, stopping: bool = False) -> Checkpoint:

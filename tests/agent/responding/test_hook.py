@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from agent.responding.hook import Hook, HookProgram
-from agent.responding.port import Order
+from agent.responding.port import MessageRequest
 from telemetry.clock import SystemClock
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
 from tests.agent.responding.rig import decision, incident
 
 
-def order(name: str = "tell") -> Order:
+def order(name: str = "tell") -> MessageRequest:
     made = decision(action="hook", parameters=(("program", name),))
-    return Order(decision=made, incident=incident(), recovery=False, token="t-1")
+    return MessageRequest(decision=made, incident=incident(), recovery=False, token="t-1")
 
 
 def hook(folder: Path, script: str, *, timeout_s: float = 60.0) -> Hook:

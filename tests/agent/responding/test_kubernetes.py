@@ -8,8 +8,8 @@ import pytest
 from agent.responding.kubernetes import MARK, TAINT, EvictionSettings, KubernetesDrain
 from agent.responding.kubernetes_api import ConflictError, KubernetesApi, KubernetesSettings
 from agent.responding.occupancy import KubernetesWork
-from agent.responding.pace import Pace
-from agent.responding.port import Emptying, Held, Switch
+from agent.responding.port import EvictionProgress, Held, Switch
+from agent.responding.rate_limit import RateLimit
 from telemetry.errors import ActionRefusedError, NotPermittedError, NotSupportedError, TransientError
 from tests.agent.collectors.bmc.services import make_certificate
 from tests.agent.fakes import FakeClock
@@ -21,7 +21,7 @@ OURS = {"key": TAINT, "value": "ab12", "effect": "NoSchedule"}
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
 
-class Desk:
+class Admission:
     """A cluster of one node and the switch that takes it out."""
 
     def __init__(self, cluster: Kubernetes, api: KubernetesApi) -> None:
@@ -39,15 +39,15 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path) -> Iterator[Admission]:
     cluster = Kubernetes()
     with serving(cluster) as port:
         api = KubernetesApi(KubernetesSettings(kubeconfig=kubeconfig(tmp_path, port)))
-        yield Desk(cluster, api)
+        yield Admission(cluster, api)
         api.close()
 
 
-def test_a_node_is_cordoned_tainted_and_marked_and_given_back_as_it_was(desk: Desk) -> None:
+def test_a_node_is_cordoned_tainted_and_marked_and_given_back_as_it_was(desk: Admission) -> None:
     switch: Switch = desk.switch()
     assert switch.read("node7").held is Held.FREE
     desk.engage()
@@ -60,13 +60,13 @@ def test_a_node_is_cordoned_tainted_and_marked_and_given_back_as_it_was(desk: De
     assert desk.node["metadata"]["annotations"] == {"kept": "yes"}
 
 
-def test_engaging_twice_is_engaging_once(desk: Desk) -> None:
+def test_engaging_twice_is_engaging_once(desk: Admission) -> None:
     desk.engage()
     desk.engage()
     assert desk.node["spec"]["taints"] == [GPU, OURS]
 
 
-def test_a_node_that_a_person_cordoned_stays_cordoned(desk: Desk) -> None:
+def test_a_node_that_a_person_cordoned_stays_cordoned(desk: Admission) -> None:
     desk.cluster.change("node7", unschedulable=True)
     assert desk.switch().read("node7").held is Held.OTHERS
     with pytest.raises(ActionRefusedError, match="node7 is cordoned by someone else; left as is"):
@@ -77,7 +77,7 @@ def test_a_node_that_a_person_cordoned_stays_cordoned(desk: Desk) -> None:
     assert desk.cluster.patched == []
 
 
-def test_a_person_who_takes_the_mark_away_keeps_the_cordon(desk: Desk) -> None:
+def test_a_person_who_takes_the_mark_away_keeps_the_cordon(desk: Admission) -> None:
     desk.engage()
     del desk.node["metadata"]["annotations"][MARK]
     assert desk.switch().read("node7").held is Held.OTHERS
@@ -86,7 +86,7 @@ def test_a_person_who_takes_the_mark_away_keeps_the_cordon(desk: Desk) -> None:
     assert desk.node["spec"]["unschedulable"] is True
 
 
-def test_what_a_person_took_back_is_not_written_again(desk: Desk) -> None:
+def test_what_a_person_took_back_is_not_written_again(desk: Admission) -> None:
     desk.engage()
     desk.cluster.change("node7", unschedulable=None)
     assert "uncordoned by someone" in desk.switch().read("node7").words
@@ -94,7 +94,7 @@ def test_what_a_person_took_back_is_not_written_again(desk: Desk) -> None:
     assert desk.node["spec"] == {"taints": [GPU]}
 
 
-def test_another_token_is_not_ours_to_give_back(desk: Desk) -> None:
+def test_another_token_is_not_ours_to_give_back(desk: Admission) -> None:
     desk.engage()
     with pytest.raises(ActionRefusedError):
         desk.switch().release("node7", token="cd34")
@@ -103,7 +103,7 @@ def test_another_token_is_not_ours_to_give_back(desk: Desk) -> None:
     assert desk.node["spec"]["unschedulable"] is True
 
 
-def test_what_somebody_else_writes_meanwhile_is_kept(desk: Desk) -> None:
+def test_what_somebody_else_writes_meanwhile_is_kept(desk: Admission) -> None:
     other = {"key": "other", "value": "", "effect": "NoExecute"}
     writes = [lambda: desk.cluster.change("node7", taints=[GPU, other])]
     desk.cluster.before_patch = lambda: writes.pop()() if writes else None
@@ -112,20 +112,20 @@ def test_what_somebody_else_writes_meanwhile_is_kept(desk: Desk) -> None:
     assert len(desk.cluster.patched) == 1
 
 
-def test_a_person_who_cordons_in_the_same_moment_wins(desk: Desk) -> None:
+def test_a_person_who_cordons_in_the_same_moment_wins(desk: Admission) -> None:
     desk.cluster.before_patch = lambda: desk.cluster.change("node7", unschedulable=True)
     with pytest.raises(ActionRefusedError, match="cordoned by someone else"):
         desk.engage()
     assert desk.cluster.patched == []
 
 
-def test_a_node_that_changes_all_the_time_is_left_for_later(desk: Desk) -> None:
+def test_a_node_that_changes_all_the_time_is_left_for_later(desk: Admission) -> None:
     desk.cluster.before_patch = lambda: desk.cluster.change("node7", podCIDR="x")
     with pytest.raises(ConflictError, match="the object has been modified"):
         desk.engage()
 
 
-def test_pods_are_evicted_and_those_of_the_node_itself_are_not(desk: Desk) -> None:
+def test_pods_are_evicted_and_those_of_the_node_itself_are_not(desk: Admission) -> None:
     desk.cluster.add_pod("train-0")
     desk.cluster.add_pod("exporter", controller="DaemonSet")
     desk.cluster.add_pod("kube-proxy", controller="Node", annotations={"kubernetes.io/config.mirror": "x"})
@@ -133,20 +133,20 @@ def test_pods_are_evicted_and_those_of_the_node_itself_are_not(desk: Desk) -> No
     desk.cluster.add_pod("elsewhere", node="node8")
     assert KubernetesWork(desk.api, node="node7").busy() == ["pod ml/train-0"]
     switch = desk.switch(EvictionSettings(grace_s=30))
-    assert switch.empty("node7") == Emptying(left=("ml/train-0: asked to end",), waits=True)
-    assert switch.empty("node7") == Emptying(left=(), waits=False)
+    assert switch.empty("node7") == EvictionProgress(left=("ml/train-0: asked to end",), waits=True)
+    assert switch.empty("node7") == EvictionProgress(left=(), waits=False)
     assert [body["metadata"]["name"] for body in desk.cluster.evicted] == ["train-0"]
     assert desk.cluster.evicted[0]["deleteOptions"]["gracePeriodSeconds"] == 30
     assert KubernetesWork(desk.api, node="node7").busy() == []
 
 
-def test_without_eviction_nothing_is_asked_to_end(desk: Desk) -> None:
+def test_without_eviction_nothing_is_asked_to_end(desk: Admission) -> None:
     desk.cluster.add_pod("train-0")
-    assert desk.switch().empty("node7") == Emptying(left=(), waits=False)
+    assert desk.switch().empty("node7") == EvictionProgress(left=(), waits=False)
     assert desk.cluster.evicted == []
 
 
-def test_a_budget_is_waited_for(desk: Desk) -> None:
+def test_a_budget_is_waited_for(desk: Admission) -> None:
     desk.cluster.add_pod("web-0", labels={"app": "web"})
     desk.cluster.budgets["web"] = 0
     switch = desk.switch(EvictionSettings())
@@ -160,26 +160,26 @@ def test_a_budget_is_waited_for(desk: Desk) -> None:
     assert "gracePeriodSeconds" not in desk.cluster.evicted[0]["deleteOptions"]
 
 
-def test_a_pod_that_takes_its_time_is_waited_for_and_asked_once(desk: Desk) -> None:
+def test_a_pod_that_takes_its_time_is_waited_for_and_asked_once(desk: Admission) -> None:
     desk.cluster.add_pod("slow")
     desk.cluster.stubborn.add("slow")
     switch = desk.switch(EvictionSettings())
     switch.empty("node7")
-    assert switch.empty("node7") == Emptying(left=("ml/slow: ending",), waits=True)
+    assert switch.empty("node7") == EvictionProgress(left=("ml/slow: ending",), waits=True)
     assert len(desk.cluster.evicted) == 1
 
 
-def test_a_pod_that_nothing_would_start_again_is_left_and_reported_at_once(desk: Desk) -> None:
+def test_a_pod_that_nothing_would_start_again_is_left_and_reported_at_once(desk: Admission) -> None:
     desk.cluster.add_pod("by-hand", controller="")
     found = desk.switch(EvictionSettings()).empty("node7")
-    assert found == Emptying(left=("ml/by-hand: nothing would start it anew",), waits=False)
+    assert found == EvictionProgress(left=("ml/by-hand: nothing would start it anew",), waits=False)
     assert desk.cluster.evicted == []
 
 
-def test_pods_are_asked_no_faster_than_the_pace_of_the_node(desk: Desk) -> None:
+def test_pods_are_asked_no_faster_than_the_pace_of_the_node(desk: Admission) -> None:
     for number in range(4):
         desk.cluster.add_pod(f"train-{number}")
-    pace = Pace(burst=2.0)
+    pace = RateLimit(burst=2.0)
     switch = KubernetesDrain(desk.api, clock=desk.clock, eviction=EvictionSettings(), pace=pace)
     assert sum(words.endswith("not asked yet") for words in switch.empty("node7").left) == 2
     desk.clock.advance(2.0)
@@ -188,7 +188,7 @@ def test_pods_are_asked_no_faster_than_the_pace_of_the_node(desk: Desk) -> None:
 
 
 def test_who_may_not_evict_leaves_the_node_cordoned_and_states_so_and_returns_it_back(
-    desk: Desk, tmp_path: Path
+    desk: Admission, tmp_path: Path
 ) -> None:
     desk.cluster.add_pod("train-0")
     desk.cluster.forbidden.add("POST eviction")
@@ -200,7 +200,7 @@ def test_who_may_not_evict_leaves_the_node_cordoned_and_states_so_and_returns_it
     assert desk.node["spec"] == {"taints": [GPU]}
 
 
-def test_what_may_not_be_done_states_so(desk: Desk, tmp_path: Path) -> None:
+def test_what_may_not_be_done_states_so(desk: Admission, tmp_path: Path) -> None:
     desk.cluster.forbidden.add("PATCH node7")
     with pytest.raises(NotPermittedError, match="node node7: cannot PATCH node7 at the cluster scope"):
         desk.engage()

@@ -14,12 +14,12 @@ import urllib3
 
 from agent.collectors.bmc.redfish_client import ROOT, RedfishClient
 from agent.collectors.bmc.settings import BmcKind, BmcSettings, Login, Transport
-from agent.responding.pace import Pace
-from agent.responding.port import Checked, Held, Message, Order, Standing
+from agent.responding.counts import ActuatorCounts
+from agent.responding.port import Checked, Held, Message, MessageRequest, SwitchState
 from agent.responding.power_cycle import FILE_NAME, Drained, PowerCycle
+from agent.responding.rate_limit import RateLimit
 from agent.responding.reset import PowerCycleSettings, Reset
-from agent.responding.sending import MANNERS, Sending
-from agent.responding.tally import Tally
+from agent.responding.sending import DELIVERY_POLICIES, Sending
 from agent.responding.work import Task, work_of
 from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
@@ -49,8 +49,8 @@ class Switch:
     name = "slurm_drain"
     held = Held.OURS
 
-    def read(self, target: str) -> Standing:
-        return Standing(held=self.held, words="idle" if self.held is Held.FREE else "drained")
+    def read(self, target: str) -> SwitchState:
+        return SwitchState(held=self.held, words="idle" if self.held is Held.FREE else "drained")
 
     def engage(self, target: str, *, token: str, reason: str) -> None:
         raise AssertionError("a power cycle drains nothing")
@@ -114,7 +114,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         yield Bench(tmp_path, tree, port)
 
 
-def order(mark: str = "aa", **changes: Any) -> Order:
+def order(mark: str = "aa", **changes: Any) -> MessageRequest:
     decision = Decision(
         id=f"cycle:i-1:{START_NS}",
         time_ns=START_NS,
@@ -127,7 +127,7 @@ def order(mark: str = "aa", **changes: Any) -> Order:
         verdict=Verdict.EXECUTE,
         reason="the GPU needs it",
     )
-    return Order(decision=replace(decision, **changes), incident=None, recovery=False, token=mark)
+    return MessageRequest(decision=replace(decision, **changes), incident=None, recovery=False, token=mark)
 
 
 def test_an_approved_cycle_of_a_drained_node_is_asked_for_and_read_back(bench: Bench) -> None:
@@ -276,10 +276,10 @@ def test_after_a_kill_behind_the_request_it_is_reported_what_became_of_it(
     work = work_of("power_cycle", Task.SEND, order().decision, None)
     journal = WorkQueue(bench.folder)
     journal.take_in([work], (), journal="guard", position=(1, 2), now_ns=START_NS)
-    manner = MANNERS[ActionClass.POWER_CYCLE]
+    manner = DELIVERY_POLICIES[ActionClass.POWER_CYCLE]
 
     def step() -> None:
-        Sending(bench.message(), manner, journal, bench.clock, tally=Tally(), pace=Pace()).step()
+        Sending(bench.message(), manner, journal, bench.clock, tally=ActuatorCounts(), pace=RateLimit()).step()
 
     with monkeypatch.context() as patched:
         patched.setattr(PowerCycle, "_read_back", killed)

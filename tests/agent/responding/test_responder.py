@@ -3,10 +3,10 @@
 import threading
 from pathlib import Path
 
-from agent.responding.pace import Pace
+from agent.responding.counts import ActuatorCounts
+from agent.responding.rate_limit import RateLimit
 from agent.responding.responder import Responder
-from agent.responding.sending import Manner, Sending
-from agent.responding.tally import Tally
+from agent.responding.sending import DeliveryPolicy, Sending
 from agent.responding.work_queue import WorkQueue
 from rules.policy.model import ActionClass
 from telemetry.clock import SystemClock
@@ -40,7 +40,12 @@ class Node:
         self.sink = Kept()
         self.followed: list[Incident] = []
         lane = Sending(
-            self.message, Manner(again=False, good_for_s=1e12), self.journal, CLOCK, tally=Tally(), pace=Pace()
+            self.message,
+            DeliveryPolicy(again=False, good_for_s=1e12),
+            self.journal,
+            CLOCK,
+            tally=ActuatorCounts(),
+            pace=RateLimit(),
         )
         self.responder = Responder(
             [lane],
@@ -107,7 +112,7 @@ def test_a_journal_that_cannot_be_written_loses_no_decision(tmp_path: Path) -> N
 
 
 def test_the_pace_lets_a_burst_through_and_then_one_a_second() -> None:
-    pace = Pace(per_s=1.0, burst=3.0)
+    pace = RateLimit(per_s=1.0, burst=3.0)
     assert [pace.take(0.0) for _ in range(4)] == [0.0, 0.0, 0.0, 1.0]
     assert pace.take(0.5) == 0.5
     assert pace.take(1.0) == 0.0

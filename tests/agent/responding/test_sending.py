@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.responding.port import Receipt
-from agent.responding.sending import MANNERS, UNKNOWN
+from agent.responding.sending import DELIVERY_POLICIES, UNKNOWN
 from agent.responding.work import Task
 from rules.policy.model import ActionClass
 from telemetry.errors import ActionRefusedError, TransientError
@@ -71,7 +71,7 @@ def test_a_kill_between_journal_and_answer(tmp_path: Path, *, again: bool) -> No
 
 def test_only_what_does_no_harm_twice_is_sent_again() -> None:
     harmless = {ActionClass.NOTIFY, ActionClass.CHECKPOINT, ActionClass.POWER_CYCLE}
-    assert {one for one, manner in MANNERS.items() if manner.again} == harmless
+    assert {one for one, manner in DELIVERY_POLICIES.items() if manner.again} == harmless
 
 
 def test_what_comes_too_late_is_left_out(tmp_path: Path) -> None:

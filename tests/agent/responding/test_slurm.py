@@ -3,7 +3,7 @@
 import pytest
 
 from agent.responding.port import Held
-from agent.responding.slurm import standing_of
+from agent.responding.slurm import switch_state_of
 from telemetry.errors import ActionRefusedError
 
 LINE = (
@@ -38,14 +38,14 @@ def line(state: str, reason: str = "", who: str = "root") -> str:
     ],
 )
 def test_who_has_taken_a_node_out(text: str, held: Held, token: str | None) -> None:
-    standing = standing_of(text)
+    standing = switch_state_of(text)
     assert (standing.held, standing.token) == (held, token)
 
 
 def test_the_words_name_reason_and_person() -> None:
-    assert standing_of(line("IDLE+DRAIN", "new fans [x]", "ann")).words == "idle+drain, 'new fans [x]' by ann"
+    assert switch_state_of(line("IDLE+DRAIN", "new fans [x]", "ann")).words == "idle+drain, 'new fans [x]' by ann"
 
 
 def test_an_answer_without_a_state_is_refused() -> None:
     with pytest.raises(ActionRefusedError):
-        standing_of("slurm_load_node: nothing")
+        switch_state_of("slurm_load_node: nothing")

@@ -6,7 +6,8 @@ import pytest
 
 from agent.responding.port import Held
 from agent.responding.switching import CHANGED_BY_OTHERS, EMPTY_EVERY_S, LEASE_S, LOOK_EVERY_S
-from agent.responding.work import EVERYTHING, Task, work_of
+from agent.responding.work import Task, work_of
+from telemetry.commands import EVERYTHING
 from telemetry.errors import ActionRefusedError, NotPermittedError, RailwatchError
 from telemetry.records import Mode
 from tests.agent.responding.rig import BUSY, TOKEN, FakeNode, Killed, Rig, decision

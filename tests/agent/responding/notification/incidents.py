@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
+from agent.responding.notification.message_text import notice_of
 from agent.responding.notification.notice import Notice, NoticeKind
-from agent.responding.notification.wording import notice_of
-from agent.responding.port import Order
+from agent.responding.port import MessageRequest
 from telemetry.clock import NS_PER_S
 from telemetry.records import (
     Cause,
@@ -61,7 +61,7 @@ def closed(of: Incident, *, after_s: float = 720.0) -> Incident:
     return replace(of, state=IncidentState.CLOSED, closed_ns=end_ns, time_ns=end_ns)
 
 
-def order(of: Incident | None, *, recovery: bool = False, **parameters: str) -> Order:
+def order(of: Incident | None, *, recovery: bool = False, **parameters: str) -> MessageRequest:
     decision = Decision(
         id=f"tell:{of.id if of else 'none'}:{START_NS}",
         time_ns=START_NS,
@@ -69,14 +69,13 @@ def order(of: Incident | None, *, recovery: bool = False, **parameters: str) -> 
         incident_id=of.id if of else "none",
         action="notify",
         targets=("supply:psu0",),
-        clock_mhz=None,
         lease_s=None,
         mode=Mode.ENFORCE,
         verdict=Verdict.EXECUTE,
         reason="it sags",
         parameters=tuple(parameters.items()),
     )
-    return Order(decision=decision, incident=of, recovery=recovery, token="0123")
+    return MessageRequest(decision=decision, incident=of, recovery=recovery, token="0123")
 
 
 def notice(number: int = 1, kind: NoticeKind = NoticeKind.OPENED, *, node: str = "node7", **changes: Any) -> Notice:

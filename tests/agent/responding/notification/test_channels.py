@@ -15,7 +15,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import Envelope
 
 from agent.responding.notification.alertmanager import Alertmanager
-from agent.responding.notification.by_apprise import ByApprise
+from agent.responding.notification.apprise_channel import ByApprise
 from agent.responding.notification.notice import Notice, NoticeKind
 from agent.responding.notification.route import Route, RouteKind
 from agent.responding.notification.webhook import Webhook

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.responding.notification.build import build_notifier
-from agent.responding.notification.ledger import Ledger, Waiting
+from agent.responding.notification.ledger import Ledger, QueuedNotice
 from agent.responding.notification.notice import NoticeKind
 from agent.responding.notification.notifier import Notifier, Sender
 from agent.responding.notification.route import Route, RouteKind
@@ -25,7 +25,7 @@ MUTE = Route(name="mute", kind=RouteKind.WEBHOOK, url="http://127.0.0.1:9/", rec
 ROUTES = (ALL, PAGER, HEAT, MUTE)
 
 
-class Desk:
+class Admission:
     """A notifier whose couriers do not run, and what waits for them."""
 
     def __init__(self, folder: Path, routes: tuple[Route, ...] = ROUTES, *, queue_max: int = 1000) -> None:
@@ -43,7 +43,7 @@ class Desk:
         self.notifier.close()
         self.notifier = self._made(self.settings)
 
-    def waiting(self, route: str) -> tuple[Waiting, ...]:
+    def waiting(self, route: str) -> tuple[QueuedNotice, ...]:
         ledger = Ledger(self._folder, read_only=True)
         try:
             return ledger.waiting(route, most=100_000)
@@ -62,8 +62,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(tmp_path)
+def desk(tmp_path: Path) -> Iterator[Admission]:
+    made = Admission(tmp_path)
     yield made
     made.notifier.close()
 
@@ -72,19 +72,19 @@ OPENED, WORSE, RECOVERED = NoticeKind.OPENED, NoticeKind.WORSE, NoticeKind.RECOV
 WARNING, CRITICAL = Severity.WARNING, Severity.CRITICAL
 
 
-def test_it_is_a_message_that_can_be_looked_at_first(desk: Desk) -> None:
+def test_it_is_a_message_that_can_be_looked_at_first(desk: Admission) -> None:
     message: Message = desk.notifier
     assert isinstance(message, Checked)
 
 
-def test_an_incident_is_reported_once_however_many_decisions_ask(desk: Desk) -> None:
+def test_an_incident_is_reported_once_however_many_decisions_ask(desk: Admission) -> None:
     assert desk.notifier.send(order(incident())).words == "queued for all, mute"
     assert desk.notifier.send(order(incident(summary="still"))).words.startswith("told already at 2026-01-31T12:00:00Z")
     assert desk.said("all") == [(OPENED, WARNING)]
     assert desk.said("pager") == desk.said("heat") == []
 
 
-def test_a_rise_of_severity_is_reported_and_brings_in_who_receives_of_severe_ones_only(desk: Desk) -> None:
+def test_a_rise_of_severity_is_reported_and_brings_in_who_receives_of_severe_ones_only(desk: Admission) -> None:
     desk.notifier.send(order(incident()))
     desk.notifier.follow(incident(severity=CRITICAL))
     desk.notifier.follow(incident(severity=CRITICAL, summary="no news"))
@@ -94,7 +94,7 @@ def test_a_rise_of_severity_is_reported_and_brings_in_who_receives_of_severe_one
     assert desk.waiting("all")[1].notice.previous is WARNING
 
 
-def test_what_nobody_was_reported_of_is_not_reported_by_its_news(desk: Desk) -> None:
+def test_what_nobody_was_reported_of_is_not_reported_by_its_news(desk: Admission) -> None:
     desk.notifier.follow(incident(severity=CRITICAL))
     desk.notifier.follow(closed(incident()))
     assert desk.notifier.send(order(closed(incident()), recovery=True)).words == "nobody was told of it"
@@ -102,7 +102,7 @@ def test_what_nobody_was_reported_of_is_not_reported_by_its_news(desk: Desk) -> 
 
 
 @pytest.mark.parametrize("by", ["order", "news"])
-def test_a_recovery_is_reported_once_to_those_who_were_reported_and_want_it(desk: Desk, by: str) -> None:
+def test_a_recovery_is_reported_once_to_those_who_were_reported_and_want_it(desk: Admission, by: str) -> None:
     desk.notifier.send(order(incident()))
     for _ in range(2):
         if by == "order":
@@ -115,7 +115,7 @@ def test_a_recovery_is_reported_once_to_those_who_were_reported_and_want_it(desk
     assert "closed after 12m" in desk.waiting("all")[1].notice.text
 
 
-def test_a_recovery_is_known_by_what_was_reported_first(desk: Desk) -> None:
+def test_a_recovery_is_known_by_what_was_reported_first(desk: Admission) -> None:
     desk.notifier.send(order(incident()))
     moved = closed(incident(cause=Cause.JOINT_AGEING, entity_id="node:node7"))
     desk.notifier.follow(moved)
@@ -123,7 +123,7 @@ def test_a_recovery_is_known_by_what_was_reported_first(desk: Desk) -> None:
     assert (over.cause, over.entity_id) == ("supply_sag", "supply:psu0")
 
 
-def test_a_silenced_incident_is_reported_when_the_silence_ends_and_not_when_the_incident_does(desk: Desk) -> None:
+def test_a_silenced_incident_is_reported_when_the_silence_ends_and_not_when_the_incident_does(desk: Admission) -> None:
     quiet = incident(silence="ops until 14:00Z: recabling")
     assert desk.notifier.send(order(quiet)).words == "kept quiet: ops until 14:00Z: recabling"
     desk.notifier.follow(replace(quiet, severity=CRITICAL))
@@ -138,7 +138,7 @@ def test_a_silenced_incident_is_reported_when_the_silence_ends_and_not_when_the_
     assert len(desk.said("all")) == 1
 
 
-def test_a_policy_can_name_its_route(desk: Desk) -> None:
+def test_a_policy_can_name_its_route(desk: Admission) -> None:
     assert desk.notifier.send(order(incident(), route="mute")).words == "queued for mute"
     with pytest.raises(ActionRefusedError, match="no route nobody; expected one of all, pager, heat, mute"):
         desk.notifier.send(order(incident(2), route="nobody"))
@@ -147,7 +147,7 @@ def test_a_policy_can_name_its_route(desk: Desk) -> None:
     )
 
 
-def test_looking_first_states_who_would_be_reported_and_reports_nobody(desk: Desk) -> None:
+def test_looking_first_states_who_would_be_reported_and_reports_nobody(desk: Admission) -> None:
     assert desk.notifier.check(order(incident())) == (
         "would tell all, mute: railwatch: warning: supply_sag on node7, supply:psu0"
     )
@@ -155,16 +155,16 @@ def test_looking_first_states_who_would_be_reported_and_reports_nobody(desk: Des
     assert desk.said("all") == []
 
 
-def test_without_an_incident_or_a_route_it_is_refused(tmp_path: Path, desk: Desk) -> None:
+def test_without_an_incident_or_a_route_it_is_refused(tmp_path: Path, desk: Admission) -> None:
     with pytest.raises(ActionRefusedError, match="no incident"):
         desk.notifier.send(order(None))
-    bare = Desk(tmp_path / "bare", ())
+    bare = Admission(tmp_path / "bare", ())
     with pytest.raises(ActionRefusedError, match=r"actuators\.notification\.routes"):
         bare.notifier.check(order(incident()))
     bare.notifier.close()
 
 
-def test_what_was_reported_and_what_waits_outlives_a_restart(desk: Desk) -> None:
+def test_what_was_reported_and_what_waits_outlives_a_restart(desk: Admission) -> None:
     desk.notifier.send(order(incident()))
     desk.again()
     assert desk.notifier.send(order(incident())).words.startswith("told already")
@@ -172,7 +172,7 @@ def test_what_was_reported_and_what_waits_outlives_a_restart(desk: Desk) -> None
 
 
 def test_a_full_queue_loses_the_mildest_first_and_counts_them(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, (ALL,), queue_max=3)
+    desk = Admission(tmp_path, (ALL,), queue_max=3)
     for number, severity in enumerate((CRITICAL, WARNING, Severity.INFO, WARNING, CRITICAL)):
         words = desk.notifier.send(order(incident(number, severity=severity))).words
     assert words.endswith("; 1 older messages were lost to make room")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.responding.notification.courier import FIRST_PAUSE_S, GATHER_S, LONGEST_PAUSE_S, Courier
 from agent.responding.notification.ledger import Ledger, RouteState
 from agent.responding.notification.notice import Notice, NoticeKind
+from agent.responding.notification.route_delivery import FIRST_PAUSE_S, GATHER_S, LONGEST_PAUSE_S, RouteDelivery
 from telemetry.errors import ActionRefusedError, TransientError
 from telemetry.records import Severity
 from tests.agent.fakes import FakeClock
@@ -42,11 +42,11 @@ class Post:
     def __init__(self, folder: Path, wire: Wire) -> None:
         self.clock, self.wire = FakeClock(), wire
         self.ledger = Ledger(folder)
-        self.courier = Courier("all", wire, self.ledger, clock=self.clock, group_s=GROUP_S, keep_s=KEEP_S)
+        self.courier = RouteDelivery("all", wire, self.ledger, clock=self.clock, group_s=GROUP_S, keep_s=KEEP_S)
 
     def queue(self, *notices: Notice) -> None:
         for one in notices:
-            self.ledger.tell(one, ["all"], told_on=["all"])
+            self.ledger.enqueue(one, ["all"], notified_routes=["all"])
 
     def pass_time(self, seconds: float, *, every_s: float = 0.5) -> None:
         for _ in range(round(seconds / every_s)):

@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Sequence
 
+from agent.responding.notification.message_text import message_of
 from agent.responding.notification.notice import Notice
 from agent.responding.notification.route import Route
-from agent.responding.notification.wording import message_of
 from telemetry.errors import EnvironmentLacksError, NotPermittedError, TransientError
 from telemetry.records import Severity
 

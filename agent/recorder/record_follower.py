@@ -67,7 +67,7 @@ class Lines:
         return taken
 
 
-class MomentFollower:
+class RecordFollower:
     """Reads what is new in journals and in the kernel log.
 
     Parameters

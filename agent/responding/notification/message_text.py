@@ -11,7 +11,7 @@ from telemetry.records import FaultClass, Incident, Severity
 
 # Heuristic: what still reads well on a telephone.
 _MOST_NUMBERS = 8
-_MOST_DEEDS = 6
+_MOST_ACTIVITY = 6
 # Heuristic: of so many incidents in one message each is told at length, and so many at all.
 _AT_LENGTH, _MOST_LISTED = 3, 20
 _MINUTE_S = 60
@@ -24,7 +24,7 @@ def notice_of(
     node: str,
     now_ns: int,
     previous: Severity | None = None,
-    deeds: Sequence[str] = (),
+    activity: Sequence[str] = (),
     link: str = "",
     simulated: bool = False,
 ) -> Notice:
@@ -42,7 +42,7 @@ def notice_of(
         opened_ns=incident.opened_ns,
         title=_title(incident, kind, node=node, simulated=simulated),
         summary=incident.summary,
-        text="\n".join(_lines(incident, kind, node=node, previous=previous, deeds=deeds, link=link)),
+        text="\n".join(_lines(incident, kind, node=node, previous=previous, activity=activity, link=link)),
         link=link,
         simulated=simulated,
         numbers=_numbers(incident),
@@ -103,7 +103,7 @@ def _title(incident: Incident, kind: NoticeKind, *, node: str, simulated: bool) 
 
 
 def _lines(
-    incident: Incident, kind: NoticeKind, *, node: str, previous: Severity | None, deeds: Sequence[str], link: str
+    incident: Incident, kind: NoticeKind, *, node: str, previous: Severity | None, activity: Sequence[str], link: str
 ) -> list[str]:
     lines = [f"What: {incident.summary}"]
     symptom = SYMPTOMS.get(incident.cause)
@@ -116,7 +116,7 @@ def _lines(
         lines.append(f"Severity: {incident.severity.value}, was {previous.value}")
     numbers = ", ".join(f"{name} {value:g} {unit}".rstrip() for name, value, unit in _numbers(incident))
     lines += [f"Numbers: {numbers}"] if numbers else []
-    lines += [f"railwatch: {deed}" for deed in deeds[:_MOST_DEEDS]] or ["railwatch: did nothing but tell"]
+    lines += [f"railwatch: {order_kind}" for order_kind in activity[:_MOST_ACTIVITY]] or ["railwatch: did nothing but tell"]
     if kind is not NoticeKind.RECOVERED:
         lines += _what_to_check(incident)
     lines.append(f"Look further: railwatch explain incident {incident.id}")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.actuation import forcing
-from agent.actuation.forcing import Forcer, Syncs
+from agent.actuation import disk_sync as forcing
+from agent.actuation.disk_sync import DiskSync, SyncCounts
 from agent.actuation.knob_log import FILE_NAME
 from telemetry.clock import SystemClock
 from telemetry.records import ActionState
@@ -48,8 +48,8 @@ def file(tmp_path: Path) -> Iterator[int]:
     os.close(descriptor)
 
 
-def patient(disk: Disk) -> Forcer:
-    return Forcer(SystemClock(), force=disk.force, patience_s=LIMIT_S)
+def patient(disk: Disk) -> DiskSync:
+    return DiskSync(SystemClock(), force=disk.force, patience_s=LIMIT_S)
 
 
 def test_what_was_written_before_a_wait_is_on_the_disk_after_it(disk: Disk, file: int) -> None:
@@ -112,13 +112,13 @@ def test_a_process_without_a_descriptor_left_counts_it_and_goes_on(
         assert not forcer.wait()
     forcer.ask(file)
     assert forcer.wait()
-    assert forcer.syncs == Syncs(done=1, failed=1)
+    assert forcer.syncs == SyncCounts(done=1, failed=1)
     forcer.close()
 
 
 def test_a_disk_that_was_late_is_not_waited_for_again_before_it_has_answered(disk: Disk, file: int) -> None:
     disk.answers.clear()
-    forcer = Forcer(SystemClock(), force=disk.force, patience_s=0.01)
+    forcer = DiskSync(SystemClock(), force=disk.force, patience_s=0.01)
     forcer.ask(file)
     assert not forcer.wait()
     forcer._patience_s = LIMIT_S  # which a second wait would take, and the test its time
@@ -133,13 +133,13 @@ def test_a_disk_that_was_late_is_not_waited_for_again_before_it_has_answered(dis
 def test_a_sync_that_fails_or_is_slow_is_counted_reported_and_stated(
     disk: Disk, file: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, told = FakeClock(), list[Syncs]()
+    clock, told = FakeClock(), list[SyncCounts]()
 
     def slow(descriptor: int) -> None:
         clock.advance(0.2)
         disk.force(descriptor)
 
-    forcer = Forcer(clock, told=told.append, force=slow, patience_s=LIMIT_S)
+    forcer = DiskSync(clock, told=told.append, force=slow, patience_s=LIMIT_S)
     forcer.ask(file)
     assert forcer.wait()
     disk.error = OSError(5, "Input/output error")
@@ -149,10 +149,10 @@ def test_a_sync_that_fails_or_is_slow_is_counted_reported_and_stated(
     forcer.ask(file)
     assert forcer.wait(), "it goes on after a failure"
     assert told == [
-        Syncs(),
-        Syncs(done=1, slow=1),
-        Syncs(done=1, slow=1, failed=1),
-        Syncs(done=2, slow=2, failed=1),
+        SyncCounts(),
+        SyncCounts(done=1, slow=1),
+        SyncCounts(done=1, slow=1, failed=1),
+        SyncCounts(done=2, slow=2, failed=1),
     ]
     assert "took 0.2 s" in caplog.text
     assert "cannot be forced to the disk: Input/output error" in caplog.text
@@ -172,7 +172,7 @@ class LookingKnob(FakeKnob):
         super().write(uuid, setting)
 
 
-def a_rig(folder: Path, disk: Disk, forcer: Forcer) -> tuple[Rig, LookingKnob]:
+def a_rig(folder: Path, disk: Disk, forcer: DiskSync) -> tuple[Rig, LookingKnob]:
     knob = LookingKnob(folder / FILE_NAME, disk)
     return Rig(folder, knob=knob, forcer=forcer), knob
 
@@ -216,7 +216,7 @@ def test_one_release_of_many_gpus_waits_no_longer_than_one_of_one(
         if len(disk.forced) == 2:
             disk.answers.clear()
 
-    forcer = Forcer(clock, force=slow, patience_s=LIMIT_S)
+    forcer = DiskSync(clock, force=slow, patience_s=LIMIT_S)
     rig, knob = a_rig(tmp_path, disk, forcer)
     rig.actuator.apply(cap(gpus=GPUS))
     rig.actuator.release_all(reason="end")
@@ -232,7 +232,7 @@ def test_one_release_of_many_gpus_waits_no_longer_than_one_of_one(
 
 def test_a_disk_that_hangs_keeps_no_release_for_ever(tmp_path: Path, disk: Disk) -> None:
     disk.answers.clear()
-    rig, _ = a_rig(tmp_path, disk, Forcer(SystemClock(), force=disk.force))
+    rig, _ = a_rig(tmp_path, disk, DiskSync(SystemClock(), force=disk.force))
     rig.actuator.apply(cap())
     rig.actuator.release_all(reason="end")
     assert rig.knob.settings[UUID] == 1530.0

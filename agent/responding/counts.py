@@ -6,7 +6,7 @@ from telemetry.records import ActionState
 
 
 @dataclass(slots=True)
-class Tally:
+class ActuatorCounts:
     """Counts of one actuator; its thread raises them and any may read them.
 
     Attributes

@@ -2,11 +2,11 @@
 
 from enum import Enum, auto
 
-from agent.responding.port import Held, Standing
-from agent.responding.work import Hold, Stage
+from agent.responding.port import Held, SwitchState
+from agent.responding.work import HeldSwitch, Stage
 
 
-class Step(Enum):
+class SwitchStep(Enum):
     """What has to be done about a switch."""
 
     KEEP = auto()
@@ -17,7 +17,7 @@ class Step(Enum):
     GIVE_UP = auto()
 
 
-def plan(hold: Hold, standing: Standing) -> Step:
+def plan(hold: HeldSwitch, standing: SwitchState) -> SwitchStep:
     """Return what brings a switch from where it stands to where its claims want it; pure.
 
     One that we were about to move may be as it was or as it was to be. One that we had moved and that stands otherwise
@@ -25,14 +25,14 @@ def plan(hold: Hold, standing: Standing) -> Step:
     """
     ours = is_ours(standing, hold.token)
     if not hold.claims:
-        return Step.RELEASE if ours else Step.GONE
+        return SwitchStep.RELEASE if ours else SwitchStep.GONE
     if hold.stage is Stage.ENGAGED:
-        return Step.KEEP if ours else Step.GIVE_UP
+        return SwitchStep.KEEP if ours else SwitchStep.GIVE_UP
     if ours:
-        return Step.LANDED
-    return Step.ENGAGE if standing.held is Held.FREE else Step.GIVE_UP
+        return SwitchStep.LANDED
+    return SwitchStep.ENGAGE if standing.held is Held.FREE else SwitchStep.GIVE_UP
 
 
-def is_ours(standing: Standing, token: str) -> bool:
+def is_ours(standing: SwitchState, token: str) -> bool:
     """Return whether a switch is on by the hand that has this token."""
     return standing.held is Held.OURS and standing.token in (None, token)

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from agent.responding.notification.deeds import Deeds
+from agent.responding.notification.activity import IncidentActivity
+from agent.responding.notification.message_text import message_of, notice_of
 from agent.responding.notification.notice import NoticeKind, notice_from_json, notice_to_json
-from agent.responding.notification.wording import message_of, notice_of
 from telemetry.records import FaultClass, Hypothesis, Severity
 from tests.agent.fakes import START_NS
 from tests.agent.responding.notification.incidents import incident, notice
@@ -17,7 +17,7 @@ def test_one_message_has_all_that_a_person_needs_to_act() -> None:
         NoticeKind.OPENED,
         node="node7",
         now_ns=START_NS,
-        deeds=("clock_cap 1057 MHz on gpu:a: done",),
+        activity=("clock_cap 1057 MHz on gpu:a: done",),
         link="http://node7:8470",
     )
     assert told.title == "railwatch: warning: supply_sag on node7, supply:psu0"
@@ -79,4 +79,4 @@ def test_measured_numbers_have_four_significant_digits_and_counts_all_of_theirs(
 
 
 def test_nothing_is_known_of_an_incident_without_journals() -> None:
-    assert Deeds(()).of("i-0001") == ()
+    assert IncidentActivity(()).of("i-0001") == ()

@@ -8,7 +8,7 @@ WRITES_PER_S = 1.0
 BURST = 10.0
 
 
-class Pace:
+class RateLimit:
     """Counts writes against a rate; any thread may ask. Time comes in as an argument."""
 
     def __init__(self, *, per_s: float = WRITES_PER_S, burst: float = BURST) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.actuation.prompt import Answered, PromptLine, list_line, release_line
+from agent.actuation.nonblocking_client import NonBlockingClient, Reply, list_line, release_line
 from agent.actuation.protocol import ReleaseIncident, read_request, refusal_line
 from tests.waiting import wait_for
 
 
-def hear(line: PromptLine, found: list[Answered], count: int) -> None:
+def hear(line: NonBlockingClient, found: list[Reply], count: int) -> None:
     """Take answers until there are so many."""
 
     def enough() -> bool:
@@ -56,14 +56,14 @@ def server(tmp_path: Path) -> Iterator[Deaf]:
 
 
 @pytest.fixture
-def line(tmp_path: Path) -> Iterator[PromptLine]:
-    made = PromptLine(tmp_path / "actuator.sock")
+def line(tmp_path: Path) -> Iterator[NonBlockingClient]:
+    made = NonBlockingClient(tmp_path / "actuator.sock")
     yield made
     made.close()
 
 
 def test_nobody_who_sends_waits_for_an_answer_to_be_read(
-    server: Deaf, line: PromptLine, monkeypatch: pytest.MonkeyPatch
+    server: Deaf, line: NonBlockingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert line.connect()
     assert line.send("a", list_line())
@@ -77,18 +77,18 @@ def test_nobody_who_sends_waits_for_an_answer_to_be_read(
         sender.join(60.0)
         return "no"
 
-    monkeypatch.setattr("agent.actuation.prompt.read_answer", read)
+    monkeypatch.setattr("agent.actuation.nonblocking_client.read_answer", read)
     hear(line, [], 1)
     assert sent == [True]
 
 
-def test_nothing_goes_out_and_nothing_is_waited_for_without_an_actuator(line: PromptLine) -> None:
+def test_nothing_goes_out_and_nothing_is_waited_for_without_an_actuator(line: NonBlockingClient) -> None:
     assert not line.connect()
     assert not line.send("a", b"x\n")
     assert line.answers() == ()
 
 
-def test_answers_come_under_the_names_in_whose_order_was_asked(line: PromptLine, server: Deaf) -> None:
+def test_answers_come_under_the_names_in_whose_order_was_asked(line: NonBlockingClient, server: Deaf) -> None:
     assert line.connect()
     assert not line.connect(), "there is a connection already"
     assert line.send("first", list_line())
@@ -96,7 +96,7 @@ def test_answers_come_under_the_names_in_whose_order_was_asked(line: PromptLine,
     assert line.answers() == ()
     wait_for(lambda: server.peers)
     server.peers[0].sendall(b'{"actions":[]}\n' + refusal_line("no")[:5])
-    found: list[Answered] = []
+    found: list[Reply] = []
     hear(line, found, 1)
     assert found == [("first", ())]
     server.peers[0].sendall(refusal_line("no")[5:])
@@ -104,7 +104,9 @@ def test_answers_come_under_the_names_in_whose_order_was_asked(line: PromptLine,
     assert found[1] == ("second", None)
 
 
-def test_an_actuator_that_hangs_up_is_connected_to_again_and_owes_no_answer(line: PromptLine, server: Deaf) -> None:
+def test_an_actuator_that_hangs_up_is_connected_to_again_and_owes_no_reply(
+    line: NonBlockingClient, server: Deaf
+) -> None:
     line.connect()
     line.send("first", list_line())
     wait_for(lambda: server.peers)
@@ -118,12 +120,12 @@ def test_an_actuator_that_hangs_up_is_connected_to_again_and_owes_no_answer(line
     assert line.send("second", list_line())
     wait_for(lambda: len(server.peers) == 2)
     server.peers[1].sendall(b'{"actions":[]}\n')
-    found: list[Answered] = []
+    found: list[Reply] = []
     hear(line, found, 1)
     assert found == [("second", ())]
 
 
-def test_a_peer_that_reads_nothing_holds_nobody_back(line: PromptLine, server: Deaf) -> None:
+def test_a_peer_that_reads_nothing_holds_nobody_back(line: NonBlockingClient, server: Deaf) -> None:
     line.connect()
     wait_for(lambda: server.peers)
     sent = 0

@@ -20,10 +20,10 @@ _RECEIVE_BYTES = 64 << 10
 _CONNECT_S = 0.2
 
 # What became of a line: its name, and the actions; None where the actuator refused it or failed.
-Answered = tuple[str, tuple[Action, ...] | None]
+Reply = tuple[str, tuple[Action, ...] | None]
 
 
-class PromptLine:
+class NonBlockingClient:
     """A connection on which `send` never waits. One thread keeps it (`connect`, `answers`), any thread may send."""
 
     def __init__(self, socket_path: Path) -> None:
@@ -67,7 +67,7 @@ class PromptLine:
             self._asked.append(name)
             return True
 
-    def answers(self) -> tuple[Answered, ...]:
+    def answers(self) -> tuple[Reply, ...]:
         """Return what has been answered since the last call, in the order in which it was asked; waits for nothing."""
         found: list[tuple[str, bytes]] = []
         with self._lock:

@@ -6,7 +6,7 @@ from typing import Protocol
 from agent.responding.notification.notice import Notice
 
 
-class Channel(Protocol):
+class MessageChannel(Protocol):
     """Carries messages.
 
     `groups` says that a person reads each message, so that many are worth one. `renew_every_s` is how often what is

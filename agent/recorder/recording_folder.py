@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.recorder.unpacking import Contents
 from telemetry.clock import NS_PER_S
+from telemetry.commands import Command
 from telemetry.errors import EnvironmentLacksError
 from telemetry.recording import RecordingMeta, write_recording
 from telemetry.records import Event, Record
@@ -17,11 +18,11 @@ from telemetry.records import Event, Record
 logger = logging.getLogger(__name__)
 
 _SUFFIX = ".parquet"
-_WORD_MAX = 40
+_NAME_MAX = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RecordingJob:
     """A recording that is to be written: what it holds, what it says about itself, and its name without a suffix."""
 
     name: str
@@ -40,13 +41,13 @@ class Written:
 
 
 @dataclass(slots=True)
-class Shelf:
+class RecordingFolder:
     """The recordings of one folder, at most `max_bytes` together."""
 
     folder: Path
     max_bytes: int
 
-    def write(self, order: Order) -> Written:
+    def write(self, order: RecordingJob) -> Written:
         """Write a recording and make room for it; EnvironmentLacksError where it cannot be written."""
         self.sweep_drafts()
         try:
@@ -101,15 +102,15 @@ class Shelf:
 
 
 def event_order(records: Sequence[Record]) -> list[int]:
-    """Return for each event, in the order in which they were told, its place among the events by time."""
-    events = [record for record in records if isinstance(record, Event)]
-    by_time = sorted(range(len(events)), key=lambda place: events[place].time_ns)
+    """Return for each event and command, in the order of the journal, its place among them by time."""
+    reports = [record for record in records if isinstance(record, Event | Command)]
+    by_time = sorted(range(len(reports)), key=lambda place: reports[place].time_ns)
     places = {place: number for number, place in enumerate(by_time)}
-    return [places[place] for place in range(len(events))]
+    return [places[place] for place in range(len(reports))]
 
 
 def name_of(what: str, time_ns: int) -> str:
     """Return the name of a recording: when, and one word of what."""
     stamp = datetime.fromtimestamp(time_ns // NS_PER_S, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
-    word = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in what)[:_WORD_MAX]
+    word = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in what)[:_NAME_MAX]
     return f"{stamp}-{word}"

@@ -4,8 +4,8 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from agent.responding.notification.channel import Channel
-from agent.responding.notification.ledger import Ledger, Waiting
+from agent.responding.notification.ledger import Ledger, QueuedNotice
+from agent.responding.notification.message_channel import MessageChannel
 from telemetry.clock import NS_PER_S, Clock
 from telemetry.errors import ActionRefusedError, EnvironmentLacksError, RailwatchError, TransientError
 
@@ -20,7 +20,7 @@ _MOST_AT_ONCE = 200
 _LOOK_EVERY_S = 0.25
 
 
-class Courier:
+class RouteDelivery:
     """Carries what waits on one route, in a thread of its own once started.
 
     The first message goes after `GATHER_S`; after a delivery the next one waits for `group_s`, and says all that came
@@ -33,7 +33,7 @@ class Courier:
     """
 
     def __init__(
-        self, route: str, channel: Channel, ledger: Ledger, *, clock: Clock, group_s: float, keep_s: float
+        self, route: str, channel: MessageChannel, ledger: Ledger, *, clock: Clock, group_s: float, keep_s: float
     ) -> None:
         self._route = route
         self._channel = channel
@@ -78,7 +78,7 @@ class Courier:
             return
         self._attempt(waiting)
 
-    def _attempt(self, waiting: Sequence[Waiting]) -> None:
+    def _attempt(self, waiting: Sequence[QueuedNotice]) -> None:
         try:
             self._deliver(waiting)
         except TransientError as err:
@@ -90,7 +90,7 @@ class Courier:
         self._renewed_s = self._clock.monotonic_s()
         self._not_before_s = self._renewed_s + self._group_s
 
-    def _deliver(self, waiting: Sequence[Waiting]) -> None:
+    def _deliver(self, waiting: Sequence[QueuedNotice]) -> None:
         """Deliver all, or where what is there refuses them each alone, so that one does not cost the others."""
         positions = [item.position for item in waiting]
         try:
@@ -111,7 +111,7 @@ class Courier:
         if every_s is None or now_s - self._renewed_s < every_s:
             return
         self._renewed_s = now_s
-        standing = self._ledger.open_told(self._route)
+        standing = self._ledger.open_notified(self._route)
         if not standing:
             return
         try:
@@ -126,7 +126,7 @@ class Courier:
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         self._ledger.note_trouble(self._route, words, now_ns=self._clock.utc_ns())
 
-    def _give_up_old(self, waiting: Sequence[Waiting]) -> None:
+    def _give_up_old(self, waiting: Sequence[QueuedNotice]) -> None:
         oldest_ns = self._clock.utc_ns() - self._keep_ns
         old = [item.position for item in waiting if item.notice.time_ns < oldest_ns]
         if old:

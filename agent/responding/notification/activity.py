@@ -22,7 +22,7 @@ _TRIED = {
 }
 
 
-class Deeds:
+class IncidentActivity:
     """Follows journals; reads what is new when it is asked."""
 
     def __init__(self, readers: Sequence[RecordJournalReader]) -> None:

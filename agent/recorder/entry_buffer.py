@@ -7,7 +7,7 @@ from agent.recorder.entries import Entry
 
 
 @dataclass(slots=True)
-class History:
+class EntryBuffer:
     """Entries by the time at which they were taken, at most `max_bytes` of them.
 
     Times are monotonic, so a wall clock that is stepped moves no window. `cut_bytes` counts what had to go although

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from agent.actuation.claims import Claim, Claims, next_deadline_s, setting_of
+from agent.actuation.claims import KnobClaim, KnobClaims, next_deadline_s, setting_of
 from telemetry.knobs import KnobKind
 
-HoldKey = tuple[KnobKind, str, bool]
+KnobKey = tuple[KnobKind, str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class GpuTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class HeldKnob:
     """The state of one knob of one GPU while claims rest on it; settings are None where the knob is unset.
 
     Attributes
@@ -56,15 +56,17 @@ class Hold:
     wanted: float | None
     read_back: float | None
     settled: bool
-    claims: Claims
-    subject: Claim
+    claims: KnobClaims
+    subject: KnobClaim
     owed: bool = False
     lost: bool = False
     tries: int = 0
     retry_at_s: float = 0.0
 
     @classmethod
-    def begin(cls, target: GpuTarget, *, knob: str, found: float | None, claim: Claim, enforcing: bool) -> "Hold":
+    def begin(
+        cls, target: GpuTarget, *, knob: str, found: float | None, claim: KnobClaim, enforcing: bool
+    ) -> "HeldKnob":
         """Return a hold that has read the knob and not yet touched it."""
         return cls(
             target=target,
@@ -80,7 +82,7 @@ class Hold:
         )
 
     @property
-    def key(self) -> HoldKey:
+    def key(self) -> KnobKey:
         """Which knob it is, and whether it is moved or only talked about."""
         return self.kind, self.target.uuid, self.enforcing
 
@@ -139,14 +141,14 @@ class Hold:
         """
         return read_back == self.wanted or not readable
 
-    def aiming(self, in_force: float | None) -> "Hold":
+    def aiming(self, in_force: float | None) -> "HeldKnob":
         """Return the hold as it stands when its setting is about to be written over `in_force`."""
         return replace(self, before=in_force, wanted=self.setting, settled=False)
 
-    def landed(self, read_back: float | None) -> "Hold":
+    def landed(self, read_back: float | None) -> "HeldKnob":
         """Return the hold after its setting was read back."""
         return replace(self, read_back=read_back, settled=True, lost=False, owed=False, tries=0)
 
-    def owing(self, *, retry_at_s: float, lost: bool) -> "Hold":
+    def owing(self, *, retry_at_s: float, lost: bool) -> "HeldKnob":
         """Return the hold with a write still owed."""
         return replace(self, owed=True, lost=self.lost or lost, tries=self.tries + 1, retry_at_s=retry_at_s)

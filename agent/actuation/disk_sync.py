@@ -32,7 +32,7 @@ END_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Syncs:
+class SyncCounts:
     """How forcing went so far.
 
     Attributes
@@ -52,7 +52,7 @@ class Syncs:
         return asdict(self)
 
 
-class Forcer:
+class DiskSync:
     """Forces one file at a time, everything that was asked for meanwhile in one go.
 
     Parameters
@@ -69,7 +69,7 @@ class Forcer:
         self,
         clock: Clock,
         *,
-        told: Callable[[Syncs], None] = lambda _: None,
+        told: Callable[[SyncCounts], None] = lambda _: None,
         patience_s: float = PATIENCE_S,
         force: Callable[[int], None] = os.fdatasync,
     ) -> None:
@@ -83,12 +83,12 @@ class Forcer:
         self._idle = self._stops = self._late = False
         self._waited_s = 0.0
         self._trouble = ""
-        self._syncs = Syncs()
+        self._syncs = SyncCounts()
         self._thread = threading.Thread(target=self._run, name="force-journal", daemon=True)
         self._thread.start()
 
     @property
-    def syncs(self) -> Syncs:
+    def syncs(self) -> SyncCounts:
         """How it went so far."""
         return self._syncs
 

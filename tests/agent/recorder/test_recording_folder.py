@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from agent.recorder.shelf import Order, Shelf, Written, name_of
+from agent.recorder.recording_folder import RecordingFolder, RecordingJob, Written, name_of
 from agent.recorder.writing import RecordingWriter, Result
 from telemetry.recording import read_recording
 from tests.agent.fakes import START_NS
@@ -13,7 +13,7 @@ from tests.agent.recorder.rig import Rig, a_finding
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> Order:
+def order(tmp_path: Path) -> RecordingJob:
     rig = Rig(tmp_path)
     rig.run(12)
     rig.journal.append(a_finding(rig.clock.utc_ns()))
@@ -21,8 +21,8 @@ def order(tmp_path: Path) -> Order:
     return rig.orders[0]
 
 
-def test_a_recording_states_why_it_was_written_and_holds_the_rows(tmp_path: Path, order: Order) -> None:
-    written = Shelf(tmp_path / "out", 1 << 30).write(order)
+def test_a_recording_states_why_it_was_written_and_holds_the_rows(tmp_path: Path, order: RecordingJob) -> None:
+    written = RecordingFolder(tmp_path / "out", 1 << 30).write(order)
     read = read_recording(written.path)
     assert read.meta.about["reason"] == "psu0 sags"
     assert read.meta.node == "box"
@@ -31,14 +31,14 @@ def test_a_recording_states_why_it_was_written_and_holds_the_rows(tmp_path: Path
     assert [path.name for path in written.path.parent.iterdir()] == [written.path.name]
 
 
-def test_two_recordings_of_one_second_get_two_names(tmp_path: Path, order: Order) -> None:
-    shelf = Shelf(tmp_path / "out", 1 << 30)
+def test_two_recordings_of_one_second_get_two_names(tmp_path: Path, order: RecordingJob) -> None:
+    shelf = RecordingFolder(tmp_path / "out", 1 << 30)
     names = [shelf.write(order).path.name for _ in range(3)]
     assert names == [f"{order.name}.parquet", f"{order.name}-2.parquet", f"{order.name}-3.parquet"]
 
 
-def test_the_oldest_recordings_go_first_and_are_named(tmp_path: Path, order: Order) -> None:
-    shelf = Shelf(tmp_path / "out", 1 << 30)
+def test_the_oldest_recordings_go_first_and_are_named(tmp_path: Path, order: RecordingJob) -> None:
+    shelf = RecordingFolder(tmp_path / "out", 1 << 30)
     first = shelf.write(order)
     os.utime(first.path, ns=(1, 1))
     second = shelf.write(replace(order, name="second"))
@@ -49,31 +49,31 @@ def test_the_oldest_recordings_go_first_and_are_named(tmp_path: Path, order: Ord
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["second.parquet", "third.parquet"]
 
 
-def test_the_newest_recording_stays_even_if_it_alone_is_too_large(tmp_path: Path, order: Order) -> None:
-    written = Shelf(tmp_path / "out", 1).write(order)
+def test_the_newest_recording_stays_even_if_it_alone_is_too_large(tmp_path: Path, order: RecordingJob) -> None:
+    written = RecordingFolder(tmp_path / "out", 1).write(order)
     assert written.removed == ()
     assert written.path.exists()
 
 
 def test_a_recording_that_cannot_be_removed_does_not_make_the_newest_one_a_failure(
-    tmp_path: Path, order: Order, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, order: RecordingJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Shelf(tmp_path / "out", 1 << 30).write(order)
+    first = RecordingFolder(tmp_path / "out", 1 << 30).write(order)
 
     def refuse(path: Path, *, missing_ok: bool = False) -> None:
         raise PermissionError(1, f"Operation not permitted ({missing_ok})", str(path))
 
     monkeypatch.setattr(Path, "unlink", refuse)  # as of a file that a person has made immutable
-    second = Shelf(tmp_path / "out", 1).write(replace(order, name="second"))
+    second = RecordingFolder(tmp_path / "out", 1).write(replace(order, name="second"))
     assert second.removed == ()
     assert first.path.exists()
     assert second.path.exists()
 
 
-def test_drafts_that_a_kill_left_are_swept(tmp_path: Path, order: Order) -> None:
+def test_drafts_that_a_kill_left_are_swept(tmp_path: Path, order: RecordingJob) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / ".old.parquet.part").write_bytes(b"half")
-    Shelf(tmp_path / "out", 1 << 30).write(order)
+    RecordingFolder(tmp_path / "out", 1 << 30).write(order)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [f"{order.name}.parquet"]
 
 
@@ -82,7 +82,7 @@ def test_a_name_has_no_letters_that_a_shell_or_a_file_system_minds() -> None:
 
 
 def test_a_recording_that_cannot_be_written_waits_is_reported_once_and_is_written_later(
-    tmp_path: Path, order: Order
+    tmp_path: Path, order: RecordingJob
 ) -> None:
     place = tmp_path / "out"
     place.write_text("a file where the folder should be")
@@ -93,7 +93,7 @@ def test_a_recording_that_cannot_be_written_waits_is_reported_once_and_is_writte
         results.append(result)
         (failed if result.written is None else written).set()
 
-    writer = RecordingWriter(Shelf(place, 1 << 30), hear, again_s=0.02)
+    writer = RecordingWriter(RecordingFolder(place, 1 << 30), hear, again_s=0.02)
     writer.submit(order)
     assert failed.wait(60)
     assert writer.busy == 1
@@ -110,13 +110,15 @@ class HangingShelf:
     def __init__(self) -> None:
         self.begun, self.go_on = Event(), Event()
 
-    def write(self, order: Order) -> Written:
+    def write(self, order: RecordingJob) -> Written:
         self.begun.set()
         assert self.go_on.wait(60)
         return Written(path=Path(order.name), rows=1, size_bytes=1, removed=())
 
 
-def test_orders_for_a_disk_that_hangs_are_bounded_and_those_without_room_are_reported_at_once(order: Order) -> None:
+def test_orders_for_a_disk_that_hangs_are_bounded_and_those_without_room_are_reported_at_once(
+    order: RecordingJob,
+) -> None:
     shelf, results = HangingShelf(), list[Result]()
     writer = RecordingWriter(shelf, results.append)
     writer.submit(replace(order, name="n0"))
@@ -129,11 +131,13 @@ def test_orders_for_a_disk_that_hangs_are_bounded_and_those_without_room_are_rep
     assert [result.order.name for result in results if result.written] == ["n0", "n1", "n2", "n3", "n4"]
 
 
-def test_orders_that_wait_are_bounded_and_those_left_at_the_end_are_reported(tmp_path: Path, order: Order) -> None:
+def test_orders_that_wait_are_bounded_and_those_left_at_the_end_are_reported(
+    tmp_path: Path, order: RecordingJob
+) -> None:
     place = tmp_path / "out"
     place.write_text("a file where the folder should be")
     results: list[Result] = []
-    writer = RecordingWriter(Shelf(place, 1 << 30), results.append, again_s=60.0)
+    writer = RecordingWriter(RecordingFolder(place, 1 << 30), results.append, again_s=60.0)
     for number in range(4):
         writer.submit(replace(order, name=f"n{number}"))
     assert writer.close(10)
